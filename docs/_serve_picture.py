@@ -26,9 +26,8 @@ def show_page(page: Page) -> None:
     """The page of ours, with a word found in it."""
     page.click("[data-example='page.png']")
     page.wait_for_selector("#result:not([hidden])", timeout=READ_MS)
-    page.click("#tab-fields")
-    page.click("#tab-text")
     page.fill("#search", "page")
+    page.locator(".sheet img").evaluate("(picture) => picture.decode()")
 
 
 def show_video(page: Page) -> None:
@@ -62,7 +61,7 @@ def main() -> None:
     picture = Image.new("RGB", (WIDTH, 2 * HEIGHT + GAP), "#8a8f98")
     for number, shot in enumerate(shots):
         picture.paste(shot, (0, number * (HEIGHT + GAP)))
-    picture.quantize(128, dither=Image.Dither.NONE).save(PICTURE, optimize=True)
+    picture.quantize(256, dither=Image.Dither.NONE).save(PICTURE, optimize=True)
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from ..encoders import VideoEncoder
 
-__all__ = ["EXAMPLES", "example"]
+__all__ = ["EXAMPLES", "example_file"]
 
-#: The names that `example` knows, with their media types.
+#: The names that `example_file` knows, with their media types.
 EXAMPLES: Final = {"page.png": "image/png", "video.mp4": "video/mp4"}
 
 _PAGE_SIZE = (1000, 1240)
@@ -57,17 +57,13 @@ _CAPTIONS: Final = (
 
 
 @functools.cache
-def example(name: str) -> tuple[bytes, str]:
-    """The bytes of an example, and their media type.
+def example_file(name: str) -> bytes:
+    """The bytes of an example.
 
     Args:
         name: One of `EXAMPLES`.
-
-    Raises:
-        KeyError: for any other name.
     """
-    media_type = EXAMPLES[name]
-    return (_page() if name == "page.png" else _video()), media_type
+    return _page() if name == "page.png" else _video()
 
 
 def _page() -> bytes:
@@ -95,7 +91,12 @@ def _page() -> bytes:
 
 def _video() -> bytes:
     frames = torch.stack([_with_text(_waves(number / _NUM_FRAMES), number) for number in range(_NUM_FRAMES)])
-    return VideoEncoder(frames, frame_rate=_FPS).to_tensor("mp4", preset="veryfast", extra_options={"g": 24}).numpy().tobytes()
+    return (
+        VideoEncoder(frames, frame_rate=_FPS)
+        .to_tensor("mp4", preset="veryfast", extra_options={"g": 24})
+        .numpy()
+        .tobytes()
+    )
 
 
 def _waves(share: float) -> Tensor:
@@ -107,7 +108,9 @@ def _waves(share: float) -> Tensor:
     rows = torch.linspace(-1, 1, _HEIGHT)[:, None]
     columns = torch.linspace(-1, 1, _WIDTH)[None] * _WIDTH / _HEIGHT
     turn = 2 * math.pi * share
-    waves = torch.sin(2.1 * columns + turn) + torch.sin(2.7 * rows - turn) + torch.sin(1.7 * (rows + columns) + 2 * turn)
+    waves = (
+        torch.sin(2.1 * columns + turn) + torch.sin(2.7 * rows - turn) + torch.sin(1.7 * (rows + columns) + 2 * turn)
+    )
     phases = torch.tensor([0.0, 0.8, 1.7])[:, None, None]
     return (110 + 75 * torch.sin(waves[None] + phases + turn)).to(torch.uint8)
 
@@ -116,7 +119,7 @@ def _with_text(frame: Tensor, number: int) -> Tensor:
     """A frame with its caption and a logo."""
     picture = Image.fromarray(frame.permute(1, 2, 0).contiguous().numpy())
     draw = ImageDraw.Draw(picture)
-    texts = [((_WIDTH - 24, 44), "rs", 24, "EXAMPLE TV")]
+    texts = [((_WIDTH - 24.0, 44), "rs", 24, "EXAMPLE TV")]
     texts += [((_WIDTH / 2, _HEIGHT - 36), "ms", 34, text) for first, end, text in _CAPTIONS if first <= number < end]
     for place, anchor, size, text in texts:
         font = ImageFont.load_default(size)

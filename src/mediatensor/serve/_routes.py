@@ -20,6 +20,7 @@ from .. import __version__
 from . import _schemas as schemas
 from . import _work
 from ._errors import ServeError
+from ._examples import EXAMPLES, example_file
 from ._guard import Guard, error_answer
 from ._jobs import Job, Task, media_type_of
 from ._service import Service, media_path
@@ -117,6 +118,13 @@ def _add_page(app: FastAPI) -> None:
     @app.get("/page/{name}", include_in_schema=False)
     async def page(name: str) -> Response:
         return send(name)
+
+    # Drawing one takes a second: not in the loop that serves everybody.
+    @app.get("/examples/{name}", include_in_schema=False)
+    def example(name: str) -> Response:
+        if name not in EXAMPLES:
+            raise ServeError(404, "NotFound", "There is no such example.")
+        return Response(example_file(name), media_type=EXAMPLES[name])
 
 
 # Calls that wait
@@ -417,9 +425,5 @@ def _add_server(app: FastAPI, settings: Settings) -> None:
             "timeout_seconds": settings.timeout_seconds,
             "keep_seconds": settings.keep_seconds,
             "num_workers": settings.num_workers,
-            "examples": _example_names(),
+            "examples": list(EXAMPLES),
         }
-
-
-def _example_names() -> list[str]:
-    return []

@@ -5,7 +5,7 @@ import { announce, copyText, element, icon } from "./dom.js";
 import { createPagesView, pagesSummary } from "./pages_view.js";
 import { ServerError, follow, forget, getBlob, getJob, getJson, jobAddress, lookUntilBack, patiently, upload, watchServer } from "./server.js";
 import { createVideoView, videoSummary } from "./video_view.js";
-import { count, downloadLabel, duration, size, troubleTitle } from "./wording.js";
+import { count, duration, offeredDownloads, size, troubleTitle } from "./wording.js";
 
 const SECTIONS = ["start", "work", "trouble", "result"];
 const SECONDS_BETWEEN_ANNOUNCEMENTS = 4;
@@ -155,6 +155,14 @@ function showPreview(file) {
   picture.src = URL.createObjectURL(file);
 }
 
+// The file itself is there sooner than the picture from the server, if it shows the same.
+function previewOf(result) {
+  const picture = part("preview-picture");
+  const [page] = result.pages;
+  const isSame = result.pages.length === 1 && picture.naturalWidth === page.width && picture.naturalHeight === page.height;
+  return isSame ? picture.src : null;
+}
+
 function hidePreview() {
   const picture = part("preview-picture");
   part("preview").hidden = true;
@@ -178,16 +186,16 @@ function showTrouble(error, canRepeat = true) {
 }
 
 function showResult(job, result, page) {
-  hidePreview();
   const isVideo = job.kind === "video";
-  const view = isVideo ? createVideoView(job, result) : createPagesView(job, result, page, (number) => setAddress(job.id, number));
+  const options = { firstPage: page, preview: isVideo ? null : previewOf(result), onPage: (number) => setAddress(job.id, number) };
+  const view = isVideo ? createVideoView(job, result) : createPagesView(job, result, options);
   current.view = view;
   show("result", job.name);
   part("result-title").textContent = job.name;
   part("summary").textContent = isVideo ? videoSummary(result) : pagesSummary(result);
   const copy = element("button", { type: "button", class: "button", onclick: () => copyText(view.text(), isVideo ? "the captions" : "the text") }, icon("copy"), "Copy text");
-  const links = (job.downloads ?? []).map(({ name }, at) =>
-    element("a", { class: at ? "button" : "button primary", href: jobAddress(job.id, `download/${encodeURIComponent(name)}`), download: true, "data-download": name }, icon("download"), downloadLabel(name)));
+  const links = offeredDownloads(job.downloads ?? []).map(([name, label], at) =>
+    element("a", { class: at ? "button" : "button primary", href: jobAddress(job.id, `download/${name}`), download: true, "data-download": name }, icon("download"), label));
   part("downloads").replaceChildren(...links, copy);
   part("view").replaceChildren(view.node);
   view.start();

@@ -28,13 +28,14 @@ export function pagesSummary(result) {
 /**
  * The view of a job whose result is pages.
  *
- * @param firstPage the page to begin with, from 0
- * @param onPage    gets the number of the page that is seen, from 0
+ * @param options {firstPage, preview, onPage}: the page to begin with, from 0; a picture to show until that of the server
+ *                is there, or null; what gets the number of the page that is seen, from 0
  */
-export function createPagesView(job, result, firstPage, onPage) {
+export function createPagesView(job, result, { firstPage, preview, onPage }) {
   // A page that failed may not know its size; it gets that of a sheet of paper.
   const pages = result.pages.map((page, at) => ({ ...page, page_idx: at, width: page.width || 800, height: page.height || 1131, words: page.words ?? [] }));
   const sheets = pages.map((page) => createSheet(page, jobAddress(job.id, `pages/${page.page_idx}.png`), `Page ${page.page_idx + 1} of ${pages.length}`));
+  if (preview) place(sheets[0].node, { "background-image": `url("${preview}")`, "background-size": "100% 100%" });
   const stack = element("div", { class: "stack" }, ...sheets.map((sheet) => sheet.node));
   const scroller = element("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Pages" }, stack);
   const pointed = element("div", { class: "pointed-word", hidden: true, "aria-hidden": "true" });

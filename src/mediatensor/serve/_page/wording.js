@@ -61,18 +61,21 @@ export function troubleTitle(status, type = "") {
   return status >= 500 ? "Something went wrong in the server" : "This file could not be read";
 }
 
+// In the order in which they are offered.
 const DOWNLOADS = {
   "searchable.pdf": "Searchable PDF",
+  "captions.srt": "SRT",
+  "captions.vtt": "WebVTT",
+  "slides.pdf": "Slides as PDF",
   "text.md": "Markdown",
   "text.txt": "Text",
   "tables.csv": "CSV",
   "tables.xlsx": "Excel",
   "result.json": "JSON",
-  "captions.srt": "SRT",
-  "captions.vtt": "WebVTT",
 };
 
-/** What a download is called on its button. */
-export function downloadLabel(name) {
-  return DOWNLOADS[name] ?? name;
+/** Of the files that a job made, those that people want: [name, label]. */
+export function offeredDownloads(downloads) {
+  const names = new Set(downloads.map(({ name }) => name));
+  return Object.entries(DOWNLOADS).filter(([name]) => names.has(name));
 }
