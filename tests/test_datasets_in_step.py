@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from media_step import Film, Truth, flashing, numbers_of, place_of, truth_of, write
 from mediatensor import AudioSamples, FrameBatch
 from mediatensor.datasets import Sample, VideoAudioClips
+from real_files import TEST_DATA
+
+SYNC_TEST = TEST_DATA / "media" / "megatron-energon__sync_test.mp4"
 
 NTSC = Fraction(30_000, 1001)
 UNEVEN = [Fraction(int(time), 1000) for time in np.random.default_rng(3).integers(12, 70, 80).cumsum()]
@@ -132,3 +138,42 @@ def test_flash_beep_and_caption_come_together(
             assert 0 <= caption.start_sample <= caption.stop_sample <= length
     assert num_beeps
     assert num_flashes
+
+
+def onsets(wave: NDArray[np.float32], rate: int) -> NDArray[np.int64]:
+    """Where sound begins after a quarter of a second of silence, or at the first sample."""
+    loud = np.flatnonzero(np.abs(wave) > 0.05)
+    return loud[np.diff(loud, prepend=-rate) > rate // 4]
+
+
+@pytest.mark.skipif(not SYNC_TEST.is_file(), reason=f"{SYNC_TEST} is not there")
+def test_a_film_for_testing_sync() -> None:
+    """It has a flash a second, and a beep a little later: measured over the whole file by FFmpeg, and in rows."""
+    with av.open(str(SYNC_TEST)) as file:
+        lights = [
+            (float(one.pts * one.time_base), one.to_ndarray(format="gray").mean()) for one in file.decode(video=0)
+        ]
+    flashes = np.array([after[0] for before, after in pairwise(lights) if after[1] - before[1] > 6])
+    with av.open(str(SYNC_TEST)) as file:
+        decoded = list(file.decode(audio=0))
+    rate, begin = decoded[0].sample_rate, float(decoded[0].pts * decoded[0].time_base)
+    beeps = begin + onsets(np.concatenate([frame.to_ndarray()[0] for frame in decoded]), rate) / rate
+    assert len(flashes) > 50
+    assert len(beeps) > 50
+    num_found = 0
+    for sample in VideoAudioClips([SYNC_TEST], seconds_per_clip=2.5, rows_per_file=4, missing="skip").__getitems__(
+        range(4)
+    ):
+        assert isinstance(sample, Sample)
+        frames, audio = sample.frames, sample.audio
+        assert frames is not None
+        assert isinstance(audio, AudioSamples)
+        heard = onsets(audio.data[0].numpy(), rate)
+        light = frames.data.float().mean(dim=(1, 2, 3))
+        seen = frames.pts_seconds[1:][light.diff() > 5].tolist()
+        num_found += len(seen)
+        for place in heard[heard > 100].tolist():  # a clip may begin within a beep
+            assert np.abs(beeps - (audio.pts_seconds + place / rate)).min() * rate <= 1
+        for seconds in seen:
+            assert np.abs(flashes - seconds).min() < 1e-6
+    assert num_found >= 6
