@@ -20,7 +20,7 @@ from mediatensor.decoders import VideoDecoder
 from oracles import presentation_order, times_shown, undetermined_frames, upright_frames
 
 # How many pixels a check may decode, roughly: it asks for fewer frames where each costs more.
-_PIXELS = 1.5e8
+_PIXELS = 8e7
 # Clips of so many frames are short enough for many decoders.
 _FEW_FRAMES = 40
 

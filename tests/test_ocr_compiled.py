@@ -78,13 +78,14 @@ def pages() -> tuple[NDArray[np.uint8], ...]:
 
 
 def summary(document: Any) -> list[tuple[str, float]]:
-    return [(word.value, round(word.confidence, 4)) for word in words_of(document)]
+    return [(word.value, word.confidence) for word in words_of(document)]
 
 
 @cache
-def plainly_read(number: int) -> list[tuple[str, float]]:
-    """What a page reads without a compiler."""
-    return summary(reader(vocab=VOCAB, shorter_side=480)([pages()[number]]))
+def plainly_read(number: int) -> list[tuple[str, Any]]:
+    """What a page reads without a compiler, whose arithmetic has another order."""
+    read = summary(reader(vocab=VOCAB, shorter_side=480)([pages()[number]]))
+    return [(text, pytest.approx(confidence, abs=2e-4)) for text, confidence in read]
 
 
 def graphs_by_page(predictor: Any, backend: CountingBackend, numbers: Iterable[int]) -> list[int]:
@@ -106,12 +107,12 @@ def test_pages_of_all_sizes_share_graphs(backend: CountingBackend) -> None:
     assert backend.runs == 3
     # The detector is compiled already.
     assert predictor.compile(backend=backend) is None
-    counts = graphs_by_page(predictor, backend, range(12))
+    counts = graphs_by_page(predictor, backend, range(9))
     # On a CPU convolutions differ for small inputs: up to four graphs of the recogniser.
     assert 0 < sum(counts) <= 5
     assert sum(counts[6:]) == 0
     # Each page runs the detector and the recogniser at least once.
-    assert backend.runs >= 3 + 2 * 12
+    assert backend.runs >= 3 + 2 * 9
     assert sum(graphs_by_page(predictor, backend, (0, 3))) == 0
 
     # As docTR's users do, with the graphs that are there.

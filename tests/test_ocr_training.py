@@ -330,27 +330,27 @@ def test_the_default_learns_new_signs_and_keeps_the_classes_of_others(tmp_path: 
 @pytest.mark.slow
 def test_a_recogniser_learns_to_read_from_nothing(tmp_path: Path) -> None:
     matplotlib = pytest.importorskip("matplotlib", reason="brings a font")
-    random_digits = random.Random(0)
-    texts = ["".join(random_digits.choices("0123456789", k=random_digits.randint(1, 6))) for _ in range(4000)]
+    random_digits, digits = random.Random(0), "01234"
+    texts = ["".join(random_digits.choices(digits, k=random_digits.randint(1, 3))) for _ in range(2000)]
 
     def drawn(num_lines: int, seed: int) -> DrawnLines:
         font = Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")
-        return drawn_lines(num_lines, characters="0123456789", texts=texts, style="clean", fonts=[font], seed=seed)
+        return drawn_lines(num_lines, characters=digits, texts=texts, style="clean", fonts=[font], seed=seed)
 
     done = fit(
         "crnn_mobilenet_v3_small",
-        drawn(800, 0),
-        validation=drawn(100, 1),
+        drawn(320, 0),
+        validation=drawn(40, 1),
         out=tmp_path / "digits.pt",
         pretrained=False,
-        vocab="0123456789",
-        epochs=4,
+        vocab=digits,
+        epochs=6,
         batch_size=8,
-        learning_rate=1e-3,
-        ema_decay=0.98,
+        learning_rate=1.5e-3,
+        ema_decay=0.95,
         augment=False,
     )
-    assert done.epochs[0]["validation"]["exact"] == 0
+    assert done.epochs[0]["validation"]["exact"] < 0.2
     unseen = [drawn(200, 2)[row] for row in range(200)]
     read = recognition_predictor(done.path).read([line.image for line in unseen])
     assert sum(text == line.label for (text, _), line in zip(read, unseen, strict=True)) >= 198

@@ -474,9 +474,7 @@ def test_a_state_is_of_one_video(predictor: VideoTextPredictor, clip: Path, tmp_
         predictor.stream(faster, state=state)
 
 
-@pytest.mark.parametrize(
-    "options", [{"kinds": ["caption"]}, {"min_confidence": 0.3}, {"languages": "german"}, {"region": (0, 0, 1, 0.5)}]
-)
+@pytest.mark.parametrize("options", [{"kinds": ["caption"]}, {"languages": "german"}])
 def test_states_of_readers_that_want_others_are_refused(
     predictor: VideoTextPredictor, clip: Path, options: dict[str, Any]
 ) -> None:
@@ -515,8 +513,8 @@ def on_the_left(picture: np.ndarray, lines: list[str], bottom: int) -> np.ndarra
     return np.asarray(image)
 
 
-@pytest.mark.parametrize("rows", [2, 3])
-def test_lines_that_roll_up_are_a_caption_each(predictor: VideoTextPredictor, tmp_path: Path, rows: int) -> None:
+def test_lines_that_roll_up_are_a_caption_each(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    rows = 3
     pictures = [on_the_left(background(number), rolling(number, rows=rows), SIZE[1] - 30) for number in range(140)]
     reading = predictor(write(tmp_path / "live.mp4", pictures))
     shown = [[number for number in range(140) if line in rolling(number, rows=rows)] for line in SAID]
@@ -559,7 +557,7 @@ def karaoke(picture: np.ndarray, num_sung: int, sung: str, unsung: str | None) -
     return np.asarray(image)
 
 
-@pytest.mark.parametrize(("sung", "unsung"), [("yellow", None), ("yellow", "white"), ("white", "orange")])
+@pytest.mark.parametrize(("sung", "unsung"), [("yellow", None), ("white", "orange")])
 def test_words_that_are_sung_one_after_the_other(
     predictor: VideoTextPredictor, tmp_path: Path, sung: str, unsung: str | None
 ) -> None:

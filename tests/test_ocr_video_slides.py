@@ -191,7 +191,7 @@ def turned(path: Path, pages: list[tuple[str, ...]], still: int, between: int, *
     return path
 
 
-@pytest.mark.parametrize(("kind", "between"), [("fade", 12), ("fade", 25), ("wipe", 20)])
+@pytest.mark.parametrize(("kind", "between"), [("fade", 25), ("wipe", 20)])
 def test_pages_that_turn_slowly_are_found(
     predictor: VideoTextPredictor, tmp_path: Path, kind: str, between: int
 ) -> None:
