@@ -1,4 +1,5 @@
-"""Draw ``docs/front.png``, the picture of the README: a contact sheet beside a page that was read, above a time line.
+"""Draw ``docs/front.png``, the picture of the README: a contact sheet beside the words and the
+regions of a page, above a time line.
 
     python docs/_front_picture.py
 
@@ -73,16 +74,16 @@ def main() -> None:
         write_sheet(str(video), Path(folder) / "sheet.png", SheetOptions(num_frames=9, tile_width=240))
         draw_page()[0].save(page)
         sheet = Image.open(Path(folder) / "sheet.png").convert("RGB")
-        read = overlay(ocr_predictor(pretrained=True)(page).pages[0])
+        # The page with its words above the page with its regions, and the cells of its table.
+        pages = [
+            Image.fromarray(overlay(ocr_predictor(pretrained=True, **options)(page).pages[0], text="none"))
+            for options in ({}, {"detect_layout": True, "detect_tables": True})
+        ]
         reading = video_text_predictor(pretrained=True)(video)
     found = [(track.first_frame, track.last_frame + 1, track.text) for track in reading.captions]
     if found != list(CAPTIONS):
         raise SystemExit(f"The time line would not show what was written: {found}")
-    # The page with its boxes above the text that was read.
-    words = Image.fromarray(read)
-    half = words.width // 2
-    size = (PAGE_WIDTH, round(PAGE_WIDTH * words.height / half))
-    halves = [words.crop((left, 0, left + half, words.height)) for left in (0, half)]
+    size = (PAGE_WIDTH, round(PAGE_WIDTH * pages[0].height / pages[0].width))
     sheet = sheet.resize((round(sheet.width * 2 * size[1] / sheet.height), 2 * size[1]), Image.Resampling.LANCZOS)
     width = sheet.width + size[0]
     timeline = Image.fromarray(reading.synthesize_timeline(width=round(width / TIMELINE_SCALE)))
@@ -90,8 +91,8 @@ def main() -> None:
     picture = Image.new("RGB", (width, sheet.height + timeline.height), "white")
     picture.paste(sheet, (0, 0))
     picture.paste(timeline, (0, sheet.height))
-    for number, page_half in enumerate(halves):
-        picture.paste(page_half.resize(size, Image.Resampling.LANCZOS), (sheet.width, number * size[1]))
+    for number, drawn in enumerate(pages):
+        picture.paste(drawn.resize(size, Image.Resampling.LANCZOS), (sheet.width, number * size[1]))
     picture.quantize(192, dither=Image.Dither.NONE).save(Path(__file__).parent / "front.png", optimize=True)
 
 

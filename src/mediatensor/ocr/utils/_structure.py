@@ -112,7 +112,7 @@ def _number(
 
     Text and list items, of which there are many, have their colours and numbers only.
     """
-    font = ImageFont.load_default(max(9.0, max(size) / 110))
+    font = ImageFont.load_default(max(13.0, max(size) / 90))
     for number, (region, quad) in enumerate(zip(regions, quads, strict=True), 1):
         kind = "" if region["type"] in _UNNAMED else f" {region['type']}"
         level = f" {region['level']}" if region.get("level") else ""
