@@ -3,7 +3,7 @@
 * The pages of the reference are made here.
 * Pages may link to files of the repository that lie outside ``docs/``, as is right on a code host: they become part of
   the site.
-* Notebooks that pages link to become pages themselves.
+* Notebooks and scripts that pages link to become pages themselves.
 * Public names in running text link to the reference.
 * Dead links in what was built, and addresses of other hosts that a page would load, are warnings, and thereby errors.
 """
@@ -56,19 +56,23 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     linked = {file for page in Path(config.docs_dir).rglob("*.md") for file in outside_files(page)}
     for file in sorted(linked):
         uri = f"{OUTSIDE}/{file.relative_to(ROOT).as_posix()}"
-        if file.suffix != ".ipynb":
+        if file.suffix == ".ipynb":
+            page = notebook_page(file)
+            files.append(File.generated(config, shown_as(uri), content=page.markdown))
+            for name, picture in page.pictures.items():
+                files.append(File.generated(config, f"{posixpath.dirname(uri)}/{name}", content=picture))
+        elif file.suffix == ".py":
+            script = f"# {file.name}\n\n```python\n{file.read_text(encoding='utf-8')}```\n"
+            files.append(File.generated(config, shown_as(uri), content=script))
+        else:
             files.append(File.generated(config, uri, abs_src_path=str(file)))
-            continue
-        page = notebook_page(file)
-        files.append(File.generated(config, page_of_notebook(uri), content=page.markdown))
-        for name, picture in page.pictures.items():
-            files.append(File.generated(config, f"{posixpath.dirname(uri)}/{name}", content=picture))
     return files
 
 
-def page_of_notebook(uri: str) -> str:
-    """The page that shows a notebook; any other file is shown as it is."""
-    return f"{uri.removesuffix('.ipynb')}.md" if uri.endswith(".ipynb") else uri
+def shown_as(uri: str) -> str:
+    """The page that shows a notebook or a script; any other file is shown as it is."""
+    stem, suffix = posixpath.splitext(uri)
+    return f"{stem}.md" if suffix in (".ipynb", ".py") else uri
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -82,7 +86,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         if not file.is_relative_to(ROOT):
             return match[1]
         in_docs = file.is_relative_to(ROOT / "docs")
-        target = page_of_notebook(file.relative_to(ROOT / "docs" if in_docs else ROOT).as_posix())
+        target = shown_as(file.relative_to(ROOT / "docs" if in_docs else ROOT).as_posix())
         return posixpath.relpath(target if in_docs else f"{OUTSIDE}/{target}", posixpath.dirname(uri) or ".")
 
     return with_linked_names(LINK_TARGET.sub(rewritten, markdown))

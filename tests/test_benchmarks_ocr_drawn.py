@@ -168,7 +168,7 @@ def saved_rows() -> list[LanguageRow]:
 def test_the_published_table_is_that_of_the_results() -> None:
     rows = saved_rows()
     assert {row.code for row in rows} == set(TEXTS)
-    assert languages_table(rows) in (ROOT / "docs" / "read-text.md").read_text(encoding="utf-8")
+    assert languages_table(rows) in (ROOT / "docs" / "languages.md").read_text(encoding="utf-8")
 
 
 def test_claimed_languages_are_those_that_were_read() -> None:
@@ -177,7 +177,7 @@ def test_claimed_languages_are_those_that_were_read() -> None:
     shares = {row.code: row.exact / row.words for row in saved_rows()}
     assert len(claimed) > 40
     assert min(shares[code] for code in claimed) >= LEAST_WORDS
-    page = (ROOT / "docs" / "read-text.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "languages.md").read_text(encoding="utf-8")
     sentence = re.search(r"It reads drawn\s+pages\s+in\s+(.*?)\.\n", page, re.DOTALL)
     assert sentence is not None
     assert re.split(r", | and ", " ".join(sentence[1].split())) == sorted(claimed.values())

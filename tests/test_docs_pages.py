@@ -18,6 +18,7 @@ from test_house import public_modules
 
 COMING_FROM = [page for page in DOCS if page.parent.name == "coming-from"]
 LINK = re.compile(r"\]\(([^)]+)\)")
+QUESTIONS = ROOT / "docs" / "questions.md"
 
 
 def part_of_the_build(name: str) -> ModuleType:
@@ -63,8 +64,13 @@ def test_every_page_is_in_the_navigation() -> None:
     assert {page.relative_to(ROOT / "docs").as_posix() for page in DOCS} <= set(named)
 
 
-def test_readme_leads_to_every_page() -> None:
-    linked = {(ROOT / target.partition("#")[0]).resolve() for target in LINK.findall(prose(README))}
+def test_readme_and_start_page_lead_to_every_page() -> None:
+    start = ROOT / "docs" / "index.md"
+    linked = {start} | {
+        (page.parent / target.partition("#")[0]).resolve()
+        for page in (README, start)
+        for target in LINK.findall(prose(page))
+    }
     assert set(DOCS) <= linked
 
 
@@ -152,3 +158,37 @@ def test_a_warning_ends_the_build() -> None:
     (options,) = re.findall(r"mkdocs build(.*)", makefile)
     # `--quiet` hides warnings from `--strict`, too.
     assert options.split() == ["--strict"]
+
+
+def test_the_gallery_shows_every_example() -> None:
+    page = ROOT / "docs" / "gallery.md"
+    shown = {(page.parent / target).resolve() for target in LINK.findall(prose(page))}
+    examples = ROOT / "examples"
+    notebooks = set((examples / "notebooks").glob("*.ipynb"))
+    assert set(examples.glob("*.py")) | notebooks | set((examples / "images").iterdir()) <= shown
+
+
+def test_questions_are_many_and_lead_to_places() -> None:
+    lines = re.findall(r"^\* (\*\*\.\.\. .*)$", prose(QUESTIONS), re.MULTILINE)
+    assert len(lines) >= 50
+    assert len({line.partition("?**")[0] for line in lines}) == len(lines)
+    for line in lines:
+        question, _, answer = line.partition("?**")
+        assert question, line
+        # The exact place, not only a page; that it is there is a test of all links.
+        assert "#" in LINK.findall(answer)[-1], line
+
+
+@pytest.mark.parametrize("page", [QUESTIONS, ROOT / "docs" / "cheat-sheet.md"], ids=lambda page: page.stem)
+def test_answers_name_what_is_there(page: Path) -> None:
+    recorded = (ROOT / "tests" / "data" / "public_api.txt").read_text(encoding="utf-8")
+    known = set(re.findall(r"\w+", recorded)) | {"len", "mediatensor"}
+    for code in re.findall(r"`([^`]+)`", prose(page)):
+        without_strings = re.sub(r'"[^"]*"', "", code)
+        if code.startswith("mediatensor "):
+            assert code.split()[1] in known, code
+        if code.startswith("mediatensor ") or (ROOT / code).is_file():
+            continue
+        called = re.findall(r"(\w+)\(", without_strings) + re.findall(r"(\w+)=", without_strings)
+        members = re.findall(r"[a-z_]\w*\.(\w+)", without_strings) + re.findall(r"\b([A-Z]\w+)\b", without_strings)
+        assert [name for name in called + members if name not in known] == [], code

@@ -76,7 +76,10 @@ def test_a_notebook_is_small_and_of_no_machine(path: Path) -> None:
     )
 
 
-def test_the_readme_tells_of_each_notebook() -> None:
+def test_the_readme_tells_of_each_notebook_and_has_its_picture() -> None:
     readme = (NOTEBOOKS.parent / "README.md").read_text(encoding="utf-8")
     assert len(PATHS) >= 3
+    for path in PATHS:
+        *_, last = [content for _, kind, content in outputs(stored(path)) if kind == "image/png"]
+        assert (NOTEBOOKS.parent / "images" / f"{path.stem}.png").read_bytes() == base64.b64decode(last)
     assert [path.name for path in PATHS if f"(notebooks/{path.name})" not in readme] == []

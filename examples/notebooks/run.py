@@ -3,6 +3,8 @@
     python examples/notebooks/run.py                        all of them
     python examples/notebooks/run.py pages_to_data.ipynb
 
+The last picture of each becomes its picture in ``examples/images``, too.
+
 Nothing of the machine is stored: no times, no paths, no names. Pictures get fewer colours, so that files stay small.
 
 Needs nbclient and ipykernel (the extra ``test``).
@@ -67,12 +69,21 @@ def with_fewer_colours(png: str) -> str:
     return base64.b64encode(small.getvalue()).decode()
 
 
+def last_picture(notebook: NotebookNode) -> bytes:
+    """The PNG file that a notebook shows last."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    pictures = [output.data["image/png"] for output in outputs if "image/png" in output.get("data", {})]
+    return base64.b64decode(pictures[-1])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("notebooks", nargs="*", type=Path, default=sorted(HERE.glob("*.ipynb")))
     for path in parser.parse_args().notebooks:
         with tempfile.TemporaryDirectory() as folder:
-            nbformat.write(executed(path, Path(folder)), path)
+            notebook = executed(path, Path(folder))
+        nbformat.write(notebook, path)
+        (HERE.parent / "images" / f"{path.stem}.png").write_bytes(last_picture(notebook))
         print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
 
 
