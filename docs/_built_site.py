@@ -63,6 +63,7 @@ def problems(site: Path) -> list[str]:
     # The page of an error has addresses of a server's root.
     pages = {path: read_page(path) for path in sorted(site.rglob("*.html")) if path.name != "404.html"}
     found = []
+    dead: dict[str, str] = {}  # what is not there, and the first page that links to it: menus are on all pages
     for path, page in pages.items():
         shown = path.relative_to(site).as_posix()
         found += [f"{shown} loads {address}" for address in page.loaded if is_foreign(address)]
@@ -72,11 +73,11 @@ def problems(site: Path) -> list[str]:
                 continue
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             if not target.exists():
-                found.append(f"{shown} links to {address}, which is not there")
+                dead.setdefault(str(target), f"{shown} links to {address}, which is not there")
             elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].anchors:
                 found.append(f"{shown} links to {address}, and there is no such place on that page")
     for sheet in sorted(site.rglob("*.css")):
         shown = sheet.relative_to(site).as_posix()
         addresses = CSS_ADDRESS.findall(sheet.read_text(encoding="utf-8"))
         found += [f"{shown} loads {address}" for address in addresses if is_foreign(address)]
-    return found
+    return found + list(dead.values())

@@ -36,6 +36,8 @@ PAGES = (
     "mediatensor.backends",
     "mediatensor.compat.decord",
     "mediatensor.compat.torchvision_io",
+    "mediatensor.compat.transformers",
+    "mediatensor.compat.vllm",
     "mediatensor.isolate",
     "mediatensor.serve",
     "mediatensor.errors",
