@@ -59,6 +59,7 @@ def build_parser() -> argparse.ArgumentParser:
             "  mediatensor demo                       make a video and show what the library does with it\n"
             "  mediatensor probe talk.mp4             what is in the file\n"
             "  mediatensor sheet talk.mp4 -o talk.png sixteen frames of it in one picture\n"
+            "  mediatensor scenes film.mp4            where its scenes begin and end\n"
             "  mediatensor extract talk.mp4 --fps 1   frames as images; sound and subtitles as files, too\n"
             "  mediatensor ocr scan.pdf -o text       the text of a document\n"
             "  mediatensor ocr talk.mp4 -o text       the captions in a video, as subtitles\n"
@@ -87,6 +88,7 @@ def build_parser() -> argparse.ArgumentParser:
     for add in (
         _add_probe,
         _add_sheet,
+        _add_scenes,
         _add_extract,
         _add_ocr,
         _add_find,
@@ -199,6 +201,49 @@ def _add_sheet(commands: Any) -> None:
     parser.add_argument("--width", type=positive_int, metavar="PX", help="width of a frame in the sheet, in pixels")
     _add_time_range(parser)
     _add_stream(parser)
+
+
+def _add_scenes(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "scenes",
+        summary="where the scenes of videos begin and end; rows of them for training, and pictures",
+        description=(
+            "Find the cuts of videos, and print the scenes between them. Cuts are found to the frame, and so are\n"
+            "fades through black; dissolves are not. Frames that cannot be decoded are passed over."
+        ),
+        epilog=(
+            "examples:\n"
+            "  mediatensor scenes film.mp4\n"
+            "  mediatensor scenes film.mp4 --sheet scenes.png       a frame of each scene, in one picture\n"
+            "  mediatensor scenes videos/*.mp4 -o scenes.csv        rows that VideoClips('scenes.csv') reads\n"
+            "\n"
+            "The JSON of --json, an object for each scene: file, scene (its number), first_frame, last_frame,\n"
+            "begin_seconds, end_seconds, score (how much its first frame differs from the one before it).\n"
+        ),
+    )
+    _add_files(parser, "video")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="PATH",
+        help="write a row for each scene, .csv or .jsonl: path, start_seconds, end_seconds, first_frame, last_frame, "
+        "score",
+    )  # fmt: skip
+    parser.add_argument(
+        "--sheet", type=Path, metavar="PATH",
+        help="also draw a frame of each scene: a picture, or for several files a folder of pictures",
+    )  # fmt: skip
+    parser.add_argument(
+        "--min-seconds", type=positive_number, default=0.5, metavar="S", help="the shortest scene (default: 0.5)"
+    )
+    parser.add_argument(
+        "--threshold", type=positive_number, default=20.0, metavar="N",
+        help="by how many levels of 255 a cut changes the picture at least (default: 20)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--key-frames-only", action="store_true",
+        help="decode key frames alone: many times as quick, but a cut between two of them is found at the later one",
+    )  # fmt: skip
+    _add_json(parser)
 
 
 def _add_extract(commands: Any) -> None:

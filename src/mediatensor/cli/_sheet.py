@@ -384,10 +384,10 @@ def write_sheet(
 
 @dataclass(frozen=True)
 class Mark:
-    """A place in a frame: ((left, top), (right, bottom)) in shares of the upright frame."""
+    """A place in a frame: ((left, top), (right, bottom)) in shares of the upright frame; ``None`` for all of it."""
 
     frame_index: int
-    box: tuple[tuple[float, float], tuple[float, float]]
+    box: tuple[tuple[float, float], tuple[float, float]] | None = None
 
 
 def write_marked_sheet(file: str, output: Path, marks: Sequence[Mark], title: str) -> str:
@@ -415,10 +415,10 @@ def _save(sheet: Image.Image, output: Path) -> None:
         sheet.save(picture, Image.registered_extensions()[output.suffix.lower()])
 
 
-def _frame_place(picture: Image.Image, mark: Mark) -> None:
-    (left, top), (right, bottom) = mark.box
-    box = (left * picture.width - 3, top * picture.height - 3, right * picture.width + 2, bottom * picture.height + 2)
-    ImageDraw.Draw(picture).rectangle(box, outline=_KEY_FRAME, width=2)
+def _frame_place(picture: Image.Image, box: tuple[tuple[float, float], tuple[float, float]]) -> None:
+    (left, top), (right, bottom) = box
+    place = (left * picture.width - 3, top * picture.height - 3, right * picture.width + 2, bottom * picture.height + 2)
+    ImageDraw.Draw(picture).rectangle(place, outline=_KEY_FRAME, width=2)
 
 
 def _draw_stable(decoder: VideoDecoder, title: str, options: SheetOptions, side_limit: int) -> tuple[Image.Image, int]:
@@ -466,8 +466,8 @@ def _draw_frames(
     for number in progress(chosen, "drawing"):
         picture = _picture(decoder, number, size)
         for mark in marks:
-            if picture is not None and mark.frame_index == number:
-                _frame_place(picture, mark)
+            if picture is not None and mark.box is not None and mark.frame_index == number:
+                _frame_place(picture, mark.box)
         tiles.append(Tile(picture, number, pts_seconds[number], is_key_frame[number]))
     key_frames = _text.count(sum(is_key_frame), "key frame")
     return draw_sheet(tiles, grid, title, [*_details(decoder), *more_details], key_frames)

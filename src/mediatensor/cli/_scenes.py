@@ -1,0 +1,102 @@
+"""``mediatensor scenes``: the scenes of videos, as lines, as rows for training, and as pictures."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+from .._sources import writing
+from ..decoders import VideoDecoder
+from ..errors import InvalidArgumentError
+from ..samplers import Scene, find_scenes
+from ._console import STANDARD, emit, emit_json, for_each_file, shown_name
+from ._console import text as _text
+from ._sheet import Mark, check_output, sheet_outputs, write_marked_sheet
+
+__all__ = ["run"]
+
+# More scenes than this are shown by some of them.
+_MOST_TILES = 60
+
+
+def run(args: argparse.Namespace) -> int:
+    files = list(dict.fromkeys(args.files))
+    if args.output is not None:
+        _check_manifest(args.output, files)
+    sheets = sheet_outputs(files, args.sheet) if args.sheet else {}
+    for file, sheet in sheets.items():
+        check_output(file, sheet)
+    rows: list[dict[str, object]] = []
+
+    def find(path: str, file: str) -> int:
+        with VideoDecoder(path, on_error="skip") as decoder:
+            scenes = find_scenes(
+                decoder, threshold=args.threshold, min_seconds=args.min_seconds, key_frames_only=args.key_frames_only
+            )
+        _print(scenes, shown_name(file), as_json=args.json)
+        rows.extend(_row(file, scene, args.output) for scene in scenes if args.output is not None)
+        if args.sheet:
+            shown = [scenes[number * len(scenes) // _MOST_TILES] for number in range(_MOST_TILES)]
+            if len(scenes) <= _MOST_TILES:
+                shown = scenes
+            marks = [Mark((scene.first_frame + scene.last_frame) // 2) for scene in shown]
+            told = write_marked_sheet(path, sheets[file], marks, Path(shown_name(file)).name)
+            if not args.json:
+                emit(told)
+        return 0
+
+    code = for_each_file(files, find)
+    if args.output is not None and rows:
+        _save(rows, args.output)
+        if not args.json:
+            emit(f"wrote {args.output}: {_text.count(len(rows), 'row')}")
+    return code
+
+
+def _print(scenes: list[Scene], name: str, *, as_json: bool) -> None:
+    for number, scene in enumerate(scenes):
+        if as_json:
+            emit_json({"file": name, "scene": number, **asdict(scene)})
+        else:
+            begin, end = _text.clock(scene.begin_seconds), _text.clock(scene.end_seconds)
+            emit(f"{name}: {begin} to {end}, frames {scene.first_frame} to {scene.last_frame}, cut {scene.score:.0f}")
+
+
+def _check_manifest(output: Path, files: list[str]) -> None:
+    """Raise `InvalidArgumentError` if rows of the files cannot be written there."""
+    if output.suffix.lower() not in (".csv", ".jsonl"):
+        raise InvalidArgumentError(f"The name of the rows must end in .csv or .jsonl (got {str(output)!r}).")
+    if STANDARD in files:
+        raise InvalidArgumentError("-o writes rows that name their files, and standard input has no name; give files.")
+    if not output.parent.is_dir():
+        raise InvalidArgumentError(f"The folder of the rows does not exist: {str(output.parent)!r}.")
+
+
+def _row(file: str, scene: Scene, output: Path) -> dict[str, object]:
+    """A row as datasets read it: paths are relative to the folder of the manifest."""
+    path = file if "://" in file else os.path.relpath(file, output.parent).replace(os.sep, "/")
+    return {
+        "path": path,
+        "start_seconds": scene.begin_seconds,
+        "end_seconds": scene.end_seconds,
+        "first_frame": scene.first_frame,
+        "last_frame": scene.last_frame,
+        "score": round(scene.score, 3),
+    }
+
+
+def _save(rows: list[dict[str, object]], output: Path) -> None:
+    text = io.StringIO()
+    if output.suffix.lower() == ".csv":
+        writer = csv.DictWriter(text, rows[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    else:
+        text.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    with writing(output) as file:
+        file.write(text.getvalue().encode())
