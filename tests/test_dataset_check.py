@@ -20,7 +20,7 @@ from lerobot_files import write_lerobot
 from mediatensor.cli import main
 from mediatensor.datasets import FINDING_KINDS, CheckedFile, DatasetReport, Finding, MediaFacts, as_items, check_dataset
 from mediatensor.decoders import VideoDecoder
-from mediatensor.encoders import Encoder, VideoEncoder
+from mediatensor.encoders import AudioEncoder, Encoder, VideoEncoder
 from mediatensor.errors import InvalidArgumentError
 from real_files import TEST_DATA
 
@@ -194,12 +194,22 @@ def test_sound(sound: Tensor, kinds: set[str], tmp_path: Path) -> None:
 def test_sound_that_cannot_be_decoded(tmp_path: Path) -> None:
     path = write(tmp_path / "sound.mkv", moving(50), tone(2.0))
     data = bytearray(path.read_bytes())
-    at = data.index(b"fLaC")
-    for place in range(at + 600, len(data) - 2):  # every FLAC frame begins with this; the next bytes are its header
+    begin = data.index(b"fLaC") + 600
+    # Every FLAC frame begins with this; the next bytes are its header.
+    places = [at for at in range(begin, len(data) - 2) if data[at : at + 2] == b"\xff\xf8"]
+    data[places[3] + 2 : places[3] + 6] = bytes(4)
+    path.write_bytes(data)
+    found = kinds_of(path)
+    assert set(found) == {"corrupt-sound"}
+    # The same in a file of sound alone, in every frame.
+    path = tmp_path / "sound.flac"
+    AudioEncoder(tone(2.0), sample_rate=8000).to_file(path)
+    data = bytearray(path.read_bytes())
+    for place in range(len(data) - 2):
         if data[place : place + 2] == b"\xff\xf8":
             data[place + 2 : place + 6] = b"\xff\xff\xff\xff"
     path.write_bytes(data)
-    assert {"corrupt-sound", "nothing-decodes"} & set(kinds_of(path))
+    assert set(kinds_of(path)) == {"nothing-decodes"}
 
 
 def test_copies(tmp_path: Path) -> None:
@@ -279,9 +289,15 @@ def test_tar_shards_and_bytes(tmp_path: Path) -> None:
             tar.addfile(entry, io.BytesIO(data))
     report = check_dataset(tmp_path / "train.tar", num_workers=0)
     assert [report.is_bad(file) for file in report.files] == [False, True]
-    with pytest.raises(InvalidArgumentError, match="part of another file"):
-        report.save_manifest(tmp_path / "left.csv")
-    assert check_dataset([good, good[:2000]], num_workers=0).num_bad == 1
+    # What is left is named by its place in the shard.
+    assert report.save_manifest(tmp_path / "left.csv") == 1
+    again = check_dataset(tmp_path / "left.csv", num_workers=0)
+    assert (again.files[0].name, again.num_bad) == (report.files[0].name, 0)
+    assert again.files[0].facts == report.files[0].facts
+    in_memory = check_dataset([good, good[:2000]], num_workers=0)
+    assert in_memory.num_bad == 1
+    with pytest.raises(InvalidArgumentError, match="bytes in memory"):
+        in_memory.save_manifest(tmp_path / "left.csv")
 
 
 @pytest.mark.parametrize("version", ["v2.1", "v3.0"])
@@ -307,10 +323,20 @@ def test_rows_of_parquet(tmp_path: Path) -> None:
     from pyarrow import parquet
 
     good = write(tmp_path / "good.mp4", moving(30)).read_bytes()
-    rows = [{"bytes": good, "path": "a.mp4"}, {"bytes": good[:2000], "path": "b.mp4"}]
+    other = write(tmp_path / "other.mp4", moving(20, 1)).read_bytes()
+    # Two rows of one name are two files.
+    rows = [{"bytes": data, "path": name} for data, name in ((good, "a.mp4"), (good[:2000], "b.mp4"), (other, "a.mp4"))]
     parquet.write_table(pa.table({"video": rows}), tmp_path / "train.parquet")
-    report = check_dataset(tmp_path / "train.parquet", num_workers=0)
-    assert [report.is_bad(file) for file in report.files] == [False, True]
+    state = tmp_path / "state"
+    report = check_dataset(tmp_path / "train.parquet", num_workers=0, state_file=state)
+    assert [report.is_bad(file) for file in report.files] == [False, True, False]
+    assert report.save_manifest(tmp_path / "left.jsonl") == 2
+    again = check_dataset(tmp_path / "left.jsonl", num_workers=0)
+    assert [file.facts.num_frames for file in again.files] == [30, 20]
+    # A table that was written anew is another one, although its rows are called the same.
+    parquet.write_table(pa.table({"video": rows[::-1]}), tmp_path / "train.parquet")
+    turned = check_dataset(tmp_path / "train.parquet", num_workers=0, state_file=state)
+    assert [file.facts.num_frames for file in turned.files] == [20, None, 30]
 
 
 def test_a_file_that_takes_too_long(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def plant(folder: Path) -> dict[str, set[str]]:
         return scene(num_frames, seed=len(rows))
 
     sound = tone(NUM_FRAMES / RATE)
-    for number in range(6):
+    for number in range(8):
         add(f"clean{number}.mkv")
         write(folder / f"clean{number}.mkv", frames(), sound)
     slow = frames() // 40 + 100  # hardly any motion: what an encoder makes of it repeats, and nothing is wrong
@@ -125,6 +125,8 @@ def plant(folder: Path) -> dict[str, set[str]]:
     write(add("rates_mixed_up.mkv", "sound-drift"), frames(200), tone(8.0 * 48000 / 44100))
     path = write(add("sound_lags.mkv", "sound-drift"), frames(), tone(3.9))
     retime(path, "audio", lambda seconds: 1.05 * seconds)
+    path = write(add("picture_lags.mkv", "sound-drift", "odd-rate"), frames(), sound)
+    retime(path, "video", lambda seconds: 1.05 * seconds)
     path = write(add("sound_gap.mkv", "sound-gap"), frames(), tone(3.6))
     retime(path, "audio", lambda seconds: seconds + 0.4 * (seconds > 2))
 
@@ -181,6 +183,12 @@ def found_in(report: DatasetReport) -> dict[str, set[str]]:
     }
 
 
+# Planted in the other tests, here and in test_dataset_check.py.
+ELSEWHERE = {
+    "nothing-decodes", "corrupt", "corrupt-sound", "repeated-times", "first-frame-not-key", "table-rows", "table-times",
+    "label-gap",
+}  # fmt: skip
+
 #: Of a planted finding, its seconds and frames, [first, last).
 PLACES = {
     "frozen": (0.8, 3.8, 20, 95),
@@ -197,9 +205,10 @@ def test_every_kind_is_found_where_it_was_planted(tmp_path: Path) -> None:
     truth = plant(tmp_path)
     report = check_dataset(tmp_path / "all.csv", num_workers=0, num_classes=6)
     assert found_in(report) == truth
+    assert set.union(*truth.values(), ELSEWHERE) == set(FINDING_KINDS)
     assert [finding.kind for finding in report.findings] == ["label-gap"]
     assert "no row has the label 3, 5" in report.findings[0].message
-    assert report.label_counts == {"-1": 1, "0": 12, "1": 12, "2": 10, "4": 1, "7": 1}
+    assert report.label_counts == {"-1": 1, "0": 13, "1": 13, "2": 11, "4": 1, "7": 1}
 
     found = {finding.kind: finding for file in report.files for finding in file.findings}
     for kind, (start, end, first, last) in PLACES.items():
@@ -210,7 +219,11 @@ def test_every_kind_is_found_where_it_was_planted(tmp_path: Path) -> None:
         assert first is None or first <= (found[kind].start_frame or 0) <= first + slack * RATE
     assert "frames 20, 33, 50, 51, 78" in found["dropped-frames"].message
     assert "one in 5: the pictures are those of about 20 frames/s" in found["repeated-frames"].message
-    assert "48 and 44.1 kHz" in next(f.message for f in report.files[16].findings)
+    drifts = [finding.message for file in report.files for finding in file.findings if finding.kind == "sound-drift"]
+    assert "8.84 % longer than the pictures" in drifts[0]
+    assert "48 and 44.1 kHz" in drifts[0]
+    assert "samples come 4.9" in drifts[1]
+    assert "4.7" in drifts[2]
     assert "0.14 s longer" in found["camera-drift"].message
 
     # Each file is as bad as the worst of what was planted in it, and so is the exit code.

@@ -15,19 +15,24 @@ __all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    report = check_dataset(
-        _source(args.files, args.kind),
-        kind=args.kind,
-        media_column=args.media_column,
-        label_column=args.label_column,
-        num_classes=args.classes,
-        decode=not args.no_decode,
-        bad_kinds=[*DatasetReport.bad_kinds, *args.bad],
-        num_workers=args.workers,
-        timeout_seconds=args.timeout,
-        state_file=args.state,
-        show_progress=True,
-    )
+    try:
+        report = check_dataset(
+            _source(args.files, args.kind),
+            kind=args.kind,
+            media_column=args.media_column,
+            label_column=args.label_column,
+            num_classes=args.classes,
+            decode=not args.no_decode,
+            bad_kinds=[*DatasetReport.bad_kinds, *args.bad],
+            num_workers=args.workers,
+            timeout_seconds=args.timeout,
+            state_file=args.state,
+            show_progress=True,
+        )
+    except KeyboardInterrupt as stop:
+        kept = f"what is done is kept in {args.state}, and the same command goes on from there"
+        stop.add_note(kept if args.state else "nothing is kept; with --state FILE, the same command goes on")
+        raise
     # Files first: whoever reads the output may stop early, as `head` does.
     if args.html is not None:
         write_file(args.html, report.to_html().encode())

@@ -13,9 +13,9 @@ from typing import Any, BinaryIO, TypeVar
 
 from ..._common.checks import check_choice, items_of, path_text, real_number, whole_number
 from ..._common.messages import progress
-from ..._sources import Source, write_error
+from ..._sources import write_error
 from ...errors import InvalidArgumentError, MediaTensorError, ReadError
-from .._sources import Item, MediaKind, as_items
+from .._sources import Item, MediaKind, alone, as_items, place_of
 from .comparing import compared
 from .findings import BAD_KINDS, FINDING_KINDS, CheckedFile, Finding, from_plain, to_plain
 from .lerobot import EpisodeTimes, compared_with_table, is_lerobot, videos_of
@@ -106,11 +106,12 @@ def check_dataset(
         items = as_items(source, kind=kind, media_column=media_column, label_column=label_column)
     rows, names, keys = [], [], []
     has_urls = False
-    for number, item in enumerate(items):
-        rows.append(Row(item.label, (item.start_seconds, item.end_seconds), item.extra))
+    for number in range(len(items)):
+        item = alone(items, number)
+        keys.append(_key(item, decode, episodes[number] if episodes else ()))
+        rows.append(Row(item.label, (item.start_seconds, item.end_seconds), item.extra, keys[-1]))
         names.append(item.name)
         has_urls |= isinstance(item.source, str) and "://" in item.source
-        keys.append(_key(item, decode, episodes[number] if episodes else ()))
     # Rows that are parts of one file share its check.
     first_of = {key: number for number, key in reversed(list(enumerate(keys)))}
     count = os.cpu_count() or 1 if num_workers is None else num_workers
@@ -118,7 +119,7 @@ def check_dataset(
     with _state(state_file) as (known, keep), _runner(count, timeout_seconds, has_urls) as run:
 
         def check(number: int) -> CheckedFile:
-            item = items[number]
+            item = alone(items, number)
             try:
                 return from_plain(run(check_file, item.source, item.name, decode, episodes[number] if episodes else ()))
             except MediaTensorError as error:
@@ -136,7 +137,7 @@ def check_dataset(
 
         def picture(number: int) -> str | None:
             try:
-                return run(thumbnail_of, items[number].source, files[number])  # type: ignore[no-any-return]
+                return run(thumbnail_of, alone(items, number).source, files[number])  # type: ignore[no-any-return]
             except MediaTensorError:
                 return None
 
@@ -158,20 +159,22 @@ def _named(file: CheckedFile, name: str) -> CheckedFile:
 
 def _key(item: Item, decode: bool, episodes: Sequence[EpisodeTimes]) -> str:
     """What tells a file, as it is now, and what is asked of it, from all others: of a path its size and its time."""
-    source = item.source
     asked = f"{decode}"
     if episodes:
         state = hashlib.blake2b(digest_size=16)
         for one in episodes:
             state.update(f"{one.episode} {one.first_row} {one.fps}".encode() + one.seconds.tobytes())
         asked += f" {state.hexdigest()}"
-    if isinstance(source, bytes):
-        return f"{hashlib.blake2b(source, digest_size=16).hexdigest()} {asked}"
-    if isinstance(source, Source):
-        text, path = item.name, source.describe()
-    else:
-        text = os.fsdecode(source)
-        text = path = text if "://" in text else os.path.abspath(text)
+    try:
+        place = place_of(item)
+    except InvalidArgumentError:  # a source that somebody made
+        return f"{item.name} {asked}"
+    if "bytes" in place:
+        return f"{hashlib.blake2b(place['bytes'], digest_size=16).hexdigest()} {asked}"
+    path = place.pop("path") or ""
+    path = path if "://" in path else os.path.abspath(path)
+    is_file = isinstance(item.source, (str, os.PathLike))
+    text = path if is_file else f"{path} {sorted(place.items())}"
     try:
         status = os.stat(path)
     except (OSError, ValueError):

@@ -33,8 +33,8 @@ def compared(
         if found := told(row, file.facts):
             added[number] += found
     together = labelled(rows, files, num_classes, added)
-    copies = _duplicates(files, added)
-    _near_duplicates(files, copies, added)
+    copies = _duplicates(files, rows, added)
+    _near_duplicates(files, rows, copies, added)
     _cameras_apart(files, rows, added)
     _odd_ones_out(files, added)
     finished = [
@@ -44,7 +44,7 @@ def compared(
     return finished, together
 
 
-def _duplicates(files: Sequence[CheckedFile], added: dict[int, list[Finding]]) -> set[int]:
+def _duplicates(files: Sequence[CheckedFile], rows: Sequence[Row], added: dict[int, list[Finding]]) -> set[int]:
     """Note every file whose bytes an earlier one has, and return their numbers."""
     first: dict[str, int] = {}
     copies = set()
@@ -54,13 +54,15 @@ def _duplicates(files: Sequence[CheckedFile], added: dict[int, list[Finding]]) -
             continue
         original = first.setdefault(digest, number)
         # Rows that are parts of one file are no copies.
-        if original != number and files[original].name != file.name:
+        if original != number and rows[original].key != rows[number].key:
             copies.add(number)
             added[number].append(Finding("duplicate", f"the same bytes as {files[original].name}"))
     return copies
 
 
-def _near_duplicates(files: Sequence[CheckedFile], copies: set[int], added: dict[int, list[Finding]]) -> None:
+def _near_duplicates(
+    files: Sequence[CheckedFile], rows: Sequence[Row], copies: set[int], added: dict[int, list[Finding]]
+) -> None:
     numbers = [number for number, file in enumerate(files) if file.facts.picture_hash and number not in copies]
     if len(numbers) < 2:
         return
@@ -77,7 +79,7 @@ def _near_duplicates(files: Sequence[CheckedFile], copies: set[int], added: dict
         for row, column in zip(*np.nonzero(np.tril(is_near, top - 1)), strict=True):
             number, earlier = numbers[top + row], numbers[column]
             is_first = all(finding.kind != "near-duplicate" for finding in added.get(number, ()))
-            if is_first and files[number].name != files[earlier].name:
+            if is_first and rows[number].key != rows[earlier].key:
                 text = f"the same pictures as {files[earlier].name} ({int(apart[row, column])} of 512 bits differ)"
                 added[number].append(Finding("near-duplicate", text))
 

@@ -15,7 +15,7 @@ from typing import Any
 from ..._common.checks import path_text
 from ..._sources import write_file
 from ...errors import InvalidArgumentError
-from .._sources import Item
+from .._sources import Item, alone, place_of
 from .findings import (
     BAD_KINDS,
     FINDING_KINDS,
@@ -222,7 +222,8 @@ class DatasetReport:
         """Write a manifest of the rows that are not bad. No file of the dataset is touched.
 
         Its columns are ``path``, ``label``, ``start_seconds`` and ``end_seconds``, as far as rows have them, and those
-        of the manifest that was read. Labels that are classes stay the numbers that they are.
+        of the manifest that was read. A file in a tar shard or in a column of Parquet is named by its place there, as
+        `as_items` reads it. Labels that are classes stay the numbers that they are.
 
         Args:
             path: Where to write, a ``.csv`` or ``.jsonl``.
@@ -231,8 +232,7 @@ class DatasetReport:
             How many rows it has.
 
         Raises:
-            InvalidArgumentError: if the path ends in something else, no row is left, or a row is no file of its own,
-                but a part of a tar shard, or bytes.
+            InvalidArgumentError: if the path ends in something else, no row is left, or a row is bytes in memory.
             WriteError: if it cannot be written.
 
         Example:
@@ -253,17 +253,19 @@ class DatasetReport:
         return len(rows)
 
     def _rows_left(self) -> Iterator[dict[str, Any]]:
-        for item, file in zip(self.items, self.files, strict=True):
+        for number, file in enumerate(self.files):
             if self.is_bad(file):
                 continue
-            if not isinstance(item.source, (str, os.PathLike)):
+            item = alone(self.items, number)
+            row = place_of(item)
+            if row["path"] is None:
                 raise InvalidArgumentError(
-                    f"{item.name} is a part of another file, or bytes, which a manifest cannot name; to_json lists the "
-                    "files that are bad."
+                    f"{item.name} is bytes in memory, which a manifest cannot name; to_json lists the bad ones."
                 )
-            source = os.fsdecode(item.source)
-            row = {"path": source if "://" in source else os.path.abspath(source), "label": item.label}
-            row |= {"start_seconds": item.start_seconds, "end_seconds": item.end_seconds}
+            if isinstance(item.source, (str, os.PathLike)):
+                row = {"path": row["path"]}
+            row["path"] = row["path"] if "://" in row["path"] else os.path.abspath(row["path"])
+            row |= {"label": item.label, "start_seconds": item.start_seconds, "end_seconds": item.end_seconds}
             yield {key: value for key, value in row.items() if value is not None} | dict(item.extra)
 
 

@@ -30,16 +30,23 @@ class Row(NamedTuple):
         label: Its label.
         segment: Where its part of the file begins and ends, in seconds; ``None`` for the begin and the end of the file.
         extra: Its other columns.
+        key: What tells its file from all others.
     """
 
     label: Any = None
     segment: tuple[float | None, float | None] = (None, None)
     extra: Mapping[str, Any] = {}
+    key: str = ""
 
     @property
     def number(self) -> float | None:
         """The label as a number; ``None`` if it is none."""
-        return float(self.label) if isinstance(self.label, numbers.Real) else None
+        if not isinstance(self.label, numbers.Real):
+            return None
+        try:
+            return float(self.label)
+        except OverflowError:  # a whole number of hundreds of digits
+            return math.inf
 
     @property
     def described(self) -> str:
@@ -112,11 +119,18 @@ def _two_labels(rows: Sequence[Row], files: Sequence[CheckedFile], added: dict[i
 
 def label_counts(rows: Sequence[Row]) -> dict[str, int]:
     """How many rows have each label, by its name or number; empty where labels are no classes."""
-    values = [row.number for row in rows if row.number is not None and math.isfinite(row.number)]
-    if not values or any(value != math.floor(value) for value in values):
-        return {}
-    names = {int(row.number): str(row.extra.get("class_name", int(row.number))) for row in rows if row.number in values}
-    return {names[value]: count for value, count in sorted(Counter(int(value) for value in values).items())}
+    counts: Counter[str] = Counter()
+    order: dict[str, float] = {}
+    for row in rows:
+        value = row.number
+        if value is None or not math.isfinite(value):
+            continue
+        if value != math.floor(value):
+            return {}
+        name = str(row.extra.get("class_name", int(value)))
+        counts[name] += 1
+        order[name] = value
+    return {name: counts[name] for name in sorted(counts, key=lambda name: order[name])}
 
 
 def told(row: Row, facts: MediaFacts) -> list[Finding]:

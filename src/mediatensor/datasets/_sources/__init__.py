@@ -25,7 +25,7 @@ from .lerobot import (
 )
 from .parquet import MediaColumn, parquet_file
 from .parquet_pages import Chunk, UnknownPagesError, data_pages, values_of_page
-from .references import REFERENCE_COLUMNS, references_of, source_of_reference
+from .references import REFERENCE_COLUMNS, alone, place_of, references_of, source_of_reference
 from .sidecars import CAPTIONS_COLUMN, sidecars_of
 from .streams import MAX_SHARD_ROWS, GivenRows, IterableRows, RowsToSkip, ShardRows, Share, row_number
 from .tar_format import TarReader
@@ -54,6 +54,7 @@ __all__ = [
     "TarReader",
     "UnknownPagesError",
     "UnreadableSource",
+    "alone",
     "as_items",
     "check_kind",
     "data_pages",
@@ -61,6 +62,7 @@ __all__ = [
     "open_lerobot",
     "opened_shard",
     "parquet_file",
+    "place_of",
     "references_of",
     "row_number",
     "seconds_of_rows",

@@ -14,6 +14,7 @@ from . import limits
 from .items import Item, LabelledItems, MediaKind, check_kind, with_coded_labels
 from .manifests import MANIFEST_EXTENSIONS, items_of_folder, items_of_text_manifest
 from .parquet import HuggingFaceItems, hugging_face_type, items_of_parquet
+from .references import with_parts_of_files
 from .rows import Columns, item_of_row, media_source
 from .tar_shards import TarItems
 
@@ -52,6 +53,10 @@ def as_items(
             ``file_name``, the name of the kind (for audio also ``video``, for documents also ``pdf`` and ``image``),
             ``url`` and ``file``; where columns have types, one that is made for media of the kind.
         label_column: The column with the label; by default ``label`` or ``labels``.
+
+    Rows of a manifest that is text may name a part of a file: ``start_byte`` and ``end_byte`` of an uncompressed tar
+    shard, or ``table_column`` and ``table_row`` of a Parquet file, as `DatasetReport.save_manifest` writes them;
+    ``source_name`` is what it is called.
 
     Rows of video and sound may be parts of their files: ``start_seconds`` and ``end_seconds``, or ``start`` and
     ``end``, are times (83.5, 1:23.5 or 0:01:23.5) between which all clips of the row lie. Several rows may be parts of
@@ -129,7 +134,9 @@ def _items_of_path(path: Any, columns: Columns) -> Sequence[Item]:
         )
     if not os.path.exists(path):
         raise SourceNotFoundError(f"There is no manifest {path!r}.")
-    return items_of_parquet(path, columns) if extension == ".parquet" else items_of_text_manifest(path, columns)
+    if extension == ".parquet":
+        return items_of_parquet(path, columns)
+    return with_parts_of_files(items_of_text_manifest(path, columns))
 
 
 def _items_of_hugging_face(source: Any, columns: Columns) -> Sequence[Item]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..._common.checks import shown
@@ -17,11 +18,20 @@ from .items import Item, UnreadableSource
 from .parquet import HuggingFaceItems, ParquetItems, ParquetValue
 from .tar_format import TarMember
 
-__all__ = ["REFERENCE_COLUMNS", "references_of", "source_of_reference"]
+__all__ = [
+    "REFERENCE_COLUMNS",
+    "alone",
+    "place_of",
+    "references_of",
+    "source_of_reference",
+    "with_parts_of_files",
+]
 
 #: The columns that say which part of a file at ``path`` is meant, what it is called, or why there is none.
 REFERENCE_COLUMNS = ("source_name", "start_byte", "end_byte", "table_column", "table_row", "unreadable")
 
+# Those that only parts of files have.
+_PART_COLUMNS = frozenset(("start_byte", "table_row"))
 _TAKEN = frozenset(("path", "row", *REFERENCE_COLUMNS))
 
 
@@ -39,10 +49,13 @@ def references_of(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
             "The source is a Hugging Face dataset, whose rows are in memory or in a cache of this machine: write it "
             "with to_parquet and give that file, or hand its bytes over with ray.data.from_huggingface."
         )
-    table = items if isinstance(items, ParquetItems) else None
     for number in range(len(items)):
-        item = items[number] if table is None else table.reference(number)
-        yield _columns_of(item)
+        yield _columns_of(alone(items, number))
+
+
+def alone(items: Sequence[Item], number: int) -> Item:
+    """The item of an index, with a source that does not depend on what the others have open, if there is one."""
+    return items.reference(number) if isinstance(items, ParquetItems) else items[number]
 
 
 def _columns_of(item: Item) -> dict[str, Any]:
@@ -51,7 +64,7 @@ def _columns_of(item: Item) -> dict[str, Any]:
         raise InvalidArgumentError(
             f"{item.name} has a column {taken[0]!r}, which says where a file is: rename yours in the source."
         )
-    columns = {**_place_of(item), **({} if item.label is None else {"label": item.label}), **item.extra}
+    columns = {**place_of(item), **({} if item.label is None else {"label": item.label}), **item.extra}
     for name in ("start_seconds", "end_seconds"):
         if (seconds := getattr(item, name)) is not None:
             columns[name] = seconds  # as it was parsed
@@ -60,7 +73,12 @@ def _columns_of(item: Item) -> dict[str, Any]:
     return columns
 
 
-def _place_of(item: Item) -> dict[str, Any]:
+def place_of(item: Item) -> dict[str, Any]:
+    """The columns that say which file an item is: ``path``, and those of `REFERENCE_COLUMNS` that it needs.
+
+    Raises:
+        InvalidArgumentError: if it is a source of another kind.
+    """
     source = item.source
     if isinstance(source, str | os.PathLike):
         path = str(os.fspath(source))
@@ -113,3 +131,33 @@ def source_of_reference(path: str | None, columns: Mapping[str, Any]) -> str | S
             )
         return ParquetValue(path, column, row)
     return path
+
+
+def with_parts_of_files(items: Sequence[Item]) -> list[Item]:
+    """The items of a manifest, whose rows may name bytes of a tar shard, or values of a Parquet table.
+
+    Raises:
+        InvalidArgumentError: if the columns of a row do not go together.
+    """
+    return [_part_of_file(item) if _PART_COLUMNS & item.extra.keys() else item for item in items]
+
+
+def _part_of_file(item: Item) -> Item:
+    columns = {name: value for name in REFERENCE_COLUMNS if (value := item.extra.get(name)) not in (None, "")}
+    is_part = {"start_byte", "end_byte"} <= columns.keys() or {"table_column", "table_row"} <= columns.keys()
+    if not is_part or not isinstance(item.source, str):
+        return item
+    for name in ("start_byte", "end_byte", "table_row"):
+        if name in columns:
+            columns[name] = _whole(name, columns[name], item.name)
+    source = source_of_reference(item.source, columns)
+    assert source is not None
+    extra = {name: value for name, value in item.extra.items() if name not in REFERENCE_COLUMNS}
+    return replace(item, source=source, name=str(columns.get("source_name", item.name)), extra=extra)
+
+
+def _whole(name: str, value: Any, place: str) -> int:
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise InvalidArgumentError(f"{name} of {place} must be a whole number (got {shown(value)}).") from None
