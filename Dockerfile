@@ -10,6 +10,14 @@
 #
 #   docker build --build-arg ACCELERATOR=cuda --tag mediatensor:cuda .
 #   docker run --rm --gpus all --volume "$PWD:/work" mediatensor:cuda ocr scan.pdf -o text --device cuda
+#
+# The service, `mediatensor serve`, is a target of its own. It needs no rights, and writes to /tmp alone; files of
+# strangers are best read in a container that has nothing else in it:
+#
+#   docker build --target service --tag mediatensor:service .
+#   docker run --rm --publish 127.0.0.1:8000:8000 --read-only --tmpfs /tmp --cap-drop ALL mediatensor:service --jobs 2
+#
+# It prints its address with a token, or takes yours: --env MEDIATENSOR_TOKEN.
 
 ARG BASE=python:3.13-slim
 
@@ -17,7 +25,7 @@ FROM ${BASE} AS installed
 ARG ACCELERATOR=cpu
 ARG CPU_WHEELS=
 # Extras of pyproject.toml.
-ARG EXTRAS=ocr,progress
+ARG EXTRAS=language,ocr,progress,serve,tables
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python -m venv /opt/mediatensor
 WORKDIR /source
@@ -33,7 +41,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY src ./src
 RUN /opt/mediatensor/bin/python -m pip install --constraint constraints.txt ".[${EXTRAS}]"
 
-FROM ${BASE}
+FROM ${BASE} AS command
 COPY --from=installed /opt/mediatensor /opt/mediatensor
 # "video" lets the driver's decoder into the container.
 ENV PATH=/opt/mediatensor/bin:${PATH} NVIDIA_DRIVER_CAPABILITIES=compute,utility,video
@@ -44,3 +52,14 @@ WORKDIR /work
 RUN --network=none mediatensor demo --output /tmp/demo && rm -r /tmp/demo
 ENTRYPOINT ["mediatensor"]
 CMD ["--help"]
+
+FROM command AS service
+EXPOSE 8000
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s \
+    CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/health', timeout=5)"]
+# Outside the container only what --publish says can reach it.
+ENTRYPOINT ["mediatensor", "serve", "--host", "0.0.0.0", "--port", "8000"]
+CMD []
+
+# What is built if no target is named.
+FROM command

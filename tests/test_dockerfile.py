@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import tomllib
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -18,9 +20,17 @@ INSTRUCTIONS = re.sub(r"\\\n", "", re.sub(r"^#.*\n", "", DOCKERFILE, flags=re.MU
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
-def instructions(name: str) -> list[str]:
+def instructions(name: str, lines: Sequence[str] = INSTRUCTIONS) -> list[str]:
     """What follows the name, of each instruction of that name."""
-    return [line.partition(" ")[2] for line in INSTRUCTIONS if line.startswith(f"{name} ")]
+    return [line.partition(" ")[2] for line in lines if line.startswith(f"{name} ")]
+
+
+def stage(name: str) -> list[str]:
+    """The instructions of a stage."""
+    begins = [number for number, line in enumerate(INSTRUCTIONS) if line.startswith("FROM ")]
+    (begin,) = (number for number in begins if INSTRUCTIONS[number].endswith(f" AS {name}"))
+    end = next((number for number in begins if number > begin), len(INSTRUCTIONS))
+    return INSTRUCTIONS[begin:end]
 
 
 def copied() -> list[str]:
@@ -61,18 +71,46 @@ def test_arguments_fit_the_project() -> None:
 
 
 def test_it_runs_the_command_as_an_ordinary_user() -> None:
-    assert instructions("ENTRYPOINT") == ['["mediatensor"]']
+    assert instructions("ENTRYPOINT", stage("command")) == ['["mediatensor"]']
     assert "mediatensor" in PROJECT["scripts"]
     (user,) = instructions("USER")
     assert user not in ("root", "0")
-    last_stage = INSTRUCTIONS[max(i for i, line in enumerate(INSTRUCTIONS) if line.startswith("FROM")) :]
-    after_user = last_stage[last_stage.index(f"USER {user}") :]
+    command = stage("command")
+    after_user = command[command.index(f"USER {user}") :]
     # The build ends with a run of everything by that user, without a network.
     assert any(line.startswith("RUN --network=none mediatensor demo ") for line in after_user)
+
+
+def test_the_service_is_a_target_of_its_own() -> None:
+    service = stage("service")
+    assert service[0] == "FROM command AS service"  # with its user
+    (entry,) = instructions("ENTRYPOINT", service)
+    words = json.loads(entry)
+    args = build_parser().parse_args([*words[1:], "--jobs", "2"])
+    assert (words[0], args.command, args.host) == ("mediatensor", "serve", "0.0.0.0")
+    (exposed,) = instructions("EXPOSE", service)
+    (check,) = instructions("HEALTHCHECK", service)
+    assert f"http://127.0.0.1:{args.port}/health" in check
+    assert int(exposed) == args.port
+    program = json.loads(check.partition("CMD ")[2])
+    assert program[:2] == ["python", "-c"]
+    compile(program[2], "HEALTHCHECK", "exec")
+    # Without a target the command is built.
+    assert [line for line in INSTRUCTIONS if line.startswith("FROM ")][-1] == "FROM command"
+
+
+def test_what_the_service_stands_on_is_pinned() -> None:
+    pinned = {line.partition("==")[0] for line in (ROOT / "constraints.txt").read_text().split("\n") if "==" in line}
+    needed = {re.split(r"[>=<\[]", name)[0] for name in PROJECT["optional-dependencies"]["serve"]} - {"mediatensor"}
+    assert needed
+    assert needed <= pinned
 
 
 @pytest.mark.parametrize("command", re.findall(r"^# +docker run (.*)$", DOCKERFILE, re.MULTILINE))
 def test_commands_in_its_comments_are_accepted(command: str) -> None:
     words = shlex.split(command)
     image = next(index for index, word in enumerate(words) if re.fullmatch(r"mediatensor(:\w+)?", word))
-    assert build_parser().parse_args(words[image + 1 :])
+    entry = json.loads(
+        instructions("ENTRYPOINT", stage("service" if words[image].endswith(":service") else "command"))[0]
+    )
+    assert build_parser().parse_args([*entry[1:], *words[image + 1 :]])

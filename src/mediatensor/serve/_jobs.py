@@ -324,10 +324,14 @@ class Jobs:
         self._jobs.pop(job.id, None)
         self._leave_queue(job)
         self._tell_places()
-        if job in self._working:
-            self._working[job].cancel()
+        task = self._working.get(job)
+        if task is not None:
+            task.cancel()
+            # It may still write there.
+            task.add_done_callback(lambda _: shutil.rmtree(job.folder, ignore_errors=True))
+        else:
+            shutil.rmtree(job.folder, ignore_errors=True)
         self.end(job, "cancelled")
-        shutil.rmtree(job.folder, ignore_errors=True)
 
     def forget_old(self) -> None:
         """Forget the jobs that ended long ago, and the oldest of too many."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ValidationError
 from starlette.background import BackgroundTask
@@ -80,6 +81,7 @@ def application(settings: Settings) -> FastAPI:
     app.add_middleware(Guard, settings=settings)
     app.add_exception_handler(ServeError, _refused)
     app.add_exception_handler(HTTPException, _unknown)
+    app.add_exception_handler(RequestValidationError, _invalid)
     _add_page(app)
     _add_calls(app, service)
     _add_jobs(app, service)
@@ -97,6 +99,12 @@ async def _unknown(_: Request, error: Exception) -> Response:
     names = {404: "NotFound", 405: "MethodNotAllowed"}
     answer = ServeError(error.status_code, names.get(error.status_code, "HTTPError"), f"{error.detail}.", error.headers)
     return error_answer(answer)
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    return error_answer(ServeError(400, "BadOption", f"{first['loc'][-1]}: {first['msg']}."))
 
 
 # The page

@@ -30,6 +30,8 @@ logger = logging.getLogger("mediatensor.serve")
 _PICTURE_SECONDS = 30.0
 _MAX_PICTURES_WAITING = 64
 _LOOK_SECONDS = 5.0
+# Most seconds for loading the models.
+_START_SECONDS = 300.0
 # What the page and `/ocr` ask for: their models are there before the first upload.
 _WARM: tuple[dict[str, Any], ...] = ({}, {"layout": True, "tables": True, "fields": "all"})
 
@@ -49,7 +51,10 @@ class Service:
         settings = self.settings
         with RunFolder(settings.folder) as folder:
             self.jobs = Jobs(settings, folder.path)
-            workers = [Worker(settings.timeout_seconds, settings.max_memory_bytes) for _ in range(settings.num_workers)]
+            workers = [
+                Worker(max(settings.timeout_seconds, _START_SECONDS), settings.max_memory_bytes)
+                for _ in range(settings.num_workers)
+            ]
             self._artist = Worker(_PICTURE_SECONDS, settings.max_memory_bytes)
             self._drawing = asyncio.Lock()
             tasks = [
@@ -71,7 +76,7 @@ class Service:
     async def _warm_up(self, worker: Worker) -> None:
         num_threads = max(1, (os.cpu_count() or 1) // self.settings.num_workers)
         try:
-            await worker.call(_work.warm_up, self.settings.timeout_seconds, num_threads, _WARM)
+            await worker.call(_work.warm_up, _START_SECONDS, num_threads, _WARM)
         except MediaTensorError as error:
             logger.error("the models cannot be loaded: %s", error)
 

@@ -70,7 +70,9 @@ class Worker:
             raise IsolatedWorkerError("The isolated process was ended.", "crash") from error
         except asyncio.CancelledError:
             self.end()
-            running.add_done_callback(lambda future: future.cancelled() or future.exception())
+            # Whoever cancels wants to delete the files with which the process works.
+            await asyncio.wait({running})
+            running.exception()
             raise
         finally:
             self._is_busy = False

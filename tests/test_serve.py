@@ -1,0 +1,362 @@
+"""The service: what the library reads comes out over HTTP, within limits, and nothing of an upload stays behind."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+import struct
+import sys
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import hostile_references as hostile
+import pdf_files
+from mediatensor.cli import main
+from mediatensor.decoders import VideoDecoder
+from mediatensor.ocr import DocumentFile, ocr_predictor
+from processes import wait_until_gone
+from serving import BOUNDARY, Server, form, serving
+
+pytest.importorskip("fastapi", reason="needs the extra serve")
+pytest.importorskip("pypdfium2", reason="needs the extra ocr")
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
+    # One server for all of them.
+    pytest.mark.xdist_group("serve"),
+]
+
+MOST_BYTES = 300_000
+PDF = pdf_files.document([pdf_files.text_page((20, 60, "first page")), pdf_files.text_page((20, 60, "second"))],
+                         box="0 0 200 100")  # fmt: skip
+
+
+def endless_pdf() -> bytes:
+    """A page that PDFium draws for years: a pattern that is repeated every hundred-thousandth of a point."""
+    pattern = pdf_files.stream(
+        b"0 0 1 1 re f",
+        b"/Type/Pattern/PatternType 1/PaintType 1/TilingType 1/BBox[0 0 1 1]/XStep 0.00001/YStep 0.00001/Resources<<>>",
+    )
+    return pdf_files.assembled([
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 4 0 R/Resources<</Pattern<</P 5 0 R>>>>>>",
+        pdf_files.stream(b"/Pattern cs /P scn 0 0 612 792 re f"),
+        pattern,
+    ])  # fmt: skip
+
+
+def wide_png(width: int, height: int) -> bytes:
+    """A PNG of a few bytes that says it is large."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(bytes(999))) + chunk(b"IEND", b"")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("serve")
+    with serving(folder, "--jobs", "1", "--max-upload-bytes", str(MOST_BYTES)) as running:
+        yield running
+    assert list(folder.glob("*/run-*")) == []
+
+
+@pytest.fixture(scope="module")
+def pages() -> Any:
+    return DocumentFile.from_pdf(PDF, dpi=144)
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    if "server" in request.fixturenames:
+        running: Server = request.getfixturevalue("server")
+        end = time.monotonic() + 5
+        while running.uploads():
+            assert time.monotonic() < end, running.uploads()
+            time.sleep(0.01)
+        assert running.ask("GET", "/health").json["status"] == "ok"
+
+
+def wait_for(server: Server, job: str) -> list[tuple[str, Any]]:
+    """The events of a job, up to its end."""
+    events = server.ask("GET", f"/jobs/{job}/events").body.decode().strip().split("\n\n")
+    lines = [event.splitlines() for event in events if event.startswith("event: ")]
+    return [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in lines]
+
+
+def test_pages_are_read_as_the_library_reads_them(server: Server, pages: Any) -> None:
+    answer = server.post("/ocr", PDF, "report.pdf")
+    assert answer.status == 200
+    expected = ocr_predictor(pretrained=True)(pages)
+    for told, page in zip(answer.json["pages"], expected.pages, strict=True):
+        words = [word for block in page.blocks for line in block.lines for word in line.words]
+        assert [word["text"] for word in told["words"]] == [word.value for word in words]
+        boxes = np.array([word.geometry for word in words]).reshape(-1, 4)
+        np.testing.assert_allclose([word["box"] for word in told["words"]], boxes, atol=1e-6)
+        assert (told["height"], told["width"]) == page.dimensions
+        assert told["text"] == page.render()
+    assert server.post("/ocr", PDF, answer="text", pages="2").body.decode() == f"{expected.pages[1].render()}\n"
+
+
+def test_frames_are_those_of_the_decoder(server: Server, clip: Path) -> None:
+    import zipfile
+
+    answer = server.post("/video/frames", clip.read_bytes(), indices="3,-1", seconds="0.2", answer="zip")
+    with VideoDecoder(clip) as decoder, zipfile.ZipFile(io.BytesIO(answer.body)) as archive:
+        expected = [decoder[3], decoder[-1], decoder.get_frame_played_at(0.2).data]
+        for name, frame in zip(archive.namelist(), expected, strict=True):
+            pixels = np.array(Image.open(io.BytesIO(archive.read(name))))
+            np.testing.assert_array_equal(pixels, frame.permute(1, 2, 0).numpy())
+    assert server.post("/video/frames", clip.read_bytes(), indices="100000").status == 400
+
+
+def test_probe_is_that_of_the_command(server: Server, clip: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["probe", str(clip), "--json"]) == 0
+    expected = json.loads(capsys.readouterr().out)
+    del expected["file"]
+    assert server.post("/probe", clip.read_bytes()).json == expected
+
+
+def test_a_job_from_its_begin_to_its_end(server: Server, pages: Any) -> None:
+    answer = server.post("/jobs", PDF, "../../etc/a\u202eb<i>.pdf", task="page")
+    assert answer.status == 202
+    job = f"/jobs/{answer.json['id']}"
+    events = wait_for(server, answer.json["id"])
+    assert {name for name, _ in events[:-1]} == {"progress"}
+    last, told = events[-1]
+    assert (last, told["state"], told["progress"], told["kind"], told["num_pages"]) == ("done", "done", 1.0, "pages", 2)
+    assert told["name"] == "ab<i>.pdf"
+    progress = [event["progress"] or 0 for _, event in events]
+    assert progress == sorted(progress)
+    names = [one["name"] for one in told["downloads"]]
+    assert names == ["result.json", "text.txt", "text.md", "searchable.pdf"]
+    result = server.ask("GET", f"{job}/result").json
+    assert [page["text"] for page in result["pages"]] == ["first page", "second"]
+    found = server.ask("GET", f"{job}/download/searchable.pdf")
+    assert "attachment" in found.headers["content-disposition"]
+    layer = DocumentFile.from_pdf(found.body).text_layer(1)
+    assert "second" in [word.value for word in layer]
+    picture = np.array(Image.open(io.BytesIO(server.ask("GET", f"{job}/pages/1.png").body)))
+    np.testing.assert_array_equal(picture, pages[1])
+    assert Image.open(io.BytesIO(server.ask("GET", f"{job}/pages/0.png?max_width=40").body)).width == 40
+    part = server.ask("GET", f"{job}/media", range="bytes=5-9")
+    assert (part.status, part.body, part.headers["content-type"]) == (206, PDF[5:10], "application/octet-stream")
+    for wrong in ("pages/2.png", "pages/-1.png", "frame.jpg", "download/upload", "download/..%2f..%2flock"):
+        assert server.ask("GET", f"{job}/{wrong}").status == 404, wrong
+    assert server.ask("DELETE", job).status == 204
+    for gone in ("", "/result", "/events", "/media", "/pages/0.png"):
+        assert server.ask("GET", f"{job}{gone}").status == 404
+
+
+def test_text_in_a_video(server: Server, clip: Path) -> None:
+    answer = server.post("/jobs", clip.read_bytes(), "clip.mp4", region="0,0,1,0.5")
+    name, told = wait_for(server, answer.json["id"])[-1]
+    assert (name, told["kind"]) == ("done", "video")
+    job = f"/jobs/{told['id']}"
+    with VideoDecoder(clip) as decoder:
+        assert server.ask("GET", f"{job}/result").json["num_frames"] == len(decoder)
+        frame = np.array(Image.open(io.BytesIO(server.ask("GET", f"{job}/frame.jpg?seconds=1e9").body)), np.int16)
+        expected = decoder[-1].permute(1, 2, 0).numpy()
+        assert np.abs(frame - expected).mean() < 10  # JPEG
+    assert server.ask("GET", f"{job}/download/captions.vtt").body.startswith(b"WEBVTT")
+    assert server.ask("GET", f"{job}/media").headers["content-type"] == "video/mp4"
+    server.ask("DELETE", job)
+
+
+HOSTILE = {
+    "empty": (b"", 415),
+    "html": (b"<!DOCTYPE html><script>alert(1)</script>" * 9, 415),
+    "noise": (bytes(range(256)) * 40, 415),
+    "truncated pdf": (PDF[:300], 415),
+    "zip": (b"PK\x03\x04" + bytes(400), 415),
+    "wide png": (wide_png(2_000_000, 2_000_000), 422),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_uploads(server: Server, name: str) -> None:
+    data, status = HOSTILE[name]
+    answer = server.post("/ocr", data, f"{name}.pdf")
+    assert answer.status in {415, 422}, answer.body
+    assert status in (answer.status, 422)
+    assert set(answer.json["error"]) == {"type", "message"}
+    assert str(server.folder) not in answer.body.decode()
+
+
+def test_nothing_but_the_upload_is_read(server: Server, tmp_path: Path, clip: Path) -> None:
+    secret = tmp_path / "elsewhere" / "secret.mp4"
+    secret.parent.mkdir()
+    secret.write_bytes(clip.read_bytes())
+    opened = hostile.OpenedFiles(secret.parent)
+    with hostile.counted_server(secret.parent) as (port, asked):
+        for target in (str(secret), f"http://127.0.0.1:{port}/secret.mp4"):
+            for name, data in hostile.playlists(target).items():
+                if name in ("list.m3u8", "concat_as.ts", "manifest.mpd", "reference.asx"):
+                    assert server.post("/probe", data, name).status in {415, 422}
+        elsewhere = hostile.movie_elsewhere(clip.read_bytes(), "disk", str(secret))
+        server.post("/video/frames", elsewhere, "alias.mov")
+        assert opened.names() == []
+        assert asked == []
+        assert secret.read_bytes()
+        assert opened.names() == ["secret.mp4"]  # it would have been seen
+    opened.close()
+
+
+def test_uploads_that_are_too_large(server: Server) -> None:
+    head = f"POST /ocr HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary={BOUNDARY}\r\n"
+    with server.raw(f"{head}Content-Length: 2147483648\r\n\r\n".encode()) as connection:
+        assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")  # before any of it came
+    with server.raw(f"{head}Expect: 100-continue\r\nContent-Length: 2147483648\r\n\r\n".encode()) as connection:
+        assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
+    body = form(bytes(MOST_BYTES + 1), "zeros")
+    pieces = (body[start : start + 50_000] for start in range(0, len(body), 50_000))
+    kind = f"multipart/form-data; boundary={BOUNDARY}"
+    assert server.ask("POST", "/ocr", pieces, content_type=kind).status == 413
+    assert server.post("/probe", bytes(MOST_BYTES)).status == 415  # read, and found to be nothing
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "no file"),
+        (form(b"x", "a", dpi="many"), "dpi='many'"),
+        (form(b"x", "a", pages="3-x"), "pages='3-x'"),
+        (form(b"x", "a", url="http://localhost/"), "no option 'url'"),
+        (form(b"x", "a").removesuffix(b"--\r\n") + b"\r\n" + form(b"x", "b").partition(b"\r\n")[2], "two files"),
+        (b"--nothing", "cannot be read"),
+        (form(b"x", "a", **{f"o{number}": 1 for number in range(70)}), "more than 64"),
+        (form(b"x", "a", dpi="1" * 20_000), "too long"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_wrong_forms(server: Server, body: bytes, message: str) -> None:
+    body = body or f"--{BOUNDARY}--\r\n".encode()
+    answer = server.ask("POST", "/ocr", body, content_type=f"multipart/form-data; boundary={BOUNDARY}")
+    assert answer.status == 400
+    assert message in answer.json["error"]["message"]
+
+
+def test_cancelling_ends_the_process(server: Server) -> None:
+    before = server.children()
+    endless = server.post("/jobs", endless_pdf(), "endless.pdf", client="a").json["id"]
+    end = time.monotonic() + 60
+    while server.ask("GET", f"/jobs/{endless}").json["message"] != "page 1 of 1":
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    # Others wait meanwhile: in turn, and not too many.
+    waiting = [server.post("/jobs", PDF, client="a", pages="1").json["id"] for _ in range(3)]
+    other = server.post("/jobs", PDF, client="b", pages="1").json["id"]
+    full = [server.post("/jobs", b"x", client="c") for _ in range(33)]
+    assert [answer.status for answer in full] == [202] * 32 + [429]
+    assert int(full[-1].headers["retry-after"]) > 0
+    rest = [server.post("/jobs", b"x", client="d") for _ in range(64 - 4 - 32 + 1)]
+    assert [answer.status for answer in rest] == [202] * 28 + [503]
+    assert server.ask("GET", f"/jobs/{other}").json["message"] == "waiting: 1 job before this one"
+    for answer in [*full[:-1], *rest[:-1]]:
+        assert server.ask("DELETE", f"/jobs/{answer.json['id']}").status == 204
+    watched: list[tuple[str, Any]] = []
+    watcher = threading.Thread(target=lambda: watched.extend(wait_for(server, endless)))
+    watcher.start()
+    time.sleep(0.2)
+    assert server.ask("DELETE", f"/jobs/{endless}").status == 204
+    watcher.join(60)
+    assert watched[-1][0] == "cancelled"
+    assert wait_for(server, other)[-1][0] == "done"
+    states = [server.ask("GET", f"/jobs/{job}").json["state"] for job in waiting]
+    assert states[-1] != "done"  # the other one was first
+    for job in waiting:
+        assert wait_for(server, job)[-1][0] == "done"
+    ended = before - server.children()
+    assert ended  # the process of the endless page
+    for pid in ended:
+        wait_until_gone(pid)
+    for job in (*waiting, other):
+        server.ask("DELETE", f"/jobs/{job}")
+
+
+def test_a_client_that_goes_away_is_not_worked_for(server: Server) -> None:
+    body = form(endless_pdf(), "endless.pdf")
+    head = (
+        f"POST /ocr HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary={BOUNDARY}\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    with server.raw(head.encode() + body):
+        end = time.monotonic() + 20
+        while not server.uploads():
+            assert time.monotonic() < end
+            time.sleep(0.01)
+    assert server.post("/ocr", PDF, pages="1").status == 200
+
+
+def test_foreign_names_and_pages_are_refused(server: Server) -> None:
+    for name in ("evil.example", "127.0.0.1.evil.example", "", "localhost.evil.example:8000"):
+        assert server.ask("GET", "/limits", host=name).status == 403
+    for name in ("localhost", "127.0.0.1:1", "[::1]:8000"):
+        assert server.ask("GET", "/limits", host=name).status == 200
+    own = f"127.0.0.1:{server.port}"
+    for origin in ("http://evil.example", "null", "http://localhost:1", f"http://{own}.evil.example"):
+        assert server.ask("POST", "/jobs", b"", origin=origin).status == 403
+        assert server.ask("GET", "/limits", origin=origin).status == 403
+    assert server.ask("GET", "/limits", origin=f"http://{own}").status == 200
+    assert server.ask("GET", "/limits", sec_fetch_site="cross-site").status == 403
+    headers = server.ask("GET", "/limits").headers
+    assert "default-src 'self'" in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_it_describes_itself(server: Server) -> None:
+    told = server.ask("GET", "/openapi.json").json
+    assert {"/ocr", "/layout", "/video/frames", "/video/text", "/probe", "/jobs"} <= set(told["paths"])
+    options = told["paths"]["/ocr"]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"]["properties"]
+    assert options["dpi"]["default"] == 144
+    assert "PagesResult" in told["components"]["schemas"]
+    assert server.ask("GET", "/docs").status == 404  # it would load scripts from elsewhere
+    assert server.ask("GET", "/page/..%2f__init__.py").status == 404
+    assert server.ask("PUT", "/jobs").json["error"]["type"] == "MethodNotAllowed"
+
+
+def test_token_timeout_kill_and_restart(tmp_path: Path) -> None:
+    token = "a-token-of-some-length"
+    with serving(tmp_path, "--jobs", "1", "--timeout", "2", token=token) as first:
+        assert first.ask("GET", "/health").status == 200
+        assert first.ask("GET", "/limits").status == 401
+        assert first.ask("GET", "/limits", authorization="Bearer wrong").status == 401
+        assert first.ask("GET", "/?token=wrong").status == 401
+        assert first.ask("GET", "/limits", authorization=f"Bearer {token}").status == 200
+        entered = first.ask("GET", f"/?token={token}")
+        cookie, _, attributes = entered.headers["set-cookie"].partition(";")
+        assert (entered.status, entered.headers["location"]) == (303, "./")
+        assert "httponly" in attributes.lower()
+        assert "samesite=strict" in attributes.lower()
+        assert token not in cookie
+        assert first.ask("GET", "/limits", cookie=cookie).status == 200
+        assert first.ask("GET", "/limits", cookie=cookie[:-1] + "x").status == 401
+        kind = f"multipart/form-data; boundary={BOUNDARY}"
+        late = first.ask("POST", "/ocr", form(endless_pdf(), "e.pdf"), content_type=kind, cookie=cookie)
+        assert (late.status, late.json["error"]["type"]) == (504, "IsolatedWorkerError")
+        first.ask("POST", "/jobs", form(endless_pdf(), "e.pdf"), content_type=kind, cookie=cookie)
+        assert first.uploads()
+        children = first.children()
+        assert children
+        first.process.send_signal(signal.SIGKILL)
+        first.process.wait()
+        for pid in children:
+            wait_until_gone(pid)
+        assert first.uploads()
+        with serving(tmp_path, "--jobs", "1") as second:
+            assert second.ask("GET", "/health").status == 200
+            assert second.uploads() == []
+    assert list(tmp_path.glob("*/run-*")) == []
