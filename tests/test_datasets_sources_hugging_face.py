@@ -235,6 +235,49 @@ def test_clips_in_workers_are_those_of_the_paths(context: str, stored: Any, vide
     assert sorted(seen) == list(range(8))
 
 
+@pytest.mark.parametrize("form", ["struct", "bytes"])
+def test_large_media_are_not_copied(form: str, tmp_path: Path) -> None:
+    write_test_pattern(tmp_path / "clip.mp4", width=64, height=48, num_frames=12)
+    # Behind the end of the video there may be anything: here, a box of free space that makes it large.
+    data = (tmp_path / "clip.mp4").read_bytes() + (16 << 20).to_bytes(4, "big") + b"free" + bytes((16 << 20) - 8)
+    value = {"bytes": data, "path": "clip.mp4"} if form == "struct" else data
+    features = datasets.Features({"video": datasets.Video() if form == "struct" else datasets.Value("large_binary")})
+    datasets.Dataset.from_dict({"video": [None, value, None]}, features=features).save_to_disk(tmp_path / "rows")
+    stored = datasets.load_from_disk(tmp_path / "rows")
+    items = as_items(stored, kind="video")
+    assert "names no file" in items[0].source.describe()  # pyarrow is imported by now
+    before = memory()
+    source = items[1].source
+    frames = VideoDecoder(source)[:]
+    assert all(after < known + (4 << 20) for known, after in zip(before, memory(), strict=True))
+    assert torch.equal(frames, VideoDecoder(tmp_path / "clip.mp4")[:])
+    again = pickle.loads(pickle.dumps(source))
+    assert torch.equal(VideoDecoder(again)[:], frames)
+
+
+def memory() -> list[int]:
+    """Bytes of this process in memory, its own and of files; nothing where the system does not tell."""
+    status = Path("/proc/self/status")
+    lines = status.read_text(encoding="utf-8").splitlines() if status.exists() else []
+    return [int(line.split()[1]) << 10 for line in lines if line.startswith(("RssAnon", "RssFile"))]
+
+
+def test_decoders_of_hugging_face_are_read_from_what_they_were_made_of(videos: list[Path]) -> None:
+    class TheirDecoder:
+        def __init__(self, **encoded: Any) -> None:
+            self._hf_encoded = encoded
+
+    rows = [
+        {"video": TheirDecoder(path="a.mp4", bytes=videos[0].read_bytes())},
+        {"video": TheirDecoder(path=str(videos[1]), bytes=None)},
+    ]
+    items = as_items(rows, kind="video")
+    assert [(item.source, item.name) for item in items] == [
+        (videos[0].read_bytes(), "a.mp4"),
+        (str(videos[1]), str(videos[1])),
+    ]
+
+
 def test_rows_of_one_file_share_what_is_open(stored: Any) -> None:
     dataset = VideoClips(stored, num_frames_per_clip=NUM_FRAMES, rows_per_file=6)
     # Row 1 of the source holds bytes, which are another object each time they are read.

@@ -41,6 +41,7 @@ OPTIONAL = (
     "fastapi",
     "fsspec",
     "h5py",
+    "lance",
     "langdetect",
     "matplotlib",
     "onnx",

@@ -30,6 +30,7 @@ EXTRAS = {
     "fsspec": "s3://, gs://, hf:// and other sources",
     "heic": "images in HEIC",
     "html": "web pages as documents",
+    "lance": "media in Lance datasets",
     "language": "the language of what was read",
     "ocr": "reading text, PDF files; the weights",
     "parquet": "Parquet tables and manifests, LeRobot data sets",

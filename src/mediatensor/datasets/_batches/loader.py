@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, overload
@@ -154,6 +155,8 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         # begins: a training that resumes, and so begins once more, would go on with other random numbers.
         own_seed = derived_seed(dataset.seed if seed is None else seed, "workers")
         options.setdefault("generator", torch.Generator().manual_seed(own_seed))
+        if options.get("num_workers") and not getattr(getattr(dataset, "items", None), "is_fork_safe", True):
+            options["multiprocessing_context"] = _context_without_fork(options.get("multiprocessing_context"))
         try:
             super().__init__(dataset, **options)  # type: ignore[arg-type]
         except ValueError as error:  # options that do not go together
@@ -266,6 +269,23 @@ def _check_options(collate_fn: Callable[[list[Any]], Any], options: Mapping[str,
         whole_number("prefetch_factor", options["prefetch_factor"], at_least=1, or_none=True)
     if finite_number("timeout", options.get("timeout", 0)) < 0:
         raise InvalidArgumentError(f"timeout must be a number of seconds from 0 on (got {options['timeout']!r}).")
+
+
+def _context_without_fork(context: Any) -> Any:
+    """How to start workers for items that cannot be read in a forked process: as asked for, or in place of forking.
+
+    Raises:
+        InvalidArgumentError: if forking was asked for.
+    """
+    method = context if isinstance(context, str) else (context or multiprocessing).get_start_method()
+    if method != "fork":
+        return context
+    if context is not None:
+        raise InvalidArgumentError(
+            "multiprocessing_context must be 'forkserver' or 'spawn' for a Lance dataset: Lance does not work in a "
+            "forked process."
+        )
+    return "forkserver"
 
 
 def _refuse(order: Mapping[str, Any]) -> None:

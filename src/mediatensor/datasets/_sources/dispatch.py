@@ -12,6 +12,7 @@ from ..._common.checks import function, optional_text, shown
 from ...errors import InvalidArgumentError, SourceNotFoundError, SourceTypeError
 from . import limits
 from .items import Item, LabelledItems, MediaKind, check_kind, with_coded_labels
+from .lance import is_lance, items_of_lance, lance_place
 from .manifests import MANIFEST_EXTENSIONS, items_of_folder, items_of_text_manifest
 from .parquet import HuggingFaceItems, hugging_face_type, items_of_parquet
 from .references import with_parts_of_files
@@ -42,6 +43,8 @@ def as_items(
               relative to it; of ``.parquet`` also a URL, and the media themselves in a column of bytes, or of structs
               with ``bytes`` and ``path`` as Hugging Face writes them;
             * tar shards on this machine, ``train-{000..009}.tar`` for instance; see `TarItems`;
+            * a Lance dataset: its path (``.lance``) or URL, or a ``lance.LanceDataset``; the media may be in a blob
+              column, or as in Parquet;
             * a ``datasets.Dataset`` of Hugging Face: rows are read when they are needed, and not decoded by it;
             * an iterable of paths, URLs, bytes, `Item` objects, pairs (one of these, label), and mappings like the rows
               of a manifest, in which a file may also be bytes, or ``{"path": ..., "bytes": ...}`` with one of them
@@ -77,7 +80,7 @@ def as_items(
         SourceTypeError: if the source is of a type that holds no files.
         SourceNotFoundError: if there is no such folder or manifest.
         ReadError: if a folder or a manifest cannot be read.
-        MissingDependencyError: if pyarrow is needed for a manifest, and not installed.
+        MissingDependencyError: if pyarrow or Lance is needed, and not installed.
 
     Example:
         >>> from mediatensor.datasets import as_items
@@ -106,6 +109,8 @@ def _items(source: Any, columns: Columns) -> Sequence[Item]:
         return _items_of_path(os.fspath(source), columns)
     if hugging_face_type(source) is not None:
         return _items_of_hugging_face(source, columns)
+    if (place := lance_place(source)) is not None:
+        return items_of_lance(place[0], columns, version=place[1])
     _refuse_what_is_no_collection(source)
     # Lists may change, or have other things further on.
     is_lazy = isinstance(source, Sequence) and not isinstance(source, list | tuple)
@@ -117,6 +122,8 @@ def _items(source: Any, columns: Columns) -> Sequence[Item]:
 def _items_of_path(path: Any, columns: Columns) -> Sequence[Item]:
     if not isinstance(path, str):
         raise InvalidArgumentError(f"A path must be text (got {path!r}): use os.fsdecode.")
+    if is_lance(path):
+        return items_of_lance(path, columns)
     if os.path.isdir(path):
         return items_of_folder(path, columns.kind)
     stem, extension = os.path.splitext(path.lower())

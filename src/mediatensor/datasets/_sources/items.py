@@ -115,6 +115,11 @@ class LazyItems(Sequence[Item]):
     def __init__(self) -> None:
         self._held: WeakValueDictionary[int, Item] = WeakValueDictionary()
 
+    @property
+    def is_fork_safe(self) -> bool:
+        """Whether the items can be read in a forked process."""
+        return True
+
     @abstractmethod
     def _make(self, index: int) -> Item:
         """The item of an index from 0 on."""
@@ -152,6 +157,10 @@ class LabelledItems(LazyItems):
         super().__init__()
         self._items = items
         self._label = label
+
+    @property
+    def is_fork_safe(self) -> bool:
+        return getattr(self._items, "is_fork_safe", True)
 
     def __len__(self) -> int:
         return len(self._items)

@@ -18,17 +18,18 @@ from ..._common.locks import ForkSafeLock
 from ..._sources import Reader, Source, SpanSource, make_source, url_scheme
 from ...errors import (
     InvalidArgumentError,
-    MediaTensorError,
     MissingDependencyError,
     OpenError,
     ReadError,
     SourceNotFoundError,
 )
 from . import limits
-from .items import FEATURE_TYPES, Item, LabelCoding, LazyItems, UnreadableSource, with_coded_labels
+from .arrow import MAX_WHOLE_BYTES, is_binary, is_media_struct, row_of_table
+from .items import FEATURE_TYPES, Item, LabelCoding, LazyItems, with_coded_labels
 from .manifests import check_manifest_file
 from .parquet_pages import Chunk, Page, Place, UnknownPagesError, data_pages, page_of_row, values_of_page
 from .rows import Columns, item_of_row
+from .tables import TableItems
 
 __all__ = [
     "HuggingFaceItems",
@@ -69,7 +70,7 @@ def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
         twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
         if twice:
             raise InvalidArgumentError(f"{path} names the column {twice[0]!r} more than once.")
-        structs = [field.name for field in schema if _is_media_struct(field.type)]
+        structs = [field.name for field in schema if is_media_struct(field.type)]
         columns, media_leaf = _media_column(schema, structs, columns, path)
         leaves = [file.schema.column(i).path for i in range(len(file.schema))]
         other_leaves = [leaf for leaf in leaves if leaf not in {media_leaf, *(f"{name}.bytes" for name in structs)}]
@@ -88,7 +89,7 @@ def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
     )
 
 
-class ParquetItems(LazyItems):
+class ParquetItems(TableItems):
     """The items of a Parquet file that has the media in it.
 
     Args:
@@ -102,46 +103,14 @@ class ParquetItems(LazyItems):
     def __init__(
         self, path: str, columns: Columns, rows: list[dict[str, Any]], media_leaf: str, media: MediaColumn
     ) -> None:
-        super().__init__()
-        self._path = path
-        self._columns = columns
-        self._rows = rows
-        self._media_leaf = media_leaf
-        # The name of a plain column may contain a point, too.
-        self._media_struct = columns.media if media_leaf == f"{columns.media}.bytes" else None
-        self._media = media
-        self._label_column = next((name for name in columns.label_names if name in rows[0]), None)
-        self._coding = LabelCoding.of(map(self._label, range(len(rows))))
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def _make(self, index: int) -> Item:
-        place = f"row {index} of {self._path}"
-        try:
-            data = self._media[index]
-        except MediaTensorError as error:  # for the error policy of whoever reads the row
-            return self._coding.apply(Item(UnreadableSource(f"{place}: {error}"), self._label(index), place))
-        return self._with_media(index, data)
+        super().__init__(path, columns, rows, media_leaf, media)
+        self._column = media
 
     def reference(self, index: int) -> Item:
         """The item of an index, with a source that any machine opens by itself; of the media nothing is read."""
-        if self._media.may_be_missing(index) and not isinstance((item := self[index]).source, bytes | Source):
+        if self._column.may_be_missing(index) and not isinstance((item := self[index]).source, bytes | Source):
             return item  # a path, which stands beside no bytes
-        return self._with_media(index, ParquetValue(self._path, self._media_leaf, index))
-
-    def _with_media(self, index: int, data: bytes | Source | None) -> Item:
-        place = f"row {index} of {self._path}"
-        row, column = self._rows[index], self._media_struct
-        if column is not None:
-            row = {**row, column: {**(row.get(column) or {}), "bytes": data}}
-        else:
-            row = {**row, self._media_leaf: data}
-        folder = os.path.dirname(self._path)
-        return self._coding.apply(item_of_row(row, self._columns, place=place, folder=folder, may_be_empty=True))
-
-    def _label(self, index: int) -> Any:
-        return None if self._label_column is None else self._rows[index][self._label_column]
+        return self.with_media(index, ParquetValue(self._path, self._media_leaf, index))
 
 
 class MediaColumn:
@@ -156,6 +125,8 @@ class MediaColumn:
         leaf: The column with bytes, or ``column.bytes``.
         file: The open file.
     """
+
+    is_fork_safe = True
 
     def __init__(self, path: str, leaf: str, file: Any) -> None:
         self._path = path
@@ -203,7 +174,7 @@ class MediaColumn:
         if place is None or isinstance(place, bytes):
             return place
         span = SpanSource(self._whole(), *place)
-        if place[1] - place[0] > _MAX_WHOLE_BYTES:
+        if place[1] - place[0] > MAX_WHOLE_BYTES:
             return span
         with closing(span.open()) as reader:
             return reader.read_at(0, place[1] - place[0])
@@ -336,8 +307,6 @@ _kept_columns = _KeptColumns(max_columns=64)
 
 #: What of a `MediaColumn` stays behind when it goes to another process.
 _OF_A_PROCESS = frozenset(("_source", "_last_group", "_pages", "_last_page"))
-#: A value up to this size is read at once: its decoder would ask for most of it.
-_MAX_WHOLE_BYTES = 1 << 16
 #: For how many row groups it is known where their pages are.
 _MAX_GROUPS = 4096
 #: Names of codecs, as metadata have them and as pyarrow takes them. What "LZ4" means differs between writers.
@@ -432,25 +401,9 @@ class _RawFile(io.RawIOBase):
         super().close()
 
 
-def _is_media_struct(arrow_type: Any) -> bool:
-    """Whether a column is one of Hugging Face's, a struct of bytes and path."""
-    import pyarrow.types
-
-    if not pyarrow.types.is_struct(arrow_type):
-        return False
-    fields = {arrow_type.field(i).name: arrow_type.field(i).type for i in range(arrow_type.num_fields)}
-    return "bytes" in fields and _is_binary(fields["bytes"])
-
-
-def _is_binary(arrow_type: Any) -> bool:
-    import pyarrow.types
-
-    return bool(pyarrow.types.is_binary(arrow_type) or pyarrow.types.is_large_binary(arrow_type))
-
-
 def _media_column(schema: Any, structs: list[str], columns: Columns, path: str) -> tuple[Columns, str | None]:
     """The columns with the choice made, and where media are: ``column.bytes`` or ``column``; ``None``: not in there."""
-    binary = {field.name for field in schema if _is_binary(field.type)}
+    binary = {field.name for field in schema if is_binary(field.type)}
     holding_media = [*structs, *(name for name in columns.media_names if name in binary)]
     chosen = columns.choose(holding_media, schema.names, path, has_bytes="bytes" in binary)
     columns = Columns(columns.kind, chosen, columns.label)
@@ -496,6 +449,8 @@ def hugging_face_type(source: Any) -> str | None:
 class HuggingFaceItems(LazyItems):
     """The rows of a dataset, read when they are asked for, and as they are stored: nothing is decoded.
 
+    Large media are not copied: a decoder reads them where Arrow has them, which is a file that is mapped into memory.
+
     The format and the transform of the dataset are not applied.
 
     Args:
@@ -512,6 +467,8 @@ class HuggingFaceItems(LazyItems):
         # As stored: a struct of bytes and path for media, numbers for classes.
         self._stored = dataset.with_format("arrow")
         self._columns = Columns(columns.kind, _hugging_face_column(features, columns), columns.label)
+        chosen = self._columns.media
+        self._may_hold_media = frozenset((*columns.media_names, "bytes") if chosen is None else (chosen,))
         label = next((name for name in columns.label_names if name in features), None)
         names = getattr(features.get(label), "names", None)
         self._class_names: tuple[str, ...] = () if names is None else tuple(names)
@@ -522,7 +479,7 @@ class HuggingFaceItems(LazyItems):
         return len(self._stored)
 
     def _make(self, index: int) -> Item:
-        row = self._stored[index].to_pylist()[0]
+        row = row_of_table(self._stored[index], self._may_hold_media)
         item = item_of_row(row, self._columns, place=f"row {index}", may_be_empty=True)
         return self._with_class_name(self._coding.apply(item))
 

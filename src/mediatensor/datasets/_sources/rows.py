@@ -178,7 +178,9 @@ def media_source(
     Raises:
         InvalidArgumentError: if no file can be read from the value.
     """
-    data = value
+    # What a decoder of Hugging Face's rows was made of; it is decoded here.
+    encoded = getattr(value, "_hf_encoded", None)
+    data = value = encoded if isinstance(encoded, Mapping) else value
     if isinstance(value, Mapping) and ("path" in value or "bytes" in value):
         data, value = value.get("bytes"), value.get("path")
     name = value if isinstance(value, str) and value else place

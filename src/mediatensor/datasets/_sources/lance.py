@@ -1,0 +1,287 @@
+"""The rows of Lance datasets: paths, or the media themselves, in blob columns and in columns of bytes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..._sources import RangeReader, Reader, Source, url_scheme
+from ...errors import InvalidArgumentError, MediaTensorError, MissingDependencyError, ReadError
+from . import limits
+from .arrow import MAX_WHOLE_BYTES, is_binary, is_media_struct, row_of_table
+from .items import Item, with_coded_labels
+from .rows import Columns, item_of_row
+from .tables import TableItems
+
+__all__ = ["is_lance", "items_of_lance", "lance_place"]
+
+_BATCH_ROWS = 1024
+_BLOB_KEY = b"lance-encoding:blob"
+_BLOB_TYPE = "lance.blob.v2"
+
+
+def is_lance(path: str) -> bool:
+    """Whether a path or URL is that of a Lance dataset: a folder on this machine, or a URL that ends with its name."""
+    path = path.rstrip("/")
+    if not path.lower().endswith(".lance"):
+        return False
+    return "://" in path or os.path.isdir(os.path.join(path, "_versions"))
+
+
+def lance_place(source: Any) -> tuple[str, int] | None:
+    """The place and the version of a ``lance.LanceDataset``; ``None`` if it is none."""
+    for one in type(source).__mro__:
+        if one.__module__.partition(".")[0] == "lance" and one.__name__ == "LanceDataset":
+            return str(source.uri), int(source.version)
+    return None
+
+
+def items_of_lance(path: str, columns: Columns, version: int | None = None) -> Sequence[Item]:
+    """The items of a Lance dataset; its paths are relative to the folder that it is in.
+
+    Media in it are read when they are needed, each by itself: of a blob column, only the bytes that a decoder asks for;
+    of others, the value. The rows are those of one version, also if somebody adds some meanwhile.
+
+    Args:
+        path: The dataset's folder, or a URL.
+        columns: Which columns hold what.
+        version: The version; ``None`` is the newest.
+
+    Raises:
+        InvalidArgumentError: if it is damaged or beyond a limit, or has no rows or no column with files.
+        MissingDependencyError: if Lance is not installed.
+        ReadError: if it cannot be read.
+    """
+    dataset = _opened(path, version)
+    with _errors_of(path):
+        num_rows, schema, version = dataset.count_rows(), dataset.schema, int(dataset.version)
+    if not 0 < num_rows <= limits.MAX_ITEMS:
+        raise InvalidArgumentError(f"{path} has {num_rows} rows; there must be 1 to {limits.MAX_ITEMS}.")
+    blobs = [field.name for field in schema if _is_blob(field)]
+    structs = [field.name for field in schema if is_media_struct(field.type)]
+    binary = [field.name for field in schema if field.name not in blobs and is_binary(field.type)]
+    holding = [*blobs, *structs, *(name for name in columns.media_names if name in binary)]
+    chosen = columns.choose(holding, schema.names, path, has_bytes="bytes" in [*blobs, *binary])
+    columns = Columns(columns.kind, chosen, columns.label)
+    media: str | None = chosen if chosen in [*holding, *binary] else "bytes" if "bytes" in [*blobs, *binary] else None
+    others = [leaf for field in schema if field.name not in (*blobs, media) for leaf in _leaves(field, structs)]
+    if chosen in structs:
+        others += [leaf for leaf in _leaves(schema.field(chosen), structs) if leaf not in others]
+    rows = _rows(dataset, path, others, num_rows, structs)
+    if media is None:
+        folder = os.path.dirname(path.rstrip("/"))
+        return with_coded_labels(
+            [item_of_row(row, columns, place=f"row {i} of {path}", folder=folder) for i, row in enumerate(rows)]
+        )
+    leaf = f"{media}.bytes" if media in structs else media
+    return TableItems(path.rstrip("/"), columns, rows, leaf, LanceColumn(path, version, leaf, media in blobs))
+
+
+class LanceColumn:
+    """The column of a Lance dataset that has media in it: each value is found, and read, by itself.
+
+    Lance does not work in a forked process.
+
+    Args:
+        path: The path or URL of the dataset.
+        version: Its version.
+        leaf: The column with bytes, or ``column.bytes``.
+        is_blob: Whether it is a blob column, whose values are read in parts.
+    """
+
+    is_fork_safe = False
+
+    def __init__(self, path: str, version: int, leaf: str, is_blob: bool) -> None:
+        self._path = path
+        self._version = version
+        self._leaf = leaf
+        self._is_blob = is_blob
+        self._dataset: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_dataset": None}
+
+    def __getitem__(self, row: int) -> bytes | Source | None:
+        """The media of a row: bytes, or what opens a part of the dataset; ``None`` if it has none.
+
+        Raises:
+            ReadError: if it cannot be read.
+        """
+        if self._is_blob:
+            blob = self.blob(row)
+            if blob is None or blob.size() > MAX_WHOLE_BYTES:
+                return None if blob is None else LanceBlob(self, row)
+            with _errors_of(self._path):
+                return bytes(blob.read_range(0, blob.size())) if blob.size() else b""
+        with _errors_of(self._path):
+            table = self._opened().take([row], columns=[self._leaf])
+            (value,) = row_of_table(table, table.column_names).values()
+        return value.get("bytes") if isinstance(value, dict) else value
+
+    def blob(self, row: int) -> Any:
+        """The ``lance.BlobFile`` of a row, newly opened; ``None`` if it has none."""
+        with _errors_of(self._path):
+            (blob,) = self._opened().take_blobs(self._leaf, indices=[row])
+        return blob
+
+    def describe(self, row: int) -> str:
+        return f"row {row} of {self._path}"
+
+    def _opened(self) -> Any:
+        _check_process(self._path)
+        if self._dataset is None:
+            self._dataset = _opened(self._path, self._version)
+        return self._dataset
+
+
+class LanceBlob(Source):
+    """A value of a blob column; every handle opens it anew.
+
+    Args:
+        column: The column.
+        row: The row.
+    """
+
+    def __init__(self, column: LanceColumn, row: int) -> None:
+        self._column = column
+        self._row = row
+
+    def open(self) -> Reader:
+        blob, name = self._column.blob(self._row), self.describe()
+        if blob is None:
+            raise ReadError(f"{name} has no value any more.")
+        if url_scheme(self._column._path) is None:
+            return _BlobReader(blob, name)
+        return RangeReader(_BlobRanges(blob), blob.size(), name)
+
+    def open_bytes(self) -> Reader:
+        return self.open()
+
+    def describe(self) -> str:
+        return self._column.describe(self._row)
+
+
+class _BlobReader(Reader):
+    """Reads a value on this machine."""
+
+    def __init__(self, blob: Any, name: str) -> None:
+        super().__init__()
+        self._blob = blob
+        self._name = name
+        self._length = int(blob.size())
+
+    def _size(self) -> int:
+        return self._length
+
+    def _read_at(self, position: int, size: int) -> bytes:
+        size = max(0, min(size, self._length - position))
+        if not size:
+            return b""
+        _check_process(self._name)
+        with _errors_of(self._name):
+            return bytes(self._blob.read_range(position, size))
+
+    def close(self) -> None:
+        self._blob.close()
+
+
+class _BlobRanges:
+    """Fetches parts of a value elsewhere, for a `RangeReader`."""
+
+    def __init__(self, blob: Any) -> None:
+        self._blob = blob
+
+    def fetch(self, start: int, stop: int) -> bytes:
+        _check_process("a Lance dataset")
+        return bytes(self._blob.read_range(start, stop - start))
+
+    def close(self) -> None:
+        self._blob.close()
+
+
+def _leaves(field: Any, structs: Sequence[str]) -> list[str]:
+    """What of a column is read for all rows: of a struct with media, all but these."""
+    if field.name not in structs:
+        return [field.name]
+    names = [field.type.field(i).name for i in range(field.type.num_fields)]
+    return [f"{field.name}.{name}" for name in names if name != "bytes"]
+
+
+def _rows(dataset: Any, path: str, leaves: list[str], num_rows: int, structs: Sequence[str]) -> list[dict[str, Any]]:
+    """The values of columns, by row."""
+    if not leaves:
+        return [{} for _ in range(num_rows)]
+    rows: list[dict[str, Any]] = []
+    size = 0
+    with _errors_of(path):
+        for batch in dataset.scanner(columns=leaves, batch_size=_BATCH_ROWS, scan_in_order=True).to_batches():
+            size += batch.nbytes
+            if size > limits.MAX_PARQUET_COLUMN_BYTES:
+                raise InvalidArgumentError(
+                    f"The columns of {path} take more than {limits.MAX_PARQUET_COLUMN_BYTES} bytes, the limit: write "
+                    "it with fewer columns, or keep bytes that are no media in a blob column."
+                )
+            rows += [_nested(row, structs) for row in batch.to_pylist()]
+    if len(rows) != num_rows:
+        raise InvalidArgumentError(f"{path} is damaged: it says that it has {num_rows} rows, but has {len(rows)}.")
+    return rows
+
+
+def _nested(row: dict[str, Any], structs: Sequence[str]) -> dict[str, Any]:
+    """A row with parts of structs, ``{"video.path": ...}``, put back into these."""
+    found: dict[str, Any] = {}
+    for name, value in row.items():
+        column, _, leaf = name.partition(".")
+        if column in structs:
+            found.setdefault(column, {})[leaf] = value
+        else:
+            found[name] = value
+    return found
+
+
+def _is_blob(field: Any) -> bool:
+    is_marked = (field.metadata or {}).get(_BLOB_KEY) == b"true"
+    return is_marked or getattr(field.type, "extension_name", None) == _BLOB_TYPE
+
+
+# Lance
+
+#: The process that imported Lance: its threads do not survive a fork, and a call in the child would wait for ever.
+_process: list[int] = []
+
+
+def _check_process(name: str) -> None:
+    if _process and _process[0] != os.getpid():
+        raise ReadError(
+            f"{name} cannot be read in a forked process, because Lance does not work there: start workers with "
+            'multiprocessing_context="forkserver" or "spawn".'
+        )
+
+
+def _opened(path: str, version: int | None) -> Any:
+    _check_process(path)
+    try:
+        import lance
+    except ImportError:
+        raise MissingDependencyError(f'Reading {path} needs Lance: pip install "mediatensor[lance]".') from None
+    _process[:] = [os.getpid()]
+    with _errors_of(path):
+        return lance.dataset(path, version=version)
+
+
+@contextmanager
+def _errors_of(name: str) -> Iterator[None]:
+    """Errors of Lance become errors of this library. A panic in it is no `Exception`."""
+    try:
+        yield
+    except MediaTensorError:
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        text = str(error).partition("\n")[0][:500]
+        if isinstance(error, OSError) and error.errno is not None:
+            raise ReadError(f"{name} cannot be read ({text}).") from error
+        raise InvalidArgumentError(f"{name} is not a Lance dataset, or damaged ({text}).") from None
