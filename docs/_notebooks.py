@@ -27,7 +27,8 @@ def notebook_page(path: Path) -> NotebookPage:
         if cell["cell_type"] == "markdown":
             parts.append(text)
             if len(parts) == 1:
-                parts.append(f"This page shows the notebook `{path.name}`. The tests run it.")
+                download = f'<a href="{path.name}" download><code>{path.name}</code></a>'
+                parts.append(f"This page shows the notebook {download}, as the tests run it.")
             continue
         parts.append(f"```python\n{text}\n```")
         for output in cell["outputs"]:

@@ -59,6 +59,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         if file.suffix == ".ipynb":
             page = notebook_page(file)
             files.append(File.generated(config, shown_as(uri), content=page.markdown))
+            files.append(File.generated(config, uri, abs_src_path=str(file)))
             for name, picture in page.pictures.items():
                 files.append(File.generated(config, f"{posixpath.dirname(uri)}/{name}", content=picture))
         elif file.suffix == ".py":
