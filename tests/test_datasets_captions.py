@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import pickle
 from collections.abc import Callable
 from functools import partial
@@ -186,6 +187,9 @@ def test_which_file_beside_a_video_is_taken(film: Path, tmp_path: Path) -> None:
     assert taken("talk.mkv") == "plain"
     assert taken("talk.mkv", captions_language="fr") == "plain"
     assert taken("talk.mkv", captions_language="de") == "talk.de.VTT"
+    (tmp_path / "other.srt").mkdir()
+    if hasattr(os, "mkfifo"):  # reading a pipe would never end
+        os.mkfifo(tmp_path / "other.vtt")
     with pytest.raises(StreamError, match=r"other\.mkv' has no captions: no subtitle file is beside it\."):
         taken("other.mkv")
 

@@ -370,11 +370,11 @@ def _heard(num_valid: Tensor, size: int, silent_spans: Sequence[Any], device: to
         silent_spans: Of each, the spans [first, last) of silence before that; other values say nothing.
         device: Of the result.
     """
-    heard = _is_before(num_valid, size, len(num_valid), torch.device("cpu"))
+    heard = _is_before(num_valid, size, len(num_valid), device)
     for row, spans in zip(heard, silent_spans, strict=False):
         for first, last in spans if isinstance(spans, list | tuple) else ():
             row[first:last] = False
-    return on_device(heard, device)
+    return heard
 
 
 def _batch_of(batch_type: type[Batch], packed_fields: dict[str, Any]) -> Batch:

@@ -86,8 +86,8 @@ def _listing(folder: str, modified_ns: int) -> _Listing:
     with os.scandir(folder) as entries:
         for entry in entries:
             stem, extension = os.path.splitext(entry.name)
-            if extension.lower() in SUBTITLE_EXTENSIONS:
-                subtitles.append(entry.name)
-            else:
+            if extension.lower() not in SUBTITLE_EXTENSIONS:
                 stems.add(stem)
+            elif entry.is_file():  # reading a pipe would block
+                subtitles.append(entry.name)
     return _Listing(sorted(subtitles), frozenset(stems))
