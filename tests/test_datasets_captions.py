@@ -31,6 +31,7 @@ from mediatensor.datasets import (
 from mediatensor.decoders import AudioVideoDecoder, SubtitleDecoder
 from mediatensor.errors import InvalidArgumentError, ReadError, StreamError, TooManyFailuresError
 from mediatensor.ocr.video import TextTrack, VideoReading
+from range_server import serve
 from tar_files import tar_bytes
 
 RATE, FPS = 8000, 25
@@ -192,6 +193,16 @@ def test_which_file_beside_a_video_is_taken(film: Path, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "other.vtt")
     with pytest.raises(StreamError, match=r"other\.mkv' has no captions: no subtitle file is beside it\."):
         taken("other.mkv")
+
+
+def test_beside_a_url_nothing_is_looked_for(film: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.mkv").write_bytes(film.read_bytes())
+    (tmp_path / "a.srt").write_text(FILM.srt())
+    with serve(tmp_path) as server:
+        with pytest.raises(StreamError, match="beside a URL no subtitle file is looked for"):
+            VideoAudioClips([f"{server.url}/a.mkv"], captions="sidecar", **OPTIONS)[0]
+        rows = [{"path": f"{server.url}/a.mkv", "captions": f"{server.url}/a.srt"}]
+        assert places(sample_of(VideoAudioClips(rows, captions="any", **OPTIONS)).captions) == WHOLE
 
 
 # Their places in a clip

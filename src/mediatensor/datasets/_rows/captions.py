@@ -286,6 +286,8 @@ def _in_column(item: Item, languages: Sequence[str]) -> _Found:
 
 def _in_sidecar(item: Item, languages: Sequence[str]) -> _Found:
     sidecars = sidecars_of(item)
+    if not sidecars and isinstance(item.source, str) and url_scheme(item.source) is not None:
+        return f"beside a URL no subtitle file is looked for (name it in the column {CAPTIONS_COLUMN!r})"
     # What stands before "srt" is the language.
     chosen = _chosen([(suffix, suffix.rpartition(".")[0].partition(".")[0]) for suffix in sidecars], languages)
     if chosen is None:
