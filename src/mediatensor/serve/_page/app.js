@@ -60,6 +60,13 @@ function openStart() {
 
 // --- from a file to a job --------------------------------------------------------------------------------------
 
+// How pages are to be read, as somebody chose.
+function chosenOptions() {
+  const options = { task: "auto" };
+  for (const field of part("choices").elements) options[field.name] = field.type === "checkbox" ? String(field.checked) : field.value;
+  return options;
+}
+
 async function send(file) {
   const signal = begin(file, null);
   if (limits.max_upload_bytes && file.size > limits.max_upload_bytes) {
@@ -72,10 +79,11 @@ async function send(file) {
     return;
   }
   showWork(`Sending ${file.name}`, null, size(file.size));
-  showPreview(file);
+  const options = chosenOptions();
+  if (options.straighten !== "true") showPreview(file);
   try {
     const onProgress = (share) => showWork(`Sending ${file.name}`, share, `${size(share * file.size)} of ${size(file.size)}`);
-    const job = await patiently(() => upload(file, { task: "auto" }, onProgress, signal), signal);
+    const job = await patiently(() => upload(file, options, onProgress, signal), signal);
     if (signal.aborted) {
       forget(job.id);
       return;
@@ -259,6 +267,7 @@ function listen() {
     });
   }
   for (const button of document.querySelectorAll("[data-example]")) button.addEventListener("click", () => sendExample(button.dataset.example));
+  part("choices").addEventListener("submit", (event) => event.preventDefault());
   part("cancel").addEventListener("click", cancel);
   part("again").addEventListener("click", () => {
     if (current.file) send(current.file);

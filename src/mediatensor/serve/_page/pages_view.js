@@ -240,30 +240,28 @@ function createSearch(sheets, reveal) {
 
   function run() {
     indexes ??= sheets.map((sheet) => indexWords(sheet.page.words));
-    hits = indexes.flatMap((index, number) => findWords(index, field.value).map(([first, last]) => ({ sheet: sheets[number], first, last })));
+    hits[at]?.sheet.setCurrent([]);
+    hits = [];
+    indexes.forEach((index, number) => {
+      const found = findWords(index, field.value);
+      sheets[number].setHits(new Set(found.flatMap(wordsOf)));
+      for (const words of found) hits.push({ sheet: sheets[number], words });
+    });
     for (const button of buttons) button.disabled = !hits.length;
     at = -1;
-    if (hits.length) go(0);
-    else show();
+    state.textContent = field.value.trim() ? "not found" : "";
+    go(0);
   }
 
   function go(number) {
     if (!hits.length) return;
+    hits[at]?.sheet.setCurrent([]);
     at = (number + hits.length) % hits.length;
-    show();
-    const { sheet, first } = hits[at];
-    reveal(sheet, sheet.page.words[first].box);
-  }
-
-  function show() {
-    const marked = new Map(sheets.map((sheet) => [sheet, new Map()]));
-    hits.forEach(({ sheet, first, last }, number) => {
-      for (let word = first; word <= last; word += 1) marked.get(sheet).set(word, number === at ? "hit current" : "hit");
-    });
-    for (const [sheet, words] of marked) sheet.setHits(words);
-    const text = !field.value.trim() ? "" : hits.length ? `${at + 1} of ${hits.length}` : "not found";
-    state.textContent = text;
-    if (hits.length) announce(`${text}, page ${hits[at].sheet.page.page_idx + 1}`);
+    const { sheet, words } = hits[at];
+    sheet.setCurrent(wordsOf(words));
+    reveal(sheet, sheet.page.words[words[0]].box);
+    state.textContent = `${at + 1} of ${hits.length.toLocaleString("en")}`;
+    announce(`${state.textContent}, page ${sheet.page.page_idx + 1}`);
   }
 
   function onKey(event) {
@@ -282,4 +280,8 @@ function createSearch(sheets, reveal) {
       field.select();
     },
   };
+}
+
+function wordsOf([first, last]) {
+  return Array.from({ length: last - first + 1 }, (_, at) => first + at);
 }

@@ -37,7 +37,8 @@ export function createSheet(page, address, label) {
   const node = element("div", { class: "sheet", role: "group", "aria-label": label, "data-page": page.page_idx });
   let spans = [];
   let shapes = null;
-  let hits = new Map();
+  let hits = new Set();
+  let current = [];
   let scale = 1;
 
   /** Draws picture and words, once. */
@@ -54,7 +55,8 @@ export function createSheet(page, address, label) {
     const marks = svgElement("svg", { class: "marks", viewBox: `0 0 ${page.width} ${page.height}`, "aria-hidden": "true" }, ...Object.values(shapes));
     drawMarks();
     node.append(picture, marks, textLayer());
-    for (const [number, name] of hits) markHit(number, name);
+    for (const number of hits) spans[number].classList.add("hit");
+    for (const number of current) spans[number].classList.add("current");
     if (page.error) tell(page.error.message);
   }
 
@@ -114,11 +116,6 @@ export function createSheet(page, address, label) {
     return layer;
   }
 
-  function markHit(number, name) {
-    spans[number]?.classList.remove("hit", "current");
-    if (name) spans[number]?.classList.add(...name.split(" "));
-  }
-
   return {
     node,
     page,
@@ -128,11 +125,17 @@ export function createSheet(page, address, label) {
       scale = value;
       place(node, { width: `${page.width * scale}px`, height: `${page.height * scale}px`, "--scale": scale });
     },
-    /** Marks what was found: a map from numbers of words to "hit" or "hit current". */
-    setHits(marked) {
-      for (const number of hits.keys()) if (!marked.has(number)) markHit(number, "");
-      hits = marked;
-      for (const [number, name] of hits) markHit(number, name);
+    /** Marks the words that were found, by their numbers. */
+    setHits(found) {
+      for (const number of hits) if (!found.has(number)) spans[number]?.classList.remove("hit");
+      for (const number of found) if (!hits.has(number)) spans[number]?.classList.add("hit");
+      hits = found;
+    },
+    /** Marks those of the place that is looked at. */
+    setCurrent(numbers) {
+      for (const number of current) spans[number]?.classList.remove("current");
+      for (const number of numbers) spans[number]?.classList.add("current");
+      current = numbers;
     },
     /** Frames boxes or words, in shares of the page: what somebody points at elsewhere. */
     pointAt(boxes) {

@@ -13,6 +13,11 @@ const MOST_ROWS = 4;
 // Distances of the ticks, in seconds.
 const TICKS = [0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
 const MOST_TICKS = 9;
+// What is seen at once: at first, when zoomed in as far as that goes, and by how much each step is nearer.
+const FIRST_SECONDS = 60;
+const FEWEST_SECONDS = 10;
+const MOST_ZOOM = 200;
+const ZOOM_STEP = 2;
 
 /** The rows that texts take so that none covers another: a number for each. */
 export function rowsOf(tracks) {
@@ -37,6 +42,8 @@ export function createTimeline(tracks, span, go) {
   const bars = new Map();
   const captions = tracks.filter((track) => track.kind === "caption");
   let seconds = span.begin;
+  let lit = new Set();
+  let zoom = 1;
 
   const names = element("div", { class: "lane-names", "aria-hidden": "true" });
   for (const [kind, label] of LANES) {
@@ -55,12 +62,32 @@ export function createTimeline(tracks, span, go) {
     field.append(place(lane, height));
     names.append(place(element("div", { class: "lane-name" }, label), height));
   }
-  field.append(ticks(span, share), head);
+  let scale = element("div");
+  field.append(scale, head);
 
   const slider = element("div", {
     class: "timeline", role: "slider", tabindex: "0", "aria-label": "Time", "aria-valuemin": span.begin.toFixed(3), "aria-valuemax": span.end.toFixed(3),
   }, field);
   const node = element("div", { class: "timeline-frame" }, names, slider);
+  const largest = Math.min(MOST_ZOOM, Math.max(1, length / FEWEST_SECONDS));
+
+  // The head stays where it is.
+  function setZoom(value) {
+    const x = (share(seconds) / 100) * field.clientWidth - slider.scrollLeft;
+    zoom = Math.min(largest, Math.max(1, value));
+    place(field, { width: `${100 * zoom}%` });
+    const drawn = ticks(span, share, zoom);
+    scale.replaceWith(drawn);
+    scale = drawn;
+    slider.scrollLeft = (share(seconds) / 100) * field.clientWidth - x;
+  }
+  setZoom(length / FIRST_SECONDS);
+
+  function keepHeadInSight() {
+    if (zoom === 1 || slider.matches(":active")) return;
+    const x = (share(seconds) / 100) * field.clientWidth - slider.scrollLeft;
+    if (x < 0 || x > slider.clientWidth) slider.scrollLeft += x - slider.clientWidth / 8;
+  }
 
   function secondsAt(event) {
     const box = field.getBoundingClientRect();
@@ -98,11 +125,18 @@ export function createTimeline(tracks, span, go) {
 
   return {
     node,
+    /** Whether the video is long enough to look nearer. */
+    canZoom: largest > 1,
+    zoomIn: () => setZoom(zoom * ZOOM_STEP),
+    zoomOut: () => setZoom(zoom / ZOOM_STEP),
     /** Moves the head, and lights up the texts that are seen. */
     show(now, seen) {
       seconds = now;
       place(head, { left: `${Math.min(100, Math.max(0, share(now)))}%` });
-      for (const [track, bar] of bars) bar.classList.toggle("seen", seen.has(track));
+      keepHeadInSight();
+      for (const track of lit) if (!seen.has(track)) bars.get(track)?.classList.remove("seen");
+      for (const track of seen) if (!lit.has(track)) bars.get(track)?.classList.add("seen");
+      lit = seen;
       const said = [...seen].filter((track) => track.kind === "caption").map((track) => track.text);
       slider.setAttribute("aria-valuenow", now.toFixed(3));
       slider.setAttribute("aria-valuetext", [clock(now), ...said].join(", "));
@@ -114,11 +148,11 @@ export function createTimeline(tracks, span, go) {
   };
 }
 
-function ticks(span, share) {
+function ticks(span, share, zoom) {
   const node = element("div", { class: "ticks", "aria-hidden": "true" });
-  const length = span.end - span.begin;
-  const distance = TICKS.find((seconds) => length / seconds <= MOST_TICKS) ?? 3600 * Math.ceil(length / 3600 / MOST_TICKS);
-  for (let at = Math.ceil(span.begin / distance - 1e-6) * distance; at <= span.end - 0.04 * length; at += distance) {
+  const shown = (span.end - span.begin) / zoom;
+  const distance = TICKS.find((seconds) => shown / seconds <= MOST_TICKS) ?? 3600 * Math.ceil(shown / 3600 / MOST_TICKS);
+  for (let at = Math.ceil(span.begin / distance - 1e-6) * distance; at <= span.end - 0.04 * shown; at += distance) {
     node.append(place(element("span", { class: "tick" }, distance < 1 ? at.toFixed(1) : wholeClock(at)), { left: `${share(at)}%` }));
   }
   return node;

@@ -52,7 +52,9 @@ export function createVideoView(job, result) {
     iconButton("back", "A frame back", () => stepBy(-1)),
     iconButton("next", "A frame on", () => stepBy(1)),
     time,
-    muteButton);
+    muteButton,
+    timeline.canZoom && iconButton("minus", "Show more of the time line", timeline.zoomOut),
+    timeline.canZoom && iconButton("plus", "Look nearer at the time line", timeline.zoomIn));
 
   function stepBy(frames) {
     player.pause();
