@@ -94,6 +94,22 @@ def _from_file(module: Any) -> Any:
         return module.VideoReader(file)[3]
 
 
+def _loaded(*options: Any, paths: Any = (CLIP, UNEVEN), in_order: bool = True) -> Callable[[Any], Any]:
+    """The number of batches, and which frames they have; the frames of the second."""
+
+    def call(module: Any) -> Any:
+        loader = module.VideoLoader(list(paths), module.cpu(0), *options)
+        batches = list(loader)
+        indices = [batch[1].asnumpy().tolist() for batch in batches]
+        if not in_order:
+            return [len(loader), sorted(indices)]
+        loader.reset()
+        next(loader)
+        return [len(loader), indices, loader.next()[0], len(list(loader))]
+
+    return call
+
+
 CALLS: dict[str, Callable[[Any], Any]] = {
     "len": _video(len),
     "len of uneven times": _video(len, UNEVEN),
@@ -188,4 +204,16 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "both: batch": _both(lambda reader: reader.get_batch([3, 9]), sample_rate=16_000),
     "both: late sound": _both(lambda reader: reader[20], LATE),
     "both: no sound": _both(len, UNEVEN),
+    "loader: in order": _loaded((4, 24, 32, 3), 1, 3, 0),
+    "loader: pairs": _loaded((2, 24, 32, 3), -3, 0, 0, 4),
+    "loader: every third": _loaded((3, 48, 64, 3), 2, 0, 0),
+    "loader: videos in turn": _loaded((1, 24, 32, 3), 0, 0, 1, in_order=False),
+    "loader: videos in turn, and wide": _loaded((29, 24, 32, 3), 0, 0, 1, in_order=False),
+    "loader: shuffled": _loaded((3, 24, 32, 3), 2, 1, 2, in_order=False),
+    "loader: too few frames": lambda module: len(module.VideoLoader([CLIP], module.cpu(0), (29, 24, 32, 3), 0, 0, 0)),
+    "loader: behind the end": lambda module: module.VideoLoader([CLIP], module.cpu(), (29, 24, 32, 3), 0, 0, 0).next(),
+    "loader: another order": _loaded((2, 24, 32, 3), 0, 0, 3),
+    "loader: no videos": _loaded((2, 24, 32, 3), 0, 0, 0, paths=()),
+    "loader: three sizes": _loaded((2, 24, 32), 0, 0, 0),
+    "levels": lambda module: [module.logging.QUIET, module.logging.ERROR, module.logging.set_level()],
 }

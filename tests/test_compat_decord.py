@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import socket
 import threading
 import time
@@ -23,6 +24,7 @@ RECORDED: dict[str, Any] = json.loads((FOLDER / "decord.json").read_text(encodin
 FAILING = [name for name, value in RECORDED.items() if "raises" in str(value)]
 # Levels of 255: the two convert colours, and resize, with different filters.
 MAX_LEVELS = {"size": 6.0, "width alone": 6.0, "height alone": 6.0, "larger": 6.0}
+MAX_LEVELS |= {"loader: in order": 6.0, "loader: pairs": 6.0}
 # What is different on purpose, as the page "Coming from decord" says it, and what comes instead.
 DIFFERENT: dict[str, Any] = {
     "sound: shape": [1, 57600],
@@ -178,3 +180,36 @@ def test_what_a_reader_returns_is_the_callers() -> None:
 def test_what_crashes_decord_is_an_error(indices: Any) -> None:
     with pytest.raises((InvalidArgumentError, IndexError)):
         decord.VideoReader(UNEVEN).get_batch(indices)
+
+
+def test_a_loader_in_a_process_of_its_own() -> None:
+    options: Any = ([CLIP, UNEVEN], decord.cpu(0), (4, 24, 32, 3), 1, 3, 0)
+    bounded = list(decord.VideoLoader(*options, timeout_seconds=60))
+    for (frames, indices), (truth, where) in zip(bounded, decord.VideoLoader(*options), strict=True):
+        assert np.array_equal(frames.asnumpy(), truth.asnumpy())
+        assert np.array_equal(indices.asnumpy(), where.asnumpy())
+
+
+def test_a_random_order_is_that_of_the_seed() -> None:
+    def order(shuffle: int, seed: int) -> list[Any]:
+        random.seed(seed)
+        loader = decord.VideoLoader([CLIP, UNEVEN], decord.cpu(0), (2, 24, 32, 3), 0, 0, shuffle)
+        return [indices.asnumpy()[0].tolist() for _, indices in loader]
+
+    in_order = order(0, 1)
+    for shuffle in (1, 2):
+        found = order(shuffle, 1)
+        assert found == order(shuffle, 1) != order(shuffle, 2)
+        assert sorted(found) == in_order != found
+    turns = order(1, 1)
+    for number in (0, 1):
+        assert [frame for video, frame in turns if video == number] == list(range(0, 28, 2))
+
+
+def test_arguments_of_a_loader_that_are_not_accepted() -> None:
+    given: dict[str, Any] = {"uris": [CLIP], "ctx": decord.cpu(0), "shape": (2, 24, 32, 3), "interval": 0, "skip": 0}
+    for changes in ({"uris": CLIP}, {"ctx": 3}, {"ctx": []}, {"shape": (0, 24, 32, 3)}, {"interval": 0.5}):
+        with pytest.raises(decord.DECORDError):
+            decord.VideoLoader(**{**given, **changes}, shuffle=0)
+    with pytest.raises(decord.DECORDError, match=r"nothing\.mp4"):
+        decord.VideoLoader(**{**given, "uris": [CLIP, "nothing.mp4"]}, shuffle=0)

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 # decord raises its own type for whatever goes wrong in it; so does every call here.
 from ...errors import MediaTensorError as DECORDError
-from . import bridge
+from . import bridge, logging
 from ._arrays import DECORDContext, NDArray, cpu, gpu
 from ._audio_reader import AudioReader
 from ._av_reader import AVReader
+from ._video_loader import VideoLoader
 from ._video_reader import DECORDLimitReachedError, VideoReader
 
 __all__ = [
@@ -28,8 +29,10 @@ __all__ = [
     "DECORDError",
     "DECORDLimitReachedError",
     "NDArray",
+    "VideoLoader",
     "VideoReader",
     "bridge",
     "cpu",
     "gpu",
+    "logging",
 ]

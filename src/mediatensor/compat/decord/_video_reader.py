@@ -22,7 +22,7 @@ from ._arrays import DECORDContext, cpu
 from ._sources import check_context, source_of, whole_indices
 from .bridge import bridge_out
 
-__all__ = ["DECORDLimitReachedError", "VideoReader"]
+__all__ = ["DECORDLimitReachedError", "VideoReader", "open_decoder"]
 
 _CPU = cpu(0)
 
@@ -77,7 +77,7 @@ class VideoReader:
     ) -> None:
         device = check_context(ctx).device
         make = partial(
-            _decoder,
+            open_decoder,
             source_of(uri),
             device,
             whole_number("width", width),
@@ -266,7 +266,8 @@ class VideoReader:
         return f"VideoReader of {len(self)} frames"
 
 
-def _decoder(source: Any, device: str, width: int, height: int, num_threads: int) -> VideoDecoder:
+def open_decoder(source: Any, device: str, width: int, height: int, num_threads: int) -> VideoDecoder:
+    """The decoder of a reader; a width or a height that is not positive is that of the video."""
     decoder = VideoDecoder(
         source,
         dimension_order="NHWC",

@@ -1,0 +1,189 @@
+"""decord's `VideoLoader`."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from ..._common.checks import check_choice, shown, whole_number
+from ...decoders import VideoDecoder
+from ...errors import InvalidArgumentError
+from ...frames import FrameBatch
+from .. import BoundedCalls
+from ._arrays import DECORDContext
+from ._sources import check_context
+from ._video_reader import open_decoder
+from .bridge import bridge_out
+
+__all__ = ["VideoLoader"]
+
+_IN_ORDER, _FILES_SHUFFLED, _ALL_SHUFFLED = 0, 1, 2
+_MAX_OPEN_FILES = 32
+
+
+class VideoLoader:
+    """Batches of frames of several videos, each of one video; it iterates once, and again after `reset`.
+
+    A batch has every ``interval + 1``-th frame, and the next one begins ``skip`` frames behind its last. As in decord,
+    the last frame of a video is in no batch, nor are frames that are too few for one.
+
+    Args:
+        uris: Paths or URLs.
+        ctx: ``cpu(0)``, or ``gpu(0)`` to decode and return frames on a CUDA device; of a list, the first.
+        shape: (frames of a batch, height, width, 3); frames are resized.
+        interval: How many frames are left out between two of a batch.
+        skip: How many are left out between two batches.
+        shuffle: 0 for the order of the videos and of time; 1 for videos in random turn, and the time of each in order;
+            2 for batches in random order. Python's ``random`` draws: ``random.seed`` repeats an order.
+        prefetch: Taken, and without effect.
+        timeout_seconds: Most seconds of a call, as of `VideoReader`; one process serves all videos.
+
+    Raises:
+        DECORDError: if a source cannot be read or has no video, or an argument is not accepted.
+
+    Example:
+        >>> from mediatensor.compat.decord import VideoLoader, cpu
+        >>> loader = VideoLoader(["video.mp4"], ctx=cpu(0), shape=(8, 90, 160, 3), interval=1, skip=15, shuffle=0)
+        >>> len(loader)
+        10
+        >>> frames, indices = next(loader)
+        >>> frames.shape, indices.asnumpy()[:3].tolist()
+        ((8, 90, 160, 3), [[0, 0], [0, 2], [0, 4]])
+    """
+
+    def __init__(
+        self,
+        uris: Sequence[Any],
+        ctx: DECORDContext | Sequence[DECORDContext],
+        shape: Sequence[int],
+        interval: int,
+        skip: int,
+        shuffle: int,
+        prefetch: int = 0,
+        *,
+        timeout_seconds: float | None = None,
+    ) -> None:
+        if not isinstance(uris, list | tuple) or not uris:
+            raise InvalidArgumentError(f"uris must be a list of paths or URLs, at least one (got {shown(uris)}).")
+        contexts = list(map(check_context, (ctx or [None]) if isinstance(ctx, list | tuple) else [ctx]))
+        if not isinstance(shape, list | tuple) or len(shape) != 4:
+            raise InvalidArgumentError(f"shape must be (frames, height, width, 3) (got {shown(shape)}).")
+        sizes = [whole_number("shape", size, at_least=1) for size in shape]
+        self._num_frames, height, width = sizes[:3]
+        self._step = max(0, whole_number("interval", interval)) + 1
+        self._skip = max(0, whole_number("skip", skip))
+        whole_number("prefetch", prefetch)
+        check_choice("shuffle", shuffle, (_IN_ORDER, _FILES_SHUFFLED, _ALL_SHUFFLED))
+        self._shuffle = shuffle
+        self._calls = BoundedCalls(partial(_Files, list(uris), contexts[0].device, width, height), timeout_seconds)
+        self._batches = self._planned([self._calls.run(partial(_length, number)) for number in range(len(uris))])
+        self._position = 0
+        self.reset()
+
+    def _planned(self, lengths: list[int]) -> list[tuple[int, int]]:
+        """The video and the first frame of each batch, in order."""
+        span = (self._num_frames - 1) * self._step + 1
+        found = []
+        for number, length in enumerate(lengths):
+            last = length - 1
+            # Only this order of decord's has a batch that ends with the last frame but one.
+            count = (last + self._skip) // (span + self._skip)
+            starts = [batch * (span + self._skip) for batch in range(count)]
+            is_kept = self._shuffle == _FILES_SHUFFLED
+            found += [(number, start) for start in starts if is_kept or start + span < last]
+        return found
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def reset(self) -> None:
+        """Begin anew, in another order if it is random.
+
+        Example:
+            >>> from mediatensor.compat.decord import VideoLoader, cpu
+            >>> loader = VideoLoader(["video.mp4"], cpu(0), (100, 90, 160, 3), 0, 0, 0)
+            >>> len(list(loader)), len(list(loader))
+            (2, 0)
+            >>> loader.reset()
+            >>> len(list(loader))
+            2
+        """
+        self._position = 0
+        if self._shuffle == _ALL_SHUFFLED:
+            random.shuffle(self._batches)
+        elif self._shuffle == _FILES_SHUFFLED:
+            turns = [number for number, _ in self._batches]
+            random.shuffle(turns)
+            of_file = {number: iter(sorted(batch for batch in self._batches if batch[0] == number)) for number in turns}
+            self._batches = [next(of_file[number]) for number in turns]
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        return self
+
+    def __next__(self) -> tuple[Any, Any]:
+        """The next batch: frames (N, H, W, 3) of uint8, and (number of the video, index of the frame) of each (N, 2).
+
+        Raises:
+            StopIteration: behind the last one.
+        """
+        if self._position >= len(self):
+            raise StopIteration
+        number, start = self._batches[self._position]
+        indices = [start + frame * self._step for frame in range(self._num_frames)]
+        batch = self._calls.run(partial(_frames_at, number, indices))
+        self._position += 1
+        if batch.replaced:
+            failed = [report.index for report in batch.replaced]
+            warnings.warn(
+                f"Frames {shown(failed)} of video {number} cannot be decoded, and were replaced by the nearest ones.",
+                stacklevel=2,
+            )
+        return bridge_out(batch.data), bridge_out(torch.tensor([(number, index) for index in indices]))
+
+    def next(self) -> tuple[Any, Any]:
+        """The next batch, as ``next(loader)``.
+
+        Raises:
+            StopIteration: behind the last one.
+
+        Example:
+            >>> from mediatensor.compat.decord import VideoLoader, cpu
+            >>> VideoLoader(["video.mp4"], cpu(0), (4, 90, 160, 3), 0, 0, 0).next()[0].shape
+            (4, 90, 160, 3)
+        """
+        return self.__next__()
+
+    def __repr__(self) -> str:
+        return f"VideoLoader of {len(self)} batches"
+
+
+class _Files:
+    """The videos of a loader; those that were read last stay open."""
+
+    def __init__(self, uris: list[Any], device: str, width: int, height: int) -> None:
+        self._uris = uris
+        self._options = (device, width, height, 0)
+        self._open: OrderedDict[int, VideoDecoder] = OrderedDict()
+
+    def opened(self, number: int) -> VideoDecoder:
+        """The decoder of a video."""
+        if number not in self._open:
+            if len(self._open) >= _MAX_OPEN_FILES:
+                self._open.popitem(last=False)
+            self._open[number] = open_decoder(self._uris[number], *self._options)
+        self._open.move_to_end(number)
+        return self._open[number]
+
+
+def _length(number: int, files: _Files) -> int:
+    return len(files.opened(number))
+
+
+def _frames_at(number: int, indices: list[int], files: _Files) -> FrameBatch:
+    return files.opened(number).get_frames_at(indices)

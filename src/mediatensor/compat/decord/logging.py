@@ -1,0 +1,50 @@
+"""How much decoding writes to the terminal: the levels of decord.
+
+>>> from mediatensor.compat import decord
+>>> decord.logging.set_level(decord.logging.QUIET)
+"""
+
+from __future__ import annotations
+
+from ..._common.checks import whole_number
+
+__all__ = [
+    "CRITICAL",
+    "DEBUG",
+    "ERROR",
+    "FATAL",
+    "INFO",
+    "PANIC",
+    "QUIET",
+    "TRACE",
+    "VERBOSE",
+    "WARNING",
+    "set_level",
+]
+
+QUIET = -8
+PANIC = 0
+FATAL = 8
+ERROR = 16
+WARNING = 24
+INFO = 32
+VERBOSE = 40
+DEBUG = 48
+TRACE = 56
+CRITICAL = FATAL
+
+
+def set_level(lvl: int = ERROR) -> None:
+    """Nothing: this library writes nothing to the terminal. What goes wrong is an exception or a warning.
+
+    Args:
+        lvl: A level of decord.
+
+    Raises:
+        InvalidArgumentError: if it is not a whole number.
+
+    Example:
+        >>> from mediatensor.compat import decord
+        >>> decord.logging.set_level(decord.logging.ERROR)
+    """
+    whole_number("lvl", lvl)
