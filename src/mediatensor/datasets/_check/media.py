@@ -142,11 +142,12 @@ def _check_video(
         damaged = set(replaced) | set(np.flatnonzero(index.is_damaged).tolist())
         if damaged:
             findings += _damage(damaged, replaced, times)
-        # Of an MP4 the header counts what an edit list leaves out.
-        is_trimmed = any("edit list" in text for text in index.anomalies)
+        # Of an MP4 the header counts what an edit list leaves out, and packets that are half a frame.
+        num_packets = None if index.num_packets is None else int(index.num_packets.max())
+        is_explained = any("edit list" in text for text in index.anomalies) or promised == num_packets
         if (
             promised is not None
-            and not is_trimmed
+            and not is_explained
             and abs(promised - count) > max(_FRAMES_APART, _SHARE_APART * promised)
         ):
             findings.append(Finding("frame-count", f"the header promises {promised} frames, and there are {count}"))

@@ -40,10 +40,10 @@ code{font:13px ui-monospace,monospace;color:var(--own);font-weight:600}
 .file{display:grid;grid-template-columns:176px 1fr;gap:1rem;background:var(--card);border:1px solid var(--line);
 border-radius:.6rem;padding:.75rem;margin-bottom:.75rem}
 .file[hidden]{display:none}.file>*{min-width:0}
-.file h3{font-size:1rem;margin:0;overflow-wrap:anywhere}
+.file h3 .quiet{font-weight:400}.file h3{font-size:1rem;margin:0;overflow-wrap:anywhere}
 .picture{background:var(--mark);border-radius:.35rem;min-height:84px;display:grid;place-items:center;align-self:start;
 color:var(--quiet);font-size:13px;overflow:hidden}
-.picture img{max-width:100%;max-height:176px;display:block}
+.picture img{width:100%;max-height:176px;object-fit:contain;display:block}
 ul{list-style:none;margin:.5rem 0 0;padding:0}li{margin:.3rem 0;overflow-wrap:anywhere}
 .times{position:relative;height:.55rem;background:var(--mark);border-radius:.3rem;margin-top:.6rem;overflow:hidden}
 .times i{position:absolute;top:0;bottom:0;min-width:3px;background:var(--own)}
@@ -147,9 +147,12 @@ class Page(NamedTuple):
         if file.thumbnail:
             picture = f'<img alt="" src="data:image/jpeg;base64,{escape(file.thumbnail)}">'
         kinds = " ".join(sorted({finding.kind for finding in file.findings}))
+        name = file.name.rsplit("/", 1)[-1]
+        folder = file.name.removesuffix(name)
         return (
             f'<article class=file data-kinds="{kinds}"><div class=picture>{picture}</div><div>'
-            f"<h3>{escape(file.name)}</h3><small>row {number}{escape(_facts(file))}</small>"
+            f"<h3><span class=quiet>{escape(folder)}</span>{escape(name)}</h3>"
+            f"<small>row {number}{escape(_facts(file))}</small>"
             f"<ul>{''.join(map(self._finding, file.findings))}</ul>{self._time_line(file)}</div></article>\n"
         )
 
