@@ -244,6 +244,18 @@ def test_captions_shorter_than_a_frame_and_over_each_other(film: Path) -> None:
     assert [caption.speaker for caption in sample.captions] == [None, "Ann", None]
 
 
+def test_what_fills_a_clip_up_has_no_captions(film: Path) -> None:
+    found = [*FILM.captions(), {"start": 2.5, "end": 9.0, "text": "to the end"}]
+    options = {**OPTIONS, "seconds_per_clip": 4.0, "fps": 5, "captions": lambda item: found}
+    # The frames at 2.6, 2.8 s, and then five times the last one; of the sound there is more than of the pictures.
+    assert places(sample_of(VideoAudioClips([film], **options)).captions)[-1] == ("to the end", 13, 19, 20_000, 32_000)
+    found[-1]["end"] = 3.1
+    assert places(sample_of(VideoAudioClips([film], **options)).captions)[-1] == ("to the end", 13, 15, 20_000, 24_800)
+    # A segment ends before the second flash, and a clip of it does not show what follows in the file.
+    segment = Item(str(film), start_seconds=0.6, end_seconds=1.8)
+    assert places(sample_of(VideoAudioClips([segment], **options)).captions) == [("flash 0", 1, 1, 1600, 3200)]
+
+
 def half_the_rate(sound: AudioSamples) -> AudioSamples:
     return AudioSamples(sound.data[:, ::2].clone(), sound.pts_seconds, sound.duration_seconds, sound.sample_rate // 2)
 

@@ -215,7 +215,7 @@ class VideoAudioRecipe(Recipe):
         if track is not None:
             times = transformed.pts_seconds.reshape(len(clips), -1)
             captions = tuple(
-                with_token_ids(track.of_clip(own_times, clip.samples, sound), self.tokenizer)
+                with_token_ids(track.of_clip(own_times, clip.samples, sound, item.end_seconds), self.tokenizer)
                 for own_times, clip in zip(times, clips, strict=True)
             )
         if not self.keep_clip_dimension:

@@ -21,7 +21,7 @@ from ..._metadata import SubtitleStreamHeaderMetadata
 from ..._sources import url_scheme
 from ...decoders import SubtitleDecoder, get_container_metadata
 from ...errors import InvalidArgumentError, MediaTensorError, ReadError, StreamError
-from ...frames import AudioSamples
+from ...frames import AudioSamples, AudioSamplesBatch
 from .._sources import CAPTIONS_COLUMN, Item, limits, sidecars_of
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "with_token_ids",
 ]
 
+Sound: TypeAlias = AudioSamples | AudioSamplesBatch
 Box: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
 CaptionPlace: TypeAlias = Literal["any", "column", "sidecar", "subtitles"]
 #: Gives the numbers of the tokens of a text, or a mapping that has them as ``input_ids``.
@@ -134,7 +135,9 @@ class CaptionTrack:
         self._starts = np.array([caption.start_seconds for caption in self._captions], np.float64)
         self._ends = np.array([caption.end_seconds for caption in self._captions], np.float64)
 
-    def of_clip(self, pts_seconds: Tensor, clip: AudioSamples, sound: AudioSamples | None) -> tuple[ClipCaption, ...]:
+    def of_clip(
+        self, pts_seconds: Tensor, clip: AudioSamples, sound: Sound | None, end_seconds: float | None
+    ) -> tuple[ClipCaption, ...]:
         """The captions of a clip, cut to it.
 
         Args:
@@ -142,11 +145,14 @@ class CaptionTrack:
             clip: Its sound, which lasts for as long as the clip does.
             sound: The sound that a transform made of that, in which captions are to have their places; ``None`` for
                 the same.
+            end_seconds: Where the segment of the file ends that the clip is of; what follows fills the clip up.
         """
         sound = clip if sound is None else sound
         begin, length = clip.pts_seconds, sound.data.shape[-1]
         end = begin + clip.data.shape[-1] / clip.sample_rate
-        times = pts_seconds.cpu().numpy()
+        if end_seconds is not None:
+            end = min(end, end_seconds)
+        times = _begins(pts_seconds.cpu().numpy())
         found = []
         for number in np.flatnonzero((self._starts < end) & (self._ends > begin)).tolist():
             caption = self._captions[number]
@@ -163,6 +169,20 @@ class CaptionTrack:
                 )
             )  # fmt: skip
         return tuple(found)
+
+
+def _begins(times: Any) -> Any:
+    """When frames begin; where the last one is repeated to fill a clip up, its repetitions come one after the other.
+
+    >>> _begins(np.array([0.0, 0.5, 1.0, 1.0, 1.0])).tolist()
+    [0.0, 0.5, 1.0, 1.5, 2.0]
+    """
+    (steps,) = np.nonzero(np.diff(times))
+    if not len(steps) or steps[-1] == len(times) - 2:
+        return times
+    last = int(steps[-1]) + 1
+    step = times[last] - times[last - 1]
+    return np.concatenate([times[:last], times[last] + step * np.arange(len(times) - last)])
 
 
 def _frames_between(times: Any, start: float, end: float) -> tuple[int, int]:
