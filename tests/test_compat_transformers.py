@@ -151,7 +151,7 @@ def test_a_call_that_takes_too_long_ends() -> None:
 
 def test_without_transformers_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers.video_utils", None)
-    with pytest.raises(ImportError, match="pip install transformers"):
+    with pytest.raises(ImportError, match="pip install -U transformers"):
         ours.register()
     with pytest.raises(InvalidArgumentError, match="in_place_of"):
         ours.register(in_place_of=["vhs"])

@@ -22,6 +22,7 @@ _changes = ExitStack()
 _lock = threading.Lock()
 
 _VIDEO_BACKENDS = ("torchcodec", "pyav", "decord", "opencv", "torchvision")
+_VIDEO_MODULES = ("video_utils", "video_processing_utils")
 _AUDIO_MODULES = ("audio_utils", "processing_utils", "feature_extraction_sequence_utils")
 
 
@@ -54,28 +55,27 @@ def register(
         check_choice("in_place_of", name, _VIDEO_BACKENDS)
     check_timeout(timeout_seconds)
     try:
-        video_utils = importlib.import_module("transformers.video_utils")
-    except ImportError as error:
+        modules = {name: importlib.import_module(f"transformers.{name}") for name in (*_VIDEO_MODULES, *_AUDIO_MODULES)}
+        base = modules["video_processing_utils"].BaseVideoProcessor
+    except (ImportError, AttributeError) as error:
         raise MissingDependencyError(
-            f"register() needs transformers and what its video processors need: pip install transformers ({error})."
+            "register() needs transformers with video processors, and what these need: pip install -U transformers "
+            f"torchvision ({error})."
         ) from error
+    ours = (NAME, *names)
     with _lock:
         _changes.close()
-        for name in (NAME, *names):
+        for name in ours:
             reader = partial(read_video, backend=name, timeout_seconds=timeout_seconds)
-            _put(video_utils.VIDEO_DECODERS, name, reader)
-        ours = (NAME, *names)
-        _replace("video_utils", "load_video", partial(_video_loader, ours, timeout_seconds))
-        _replace("video_processing_utils", "load_video", partial(_video_loader, ours, timeout_seconds))
+            _put(modules["video_utils"].VIDEO_DECODERS, name, reader)
+        for name in _VIDEO_MODULES:
+            _replace(modules[name], "load_video", partial(_video_loader, ours, timeout_seconds))
         if not in_processors:
             return
-        processors = importlib.import_module("transformers.video_processing_utils")
-        for owner in processors.BaseVideoProcessor.__mro__:
-            if "fetch_videos" in vars(owner):
-                _put_attribute(owner, "fetch_videos", _fetch_videos(timeout_seconds))
-                break
-        for module in _AUDIO_MODULES:
-            _replace(module, "load_audio", partial(_audio_loader, timeout_seconds))
+        owner = next(one for one in base.__mro__ if "fetch_videos" in vars(one))
+        _replace(owner, "fetch_videos", lambda original: _fetch_videos(timeout_seconds))
+        for name in _AUDIO_MODULES:
+            _replace(modules[name], "load_audio", partial(_audio_loader, timeout_seconds))
 
 
 def unregister() -> None:
@@ -97,16 +97,12 @@ def _put(mapping: dict[str, Any], key: str, value: Any) -> None:
     mapping[key] = value
 
 
-def _put_attribute(owner: Any, name: str, value: Any) -> None:
-    _changes.callback(setattr, owner, name, vars(owner)[name])
-    setattr(owner, name, value)
-
-
-def _replace(module_name: str, name: str, made: Callable[[Any], Any]) -> None:
-    """Put ``made(original)`` in the place of a function, in a module that may not have it."""
-    module = importlib.import_module(f"transformers.{module_name}")
-    if hasattr(module, name):
-        _put_attribute(module, name, made(getattr(module, name)))
+def _replace(owner: Any, name: str, made: Callable[[Any], Any]) -> None:
+    """Put ``made(original)`` in the place of a function, in a class or in a module, which may not have it."""
+    if name in vars(owner):
+        original = vars(owner)[name]
+        _changes.callback(setattr, owner, name, original)
+        setattr(owner, name, made(original))
 
 
 def _video_loader(names: Sequence[str], timeout_seconds: float | None, original: Any) -> Any:
