@@ -138,6 +138,7 @@ def test_version_is_that_of_the_project() -> None:
     assert mediatensor.__version__ == project["version"]
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"## {mediatensor.__version__}" in changelog
+    assert f"\nversion: {mediatensor.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
 def test_the_readme_is_short() -> None:

@@ -37,6 +37,7 @@ EXTRAS = {
     "plot": "show() and other plots",
     "progress": "progress bars of the command",
     "ray": "clips, sound and text by clusters",
+    "serve": "the page and the HTTP interface of mediatensor serve",
     "svhn": "the labels of the data set SVHN",
     "tables": "tables as data frames and workbooks",
 }
