@@ -1,4 +1,4 @@
-"""The benchmarks of sound, speech and encoding: as commands, on tiny data, they run and find the right samples.
+"""The benchmarks of sound, speech, encoding and scenes: as commands, on tiny data, they run and find what is right.
 
 That of images is in test_benchmarks_images.py.
 """
@@ -63,6 +63,15 @@ def test_encoding(tmp_path: Path) -> None:
         (beside,) = (other for other in ours if other["case"] == row["case"])
         assert row["psnr_decibels"] < beside["psnr_decibels"] + 3 or row["psnr_decibels"] == float("inf")
     assert "| mediatensor |" in printed
+
+
+def test_scenes(tmp_path: Path) -> None:
+    printed, document = run_quickly("scenes", tmp_path)
+    ours = [row for row in document["results"] if row["way"] == "mediatensor"]
+    assert len(ours) == 4, "a row for each film"
+    for row in ours:
+        assert (row["num_frames"], row["num_cuts"], row["found"], row["extra"]) == (50, 1, 1, 0), row
+    assert "| PyAV, decoding alone |" in printed
 
 
 def test_comparison_tells_wrong_sound() -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from mediatensor.datasets import Item, VideoClips
 from mediatensor.decoders import VideoDecoder
-from mediatensor.errors import InvalidArgumentError, SourceTypeError
+from mediatensor.errors import ClosedError, InvalidArgumentError, SourceTypeError
 from mediatensor.samplers import Scene, clips_at_scenes, find_scenes
 from mediatensor.transforms import CenterCrop
 from scene_films import HEIGHT, WIDTH, Shot, draw, first_frames, slow_cuts, slow_scores, write_film
@@ -184,6 +184,9 @@ def test_nothing_of_the_decoder_changes_what_is_found(cut_film: tuple[Path, list
         assert find_scenes(decoder) == expected
         assert find_scenes(pickle.loads(pickle.dumps(decoder))) == expected
     assert pickle.loads(pickle.dumps(expected)) == expected
+    decoder.close()
+    with pytest.raises(ClosedError):
+        find_scenes(decoder)
 
 
 def _num_scenes(decoder: VideoDecoder) -> int:

@@ -277,7 +277,13 @@ class VideoDecoder(Closing):
 
     @contextmanager
     def _lend_pictures(self, *, obeys_policy: bool) -> Iterator[ExactFrames]:
-        """What decodes pictures before they are RGB, see `_pictures`, for the time of a ``with`` block."""
+        """What decodes pictures before they are RGB, see `_pictures`, for the time of a ``with`` block.
+
+        Raises:
+            ClosedError: if the decoder is closed.
+        """
+        with self._video.lend_reader(is_moved=False):
+            pass
         on_error: ErrorPolicy = "raise" if obeys_policy and self._video.options.on_error == "raise" else "skip"
         spec = replace(
             self._video.spec, steps=(), is_float=False, backend="cpu", device=torch.device("cpu"), is_approximate=False

@@ -108,7 +108,7 @@ def find_scenes(
         key_frames_only: Decode no other frames, which is many times as quick. A scene then begins at each key frame
             whose score against the key frame before it reaches ``threshold * ratio``: at the cut itself, if the encoder
             put a key frame there, and else at the next one. A cut that is undone before that is missed, and quick
-            motion may pass for a cut.
+            motion may pass for a cut. It takes a `VideoDecoder` of a whole file, in exact mode.
 
     Returns:
         The scenes in order. Together they have all frames that can be decoded; a video without cuts is one scene. No
@@ -219,7 +219,7 @@ def clips_at_scenes(
         "random", latest            x     x     x | x     x
 
     Args:
-        decoder: The video.
+        decoder: The video, opened with ``seek_mode="exact"``: in approximate mode indices name other frames.
         scenes: The scenes, such as some of those that `find_scenes` gave; ``None`` finds them, which decodes the whole
             video before the clips.
         num_frames_per_clip: Number of frames of a clip, at least 1.
