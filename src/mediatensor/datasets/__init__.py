@@ -22,6 +22,7 @@ from ._rows import (
     TarSamples,
     Timing,
 )
+from ._run_plan import FileCost, RunPlan, plan_run
 from ._sources import MEDIA_EXTENSIONS, Item, TarItems, as_items
 from ._stalls import StallFacts, StallMeter
 from ._video_audio_clips import VideoAudioClips, VideoAudioRecipe
@@ -47,6 +48,7 @@ __all__ = [
     "DocumentPages",
     "Failure",
     "FailureReport",
+    "FileCost",
     "Finding",
     "FindingKind",
     "Item",
@@ -58,6 +60,7 @@ __all__ = [
     "RowBatches",
     "RowKey",
     "RowSpec",
+    "RunPlan",
     "Sample",
     "Shuffle",
     "Skipped",
@@ -77,6 +80,7 @@ __all__ = [
     "as_items",
     "check_dataset",
     "pad",
+    "plan_run",
     "ragged",
     "shuffle_quality",
     "stack",
