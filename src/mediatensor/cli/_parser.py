@@ -657,7 +657,7 @@ def _add_check(commands: Any) -> None:
             "are cut off, damaged frames and sound, frames that the header promises and that are not there, gaps\n"
             "in time, frozen and black stretches, frames that were lost, silence and clipping, sound, cameras and\n"
             "tables that grow apart, wrong labels, copies, and files that are not like the others.\n"
-            "The exit code is 1 if a file is bad. Files are only read."
+            "The exit code is 1 if a file or a table is bad. Files are only read."
         ),
         epilog=(
             "examples:\n"
