@@ -140,7 +140,9 @@ def linked_names() -> dict[str, str]:
     other_paths = {
         f"{module}.{name}": full for module, names in reference_plan().items() for name, full in names.items()
     }
-    return other_paths | {name: full for name, full in unique.items() if len(name) > 4}
+    # One word in small letters may be anything, such as a value: the kind `overlay` is not the function.
+    telling = {name: full for name, full in unique.items() if len(name) > 4 and not (name.islower() and name.isalpha())}
+    return other_paths | telling
 
 
 def with_linked_names(text: str) -> str:

@@ -92,9 +92,10 @@ def test_reference_has_every_public_name_once(reference: ModuleType) -> None:
 
 def test_names_in_text_become_links(reference: ModuleType) -> None:
     code = "# `VideoDecoder`\n```python\n`VideoDecoder`\n```\n>>> `VideoDecoder`\n"
-    text = "`VideoDecoder`, `x`, ``VideoDecoder``, :class:`~mediatensor.frames.Frame`\n"
+    text = "`VideoDecoder`, `x`, `overlay`, ``VideoDecoder``, :class:`~mediatensor.frames.Frame`\n"
     linked = (
-        "[`VideoDecoder`][mediatensor.decoders.VideoDecoder], `x`, ``VideoDecoder``, [`Frame`][mediatensor.Frame]\n"
+        "[`VideoDecoder`][mediatensor.decoders.VideoDecoder], `x`, `overlay`, ``VideoDecoder``, "
+        "[`Frame`][mediatensor.Frame]\n"
     )
     assert reference.with_linked_names(code + text + code + text) == code + linked + code + linked
 
