@@ -1,8 +1,9 @@
 """Rows of the same clips from many kinds of sources: ``python -m benchmarks.sources [--quick] [-o FOLDER]``.
 
-The same videos lie in a folder, in a tar shard, in Parquet files, plain and packed, and in a LeRobot dataset, which
-lerobot reads as well, where ``--python`` has it. Each way reads the same number of random rows of two neighbouring
-frames in a new process with one thread; in each round the ways take turns.
+The same videos lie in a folder, in a tar shard, in Parquet files, plain and packed, in Lance datasets, as blobs and as
+bytes, in a Hugging Face dataset, and in a LeRobot dataset, which lerobot reads as well, where ``--python`` has it. Each
+way reads the same number of random rows of two neighbouring frames in a new process with one thread; in each round the
+ways take turns.
 """
 
 from __future__ import annotations
@@ -74,7 +75,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name, runs in found.items()
         if runs
     ]
-    stamp = machine_stamp() | package_versions("torch", "av", "pyarrow") | {"runs": f"{repeats} of {num_rows} rows"}
+    stamp = (
+        machine_stamp()
+        | package_versions("torch", "av", "pyarrow", "pylance", "datasets")
+        | {"runs": f"{repeats} of {num_rows} rows"}
+    )
     stamp["videos"] = (
         f"{num_videos} of {num_frames} frames, {_WIDTH}x{_HEIGHT}, H.264, a key frame every {_GROUP} frames"
     )
@@ -131,12 +136,18 @@ def _write(folder: Path, num_videos: int, num_frames: int) -> dict[str, dict[str
         _write_columns(folder, videos)
         _write_lerobot(folder / "lerobot", num_videos, num_frames)
         (folder / "done").touch()
+    if not (folder / "tables").exists():
+        _write_tables(folder, videos)
+        (folder / "tables").touch()
     ours = {"way": "mediatensor", "fps": None}
     return {
         "folder": {**ours, "source": str(folder / "videos")},
         "tar": {**ours, "source": str(folder / "shard.tar")},
         "Parquet, plain": {**ours, "source": str(folder / "plain.parquet")},
         "Parquet, snappy": {**ours, "source": str(folder / "snappy.parquet")},
+        "Lance, blobs": {**ours, "source": str(folder / "blobs.lance")},
+        "Lance, bytes": {**ours, "source": str(folder / "bytes.lance")},
+        "Hugging Face": {**ours, "source": str(folder / "rows.hf")},
         "LeRobot": {**ours, "source": str(folder / "lerobot"), "fps": _FPS},
     }
 
@@ -164,6 +175,22 @@ def _write_columns(folder: Path, videos: Sequence[Path]) -> None:
     table = pa.table({"video": [{"bytes": path.read_bytes(), "path": path.name} for path in videos]})
     for name, compression in (("plain", "none"), ("snappy", "snappy")):
         parquet.write_table(table, folder / f"{name}.parquet", compression=compression, use_dictionary=False)
+
+
+def _write_tables(folder: Path, videos: Sequence[Path]) -> None:
+    import datasets
+    import lance
+    import pyarrow as pa
+
+    values = [path.read_bytes() for path in videos]
+    blobs = pa.table([lance.blob_array(values)], schema=pa.schema([lance.blob_field("video")]))
+    lance.write_dataset(blobs, folder / "blobs.lance", mode="overwrite")
+    lance.write_dataset(
+        pa.table({"video": pa.array(values, pa.large_binary())}), folder / "bytes.lance", mode="overwrite"
+    )
+    rows = [{"bytes": value, "path": path.name} for value, path in zip(values, videos, strict=True)]
+    features = datasets.Features({"video": datasets.Video()})
+    datasets.Dataset.from_dict({"video": rows}, features=features).save_to_disk(folder / "rows.hf")
 
 
 def _write_lerobot(root: Path, num_videos: int, num_frames: int) -> None:
@@ -257,7 +284,8 @@ def _markdown(stamp: dict[str, str], rows: Sequence[dict[str, Any]], notes: Sequ
     parts += [
         "are in. The packed page with all videos was read for the first row, which is part of the start; the start"
     ]
-    parts += ["goes from the first import to the first row.", ""]
+    parts += ["goes from the first import to the first row. Of Hugging Face's rows nothing is asked for: their file is"]
+    parts += ["mapped into memory.", ""]
     return "\n".join([*parts, *(f"- {note}" for note in notes)]) + "\n"
 
 

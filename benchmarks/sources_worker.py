@@ -62,7 +62,12 @@ def _opened(told: dict[str, Any]) -> Any:
 
     if fps is not None:
         return LeRobotClips(told["source"], deltas)
-    return VideoClips(told["source"], num_frames_per_clip=length, rows_per_file=told["rows_per_file"])
+    source = told["source"]
+    if source.endswith(".hf"):
+        import datasets
+
+        source = datasets.load_from_disk(source)
+    return VideoClips(source, num_frames_per_clip=length, rows_per_file=told["rows_per_file"])
 
 
 def _needed(dataset: Any, row: int) -> int:

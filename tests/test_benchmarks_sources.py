@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="needs pyarrow")
+pytest.importorskip("datasets", reason="needs the package datasets of Hugging Face")
+pytest.importorskip("lance", reason="needs pylance")
 
 from benchmarks import sources
 from benchmarks.sources_worker import main as read_rows
@@ -22,7 +23,8 @@ def test_every_source_is_measured(
     monkeypatch.setattr(sources, "_HEIGHT", 64)
     sources.main(["--quick", "--rows", "4", "--clips", str(tmp_path), "-o", str(tmp_path / "results")])
     rows = json.loads((tmp_path / "results" / "sources.json").read_text("utf-8"))["rows"]
-    assert [row["source"] for row in rows] == ["folder", "tar", "Parquet, plain", "Parquet, snappy", "LeRobot"]
+    tables = ["Parquet, plain", "Parquet, snappy", "Lance, blobs", "Lance, bytes", "Hugging Face"]
+    assert [row["source"] for row in rows] == ["folder", "tar", *tables, "LeRobot"]
     by_name: dict[str, Any] = {row["source"]: row for row in rows}
     # The same frames need the same groups of pictures, wherever they lie.
     needed = {by_name[name]["needed_bytes_per_row"] for name in by_name if name != "LeRobot"}
