@@ -85,6 +85,9 @@ export function createPagesView(job, result, { firstPage, preview, onPage }) {
 
   const thumbnails = pages.length > 1 ? createThumbnails(job, pages, goTo) : null;
 
+  // The page itself comes first.
+  for (const name of ["load", "error"]) stack.addEventListener(name, () => thumbnails?.load(), { capture: true, once: true });
+
   function seePage(number) {
     current = number;
     thumbnails?.select(number);
@@ -209,14 +212,21 @@ export function createPagesView(job, result, { firstPage, preview, onPage }) {
 }
 
 function createThumbnails(job, pages, onChoose) {
+  const pictures = [];
   const buttons = pages.map((page) => {
-    const picture = element("img", { src: jobAddress(job.id, `pages/${page.page_idx}.png?max_width=160`), alt: "", loading: "lazy" });
-    place(picture, { "aspect-ratio": `${page.width} / ${page.height}` });
+    const picture = element("img", { alt: "", loading: "lazy" });
+    pictures.push(place(picture, { "aspect-ratio": `${page.width} / ${page.height}` }));
     return element("button", { type: "button", class: "thumbnail", "aria-label": `Page ${page.page_idx + 1}`, onclick: () => onChoose(page.page_idx) }, picture, element("span", {}, String(page.page_idx + 1)));
   });
   const node = element("nav", { class: "thumbnails", "aria-label": "Pages" }, ...buttons);
   return {
     node,
+    /** Fetches those that are seen. */
+    load() {
+      pictures.forEach((picture, at) => {
+        picture.src ||= jobAddress(job.id, `pages/${at}.png?max_width=160`);
+      });
+    },
     select(number) {
       buttons.forEach((button, at) => {
         if (at === number) button.setAttribute("aria-current", "page");

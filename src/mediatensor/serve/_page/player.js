@@ -70,11 +70,13 @@ export function createPlayer(job, result, clockBegin, onChange) {
     function load() {
       if (isBusy || shown === seconds) return;
       isBusy = true;
+      picture.classList.add("loading");
       shown = seconds;
       picture.src = jobAddress(job.id, `frame.jpg?seconds=${seconds.toFixed(6)}`);
     }
     function loaded() {
       isBusy = false;
+      picture.classList.remove("loading");
       if (!isPaused) {
         seconds = Math.min(end, (performance.now() - startedAt) / 1000);
         if (seconds >= end) isPaused = true;

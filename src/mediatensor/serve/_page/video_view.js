@@ -74,7 +74,7 @@ export function createVideoView(job, result) {
       rows.set(row, track);
       node.append(element("li", {}, row));
     }
-    if (!shown.length) return element("p", { class: "note" }, "No text of this kind was found in the video.");
+    if (!shown.length) return element("p", { class: "note" }, tracks.length ? "No captions were found in this video." : "No text was found in this video.");
     return node;
   }
 
@@ -82,6 +82,7 @@ export function createVideoView(job, result) {
   const tabs = [{ name: "captions", label: "Captions", count: captions.length, make: () => list(captions, false) }];
   if (tracks.length > captions.length) tabs.push({ name: "all", label: "All texts", count: tracks.length, make: () => list(tracks, true) });
   const panel = createTabs("What was found", tabs, () => queueMicrotask(showFound));
+  if (!captions.length && tracks.length) panel.open("all");
 
   // --- search --------------------------------------------------------------------------------
 
@@ -183,6 +184,8 @@ export function createVideoView(job, result) {
     start() {
       document.addEventListener("keydown", onKey);
       update();
+      // Many videos begin with black.
+      if (tracks.length) seekTo(captions[0] ?? tracks[0]);
     },
     stop() {
       document.removeEventListener("keydown", onKey);
