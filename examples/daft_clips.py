@@ -3,7 +3,7 @@
     python examples/daft_clips.py                    generates videos, and one that is broken
     python examples/daft_clips.py videos.parquet     a folder, a manifest, tar shards, a Parquet file
 
-Needs Daft (``pip install daft``). On a cluster, ``daft.set_runner_ray()`` in front of all is the only difference.
+Needs Daft (``pip install daft``). Daft runs on clusters of Ray, too: see ``daft.set_runner_ray``.
 """
 
 from __future__ import annotations

@@ -158,6 +158,7 @@ def test_what_cannot_be_read_is_an_error_of_its_row(folder: Path, tmp_path: Path
         {"path": table, "start_byte": 10},
         {"path": table, "start_byte": 10, "end_byte": 5},
         {"path": table, "start_byte": "x", "end_byte": 5},
+        {"path": table, "start_byte": 0.5, "end_byte": 5},
         {"path": table, "start_byte": 0, "end_byte": 1 << 40},
         {"path": str(folder / "videos/000.mp4"), "start_seconds": 2.0, "end_seconds": 1.0},
         {"path": str(folder / "videos/000.mp4"), "start_seconds": "soon"},

@@ -116,7 +116,7 @@ def source_of_reference(path: str | None, columns: Mapping[str, Any]) -> str | S
     start, end = columns.get("start_byte"), columns.get("end_byte")
     column, row = columns.get("table_column"), columns.get("table_row")
     if start is not None or end is not None:
-        if start is None or end is None or not 0 <= start <= end or row is not None:
+        if not (type(start) is type(end) is int and 0 <= start <= end) or row is not None:
             raise InvalidArgumentError(
                 f"A part of {path} must have a start_byte from 0 on and an end_byte behind it, and no table_row (got "
                 f"{shown(start)} and {shown(end)})."
@@ -124,7 +124,7 @@ def source_of_reference(path: str | None, columns: Mapping[str, Any]) -> str | S
         name = str(columns.get("source_name") or f"bytes {start} to {end}")
         return TarMember(path, name.removeprefix(f"{path}/"), start, end - start)
     if row is not None or column:
-        if row is None or row < 0 or not isinstance(column, str) or not column:
+        if not (type(row) is int and row >= 0 and isinstance(column, str) and column):
             raise InvalidArgumentError(
                 f"A value of {path} must have a table_column and a table_row from 0 on (got {shown(column)} and "
                 f"{shown(row)})."
