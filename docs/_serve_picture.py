@@ -61,7 +61,7 @@ def main() -> None:
     picture = Image.new("RGB", (WIDTH, 2 * HEIGHT + GAP), "#8a8f98")
     for number, shot in enumerate(shots):
         picture.paste(shot, (0, number * (HEIGHT + GAP)))
-    picture.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(PICTURE, optimize=True)
+    picture.quantize(256, dither=Image.Dither.NONE).save(PICTURE, optimize=True)
 
 
 if __name__ == "__main__":
