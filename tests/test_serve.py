@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import json
 import signal
+import socket
 import struct
 import sys
 import threading
 import time
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ import pdf_files
 from mediatensor.cli import main
 from mediatensor.decoders import VideoDecoder
 from mediatensor.ocr import DocumentFile, ocr_predictor
+from mediatensor.serve import make_server
 from processes import wait_until_gone
 from serving import BOUNDARY, Server, form, serving
 
@@ -360,3 +363,43 @@ def test_token_timeout_kill_and_restart(tmp_path: Path) -> None:
             assert second.ask("GET", "/health").status == 200
             assert second.uploads() == []
     assert list(tmp_path.glob("*/run-*")) == []
+
+
+@pytest.fixture
+def quick_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The port of a server without a service, with a third of a second for the head of a request, and 3 connections."""
+    from fastapi import FastAPI
+
+    monkeypatch.setattr("mediatensor.serve._server._HEAD_SECONDS", 0.3)
+    monkeypatch.setattr("mediatensor.serve._server.MAX_CONNECTIONS", 3)
+    app = FastAPI()
+    app.get("/")(lambda: "hello")
+    server = make_server(app, "127.0.0.1", 0)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        yield listening.getsockname()[1]
+        server.should_exit = True
+        thread.join(30)
+
+
+def test_slow_and_many_connections_are_closed(quick_server: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(data: bytes) -> socket.socket:
+        connection = socket.create_connection(("127.0.0.1", quick_server), timeout=30)
+        connection.sendall(data)
+        return connection
+
+    with connect(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ") as slow, connect(b"") as silent:
+        assert slow.recv(100) == b""  # closed, without an answer
+        assert silent.recv(100) == b""
+    with connect(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP/1.1\r\n") as next_is_slow:
+        received = b""
+        while part := next_is_slow.recv(1000):
+            received += part
+        assert received.startswith(b"HTTP/1.1 200")
+    monkeypatch.setattr("mediatensor.serve._server._HEAD_SECONDS", 1000.0)
+    idle = [connect(b"") for _ in range(3)]
+    with connect(b"") as one_too_many, suppress(ConnectionResetError):
+        assert one_too_many.recv(100) == b""
+    for connection in idle:
+        connection.close()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ._errors import ServeError, described
-from ._settings import MAX_KEPT_JOBS, MAX_QUEUED_JOBS, MAX_QUEUED_JOBS_OF_ONE, MAX_UPLOADS_AT_ONCE, Settings
+from ._settings import MAX_KEPT_JOBS, MAX_QUEUED_JOBS, MAX_QUEUED_JOBS_OF_ONE, Settings
 
 __all__ = ["Arrival", "Job", "Jobs", "State", "Task", "media_type_of"]
 
@@ -198,8 +198,6 @@ class Jobs:
             raise _busy(429, "TooManyJobs", f"{num_own} jobs of yours wait already")
         if self._num_waiting + len(self._arrivals) >= MAX_QUEUED_JOBS:
             raise _busy(503, "QueueFull", f"{MAX_QUEUED_JOBS} jobs wait already")
-        if len(self._arrivals) >= MAX_UPLOADS_AT_ONCE:
-            raise _busy(503, "QueueFull", f"{MAX_UPLOADS_AT_ONCE} uploads arrive already")
         arrival = Arrival(self, Path(tempfile.mkdtemp(prefix="job-", dir=self._folder)))
         self._arrivals[arrival] = client
         try:
@@ -263,15 +261,11 @@ class Jobs:
 
     # Working
 
-    async def take(self, *, spares: bool = False) -> Job:
-        """Wait for the job whose turn it is, and take it out of the queue.
-
-        Args:
-            spares: Leave out a client's second video: videos take long, and somebody else may come.
-        """
+    async def take(self) -> Job:
+        """Wait for the job whose turn it is, and take it out of the queue."""
         while True:
             for client in list(self._waiting):
-                job = self._first_of(client, spares)
+                job = next((job for job in self._waiting[client] if not self.has_to_wait(job)), None)
                 if job is None:
                     continue
                 self._leave_queue(job)
@@ -282,12 +276,14 @@ class Jobs:
             self._has_waiting.clear()
             await self._has_waiting.wait()
 
-    def _first_of(self, client: str, spares: bool) -> Job | None:
-        has_video = any(job.client == client and job.facts.get("kind") == "video" for job in self._working)
-        for job in self._waiting[client]:
-            if not (spares and has_video and _may_take_long(job)):
-                return job
-        return None
+    def has_to_wait(self, job: Job) -> bool:
+        """Whether it is a video of a client of whom one is read already.
+
+        Videos take long, and with two of them a client could keep everybody else waiting.
+        """
+        if self._settings.num_workers == 1 or not _is_video(job):
+            return False
+        return any(_is_video(other) and other.client == job.client for other in self._working if other is not job)
 
     def _leave_queue(self, job: Job) -> None:
         queue = self._waiting.get(job.client, deque())
@@ -340,14 +336,20 @@ class Jobs:
         for place, job in enumerate(ended):
             if len(ended) - place > MAX_KEPT_JOBS or (job.ended_at is not None and job.ended_at < before):
                 self.forget(job)
+        # A thread that was still writing when its job was forgotten may have left something.
+        known = {job.folder for job in (*self._jobs.values(), *self._working)}
+        known |= {arrival.folder for arrival in self._arrivals}
+        for folder in self._folder.glob("job-*"):
+            if folder not in known:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _ended(self) -> list[Job]:
         """The jobs that ended, from the oldest on."""
         return sorted((job for job in self._jobs.values() if job.is_ended), key=lambda job: job.ended_at or 0.0)
 
 
-def _may_take_long(job: Job) -> bool:
-    return job.task in ("auto", "video") and not job.pages_left
+def _is_video(job: Job) -> bool:
+    return job.task == "video" or job.facts.get("kind") == "video"
 
 
 def _count(number: int, noun: str) -> str:

@@ -9,7 +9,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -30,42 +30,54 @@ _PAGE_SECONDS = 120.0
 # After so many pages that ended their process, the rest of a document is given up.
 _MAX_LOST_PROCESSES = 3
 _PROGRESS_SECONDS = 0.3
+_PAUSE_SECONDS = 1.0
 _MAX_PROGRESS_BYTES = 32
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
 
-async def serve_jobs(jobs: Jobs, worker: Worker, warm_up: Callable[[Worker], Any], *, spares: bool) -> None:
+async def serve_jobs(jobs: Jobs, worker: Worker, warm_up: Callable[[Worker], Awaitable[None]]) -> None:
     """Do one job after the other, for ever.
 
     Args:
         jobs: Where they come from.
         worker: The process that works on them.
         warm_up: Is called before each job: loads the models, if the process is new.
-        spares: As for `Jobs.take`.
     """
     while True:
-        await warm_up(worker)
-        job = await jobs.take(spares=spares)
-        task = asyncio.create_task(work_on(job, worker, functools.partial(jobs.others_wait, job)))
-        begin = time.monotonic()
         try:
-            with jobs.working(job, task):
-                await asyncio.wait({task})
-        except asyncio.CancelledError:
-            task.cancel()
+            await _serve_next(jobs, worker, warm_up)
+        except Exception:  # the others still want to be served
+            logger.exception("a worker failed")
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def _serve_next(jobs: Jobs, worker: Worker, warm_up: Callable[[Worker], Awaitable[None]]) -> None:
+    await warm_up(worker)
+    job = await jobs.take()
+    task = asyncio.create_task(work_on(job, worker, functools.partial(_should_wait, jobs, job)))
+    begin = time.monotonic()
+    try:
+        with jobs.working(job, task):
             await asyncio.wait({task})
-            raise
-        if task.cancelled():
-            logger.info("job %s was cancelled", job.id[:8])
-        elif task.exception() is not None:
-            _fail(jobs, job, task.exception())
-        elif task.result():
-            jobs.end(job, "done")
-            logger.info("job %s (%s) done in %.2f s", job.id[:8], job.task, time.monotonic() - begin)
-        else:
-            jobs.give_way(job)
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.wait({task})
+        raise
+    if task.cancelled():
+        logger.info("job %s was cancelled", job.id[:8])
+    elif task.exception() is not None:
+        _fail(jobs, job, task.exception())
+    elif task.result():
+        jobs.end(job, "done")
+        logger.info("job %s (%s) done in %.2f s", job.id[:8], job.task, time.monotonic() - begin)
+    elif not job.is_ended:
+        jobs.give_way(job)
+
+
+def _should_wait(jobs: Jobs, job: Job) -> bool:
+    return jobs.others_wait(job) if job.facts["kind"] == "pages" else jobs.has_to_wait(job)
 
 
 def _fail(jobs: Jobs, job: Job, error: BaseException | None) -> None:
@@ -79,8 +91,8 @@ def _fail(jobs: Jobs, job: Job, error: BaseException | None) -> None:
     jobs.end(job, "failed", error=answer)
 
 
-async def work_on(job: Job, worker: Worker, others_wait: Callable[[], bool]) -> bool:
-    """Work on a job until it is done, or others wait.
+async def work_on(job: Job, worker: Worker, should_wait: Callable[[], bool]) -> bool:
+    """Work on a job until it is done, or has to wait for others.
 
     Returns:
         Whether it is done.
@@ -101,10 +113,12 @@ async def work_on(job: Job, worker: Worker, others_wait: Callable[[], bool]) -> 
         facts = await _call(job, worker, _work.inspect, str(job.upload), looked)
         job.pages_left = deque(facts.get("pages", ()))
         job.show(facts=facts, progress=0.0)
-    if job.facts["kind"] == "video":
-        await _read_video(job, worker)
-        return True
-    return await _read_pages(job, worker, others_wait)
+    if job.facts["kind"] == "pages":
+        return await _read_pages(job, worker, should_wait)
+    if should_wait():
+        return False
+    await _read_video(job, worker)
+    return True
 
 
 async def _call(
@@ -134,7 +148,7 @@ async def _timed(job: Job) -> AsyncIterator[None]:
 # Pages
 
 
-async def _read_pages(job: Job, worker: Worker, others_wait: Callable[[], bool]) -> bool:
+async def _read_pages(job: Job, worker: Worker, should_wait: Callable[[], bool]) -> bool:
     total = len(job.facts["pages"])
     num_read = total - len(job.pages_left)
     while job.pages_left:
@@ -143,7 +157,7 @@ async def _read_pages(job: Job, worker: Worker, others_wait: Callable[[], bool])
         await _read_page(job, worker, number)
         job.pages_left.popleft()
         num_read += 1
-        if job.pages_left and others_wait():
+        if job.pages_left and should_wait():
             return False
     if len(job.failures) == total:
         raise job.failures[0]

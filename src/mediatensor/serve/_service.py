@@ -57,12 +57,7 @@ class Service:
             ]
             self._artist = Worker(_PICTURE_SECONDS, settings.max_memory_bytes)
             self._drawing = asyncio.Lock()
-            tasks = [
-                asyncio.create_task(
-                    serve_jobs(self.jobs, worker, self._warm_up, spares=number > 0), name=f"worker {number}"
-                )
-                for number, worker in enumerate(workers)
-            ]
+            tasks = [asyncio.create_task(serve_jobs(self.jobs, worker, self._warm_up)) for worker in workers]
             tasks.append(asyncio.create_task(self._forget_old()))
             try:
                 yield

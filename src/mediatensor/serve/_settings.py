@@ -22,7 +22,6 @@ __all__ = [
     "MAX_PAGES",
     "MAX_QUEUED_JOBS",
     "MAX_QUEUED_JOBS_OF_ONE",
-    "MAX_UPLOADS_AT_ONCE",
     "Settings",
 ]
 
@@ -38,15 +37,12 @@ DEFAULT_KEEP_SECONDS = 1800.0
 #: How many files are read at once, if nothing else is said.
 DEFAULT_NUM_WORKERS = 2
 
-#: Most jobs that wait, of all clients together, and of one client.
+#: Most jobs that wait or arrive, of all clients together, and of one client.
 MAX_QUEUED_JOBS = 64
 MAX_QUEUED_JOBS_OF_ONE = 32
 
 #: Most ended jobs that are kept.
 MAX_KEPT_JOBS = 256
-
-#: Most uploads that are received at once.
-MAX_UPLOADS_AT_ONCE = 16
 
 #: Most pages of a document, and most frames of one request.
 MAX_PAGES = 2000

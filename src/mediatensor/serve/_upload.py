@@ -97,6 +97,8 @@ async def receive(request: Request, arrival: Arrival, max_upload_bytes: int) -> 
             parser.finalize()
         except FormParserError as error:
             raise ServeError(400, "BadRequest", f"The form cannot be read: {error}") from error
+        except OSError as error:
+            raise ServeError(503, "StorageFull", f"The upload cannot be stored: {error.strerror}.") from error
     if not form.has_file:
         raise ServeError(400, "BadRequest", 'The form has no file: send it as the field "file".')
     return form.upload
