@@ -302,6 +302,12 @@ def to_markdown(stamp: dict[str, str], loads: Sequence[Load]) -> str:
         "fast as the bare predictor in two processes and nothing else takes time: that is the queue. The median of the "
         f"service is {statistics.median(full.seconds) if full.seconds else math.nan:.1f} s."
     )
+    load_before = stamp.get("load average at the start", "0").split()[0]
+    if float(load_before) > 1:
+        waiting += (
+            f"\n\nOthers worked on this machine meanwhile (load average {load_before}): what was lost and how long the "
+            "queue was can be told from this run, how fast the service is beside the predictor cannot."
+        )
     return "\n".join([*lines, "", waiting, ""])
 
 
