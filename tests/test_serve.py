@@ -11,8 +11,8 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -365,41 +365,46 @@ def test_token_timeout_kill_and_restart(tmp_path: Path) -> None:
     assert list(tmp_path.glob("*/run-*")) == []
 
 
-@pytest.fixture
-def quick_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """The port of a server without a service, with a third of a second for the head of a request, and 3 connections."""
+@contextmanager
+def bare_server(**limits: Any) -> Iterator[Callable[[bytes], socket.socket]]:
+    """A server without a service; what it gives opens a connection and writes to it."""
     from fastapi import FastAPI
 
-    monkeypatch.setattr("mediatensor.serve._server._HEAD_SECONDS", 0.3)
-    monkeypatch.setattr("mediatensor.serve._server.MAX_CONNECTIONS", 3)
     app = FastAPI()
     app.get("/")(lambda: "hello")
-    server = make_server(app, "127.0.0.1", 0)
+    server = make_server(app, "127.0.0.1", 0, **limits)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
-        yield listening.getsockname()[1]
-        server.should_exit = True
-        thread.join(30)
+
+        def connect(data: bytes) -> socket.socket:
+            connection = socket.create_connection(listening.getsockname(), timeout=30)
+            connection.sendall(data)
+            return connection
+
+        try:
+            yield connect
+        finally:
+            server.should_exit = True
+            thread.join(30)
 
 
-def test_slow_and_many_connections_are_closed(quick_server: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def connect(data: bytes) -> socket.socket:
-        connection = socket.create_connection(("127.0.0.1", quick_server), timeout=30)
-        connection.sendall(data)
-        return connection
+def test_slow_connections_are_closed() -> None:
+    with bare_server(head_seconds=0.3) as connect:
+        with connect(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ") as slow, connect(b"") as silent:
+            assert slow.recv(100) == b""  # closed, without an answer
+            assert silent.recv(100) == b""
+        with connect(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP/1.1\r\n") as next_is_slow:
+            received = b""
+            while part := next_is_slow.recv(1000):
+                received += part
+            assert received.startswith(b"HTTP/1.1 200")
 
-    with connect(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ") as slow, connect(b"") as silent:
-        assert slow.recv(100) == b""  # closed, without an answer
-        assert silent.recv(100) == b""
-    with connect(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP/1.1\r\n") as next_is_slow:
-        received = b""
-        while part := next_is_slow.recv(1000):
-            received += part
-        assert received.startswith(b"HTTP/1.1 200")
-    monkeypatch.setattr("mediatensor.serve._server._HEAD_SECONDS", 1000.0)
-    idle = [connect(b"") for _ in range(3)]
-    with connect(b"") as one_too_many, suppress(ConnectionResetError):
-        assert one_too_many.recv(100) == b""
-    for connection in idle:
-        connection.close()
+
+def test_connections_are_not_too_many() -> None:
+    with bare_server(max_connections=3) as connect:
+        idle = [connect(b"") for _ in range(3)]
+        with connect(b"") as one_too_many, suppress(ConnectionResetError):
+            assert one_too_many.recv(100) == b""
+        for connection in idle:
+            connection.close()

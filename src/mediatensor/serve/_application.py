@@ -85,8 +85,17 @@ def create_app(
     return application(settings)
 
 
-def make_server(app: FastAPI, host: str, port: int) -> Server:
+def make_server(
+    app: FastAPI, host: str, port: int, *, head_seconds: float | None = None, max_connections: int | None = None
+) -> Server:
     """A server for an application, with limits of connections and of time; see `mediatensor serve`.
+
+    Args:
+        app: The application.
+        host: Where it listens.
+        port: Where it listens.
+        head_seconds: How long a client has for the head of a request; ``None`` for the usual time.
+        max_connections: How many connections there may be; ``None`` for the usual number.
 
     Raises:
         MissingDependencyError: if the packages of the extra ``serve`` are not installed.
@@ -95,7 +104,7 @@ def make_server(app: FastAPI, host: str, port: int) -> Server:
         from . import _server
     except ImportError as error:
         raise _missing(error) from error
-    return _server.make_server(app, host, port)
+    return _server.make_server(app, host, port, head_seconds, max_connections)
 
 
 def _missing(error: ImportError) -> MissingDependencyError:

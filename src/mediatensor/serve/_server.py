@@ -26,6 +26,8 @@ _LOOPBACK = ("127.0.0.1", "::1")
 class _Protocol(H11Protocol):
     """A connection that is closed if there are too many, or the head of a request takes too long."""
 
+    head_seconds: float
+    max_connections: int
     _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -33,7 +35,7 @@ class _Protocol(H11Protocol):
         address = self.client[0] if self.client else ""
         num_own = sum(1 for other in self.connections if _address(other) == address)
         is_one_of_many = num_own > MAX_CONNECTIONS_OF_ONE and address not in _LOOPBACK
-        if len(self.connections) > MAX_CONNECTIONS or is_one_of_many:
+        if len(self.connections) > self.max_connections or is_one_of_many:
             transport.abort()
             return
         self._start_timer()
@@ -51,7 +53,7 @@ class _Protocol(H11Protocol):
             self._stop_timer()
 
     def _start_timer(self) -> None:
-        self._head_timer = self.loop.call_later(_HEAD_SECONDS, self._give_up)
+        self._head_timer = self.loop.call_later(self.head_seconds, self._give_up)
 
     def _stop_timer(self) -> None:
         if self._head_timer is not None:
@@ -69,14 +71,17 @@ def _address(protocol: Any) -> str:
     return client[0] if client else ""
 
 
-def make_server(app: FastAPI, host: str, port: int) -> Server:
+def make_server(
+    app: FastAPI, host: str, port: int, head_seconds: float | None = None, max_connections: int | None = None
+) -> Server:
     """The server of an application; ``run()`` serves until it is told to stop."""
+    limits = {"head_seconds": head_seconds or _HEAD_SECONDS, "max_connections": max_connections or MAX_CONNECTIONS}
     return Server(
         Config(
             app,
             host=host,
             port=port,
-            http=_Protocol,
+            http=type("Protocol", (_Protocol,), limits),
             ws="none",
             lifespan="on",
             log_config=None,
