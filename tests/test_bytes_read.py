@@ -155,15 +155,16 @@ def test_formats_without_headers_are_read_whole(large: Callable[..., Path]) -> N
 
 
 @pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="needs the counters of Linux")
-def test_frames_of_a_path_cost_little_more_than_their_packets(tmp_path: Path) -> None:
-    """As with robots, whose groups of pictures are small: FFmpeg reads the file by itself, and not far ahead."""
+@pytest.mark.parametrize("opens", [os.fspath, lambda path: path.open("rb")], ids=["path", "file"])
+def test_frames_cost_little_more_than_their_packets(opens: Callable[[Path], Any], tmp_path: Path) -> None:
+    """As with robots, whose groups of pictures are small: FFmpeg reads a file on this machine not far ahead."""
 
     def num_read() -> int:
         return int(Path("/proc/self/io").read_text().split("rchar:")[1].split()[0])
 
     path = tmp_path / "small.mp4"
     write_large(path, "mp4", noise_picture()[:20_000])  # cut short: what they show does not matter
-    with VideoDecoder(path, num_ffmpeg_threads=1, on_error="nearest") as decoder:
+    with VideoDecoder(opens(path), num_ffmpeg_threads=1, on_error="nearest") as decoder:
         sizes = decoder.frame_index.gop_bytes.tolist()
         chosen = np.random.default_rng(0).permutation(_NUM_FRAMES)[:60].tolist()
         decoder[0]
@@ -172,4 +173,4 @@ def test_frames_of_a_path_cost_little_more_than_their_packets(tmp_path: Path) ->
             decoder[number]
         read = num_read() - before
     needed = sum(sizes[number] for number in chosen)
-    assert needed <= read < 1.3 * needed
+    assert 0.95 * needed < read < 1.3 * needed  # one of the frames may have been read already

@@ -12,7 +12,7 @@ import av.subtitles.stream  # PyAV would load it with the first file
 
 from .._common.checks import whole_number
 from .._common.interrupts import interrupts_kept
-from .._sources import MemoryReader, Reader, Source
+from .._sources import LOCAL_BLOCK_BYTES, MemoryReader, Reader, Source
 from ..errors import OpenError, ReadError, SourceNotFoundError, StreamError
 from .probe import ContainerInfo, container_info
 
@@ -34,10 +34,6 @@ _TIMEOUT_MICROSECONDS = 30_000_000
 # FFmpeg looks through five megabytes of a WAV file for DTS in disguise, which takes longer than decoding a minute.
 _WAV_PROBE_BYTES = "65536"
 _NUM_BYTES_TO_TELL_WAV = 12
-
-# What FFmpeg reads of a file on this machine at a time. By default it is four times as much, of which most is read in
-# vain where a clip takes a few small groups of pictures; reading a whole file takes a few more calls of the system.
-_FILE_BLOCK_BYTES = "8192"
 
 _MAJOR_VERSION = int(av.__version__.split(".")[0])
 
@@ -130,10 +126,11 @@ def open_container(source: Source) -> tuple[Any, Any]:
     else:
         options["options"] = {"format_whitelist": _SELF_CONTAINED_FORMATS, "protocol_whitelist": "file"}
     if isinstance(target, str) and target.startswith("file:"):
-        options["options"]["blocksize"] = _FILE_BLOCK_BYTES
+        options["options"]["blocksize"] = str(LOCAL_BLOCK_BYTES)
     reader = None if isinstance(target, str) else target
     if reader is not None:
         options["io_open"] = _deny_opening
+        options["buffer_size"] = reader.block_bytes
     if _is_wav(_beginning(source, target)):
         options["options"]["probesize"] = _WAV_PROBE_BYTES
     try:

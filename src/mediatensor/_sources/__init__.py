@@ -9,12 +9,13 @@ from __future__ import annotations
 from .atomic_files import AtomicFile, write_error, write_file, writing
 from .http import TIMEOUT_SECONDS, has_ranges
 from .ranges import BLOCK_BYTES, MAX_CACHED_BYTES, MAX_REQUEST_BYTES, MIN_REQUEST_BYTES, RangeCache
-from .readers import DescriptorReader, MemoryReader, RangeReader, Reader, SourceFaultError
+from .readers import LOCAL_BLOCK_BYTES, DescriptorReader, MemoryReader, RangeReader, Reader, SourceFaultError
 from .source import FFMPEG_SCHEMES, MemorySource, PathSource, Source, SpanSource, UrlSource, make_source, url_scheme
 
 __all__ = [
     "BLOCK_BYTES",
     "FFMPEG_SCHEMES",
+    "LOCAL_BLOCK_BYTES",
     "MAX_CACHED_BYTES",
     "MAX_REQUEST_BYTES",
     "MIN_REQUEST_BYTES",

@@ -19,6 +19,7 @@ from ..errors import MediaTensorError, ReadError
 from .ranges import MIN_REQUEST_BYTES, RangeCache
 
 __all__ = [
+    "LOCAL_BLOCK_BYTES",
     "DescriptorReader",
     "FileReader",
     "MemoryReader",
@@ -30,11 +31,18 @@ __all__ = [
 ]
 
 
+#: What FFmpeg reads of a file on this machine at a time. By default it is four times as much, of which most is read in
+#: vain where a clip takes a few small groups of pictures; reading a whole file takes a few more calls of the system.
+LOCAL_BLOCK_BYTES = 1 << 13
+
+
 class Reader(ABC):
     """A binary file as the demuxer wants it: ``read`` never returns more than asked, ``seek`` returns the position."""
 
     #: Reading so many bytes in one call costs hardly more than reading one.
     small_read_bytes = 1 << 13
+    #: What FFmpeg asks for at a time, where it reads no more than a little: its own default.
+    block_bytes = 1 << 15
 
     def __init__(self) -> None:
         self._position = 0
@@ -84,6 +92,7 @@ class SpanReader(Reader):
         self._start = start
         self._length = stop - start
         self.small_read_bytes = whole.small_read_bytes
+        self.block_bytes = whole.block_bytes
 
     def _size(self) -> int:
         return self._length
@@ -123,6 +132,7 @@ class DescriptorReader(Reader):
 
     # The system reads ahead, so that fewer bytes a call cost as much time.
     small_read_bytes = 1 << 14
+    block_bytes = LOCAL_BLOCK_BYTES
 
     def __init__(self, file: Any, descriptor: int, *, close: bool = False) -> None:
         super().__init__()

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..._sources import Reader, Source, SpanSource, make_source, url_scheme
+from ..._sources import LOCAL_BLOCK_BYTES, Reader, Source, SpanSource, make_source, url_scheme
 from ...errors import OpenError, ReadError, SourceNotFoundError
 from . import limits
 
@@ -244,6 +244,8 @@ class TarMember(Source):
 
 class _MemberReader(Reader):
     """Reads a part of a file by position, so that the offset of a forked process does not matter."""
+
+    block_bytes = LOCAL_BLOCK_BYTES
 
     def __init__(self, file: io.FileIO, member: TarMember) -> None:
         super().__init__()
