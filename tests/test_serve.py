@@ -240,6 +240,8 @@ def test_uploads_that_are_too_large(server: Server) -> None:
         (form(b"x", "a", url="http://localhost/"), "no option 'url'"),
         (form(b"x", "a").removesuffix(b"--\r\n") + b"\r\n" + form(b"x", "b").partition(b"\r\n")[2], "two files"),
         (b"--nothing", "cannot be read"),
+        (form(b"x" * 999, "a")[:-60], "cut short"),
+        (form(b"x", "a", dpi="144").removesuffix(b"--\r\n"), "cut short"),
         (form(b"x", "a", **{f"o{number}": 1 for number in range(70)}), "more than 64"),
         (form(b"x", "a", dpi="1" * 20_000), "too long"),
     ],

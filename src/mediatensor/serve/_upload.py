@@ -94,7 +94,10 @@ async def receive(request: Request, arrival: Arrival, max_upload_bytes: int) -> 
                     arrival.set_aside(form.upload.size_bytes)
                     pieces, form.pieces = form.pieces, []
                     await asyncio.to_thread(_write, file, pieces)
-            parser.finalize()
+            if not form.is_whole:
+                raise ServeError(
+                    400, "BadRequest", "The form was cut short: it ends before its last boundary; send it again."
+                )
         except FormParserError as error:
             raise ServeError(400, "BadRequest", f"The form cannot be read: {error}") from error
         except OSError as error:
@@ -138,6 +141,7 @@ class _Form:
         self.upload = Upload()
         self.pieces: list[bytes] = []
         self.has_file = False
+        self.is_whole = False
         self._max_upload_bytes = max_upload_bytes
         self._header = b""
         self._value = b""
@@ -155,6 +159,7 @@ class _Form:
             "on_headers_finished": self._end_headers,
             "on_part_data": self._add_data,
             "on_part_end": self._end_part,
+            "on_end": self._end,
         }
 
     def _begin_part(self) -> None:
@@ -202,6 +207,9 @@ class _Form:
         given = self.upload.options
         # What comes several times, as lists of forms do, is one list.
         given[self._field] = f"{given[self._field]},{text}" if self._field in given else text
+
+    def _end(self) -> None:
+        self.is_whole = True
 
 
 def shown_name(name: str) -> str:
