@@ -15,7 +15,16 @@ import torch
 from torch import Tensor
 
 from mediatensor import AudioSamples, AudioSamplesBatch, AudioVideoClip, FrameBatch
-from mediatensor.datasets import DataLoader, MediaDataset, Sample, Skipped, VideoAudioClips, VideoClips
+from mediatensor.datasets import (
+    DataLoader,
+    MediaDataset,
+    Sample,
+    Skipped,
+    VideoAudioClips,
+    VideoClips,
+    pad,
+    stack,
+)
 from mediatensor.datasets._rows import OpenFiles
 from mediatensor.decoders import AudioVideoDecoder
 from mediatensor.errors import InvalidArgumentError, StreamError
@@ -207,6 +216,17 @@ def test_a_sampler_of_ones_own(videos: list[Path]) -> None:
     assert torch.equal(audio.data, counted(12_000, 4000))
     with pytest.raises(InvalidArgumentError, match="must return an AudioVideoClip"):
         VideoAudioClips(videos, lambda decoder: decoder.video[0])[0]
+
+
+def test_why_clips_have_different_numbers_of_frames(videos: list[Path]) -> None:
+    """A clip that begins in the middle of a frame shows one more; the message says what to give for equal ones."""
+    starts = (1.0, 1.02)
+    rows = [VideoAudioClips(videos, lambda decoder, at=at: decoder.get_played_in_range(at, at + 0.4)) for at in starts]
+    samples = [sample_of(dataset, 0) for dataset in rows]
+    assert [numbers_of(parts(sample)[0]) for sample in samples] == [list(range(25, 35)), list(range(25, 36))]
+    with pytest.raises(InvalidArgumentError, match=r"The number of frames differs: give `fps=`.*`pad` or `ragged`"):
+        stack(samples)
+    assert pad(samples).num_valid_frames.tolist() == [10, 11]
 
 
 def two_of_different_length(decoder: AudioVideoDecoder) -> list[AudioVideoClip]:

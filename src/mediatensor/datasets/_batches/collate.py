@@ -61,6 +61,8 @@ class PadSizes(NamedTuple):
 _STACK_ADVICE = {
     "frames": "Bring all to one size with a Resize among the transforms, and let the sampler give as many frames of "
     "each; or collate with `pad` or `ragged`.",
+    "number of frames": "The number of frames differs: give `fps=` to VideoAudioClips, or let the sampler give as many "
+    "frames of each; or collate with `pad` or `ragged`.",
     "audio": "Let the sampler give clips of one length, and set num_channels; or collate with `pad` or `ragged`.",
     "features": "Let the sampler give clips of one length; or collate with `pad` or `ragged`.",
     "image": "Bring all to one size with a Resize; or collate with `pad` or `ragged`.",
@@ -169,9 +171,10 @@ def _common_shape(
     for sample, tensor in zip(samples, tensors, strict=True):
         is_alike = tensor.ndim == first.ndim and all(tensor.shape[i] == first.shape[i] for i in fixed)
         if not is_alike or tensor.dtype != first.dtype:
+            subject = "number of frames" if kind == "frames" and _differ_in_number(first, tensor) else kind
             raise InvalidArgumentError(
                 f"The {kind} of {samples[0].source!r} has shape {_shape_and_dtype(first)}, that of {sample.source!r} "
-                f"{_shape_and_dtype(tensor)}. {_STACK_ADVICE[kind] if sizes is None else _PAD_ADVICE}"
+                f"{_shape_and_dtype(tensor)}. {_STACK_ADVICE[subject] if sizes is None else _PAD_ADVICE}"
             )
     shape = list(first.shape)
     for dimension, (size, multiple_of) in (sizes or {}).items():
@@ -185,6 +188,12 @@ def _common_shape(
             )
         shape[dimension] = math.ceil((size or largest.shape[dimension]) / multiple_of) * multiple_of
     return tuple(shape)
+
+
+def _differ_in_number(one: Tensor, other: Tensor) -> bool:
+    """Whether frames (..., T, C, H, W) are alike but for T."""
+    ends = [(frames.shape[:-4], frames.shape[-3:], frames.dtype) for frames in (one, other)]
+    return min(one.ndim, other.ndim) >= 4 and ends[0] == ends[1]
 
 
 def _shape_and_dtype(tensor: Tensor) -> str:
