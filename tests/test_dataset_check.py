@@ -18,10 +18,20 @@ import media
 import media_audio
 from lerobot_files import write_lerobot
 from mediatensor.cli import main
-from mediatensor.datasets import FINDING_KINDS, CheckedFile, DatasetReport, Finding, MediaFacts, as_items, check_dataset
+from mediatensor.datasets import (
+    FINDING_KINDS,
+    AudioClips,
+    CheckedFile,
+    DatasetReport,
+    Finding,
+    MediaFacts,
+    VideoClips,
+    as_items,
+    check_dataset,
+)
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import AudioEncoder, Encoder, VideoEncoder
-from mediatensor.errors import InvalidArgumentError
+from mediatensor.errors import InvalidArgumentError, StreamError
 from real_files import TEST_DATA
 
 RATE, HEIGHT, WIDTH = 25, 48, 64
@@ -93,7 +103,7 @@ def test_clean_files_are_not_accused(tmp_path: Path) -> None:
 def test_clean_sound_is_not_accused(tmp_path: Path) -> None:
     names = [name for name, spec in media_audio.SOUND_CLIPS.items() if spec.container in ("wav", "mp3", "flac", "ipod")]
     assert len(names) > 5
-    report = check_dataset([media_audio.make(name, tmp_path) for name in names[:12]], num_workers=0)
+    report = check_dataset([media_audio.make(name, tmp_path) for name in names[:12]], kind="audio", num_workers=0)
     assert set(report.counts()) <= {"duplicate", "odd-sound"}
 
 
@@ -126,6 +136,24 @@ def test_what_is_no_media(tmp_path: Path) -> None:
     text.write_bytes(b"not a video at all" * 100)
     assert set(kinds_of(text)) == {"unreadable"}
     assert set(kinds_of(tmp_path / "missing.mp4")) == {"unreadable"}
+
+
+def test_a_file_must_have_what_it_is_checked_for(tmp_path: Path) -> None:
+    AudioEncoder(tone(1.0), sample_rate=8000).to_file(tmp_path / "sound.mp4")
+    write(tmp_path / "pictures.mp4", moving(25))
+    write(tmp_path / "both.mp4", moving(25, 1), tone(1.0))
+    state = tmp_path / "state"
+    kinds: tuple[tuple[Any, str, dict[str, list[str]], Any], ...] = (
+        ("video", "sound.mp4", {"sound.mp4": ["no-video"]}, VideoClips),
+        ("audio", "pictures.mp4", {"pictures.mp4": ["no-sound"]}, AudioClips),
+    )
+    for kind, bad, wanted, dataset in kinds:  # of one state file: what is kept of one kind says nothing of another
+        paths = sorted(tmp_path.glob("*.mp4"))
+        report = check_dataset(paths, kind=kind, num_workers=0, state_file=state)
+        found = {Path(file.name).name: [finding.kind for finding in file.findings] for file in report.bad_files}
+        assert found == wanted
+        with pytest.raises(StreamError):
+            dataset([tmp_path / bad], on_error="raise")[0]
 
 
 def test_a_header_that_promises_more(tmp_path: Path) -> None:
@@ -211,7 +239,7 @@ def test_sound_that_cannot_be_decoded(tmp_path: Path) -> None:
         if data[place : place + 2] == b"\xff\xf8":
             data[place + 2 : place + 6] = b"\xff\xff\xff\xff"
     path.write_bytes(data)
-    assert set(kinds_of(path)) == {"nothing-decodes"}
+    assert set(kinds_of(path, kind="audio")) == {"nothing-decodes"}
 
 
 def test_copies(tmp_path: Path) -> None:
@@ -245,7 +273,11 @@ def test_real_files() -> None:
     small = [file for file in listed if file["bytes"] < 60_000]
     report = check_dataset([folder / file["file"] for file in small], num_workers=0)
     bad = {Path(file.name).name for file in report.bad_files}
-    assert bad == {file["file"] for file in small if file["expect"] != "decodes"}
+    without = {
+        file["file"] for file in small if all(one["type"] != "video" for one in file["facts"].get("streams", ()))
+    }
+    assert "rails__video_without_video_stream.mp4" in without
+    assert bad == without | {file["file"] for file in small if file["expect"] != "decodes"}
 
 
 def test_processes_state_and_manifest(tmp_path: Path) -> None:

@@ -185,8 +185,8 @@ def found_in(report: DatasetReport) -> dict[str, set[str]]:
 
 # Planted in the other tests, here and in test_dataset_check.py.
 ELSEWHERE = {
-    "nothing-decodes", "corrupt", "corrupt-sound", "repeated-times", "first-frame-not-key", "table-rows", "table-times",
-    "label-gap",
+    "nothing-decodes", "no-video", "no-sound", "corrupt", "corrupt-sound", "repeated-times", "first-frame-not-key",
+    "table-rows", "table-times", "label-gap",
 }  # fmt: skip
 
 #: Of a planted finding, its seconds and frames, [first, last).

@@ -666,9 +666,10 @@ def _add_check(commands: Any) -> None:
             "  mediatensor check 'train-{000..099}.tar' --workers 8 --state check.state   goes on when interrupted\n"
             "  mediatensor check videos/ --bad frozen --bad duplicate --json | jq '.files[] | select(.is_bad) .name'\n"
             "\n"
-            "Bad are: unreadable, nothing-decodes, cut-off, corrupt, corrupt-sound, frame-count, table-rows,\n"
-            "table-times, segment-outside, wrong-label. Worth a look, and bad with --bad: repeated-times, gap,\n"
-            "sound-gap, first-frame-not-key, sparse-key-frames, frozen, black, dropped-frames, sound-length,\n"
+            "Bad are: unreadable, nothing-decodes, no-video, no-sound, cut-off, corrupt, corrupt-sound,\n"
+            "frame-count, table-rows, table-times, segment-outside, wrong-label.\n"
+            "Worth a look, and bad with --bad: repeated-times, gap, sound-gap, first-frame-not-key,\n"
+            "sparse-key-frames, frozen, black, dropped-frames, sound-length,\n"
             "sound-drift, camera-drift, clipped, silent, duplicate, near-duplicate, two-labels, missing-label,\n"
             "rare-label, label-gap, table-facts, segment-cut, odd-size, odd-rotation, odd-rate, odd-sound. Notes:\n"
             "odd-codec, variable-rate, repeated-frames.\n"
@@ -688,7 +689,7 @@ def _add_check(commands: Any) -> None:
         "--kind",
         choices=("video", "audio"),
         default="video",
-        help="which files a folder is searched for (default: video)",
+        help="which files a folder is searched for, and what each must have (default: video)",
     )
     parser.add_argument("--media-column", metavar="NAME", help="the column of a manifest that has the files")
     parser.add_argument("--label-column", metavar="NAME", help="the column of a manifest that has the labels")

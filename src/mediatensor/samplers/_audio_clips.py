@@ -201,7 +201,8 @@ def _stream_end(decoder: SoundDecoder, *, is_needed: bool) -> float:
         if is_needed:
             raise InvalidArgumentError(
                 "The metadata of the stream do not tell where it ends. Give sampling_range_end, the time before which "
-                "clips start."
+                "clips start, to the sampler; or, of a dataset, give the row end_seconds, or write the file anew, so "
+                "that its header has its length (ffmpeg -i old.flac new.flac)."
             )
         return math.inf
     if not end > begin:

@@ -53,7 +53,8 @@ def check_dataset(
         source: The files, as `as_items` takes them: a folder, a manifest, Parquet, tar shards, rows of Hugging Face, or
             a list; or the folder of a LeRobot dataset, whose rows are its videos, with ``camera``, ``episodes`` and
             their ``begin_seconds`` in ``extra``. Its tables are checked as well.
-        kind: ``"video"`` or ``"audio"``; a folder is searched for files of that kind.
+        kind: ``"video"`` or ``"audio"``: a folder is searched for files of that kind, and a file without video, or
+            without sound, is bad.
         media_column, label_column: As of `as_items`.
         num_classes: Labels are whole numbers below this.
         decode: Whether to decode. Without, only headers, packets and bytes are read, which is quicker, and neither
@@ -99,6 +100,7 @@ def check_dataset(
     episodes: list[tuple[EpisodeTimes, ...]] | None = None
     together: list[Finding] = []
     if is_lerobot(source):
+        kind = "video"
         items, episodes, together = videos_of(source)
         if not items:
             raise InvalidArgumentError(f"The dataset {source} has no videos.")
@@ -108,7 +110,7 @@ def check_dataset(
     has_urls = False
     for number in range(len(items)):
         item = alone(items, number)
-        keys.append(_key(item, decode, episodes[number] if episodes else ()))
+        keys.append(_key(item, kind, decode, episodes[number] if episodes else ()))
         rows.append(Row(item.label, (item.start_seconds, item.end_seconds), item.extra, keys[-1]))
         names.append(item.name)
         has_urls |= isinstance(item.source, str) and "://" in item.source
@@ -119,9 +121,9 @@ def check_dataset(
     with _state(state_file) as (known, keep), _runner(count, timeout_seconds, has_urls) as run:
 
         def check(number: int) -> CheckedFile:
-            item = alone(items, number)
+            item, times = alone(items, number), episodes[number] if episodes else ()
             try:
-                return from_plain(run(check_file, item.source, item.name, decode, episodes[number] if episodes else ()))
+                return from_plain(run(check_file, item.source, item.name, kind, decode, times))
             except MediaTensorError as error:
                 return CheckedFile(names[number], (Finding("unreadable", str(error)),))
 
@@ -157,9 +159,9 @@ def _named(file: CheckedFile, name: str) -> CheckedFile:
     return file if file.name == name else replace(file, name=name)
 
 
-def _key(item: Item, decode: bool, episodes: Sequence[EpisodeTimes]) -> str:
+def _key(item: Item, kind: str, decode: bool, episodes: Sequence[EpisodeTimes]) -> str:
     """What tells a file, as it is now, and what is asked of it, from all others: of a path its size and its time."""
-    asked = f"{decode}"
+    asked = f"{kind} {decode}"
     if episodes:
         state = hashlib.blake2b(digest_size=16)
         for one in episodes:

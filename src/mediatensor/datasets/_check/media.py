@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -39,12 +39,15 @@ _BEGINS_BETWEEN_KEY_FRAMES = "the first packet is not a key frame"
 _PICTURE_FORMATS = ("gif", "apng", "webp_pipe", "webp_anim")
 
 
-def check_file(source: Any, name: str, decodes: bool, episodes: Sequence[EpisodeTimes] = ()) -> dict[str, Any]:
+def check_file(
+    source: Any, name: str, kind: Literal["video", "audio"], decodes: bool, episodes: Sequence[EpisodeTimes] = ()
+) -> dict[str, Any]:
     """Check one file, and return a `CheckedFile` as JSON has it, which any process can send.
 
     Args:
         source: Whatever `VideoDecoder` takes.
         name: The name of the file in reports.
+        kind: What the file must have.
         decodes: Whether to decode all of it, or only to read its headers and packets.
         episodes: Of a video of a LeRobot dataset, the times at which tables have rows.
     """
@@ -55,7 +58,7 @@ def check_file(source: Any, name: str, decodes: bool, episodes: Sequence[Episode
         facts = replace(facts, num_bytes=num_bytes, digest=digest)
         if is_cut:
             findings.append(Finding("cut-off", f"the container promises more than the {num_bytes} bytes there are"))
-        facts = _check_streams(source, facts, findings, decodes, episodes)
+        facts = _check_streams(source, facts, findings, kind, decodes, episodes)
     except MediaTensorError as error:
         findings.append(Finding("unreadable", str(error)))
     file = CheckedFile(name, tuple(findings), facts)
@@ -87,17 +90,27 @@ def _bytes_of(source: Any) -> tuple[int | None, str | None, bool]:
 
 
 def _check_streams(
-    source: Any, facts: MediaFacts, findings: list[Finding], decodes: bool, episodes: Sequence[EpisodeTimes]
+    source: Any,
+    facts: MediaFacts,
+    findings: list[Finding],
+    kind: Literal["video", "audio"],
+    decodes: bool,
+    episodes: Sequence[EpisodeTimes],
 ) -> MediaFacts:
     header = get_container_metadata(source)
     streams = {stream.stream_index: stream for stream in header.streams}
     video, audio = header.best_video_stream_index, header.best_audio_stream_index
     if video is not None and "attached_pic" in streams[video].disposition:
         video = None  # the cover of an album
+    kinds = ", ".join(stream.media_type for stream in header.streams) or "no stream"
     if video is None and audio is None:
-        kinds = ", ".join(stream.media_type for stream in header.streams) or "no stream"
         findings.append(Finding("nothing-decodes", f"there is no video and no sound, but {kinds}"))
         return facts
+    if video is None and kind == "video":
+        has_cover = header.best_video_stream_index is not None
+        findings.append(Finding("no-video", f"there is {kinds}{' (a cover)' if has_cover else ''}, and no video"))
+    if audio is None and kind == "audio":
+        findings.append(Finding("no-sound", f"there is {kinds}, and no sound"))
     times = listened = None
     if video is not None:
         has_own_pace = any(name in header.format_name for name in _PICTURE_FORMATS)
