@@ -75,15 +75,16 @@ def form(file: bytes, name: str, **options: object) -> bytes:
 
 
 @contextmanager
-def serving(folder: Path, *options: str, token: str | None = None) -> Iterator[Server]:
-    """A server at a free port; it is asked to stop in the end, if it was not killed."""
+def serving(folder: Path, *options: str, token: str | None = None, errors: Path | None = None) -> Iterator[Server]:
+    """A server at a free port; it is asked to stop in the end, if it was not killed. Its log goes to ``errors``."""
     command = [sys.executable, "-m", "mediatensor", "serve", "--port", "0", "--folder", str(folder), *options]
     environment = dict(os.environ)
     if token is not None:
         environment["MEDIATENSOR_TOKEN"] = token
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
-    ) as process:
+    with (
+        open(errors or os.devnull, "w") as log,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment) as process,
+    ):
         assert process.stdout is not None
         try:
             line = process.stdout.readline()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import socket
 import struct
@@ -365,6 +366,58 @@ def test_token_timeout_kill_and_restart(tmp_path: Path) -> None:
             assert second.ask("GET", "/health").status == 200
             assert second.uploads() == []
     assert list(tmp_path.glob("*/run-*")) == []
+
+
+def test_those_who_wait_are_told_when_it_stops(tmp_path: Path) -> None:
+    with serving(tmp_path, "--jobs", "1", errors=tmp_path / "errors") as stopped:
+        job = stopped.post("/jobs", endless_pdf(), "endless.pdf").json["id"]
+        told: list[Any] = []
+        waiting = [
+            threading.Thread(target=lambda: told.append(wait_for(stopped, job)[-1])),
+            threading.Thread(target=lambda: told.append(stopped.post("/ocr", PDF))),
+        ]
+        for thread in waiting:
+            thread.start()
+        end = time.monotonic() + 60
+        while len(stopped.uploads()) < 2:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        head = "POST /ocr HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999\r\nContent-Type: multipart/form-data; "
+        with stopped.raw(f"{head}boundary={BOUNDARY}\r\n\r\n--".encode()) as slow:
+            while len(stopped.uploads()) < 3:
+                assert time.monotonic() < end
+                time.sleep(0.01)
+            stopped.process.terminate()
+            for thread in waiting:
+                thread.join(60)
+            received = b""
+            while part := slow.recv(1000):
+                received += part
+        stopped.process.wait(60)
+    (name, event), answer = sorted(told, key=len)
+    assert (name, event["error"]["type"]) == ("failed", "Stopping")
+    assert (answer.status, answer.json["error"]["type"]) == (503, "Stopping")
+    assert received.startswith(b"HTTP/1.1 503 ")
+    assert b'"Stopping"' in received
+    assert "Traceback" not in (tmp_path / "errors").read_text()
+    assert list(tmp_path.glob("*/run-*")) == []
+
+
+def test_what_keeps_it_from_starting_is_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    linked = tmp_path / "linked" / f"mediatensor-serve-{os.getuid()}"
+    linked.parent.mkdir()
+    linked.symlink_to(tmp_path)
+    for options, message in (
+        (("--port", "0", "--folder", str(tmp_path / "file")), "Not a directory.\n"),
+        (("--port", "0", "--folder", str(linked.parent)), "name another folder.\n"),
+        (("--port", "65536"), "from 0 to 65535 (got '65536') (see `mediatensor serve --help`)\n"),
+    ):
+        assert main(["serve", *options]) == 2
+        told = capsys.readouterr()
+        assert told.out == ""
+        assert told.err.endswith(message)
+        assert "Traceback" not in told.err
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from ._console import (
     non_negative_int,
     page_ranges,
     picture_size,
+    port_number,
     positive_int,
     positive_number,
     region,
@@ -761,7 +762,7 @@ def _add_serve(commands: Any) -> None:
     )
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: 127.0.0.1)")
     parser.add_argument(
-        "--port", type=non_negative_int, default=8000, metavar="N", help="(default: 8000; 0 for any that is free)"
+        "--port", type=port_number, default=8000, metavar="N", help="(default: 8000; 0 for any that is free)"
     )
     parser.add_argument("--token", metavar="TEXT", help="let in only who knows it; better in MEDIATENSOR_TOKEN")
     parser.add_argument(

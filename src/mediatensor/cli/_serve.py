@@ -42,8 +42,8 @@ def run(args: argparse.Namespace) -> int:
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         suffix = f"/?token={token}" if is_made else "/"
-        emit(f"mediatensor serves on http://{shown}:{port}{suffix}")
-        make_server(app, args.host, port).run(sockets=[listening])
+        line = f"mediatensor serves on http://{shown}:{port}{suffix}"
+        make_server(app, args.host, port, when_started=lambda: emit(line)).run(sockets=[listening])
     return 0
 
 

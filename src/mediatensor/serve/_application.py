@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ..errors import MissingDependencyError
@@ -86,7 +86,13 @@ def create_app(
 
 
 def make_server(
-    app: FastAPI, host: str, port: int, *, head_seconds: float | None = None, max_connections: int | None = None
+    app: FastAPI,
+    host: str,
+    port: int,
+    *,
+    head_seconds: float | None = None,
+    max_connections: int | None = None,
+    when_started: Callable[[], object] | None = None,
 ) -> Server:
     """A server for an application, with limits of connections and of time; see `mediatensor serve`.
 
@@ -96,6 +102,7 @@ def make_server(
         port: Where it listens.
         head_seconds: How long a client has for the head of a request; ``None`` for the usual time.
         max_connections: How many connections there may be; ``None`` for the usual number.
+        when_started: Is called when it answers.
 
     Raises:
         MissingDependencyError: if the packages of the extra ``serve`` are not installed.
@@ -104,7 +111,7 @@ def make_server(
         from . import _server
     except ImportError as error:
         raise _missing(error) from error
-    return _server.make_server(app, host, port, head_seconds, max_connections)
+    return _server.make_server(app, host, port, head_seconds, max_connections, when_started)
 
 
 def _missing(error: ImportError) -> MissingDependencyError:

@@ -16,7 +16,7 @@ from ..errors import (
     WriteError,
 )
 
-__all__ = ["ServeError", "answer_to", "described"]
+__all__ = ["ServeError", "answer_to", "described", "stopping"]
 
 
 class ServeError(Exception):
@@ -43,6 +43,13 @@ def described(error: ServeError) -> dict[str, Any]:
     {'type': 'UnknownJob', 'message': 'There is no such job.'}
     """
     return {"type": error.kind, "message": str(error)}
+
+
+def stopping() -> ServeError:
+    """What those are told who wait while the server stops."""
+    return ServeError(
+        503, "Stopping", "The server stops; send the request again when it is back.", {"Connection": "close"}
+    )
 
 
 def answer_to(error: Exception, path: str, name: str) -> ServeError:

@@ -41,6 +41,8 @@ class RunFolder:
                 self.path = Path(tempfile.mkdtemp(prefix="run-", dir=self._parent))
                 self._lock = _opened_lock(self.path / _LOCK)
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except WriteError:
+            raise
         except OSError as error:
             raise WriteError(f"Uploads cannot be kept in {self._parent}: {error.strerror}.") from error
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ._errors import ServeError, described
+from ._errors import ServeError, described, stopping
 from ._settings import MAX_KEPT_JOBS, MAX_QUEUED_JOBS, MAX_QUEUED_JOBS_OF_ONE, Settings
 
 __all__ = ["Arrival", "Job", "Jobs", "State", "Task", "media_type_of"]
@@ -172,6 +172,7 @@ class Jobs:
         self._working: dict[Job, asyncio.Task[Any]] = {}
         self._arrivals: dict[Arrival, str] = {}
         self._has_waiting = asyncio.Event()
+        self._is_stopped = False
 
     def __getitem__(self, job_id: str) -> Job:
         """A job by its id.
@@ -231,7 +232,13 @@ class Jobs:
         return sum(map(len, self._waiting.values()))
 
     def add(self, job: Job) -> None:
-        """Put a job at the end of its client's queue."""
+        """Put a job at the end of its client's queue.
+
+        Raises:
+            ServeError: 503, if the server stops.
+        """
+        if self._is_stopped:
+            raise stopping()
         self._jobs[job.id] = job
         self._wait(job)
 
@@ -314,6 +321,12 @@ class Jobs:
             progress = 1.0 if state == "done" else job.progress
             job.ended_at = time.monotonic()
             job.show(state=state, error=error, progress=progress, message="" if error is None else str(error))
+
+    def stop(self) -> None:
+        """End all jobs, and take no others."""
+        self._is_stopped = True
+        for job in self._jobs.values():
+            self.end(job, "failed", error=stopping())
 
     def forget(self, job: Job) -> None:
         """Delete the upload and the results of a job, and end the work on it."""

@@ -78,6 +78,7 @@ def application(settings: Settings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
+    app.state.service = service
     app.add_middleware(Guard, settings=settings)
     app.add_exception_handler(ServeError, _refused)
     app.add_exception_handler(HTTPException, _unknown)

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
 from fastapi import FastAPI
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from ._errors import stopping
+from ._guard import error_answer
 
 __all__ = ["MAX_CONNECTIONS", "MAX_CONNECTIONS_OF_ONE", "make_server"]
 
@@ -71,19 +78,73 @@ def _address(protocol: Any) -> str:
     return client[0] if client else ""
 
 
+class _Server(Server):
+    """A server whose application starts before it and stops with it, and whose errors at the start are raised."""
+
+    def __init__(self, app: FastAPI, config: Config, when_started: Callable[[], object]) -> None:
+        super().__init__(config)
+        self._app = app
+        self._when_started = when_started
+        self._running = AsyncExitStack()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            await self._running.enter_async_context(self._app.router.lifespan_context(self._app))
+            await super().startup(sockets)
+            self._when_started()
+        except BaseException:
+            await self._running.aclose()
+            raise
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Those who wait for jobs are told, instead of being waited for.
+        if (service := getattr(self._app.state, "service", None)) is not None:
+            service.stop()
+        await super().shutdown(sockets)
+        if self.server_state.tasks:  # those that were just cancelled
+            await asyncio.wait(self.server_state.tasks, timeout=1)
+        await self._running.aclose()
+
+
+def _answering(app: ASGIApp) -> ASGIApp:
+    """The application; requests that are given up when the server stops have an answer."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        has_begun = False
+
+        async def watched(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await app(scope, receive, watched)
+        except asyncio.CancelledError:
+            if not has_begun:
+                await error_answer(stopping())(scope, receive, send)
+
+    return answer
+
+
 def make_server(
-    app: FastAPI, host: str, port: int, head_seconds: float | None = None, max_connections: int | None = None
+    app: FastAPI,
+    host: str,
+    port: int,
+    head_seconds: float | None = None,
+    max_connections: int | None = None,
+    when_started: Callable[[], object] | None = None,
 ) -> Server:
     """The server of an application; ``run()`` serves until it is told to stop."""
     limits = {"head_seconds": head_seconds or _HEAD_SECONDS, "max_connections": max_connections or MAX_CONNECTIONS}
-    return Server(
+    return _Server(
+        app,
         Config(
-            app,
+            _answering(app),
             host=host,
             port=port,
             http=type("Protocol", (_Protocol,), limits),
             ws="none",
-            lifespan="on",
+            lifespan="off",  # see _Server
             log_config=None,
             # Addresses have tokens and the names of jobs in them.
             access_log=False,
@@ -92,5 +153,6 @@ def make_server(
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
             h11_max_incomplete_event_size=_MAX_HEAD_BYTES,
-        )
+        ),
+        when_started or (lambda: None),
     )

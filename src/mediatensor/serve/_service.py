@@ -59,6 +59,7 @@ class Service:
             self._drawing = asyncio.Lock()
             tasks = [asyncio.create_task(serve_jobs(self.jobs, worker, self._warm_up)) for worker in workers]
             tasks.append(asyncio.create_task(self._forget_old()))
+            self._tasks = tasks
             try:
                 yield
             finally:
@@ -79,6 +80,12 @@ class Service:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             self.jobs.forget_old()
+
+    def stop(self) -> None:
+        """End all work, and tell those who wait for it; nothing is accepted any more."""
+        self.jobs.stop()
+        for task in self._tasks:
+            task.cancel()
 
     # Uploads
 

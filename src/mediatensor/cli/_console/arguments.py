@@ -24,6 +24,7 @@ __all__ = [
     "non_negative_int",
     "page_ranges",
     "picture_size",
+    "port_number",
     "positive_int",
     "positive_number",
     "region",
@@ -109,6 +110,13 @@ def positive_int(text: str) -> int:
 def non_negative_int(text: str) -> int:
     """Argument type: a whole number, at least 0."""
     return _int_from(text, 0)
+
+
+def port_number(text: str) -> int:
+    """Argument type: a port of this machine, or 0 for any that is free."""
+    if (value := _int_from(text, 0)) > 65535:
+        raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535 (got {text!r})")
+    return value
 
 
 def _int_from(text: str, least: int) -> int:
