@@ -95,6 +95,11 @@ class Server:
             return False
         return True
 
+    def forget(self, job: str) -> None:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        request = urllib.request.Request(f"{self.url}jobs/{job}", headers=headers, method="DELETE")
+        urllib.request.urlopen(request, timeout=10).close()
+
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
@@ -147,15 +152,15 @@ def visit(browser: Any, server: Server, allowed: str | None = None, **options: A
     assert [text for text in complaints if allowed is None or not re.search(allowed, text)] == []
 
 
-def drop(page: Any, name: str, data: bytes, media_type: str = "image/png") -> None:
-    """Let a file go over the page."""
-    make = """([name, type, data]) => {
+def drop(page: Any, name: str, data: bytes, media_type: str = "image/png", others: tuple[str, ...] = ()) -> None:
+    """Let a file go over the page, and perhaps others with the same content."""
+    make = """([names, type, data]) => {
         const transfer = new DataTransfer();
         const bytes = Uint8Array.from(atob(data), (character) => character.charCodeAt(0));
-        transfer.items.add(new File([bytes], name, { type }));
+        for (const name of names) transfer.items.add(new File([bytes], name, { type }));
         return transfer;
     }"""
-    transfer = page.evaluate_handle(make, [name, media_type, base64.b64encode(data).decode()])
+    transfer = page.evaluate_handle(make, [[name, *others], media_type, base64.b64encode(data).decode()])
     page.dispatch_event("main", "drop", {"dataTransfer": transfer})
 
 
@@ -228,7 +233,8 @@ def test_a_dropped_page_is_searched_copied_downloaded_and_found_again(
     browser: Any, server: Server, note: tuple[bytes, tuple[int, int], list[Word]], tmp_path: Path
 ) -> None:
     data, (width, height), written = note
-    with visit(browser, server, permissions=["clipboard-read", "clipboard-write"]) as page:
+    permissions = ["clipboard-read", "clipboard-write"]
+    with visit(browser, server, allowed="status of 404", permissions=permissions) as page:
         drop(page, "note.png", data)
         await_result(page)
         assert page.inner_text("#summary").startswith(f"1 page, {len(written)} words, 1 table")
@@ -251,6 +257,7 @@ def test_a_dropped_page_is_searched_copied_downloaded_and_found_again(
             assert any(x0 <= x * width <= x1 and y0 <= y * height <= y1 for x0, y0, x1, y1 in boxes)
         page.keyboard.press("Escape")
         assert page.locator(".word.hit").count() == 0
+        assert page.evaluate("document.activeElement.className") == "scroller"
 
         # A selection over two lines of the picture.
         first = page.locator(".word", has_text="documents").bounding_box()
@@ -264,6 +271,10 @@ def test_a_dropped_page_is_searched_copied_downloaded_and_found_again(
         lines = [line for line in page.evaluate(clipboard).split("\n") if line]
         assert lines == ["documents become tensors,", "and the text in their pixels"]
 
+        page.locator("#tab-text").press("End")
+        assert page.evaluate("document.activeElement.id") == page.locator("[role=tab]").last.get_attribute("id")
+        page.keyboard.press("Home")
+        assert page.evaluate("document.activeElement.id") == "tab-text"
         page.click("#tab-tables")
         page.click("text=Copy table")
         page.wait_for_selector("#toast:not([hidden])")
@@ -285,6 +296,13 @@ def test_a_dropped_page_is_searched_copied_downloaded_and_found_again(
         await_result(page)
         assert job_of(page) == job
         assert page.inner_text("#result-title") == "note.png"
+
+        # Somebody else lets the server forget it.
+        server.forget(job)
+        page.click("[data-download='text.md']")
+        page.wait_for_selector("#forgotten:has-text('has forgotten this file')")
+        assert page.locator("#downloads a[href]").count() == 0
+        assert page.locator("#downloads a[aria-disabled=true]").count() > 3
     if program := shutil.which("pdftotext"):
         run = subprocess.run([program, tmp_path / "searchable.pdf", "-"], capture_output=True, text=True, check=True)
         assert "Delivery note 2048" in run.stdout
@@ -307,6 +325,19 @@ def test_captions_of_a_video_stand_on_a_time_line_and_a_click_shows_their_frame(
             # To half a frame.
             assert abs(begin - first / CAPTION_FPS) < 0.5 / CAPTION_FPS
             assert abs(end - (last + 1) / CAPTION_FPS) < 0.5 / CAPTION_FPS
+        # The keys work wherever the focus is in the view, but in fields and tabs.
+        assert page.evaluate("document.activeElement.id") == "result-title"
+        page.keyboard.press("PageDown")
+        page.wait_for_selector(f".text-row[aria-current]:has-text('{CAPTIONS[1][0]}')")
+        page.keyboard.press("ArrowLeft")
+        page.wait_for_selector(f".text-row[aria-current]:has-text('{CAPTIONS[0][0]}')")
+        page.fill("#search", "no such word")
+        page.keyboard.press("ArrowRight")
+        page.locator("#tab-captions").press("PageDown")
+        page.locator("#search").press("Escape")
+        for key, caption in (("ArrowRight", CAPTIONS[1]), ("ArrowLeft", CAPTIONS[0])):
+            page.keyboard.press(key)
+            page.wait_for_selector(f".text-row[aria-current]:has-text('{caption[0]}')")
         text, first, _ = CAPTIONS[2]
         page.locator(".lane-caption .bar", has_text=text).click()
         page.wait_for_selector(f".text-row[aria-current]:has-text('{text}')")
@@ -387,7 +418,8 @@ def test_a_file_beyond_the_limit_is_not_sent(browser: Any, server: Server) -> No
         page.wait_for_selector("#limits:has-text('2 MB')")
         sent: list[str] = []
         page.on("request", lambda request: sent.append(request.method))
-        drop(page, "large.png", bytes(MAX_UPLOAD_BYTES + 1))
+        drop(page, "large.png", bytes(MAX_UPLOAD_BYTES + 1), others=("second.png", "third.png"))
+        assert page.inner_text("#toast") == "One file at a time: large.png. Left out: second.png, third.png."
         page.wait_for_selector("#trouble:not([hidden])")
         assert page.inner_text("#trouble-title") == "This file is too large"
         assert "up to 2 MB" in page.inner_text("#trouble-message")
@@ -403,6 +435,10 @@ def test_the_page_fits_a_phone_and_names_what_it_has(
     browser: Any, server: Server, note: tuple[bytes, tuple[int, int], list[Word]], scheme: str
 ) -> None:
     fits = "document.scrollingElement.scrollWidth <= innerWidth"
+    hidden = """[...document.querySelectorAll("#downloads > *, #another")].filter((node) => {
+        const { left, right } = node.getBoundingClientRect();
+        return left < 0 || right > innerWidth;
+    }).length"""
     with visit(browser, server, color_scheme=scheme) as page:
         page.set_viewport_size({"width": 390, "height": 844})
         assert page.evaluate(fits)
@@ -414,6 +450,10 @@ def test_the_page_fits_a_phone_and_names_what_it_has(
                 page.click(f"#tab-{tab}")
                 assert page.evaluate(fits)
                 assert NAMELESS.search(page.locator("body").aria_snapshot()) is None
+            for width, height in ((320, 640), (390, 844), (844, 390)):
+                page.set_viewport_size({"width": width, "height": height})
+                assert page.evaluate(fits)
+                assert page.evaluate(hidden) == 0
         background = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (sum(map(int, re.findall(r"\d+", background))) < 200) == (scheme == "dark")
 

@@ -1,14 +1,15 @@
 // The page as a whole: takes a file, follows the work on it, and shows what comes out. The job stands in the address,
 // so that a reload, a bookmark and the button "back" find it again.
 
-import { announce, copyText, element, icon } from "./dom.js";
+import { announce, copyText, element, icon, toast } from "./dom.js";
 import { createPagesView, pagesSummary } from "./pages_view.js";
 import { ServerError, follow, forget, getBlob, getJob, getJson, jobAddress, lookUntilBack, patiently, upload, watchServer } from "./server.js";
 import { createVideoView, videoSummary } from "./video_view.js";
-import { count, duration, offeredDownloads, size, troubleTitle } from "./wording.js";
+import { duration, offeredDownloads, size, troubleTitle } from "./wording.js";
 
 const SECTIONS = ["start", "work", "trouble", "result"];
 const SECONDS_BETWEEN_ANNOUNCEMENTS = 4;
+const SECONDS_OF_A_NOTICE = 8;
 
 const part = (id) => document.getElementById(id);
 
@@ -203,12 +204,48 @@ function showResult(job, result, page) {
   part("summary").textContent = isVideo ? videoSummary(result) : pagesSummary(result);
   const copy = element("button", { type: "button", class: "button", onclick: () => copyText(view.text(), isVideo ? "the captions" : "the text") }, icon("copy"), "Copy text");
   const links = offeredDownloads(job.downloads ?? []).map(([name, label], at) =>
-    element("a", { class: at ? "button" : "button primary", href: jobAddress(job.id, `download/${name}`), download: true, "data-download": name }, icon("download"), label));
+    element("a", { class: at ? "button" : "button primary", href: jobAddress(job.id, `download/${name}`), download: true, "data-download": name, onclick: download }, icon("download"), label));
   part("downloads").replaceChildren(...links, copy);
   part("view").replaceChildren(view.node);
   view.start();
   part("result-title").focus({ preventScroll: true });
   announce(`${job.name} was read: ${part("summary").textContent}.`);
+}
+
+// Browsers say nothing of a download that the server refuses: the page asks first.
+async function download(event) {
+  const link = event.currentTarget;
+  event.preventDefault();
+  const { href } = link;
+  if (!href) return;
+  const { id } = current;
+  try {
+    await getJob(id);
+  } catch (error) {
+    if (current.id !== id) return;
+    if (error instanceof ServerError) showLost(error);
+    else lookUntilBack();
+    return;
+  }
+  element("a", { href, download: true }).click();
+}
+
+// Says that the server does not have the job any more, or not for this browser.
+function showLost(error) {
+  const { file } = current;
+  const notice = part("forgotten");
+  const reason = {
+    401: "The server was started again and wants another token; open the address that it printed.",
+    404: "The server has forgotten this file: its time was over, it was deleted, or the server was started again.",
+  }[error.status] ?? error.message;
+  notice.replaceChildren(`${reason} What was read stays here; pictures and downloads do not. `);
+  if (file && error.status === 404) notice.append(element("button", { type: "button", class: "link", onclick: () => send(file) }, "Send it again"));
+  notice.hidden = false;
+  for (const link of part("downloads").querySelectorAll("a")) {
+    link.removeAttribute("href");
+    link.setAttribute("role", "link");
+    link.setAttribute("aria-disabled", "true");
+  }
 }
 
 // --- the server comes and goes ---------------------------------------------------------------------------------------------
@@ -223,7 +260,7 @@ function showConnection(isReachable) {
 // After an absence: is what is shown still known to the server?
 async function recover() {
   if (!limits.max_upload_bytes) loadLimits();
-  const { id, view, file } = current;
+  const { id, view } = current;
   if (!id || !view) {
     announce("The server answers again.");
     return;
@@ -231,11 +268,7 @@ async function recover() {
   try {
     await getJob(id);
   } catch (error) {
-    if (!(error instanceof ServerError) || error.status !== 404 || current.id !== id) return;
-    const notice = part("forgotten");
-    notice.replaceChildren("The server was started again and has forgotten this file. What was read stays here; pictures and downloads do not. ");
-    if (file) notice.append(element("button", { type: "button", class: "link", onclick: () => send(file) }, "Send it again"));
-    notice.hidden = false;
+    if ([401, 404].includes(error.status) && current.id === id) showLost(error);
   }
 }
 
@@ -245,7 +278,7 @@ function take(files) {
   const [file, ...others] = files;
   if (!file) return;
   send(file);
-  if (others.length) announce(`One file at a time: ${count(others.length, "other")} left out.`);
+  if (others.length) toast(`One file at a time: ${file.name}. Left out: ${others.map((other) => other.name).join(", ")}.`, SECONDS_OF_A_NOTICE);
 }
 
 async function sendExample(name) {

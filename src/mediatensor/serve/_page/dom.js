@@ -72,14 +72,14 @@ export function announce(text) {
 let toastTimer = 0;
 
 /** A short message that goes by itself. */
-export function toast(text) {
+export function toast(text, seconds = 2.6) {
   const node = document.getElementById("toast");
   node.textContent = text;
   node.hidden = false;
   clearTimeout(toastTimer);
   toastTimer = setTimeout(() => {
     node.hidden = true;
-  }, 2600);
+  }, 1000 * seconds);
 }
 
 /** Puts a text on the clipboard, also on addresses where browsers hide the clipboard from pages. */

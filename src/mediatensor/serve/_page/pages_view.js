@@ -39,7 +39,7 @@ export function createPagesView(job, result, { firstPage, preview, onPage }) {
   const stack = element("div", { class: "stack" }, ...sheets.map((sheet) => sheet.node));
   const scroller = element("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Pages" }, stack);
   const pointed = element("div", { class: "pointed-word", hidden: true, "aria-hidden": "true" });
-  const search = createSearch(sheets, reveal);
+  const search = createSearch(sheets, reveal, () => scroller.focus({ preventScroll: true }));
   let zoom = 1;
   let current = 0;
 
@@ -240,7 +240,7 @@ function createThumbnails(job, pages, onChoose) {
   };
 }
 
-function createSearch(sheets, reveal) {
+function createSearch(sheets, reveal, leave) {
   let indexes = null;
   let hits = [];
   let at = -1;
@@ -276,9 +276,10 @@ function createSearch(sheets, reveal) {
 
   function onKey(event) {
     if (event.key === "Enter") go(event.shiftKey ? at - 1 : at + 1);
-    else if (event.key === "Escape" && field.value) {
+    else if (event.key === "Escape") {
       field.value = "";
       run();
+      leave();
     } else return;
     event.preventDefault();
   }

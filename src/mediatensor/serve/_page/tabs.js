@@ -1,4 +1,4 @@
-// Tabs: arrows go from one to the next, as screen readers expect.
+// Tabs: arrows, Home and End go from one to another, as screen readers expect.
 
 import { element } from "./dom.js";
 
@@ -34,11 +34,11 @@ export function createTabs(label, tabs, onChange) {
     node.append(panel);
   }
   list.addEventListener("keydown", (event) => {
-    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (!step) return;
     const names = [...panels.keys()];
     const at = names.findIndex((name) => panels.get(name).button === document.activeElement);
-    open(names[(at + step + names.length) % names.length], true);
+    const next = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: -1 }[event.key];
+    if (next === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+    open(names[(next + names.length) % names.length], true);
     event.preventDefault();
   });
   open(tabs[0].name);

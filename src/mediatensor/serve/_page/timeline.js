@@ -1,4 +1,4 @@
-// The texts of a video over its time, in a lane for each kind. The whole is a slider: arrows, Page Up and Down, Home, End.
+// The texts of a video over its time, in a lane for each kind. The whole is a slider; its keys work in the whole view.
 
 import { element, place } from "./dom.js";
 import { clock, wholeClock } from "./wording.js";
@@ -103,8 +103,8 @@ export function createTimeline(tracks, span, go) {
     if (field.hasPointerCapture(event.pointerId)) go.toTime(secondsAt(event));
   });
 
-  slider.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+  // Arrows, Page Up and Down, Home, End: what a key does, if it does something.
+  function moveOf(event) {
     const moves = {
       ArrowLeft: () => (event.shiftKey ? go.toTime(seconds - 1) : go.byFrames(-1)),
       ArrowRight: () => (event.shiftKey ? go.toTime(seconds + 1) : go.byFrames(1)),
@@ -113,11 +113,8 @@ export function createTimeline(tracks, span, go) {
       PageUp: () => jump(captions.findLast((track) => track.end_seconds <= seconds)),
       PageDown: () => jump(captions.find((track) => track.begin_seconds > seconds)),
     };
-    const move = moves[event.key];
-    if (!move) return;
-    move();
-    event.preventDefault();
-  });
+    return moves[event.key];
+  }
 
   function jump(track) {
     if (track) go.toTrack(track);
@@ -125,6 +122,8 @@ export function createTimeline(tracks, span, go) {
 
   return {
     node,
+    moveOf,
+    focus: () => slider.focus({ preventScroll: true }),
     /** Whether the video is long enough to look nearer. */
     canZoom: largest > 1,
     zoomIn: () => setZoom(zoom * ZOOM_STEP),

@@ -96,9 +96,10 @@ export function createVideoView(job, result) {
   });
   field.addEventListener("keydown", (event) => {
     if (event.key === "Enter") goToFound(event.shiftKey ? -1 : 1);
-    else if (event.key === "Escape" && field.value) {
+    else if (event.key === "Escape") {
       field.value = query = "";
       showFound();
+      timeline.focus();
     } else return;
     event.preventDefault();
   });
@@ -174,8 +175,13 @@ export function createVideoView(job, result) {
     if (event.key === "/") {
       field.focus();
       field.select();
-    } else if (event.key === " " && !event.target.closest("button, a")) player.toggle();
-    else return;
+    } else if (event.key === " " && !event.target.closest("button, a, summary")) player.toggle();
+    else {
+      // Tabs and what they open have these keys for themselves.
+      const move = event.target.closest("[role='tab']") || event.target.matches(".panel") ? null : timeline.moveOf(event);
+      if (!move) return;
+      move();
+    }
     event.preventDefault();
   }
 
