@@ -30,12 +30,15 @@ def test_lines_and_json(videos: Path, capsys: pytest.CaptureFixture[str]) -> Non
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition("frames ")[2].partition(",")[0] for line in lines] == ["0 to 29", "30 to 74", "75 to 99"]
     assert lines[1].startswith(f"{film}: 0:01.200 to 0:03.000, ")
+    assert ["score" in line for line in lines] == [False, True, True]  # no cut leads to the first
     assert main(["scenes", film, "--json", "--min-seconds", "1.1"]) == 0
     scenes = [json.loads(line) for line in _objects(capsys.readouterr().out)]
     assert [(scene["scene"], scene["first_frame"], scene["end_seconds"]) for scene in scenes] == [
         (0, 0, 1.2),
         (1, 30, 4.0),  # the last cut would leave a scene of a second
     ]
+    assert scenes[0]["score"] is None
+    assert scenes[1]["score"] > 10
 
 
 def _objects(text: str) -> list[str]:
@@ -56,6 +59,8 @@ def test_rows_are_what_datasets_read(name: str, videos: Path, tmp_path: Path) ->
         dataset = VideoClips(str(manifest), lambda decoder: decoder.get_all_frames())
         assert [len(dataset[row].frames) for row in range(len(dataset))] == [30, 45, 25, 30]
         assert dataset.items[1].extra["first_frame"] in (30, "30")
+        has_score = [bool(item.extra["score"]) for item in dataset.items]
+        assert has_score == [False, True, True, False]  # the first of each file has none
 
 
 def test_sheet_has_a_frame_of_each_scene(videos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,7 +74,9 @@ def test_what_cannot_be_read_or_written(videos: Path, tmp_path: Path, capsys: py
     (tmp_path / "empty.mp4").write_bytes(b"")
     still = str(videos / "still.mp4")
     assert main(["scenes", str(tmp_path / "empty.mp4"), still, "-o", str(tmp_path / "rows.csv")]) == 2
-    assert "empty.mp4" in capsys.readouterr().err
+    errors = capsys.readouterr().err
+    assert "empty.mp4" in errors
+    assert errors.splitlines()[-1].endswith("1 of 2 files could not be read")
     assert (tmp_path / "rows.csv").read_text().count("\n") == 2  # the other file is there
     for arguments, message in (
         ([still, "-o", str(tmp_path / "rows.txt")], "must end in .csv or .jsonl"),

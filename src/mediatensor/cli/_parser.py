@@ -220,14 +220,15 @@ def _add_scenes(commands: Any) -> None:
             "  mediatensor scenes videos/*.mp4 -o scenes.csv        rows that VideoClips('scenes.csv') reads\n"
             "\n"
             "The JSON of --json, an object for each scene: file, scene (its number), first_frame, last_frame,\n"
-            "begin_seconds, end_seconds, score (how much its first frame differs from the one before it).\n"
+            "begin_seconds, end_seconds, score (how much its first frame differs from the one before it, in levels\n"
+            "of 255; null for the first scene).\n"
         ),
     )
     _add_files(parser, "video")
     parser.add_argument(
         "-o", "--output", type=Path, metavar="PATH",
         help="write a row for each scene, .csv or .jsonl: path, start_seconds, end_seconds, first_frame, last_frame, "
-        "score",
+        "score (empty for the first scene of a file)",
     )  # fmt: skip
     parser.add_argument(
         "--sheet", type=Path, metavar="PATH",

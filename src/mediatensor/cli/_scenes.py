@@ -14,7 +14,7 @@ from .._sources import writing
 from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError
 from ..samplers import Scene, find_scenes
-from ._console import STANDARD, emit, emit_json, for_each_file, shown_name
+from ._console import STANDARD, emit, emit_error, emit_json, for_each_file, shown_name
 from ._console import text as _text
 from ._sheet import Mark, check_output, sheet_outputs, write_marked_sheet
 
@@ -32,6 +32,7 @@ def run(args: argparse.Namespace) -> int:
     for file, sheet in sheets.items():
         check_output(file, sheet)
     rows: list[dict[str, object]] = []
+    read: list[str] = []
 
     def find(path: str, file: str) -> int:
         with VideoDecoder(path, on_error="skip") as decoder:
@@ -39,7 +40,9 @@ def run(args: argparse.Namespace) -> int:
                 decoder, threshold=args.threshold, min_seconds=args.min_seconds, key_frames_only=args.key_frames_only
             )
         _print(scenes, shown_name(file), as_json=args.json)
-        rows.extend(_row(file, scene, args.output) for scene in scenes if args.output is not None)
+        read.append(file)
+        if args.output is not None:
+            rows.extend(_row(file, scene, args.output, is_first=not number) for number, scene in enumerate(scenes))
         if args.sheet:
             shown = [scenes[number * len(scenes) // _MOST_TILES] for number in range(_MOST_TILES)]
             if len(scenes) <= _MOST_TILES:
@@ -55,16 +58,19 @@ def run(args: argparse.Namespace) -> int:
         _save(rows, args.output)
         if not args.json:
             emit(f"wrote {args.output}: {_text.count(len(rows), 'row')}")
+    if len(read) < len(files) > 1:
+        emit_error(f"{len(files) - len(read)} of {_text.count(len(files), 'file')} could not be read")
     return code
 
 
 def _print(scenes: list[Scene], name: str, *, as_json: bool) -> None:
     for number, scene in enumerate(scenes):
         if as_json:
-            emit_json({"file": name, "scene": number, **asdict(scene)})
+            emit_json({"file": name, "scene": number, **asdict(scene), "score": scene.score if number else None})
         else:
             begin, end = _text.clock(scene.begin_seconds), _text.clock(scene.end_seconds)
-            emit(f"{name}: {begin} to {end}, frames {scene.first_frame} to {scene.last_frame}, cut {scene.score:.0f}")
+            score = f", score {scene.score:.0f}" if number else ""  # no cut leads to the first
+            emit(f"{name}: {begin} to {end}, frames {scene.first_frame} to {scene.last_frame}{score}")
 
 
 def _check_manifest(output: Path, files: list[str]) -> None:
@@ -77,7 +83,7 @@ def _check_manifest(output: Path, files: list[str]) -> None:
         raise InvalidArgumentError(f"The folder of the rows does not exist: {str(output.parent)!r}.")
 
 
-def _row(file: str, scene: Scene, output: Path) -> dict[str, object]:
+def _row(file: str, scene: Scene, output: Path, *, is_first: bool) -> dict[str, object]:
     """A row as datasets read it: paths are relative to the folder of the manifest."""
     path = file if "://" in file else os.path.relpath(file, output.parent).replace(os.sep, "/")
     return {
@@ -86,7 +92,7 @@ def _row(file: str, scene: Scene, output: Path) -> dict[str, object]:
         "end_seconds": scene.end_seconds,
         "first_frame": scene.first_frame,
         "last_frame": scene.last_frame,
-        "score": round(scene.score, 3),
+        "score": None if is_first else round(scene.score, 3),
     }
 
 
