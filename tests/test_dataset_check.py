@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import av
 import pytest
 import torch
 from torch import Tensor
@@ -129,6 +130,34 @@ def test_corrupt_frames_have_their_times(tmp_path: Path) -> None:
     times = VideoDecoder(path).frame_index.pts_seconds
     found = kinds_of(path)["corrupt"]
     assert found.start_seconds == pytest.approx(float(times[truth[0].index]))
+
+
+def test_segments_have_what_was_found_in_them(tmp_path: Path) -> None:
+    path = tmp_path / "clip.mkv"
+    VideoEncoder(moving(100), frame_rate=RATE).to_file(path, codec="mpeg2video", extra_options={"g": 1})
+    with av.open(str(path)) as file:
+        packets = [bytes(packet) for packet in file.demux() if packet.size]
+    data, position = bytearray(path.read_bytes()), 0
+    for number, packet in enumerate(packets):
+        position = data.index(packet, position)
+        if number in (3, 30, 31, 52, 54, 56, 58, 60):  # at 7 places, in the seconds 0, 1 and 2 of 4
+            half = position + len(packet) // 2
+            data[half : half + 60] = b"\xff" * 60
+    path.write_bytes(data)
+    segments = [(None, 1.0), (1.0, 1.2), (1.2, 2.0), (2.0, 3.0), (3.0, None), (None, None)]
+    rows = [{"path": str(path), "start_seconds": start, "end_seconds": end} for start, end in segments]
+    report = check_dataset(rows, num_workers=0)
+    assert [report.is_bad(file) for file in report.files] == [True, False, True, True, False, True]
+    corrupt = [[finding for finding in file.findings if finding.kind == "corrupt"] for file in report.files]
+    assert [len(found) for found in corrupt] == [1, 0, 1, 4, 0, 6]
+    assert "7 places in all" in corrupt[3][-1].message
+    assert report.save_manifest(tmp_path / "left.csv") == 2
+    left = as_items(tmp_path / "left.csv", kind="video")
+    assert [(item.start_seconds, item.end_seconds) for item in left] == [(1.0, 1.2), (3.0, None)]
+    assert check_dataset(tmp_path / "left.csv", num_workers=0).is_in_order
+    # What is true of the whole file is true of each.
+    cut(path)
+    assert check_dataset(rows, num_workers=0).num_bad == len(rows)
 
 
 def test_what_is_no_media(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from .findings import BAD_KINDS, FINDING_KINDS, CheckedFile, Finding, from_plain
 from .lerobot import EpisodeTimes, compared_with_table, is_lerobot, videos_of
 from .page import MOST_FILES_ON_PAGE
 from .report import DatasetReport
-from .rows import Row, label_counts
+from .rows import Row, label_counts, within_segment
 
 __all__ = ["check_dataset"]
 
@@ -47,7 +47,8 @@ def check_dataset(
     """Look for what is wrong with the files of a dataset, before a training meets it.
 
     Every file is opened, and decoded from its first frame to its last and from its first sample to its last, on one
-    core. `FINDING_KINDS` says what is looked for. Files are only read.
+    core. `FINDING_KINDS` says what is looked for. Files are only read. A row that is a segment of its file has what was
+    found in the segment, and what has no time: that the file is cut off, for instance.
 
     Args:
         source: The files, as `as_items` takes them: a folder, a manifest, Parquet, tar shards, rows of Hugging Face, or
@@ -135,6 +136,7 @@ def check_dataset(
         files = [_named(known[key], name) for key, name in zip(keys, names, strict=True)]
         if episodes is not None:
             files = compared_with_table(files, episodes)
+        files = [within_segment(file, row) for file, row in zip(files, rows, strict=True)]
         files, found = compared(files, rows, num_classes)
 
         def picture(number: int) -> str | None:
@@ -151,7 +153,10 @@ def check_dataset(
                 if thumbnail is not None:
                     known[key] = replace(known[key], thumbnail=thumbnail)
                     keep(key, known[key])
-        files = [replace(file, thumbnail=known[key].thumbnail) for key, file in zip(keys, files, strict=True)]
+        files = [
+            replace(file, thumbnail=known[key].thumbnail if file.findings else None)
+            for key, file in zip(keys, files, strict=True)
+        ]
     return DatasetReport(tuple(files), bad, items, (*together, *found), label_counts(rows))
 
 

@@ -256,7 +256,9 @@ def _damage(damaged: set[int], replaced: dict[int, ReplacedFrame], times: Times)
         text = f"frame {first}" if last - first == 1 else f"frames {first} to {last - 1}"
         found.append(Finding("corrupt", f"{text} of {len(flags)}{reason}", **pictures.place_of(times, first, last)))
     if len(spans) > _SPANS_NAMED:
-        found.append(Finding("corrupt", f"{len(damaged)} frames in {len(spans)} places in all"))
+        text = f"{len(damaged)} frames in {len(spans)} places in all, the rest of them here"
+        rest = pictures.place_of(times, spans[_SPANS_NAMED][0], spans[-1][1])
+        found.append(Finding("corrupt", text, **rest))
     return found
 
 

@@ -91,9 +91,9 @@ def timing(times: Times) -> list[Finding]:
     usual = float(np.median(steps)) if len(steps) else 0.0
     repeated = np.flatnonzero(steps <= 0)
     if len(repeated):
-        first = int(repeated[0]) + 1
+        first, last = int(repeated[0]) + 1, int(repeated[-1]) + 1
         text = f"{len(repeated)} frames have the time of the one before"
-        found.append(Finding("repeated-times", text, **place_of(times, first, first + 1)))
+        found.append(Finding("repeated-times", text, **place_of(times, first, last + 1)))
     least = np.inf if times.has_own_pace else max(_MIN_GAP_SECONDS, _GAP_STEPS * usual)
     for number in np.flatnonzero(steps > least):
         start, end = float(pts[number]), float(pts[number + 1])

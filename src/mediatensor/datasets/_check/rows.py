@@ -6,11 +6,12 @@ import math
 import numbers
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from .findings import CheckedFile, Finding, MediaFacts
 
-__all__ = ["Row", "label_counts", "labelled", "told"]
+__all__ = ["Row", "label_counts", "labelled", "told", "within_segment"]
 
 # Labels are those of classes if there are so many rows for each, on average.
 _MIN_ROWS_OF_A_CLASS = 3.0
@@ -131,6 +132,21 @@ def label_counts(rows: Sequence[Row]) -> dict[str, int]:
         counts[name] += 1
         order[name] = value
     return {name: counts[name] for name in sorted(counts, key=lambda name: order[name])}
+
+
+def within_segment(file: CheckedFile, row: Row) -> CheckedFile:
+    """The file with what concerns a row of it: what was found at times outside of its segment is not its own."""
+    start = -math.inf if row.segment[0] is None else row.segment[0]
+    end = math.inf if row.segment[1] is None else row.segment[1]
+
+    def concerns(finding: Finding) -> bool:
+        begins, ends = finding.start_seconds, finding.end_seconds
+        if begins is None:
+            return True
+        return begins < end and (ends is None or ends > start or begins >= start)
+
+    found = tuple(filter(concerns, file.findings))
+    return file if len(found) == len(file.findings) else replace(file, findings=found)
 
 
 def told(row: Row, facts: MediaFacts) -> list[Finding]:

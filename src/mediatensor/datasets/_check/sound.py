@@ -118,15 +118,12 @@ def pace(packet_seconds: NDArray[np.float64], begin: float, counted_seconds: flo
     usual = float(np.median(steps))
     leaps = np.flatnonzero(steps > usual + _MOST_DRIFT)
     if len(leaps):
-        return [
-            Finding(
-                "sound-gap",
-                f"no sound for {steps[number] - usual:.2f} s",
-                float(pts[number]) + usual,
-                float(pts[number + 1]),
-            )
-            for number in leaps[:_LEAPS_NAMED]
-        ]
+        spans = [(float(pts[number]) + usual, float(pts[number + 1])) for number in leaps]
+        found = [Finding("sound-gap", f"no sound for {b - a:.2f} s", a, b) for a, b in spans[:_LEAPS_NAMED]]
+        if len(spans) > _LEAPS_NAMED:
+            text = f"{len(spans)} gaps in all, the rest of them here"
+            found.append(Finding("sound-gap", text, spans[_LEAPS_NAMED][0], spans[-1][1]))
+        return found
     word = "slower" if apart > 0 else "faster"
     share = 100 * abs(apart) / counted_seconds
     text = f"samples come {share:.2f} % {word} than the sample rate says, {abs(apart):.2f} s at the end"
