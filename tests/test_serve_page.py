@@ -482,6 +482,18 @@ def test_the_page_outlives_its_server(browser: Any, server: Server) -> None:
         assert page.inner_text(".reading") == "Rhubarb"
 
 
+def test_without_the_token_a_browser_is_asked_for_it(browser: Any, server: Server) -> None:
+    page = browser.new_page()
+    assert page.goto(server.url).status == 401
+    for given, then in (("wrong", f"{server.url}?token=wrong"), (TOKEN, server.url)):
+        assert page.inner_text("h1") == "This server asks for its token"
+        page.get_by_label("Token").fill(given)
+        page.keyboard.press("Enter")
+        page.wait_for_url(then)
+    page.wait_for_selector("#start:not([hidden])")
+    page.context.close()
+
+
 def test_two_users_and_a_cancelled_job(browser: Any, server: Server) -> None:
     paper = page_with("A long document", "of many pages")
     many = io.BytesIO()

@@ -12,7 +12,7 @@ from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ._errors import ServeError, described
@@ -40,6 +40,27 @@ _HEADERS = {
 # not see the answer otherwise.
 _LINGER_SECONDS = 2.0
 _LINGER_BYTES = 64 << 20
+
+
+# What somebody sees who opens the server without the token. The page itself needs it, its style and scripts included.
+_ASK_FOR_TOKEN = """<!doctype html>
+<html lang="en">
+<head>
+  <meta charset="utf-8">
+  <meta name="viewport" content="width=device-width, initial-scale=1">
+  <meta name="color-scheme" content="light dark">
+  <title>mediatensor</title>
+</head>
+<body>
+  <h1>This server asks for its token</h1>
+  <p>Open the address that it printed when it was started, or give the token here.</p>
+  <form action="./" method="get">
+    <p><label>Token <input type="password" name="token" autocomplete="off" required autofocus></label>
+    <button type="submit">Open</button></p>
+  </form>
+</body>
+</html>
+"""
 
 
 def error_answer(error: ServeError) -> Response:
@@ -94,6 +115,8 @@ class Guard:
                 return answer
         elif self._is_known(headers, cookie):
             return None
+        if scope["path"] == "/" and scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
+            return HTMLResponse(_ASK_FOR_TOKEN, 401, {"WWW-Authenticate": "Bearer"})
         raise ServeError(
             401,
             "Unauthorized",
