@@ -158,6 +158,14 @@ def test_a_job_from_its_begin_to_its_end(server: Server, pages: Any) -> None:
     assert Image.open(io.BytesIO(server.ask("GET", f"{job}/pages/0.png?max_width=40").body)).width == 40
     part = server.ask("GET", f"{job}/media", range="bytes=5-9")
     assert (part.status, part.body, part.headers["content-type"]) == (206, PDF[5:10], "application/octet-stream")
+    for asked, status in (("bytes=5-2", 400), ("bytes=-0", 416)):
+        refused = server.ask("GET", f"{job}/media", range=asked)
+        assert (refused.status, refused.json["error"]["type"]) == (status, "BadRange")
+    assert refused.headers["content-range"] == f"bytes */{len(PDF)}"
+    assert server.ask("GET", f"{job}/media", range="pages=1-2").body == PDF
+    head = server.ask("HEAD", f"{job}/media")
+    assert (head.status, head.body, head.headers["content-length"]) == (200, b"", str(len(PDF)))
+    assert server.ask("HEAD", "/").status == 200
     for wrong in ("pages/2.png", "pages/-1.png", "frame.jpg", "download/upload", "download/..%2f..%2flock"):
         assert server.ask("GET", f"{job}/{wrong}").status == 404, wrong
     assert server.ask("DELETE", job).status == 204
@@ -172,9 +180,16 @@ def test_text_in_a_video(server: Server, clip: Path) -> None:
     job = f"/jobs/{told['id']}"
     with VideoDecoder(clip) as decoder:
         assert server.ask("GET", f"{job}/result").json["num_frames"] == len(decoder)
-        frame = np.array(Image.open(io.BytesIO(server.ask("GET", f"{job}/frame.jpg?seconds=1e9").body)), np.int16)
+        frame = np.array(
+            Image.open(io.BytesIO(server.ask("GET", f"{job}/frame.jpg?seconds={told['duration_seconds']}").body)),
+            np.int16,
+        )
         expected = decoder[-1].permute(1, 2, 0).numpy()
         assert np.abs(frame - expected).mean() < 10  # JPEG
+        assert server.ask("GET", f"{job}/frame.jpg").body == server.ask("GET", f"{job}/frame.jpg?seconds=0").body
+    for seconds in ("-1", "1e9"):
+        refused = server.ask("GET", f"{job}/frame.jpg?seconds={seconds}")
+        assert (refused.status, refused.json["error"]["type"]) == (400, "OutOfRangeError")
     assert server.ask("GET", f"{job}/download/captions.vtt").body.startswith(b"WEBVTT")
     assert server.ask("GET", f"{job}/media").headers["content-type"] == "video/mp4"
     server.ask("DELETE", job)
@@ -198,6 +213,24 @@ def test_hostile_uploads(server: Server, name: str) -> None:
     assert status in (answer.status, 422)
     assert set(answer.json["error"]) == {"type", "message"}
     assert str(server.folder) not in answer.body.decode()
+    for for_programmers in ("max_pixels", "counted from 0", "m3u8", "FFmpeg"):
+        assert for_programmers not in answer.body.decode()
+
+
+def test_what_cannot_be_read_is_said_in_plain_words(server: Server) -> None:
+    for path in ("/probe", "/video/frames", "/video/text", "/jobs"):
+        answer = server.post(path, b"<!DOCTYPE html><p>" * 30, "page.html")
+        if path == "/jobs":
+            _, told = wait_for(server, answer.json["id"])[-1]
+            server.ask("DELETE", f"/jobs/{told['id']}")
+        else:
+            told = answer.json
+            assert answer.status == 415
+        assert told["error"]["message"].endswith("videos such as MP4, MOV, MKV and WebM are read here.")
+        assert "m3u8" not in told["error"]["message"]
+    told = server.post("/ocr", PDF, languages="klingon").json["error"]["message"]
+    assert told.startswith("languages=klingon: there are afrikaans, ")
+    assert ", german, " in told
 
 
 def test_nothing_but_the_upload_is_read(server: Server, tmp_path: Path, clip: Path) -> None:
@@ -237,7 +270,7 @@ def test_uploads_that_are_too_large(server: Server) -> None:
     [
         (b"", "no file"),
         (form(b"x", "a", dpi="many"), "dpi='many'"),
-        (form(b"x", "a", pages="3-x"), "pages='3-x'"),
+        (form(b"x", "a", pages="3-x"), "pages='3-x': give pages, counted from 1, and ranges of them"),
         (form(b"x", "a", url="http://localhost/"), "no option 'url'"),
         (form(b"x", "a").removesuffix(b"--\r\n") + b"\r\n" + form(b"x", "b").partition(b"\r\n")[2], "two files"),
         (b"--nothing", "cannot be read"),

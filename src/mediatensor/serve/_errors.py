@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -60,8 +61,22 @@ def answer_to(error: Exception, path: str, name: str) -> ServeError:
         path: Where the upload is, which the answer does not show.
         name: What stands in its place.
     """
-    message = str(error).replace(path, repr(name)) or type(error).__name__
+    message = _for_people(str(error).replace(path, repr(name))) or type(error).__name__
     return ServeError(_status(error), type(error).__name__, message)
+
+
+def _for_people(message: str) -> str:
+    """A message of the library without what is meant for those who write Python.
+
+    >>> _for_people("Page 0 (counted from 0) of x cannot be read: too large; if you trust the file, pass a larger "
+    ...             "max_pixels, or None for no limit.")
+    'Page 1 of x cannot be read: too large.'
+    """
+    message = re.sub(r"Page (\d+) \(counted from 0\)", lambda found: f"Page {int(found[1]) + 1}", message)
+    message = re.sub(
+        r"[.;] if you trust the file, pass a larger max_pixels, or None for no limit", "", message, flags=re.I
+    )
+    return message.replace("more than max_pixels = ", "more than the most that is read here, ")
 
 
 def _status(error: Exception) -> int:

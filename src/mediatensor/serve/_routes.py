@@ -15,7 +15,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ValidationError
 from starlette.background import BackgroundTask
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.types import Message, Receive, Scope, Send
 
 from .. import __version__
 from . import _schemas as schemas
@@ -108,6 +110,30 @@ async def _invalid(_: Request, error: Exception) -> Response:
     return error_answer(ServeError(400, "BadOption", f"{first['loc'][-1]}: {first['msg']}."))
 
 
+class _File(FileResponse):
+    """A file or a range of it; ranges that are refused have the errors of the interface."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        given = Headers(scope=scope).get("range", "")
+        if not given.strip().lower().startswith("bytes"):  # units that nobody knows are ignored (RFC 9110)
+            scope = {**scope, "headers": [(name, value) for name, value in scope["headers"] if name != b"range"]}
+        refused: Message | None = None
+
+        async def watched(message: Message) -> None:
+            nonlocal refused
+            if message["type"] == "http.response.start" and message["status"] in (400, 416):
+                refused = message
+            if refused is None:
+                await send(message)
+
+        await super().__call__(scope, receive, watched)
+        if refused is not None:
+            sent = Headers(raw=refused["headers"])
+            headers = {"Content-Range": sent["content-range"]} if "content-range" in sent else None
+            problem = f"Range: {given[:60]} is no range of this file; ask for bytes=FIRST-LAST, counted from 0."
+            await error_answer(ServeError(refused["status"], "BadRange", problem, headers))(scope, receive, send)
+
+
 # The page
 
 
@@ -118,8 +144,9 @@ def _add_page(app: FastAPI) -> None:
         if name not in files:
             raise ServeError(404, "NotFound", "There is no such page.")
         media_type = _PAGE_TYPES[files[name].suffix]
-        return FileResponse(files[name], media_type=media_type, headers={"Cache-Control": "no-cache"})
+        return _File(files[name], media_type=media_type, headers={"Cache-Control": "no-cache"})
 
+    @app.head("/", include_in_schema=False)
     @app.get("/", include_in_schema=False)
     async def index() -> Response:
         return send("index.html")
@@ -193,6 +220,8 @@ def _checked(options: type[BaseModel], given: Mapping[str, str]) -> dict[str, An
         if first["type"] == "extra_forbidden":
             known = ", ".join(sorted(options.model_fields))
             raise ServeError(400, "BadOption", f"There is no option {name[:40]!r}; there are {known}.") from None
+        if name == "pages" and first["type"] == "string_pattern_mismatch":
+            first["msg"] = "give pages, counted from 1, and ranges of them, such as 1-3,7,10-"
         raise ServeError(400, "BadOption", f"{name}={given.get(name, '')[:60]!r}: {first['msg']}.") from None
 
 
@@ -209,7 +238,7 @@ def _answer(service: Service, job: Job, name: str) -> Response:
     forget = BackgroundTask(service.jobs.forget, job)
     if name == "tables.csv" and name not in job.downloads:
         return Response(b"", media_type="text/csv", background=forget)  # there are no tables
-    return FileResponse(media_path(job, name), media_type=media_type_of(name), background=forget)
+    return _File(media_path(job, name), media_type=media_type_of(name), background=forget)
 
 
 def _form(options: type[BaseModel]) -> dict[str, Any]:
@@ -310,7 +339,7 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
     async def get_result(job_id: str) -> Response:
         job = service.jobs[job_id]
         _check_done(job)
-        return FileResponse(media_path(job, "result.json"), media_type="application/json")
+        return _File(media_path(job, "result.json"), media_type="application/json")
 
     @app.get(
         "/jobs/{job_id}/download/{name}",
@@ -322,7 +351,7 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
         job = service.jobs[job_id]
         _check_done(job)
         stem = re.sub(r"\.[^.]*$", "", job.name) or job.name
-        return FileResponse(media_path(job, name), media_type=media_type_of(name), filename=f"{stem}.{name}")
+        return _File(media_path(job, name), media_type=media_type_of(name), filename=f"{stem}.{name}")
 
     _add_pictures(app, service, known)
 
@@ -340,25 +369,26 @@ def _add_pictures(app: FastAPI, service: Service, known: _Responses) -> None:
             raise ServeError(404, "UnknownPage", f"The document has pages 0 to {job.facts['num_pages'] - 1}.")
         straightened = job.folder / f"{index:06d}.png"
         if job.options.get("straighten") and max_width is None and straightened.is_file():
-            return FileResponse(straightened, media_type="image/png")
+            return _File(straightened, media_type="image/png")
         data = await service.draw(job, _work.page_picture, str(job.folder), index, job.options, max_width)
         return Response(data, media_type="image/png", headers=_CACHED)
 
     @app.get(
         "/jobs/{job_id}/frame.jpg",
-        summary="The frame of a video that is shown at a time",
-        responses={200: {"content": {"image/jpeg": {}}}, **known},
+        summary="The frame of a video that is shown at a time, or its first one",
+        responses={200: {"content": {"image/jpeg": {}}}, 400: _ERRORS[400], **known},
         response_class=Response,
     )
     async def get_frame(
         job_id: str,
-        seconds: float = Query(0.0, allow_inf_nan=False),
+        seconds: float | None = Query(None, allow_inf_nan=False),
         max_width: int | None = Query(None, ge=16, le=4096),
     ) -> Response:
         job = _of_kind(service.jobs[job_id], "video")
         data = await service.draw(job, _work.frame_picture, seconds, max_width)
         return Response(data, media_type="image/jpeg", headers=_CACHED)
 
+    @app.head("/jobs/{job_id}/media", include_in_schema=False)
     @app.get(
         "/jobs/{job_id}/media",
         summary="The upload itself, as a whole or a range of it",
@@ -370,7 +400,7 @@ def _add_pictures(app: FastAPI, service: Service, known: _Responses) -> None:
         media_type = job.facts.get("media_type", "application/octet-stream")
         if media_type not in _SHOWN_TYPES:
             media_type = "application/octet-stream"
-        return FileResponse(job.upload, media_type=media_type, headers={"Content-Security-Policy": "sandbox"})
+        return _File(job.upload, media_type=media_type, headers={"Content-Security-Policy": "sandbox"})
 
 
 # What browsers may show of an upload: nothing in which there could be a script.

@@ -13,7 +13,7 @@ from ...errors import InvalidArgumentError, OpenError
 from .pages import open_pages
 from .plain import Options, as_json, finite
 
-__all__ = ["inspect", "probe", "probed"]
+__all__ = ["inspect", "open_video", "probe", "probed"]
 
 _NUM_HEAD_BYTES = 4096
 # Pictures that move are pages, unless a video is asked for.
@@ -52,7 +52,7 @@ def inspect(path: str, options: Options) -> dict[str, Any]:
             "num_pages": num_pages,
             "pages": _chosen(options.get("pages"), num_pages, options["max_pages"]),
         }
-    with VideoDecoder(Path(path)) as decoder:
+    with open_video(path) as decoder:
         facts = decoder.metadata
         return {
             "kind": "video",
@@ -77,7 +77,10 @@ def probe(path: str, options: Options) -> dict[str, bytes]:
     Raises:
         MediaTensorError: if it cannot be opened.
     """
-    return {"result.json": as_json(probed(path, scan=bool(options.get("scan", True))))}
+    try:
+        return {"result.json": as_json(probed(path, scan=bool(options.get("scan", True))))}
+    except OpenError:
+        raise _not_media(path) from None
 
 
 def probed(path: str, *, scan: bool) -> dict[str, Any]:
@@ -85,6 +88,29 @@ def probed(path: str, *, scan: bool) -> dict[str, Any]:
     told: dict[str, Any] = to_json(collect(path, None, scan=scan))
     del told["file"]
     return told
+
+
+def open_video(path: str) -> VideoDecoder:
+    """The decoder of an upload.
+
+    Raises:
+        OpenError: if it is no media, in words for those who uploaded it.
+        MediaTensorError: if it has no video.
+    """
+    try:
+        return VideoDecoder(Path(path))
+    except OpenError:
+        raise _not_media(path) from None
+
+
+def _not_media(path: str) -> OpenError:
+    """The error of an upload that nothing can open."""
+    with open(path, "rb") as file:
+        head = file.read(NUM_SNIFFED_BYTES)
+    return OpenError(
+        f"This cannot be opened: it looks like {look_like(head)}, or is damaged. Images, PDF files, and videos such as "
+        "MP4, MOV, MKV and WebM are read here."
+    )
 
 
 def _is_document(path: str, head: bytes) -> bool:

@@ -187,9 +187,7 @@ def _loaded(key: tuple[tuple[str, Any], ...]) -> _Reader:
     more: dict[str, Any] = {}
     if options["languages"]:
         if unknown := sorted(set(options["languages"]) - set(VOCABS)):
-            raise InvalidArgumentError(
-                f"languages={','.join(unknown)}: give names of mediatensor.ocr.datasets.VOCABS, such as english,german."
-            )
+            raise InvalidArgumentError(f"languages={','.join(unknown)}: there are {', '.join(sorted(VOCABS))}.")
         # Spaces part words.
         more["vocab"] = "".join(dict.fromkeys("".join(VOCABS[name] for name in options["languages"]))) + " "
     return _Reader(

@@ -9,7 +9,6 @@ import time
 import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,13 +16,16 @@ import torch
 from numpy.typing import NDArray
 
 from ...decoders import VideoDecoder
+from ...errors import OutOfRangeError
 from ...frames import Frame
-from .looking import probed
+from .looking import open_video, probed
 from .plain import Options, as_json, box_of, finite, jpeg_of, png_of
 
 __all__ = ["decode_frames", "frame_picture", "read_video"]
 
 _PROGRESS_SECONDS = 0.25
+# Clients round times.
+_ROUNDED_SECONDS = 0.01
 
 
 def read_video(path: str, progress_path: str, options: Options) -> dict[str, bytes]:
@@ -41,7 +43,7 @@ def read_video(path: str, progress_path: str, options: Options) -> dict[str, byt
         MediaTensorError: if it cannot be read.
     """
     predictor = _video_reader(tuple(options.get("languages") or ()), options.get("region"))
-    with VideoDecoder(Path(path)) as decoder:
+    with open_video(path) as decoder:
         facts, total = decoder.metadata, max(len(decoder), 1)
         shown = _Progress(progress_path, total)
         reading = predictor._read_on(decoder, None, lambda _: shown.step())
@@ -109,15 +111,25 @@ def _described_track(track: Any) -> dict[str, Any]:
     }
 
 
-def frame_picture(path: str, seconds: float, max_width: int | None) -> bytes:
-    """A JPEG of the frame that is shown at a time; before and after the video, of the first or the last one.
+def frame_picture(path: str, seconds: float | None, max_width: int | None) -> bytes:
+    """A JPEG of the frame that is shown at a time; at the end of the video, of the last one.
+
+    Args:
+        path: The upload.
+        seconds: The time; ``None`` for the first frame.
+        max_width: In pixels; ``None`` for that of the frame.
 
     Raises:
         MediaTensorError: if it cannot be decoded.
+        OutOfRangeError: if the time is before or after the video.
     """
     decoder = _opened(path)
     facts = decoder.metadata
     begin, end = facts.begin_stream_seconds or 0.0, facts.end_stream_seconds or 0.0
+    if seconds is None:
+        seconds = begin
+    if not begin - _ROUNDED_SECONDS <= seconds <= end + _ROUNDED_SECONDS:
+        raise OutOfRangeError(f"seconds={seconds:g}: the video is shown from {begin:g} to {end:g} seconds.")
     is_after = seconds >= end
     frame = decoder.get_frame_at(-1) if is_after else decoder.get_frame_played_at(max(seconds, begin))
     return jpeg_of(_pixels(frame), max_width)
@@ -137,7 +149,7 @@ def decode_frames(path: str, options: Options) -> dict[str, bytes]:
     Raises:
         MediaTensorError: if there is no such frame, or it cannot be decoded.
     """
-    with VideoDecoder(Path(path)) as decoder:
+    with open_video(path) as decoder:
         decoded = [decoder.get_frame_at(index) for index in options["indices"]]
         decoded += [decoder.get_frame_played_at(seconds) for seconds in options["seconds"]]
         if not decoded:
@@ -167,7 +179,7 @@ def decode_frames(path: str, options: Options) -> dict[str, bytes]:
 
 @functools.lru_cache(maxsize=1)
 def _opened(path: str) -> VideoDecoder:
-    return VideoDecoder(Path(path))
+    return open_video(path)
 
 
 def _pixels(frame: Frame) -> NDArray[np.uint8]:
