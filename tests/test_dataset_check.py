@@ -27,6 +27,7 @@ from mediatensor.datasets import (
     Finding,
     MediaFacts,
     VideoClips,
+    VideoTextClips,
     as_items,
     check_dataset,
 )
@@ -34,6 +35,7 @@ from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import AudioEncoder, Encoder, VideoEncoder
 from mediatensor.errors import InvalidArgumentError, StreamError
 from real_files import TEST_DATA
+from tar_files import tar_bytes
 
 RATE, HEIGHT, WIDTH = 25, 48, 64
 
@@ -361,6 +363,35 @@ def test_tar_shards_and_bytes(tmp_path: Path) -> None:
     assert in_memory.num_bad == 1
     with pytest.raises(InvalidArgumentError, match="bytes in memory"):
         in_memory.save_manifest(tmp_path / "left.csv")
+
+
+def test_captions_in_shards_are_carried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    film = write(tmp_path / "film.mp4", moving(50)).read_bytes()
+    srt = '1\r\n00:00:00,200 --> 00:00:00,800\r\nOne, "more".\r\n\r\n2\r\n00:00:01,000 --> 00:00:01,500\r\nZwölf\r\n'
+    vtt = "\ufeffWEBVTT\n\n00:01.000 --> 00:01.600\nEnd"
+
+    def pack(name: str, members: dict[str, bytes]) -> Path:
+        (tmp_path / name).write_bytes(tar_bytes(list(members.items())))
+        return tmp_path / name
+
+    members = {"a.en.srt": b"", "a.mp4": film, "a.srt": srt.encode(), "b.de.vtt": vtt.encode(), "b.mp4": film}
+    shard = pack("train.tar", members | {"c.mp4": film})
+    report = check_dataset(shard, num_workers=0, decode=False)
+    wanted = ['One, "more".', "Zwölf", "End"]
+    for source in (shard, tmp_path / "left.csv", tmp_path / "left.jsonl"):
+        if source != shard:
+            assert report.save_manifest(source) == 3
+        assert [VideoTextClips(source)[row].label for row in range(3)] == wanted  # type: ignore[union-attr]
+    for text, message in ((b"\xff\xfe\x80", "UTF-8"), (srt.encode() * 2000, "jsonl")):
+        report = check_dataset(pack("odd.tar", {"a.mp4": film, "a.srt": text}), num_workers=0, decode=False)
+        with pytest.raises(InvalidArgumentError, match=message):
+            report.save_manifest(tmp_path / "odd.csv")
+    # The report of a long check is not lost with it.
+    options = ["--no-decode", "--workers", "0", "--fix", str(tmp_path / "odd.csv")]
+    assert main(["check", str(tmp_path / "odd.tar"), *options]) == 2
+    printed = capsys.readouterr()
+    assert "1 checked: 1 in order" in printed.out
+    assert "write a .jsonl" in printed.err
 
 
 @pytest.mark.parametrize("version", ["v2.1", "v3.0"])

@@ -33,15 +33,17 @@ def run(args: argparse.Namespace) -> int:
         kept = f"what is done is kept in {args.state}, and the same command goes on from there"
         stop.add_note(kept if args.state else "nothing is kept; with --state FILE, the same command goes on")
         raise
-    # Files first: whoever reads the output may stop early, as `head` does.
-    if args.html is not None:
-        write_file(args.html, report.to_html().encode())
-    if args.fix is not None:
-        report.save_manifest(args.fix)
-    if args.json:
-        emit_json(report.to_json())
-    else:
-        emit(report.to_text())
+    # Files first: whoever reads the output may stop early, as `head` does. One that cannot be written costs no report.
+    try:
+        if args.html is not None:
+            write_file(args.html, report.to_html().encode())
+        if args.fix is not None:
+            report.save_manifest(args.fix)
+    finally:
+        if args.json:
+            emit_json(report.to_json())
+        else:
+            emit(report.to_text())
     return 0 if report.is_in_order else 1
 
 

@@ -9,13 +9,14 @@ import math
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..._common.checks import path_text
-from ..._sources import write_file
+from ..._sources import make_source, write_file
 from ...errors import InvalidArgumentError
-from .._sources import Item, alone, place_of
+from .._sources import CAPTIONS_COLUMN, Item, alone, limits, place_of, sidecars_of
 from .findings import (
     BAD_KINDS,
     FINDING_KINDS,
@@ -223,7 +224,8 @@ class DatasetReport:
 
         Its columns are ``path``, ``label``, ``start_seconds`` and ``end_seconds``, as far as rows have them, and those
         of the manifest that was read. A file in a tar shard or in a column of Parquet is named by its place there, as
-        `as_items` reads it. Labels that are classes stay the numbers that they are.
+        `as_items` reads it. Labels that are classes stay the numbers that they are. The text of a subtitle file beside
+        a file in a tar shard is in the column ``captions``; of several the first, which is one without a language.
 
         Args:
             path: Where to write, a ``.csv`` or ``.jsonl``.
@@ -232,7 +234,9 @@ class DatasetReport:
             How many rows it has.
 
         Raises:
-            InvalidArgumentError: if the path ends in something else, no row is left, or a row is bytes in memory.
+            InvalidArgumentError: if the path ends in something else, no row is left, a row is bytes in memory, or a
+                subtitle file in a shard is no text that the manifest can hold.
+            ReadError: if a subtitle file in a shard cannot be read.
             WriteError: if it cannot be written.
 
         Example:
@@ -266,7 +270,35 @@ class DatasetReport:
                 row = {"path": row["path"]}
             row["path"] = row["path"] if "://" in row["path"] else os.path.abspath(row["path"])
             row |= {"label": item.label, "start_seconds": item.start_seconds, "end_seconds": item.end_seconds}
-            yield {key: value for key, value in row.items() if value is not None} | dict(item.extra)
+            row = {key: value for key, value in row.items() if value is not None} | dict(item.extra)
+            if item.sidecars and not row.get(CAPTIONS_COLUMN):
+                row[CAPTIONS_COLUMN] = _captions_of(item)
+            yield row
+
+
+def _captions_of(item: Item) -> str:
+    """The first subtitle file that came with an item: its text, or where it is."""
+    suffix, sidecar = next(iter(sidecars_of(item).items()))
+    if isinstance(sidecar, str):
+        return sidecar if "://" in sidecar else os.path.abspath(sidecar)
+    if not isinstance(sidecar, bytes):
+        reader = make_source(sidecar).open_bytes()
+        if reader is None:
+            raise InvalidArgumentError(f"The subtitle file {suffix} of {item.name} has no bytes to be read.")
+        with closing(reader):
+            sidecar = reader.read(limits.MAX_COLUMN_BYTES + 1)
+    if len(sidecar) > limits.MAX_COLUMN_BYTES:
+        raise InvalidArgumentError(
+            f"The subtitle file {suffix} of {item.name} is larger than {limits.MAX_COLUMN_BYTES} bytes: shorten it."
+        )
+    try:
+        text = sidecar.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(
+            f"The subtitle file {suffix} of {item.name} is not text in UTF-8 ({error}): encode it anew."
+        ) from None
+    # With a line end, so that it is no path. No text would be no captions, and not a file with none in it.
+    return text.rstrip() + "\n" if text.strip() else "[]"
 
 
 def _episode_begins(item: Item) -> dict[int, float]:
@@ -305,6 +337,12 @@ def _printable(text: str) -> str:
 
 def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     columns = list(dict.fromkeys(key for row in rows for key in row))
+    longest = max((len(str(row.get(CAPTIONS_COLUMN, ""))) for row in rows), default=0)
+    if longest > csv.field_size_limit():
+        raise InvalidArgumentError(
+            f"Captions have {longest} characters, more than the {csv.field_size_limit()} that a field of a .csv may "
+            "have: write a .jsonl."
+        )
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
     writer.writeheader()
