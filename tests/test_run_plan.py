@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from benchmarks.remote import remux
 
-from mediatensor.datasets import FileCost, Shuffle, VideoClips, plan_run, shuffle_quality
+from mediatensor.datasets import FileCost, Item, Shuffle, VideoClips, plan_run, shuffle_quality
 from mediatensor.datasets._batches import epoch_order
 from mediatensor.errors import InvalidArgumentError, OpenError
 from range_server import serve
@@ -78,10 +78,31 @@ def test_batches_are_mixed_as_was_planned(shuffle: Shuffle, folder: Path) -> Non
         batches = file_of_row[order][: len(order) // batch * batch].reshape(-1, batch)
         same.append(np.mean([(one[:, None] == one).sum() - batch for one in batches]) / batch)
     video = next((folder / "mp4").iterdir())
-    plan = plan_run([video] * num_files, 1e6, rows_per_file=rows, batch_size=batch, shuffle=shuffle, num_files=1)
+    videos = [video, *(f"{number}.mp4" for number in range(1, num_files))]  # the first is measured
+    plan = plan_run(videos, 1e6, rows_per_file=rows, batch_size=batch, shuffle=shuffle, num_files=1)
     assert plan.same_file_share * (batch - 1) == pytest.approx(np.mean(same), rel=0.15, abs=0.05)
     assert plan.files_per_batch == pytest.approx(np.mean(distinct), rel=0.1)
     assert plan.effective_batch_size == pytest.approx(batch / (1 + np.mean(same)), rel=0.1)
+
+
+@pytest.mark.parametrize("shuffle", [Shuffle(), Shuffle(rows_together=2, window=40)])
+def test_segments_are_of_their_file(shuffle: Shuffle, folder: Path) -> None:
+    films, rows, batch = [1, 4, 4, 10, 21], 4, 16  # how many segments each has
+    film_of_item = np.repeat(np.arange(len(films)), films)
+    segment_of_row = np.repeat(np.arange(len(film_of_item)), rows)
+    same, distinct = [], []
+    for epoch in range(60):
+        order = epoch_order(segment_of_row, shuffle, seed=0, epoch=epoch)
+        batches = film_of_item[segment_of_row[order]][: len(order) // batch * batch].reshape(-1, batch)
+        same.append(np.mean([(one[:, None] == one).sum() - batch for one in batches]) / batch)
+        distinct.append(np.mean([len(np.unique(one)) for one in batches]))
+    names = [next((folder / "mp4").iterdir()), *(f"{number}.mp4" for number in range(1, len(films)))]
+    items = [Item(names[film], start_seconds=0.1 * number) for number, film in enumerate(film_of_item)]
+    plan = plan_run(items, 1e6, rows_per_file=rows, batch_size=batch, shuffle=shuffle, num_files=1)
+    assert plan.same_file_share * (batch - 1) == pytest.approx(np.mean(same), rel=0.1)
+    assert plan.files_per_batch == pytest.approx(np.mean(distinct), rel=0.1)
+    assert plan_run(items[:1] * 60, 1e6, num_files=1).files_per_batch == 1
+    assert repr(VideoClips(items, num_frames_per_clip=4)) == "VideoClips(5 files, 40 rows)"
 
 
 def test_costs_and_workers_follow_from_bytes_and_requests(folder: Path) -> None:
@@ -95,6 +116,8 @@ def test_costs_and_workers_follow_from_bytes_and_requests(folder: Path) -> None:
     assert f"{plan.total_requests:,.6g}" in str(plan)
     independent = plan_run(folder / "mp4", 1, correlation=0, num_files=1)
     assert (independent.effective_batch_size, independent.num_workers) == (32, 0)
+    assert [line.endswith("not given") for line in str(independent).splitlines()][-2:] == [True, True]
+    assert "nan" not in str(independent)
 
 
 def test_a_clip_of_a_large_file_costs_itself_and_an_opening() -> None:

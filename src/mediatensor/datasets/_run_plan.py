@@ -29,7 +29,7 @@ from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError, MediaTensorError, OpenError
 from ..samplers import check_clip_length, check_positive_integer
 from ._batches import Shuffle
-from ._sources import as_items
+from ._sources import Item, as_items, rows_of_files
 
 __all__ = ["FileCost", "RunPlan", "plan_run"]
 
@@ -97,9 +97,9 @@ class RunPlan:
         total_requests: Of the run.
         cost: Of bytes and requests, in the currency of the prices.
         same_file_share: How many of two random clips of a batch are of one file, as a share.
-        files_per_batch: How many different files a batch has.
+        files_per_batch: How many different files a batch has; segments of one file are one.
         effective_batch_size: How many independent clips are worth as much as the batch.
-        seconds_per_clip: Of a worker: decoding, waiting for answers, and fetching.
+        seconds_per_clip: Seconds of a worker: decoding, waiting for answers, and fetching.
         num_workers: How many workers feed what takes ``clips_per_second``; 0 if that is not given.
         hours: How long the run takes with them; NaN if that is not given.
         files: What was measured.
@@ -122,7 +122,10 @@ class RunPlan:
 
     def __str__(self) -> str:
         names = [field.name for field in fields(self) if field.name != "files"]
-        return "\n".join(f"{name.replace('_', ' '):24} {getattr(self, name):,.6g}" for name in names)
+        shown = {name: f"{getattr(self, name):,.6g}" for name in names}
+        if math.isnan(self.hours):
+            shown.update(num_workers="clips_per_second not given", hours="clips_per_second not given")
+        return "\n".join(f"{name.replace('_', ' '):24} {value}" for name, value in shown.items())
 
 
 def plan_run(
@@ -201,7 +204,7 @@ def plan_run(
         mean(lambda file: file.bytes_per_clip(together)),
         mean(lambda file: file.requests_per_clip(together)),
     )
-    companions, distinct = _companions(len(items), rows, batch, shuffle)
+    companions, distinct = _of_whole_files(items, batch, *_companions(len(items), rows, batch, shuffle))
     seconds = mean(lambda file: file.seconds) + requests * latency_seconds + num_bytes / max(bytes_per_second, 1e-9)
     return RunPlan(
         num_clips=int(total),
@@ -244,6 +247,20 @@ def _companions(num_files: int, rows_per_file: int, batch_size: int, shuffle: Sh
     # A file is in none of the groups that are drawn one after the other.
     absent = np.prod([max(0.0, 1 - groups_of_file / (groups - i)) for i in range(math.ceil(drawn))])
     return min(companions, batch_size - 1.0), min(files * (1 - float(absent)), drawn)
+
+
+def _of_whole_files(items: Sequence[Item], batch_size: int, companions: float, distinct: float) -> tuple[float, float]:
+    """`_companions` of files, from those of items, which may be segments of files.
+
+    The other items of a batch are any of the others. A file of n_f among n items is in none of d items with a
+    probability of (n - d over n_f) / (n over n_f).
+    """
+    num_items, counts = len(items), np.array(rows_of_files(items))
+    sharing = float((counts * (counts - 1)).sum()) / max(1, num_items * (num_items - 1))
+    companions += max(0.0, batch_size - 1 - companions) * sharing
+    sizes, numbers = np.unique(counts, return_counts=True)
+    absent = [np.prod(np.maximum(0.0, 1 - distinct / (num_items - np.arange(size)))) for size in sizes]
+    return companions, float((numbers * (1 - np.array(absent))).sum())
 
 
 # Measuring

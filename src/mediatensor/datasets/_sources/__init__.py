@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from . import limits
 from .dispatch import as_items
-from .items import MEDIA_EXTENSIONS, Item, MediaKind, UnreadableSource, check_kind
+from .items import MEDIA_EXTENSIONS, Item, MediaKind, UnreadableSource, check_kind, rows_of_files
 from .lerobot import (
     Episode,
     EpisodeFiles,
@@ -65,6 +65,7 @@ __all__ = [
     "place_of",
     "references_of",
     "row_number",
+    "rows_of_files",
     "seconds_of_rows",
     "sidecars_of",
     "source_of_reference",

@@ -7,6 +7,7 @@ import operator
 import os
 import re
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -103,6 +104,20 @@ class UnreadableSource(Source):
 
     def describe(self) -> str:
         return self.reason
+
+
+def rows_of_files(items: Sequence[Item]) -> list[int]:
+    """How many of the items each file has: segments of one file are several.
+
+    Items that are made on request, one by one, count as a file each.
+
+    >>> rows_of_files([Item("a.mp4", start_seconds=0), Item("a.mp4", start_seconds=5), Item("b.mp4")])
+    [2, 1]
+    """
+    if not isinstance(items, list):
+        return [1] * len(items)
+    sources = (item.source for item in items)
+    return list(Counter(id(one) if isinstance(one, (bytes, Source)) else os.fspath(one) for one in sources).values())
 
 
 class LazyItems(Sequence[Item]):
