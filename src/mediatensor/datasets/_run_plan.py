@@ -103,6 +103,12 @@ class RunPlan:
         num_workers: How many workers feed what takes ``clips_per_second``; 0 if that is not given.
         hours: How long the run takes with them; NaN if that is not given.
         files: What was measured.
+
+    Example:
+        >>> from mediatensor.datasets import plan_run
+        >>> plan = plan_run("videos", 1e6, clips_per_second=500)
+        >>> round(plan.hours, 2), len(plan.files)
+        (0.56, 3)
     """
 
     num_clips: int
