@@ -195,3 +195,12 @@ def test_the_picture_shows_the_imports() -> None:
     import _house_picture
 
     assert _house_picture.PICTURE.read_text(encoding="utf-8") == _house_picture.draw()
+
+
+def test_locks_survive_a_fork() -> None:
+    """A lock that another thread held stays taken in a forked child. Until Python 3.12 cached properties have one."""
+    locks = r"threading\.R?Lock\(|from threading import .*\bR?Lock\b|from functools import .*cached_property"
+    forbidden = re.compile(locks)
+    lazy = ROOT / "src" / "mediatensor" / "_common" / "lazy.py"
+    found = [path.name for path in SOURCES if path != lazy and forbidden.search(path.read_text(encoding="utf-8"))]
+    assert found == []

@@ -168,7 +168,9 @@ def test_no_shared_memory(num_bytes: int, clip: Path, tmp_path: Path) -> None:
                 dataset, 3, shuffle=True, num_workers=2, persistent_workers=True, prefetch_factor=1, timeout=30
             )
             batches = [batch.frames.data.clone() for _ in range(2) for batch in loader]
-        return [batch.numpy() for batch in batches], len(caught)
+        # Lance, which another test may have loaded, warns of every fork.
+        own = [warning for warning in caught if "lance" not in str(warning.message)]
+        return [batch.numpy() for batch in batches], len(own)
 
     expected = [
         batch.frames.data

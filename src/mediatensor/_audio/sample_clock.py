@@ -10,8 +10,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from itertools import accumulate, pairwise
+
+from .._common.lazy import cached_property
 
 __all__ = ["NUM_FRAMES_TO_FIT", "SampleClock", "fit_clock", "has_coarse_ticks"]
 

@@ -1,7 +1,8 @@
-"""Imports on first use: public names, and torch, whose import takes a second that not every program needs to wait."""
+"""What is made on first use: public names, torch, whose import not every program needs to wait for, and properties."""
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -10,7 +11,24 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["is_tensor", "lazy_names"]
+__all__ = ["cached_property", "is_tensor", "lazy_names"]
+
+if TYPE_CHECKING or sys.version_info >= (3, 12):
+    from functools import cached_property as cached_property
+else:
+
+    class cached_property(functools.cached_property):
+        """Python's, without the lock that it had until 3.12, one for all instances of a class.
+
+        Where a process is forked while another thread holds that lock, the child would wait for it for ever. Without
+        it two threads may both make a value, of which either will do.
+        """
+
+        def __get__(self, instance: Any, owner: Any = None) -> Any:
+            if instance is None:
+                return self
+            value = instance.__dict__[self.attrname] = self.func(instance)
+            return value
 
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:

@@ -6,14 +6,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._common import checks
-from .._common.lazy import is_tensor
+from .._common.lazy import cached_property, is_tensor
 from .._containers import NO_PTS, Int8Array, Int64Array
 from ..errors import FrameIndexError, InvalidArgumentError
 from .identity import SourceIdentity

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._common import stages, threads
+from .._common.locks import ForkSafeLock
 from .._common.orientation import Orientation
 from .._index import FrameIndex
 from .._pyav import FrameConverter, luma_of, orientation_of
@@ -47,7 +47,7 @@ _STEP_BACK = 32
 
 
 # One for all calls: it is held for a moment, once a call.
-_allocating = Lock()
+_allocating = ForkSafeLock()
 
 
 class PixelWriter:

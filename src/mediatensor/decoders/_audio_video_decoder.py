@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from typing import Any, Literal, TypedDict, Unpack
 
 import torch
 
 from .._audio import SampleGrid, existing_samples, sample_grid, with_silence
 from .._common.checks import items_of, real_number, shown
+from .._common.lazy import cached_property
 from .._common.locks import Closing
 from .._index import FrameIndex
 from .._sources import make_source

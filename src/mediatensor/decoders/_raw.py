@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, ClassVar, NoReturn, Self
 
 import torch
 from torch import Tensor
 
+from .._common.lazy import cached_property
 from .._common.orientation import Orientation
 from .._pyav import FrameColors, component_planes, frame_colors, is_frame
 from ..backends import Surface, get_backend

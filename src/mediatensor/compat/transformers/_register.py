@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial, wraps
 from typing import Any
 
 from ..._common.checks import check_choice, items_of
+from ..._common.locks import ForkSafeLock
 from ...errors import MissingDependencyError
 from .. import check_timeout
 from ._audio import load_audio
@@ -19,7 +19,7 @@ __all__ = ["register", "unregister"]
 
 #: What was changed in transformers, to be undone; and who may do so.
 _changes = ExitStack()
-_lock = threading.Lock()
+_lock = ForkSafeLock()
 
 _VIDEO_BACKENDS = ("torchcodec", "pyav", "decord", "opencv", "torchvision")
 _VIDEO_MODULES = ("video_utils", "video_processing_utils")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...._common.lazy import cached_property
 from .._content import Boxes
 from .._found import Box
 from .lines import TextLine, around
