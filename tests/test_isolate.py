@@ -19,6 +19,7 @@ import isolated_work as work
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError, IsolatedWorkerError, OpenError, SourceNotFoundError
 from mediatensor.isolate import MEMORY_EXIT_STATUS, IsolatedWorker, can_deny_network
+from pdf_files import document, text_page
 from processes import WAIT_SECONDS, is_running, wait_for_pid, wait_until_gone
 
 MAX_MEMORY_BYTES = 256 << 20
@@ -156,6 +157,21 @@ def test_a_crash_costs_one_call(worker: IsolatedWorker) -> None:
     assert worker.run(work.process_id) != before
     del caught
     assert open_handles() == num_handles
+
+
+def test_worker_and_pdf_process_start_where_standard_streams_are_closed(tmp_path: Path) -> None:
+    """As daemons and cron do: the next files that such a program opens have the numbers of the standard streams."""
+    pdf, answer = tmp_path / "page.pdf", tmp_path / "answer"
+    pdf.write_bytes(document([text_page((72, 700, "Hello"))]))
+    program = (
+        "import sys\nfrom mediatensor.isolate import IsolatedWorker\nfrom mediatensor.ocr.io import DocumentFile\n"
+        "pages = DocumentFile.from_pdf(sys.argv[1], timeout_seconds=60)\n"
+        "with IsolatedWorker() as worker, open(sys.argv[2], 'w') as file:\n"
+        "    file.write(f'{pages[0].shape} {worker.run(abs, -3)}')\n"
+    )
+    command = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", sys.executable, "-c", program, str(pdf), str(answer)]
+    assert subprocess.run(command, timeout=WAIT_SECONDS * 5).returncode == 0
+    assert answer.read_text() == "(1584, 1224, 3) 3"
 
 
 def test_too_much_memory(worker: IsolatedWorker) -> None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["MAX_BODY_BYTES", "ChannelError", "Message", "common_memory", "receive", "send", "until"]
+__all__ = ["MAX_BODY_BYTES", "ChannelError", "Message", "above_standard", "common_memory", "receive", "send", "until"]
 
 #: Most bytes of the structure of a result: everything except the contents of tensors, arrays and bytes.
 MAX_BODY_BYTES = 64 << 20
@@ -37,6 +37,8 @@ _MAX_WRITTEN_AT_ONCE = 1 << 30
 
 # The interval of checks whether the other process lives: processes that it started may keep its socket open.
 _LOOK_SECONDS = 0.5
+
+_LAST_STANDARD = 2  # standard error
 
 _MIN_SEND_SECONDS = 0.001  # a timeout of 0 would make the socket non-blocking
 
@@ -72,7 +74,24 @@ def common_memory(num_bytes: int) -> int | None:
     except BaseException:
         os.close(descriptor)
         raise
-    return descriptor
+    return above_standard(descriptor)
+
+
+def above_standard(descriptor: int) -> int:
+    """Return a descriptor for the same file that is none of standard input, output and error.
+
+    In a program that was started with one of these closed, the next file that is opened gets its number. A child
+    process cannot inherit such a descriptor, because its standard streams take these numbers.
+
+    Args:
+        descriptor: An open descriptor; it is closed if another one is returned.
+    """
+    if descriptor > _LAST_STANDARD:
+        return descriptor
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _LAST_STANDARD + 1)
+    finally:
+        os.close(descriptor)
 
 
 def send(

@@ -18,6 +18,7 @@ from typing import IO, Any, NamedTuple
 
 from ..errors import IsolatedWorkerError
 from . import _channel
+from ._channel import above_standard
 
 __all__ = ["GRACE_SECONDS", "MAX_TEXT_BYTES", "START_SECONDS", "Process", "TimeLimit"]
 
@@ -217,12 +218,16 @@ def _started_whole(program: str, arguments: Sequence[str], inherited: Sequence[i
 def _started(program: str, arguments: Sequence[str], inherited: Sequence[int]) -> _Started:
     with ExitStack() as opened:
         faults = opened.enter_context(_file_without_name())
-        connection, theirs = socket.socketpair()
+        connection, theirs = map(_above_standard, socket.socketpair())
         opened.enter_context(connection)
         with theirs:
             descriptors = (theirs.fileno(), faults.fileno())
             command = [sys.executable, "-c", program, *map(str, descriptors), *arguments]
             options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "pass_fds": (*descriptors, *inherited)}
+            # Python has no stream where the descriptor was closed at its start: another file may have that number now.
+            options |= {
+                name: subprocess.DEVNULL for name in ("stdout", "stderr") if getattr(sys, f"__{name}__") is None
+            }
             try:
                 # A session of its own: no signals of the terminal, and a group that can be killed as a whole.
                 process = subprocess.Popen(command, start_new_session=True, **options)
@@ -232,11 +237,16 @@ def _started(program: str, arguments: Sequence[str], inherited: Sequence[int]) -
     return _Started(process, connection, faults)
 
 
+def _above_standard(end: socket.socket) -> socket.socket:
+    return socket.socket(fileno=above_standard(end.detach()))
+
+
 def _file_without_name() -> IO[bytes]:
     """A file that disappears when the last process closes it."""
     if hasattr(os, "memfd_create"):
-        return os.fdopen(os.memfd_create("mediatensor-faults"), "w+b")
-    return tempfile.TemporaryFile()
+        return os.fdopen(above_standard(os.memfd_create("mediatensor-faults")), "w+b")
+    with tempfile.TemporaryFile() as file:
+        return os.fdopen(above_standard(os.dup(file.fileno())), "w+b")
 
 
 def _end(process: subprocess.Popen[bytes], connection: socket.socket, faults: IO[bytes]) -> None:

@@ -123,7 +123,8 @@ class IsolatedPdf:
         try:
             (count,), _ = self._call("open", 0)
         except (DecodeError, IsolatedWorkerError) as error:
-            raise OpenError(f"Could not open {self._opening[1]} as a PDF document: {error}.") from None
+            reason = str(error).rstrip(".")
+            raise OpenError(f"Could not open {self._opening[1]} as a PDF document: {reason}.") from None
         return int(count)
 
     def rendered(self, number: int) -> Pixels:
