@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import io
 import os
 import pickle
 import random
@@ -20,6 +21,7 @@ import pytest
 import torch
 
 from mediatensor.errors import InvalidArgumentError, WeightsError, WeightsNotFoundError
+from mediatensor.isolate import limited_memory
 from mediatensor.ocr.models import (
     crnn_mobilenet_v3_small,
     detection_predictor,
@@ -209,6 +211,34 @@ def test_a_compressed_state_dict_is_refused(tmp_path: Path) -> None:
     # torch reads it, whatever it becomes.
     with pytest.raises(WeightsError, match="compressed"):
         model.from_pretrained(str(tmp_path / "small.pt"))
+
+
+def _asking_for(num_values: int) -> bytes:
+    """A file of the old format whose one tensor claims this many float32 values."""
+    file = io.BytesIO()
+    torch.save({"weight": torch.zeros(1000)}, file, _use_new_zipfile_serialization=False)
+    number = num_values.to_bytes(5, "little")
+    return file.getvalue().replace(b"M\xe8\x03", b"\x8a\x05" + number)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ({"w": torch.zeros(1).as_strided((1 << 20, 1 << 20), (0, 0))}, "many times its size"),
+        ({"w": torch.sparse_coo_tensor(torch.zeros(1, 1, dtype=torch.int64), torch.ones(1), (1 << 40,))}, "sparse"),
+        ({"w": torch.tensor([1.0, float("nan")])}, "not finite"),
+        (_asking_for(1 << 34), "asks for 17179869184"),
+    ],
+    ids=["stride of 0", "sparse", "not a number", "64 GiB"],
+)
+def test_state_dicts_are_refused_before_they_take_memory(content: Any, reason: str, tmp_path: Path) -> None:
+    file = tmp_path / "x.pt"
+    if isinstance(content, bytes):
+        file.write_bytes(content)
+    else:
+        torch.save(content, file)
+    with limited_memory(2 << 30), pytest.raises(WeightsError, match=reason):
+        crnn_mobilenet_v3_small().from_pretrained(str(file))
 
 
 @pytest.mark.filterwarnings("ignore:Detected pickle protocol")

@@ -25,6 +25,8 @@ __all__ = ["Checkpoint", "chosen_network", "is_checkpoint", "load_checkpoint", "
 _FORMAT = "mediatensor.ocr.checkpoint"
 _VERSION = 1
 _SUFFIXES = (".pt", ".pth")
+# Predictors make pictures of this size: four times the largest of the architectures, 1024.
+_MAX_INPUT_SIZE = 4096
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,19 @@ class Checkpoint:
             raise WeightsError(
                 f"The checkpoint is of the architecture {shown(self.arch)}; there are {', '.join(list_models())}."
             )
-        vocab = {} if not self.characters else {"vocab": _vocab(self.characters)}
+        options = dict(self.options)
+        if self.characters:
+            options["vocab"] = _vocab(self.characters)
+        factory = network_factory(self.arch)
         try:
-            model: Any = network_factory(self.arch)(pretrained=False, **vocab, **self.options)
+            # Options can ask for any size: without memory for its parameters, the network shows whether they fit.
+            with torch.device("meta"):
+                shapes = {
+                    name: value.shape for name, value in factory(pretrained=False, **options).state_dict().items()
+                }
+            if shapes != {name: value.shape for name, value in self.state_dict.items()}:
+                raise ValueError(f"its parameters have other names or shapes than with options {shown(self.options)}")
+            model: Any = factory(pretrained=False, **options)
             model.load_state_dict(dict(self.state_dict))
         except (RuntimeError, TypeError, ValueError) as error:
             raise WeightsError(f"The checkpoint does not fit {self.arch}: {error}") from error
@@ -134,6 +146,12 @@ def _as_checkpoint(file: Path, stored: Any) -> Checkpoint:
         isinstance(name, str) and isinstance(value, Tensor) for name, value in stored["state_dict"].items()
     ):
         raise WeightsError(f"{file} is damaged: it lacks parts of a checkpoint.")
+    shape = stored["input_shape"]
+    if shape and not (len(shape) == 3 and all(type(size) is int and 0 < size <= _MAX_INPUT_SIZE for size in shape)):
+        raise WeightsError(
+            f"{file} asks for pictures of shape {shown(shape)}: channels, height and width must be from 1 to "
+            f"{_MAX_INPUT_SIZE}."
+        )
     if _checksum(stored["state_dict"]) != stored.get("sha256"):
         raise WeightsError(f"{file} is damaged: its parameters have another checksum.")
     return Checkpoint(**{name: stored[name] for name in types})

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import pickletools
 import re
 import zipfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, BinaryIO, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -42,6 +43,10 @@ _INSTEAD = {
 
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 _ZIP_MAGIC = b"PK\3\4"
+# In the old format, pickles of a magic number, the protocol and the system come before the pickle of the tensors.
+_TENSOR_PICKLE = 3
+# Names may share one tensor, as tied layers do; more than a few of them are no network.
+_MAX_SHARING = 4
 _CHECKSUM_IN_NAME = re.compile(r"-([0-9a-f]{8,64})\.")
 
 
@@ -211,10 +216,16 @@ def compare_checksum(file: Path, expected: str) -> None:
         raise WeightsError(f"{file} is damaged or another file: SHA-256 {digest}, expected {expected}.")
 
 
-def _check_not_compressed(file: Path) -> None:
-    """Refuse an archive with compressed members, which torch reads and does not write: little would become anything."""
+def _check_container(file: Path) -> None:
+    """Refuse files that would take more memory than their own size, before anything is made of them.
+
+    Compressed archives can; torch does not write any. In files that torch wrote before 1.6, which are no archives,
+    the sizes of tensors are numbers that nothing holds to the size of the file.
+    """
     with file.open("rb") as stream:
         if stream.read(len(_ZIP_MAGIC)) != _ZIP_MAGIC:
+            stream.seek(0)
+            _check_old_format(file, stream)
             return
         try:
             with zipfile.ZipFile(stream) as archive:
@@ -225,19 +236,62 @@ def _check_not_compressed(file: Path) -> None:
         raise WeightsError(f"{file} is compressed, which torch.save does not do. Load it with torch and save it again.")
 
 
+def _check_old_format(file: Path, stream: BinaryIO) -> None:
+    """Refuse a file of the old format in which a number of its pickles is greater than the size of the file."""
+    size = file.stat().st_size
+    try:
+        for number in range(_TENSOR_PICKLE + 1):
+            for _, argument, _ in pickletools.genops(stream):
+                if number == _TENSOR_PICKLE and isinstance(argument, int) and argument > size:
+                    raise WeightsError(f"{file} is damaged: it has {size} bytes, and asks for {argument}.")
+    except WeightsError:
+        raise
+    except Exception:  # Spoiled bytes make pickletools raise nearly anything, and torch says what is wrong with them.
+        return
+
+
+def _check_tensors(file: Path, value: Any) -> None:
+    """Refuse tensors that need more memory than the file has bytes, when they are copied or compared.
+
+    Raises:
+        WeightsError: A tensor is sparse or repeats its values by its strides, or there is a number that is not finite.
+    """
+    tensors = list(_tensors_in(value))
+    if any(tensor.layout is not torch.strided for tensor in tensors):
+        raise WeightsError(f"{file} has sparse tensors, which no network here has. Save them dense.")
+    num_bytes = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    if num_bytes > _MAX_SHARING * file.stat().st_size:
+        raise WeightsError(f"{file} is damaged: its tensors would need {num_bytes} bytes, many times its size.")
+    if not all(tensor.isfinite().all() for tensor in tensors if tensor.is_floating_point()):
+        raise WeightsError(f"{file} has parameters that are not finite (NaN or infinite): its training failed.")
+
+
+def _tensors_in(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _tensors_in(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _tensors_in(item)
+
+
 def read_safely(file: Path) -> Any:
     """What ``torch.save`` wrote into a file: tensors and plain values, and no code is run.
 
     Raises:
         WeightsError: The file is damaged, or holds something else.
     """
-    _check_not_compressed(file)
+    _check_container(file)
     try:
-        return torch.load(file, map_location="cpu", weights_only=True)
+        loaded = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # Spoiled bytes make the unpickler raise nearly anything.
         raise WeightsError(
             f"{file} is not a state dict that can be loaded safely: it is damaged, or holds more than tensors."
         ) from error
+    _check_tensors(file, loaded)
+    return loaded
 
 
 def load_state_dict_file(model: nn.Module, file: Path, ignore_keys: Collection[str]) -> None:

@@ -82,7 +82,7 @@ class StarNet(nn.Sequential, Classifier):
         cfg: dict[str, Any] | None = None,
     ) -> None:
         layers = [nn.Sequential(_layers(_convolution(3, stem_dim, 3, 2), normalized=True), nn.ReLU6())]
-        drops = iter(torch.linspace(0, drop_path_rate, sum(depths)).tolist())
+        drops = iter(torch.linspace(0, drop_path_rate, sum(depths), device="cpu").tolist())
         widths = [stem_dim]
         for stage, depth in enumerate(depths):
             channels = base_dim * 2**stage

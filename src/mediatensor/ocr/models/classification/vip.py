@@ -360,7 +360,7 @@ class VIPNet(nn.Sequential, Classifier):
         num_classes: int = 1000,
         include_top: bool = True,
     ) -> None:
-        drops = torch.linspace(0, _LAST_DROP_PATH, sum(depths)).tolist()
+        drops = torch.linspace(0, _LAST_DROP_PATH, sum(depths), device="cpu").tolist()
         stages = [drops[: depths[0]], drops[depths[0] : -depths[2]], drops[-depths[2] :]]
         options = [{"num_heads": heads, "mlp_ratio": ratio} for heads, ratio in zip(num_heads, mlp_ratios, strict=True)]
         layers: list[nn.Module] = [

@@ -210,7 +210,7 @@ class VisionDetectionTransformer(nn.Sequential, Classifier):
     ) -> None:
         blocks = [
             _Block(d_model, num_heads, mlp_ratio, drop, index in window_block_indexes)
-            for index, drop in enumerate(torch.linspace(0, dropout, num_layers).tolist())
+            for index, drop in enumerate(torch.linspace(0, dropout, num_layers, device="cpu").tolist())
         ]
         out = {index % num_layers for index in out_feature_indexes}
         layers: list[nn.Module] = [_Patches(input_shape, d_model, patch_size), _Windows(), _Stage(blocks, out)]

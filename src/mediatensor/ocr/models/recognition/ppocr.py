@@ -554,7 +554,7 @@ def _find_script_classifier(model: PPOCRRecognizer, _: Any = None) -> None:
 
 def _classes_where(test: Callable[[str], bool], characters: Sequence[str]) -> Tensor:
     """Bool (1 + characters,), false for the blank."""
-    return torch.tensor([False, *(test(character) for character in characters)])
+    return torch.tensor([False, *(test(character) for character in characters)], device="cpu")
 
 
 def ppocr_v6_small_reco(pretrained: bool = False, **kwargs: Any) -> PPOCRRecognizer:
