@@ -27,6 +27,7 @@ from mediatensor.errors import (
     WeightsNotFoundError,
     WriteError,
 )
+from mediatensor.isolate import limited_memory
 from mediatensor.ocr.models import (
     crnn_mobilenet_v3_small,
     crop_orientation_predictor,
@@ -141,6 +142,22 @@ def test_lines_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "empty" / "0.gt.txt").write_bytes(b"a" * ((1 << 20) + 1))
     with pytest.raises(InvalidArgumentError, match=r"0\.gt\.txt' has 1048577 bytes, too many"):
         LineDataset(tmp_path / "empty")
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 40), (2, 3), (40, 1)])
+def test_augmentation_keeps_the_size_of_tiny_images(size: tuple[int, int]) -> None:
+    image = torch.full((3, *size), 200, dtype=torch.uint8)
+    torch.manual_seed(0)
+    assert all(changed_line(image).shape == image.shape for _ in range(30))
+    assert all(changed_page(image, np.zeros((0, 4)))[0].ndim == 3 for _ in range(30))
+
+
+@pytest.mark.parametrize("device", ["abacus", "cuda:99", "meta"])
+def test_fit_refuses_a_device_that_has_no_values_here(
+    device: str, lines: LineDataset, validation: LineDataset, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"Unsupported device: {device}"):
+        fit("ppocr_v6_small_reco", lines, validation=validation, out=tmp_path / "x.pt", device=device)
 
 
 def test_changed_lines_differ_and_repeat() -> None:
@@ -416,6 +433,11 @@ def test_damaged_and_foreign_checkpoints(lines: LineDataset, validation: LineDat
     check("does not fit crnn_vgg16_bn")
     torch.save({**stored, "arch": "my_net"}, bad)
     check("of the architecture 'my_net'")
+    torch.save({**stored, "input_shape": [3, 1 << 20, 1 << 20]}, bad)
+    check("from 1 to 4096")
+    with limited_memory(1 << 30):
+        torch.save({**stored, "options": {"rnn_units": 100_000}}, bad)
+        check("other names or shapes than with options")
     name, value = next(iter(stored["state_dict"].items()))
     torch.save({**stored, "state_dict": {**stored["state_dict"], name: value + 1}}, bad)
     check("another checksum")

@@ -163,8 +163,9 @@ def _recoloured(image: Tensor) -> Tensor:
         mean = picture.mean()
         picture = ((picture - mean) * random_number(0.5, 1.2) + mean + random_number(-0.15, 0.15)).clamp(0, 1)
     if random_number() < 0.3:
-        small = F.interpolate(picture[None], scale_factor=random_number(0.5, 0.9), mode="area")
-        picture = F.interpolate(small, picture.shape[1:], mode="bilinear", align_corners=False)[0]
+        factor, (height, width) = random_number(0.5, 0.9), picture.shape[1:]
+        small = F.interpolate(picture[None], (max(1, int(height * factor)), max(1, int(width * factor))), mode="area")
+        picture = F.interpolate(small, (height, width), mode="bilinear", align_corners=False)[0]
     if random_number() < 0.3:
         picture = picture + random_number(0.01, 0.08) * torch.randn_like(picture[:1])
     return (picture * 255).round().clamp(0, 255).to(torch.uint8)

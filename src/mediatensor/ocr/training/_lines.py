@@ -196,7 +196,7 @@ def changed_line(image: Tensor) -> Tensor:
         picture = picture * (1 - share) + spread * share
     if random_number() < 0.3:
         factor = random_number(0.35, 0.8)
-        small = F.interpolate(picture, scale_factor=factor, mode="area")
+        small = F.interpolate(picture, (max(1, int(height * factor)), max(1, int(width * factor))), mode="area")
         picture = F.interpolate(small, (height, width), mode="bilinear", align_corners=False)
     if random_number() < 0.6:
         mean, contrast, light = picture.mean(), random_number(0.5, 1.3), random_number(-0.15, 0.15)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from ... import __version__
 from ..._common.checks import finite_number, path_text, shown, whole_number
+from ..._common.devices import checked_device
 from ..._common.messages import progress
 from ..._sources import write_file
 from ...datasets import DataLoader, MediaDataset
@@ -273,7 +274,7 @@ def _num_rows(name: str, dataset: Any) -> int:
 def _device(device: str | torch.device | None) -> torch.device:
     if device is None:
         device = f"cuda:{int(os.environ.get('LOCAL_RANK', 0))}" if torch.cuda.is_available() else "cpu"
-    return torch.device(device)
+    return checked_device(device)
 
 
 def _join_processes() -> None:
