@@ -22,6 +22,9 @@ from .scan import PacketScan, scan_frames, scan_packets
 
 __all__ = ["certain_frames", "index_by_decoding", "index_first_frames", "index_stream", "packet_counts"]
 
+# FFmpeg's names of the formats of single images: png_pipe, webp_pipe.
+_SUFFIX_OF_IMAGE_FORMATS = "_pipe"
+
 
 def index_stream(source: Source, lend_reader: LendReader, before_decoding: Callable[[str], None]) -> FrameIndex:
     """The frames of a stream.
@@ -72,10 +75,12 @@ def _index_frames(
     with lend_reader() as reader:
         records, num_undecodable = scan_frames(reader)
         time_base, frame_rate = _clock(reader)
+        is_image = reader.format_name.endswith(_SUFFIX_OF_IMAGE_FORMATS)
     if not records:
+        hint = " It is an image: decode_image may read it, animations too." if is_image else ""
         raise StreamError(
             f"{source.describe()}: none of the {len(table)} packets of the video stream can be decoded "
-            "(damaged or encrypted), so there is no frame."
+            f"(damaged or encrypted), so there is no frame.{hint}"
         )
     return from_frames(
         records, table, time_base, frame_rate, reasons_to_decode=reasons, num_undecodable=num_undecodable

@@ -118,6 +118,26 @@ def _is_wav(beginning: bytes) -> bool:
 def open_container(source: Source) -> tuple[Any, Any]:
     """(container, reader): an open PyAV container and what must be closed after it (``None`` for a path or URL)."""
     target = source.open()
+    try:
+        return _open_target(source, target)
+    except _NameSuggestsOtherFormatError as error:
+        reported, cause = error.reported, error.__cause__
+    # By its name alone (photo.jpg), FFmpeg takes a file for a numbered sequence of images. Its bytes have no name.
+    reader = source.open_bytes()
+    if reader is None:
+        raise reported from cause
+    return _open_target(source, reader)
+
+
+class _NameSuggestsOtherFormatError(Exception):
+    """FFmpeg chose a format that refers to other files, perhaps by the name of the file; carries what to report."""
+
+    def __init__(self, reported: OpenError) -> None:
+        super().__init__()
+        self.reported = reported
+
+
+def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
     options: dict[str, Any] = {}
     if _MAJOR_VERSION < 19:
         options["metadata_errors"] = "replace"  # tags need not be UTF-8; later versions never raise for them
@@ -144,10 +164,13 @@ def open_container(source: Source) -> tuple[Any, Any]:
         if reader is not None:
             reader.close()
         raise_interruption(reader)
-        raise OpenError(
+        reported = OpenError(
             f"Could not open input file: {source.describe()} ({error_text(error)}). It must be media that FFmpeg "
             "can read; playlists that name other files are opened only from a URL such as 'file:/path/list.m3u8'."
-        ) from error
+        )
+        if reader is None and isinstance(error, av.ArgumentError):
+            raise _NameSuggestsOtherFormatError(reported) from error
+        raise reported from error
     except BaseException:
         if reader is not None:
             reader.close()

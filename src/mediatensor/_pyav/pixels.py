@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import re
 import sys
+import threading
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from fractions import Fraction
 from functools import lru_cache
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import av
 import numpy as np
 from av.codec.hwaccel import HWAccel, hwdevices_available
-from av.sidedata.sidedata import SideDataContainer
+from av.sidedata.sidedata import SideDataContainer, Type
 from av.video.reformatter import Interpolation, VideoReformatter
 from numpy.typing import NDArray
 
@@ -53,6 +54,17 @@ _UNSUPPORTED_MATRICES = dict.fromkeys((3, _YCGCO, 11, 12, 13, 14), "ITU601") | {
 
 _make_side_data: Any = SideDataContainer  # its type hints know no constructor
 _UPRIGHT = Orientation()
+# The formats of PNG's codec. It stores the name of a colour profile as metadata of side data. PyAV's list of side data
+# frees such metadata, and the frame frees it a second time. No other decoder of FFmpeg adds metadata to side data.
+_FORMATS_OF_PNG = frozenset((
+    "gray", "gray16be", "monoblack", "pal8", "rgb24", "rgb48be", "rgba", "rgba64be", "ya16be", "ya8",
+))  # fmt: skip
+_NUM_KINDS_OF_SIDE_DATA = 48
+# FFmpeg's numbers of colour profiles, and of all types that PyAV has no names for, those of a later FFmpeg included.
+_UNLISTED_SIDE_DATA = (
+    Type.ICC_PROFILE.value,
+    *sorted(set(range(_NUM_KINDS_OF_SIDE_DATA)) - {kind.value for kind in Type}),
+)
 # The system takes larger blocks back as soon as they are free, and the next ones cost a page fault for each 4 KiB.
 _MAX_OWN_BYTES = 1 << 19
 # As numbers: PyAV takes longer to look up members of its enumerations.
@@ -62,14 +74,71 @@ _AREA, _BICUBIC, _BILINEAR = int(Interpolation.AREA), int(Interpolation.BICUBIC)
 def orientation_of(frame: Any) -> Orientation:
     """How a decoded frame is to be turned."""
     rotation = float(frame.rotation) or None
+    if frame.format.name in _FORMATS_OF_PNG:
+        return _orientation_by_filter(frame, rotation)
     try:
         # ``frame.side_data`` makes a cycle: the codec would not get the picture's memory back until garbage is
         # collected. And where damage lets memory show through, it would show something else.
         side_data = _make_side_data(frame)
-        matrix = side_data.get("DISPLAYMATRIX") if len(side_data) else None
-    except ValueError:  # PyAV 18 cannot list side data of a type that it has no name for
-        return Orientation.from_rotation(rotation)
+    except ValueError:  # PyAV 18 cannot list side data of a type that it has no name for, such as EXIF
+        return _orientation_by_filter(frame, rotation)
+    return _orientation(side_data, rotation)
+
+
+def _orientation(side_data: Any, rotation: float | None) -> Orientation:
+    matrix = side_data.get("DISPLAYMATRIX") if len(side_data) else None
     return _UPRIGHT if matrix is None else Orientation.from_display_matrix(bytes(matrix), rotation)
+
+
+def _orientation_by_filter(frame: Any, rotation: float | None) -> Orientation:
+    """The same for a frame whose side data PyAV must not list."""
+    try:
+        selected = _matrix_filter.select(frame)
+    except av.FFmpegError:
+        return Orientation.from_rotation(rotation)
+    return _UPRIGHT if selected is None else _orientation(_make_side_data(selected), rotation)
+
+
+class _MatrixFilter(threading.local):
+    """Selects frames that have a display matrix, and removes side data that PyAV must not list."""
+
+    def __init__(self) -> None:
+        self._graph: Any = None
+        self._configured_for: tuple[object, ...] | None = None
+
+    def select(self, frame: Any) -> Any | None:
+        """Return the frame without that side data; ``None`` if it has no display matrix."""
+        kind = (frame.width, frame.height, frame.format.name)
+        if kind != self._configured_for:
+            removed = [f"mode=delete:type={number}" for number in _UNLISTED_SIDE_DATA]
+            self._graph = _filter_graph(
+                frame, [("sidedata", options) for options in ("mode=select:type=DISPLAYMATRIX", *removed)]
+            )
+        self._configured_for = None  # after an error, the graph is of no more use
+        self._graph.push(frame)
+        try:
+            selected = self._graph.pull()
+        except av.BlockingIOError:
+            selected = None
+        self._configured_for = kind
+        return selected
+
+
+_matrix_filter = _MatrixFilter()
+
+
+def _filter_graph(frame: Any, filters: Iterable[tuple[str, str]]) -> Any:
+    """A graph that applies filters, (name, options) of each, to frames of the size and format of one."""
+    graph: Any = av.filter.Graph()
+    graph.threads = 1
+    source = graph.add_buffer(
+        width=frame.width, height=frame.height, format=frame.format.name, time_base=Fraction(1, 1000)
+    )
+    chain = [source, *(graph.add(name, options) for name, options in filters), graph.add("buffersink")]
+    for one, other in pairwise(chain):
+        one.link_to(other)
+    graph.configure()
+    return graph
 
 
 class FrameConverter:
@@ -254,23 +323,12 @@ class _ScaleFilter:
     def convert(self, frame: Any) -> Any:
         kind = (frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range)
         if kind != self._configured_for:
-            self._configure(frame)
+            self._graph = _filter_graph(frame, [("scale", "flags=bicubic"), ("format", self._pixel_format)])
         self._configured_for = None  # after an error, the graph is of no more use
         self._graph.push(frame)
         rgb = self._graph.pull()
         self._configured_for = kind
         return rgb
-
-    def _configure(self, frame: Any) -> None:
-        self._graph = av.filter.Graph()
-        self._graph.threads = 1
-        source = self._graph.add_buffer(
-            width=frame.width, height=frame.height, format=frame.format.name, time_base=Fraction(1, 1000)
-        )
-        chain = [source, self._graph.add("scale", "flags=bicubic"), self._graph.add("format", self._pixel_format)]
-        for one, other in pairwise([*chain, self._graph.add("buffersink")]):
-            one.link_to(other)
-        self._graph.configure()
 
 
 def _takes_the_fast_path(frame: Any) -> bool:
