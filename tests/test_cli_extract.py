@@ -243,6 +243,19 @@ def test_subtitles_read_back_are_the_same(tmp_path: Path) -> None:
     assert [subtitle.text for subtitle in SubtitleDecoder(tmp_path / "part" / "talk.srt")] == ["Yellow karaoke"]
 
 
+def test_subtitles_escape_what_players_take_for_markup_or_times(tmp_path: Path) -> None:
+    source = tmp_path / "code.vtt"
+    text = "&lt;i&gt;a 00:00:09.000 --&gt; 00:00:10.000\n{\\an8}b"
+    source.write_text(f"WEBVTT\n\n00:01.000 --> 00:02.000\n{text}\n", encoding="utf-8")
+    assert main(["extract", str(source), "-o", str(tmp_path / "out"), "--subtitles"]) == 0
+    written = (tmp_path / "out" / "code.srt").read_text(encoding="utf-8")
+    assert written.count("-->") == 1
+    (again,) = SubtitleDecoder(tmp_path / "out" / "code.srt")
+    (before,) = SubtitleDecoder(source)
+    assert again.text.replace("\u2060", "") == before.text
+    assert before.text.startswith("<i>a 00:00:09.000 -->")
+
+
 def test_subtitles_of_another_encoding(tmp_path: Path) -> None:
     source = tmp_path / "latin.srt"
     source.write_bytes("1\n00:00:01,000 --> 00:00:02,000\nGrüße\n".encode("latin-1"))

@@ -10,7 +10,7 @@ import os
 import tempfile
 import wave
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,8 +21,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from .._common.subrip import subrip, text_lines
 from .._sources import write_file, writing
-from ..decoders import AudioDecoder, FrameIndex, Subtitle, SubtitleDecoder, VideoDecoder
+from ..decoders import AudioDecoder, FrameIndex, SubtitleDecoder, VideoDecoder
 from ..encoders import JpegEncoder, PngEncoder
 from ..errors import DecodeError, InvalidArgumentError, MediaTensorError, OutOfRangeError
 from ..frames import AudioSamples
@@ -372,37 +373,20 @@ class SubtitlesJob(Job):
             if self._span == TimeRange(None, None)
             else self._decoder.get_subtitles_played_in_range(start, self._span.stop)
         )
-        write_file(self._path, subrip(subtitles).encode())
+        cues = (
+            (_milliseconds(one.start_seconds), _milliseconds(one.end_seconds), text_lines(one.text))
+            for one in subtitles
+        )
+        write_file(self._path, subrip(cues).encode())
         return f"wrote {self._path}: {_text.count(len(subtitles), 'subtitle')}"
 
     def close(self) -> None:
         self._decoder.close()
 
 
-def subrip(subtitles: Iterable[Subtitle]) -> str:
-    """Subtitles as the text of a SubRip file.
-
-    >>> print(subrip([Subtitle("Hello", 1.0, 2.5)]), end="")
-    1
-    00:00:01,000 --> 00:00:02,500
-    Hello
-    """
-    return "\n".join(
-        f"{number}\n{_time(subtitle.start_seconds)} --> {_time(subtitle.end_seconds)}\n{_lines(subtitle.text)}\n"
-        for number, subtitle in enumerate(subtitles, 1)
-    )
-
-
-def _time(seconds: float) -> str:
-    """A time as SubRip writes it; times before 0 become 0."""
-    minutes, milliseconds = divmod(max(round(seconds * 1000), 0), 60_000)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours:02d}:{minutes:02d}:{milliseconds // 1000:02d},{milliseconds % 1000:03d}"
-
-
-def _lines(text: str) -> str:
-    """The text without blank lines, because a blank line ends a subtitle."""
-    return "\n".join(line for line in text.split("\n") if line.strip())
+def _milliseconds(seconds: float) -> int:
+    """Round a time as SubRip writes it; times before 0 become 0."""
+    return max(round(seconds * 1000), 0)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,27 +11,18 @@ subtitle from its start up to its end shows it in just the frames of its track::
 from __future__ import annotations
 
 import math
-import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from ..._common.subrip import WORD_JOINER, clock, subrip, text_lines
 from .tracks import TextKind, TextTrack
 
 __all__ = ["render_ass", "render_srt", "render_vtt", "rounded_times"]
 
 # Times this little below a whole unit count as that unit: 2.9999999 seconds is 3 seconds.
 _ROUNDING_ERROR = 1e-6
-
-# Zero-width, and no place for a line break: it keeps characters of the text from being taken for markup. FFmpeg, too,
-# writes it into ASS for this purpose.
-_WORD_JOINER = "\u2060"
-# What players take for markup in SubRip: tags, override codes of ASS and of MicroDVD, and arrows of times.
-_SRT_MARKUP = re.compile(r"<(?=[^<]*>)|\{(?=\\|[A-Za-z]:)|--(?=>)")
-_LINE_BREAKS = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
-# Characters without a glyph that break formats: control characters, halves of surrogate pairs, the byte order mark.
-_NOT_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufeff]")
 
 # The usual place of a caption: its middle is near the middle of the picture, and it stands in the lowest third.
 _USUAL_MIDDLE = (0.42, 0.58)
@@ -96,23 +87,10 @@ def rounded_times(
     return list(zip(starts, ends, strict=True))
 
 
-def text_lines(text: str) -> list[str]:
-    """The lines of a text that are not blank, without what is no text.
-
-    >>> text_lines(" Good\\x00 \\r\\n\\n evening")
-    ['Good', 'evening']
-    """
-    lines = (_NOT_TEXT.sub("", line).replace("\t", " ").strip() for line in _LINE_BREAKS.split(text))
-    return [line for line in lines if line]
-
-
 def render_srt(tracks: Sequence[TextTrack], offset_seconds: float = 0.0) -> str:
-    """A file in SubRip. Markup has no escapes there: a zero-width character breaks up what would be taken for it."""
-    parts: list[str] = []
-    for lines, start, end, _ in _shown([_stages(track)[0] for track in tracks], 1000, offset_seconds):
-        text = _SRT_MARKUP.sub(lambda match: match[0] + _WORD_JOINER, "\n".join(lines))
-        parts.append(f"{len(parts) + 1}\n{_clock(start, ',')} --> {_clock(end, ',')}\n{text}\n")
-    return "\n".join(parts)
+    """Return the text of a SubRip file."""
+    shown = _shown([_stages(track)[0] for track in tracks], 1000, offset_seconds)
+    return subrip((start, end, lines) for lines, start, end, _ in shown)
 
 
 def render_vtt(tracks: Sequence[TextTrack], offset_seconds: float = 0.0) -> str:
@@ -120,7 +98,7 @@ def render_vtt(tracks: Sequence[TextTrack], offset_seconds: float = 0.0) -> str:
     parts = ["WEBVTT\n"]
     for lines, start, end, track in _shown([_stages(track)[0] for track in tracks], 1000, offset_seconds):
         text = "\n".join(line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") for line in lines)
-        parts.append(f"{_clock(start, '.')} --> {_clock(end, '.')}{_vtt_place(track)}\n{text}\n")
+        parts.append(f"{clock(start, '.')} --> {clock(end, '.')}{_vtt_place(track)}\n{text}\n")
     return "\n".join(parts)
 
 
@@ -138,7 +116,7 @@ def render_ass(tracks: Sequence[TextTrack], height: int, width: int, offset_seco
         size = _font_size(track, height)
         if not 1 / _SAME_SIZE <= size / usual[track.kind] <= _SAME_SIZE:
             codes += f"\\fs{size}"
-        text = "\\N".join(line.replace("\\", "\\" + _WORD_JOINER).replace("{", "\\{") for line in lines)
+        text = "\\N".join(line.replace("\\", "\\" + WORD_JOINER).replace("{", "\\{") for line in lines)
         times = f"{_ass_clock(start)},{_ass_clock(end)}"
         events.append(f"Dialogue: 0,{times},{track.kind},,0,0,0,,{{{codes}}}{text}\n")
     return _ASS_HEADER.format(height=height, width=width, styles="\n".join(styles)) + "".join(events)
@@ -166,11 +144,6 @@ def _shown(
     times = rounded_times(tracks, units_per_second, offset_seconds)
     shown = [(text_lines(track.text), *time, track) for track, time in zip(tracks, times, strict=True)]
     return [one for one in shown if one[0]]
-
-
-def _clock(milliseconds: int, point: str) -> str:
-    seconds, milliseconds = divmod(milliseconds, 1000)
-    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{point}{milliseconds:03d}"
 
 
 def _ass_clock(centiseconds: int) -> str:
