@@ -512,6 +512,20 @@ def test_an_output_that_was_edited_is_kept_and_told(
     assert (tmp_path / "scan.txt").read_text() == "level ten\n"
 
 
+def test_record_of_outputs_survives_a_line_that_was_cut_off(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = (write_tiff(tmp_path / f"{name}.tif", [10]) for name in "ab")
+    out = tmp_path / "out"
+    assert run(first, "-o", out) == 0
+    record = out / RECORD
+    record.write_bytes(record.read_bytes() + b'{"output": "lost.txt", "key": "\xc3')
+    assert run(second, "-o", out) == 0
+    capsys.readouterr()
+    assert run(first, second, "-o", out) == 0
+    assert capsys.readouterr().out.count("it is complete") == 2
+
+
 def test_structure_in_all_formats(tmp_path: Path) -> None:
     """Headings and tables of a PDF file whose words and rules are taken as they are."""
     parts = ["0 0 0 RG 1 w", "BT /F 26 Tf 60 700 Td (Delivery note) Tj ET"]

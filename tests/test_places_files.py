@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import resource
@@ -13,13 +14,17 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
 import media
-from mediatensor.datasets import VideoClips
+from mediatensor.cli import main
+from mediatensor.datasets import VideoClips, as_items
 from mediatensor.decoders import AudioDecoder, SubtitleDecoder, VideoDecoder, WavDecoder, decode_image
 from mediatensor.encoders import AudioEncoder, VideoEncoder
 from mediatensor.errors import OpenError, ReadError, SourceNotFoundError
 from mediatensor.ocr.io import DocumentFile
+from ocr_onnx_sessions import require_weights
+from ocr_reading import text_page
 from places import in_child, needs_fork
 
 OPENERS: dict[str, Callable[[Path], Any]] = {
@@ -68,6 +73,38 @@ def test_names_of_any_bytes(name: bytes, clip: Path, clip_rgb: torch.Tensor, tmp
     written = tmp_path / f"written {path}"
     VideoEncoder(clip_rgb[:3], frame_rate=25).to_file(written)
     assert len(VideoDecoder(written)) == 3
+
+
+@pytest.mark.skipif(os.name == "nt", reason="file names are Unicode here")
+def test_command_writes_results_of_files_whose_names_have_no_utf8(
+    clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    require_weights()
+    name = os.fsdecode(b"caf\xe9")
+    video, page, out = tmp_path / f"{name}.mp4", tmp_path / f"{name}.png", tmp_path / "out"
+    shutil.copy(clip, video)
+    Image.fromarray(text_page("Total 12.50").image).save(page)
+    manifest = tmp_path / "lines.jsonl"
+    manifest.write_text(json.dumps({"file": page.name, "text": "Total 12.50"}), encoding="utf-8")
+    for arguments in (
+        ["ocr", page, "-o", out, "--format", "html,json,alto"],
+        ["ocr", page, "--export-lines", tmp_path / "lines"],
+        ["check", video, "--no-decode", "--workers", "0", "--html", out / "report.html", "--fix", out / "good.jsonl"],
+        ["scenes", video, "-o", out / "scenes.jsonl"],
+        ["evaluate", "recognition", manifest, "--json", out / "scores.json", "--picture", out / "worst.png"],
+    ):
+        assert main([str(argument) for argument in arguments]) == 0, arguments
+    assert [item.source for item in as_items(out / "good.jsonl", kind="video")] == [str(video)]
+    assert [os.path.realpath(item.source) for item in as_items(out / "scenes.jsonl", kind="video")] == [str(video)]
+    for text in [*out.glob("*.json*"), *out.glob("*.html"), *out.glob("*.xml")]:
+        text.read_text(encoding="utf-8")
+    # A .csv cannot hold the name. That is said before the work where the name is known, and costs no report.
+    capsys.readouterr()
+    assert main(["scenes", str(video), "-o", str(out / "scenes.csv")]) == 2
+    assert main(["check", str(video), "--no-decode", "--workers", "0", "--fix", str(out / "good.csv")]) == 2
+    printed = capsys.readouterr()
+    assert printed.err.count("write a .jsonl") == 2
+    assert "1 in order" in printed.out
 
 
 def test_a_path_of_bytes_is_taken_for_the_bytes_of_a_file(clip: Path) -> None:

@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     # Files first: whoever reads the output may stop early, as `head` does. One that cannot be written costs no report.
     try:
         if args.html is not None:
-            write_file(args.html, report.to_html().encode())
+            write_file(args.html, report.to_html().encode(errors="replace"))
         if args.fix is not None:
             report.save_manifest(args.fix)
     finally:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-import json
 import os
 from dataclasses import asdict
 from pathlib import Path
 
-from .._sources import writing
+from .._common.plain_values import json_bytes
+from .._sources import write_file
 from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError
 from ..samplers import Scene, find_scenes
@@ -77,10 +77,20 @@ def _check_manifest(output: Path, files: list[str]) -> None:
     """Raise `InvalidArgumentError` if rows of the files cannot be written there."""
     if output.suffix.lower() not in (".csv", ".jsonl"):
         raise InvalidArgumentError(f"The name of the rows must end in .csv or .jsonl (got {str(output)!r}).")
+    if output.suffix.lower() == ".csv" and (names := [file for file in files if not _is_utf8(file)]):
+        raise InvalidArgumentError(f"A .csv is in UTF-8, which cannot hold {names[0]!r}: write a .jsonl.")
     if STANDARD in files:
         raise InvalidArgumentError("-o writes rows that name their files, and standard input has no name; give files.")
     if not output.parent.is_dir():
         raise InvalidArgumentError(f"The folder of the rows does not exist: {str(output.parent)!r}.")
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _row(file: str, scene: Scene, output: Path, *, is_first: bool) -> dict[str, object]:
@@ -97,12 +107,12 @@ def _row(file: str, scene: Scene, output: Path, *, is_first: bool) -> dict[str, 
 
 
 def _save(rows: list[dict[str, object]], output: Path) -> None:
-    text = io.StringIO()
     if output.suffix.lower() == ".csv":
+        text = io.StringIO()
         writer = csv.DictWriter(text, rows[0], lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+        data = text.getvalue().encode()
     else:
-        text.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    with writing(output) as file:
-        file.write(text.getvalue().encode())
+        data = b"".join(json_bytes(row) + b"\n" for row in rows)
+    write_file(output, data)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._common.plain_values import json_bytes
 from ..errors import InvalidArgumentError
 from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes
 
@@ -142,7 +142,7 @@ def _evaluate(args: argparse.Namespace) -> int:
     if args.json not in (None, STANDARD):
         found.save_json(args.json)
     if args.json == STANDARD:
-        emit_bytes((json.dumps(found.to_dict(), ensure_ascii=False, indent=1) + "\n").encode())
+        emit_bytes(json_bytes(found.to_dict(), indent=1) + b"\n")
     else:
         emit(found.render())
     return EXIT_ERROR if found.failures else 0

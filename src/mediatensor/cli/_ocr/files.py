@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._common.plain_values import json_bytes
 from ..._sources import write_file
 from ...decoders import VideoDecoder
 from ...errors import InvalidArgumentError, MediaTensorError, OpenError, OutOfRangeError, ReadError, SourceNotFoundError
@@ -291,7 +292,8 @@ def write_document(
         keep_look: Whether plain text keeps the look of the pages.
     """
     data = _plain_text(document, times, keep_look) if kind == "txt" else _exported(document, kind, name, times)
-    write_file(output, data if isinstance(data, bytes) else data.encode())
+    # A title can be the name of a file in another encoding.
+    write_file(output, data if isinstance(data, bytes) else data.encode(errors="replace"))
 
 
 def _exported(document: Document, kind: str, name: str, times: Mapping[int, float]) -> str | bytes:
@@ -321,12 +323,12 @@ def _exported(document: Document, kind: str, name: str, times: Mapping[int, floa
             return document.export_as_tsv()
 
 
-def _json(document: Document, times: Mapping[int, float]) -> str:
+def _json(document: Document, times: Mapping[int, float]) -> bytes:
     exported: dict[str, Any] = document.export()
     for page in exported["pages"]:
         if page["page_idx"] in times:
             page["pts_seconds"] = times[page["page_idx"]]
-    return json.dumps(exported, ensure_ascii=False, indent=1) + "\n"
+    return json_bytes(exported, indent=1) + b"\n"
 
 
 def _plain_text(document: Document, times: Mapping[int, float], keep_look: bool) -> str:
@@ -482,8 +484,8 @@ class Record:
         self._path, self._name = path, name
         self._entries: dict[str, dict[str, Any]] = {}
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError):
+            lines = path.read_bytes().splitlines()
+        except OSError:
             return
         for line in lines:
             with suppress(ValueError, KeyError, TypeError):  # a line that was cut off does not count
@@ -497,8 +499,11 @@ class Record:
     def add(self, entry: Mapping[str, Any]) -> None:
         """Note a thing that is complete as of now."""
         line = json.dumps(entry)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        with self._path.open("a+b") as file:
+            # A line that was cut off, by a kill or a full disk, must not take this one with it.
+            if file.seek(0, os.SEEK_END) and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n":
+                line = f"\n{line}"
+            file.write(f"{line}\n".encode())
         self._entries[entry[self._name]] = json.loads(line)
 
 

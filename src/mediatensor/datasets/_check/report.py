@@ -253,7 +253,7 @@ class DatasetReport:
         rows = list(self._rows_left())
         if not rows:
             raise InvalidArgumentError("Every row is bad, so that there is nothing to write.")
-        write_file(text, (_as_csv(rows) if extension == ".csv" else _as_json_lines(rows)).encode())
+        write_file(text, _as_csv(rows) if extension == ".csv" else _as_json_lines(rows))
         return len(rows)
 
     def _rows_left(self) -> Iterator[dict[str, Any]]:
@@ -335,7 +335,7 @@ def _printable(text: str) -> str:
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
-def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+def _as_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
     columns = list(dict.fromkeys(key for row in rows for key in row))
     longest = max((len(str(row.get(CAPTIONS_COLUMN, ""))) for row in rows), default=0)
     if longest > csv.field_size_limit():
@@ -347,11 +347,16 @@ def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    return text.getvalue()
-
-
-def _as_json_lines(rows: Sequence[Mapping[str, Any]]) -> str:
     try:
-        return "".join(json.dumps(row) + "\n" for row in rows)
+        return text.getvalue().encode()
+    except UnicodeEncodeError as error:
+        character = text.getvalue()[error.start]
+        name = next(value for row in rows for value in map(str, row.values()) if character in value)
+        raise InvalidArgumentError(f"A .csv is in UTF-8, which cannot hold {name!r}: write a .jsonl.") from None
+
+
+def _as_json_lines(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    try:
+        return "".join(json.dumps(row) + "\n" for row in rows).encode()
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(f"A column has values that JSON has not ({error}); write a .csv.") from None

@@ -16,6 +16,7 @@ from PIL import Image
 
 from ..._common.checks import path_text
 from ..._common.messages import progress, warn_user
+from ..._common.plain_values import json_bytes
 from ..._sources import write_file
 from ...errors import InvalidArgumentError, PageError
 from ..models import ocr_predictor
@@ -219,7 +220,7 @@ class LineFolder:
 
     def _write(self, rows: Sequence[dict[str, Any]]) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+        lines = [json_bytes(row).decode() for row in rows]
         write_file(self.file, "".join(f"{line}\n" for line in lines).encode())
         self._known = _state(self.file), list(rows)
         write_file(self._folder / "correct.html", correcting_page(lines).encode())

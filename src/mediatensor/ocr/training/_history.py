@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..._common.plain_values import json_bytes
 from ..._sources import write_file, writing
 
 __all__ = ["write_curves", "write_history"]
@@ -18,7 +18,7 @@ def write_history(path: Path, epochs: Sequence[Mapping[str, Any]]) -> None:
     Raises:
         WriteError: if it cannot be written.
     """
-    write_file(path, "".join(json.dumps(epoch, ensure_ascii=False) + "\n" for epoch in epochs).encode())
+    write_file(path, b"".join(json_bytes(epoch) + b"\n" for epoch in epochs))
 
 
 def write_curves(path: Path, title: str, epochs: Sequence[Mapping[str, Any]]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import unicodedata
@@ -14,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..._common.plain_values import json_bytes
 from ..._sources import write_file
 from ...datasets import Failure
 from ..utils import hmean
@@ -149,7 +149,7 @@ class Evaluation:
         Raises:
             WriteError: if it cannot be written.
         """
-        write_file(path, (json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n").encode())
+        write_file(path, json_bytes(self.to_dict(), indent=1) + b"\n")
 
     def save_picture(self, path: str | os.PathLike[str]) -> None:
         """Draw the worst cases.

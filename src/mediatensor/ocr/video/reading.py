@@ -17,6 +17,7 @@ from PIL import Image
 
 from ..._common.checks import MAX_INT, shown, whole_number
 from ..._common.display import png_of, show_picture
+from ..._common.plain_values import json_bytes
 from ..._sources import write_file
 from ...errors import InvalidArgumentError, ReadError, SourceNotFoundError
 from ..io import Document, Page
@@ -267,7 +268,7 @@ class VideoReading:
         if chosen in get_args(SubtitleFormat):
             self.captions.save(path, chosen)  # type: ignore[arg-type]
         elif chosen == "json":
-            write_file(path, json.dumps(self.export(), ensure_ascii=False, indent=1).encode(errors="replace"))
+            write_file(path, json_bytes(self.export(), indent=1))
         elif chosen == "csv":
             write_file(path, self._csv().encode(errors="replace"))
         elif not self.slides:
