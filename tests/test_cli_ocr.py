@@ -23,6 +23,7 @@ from mediatensor.errors import PageError, WeightsNotFoundError
 from mediatensor.ocr import models
 from mediatensor.ocr.io import Block, Document, Line, Page, Word
 from ocr_pages import render_text
+from places import file_size_limit, in_child, needs_fork
 
 FORMATS = ("txt", "json", "md", "html", "hocr", "alto", "tsv")
 #: What a folder keeps of how its outputs were made.
@@ -510,6 +511,20 @@ def test_an_output_that_was_edited_is_kept_and_told(
     assert run(source, "-o", tmp_path) == 0
     assert "is complete, and was changed since" in capsys.readouterr().out
     assert (tmp_path / "scan.txt").read_text() == "level ten\n"
+
+
+@needs_fork
+def test_full_disk_ends_the_run_at_the_first_page_that_cannot_be_kept(
+    tmp_path: Path, predictor: FakePredictor, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sources = [write_tiff(tmp_path / f"{name}.tif", [10, 20, 30]) for name in "ab"]
+
+    def read_all() -> tuple[int, int]:
+        with file_size_limit(500):
+            return run(*sources, "-o", tmp_path / "out"), len(predictor.levels_read)
+
+    assert in_child(tmp_path, read_all) == (2, 1)
+    assert "a.tif, page 1, which was read and cannot be kept" in capfd.readouterr().err
 
 
 def test_record_of_outputs_survives_a_line_that_was_cut_off(

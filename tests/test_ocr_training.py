@@ -260,6 +260,22 @@ def test_a_killed_training_goes_on_to_the_same_weights(lines: LineDataset, tmp_p
         assert picture.width > 500
 
 
+def test_training_that_ended_before_its_first_state_resumes(
+    lines: LineDataset, validation: LineDataset, tmp_path: Path
+) -> None:
+    class Stop(Exception):
+        pass
+
+    def stop(epoch: Any) -> None:
+        raise Stop
+
+    settings: Any = {"validation": validation, "out": tmp_path / "out.pt", **TINY, "epochs": 1}
+    with pytest.raises(Stop):
+        fit("crnn_mobilenet_v3_small", lines, report=stop, **settings)
+    assert (tmp_path / "out.pt").exists()
+    assert len(fit("crnn_mobilenet_v3_small", lines, **settings).epochs) == 2
+
+
 def test_other_arguments_do_not_go_on(lines: LineDataset, validation: LineDataset, tmp_path: Path) -> None:
     out = tmp_path / "out.pt"
 

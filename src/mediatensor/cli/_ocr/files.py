@@ -20,12 +20,21 @@ from numpy.typing import NDArray
 from ..._common.plain_values import json_bytes
 from ..._sources import write_file
 from ...decoders import VideoDecoder
-from ...errors import InvalidArgumentError, MediaTensorError, OpenError, OutOfRangeError, ReadError, SourceNotFoundError
+from ...errors import (
+    InvalidArgumentError,
+    MediaTensorError,
+    OpenError,
+    OutOfRangeError,
+    ReadError,
+    SourceNotFoundError,
+    WriteError,
+)
 from .._console import (
     FORMATS,
     STANDARD,
     VIDEO_FORMATS,
     PageRanges,
+    StopError,
     emit,
     grid_times,
     output_stems,
@@ -457,6 +466,9 @@ def read_missing(
 
     Returns:
         The messages of the pages that failed.
+
+    Raises:
+        StopError: if a page cannot be kept, as on a full disk: all further pages would be read for nothing.
     """
     missing = [number for number in numbers if number not in store]
     if missing:
@@ -465,6 +477,11 @@ def read_missing(
     for number in progress(missing, _text.shorten(os.path.basename(task.source), 30), unit="page"):
         try:
             read(number)
+        except WriteError as error:
+            name = shown_name(os.path.basename(task.source))
+            raise StopError(
+                f"stopped at {name}, page {number + 1}, which was read and cannot be kept: {error}"
+            ) from error
         except (MediaTensorError, OSError) as error:
             failures[number] = describe(shown_name(task.source), number, error)
     return failures

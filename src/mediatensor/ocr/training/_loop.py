@@ -414,6 +414,8 @@ class _Training:
         """Train what is left of the epochs."""
         self.report = report
         if not self.epochs:
+            # A checkpoint without a state is one of a training that is done, so that the state comes first.
+            self._save()
             self._end_epoch(time.monotonic())
         kept = self._endless(self.keep_loader)
         while self.epoch < self.settings.epochs and not self._has_stalled():
