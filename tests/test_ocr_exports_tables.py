@@ -197,6 +197,20 @@ def test_a_column_of_a_workbook_has_numbers_or_texts(texts: list[str], values: l
     assert [row[0] for row in book.active.iter_rows(values_only=True)] == ["Sum", *values]
 
 
+def test_workbook_shows_numbers_as_they_were_read_and_drops_what_xml_cannot_hold() -> None:
+    texts = ["1.10", "12", "0.50"]
+    cells = [cell(text, (row, row), (0, 0)) for row, text in enumerate(texts)]
+    cells += [cell(text, (row, row), (1, 1)) for row, text in enumerate(["a\ufffeb", "c\ud83d", "d\uffff"])]
+    page = Page(IMAGE, [], 0, (100, 100), tables=[Table(cells, 3, 2, BOX)])
+    sheet = openpyxl.load_workbook(io.BytesIO(page.export_as_xlsx())).active
+    assert [(sheet.cell(row, 1).value, sheet.cell(row, 1).number_format) for row in (1, 2, 3)] == [
+        (1.1, "0.00"),
+        (12, "General"),
+        (0.5, "0.00"),
+    ]
+    assert [sheet.cell(row, 2).value for row in (1, 2, 3)] == ["ab", "c", "d"]
+
+
 def test_hostile_tables_are_refused_or_written_soon() -> None:
     """Sizes and spans of a stored table may be anything; nothing is as large as they say."""
     for sides in ((10**12, 0), (10**12, -1), (-1, 5)):

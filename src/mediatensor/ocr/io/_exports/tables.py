@@ -26,8 +26,8 @@ _TYPE_HEIGHT = 0.012
 _MAX_SHEET = (1_048_576, 16_384)
 # A workbook shows no more characters in a cell.
 _MAX_CELL = 32_767
-# Control characters, which XML cannot hold.
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
+# Characters that XML cannot hold (XML 1.0, 2.2).
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def _tables(item: Element) -> Iterator[tuple[int, int, Table]]:
@@ -86,8 +86,10 @@ def _fill(sheet: Any, table: Table) -> None:
             place = sheet.cell(row, column)
             if row > num_header_rows and are_numbers[column - 1] and _NUMBER.fullmatch(text):
                 place.value = float(text) if "." in text else int(text)
+                if decimals := len(text.partition(".")[2]):
+                    place.number_format = f"0.{'0' * decimals}"  # 1.10 stays 1.10
             else:
-                place.value = _CONTROL.sub("", text)[:_MAX_CELL]
+                place.value = _NOT_XML.sub("", text)[:_MAX_CELL]
                 # Text whatever it begins with: "=..." on a page is no formula.
                 place.data_type = "s"
             place.alignment = Alignment(wrap_text="\n" in text, vertical="top")
