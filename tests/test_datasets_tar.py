@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import os
 import pickle
 import shutil
 import subprocess
 import tarfile
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from mediatensor.datasets import AudioClips, DataLoader, Item, Sample, Shuffle, Skipped, TarItems, VideoClips
+from mediatensor._sources import make_source
+from mediatensor.datasets import (
+    AudioClips,
+    DataLoader,
+    Item,
+    Sample,
+    Shuffle,
+    Skipped,
+    TarItems,
+    TarSamples,
+    VideoClips,
+)
 from mediatensor.datasets._rows import OpenFiles
 from mediatensor.decoders import VideoDecoder, WavDecoder
 from mediatensor.encoders import AudioEncoder, VideoEncoder
 from mediatensor.errors import InvalidArgumentError, OpenError, ReadError, SourceNotFoundError
 from mediatensor.samplers import clips_at_regular_indices
-from tar_files import tar_bytes
+from tar_files import TextRecipe, tar_bytes
 from training_set import linear_decode, make_videos
 
 NUM_VIDEOS = 6
@@ -162,8 +176,8 @@ def test_archives_of_the_tar_program(tmp_path: Path, videos: list[Path], options
     (folder / "link.mp4").symlink_to("a.mp4")
     by_system_tar(folder, tmp_path / "files.tar", *options)
     items = TarItems(tmp_path / "files.tar")
-    expected = dict(zip(names, videos, strict=False))
-    assert {item.name.removeprefix(f"{tmp_path}/files.tar/") for item in items} == set(names)
+    expected = {**dict(zip(names, videos, strict=False)), "link.mp4": videos[0]}
+    assert {item.name.removeprefix(f"{tmp_path}/files.tar/") for item in items} == set(expected)
     for item in items:
         video = expected[item.name.removeprefix(f"{tmp_path}/files.tar/")]
         torch.testing.assert_close(VideoDecoder(item.source)[:], linear_decode(video), rtol=0, atol=0)
@@ -179,6 +193,67 @@ def test_members_are_those_that_tarfile_lists(tmp_path: Path) -> None:
             expected = [(info.name, info.offset_data, info.size) for info in reference]
         found = [(item.name.removeprefix(f"{path}/"), item.source.offset, item.source.size) for item in TarItems(path)]
         assert found == expected
+
+
+def linked_archive(path: Path, mode: str = "w") -> Path:
+    """An archive with hard links, symbolic links over links and to later files, and links to nowhere."""
+    entries = [
+        ("0.txt", b"zero", None, None),
+        ("0.cls", b"7", None, None),
+        ("1.txt", b"", tarfile.LNKTYPE, "0.txt"),
+        ("1.cls", b"", tarfile.LNKTYPE, "0.cls"),
+        ("2.txt", b"", tarfile.SYMTYPE, "deep/3.txt"),
+        ("2.cls", b"", tarfile.SYMTYPE, "1.cls"),
+        ("deep/3.txt", b"three", None, None),
+        ("deep/3.cls", b"", tarfile.SYMTYPE, "../0.cls"),
+        ("4.txt", b"", tarfile.SYMTYPE, "../../etc/passwd"),
+        ("5.txt", b"", tarfile.SYMTYPE, "5.txt"),
+    ]
+    with tarfile.open(path, mode) as archive:
+        for name, data, kind, target in entries:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            if kind is not None:
+                info.type, info.linkname = kind, target
+            archive.addfile(info, io.BytesIO(data))
+    return path
+
+
+def read_text(item: Item) -> str:
+    try:
+        return make_source(item.source).open().read(99).decode()
+    except ReadError as error:
+        return str(error)
+
+
+def streamed(archive: Path) -> list[tuple[str, Any]]:
+    """(text or the reason why there is none, label) of each sample, read forward."""
+    samples: Any = TarSamples(archive, TextRecipe(), media="txt", on_error="skip")
+    return [
+        (one.failures[0].message, None) if isinstance(one, Skipped) else (one.extra["text"], one.label)
+        for one in samples
+    ]
+
+
+def test_links_have_the_bytes_and_labels_of_their_targets(tmp_path: Path) -> None:
+    expected = [("zero", 7), ("zero", 7), ("three", 7), ("three", 7)]
+    archive = linked_archive(tmp_path / "plain.tar")
+    rows = [(read_text(item), item.label) for item in TarItems(archive, media="txt")]
+    for found in (rows, streamed(archive)):
+        assert found[:4] == expected
+        assert len(found) == 6
+        assert all("is a link to a file that cannot be reached" in text for text, _ in found[4:])
+    # Compressed archives are read forward only: no sample is lost without a word.
+    packed = streamed(linked_archive(tmp_path / "packed.tar.gz", "w:gz"))
+    assert [text for text, _ in packed if "cannot be reached" not in text] == ["zero"]
+    assert len(packed) == 6
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_items_of_a_pipe_are_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.tar")
+    with pytest.raises(OpenError, match="not a regular file; use TarSamples"):
+        TarItems(tmp_path / "pipe.tar")
 
 
 def test_keys_end_at_the_first_dot_of_the_base_name(tmp_path: Path) -> None:

@@ -15,7 +15,16 @@ from . import limits
 from .items import Item, MediaKind, UnreadableSource
 from .rows import Columns, item_of_row
 from .tar_format import Member, TarReader
-from .tar_shards import COLUMN_SUFFIXES, grouped, is_media, is_subtitles, item_of_sample, opened_shard, shard_names
+from .tar_shards import (
+    COLUMN_SUFFIXES,
+    broken_link,
+    grouped,
+    is_media,
+    is_subtitles,
+    item_of_sample,
+    opened_shard,
+    shard_names,
+)
 
 __all__ = [
     "MAX_SHARD_ROWS",
@@ -179,6 +188,8 @@ class ShardRows:
             limit = limits.MAX_MEDIA_MEMBER_BYTES
         else:
             return None
+        if member.is_broken_link:
+            return broken_link(self.names[shard], member)
         if member.size > limit:
             return UnreadableSource(
                 f"{self.names[shard]}/{member.name} has {member.size} bytes; up to {limit} are read."

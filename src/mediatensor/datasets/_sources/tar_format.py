@@ -7,8 +7,11 @@ of any length into memory.
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
 import os
+import posixpath
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -28,21 +31,30 @@ _WITHOUT_DATA = (
     tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE,
 )  # fmt: skip
 _PLAIN_FILES = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
+_LINKS = (tarfile.LNKTYPE, tarfile.SYMTYPE)
+_MAX_LINKS = 40  # as Linux follows
 _SPARSE = "GNU.sparse"
 # Undecodable bytes of a name stay visible, and names that differ stay different.
 _NAME_ENCODING = ("utf-8", "backslashreplace")
 
 
 class Member(NamedTuple):
-    """A plain file in an archive: its name, where its bytes begin, and how many there are."""
+    """A file in an archive: its name, where its bytes begin (-1 for a link that cannot be followed), and how many."""
 
     name: str
     offset: int
     size: int
 
+    @property
+    def is_broken_link(self) -> bool:
+        return self.offset < 0
+
 
 class TarReader:
-    """The plain files of an archive, in order. Names are names: nothing is ever written to disk.
+    """The files of an archive, in order. Names are names: nothing is ever written to disk.
+
+    tar stores a file that it meets a second time as a hard link to the first. Links are followed within the archive,
+    where its bytes can be reached again: not in compressed archives, and not in pipes.
 
     Args:
         file: The archive, from its beginning on.
@@ -58,14 +70,25 @@ class TarReader:
         self._name = name
         self._position = 0
         self._num_bytes = _size(file) if can_seek else None
+        self._member: Member | None = None
+        self._targets: dict[str, Member | str] | None = None
 
     def __iter__(self) -> Iterator[Member]:
+        for member, target in self._entries():
+            self._member = member if target is None else self._follow(member.name, target)
+            yield self._member
+
+    def _entries(self) -> Iterator[tuple[Member, str | None]]:
+        """Every file and link, and the full name of the target of a link."""
         common: dict[str, str] = {}
         own: dict[str, str] = {}
+        link = ""
         while (header := self._header()) is not None:
             start = self._position
             if header.type == tarfile.GNUTYPE_LONGNAME:
                 own["path"] = self._extended(header).split(b"\0", 1)[0].decode(*_NAME_ENCODING)
+            elif header.type == tarfile.GNUTYPE_LONGLINK:
+                link = self._extended(header).split(b"\0", 1)[0].decode(*_NAME_ENCODING)
             elif header.type == tarfile.XHDTYPE or header.type == tarfile.SOLARIS_XHDTYPE:
                 own |= self._records(header)
             elif header.type == tarfile.XGLTYPE:
@@ -73,11 +96,36 @@ class TarReader:
             else:
                 records, own = {**common, **own}, {}
                 size = 0 if header.type in _WITHOUT_DATA else self._checked_size(header, records)
-                if header.type in _PLAIN_FILES:
-                    yield Member(records.get("path", header.name).removeprefix("./"), start, size)
+                if header.type in _PLAIN_FILES + _LINKS:
+                    name = records.get("path", header.name).removeprefix("./")
+                    target = None
+                    if header.type in _LINKS:
+                        target = records.get("linkpath", link or header.linkname).removeprefix("./")
+                        if header.type == tarfile.SYMTYPE:
+                            target = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
+                    link = ""
+                    yield Member(name, start, size), target
                 self._pass_to(start + _whole_blocks(size))
                 continue
             self._pass_to(start + _whole_blocks(self._checked_size(header, {})))
+
+    def _follow(self, name: str, target: str) -> Member:
+        """Return a link with the place of the file that it leads to, over other links if need be."""
+        if isinstance(self._file, gzip.GzipFile | bz2.BZ2File) or not self._file.seekable():
+            return Member(name, -1, 0)
+        if self._targets is None:
+            # The target of a symbolic link may follow it. Archives without links do not pay for this second pass.
+            place = self._file.tell()
+            self._file.seek(0)
+            entries = TarReader(self._file, self._name, can_seek=True)._entries()
+            self._targets = {member.name: member if link is None else link for member, link in entries}
+            self._file.seek(place)
+        found: Member | str | None = target
+        for _ in range(_MAX_LINKS):
+            if not isinstance(found, str):
+                break
+            found = self._targets.get(found)
+        return found._replace(name=name) if isinstance(found, Member) else Member(name, -1, 0)
 
     def read(self, size: int) -> bytes:
         """The first ``size`` bytes of the member that the iteration stands at.
@@ -85,6 +133,17 @@ class TarReader:
         Raises:
             ReadError: if the archive ends there.
         """
+        place, member = self._position, self._member
+        if member is None or member.offset == place:
+            return self._read_whole(size)
+        self._file.seek(member.offset)
+        try:
+            return self._read_whole(size)
+        finally:
+            self._file.seek(place)
+            self._position = place
+
+    def _read_whole(self, size: int) -> bytes:
         parts = []
         while size:
             # In parts: what a header claims need not be there.
@@ -129,7 +188,7 @@ class TarReader:
         size = self._checked_size(header, {})
         if size > limits.MAX_TAR_HEADER_BYTES:
             raise self._damage(f"a header of {size} bytes; up to {limits.MAX_TAR_HEADER_BYTES} are read")
-        return self.read(size)
+        return self._read_whole(size)
 
     def _pass_to(self, position: int) -> None:
         if self._num_bytes is not None:
@@ -166,7 +225,7 @@ def _size(file: io.BufferedIOBase) -> int:
 
 
 def _pax_records(data: bytes) -> dict[str, str]:
-    """Path and size in an extended header of the POSIX format, and whether the file is sparse.
+    """Path, target of a link and size in an extended header of the POSIX format, and whether the file is sparse.
 
     It has records of ``length keyword=value`` and a line feed.
 
@@ -185,7 +244,7 @@ def _pax_records(data: bytes) -> dict[str, str]:
         keyword, separator, value = data[position + len(length) + 1 : max(position, end - 1)].partition(b"=")
         if not separator or data[end - 1 : end] != b"\n":
             raise ValueError("an extended header has a malformed record")
-        if keyword in (b"path", b"size"):
+        if keyword in (b"path", b"linkpath", b"size"):
             records[keyword.decode()] = value.decode(*_NAME_ENCODING)
         elif keyword.startswith(b"GNU.sparse."):
             records[_SPARSE] = ""

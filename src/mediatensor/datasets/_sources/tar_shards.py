@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import re
+import stat
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -26,6 +27,7 @@ from .tar_format import Member, TarMember, TarReader
 __all__ = [
     "COLUMN_SUFFIXES",
     "TarItems",
+    "broken_link",
     "grouped",
     "is_compressed",
     "is_media",
@@ -232,6 +234,14 @@ def grouped(
         yield key, parts
 
 
+def broken_link(archive: str, member: Member) -> UnreadableSource:
+    """Return a source that fails with the reason why a link in an archive has no bytes."""
+    return UnreadableSource(
+        f"{archive}/{member.name} is a link to a file that cannot be reached: it is outside of the archive, or the "
+        "archive is compressed or comes through a pipe. Pack it with tar --dereference --hard-dereference."
+    )
+
+
 def is_media(suffix: str, kind: MediaKind, media: str | None) -> bool:
     """Whether a member with this suffix may be the media of a sample."""
     return _rank_as_media(suffix, kind, media) is not None
@@ -391,7 +401,10 @@ class TarItems(LazyItems):
         shard = self.shards[number]
         if not members:
             return Item(UnreadableSource(key), name=shard)
-        parts = {suffix: TarMember(shard, *member) for suffix, member in members.items()}
+        parts = {
+            suffix: broken_link(shard, member) if member.is_broken_link else TarMember(shard, *member)
+            for suffix, member in members.items()
+        }
         return item_of_sample(shard, key, parts, kind=self._kind, media=self._media)
 
     def __repr__(self) -> str:
@@ -446,6 +459,8 @@ def _samples(shard: str) -> Iterator[tuple[str, dict[str, Member]]]:
     if is_url(shard):
         raise OpenError(f"Could not open shard {shard}: a shard is indexed only on this machine; use TarSamples.")
     try:
+        if not stat.S_ISREG(os.stat(shard).st_mode):
+            raise OpenError(f"Could not open shard {shard}: it is not a regular file; use TarSamples for pipes.")
         with open(shard, "rb") as file:
             if is_compressed(file.peek(8)):
                 raise OpenError(
