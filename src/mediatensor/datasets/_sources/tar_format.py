@@ -22,7 +22,7 @@ from ..._sources import LOCAL_BLOCK_BYTES, Reader, Source, SpanSource, make_sour
 from ...errors import OpenError, ReadError, SourceNotFoundError
 from . import limits
 
-__all__ = ["Member", "TarMember", "TarReader"]
+__all__ = ["Member", "TarMember", "TarReader", "stamp_of"]
 
 _BLOCK_BYTES = 512
 _CHUNK_BYTES = 1 << 20
@@ -252,6 +252,11 @@ def _pax_records(data: bytes) -> dict[str, str]:
     return records
 
 
+def stamp_of(status: os.stat_result) -> tuple[int, int]:
+    """Return when a file was changed last, in nanoseconds, and its size: they differ if it was replaced."""
+    return status.st_mtime_ns, status.st_size
+
+
 @dataclass(frozen=True)
 class TarMember(Source):
     """A file in an uncompressed tar archive. Decoders read of it what they need, and no more.
@@ -263,12 +268,15 @@ class TarMember(Source):
         name: The name of the member.
         offset: Where its bytes begin.
         size: How many there are.
+        stamp: When the archive was changed last, and its size, as `stamp_of` gave them when it was indexed; ``None``
+            if nothing is compared.
     """
 
     archive: str
     name: str
     offset: int
     size: int
+    stamp: tuple[int, int] | None = None
 
     def open(self) -> Reader:
         """A reader of the member.
@@ -276,7 +284,7 @@ class TarMember(Source):
         Raises:
             SourceNotFoundError: if the archive is gone.
             OpenError: if the member is empty, or the archive cannot be opened.
-            ReadError: if the archive is shorter than it was when it was indexed.
+            ReadError: if the archive has changed since it was indexed.
         """
         if self.size == 0:
             raise OpenError(f"Could not open {self.describe()}: it is empty.")
@@ -288,9 +296,11 @@ class TarMember(Source):
             raise SourceNotFoundError(f"Could not open input file: {self.archive} does not exist.") from None
         except OSError as error:
             raise OpenError(f"Could not open input file: {self.archive} ({error}).") from None
-        if os.fstat(file.fileno()).st_size < self.offset + self.size:
+        status = os.fstat(file.fileno())
+        is_changed = self.stamp is not None and self.stamp != stamp_of(status)
+        if is_changed or status.st_size < self.offset + self.size:
             file.close()
-            raise ReadError(f"{self.archive} is shorter than when it was indexed; make new TarItems of it.")
+            raise ReadError(f"{self.archive} has changed since it was indexed; make new TarItems of it.")
         return _MemberReader(file, self)
 
     def open_bytes(self) -> Reader:

@@ -22,7 +22,7 @@ from ...errors import InvalidArgumentError, MediaTensorError, OpenError, ReadErr
 from . import limits
 from .items import MEDIA_EXTENSIONS, Item, LazyItems, MediaKind, UnreadableSource, check_kind
 from .sidecars import SUBTITLE_EXTENSIONS
-from .tar_format import Member, TarMember, TarReader
+from .tar_format import Member, TarMember, TarReader, stamp_of
 
 __all__ = [
     "COLUMN_SUFFIXES",
@@ -389,7 +389,9 @@ class TarItems(LazyItems):
         self._kind = kind
         self._media = media
         self._index = _Index()
+        self._stamps: list[tuple[int, int] | None] = []
         for number, shard in enumerate(self.shards):
+            self._stamps.append(_stamp(shard))
             for key, members in _samples(shard):
                 self._index.add(number, key, members)
 
@@ -398,11 +400,11 @@ class TarItems(LazyItems):
 
     def _make(self, index: int) -> Item:
         number, key, members = self._index[index]
-        shard = self.shards[number]
+        shard, stamp = self.shards[number], self._stamps[number]
         if not members:
             return Item(UnreadableSource(key), name=shard)
         parts = {
-            suffix: broken_link(shard, member) if member.is_broken_link else TarMember(shard, *member)
+            suffix: broken_link(shard, member) if member.is_broken_link else TarMember(shard, *member, stamp)
             for suffix, member in members.items()
         }
         return item_of_sample(shard, key, parts, kind=self._kind, media=self._media)
@@ -452,6 +454,13 @@ class _Index:
             suffix = self._suffix_names[self._suffixes[i]]
             members[suffix] = Member(f"{key}.{suffix}", self._offsets[i], self._sizes[i])
         return self._shards[index], key, members
+
+
+def _stamp(shard: str) -> tuple[int, int] | None:
+    try:
+        return stamp_of(os.stat(shard))
+    except OSError:
+        return None  # opening it says what is wrong
 
 
 def _samples(shard: str) -> Iterator[tuple[str, dict[str, Member]]]:
