@@ -28,8 +28,9 @@ __all__ = [
 
 _Result = TypeVar("_Result")
 
-# How long FFmpeg's own protocols wait for a silent server.
-_TIMEOUT_MICROSECONDS = 30_000_000
+# How long FFmpeg's own protocols wait for a silent server, and how long they may take for a packet or for opening a
+# file: a protocol that is busy without an end can be interrupted only by this.
+_TIMEOUT_SECONDS = 30
 
 # FFmpeg looks through five megabytes of a WAV file for DTS in disguise, which takes longer than decoding a minute.
 _WAV_PROBE_BYTES = "65536"
@@ -142,7 +143,8 @@ def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
     if _MAJOR_VERSION < 19:
         options["metadata_errors"] = "replace"  # tags need not be UTF-8; later versions never raise for them
     if isinstance(target, str) and source.may_refer_elsewhere:
-        options["options"] = {"rw_timeout": str(_TIMEOUT_MICROSECONDS)}
+        options["options"] = {"rw_timeout": str(_TIMEOUT_SECONDS * 1_000_000)}
+        options["timeout"] = float(_TIMEOUT_SECONDS)
     else:
         options["options"] = {"format_whitelist": _SELF_CONTAINED_FORMATS, "protocol_whitelist": "file"}
     if isinstance(target, str) and target.startswith("file:"):

@@ -17,7 +17,17 @@ import urllib.parse
 import urllib.request
 from typing import Any, NamedTuple
 
-__all__ = ["FsspecRanges", "HttpError", "HttpRanges", "NotAFileError", "has_ranges", "is_plain_http"]
+__all__ = [
+    "FileChangedError",
+    "FileVersion",
+    "FsspecRanges",
+    "HttpError",
+    "HttpRanges",
+    "NotAFileError",
+    "facts_of_version",
+    "has_ranges",
+    "is_plain_http",
+]
 
 # Most seconds without data, and for connecting.
 TIMEOUT_SECONDS = 30.0
@@ -28,6 +38,7 @@ _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _PORTS = {"http": 80, "https": 443}
 _CONTENT_RANGE = re.compile(r"^bytes (\d{1,18})-(\d{1,18})/(\d{1,18})$")
 _NUMBERED = re.compile(r"%\d*d\.\w+$")
+_PLAYLISTS = (".m3u8", ".m3u", ".mpd")
 _CHUNK_BYTES = 1 << 18
 # Characters that a URL may contain unescaped, and % of characters that are escaped already.
 _URL_CHARACTERS = "%/:=&?~+!$,;'@()*[]"
@@ -49,7 +60,11 @@ class NotAFileError(HttpError):
     """The response is not a file of a known size."""
 
 
-class _Version(NamedTuple):
+class FileChangedError(HttpError):
+    """The response is of another version of the file."""
+
+
+class FileVersion(NamedTuple):
     """Size and tag of a file, which change when the file changes."""
 
     size: int
@@ -74,24 +89,25 @@ class HttpRanges:
 
     Args:
         url: A URL for which `is_plain_http` is true.
+        version: The version that the file must still have, from `version` of an earlier object.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, version: FileVersion | None = None) -> None:
         self._original_url = self._url = url
         self._connection: http.client.HTTPConnection | None = None
         self._origin: tuple[str, str, int] | None = None
         self._process = os.getpid()
-        self._version: _Version | None = None
+        self.version = version
         # For servers without ranges: the response with the whole file that is being read, and the position in it.
-        self._sends_whole_file = False
+        self._has_parts = self._sends_whole_file = False
         self._whole: http.client.HTTPResponse | None = None
         self._whole_position = 0
 
     @property
     def size(self) -> int:
         """Size of the file in bytes; known after the first `fetch`."""
-        assert self._version is not None
-        return self._version.size
+        assert self.version is not None
+        return self.version.size
 
     def fetch(self, start: int, stop: int) -> bytes:
         """Bytes ``start`` to ``stop`` of the file, or up to its end.
@@ -128,7 +144,7 @@ class HttpRanges:
         if self._sends_whole_file:
             return self._fetch_from_whole(start, stop)
         response = self._request({"Range": f"bytes={start}-{stop - 1}"})
-        if response.status == 200 and self._version is None:
+        if response.status == 200 and not self._has_parts:
             self._sends_whole_file = True
             self._begin_whole(response)
             return self._fetch_from_whole(start, stop)
@@ -153,7 +169,8 @@ class HttpRanges:
     def _begin_whole(self, response: http.client.HTTPResponse) -> None:
         if response.status != 200:
             raise self._refusal(response)
-        if response.length is None or _is_encoded(response):
+        self._check_encoding(response)
+        if response.length is None:
             raise NotAFileError("the server does not say how long the file is", response.status)
         self._remember_version(response, response.length)
         self._whole, self._whole_position = response, 0
@@ -198,8 +215,9 @@ class HttpRanges:
         """The number of bytes of the body, after checking that it is the requested range."""
         if response.status != 206:
             raise self._refusal(response)
+        self._check_encoding(response)
         match = _CONTENT_RANGE.match(response.headers.get("Content-Range", ""))
-        if match is None or _is_encoded(response):
+        if match is None:
             raise NotAFileError("the server does not say which part of the file it sends", response.status)
         first, last, size = map(int, match.groups())
         if (first, last + 1) != (start, min(stop, size)):
@@ -207,16 +225,29 @@ class HttpRanges:
                 f"the server sent bytes {first} to {last} of {size} instead of {start} to {stop - 1}", response.status
             )
         self._remember_version(response, size)
+        self._has_parts = True
         return last + 1 - first
+
+    def _check_encoding(self, response: http.client.HTTPResponse) -> None:
+        """Refuse a file that is compressed on its way: no part of it can be reached without all bytes before.
+
+        FFmpeg may seek in it for ever. Playlists are read once from their beginning, by FFmpeg.
+        """
+        encoding = response.headers.get("Content-Encoding", "identity")
+        if encoding == "identity":
+            return
+        message = f"the server sends it with Content-Encoding {encoding[:40]!r}; turn this off for media files"
+        is_playlist = urllib.parse.urlsplit(self._url).path.lower().endswith(_PLAYLISTS)
+        raise (NotAFileError if is_playlist else HttpError)(message, response.status)
 
     def _refusal(self, response: http.client.HTTPResponse) -> HttpError:
         return HttpError(f"the server answered {response.status} {response.reason[:80]}".rstrip(), response.status)
 
     def _remember_version(self, response: http.client.HTTPResponse, size: int) -> None:
-        version = _Version(size, response.headers.get("ETag") or response.headers.get("Last-Modified"))
-        if self._version not in (None, version):
-            raise HttpError(f"the file changed while it was read (it was {self._version}, now it is {version})")
-        self._version = version
+        version = FileVersion(size, response.headers.get("ETag") or response.headers.get("Last-Modified"))
+        if self.version not in (None, version):
+            raise FileChangedError(f"the file has changed since it was opened (from {self.version} to {version})")
+        self.version = version
 
     def _read_body(self, response: http.client.HTTPResponse, num_bytes: int) -> bytes:
         deadline = time.monotonic() + TIMEOUT_SECONDS + num_bytes / _MIN_BYTES_PER_SECOND
@@ -238,10 +269,6 @@ class HttpRanges:
             connection.close()
 
 
-def _is_encoded(response: http.client.HTTPResponse) -> bool:
-    return response.headers.get("Content-Encoding", "identity") != "identity"
-
-
 def _connect(scheme: str, host: str, port: int) -> http.client.HTTPConnection:
     if scheme == "https":
         return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_SECONDS, context=_tls_context())
@@ -257,6 +284,13 @@ def _text(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
+# What file systems of fsspec call the size, the time of the last change, and a tag or checksum of the content.
+_VERSION_FACTS = (
+    "size", "mtime", "modified", "last_modified", "LastModified", "updated", "ETag", "etag", "e_tag", "generation",
+    "content_md5", "md5Hash", "md5", "checksum",
+)  # fmt: skip
+
+
 def has_ranges(file_system: Any) -> bool:
     """Whether a file system fetches a range of a file with one request.
 
@@ -270,6 +304,12 @@ def has_ranges(file_system: Any) -> bool:
         return False
     # Asynchronous file systems put their synchronous methods on the instance.
     return "cat_file" in vars(file_system) or type(file_system).cat_file is not AbstractFileSystem.cat_file
+
+
+def facts_of_version(file_system: Any, path: str) -> tuple[tuple[str, str], ...]:
+    """Return the facts of a file that change when the file changes, as far as the file system knows some."""
+    facts = file_system.info(path)
+    return tuple((name, str(facts[name])) for name in _VERSION_FACTS if facts.get(name) is not None)
 
 
 class FsspecRanges:

@@ -17,7 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 from .._common.lazy import is_tensor
 from ..errors import MissingDependencyError, OpenError, ReadError, SourceNotFoundError, SourceTypeError
-from .http import FsspecRanges, HttpError, HttpRanges, NotAFileError, has_ranges, is_plain_http
+from .http import (
+    FileChangedError,
+    FileVersion,
+    FsspecRanges,
+    HttpError,
+    HttpRanges,
+    NotAFileError,
+    facts_of_version,
+    has_ranges,
+    is_plain_http,
+)
 from .ranges import MIN_REQUEST_BYTES
 from .readers import (
     DescriptorReader,
@@ -250,20 +260,26 @@ class UrlSource(Source):
 
     def __init__(self, url: str) -> None:
         self.url = url
+        # Of the file when it was opened first. It travels with pickles: an index of this version shows wrong frames of
+        # another one.
+        self._version: FileVersion | None = None
 
     def open(self) -> str | Reader:
         if not is_plain_http(self.url):
             return self.url
-        server = HttpRanges(self.url)
+        server = HttpRanges(self.url, self._version)
         try:
             beginning = server.fetch(0, MIN_REQUEST_BYTES)
         except NotAFileError:
             return self.url
+        except FileChangedError as error:
+            raise ReadError(f"{self.url}: {error}; make a new decoder.") from error
         except HttpError as error:
             raise self._failure(error) from error
         if _is_text(beginning):
             server.close()
             return self.url
+        self._version = server.version
         return RangeReader(server, server.size, self.url, beginning)
 
     def _failure(self, error: HttpError) -> OpenError:
@@ -283,6 +299,7 @@ class FsspecSource(Source):
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self._version: tuple[tuple[str, str], ...] | None = None  # as in `UrlSource`
         self._import()
 
     def _import(self) -> Any:
@@ -299,11 +316,20 @@ class FsspecSource(Source):
         fsspec = self._import()
         try:
             file_system, path = fsspec.core.url_to_fs(self.url)
+            version = facts_of_version(file_system, path)
+            if self._version not in (None, version):
+                raise ReadError(
+                    f"{self.url} has changed since it was opened (from {self._version} to {version}); make a new "
+                    "decoder."
+                )
+            self._version = version
             if has_ranges(file_system):
                 ranges = FsspecRanges(file_system, path)
                 if ranges.size is not None:
                     return RangeReader(ranges, ranges.size, self.url)
             return FileReader(SharedFile(file_system.open(path, "rb")), close=True, owner=file_system)
+        except ReadError:
+            raise
         except FileNotFoundError:
             raise SourceNotFoundError(f"Could not open input file: {self.url} does not exist.") from None
         except ImportError as error:
