@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from mediatensor.encoders import VideoEncoder
 
 HEIGHT, WIDTH = 96, 128
 TOP, WRIST, STILL = "observation.images.top", "observation.images.wrist", "observation.images.still"
+DEPTH, DEPTH_STILL = "observation.images.depth", "observation.images.depth_still"
+LANGUAGE = ("language_persistent", "language_events")
 TASKS = ("Push the block.", "Open the drawer.")
 _NUM_BITS = 8
 
@@ -33,6 +36,23 @@ def number_in(pictures: Tensor) -> list[int]:
     """The numbers that pictures (..., 3, H, W) from 0 to 1 show."""
     columns = pictures.float().mean((-3, -2)).unflatten(-1, (_NUM_BITS, -1)).mean(-1) > 0.4
     return (columns.long() << torch.arange(_NUM_BITS)).sum(-1).reshape(-1).tolist()
+
+
+def depths(number: int) -> NDArray[np.float64]:
+    """Depths (H, W) in metres, from 0.3 to 9 and another picture for each number."""
+    across = np.linspace(0.3, 8.0, WIDTH)[None] + np.linspace(0.0, 0.5, HEIGHT)[:, None]
+    return np.asarray(across + number % 50 / 100)
+
+
+def language_of(episode: int, frame: int) -> dict[str, list[dict[str, Any]]]:
+    """The values of both columns of language of a row: what holds for the episode, and what happens at the row."""
+    plan = {"role": "assistant", "content": f"Plan {episode}", "style": "plan", "timestamp": 0.0, "camera": None}
+    event = {"role": "user", "content": "Stop!", "style": "interjection", "camera": None, "tool_calls": None}
+    says = {**event, "role": "assistant", "content": None, "tool_calls": ['{"name": "say", "words": ["yes"]}']}
+    return {
+        "language_persistent": [{**plan, "tool_calls": None}],
+        "language_events": [event, says] if frame == 3 else [],
+    }
 
 
 def rows_of(lengths: Sequence[int], fps: float) -> list[dict[str, Any]]:
@@ -82,8 +102,13 @@ def write_lerobot(
     fps: int = 10,
     has_still: bool = True,
     codec_options: dict[str, Any] | None = None,
+    depth_info: dict[str, Any] | None = None,
+    has_language: bool = False,
 ) -> Path:
     """Write a dataset with two cameras, TOP and WRIST, and STILL, which is pictures in the table.
+
+    With ``depth_info``, the ``info`` of its feature, version 3 has DEPTH as well, a video of `depths`, and DEPTH_STILL,
+    the same as images of millimetres in the table; with ``has_language`` the columns of `language_of`.
 
     TOP shows the number of the row; WRIST 255 minus this, and STILL the number of the row plus 100, both mod 256. In
     version 3, the first two episodes share a table, and a video of TOP; the others share a video of WRIST.
@@ -97,7 +122,21 @@ def write_lerobot(
     if has_still:
         features[STILL] = {"dtype": "image", "shape": [HEIGHT, WIDTH, 3], "names": ["height", "width", "channels"]}
         for row in rows:
-            row[STILL] = {"bytes": _png(picture((row["index"] + 100) % 256)), "path": f"{row['index']}.png"}
+            row[STILL] = {
+                "bytes": _image_file(picture((row["index"] + 100) % 256), "PNG"),
+                "path": f"{row['index']}.png",
+            }
+    if depth_info is not None:
+        shape = {"shape": [HEIGHT, WIDTH, 1], "names": ["height", "width", "channels"]}
+        features[DEPTH] = {"dtype": "video", **shape, "info": {"is_depth_map": True, **depth_info}}
+        features[DEPTH_STILL] = {"dtype": "image", **shape, "info": {"is_depth_map": True, "depth_unit": "mm"}}
+        for row in rows:
+            millimetres = (depths(row["index"]) * 1000).round().astype(np.uint16)
+            row[DEPTH_STILL] = {"bytes": _image_file(millimetres, "TIFF"), "path": f"{row['index']}.tiff"}
+    if has_language:
+        features |= {name: {"dtype": "language", "shape": [1], "names": None} for name in LANGUAGE}
+        for row in rows:
+            row |= language_of(row["episode_index"], row["frame_index"])
     info = {
         "codebase_version": version,
         "robot_type": "drawn",
@@ -115,9 +154,9 @@ def write_lerobot(
     return root
 
 
-def _png(pixels: NDArray[np.uint8]) -> bytes:
+def _image_file(pixels: NDArray[Any], image_format: str) -> bytes:
     file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "PNG")
+    Image.fromarray(pixels).save(file, image_format)
     return file.getvalue()
 
 
@@ -135,7 +174,30 @@ def _write_video(path: Path, numbers: Sequence[int], fps: int, options: dict[str
     VideoEncoder(frames, frame_rate=fps).to_file(path, **options)
 
 
-def _write_table(path: Path, rows: list[dict[str, Any]], has_still: bool) -> None:
+def _write_depths(path: Path, numbers: Sequence[int], fps: int, info: dict[str, Any]) -> None:
+    """A video of 12-bit codes of `depths`, without loss, as LeRobot 0.6 makes codes by default."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    least, most, shift = (
+        info.get(f"video.{name}", usual) for name, usual in (("depth_min", 0.01), ("depth_max", 10.0), ("shift", 3.5))
+    )
+    with av.open(path, "w") as container:
+        stream: Any = container.add_stream("libx265", rate=fps)
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "gray12le"
+        stream.options = {"x265-params": "lossless=1:log-level=none", "g": "4"}
+        for pts, number in enumerate(numbers):
+            shares = (depths(number) - least) / (most - least)
+            if info.get("video.use_log", True):
+                shares = np.log((depths(number) + shift) / (least + shift)) / np.log((most + shift) / (least + shift))
+            frame = av.VideoFrame(WIDTH, HEIGHT, "gray12le")
+            lines = np.zeros((HEIGHT, frame.planes[0].line_size // 2), np.uint16)
+            lines[:, :WIDTH] = np.rint(shares * 4095)
+            frame.planes[0].update(lines.tobytes())
+            frame.pts = pts
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+
+
+def _write_table(path: Path, rows: list[dict[str, Any]]) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -151,8 +213,14 @@ def _write_table(path: Path, rows: list[dict[str, Any]], has_still: bool) -> Non
         *(pa.field(name, pa.int64()) for name in ("frame_index", "episode_index", "index", "task_index")),
     ]
     schema = pa.schema(fields)
-    if has_still:
-        schema = schema.append(pa.field(STILL, pa.struct([("bytes", pa.binary()), ("path", pa.string())])))
+    for name in {STILL, DEPTH_STILL} & rows[0].keys():
+        schema = schema.append(pa.field(name, pa.struct([("bytes", pa.binary()), ("path", pa.string())])))
+    text = [pa.field(name, pa.string()) for name in ("role", "content", "style", "camera")]
+    entry = [*text, pa.field("tool_calls", pa.list_(pa.string()))]
+    for name, more in zip(LANGUAGE, ([pa.field("timestamp", pa.float32())], []), strict=True):
+        if name in rows[0]:
+            schema = schema.append(pa.field(name, pa.list_(pa.struct([*entry, *more]))))
+    if STILL in rows[0]:
         # What LeRobot's readers of version 2 learn the type of the column from.
         features = {field.name: _hugging_face_feature(field.name) for field in fields} | {STILL: {"_type": "Image"}}
         schema = schema.with_metadata({"huggingface": json.dumps({"info": {"features": features}})})
@@ -192,7 +260,7 @@ def _write_version_2(
     )
     for episode in range(len(lengths)):
         own = [row for row in rows if row["episode_index"] == episode]
-        _write_table(root / f"data/chunk-000/episode_{episode:06d}.parquet", own, STILL in info["features"])
+        _write_table(root / f"data/chunk-000/episode_{episode:06d}.parquet", own)
         for camera in (TOP, WRIST):
             path = root / f"videos/chunk-000/{camera}/episode_{episode:06d}.mp4"
             _write_video(path, _numbers(camera, own), info["fps"], options)
@@ -215,6 +283,8 @@ def _write_version_3(
     # As LeRobot does it: the texts are the index of the table.
     pandas.DataFrame({"task_index": range(len(TASKS))}, index=list(TASKS)).to_parquet(root / "meta" / "tasks.parquet")
     files = {"data": lambda i: int(i > 1), TOP: lambda i: int(i > 1), WRIST: lambda i: int(i > 0)}
+    files |= {DEPTH: lambda i: 0} if DEPTH in info["features"] else {}
+    cameras = [name for name in files if name != "data"]
     starts = np.cumsum([0, *lengths]).tolist()
     episodes = []
     for i, length in enumerate(lengths):
@@ -229,7 +299,7 @@ def _write_version_3(
             "meta/episodes/chunk_index": 0,
             "meta/episodes/file_index": 0,
         }
-        for camera in (TOP, WRIST):
+        for camera in cameras:
             first = next(other for other in range(i + 1) if files[camera](other) == files[camera](i))
             begin = (starts[i] - starts[first]) / info["fps"]
             episode |= {
@@ -244,9 +314,12 @@ def _write_version_3(
     parquet.write_table(pa.Table.from_pylist(episodes), path)
     for file in {files["data"](i) for i in range(len(lengths))}:
         own = [row for row in rows if files["data"](row["episode_index"]) == file]
-        _write_table(root / f"data/chunk-000/file-{file:03d}.parquet", own, STILL in info["features"])
-    for camera in (TOP, WRIST):
+        _write_table(root / f"data/chunk-000/file-{file:03d}.parquet", own)
+    for camera in cameras:
         for file in {files[camera](i) for i in range(len(lengths))}:
             own = [row for row in rows if files[camera](row["episode_index"]) == file]
             path = root / f"videos/{camera}/chunk-000/file-{file:03d}.mp4"
-            _write_video(path, _numbers(camera, own), info["fps"], options)
+            if camera == DEPTH:
+                _write_depths(path, [row["index"] for row in own], info["fps"], info["features"][DEPTH]["info"])
+            else:
+                _write_video(path, _numbers(camera, own), info["fps"], options)

@@ -408,8 +408,64 @@ def test_videos_and_tables_of_lerobot(version: str, tmp_path: Path) -> None:
     again = check_dataset(folder, num_workers=0)
     assert [file.name for file in again.bad_files] == [report.files[0].name]
     (found,) = (finding for finding in again.bad_files[0].findings if finding.kind == "frame-count")
-    assert found.message.endswith(f"there are {len(frames)}")
-    assert report.items[0].extra["episodes"][0] == 0
+    episodes = report.items[0].extra["episodes"]
+    assert episodes == ([0] if version == "v2.1" else [0, 1])
+    length = 20 if version == "v2.1" else 13
+    assert found.message == f"the table has {length} frames of episode {episodes[-1]}, and there are {length - 3}"
+    assert again.good_episodes == [episode for episode in (0, 1, 2) if episode != episodes[-1]]
+
+
+@pytest.mark.parametrize("damage", ["zeros", "cut", "lost", "more"])
+def test_damage_of_a_shared_video_costs_the_episodes_it_lies_in(damage: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    folder = write_lerobot(tmp_path / "robot", lengths=(12, 21, 12, 12), has_still=False)
+    path = next(folder.glob("videos/*wrist/chunk-000/file-001.mp4"))  # of episodes 1, 2 and 3
+    frames = VideoDecoder(path)[:]
+    assert len(frames) == 45
+    written = path.read_bytes()
+    if damage == "lost":  # packets of episode 2 are gone
+        with av.open(path) as source, av.open(tmp_path / "lost.mp4", "w") as target:
+            stream = target.add_stream_from_template(source.streams.video[0])
+            for packet in source.demux(video=0):
+                if packet.pts is not None and not 2.5 <= packet.pts * packet.time_base < 2.8:
+                    packet.stream = stream
+                    target.mux(packet)
+        (tmp_path / "lost.mp4").replace(path)
+    elif damage == "more":  # frames that belong to no episode
+        VideoEncoder(torch.cat([frames, frames[:4]]), frame_rate=10).to_file(path)
+    else:
+        # Headers in front, so that the file is readable without its end.
+        with av.open(path) as source, av.open(tmp_path / "front.mp4", "w", options={"movflags": "faststart"}) as target:
+            stream = target.add_stream_from_template(source.streams.video[0])
+            for packet in source.demux(video=0):
+                if packet.pts is not None:
+                    packet.stream = stream
+                    target.mux(packet)
+        written = (tmp_path / "front.mp4").read_bytes()
+        media_starts = written.index(b"mdat") + 4
+        at = media_starts + (len(written) - media_starts) * 8 // 10  # within episode 3
+        path.write_bytes(written[:at] if damage == "cut" else written[:at] + bytes(300) + written[at + 300 :])
+    report = check_dataset(folder, num_workers=0)
+    assert [file.name for file in report.bad_files] == [str(path)]
+    bad = {"zeros": [3], "cut": [3], "lost": [2], "more": []}[damage]
+    assert report.good_episodes == [episode for episode in range(4) if episode not in bad]
+
+
+def test_a_missing_value_of_a_table_costs_its_episode(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    folder = write_lerobot(tmp_path / "robot", has_still=False)
+    path = folder / "data/chunk-000/file-000.parquet"
+    table = parquet.read_table(path)
+    actions = table.column("action").to_pylist()
+    actions[25] = None
+    parquet.write_table(table.set_column(1, "action", pa.array(actions, table.schema.field("action").type)), path)
+    report = check_dataset(folder, num_workers=0)
+    (found,) = report.findings
+    assert (found.kind, found.episode, found.row, found.start_frame) == ("table-rows", 1, 25, 5)
+    assert found.message == f"{path}: action of 1 of 13 rows is missing, or has another shape"
+    assert report.good_episodes == [0, 2]
 
 
 def test_rows_of_parquet(tmp_path: Path) -> None:

@@ -15,9 +15,24 @@ import torch
 pytest.importorskip("pyarrow", reason="needs pyarrow")
 pytest.importorskip("pandas", reason="needs pandas, which writes the table of tasks")
 
-from lerobot_files import STILL, TASKS, TOP, WRIST, number_in, write_lerobot
+from lerobot_files import (
+    DEPTH,
+    DEPTH_STILL,
+    HEIGHT,
+    LANGUAGE,
+    STILL,
+    TASKS,
+    TOP,
+    WIDTH,
+    WRIST,
+    depths,
+    language_of,
+    number_in,
+    write_lerobot,
+)
 from mediatensor.datasets import ColumnDict, DataLoader, LeRobotClips, Shuffle, Skipped, VideoClips, stack_columns
-from mediatensor.errors import InvalidArgumentError, ReadError, SourceNotFoundError
+from mediatensor.errors import DecodeError, InvalidArgumentError, ReadError, SourceNotFoundError
+from mediatensor.transforms import CenterCrop, Resize
 from record_lerobot import DELTAS, RECORD, described
 
 VERSIONS = ("v2.1", "v3.0")
@@ -214,6 +229,157 @@ def test_bad_episodes_are_a_policy(
     assert isinstance(replaced, ColumnDict)
     assert int(replaced["episode_index"]) not in bad
     assert replaced.failures[0].row == 4
+
+
+def rewrite_table(path: Path, change: Callable[[dict[str, list[Any]]], None]) -> None:
+    """Change columns of a table, as lists of values."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    table = parquet.read_table(path)
+    columns = {name: table.column(name).to_pylist() for name in table.column_names}
+    change(columns)
+    parquet.write_table(pa.table(columns, table.schema), path, row_group_size=8)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("action", None),
+        ("action", [1.0]),
+        ("action", [None, 1.0]),
+        ("pose", [[1.0, 2.0, 3.0], None]),
+        ("gripper", None),
+    ],
+)
+def test_a_missing_value_costs_one_row(folders: dict[str, Path], tmp_path: Path, column: str, value: Any) -> None:
+    root = Path(shutil.copytree(folders["v3.0"], tmp_path / "robot"))
+    rewrite_table(root / "data/chunk-000/file-000.parquet", lambda columns: columns[column].__setitem__(25, value))
+    clips = LeRobotClips(root, cameras=[])
+    whole = LeRobotClips(folders["v3.0"], cameras=[])
+    for index in (24, 26):
+        for name, expected in row_of(whole, index).items():
+            assert torch.equal(row_of(clips, index)[name], expected) if name != "task" else True
+    with pytest.raises(ReadError, match=f"episode 1: {column} has no value in row 25 of .*file-000.parquet"):
+        clips[25]
+    # A row that looks at the gap needs it, and one that looks elsewhere does not.
+    clips = LeRobotClips(root, {column: [0.2]}, cameras=[])
+    assert row_of(clips, 25)[column].shape[0] == 1
+    with pytest.raises(ReadError, match=f"{column} has no value in row 25"):
+        clips[23]
+
+
+def test_rows_without_an_episode_or_a_time_cost_their_episode(folders: dict[str, Path], tmp_path: Path) -> None:
+    root = Path(shutil.copytree(folders["v3.0"], tmp_path / "robot"))
+    rewrite_table(
+        root / "data/chunk-000/file-000.parquet", lambda columns: columns["episode_index"].__setitem__(25, None)
+    )
+    rewrite_table(root / "data/chunk-000/file-001.parquet", lambda columns: columns["timestamp"].__setitem__(2, None))
+    clips = LeRobotClips(root, on_error="skip")
+    read = [int(index) for batch in DataLoader(clips, batch_size=8) for index in batch["index"]]
+    assert read == [*range(20), 33, 34, *range(36, 50)]
+
+
+def test_a_column_without_any_value_is_named(folders: dict[str, Path], tmp_path: Path) -> None:
+    root = Path(shutil.copytree(folders["v3.0"], tmp_path / "robot"))
+    rewrite_table(
+        root / "data/chunk-000/file-000.parquet", lambda columns: columns.__setitem__("action", [[1.0, 2.0, 3.0]] * 33)
+    )
+    with pytest.raises(ReadError, match=r"'action' of .* must have values of the shape \(2,\)"):
+        LeRobotClips(root)[0]
+
+
+def test_reports_name_a_few_reasons_of_a_file(folders: dict[str, Path], tmp_path: Path) -> None:
+    root = Path(shutil.copytree(folders["v3.0"], tmp_path / "robot"))
+    rewrite_table(
+        root / "data/chunk-000/file-000.parquet",
+        lambda columns: columns.update(action=[None] * 20 + columns["action"][20:]),
+    )
+    loader = DataLoader(LeRobotClips(root, on_error="skip", cameras=[]), batch_size=4)
+    assert sum(len(batch["index"]) for batch in loader if batch) == 30
+    lines = str(loader.failures).splitlines()
+    assert lines[1] == f"  {root}: episode 0: 20 rows, 20 reasons:"
+    assert [line.strip().split()[-1] for line in lines[2:]] == [
+        *[str(root / "data/chunk-000/file-000.parquet.")] * 3,
+        "as_dict)",
+    ]
+    assert "and 17 more" in lines[-1]
+    (file,) = loader.failures.as_dict()["files"].values()
+    assert len(file["reasons"]) == 20
+
+
+@pytest.mark.parametrize(
+    "info",
+    [{}, {"video.depth_min": 0.0, "video.depth_max": 16.0, "video.use_log": False}, {"video.shift": 1.0}],
+    ids=["usual", "linear", "shift"],
+)
+def test_depth_maps_are_metres(tmp_path: Path, info: dict[str, Any]) -> None:
+    root = write_lerobot(tmp_path / "robot", lengths=(5, 6), has_still=False, depth_info=info)
+    clips = LeRobotClips(root, {DEPTH: [0.0, 0.1]}, image_transforms=torch.neg)
+    for index in (0, 3, 7):
+        row = row_of(clips, index)
+        metres, still = row[DEPTH], row[DEPTH_STILL]
+        assert (metres.dtype, metres.shape) == (torch.float32, (2, 1, HEIGHT, WIDTH))
+        assert (still.dtype, still.shape) == (torch.float32, (1, HEIGHT, WIDTH))
+        # One of 4096 steps is 4.4 mm at most with the usual scale, and 3.9 mm of 16 m.
+        for frame, picture in enumerate(metres):
+            assert (picture[0].double() - torch.from_numpy(depths(index + frame))).abs().max() < 0.0031
+        assert (still[0].double() - torch.from_numpy(depths(index))).abs().max() < 0.00051
+        assert row[TOP].max() <= 0  # others are transformed
+    millimetres = row_of(LeRobotClips(root, depth_output_unit="mm"), 4)
+    assert torch.equal(millimetres[DEPTH], millimetres[DEPTH].round())
+    for name, most in ((DEPTH, 3.6), (DEPTH_STILL, 0.51)):
+        assert (millimetres[name][0].double() - torch.from_numpy(depths(4)) * 1000).abs().max() < most
+    with pytest.raises(InvalidArgumentError, match="depth_output_unit"):
+        LeRobotClips(root, depth_output_unit="cm")  # type: ignore[arg-type]
+
+
+def test_transforms_of_the_decoder_keep_depths(tmp_path: Path) -> None:
+    root = write_lerobot(tmp_path / "robot", lengths=(5,), has_still=False, depth_info={})
+    transforms = [CenterCrop((64, 96)), Resize((32, 48))]
+    row = row_of(LeRobotClips(root, decoder_options={"transforms": transforms}), 2)
+    whole = row_of(LeRobotClips(root), 2)[DEPTH]
+    assert row[TOP].shape == (3, 32, 48)
+    # The nearest sample of each square of four: nothing between near and far.
+    assert torch.equal(row[DEPTH], whole[:, 16:80, 16:112][:, 1::2, 1::2])
+
+
+def test_depths_that_are_stored_as_other_video_are_refused(tmp_path: Path) -> None:
+    root = write_lerobot(tmp_path / "robot", lengths=(5,), has_still=False, depth_info={})
+    info = json.loads((root / "meta/info.json").read_text())
+    info["features"][TOP]["info"] = {"video.is_depth_map": True}  # as before LeRobot 0.6
+    (root / "meta/info.json").write_text(json.dumps(info))
+    with pytest.raises(DecodeError, match="yuv420p, and should have luma of 12 bits"):
+        LeRobotClips(root)[0]
+    for name, value, message in (
+        ("video.depth_max", 0.0, "video.depth_min below video.depth_max"),
+        ("video.depth_min", "near", "a number as video.depth_min"),
+        ("video.shift", -1.0, "above -video.shift"),
+        ("depth_unit", "cm", "depth_unit 'm' or 'mm'"),
+    ):
+        info["features"][DEPTH]["info"] = {"is_depth_map": True, name: value}
+        (root / "meta/info.json").write_text(json.dumps(info))
+        with pytest.raises(InvalidArgumentError, match=message):
+            LeRobotClips(root)
+
+
+def test_columns_of_language_are_lists(tmp_path: Path) -> None:
+    root = write_lerobot(tmp_path / "robot", lengths=(5, 6), has_still=False, has_language=True)
+    clips = LeRobotClips(root, {"action": [0.0]}, cameras=[])
+    for index in (0, 3, 7, 8):
+        row, episode = row_of(clips, index), int(index > 4)
+        expected = language_of(episode, index - 5 * episode)
+        for entry in expected["language_events"]:
+            entry["tool_calls"] = entry["tool_calls"] and [{"name": "say", "words": ["yes"]}]
+        assert {name: row[name] for name in LANGUAGE} == expected
+    episode_row = row_of(LeRobotClips(root, rows="episodes", step=3, cameras=[]), 0)
+    assert [len(events) for events in episode_row["language_events"]] == [0, 2]
+    batch = next(iter(DataLoader(clips, batch_size=4, num_workers=1)))
+    assert [len(events) for events in batch["language_events"]] == [0, 0, 0, 2]
+    with pytest.raises(
+        InvalidArgumentError, match="names 'language_events', which is no column of pictures or numbers"
+    ):
+        LeRobotClips(root, {"language_events": [0.0]})
 
 
 def changed(**values: Any) -> Callable[[Path], None]:

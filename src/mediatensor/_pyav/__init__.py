@@ -16,6 +16,7 @@ from .packet_decoder import PacketDecoder, UndecodablePacketError, configure_aud
 from .pixels import (
     CUDA_DECODE_ERRORS,
     FrameConverter,
+    LumaConverter,
     component_planes,
     create_cuda_context,
     cuda_surface_of,
@@ -58,6 +59,7 @@ __all__ = [
     "FrameColors",
     "FrameConverter",
     "LinearFrame",
+    "LumaConverter",
     "Muxer",
     "PacketDecoder",
     "PlanarPicture",

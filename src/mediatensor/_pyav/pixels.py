@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CUDA_DECODE_ERRORS",
     "FrameConverter",
+    "LumaConverter",
     "component_planes",
     "create_cuda_context",
     "cuda_surface_of",
@@ -296,6 +297,62 @@ class FrameConverter:
             threads=1,
             **size,
         )
+
+
+class LumaConverter:
+    """Writes the luma of decoded frames as it is stored: codes, whatever range of colours the stream states.
+
+    Args:
+        steps: What to do with the upright picture, in order. A resize takes the nearest sample: a mean of two codes
+            may stand for something that neither of them does.
+        num_bits: How many bits a sample must have.
+    """
+
+    def __init__(self, steps: tuple[PixelStep, ...], num_bits: int) -> None:
+        self._steps = steps
+        self._num_bits = num_bits
+
+    orientation_of = staticmethod(orientation_of)
+
+    def empty(self, num_rows: int, height: int, width: int) -> NDArray[Any]:
+        """An array (num_rows, height, width, 1) of undefined values."""
+        return empty((num_rows, height, width, 1), np.uint16)
+
+    def here(self) -> Callable[[], AbstractContextManager[object]]:
+        """Makes contexts for other threads; these convert like any."""
+        return nullcontext
+
+    def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
+        """(height, width) that ``write`` needs for this frame."""
+        return output_size(self._steps, *orientation.size(picture.height, picture.width))
+
+    def write(self, picture: Any, orientation: Orientation, out: NDArray[Any]) -> None:
+        """Copy the luma of a frame into ``out``, of shape (height, width, 1); of another size, it is scaled to fit.
+
+        Raises:
+            DecodeError: if the frame has no luma of so many bits.
+        """
+        pixel_format = picture.format
+        has_luma = pixel_format.name.startswith(("gray", "yuv4", "yuvj4"))
+        if not has_luma or pixel_format.components[0].bits != self._num_bits:
+            raise DecodeError(
+                f"A frame has the pixel format {pixel_format.name}, and should have luma of {self._num_bits} bits."
+            )
+        try:
+            luma: NDArray[Any] = component_planes(picture)[0].numpy()
+        except ValueError as error:
+            raise DecodeError(f"The luma of a frame cannot be read: {error}.") from error
+        pixels = orientation.apply(luma[..., None])
+        for step in (*self._steps, ResizeStep(*out.shape[:2])):
+            if isinstance(step, CropStep):
+                pixels = pixels[step.top : step.top + step.height, step.left : step.left + step.width]
+            elif pixels.shape[:2] != (step.height, step.width):
+                rows, columns = (
+                    (np.arange(wanted) * 2 + 1) * stored // (2 * wanted)
+                    for wanted, stored in ((step.height, pixels.shape[0]), (step.width, pixels.shape[1]))
+                )
+                pixels = pixels[rows[:, None], columns]
+        out[...] = pixels
 
 
 def _conversion_error(picture: Any, error: av.FFmpegError) -> DecodeError:

@@ -20,7 +20,7 @@ from .._common.messages import warn_once
 from .._common.orientation import Orientation
 from .._common.pictures import PixelStep, output_size
 from .._index import SourceIdentity, first_frame, identify
-from .._pyav import VideoReader, orientation_of
+from .._pyav import LumaConverter, VideoReader, orientation_of
 from .._sources import Source
 from ..backends import PictureConverter, PictureDecoder, get_backend, open_guarded
 from ..errors import DeviceError, MediaTensorError
@@ -51,6 +51,8 @@ class HandleSpec:
     backend: str
     is_float: bool = False
     steps: tuple[PixelStep, ...] = ()
+    #: Bits of the luma that comes out as it is stored; ``None`` for RGB.
+    luma_bits: int | None = None
     #: Whether FFmpeg's own decoders decode, which alone tell damage, and give pictures that can be compared.
     decodes_in_software: bool = field(init=False)
 
@@ -85,6 +87,8 @@ class HandleSpec:
         return open_guarded(backend, parameters, self.device)
 
     def converter(self) -> PictureConverter:
+        if self.luma_bits is not None:
+            return LumaConverter(self.steps, self.luma_bits)
         return get_backend(self.backend).converter(self.device, self.steps, is_float=self.is_float)
 
 
@@ -137,9 +141,9 @@ class OpenVideo:
         self._lock = ForkSafeLock()
         self.pool = HandlePool(spec.open, spec.source.check_unchanged)
 
-    def convert_with(self, steps: tuple[PixelStep, ...], *, is_float: bool) -> None:
+    def convert_with(self, steps: tuple[PixelStep, ...], *, is_float: bool, luma_bits: int | None = None) -> None:
         """Set what is done to the pixels from now on; what was decoded before is kept."""
-        spec = replace(self.spec, steps=steps, is_float=is_float)
+        spec = replace(self.spec, steps=steps, is_float=is_float, luma_bits=luma_bits)
         if spec != self.spec:
             self.spec = spec
             self.pool.change(spec.open, lambda handle: handle.convert_with(spec.converter))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,16 +17,20 @@ from .._common import stages
 from .._common.checks import check_choice, finite_number, function, items_of, options_dict, shown, whole_number
 from ..decoders import VideoDecoder, decode_image
 from ..errors import InvalidArgumentError, ReadError
+from ._lerobot_depth import NUM_DEPTH_BITS, DepthUnit, depth_image, depths_of_codes, in_unit
 from ._rows import ColumnDataset, Recipe, Sample, check_dataset_options, indexed_first
 from ._sources import (
+    DepthScale,
     Episode,
     EpisodeFiles,
     Item,
     LeRobotFormat,
     MediaColumn,
+    is_structured,
     open_lerobot,
     parquet_file,
     seconds_of_rows,
+    structured_values,
     table_rows,
 )
 
@@ -40,6 +45,10 @@ class LeRobotClips(ColumnDataset):
     ``index`` and ``task_index``; and ``task``, its text. A column that ``delta_timestamps`` names has one value for
     each time, in front of its shape, and ``NAME_is_pad`` beside it, bool, which tells what lies outside of the
     episode: the first or last value of the episode stands there. `DataLoader` makes dicts of batched columns of rows.
+
+    A camera whose feature is marked ``is_depth_map`` gives depths, float32 (1, H, W) in metres. A column of another
+    type, such as ``language_persistent``, gives the value of the row as lists and dicts. A row of the table that lacks
+    a value is a `ReadError` of the rows that need it.
 
     Each episode is what `Shuffle` calls a file. Where several share a video, it is opened once for all of them.
 
@@ -57,8 +66,11 @@ class LeRobotClips(ColumnDataset):
         tolerance_s: How far from the time of a row the frame of a video may be, in seconds. A row whose frames are
             farther away cannot be read.
         image_transforms: Takes the pictures of one camera, (C, H, W) or (T, C, H, W), and gives others; random ones
-            draw anew for each row.
-        output_dtype: Of pictures: ``torch.float32``, or ``torch.uint8`` from 0 to 255, a quarter of the bytes.
+            draw anew for each row. Depth maps are left as they are.
+        output_dtype: Of pictures: ``torch.float32``, or ``torch.uint8`` from 0 to 255, a quarter of the bytes. Depth
+            maps are float32 in any case.
+        depth_output_unit: The unit of depth maps, ``"m"`` or ``"mm"``. Images in a table whose unit is not recorded
+            (``depth_unit``) stay as they are.
         decoder_options: Arguments of `VideoDecoder`, as for `VideoClips`, but for ``seek_mode`` and ``output_dtype``.
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
@@ -93,12 +105,14 @@ class LeRobotClips(ColumnDataset):
         tolerance_s: float = 1e-4,
         image_transforms: Callable[[Tensor], Tensor] | None = None,
         output_dtype: torch.dtype = torch.float32,
+        depth_output_unit: Literal["m", "mm"] = "m",
         decoder_options: Mapping[str, Any] | None = None,
         **dataset_options: Any,
     ) -> None:
         check_dataset_options(self, dataset_options)
         check_choice("rows", rows, ("frames", "episodes"))
         check_choice("output_dtype", output_dtype, (torch.float32, torch.uint8))
+        check_choice("depth_output_unit", depth_output_unit, ("m", "mm"))
         options = options_dict("decoder_options", decoder_options, VideoDecoder)
         if taken := sorted({"seek_mode", "output_dtype"} & options.keys()):
             raise InvalidArgumentError(
@@ -119,7 +133,7 @@ class LeRobotClips(ColumnDataset):
         margins = (max(0, -min(all_deltas, default=0)), max(0, max(all_deltas, default=0)))
         recipe = LeRobotRecipe(
             self._format, deltas, rows, step, margins[0], tolerance_s, function("image_transforms", image_transforms),
-            output_dtype, options,
+            output_dtype, options, depth_output_unit,
         )  # fmt: skip
         num_rows = -(-np.maximum(0, items.num_frames - sum(margins)) // step)
         if rows == "episodes":
@@ -162,12 +176,17 @@ def _delta_frames(
             f"delta_timestamps must be a dict of times by column, {{'action': [0.0, 0.1]}} (got "
             f"{shown(delta_timestamps)})."
         )
+    names = [
+        name
+        for name, feature in known.features.items()
+        if feature["dtype"] != "string" and not is_structured(feature["dtype"])
+    ]
     deltas = {}
     for name, seconds in delta_timestamps.items():
-        if name not in known.features or known.features[name]["dtype"] == "string":
+        if name not in names:
             raise InvalidArgumentError(
                 f"delta_timestamps names {name!r}, which is no column of pictures or numbers; those are "
-                f"{', '.join(one for one, feature in known.features.items() if feature['dtype'] != 'string')}."
+                f"{', '.join(names)}."
             )
         times = [
             finite_number(f"a time of {name!r}", one)
@@ -198,6 +217,7 @@ class LeRobotRecipe(Recipe):
     image_transforms: Callable[[Tensor], Tensor] | None = None
     output_dtype: torch.dtype = torch.float32
     decoder_options: dict[str, Any] = field(default_factory=dict)
+    depth_output_unit: DepthUnit = "m"
 
     def open(self, item: Item) -> _OpenEpisode:
         return _OpenEpisode(item.source, self.decoder_options)  # type: ignore[arg-type]
@@ -208,28 +228,57 @@ class LeRobotRecipe(Recipe):
 
     def read(self, opened: _OpenEpisode, item: Item, part: int) -> Sample:
         episode: Episode = item.extra["episode"]
-        first, table = table_rows(opened.files, episode, self.format.table_columns)
+        first, table, gaps = table_rows(opened.files, episode, self.format.table_columns)
         own, wanted, padding = self._frames_of(episode, part)
-        pictures: dict[str, Tensor] = {}
-        for name in self.format.names_of("video"):
-            frames = wanted.get(name, own)
-            seconds = episode.begin_seconds[name] + seconds_of_rows(table, np.atleast_1d(frames), self.format.fps)
+        videos = self.format.names_of("video")
+        if (gap := self._first_gap(gaps, own, wanted)) is not None:
+            raise ReadError(f"{item.name}: {gap[0]} has no value in row {first + gap[1]} of {opened.files.table}.")
+        values: dict[str, Any] = {name: _taken(column, wanted.get(name, own)) for name, column in table.items()}
+        for name in videos:
+            frames = np.atleast_1d(wanted.get(name, own))
+            seconds = episode.begin_seconds[name] + seconds_of_rows(table, frames, self.format.fps)
+            scale = self.format.depths.get(name)
             with stages.DECODE:
-                found = opened.frames(name, seconds, self.tolerance_s, item.name)
+                found = opened.frames(name, seconds, self.tolerance_s, item.name, is_depth=scale is not None)
             # As with LeRobot, a single time gives a picture, also one of delta_timestamps.
-            is_single = self.rows == "frames" and len(found) == 1
-            pictures[name] = self._finished(found[0] if is_single else found)
+            found = found[0] if self.rows == "frames" and len(found) == 1 else found
+            values[name] = self._finished(found) if scale is None else self._depths_of(found, scale)
         for name in self.format.names_of("image"):
-            frames = wanted.get(name, own)
+            scale = self.format.depths.get(name)
             with stages.DECODE:
-                images = [opened.image(name, first + frame, item.name) for frame in np.atleast_1d(frames).tolist()]
-            pictures[name] = self._finished(images[0] if isinstance(frames, int) else torch.stack(images))
-        values = {name: _taken(column, wanted.get(name, own)) for name, column in table.items()} | pictures
-        row = {name: values[name] for name in (*self.format.names_of("video"), *values)} | padding
+                images = [
+                    opened.image(name, first + frame, item.name, is_depth=scale is not None)
+                    for frame in np.atleast_1d(wanted.get(name, own)).tolist()
+                ]
+            found = images[0] if isinstance(wanted.get(name, own), int) else torch.stack(images)
+            values[name] = (
+                self._finished(found) if scale is None else in_unit(found, scale.unit, self.depth_output_unit)
+            )
+        for name in self.format.structured_columns:
+            rows = (first + np.atleast_1d(own)).tolist()
+            stored = [_with_parsed_calls(value) for value in structured_values(opened.files.table, name, rows)]
+            values[name] = stored[0] if isinstance(own, int) else stored
+        others = (name for name in self.format.features if name not in videos)
+        row = {name: values[name] for name in (*videos, *others)} | padding
         for name, texts in (("task", self.format.tasks), ("subtask", self.format.subtasks)):
             if texts is not None:
                 row[name] = _texts_of(table[f"{name}_index"][own], texts, name, item.name)
         return Sample(extra=row)
+
+    def _first_gap(
+        self, gaps: Mapping[str, NDArray[np.bool_]], own: _Frames, wanted: Mapping[str, _Frames]
+    ) -> tuple[str, int] | None:
+        """The first column, and its frame, of which a row needs a value that the table lacks."""
+        for name, is_gap in gaps.items():
+            needed = [wanted.get(name, own)]
+            if name in _TIMES:
+                needed += [wanted.get(camera, own) for camera in self.format.names_of("video")]
+            if name in _INDICES:
+                needed.append(own)
+            for frames in map(np.atleast_1d, needed):
+                if is_gap[frames].any():
+                    return name, int(frames[is_gap[frames]][0])
+        return None
 
     def _frames_of(self, episode: Episode, part: int) -> tuple[_Frames, dict[str, _Frames], dict[str, Tensor]]:
         """The frames of an episode that a row has: by default, of the columns with times of their own, and masks."""
@@ -251,6 +300,15 @@ class LeRobotRecipe(Recipe):
                 pictures = pictures.float().div_(255.0)
             return pictures if self.image_transforms is None else self.image_transforms(pictures)
 
+    def _depths_of(self, codes: Tensor, scale: DepthScale) -> Tensor:
+        """The depths of codes, on the device of other pictures."""
+        device = self.decoder_options.get("device") or "cpu"
+        with stages.CONVERT:
+            return depths_of_codes(codes, scale, self.depth_output_unit).to(device)
+
+
+# By these the frames of cameras are found, and by those the texts of a row.
+_TIMES, _INDICES = ("timestamp", "frame_index"), ("task_index", "subtask_index")
 
 #: Frames of an episode, counted from its first; a single one gives values without a dimension of time.
 _Frames = int | NDArray[np.int64]
@@ -260,6 +318,21 @@ def _taken(column: NDArray[Any] | list[str], frames: _Frames) -> Tensor | str | 
     if isinstance(column, list):
         return column[frames] if isinstance(frames, int) else [column[frame] for frame in frames.tolist()]
     return torch.from_numpy(np.array(column[frames]))
+
+
+def _with_parsed_calls(value: Any) -> Any:
+    """A value of a ``language`` column; tools that are called stand there as JSON."""
+    for entry in value if isinstance(value, list) else ():
+        if isinstance(entry, dict) and isinstance(entry.get("tool_calls"), list):
+            entry["tool_calls"] = [_parsed(call) for call in entry["tool_calls"]]
+    return value
+
+
+def _parsed(text: Any) -> Any:
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        return text
 
 
 def _texts_of(numbers: Any, texts: Mapping[int, str], kind: str, place: str) -> str | list[str]:
@@ -278,8 +351,10 @@ class _OpenEpisode:
         self._decoders: dict[str, VideoDecoder] = {}
         self._images: dict[str, MediaColumn] = {}
 
-    def frames(self, camera: str, seconds: NDArray[np.float64], tolerance_s: float, place: str) -> Tensor:
-        """The frames of a camera at some times of its video, uint8 (T, C, H, W).
+    def frames(
+        self, camera: str, seconds: NDArray[np.float64], tolerance_s: float, place: str, *, is_depth: bool = False
+    ) -> Tensor:
+        """The frames of a camera at some times of its video, uint8 (T, C, H, W), or codes of depth, uint16.
 
         Raises:
             ReadError: if there is no frame near one of these times.
@@ -288,7 +363,11 @@ class _OpenEpisode:
         decoder = self._decoders.get(camera)
         if decoder is None:
             options = {**self._decoder_options, "transforms": None}
+            if is_depth:
+                options |= {"device": "cpu", "decode_backend": None}
             decoder = self._decoders[camera] = indexed_first(VideoDecoder(dict(self.files.videos)[camera], **options))
+            if is_depth:
+                decoder._decode_luma(NUM_DEPTH_BITS)
         else:
             decoder._forget_damage()
         decoder._transform_with(self._decoder_options.get("transforms"))
@@ -303,8 +382,8 @@ class _OpenEpisode:
             )
         return decoder.get_frames_at(indices).data
 
-    def image(self, column: str, row: int, place: str) -> Tensor:
-        """The picture in a row of the table, uint8 (C, H, W).
+    def image(self, column: str, row: int, place: str, *, is_depth: bool = False) -> Tensor:
+        """The picture in a row of the table, uint8 (C, H, W), or its depths as they are stored, float32.
 
         Raises:
             ReadError: if there is none.
@@ -319,6 +398,8 @@ class _OpenEpisode:
             raise ReadError(f"{place}: {error}") from error
         if not data:
             raise ReadError(f"{place}: {column} has no bytes in row {row} of {self.files.table}.")
+        if is_depth:
+            return depth_image(data)
         picture: Tensor = decode_image(data, mode="UNCHANGED")  # type: ignore[arg-type]
         return picture
 

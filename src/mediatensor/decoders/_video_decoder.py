@@ -171,12 +171,20 @@ class VideoDecoder(Closing):
         self.stream_index: int = self._video.stream_info.index
         is_deep = (self._video.stream_info.bits_per_component or 8) > 8
         self._is_float = output_dtype is torch.float32 or (output_dtype == "auto" and is_deep)
+        self._luma_bits: int | None = None
         self._transform_with(transforms)
 
     def _transform_with(self, transforms: Sequence[object] | None) -> None:
         """Apply other transforms, or new draws of random ones, from now on; no call may be running."""
         steps = resolve_transforms(transforms, *self._video.upright_size()) if transforms is not None else ()
-        self._video.convert_with(steps, is_float=self._is_float)
+        self._video.convert_with(steps, is_float=self._is_float, luma_bits=self._luma_bits)
+
+    def _decode_luma(self, num_bits: int) -> None:
+        """Give luma as it is stored, uint16 (1, H, W) a frame, from the next `_transform_with` on; only on the CPU.
+
+        A frame of other than so many bits a sample cannot be decoded.
+        """
+        self._luma_bits = num_bits
 
     # What there is
 

@@ -316,13 +316,13 @@ class TextColumn:
 
 @dataclass(frozen=True)
 class ListColumn:
-    """A column of lists of strings; a row without a value has an empty one."""
+    """A column of lists, of strings or of other plain values; a row without a value has an empty one."""
 
     name: str
 
-    def gather(self, values: Sequence[Sequence[str] | None]) -> NDArray[Any]:
+    def gather(self, values: Sequence[Any]) -> NDArray[Any]:
         """An array of lists; ``None`` is a row without a value."""
-        return _of_objects([list(value or ()) for value in values])
+        return _of_objects([value if isinstance(value, dict) else list(value or ()) for value in values])
 
 
 def _of_objects(values: Sequence[Any]) -> NDArray[Any]:

@@ -31,11 +31,13 @@ class LeRobotReader(RowMapper):
     Args:
         source: The folder or URL of the dataset.
         delta_timestamps: As for `LeRobotClips`.
-        picture_shape: The shape (channels, height, width) that pictures have at the end. By default that of the
+        picture_shape: The shape (channels, height, width) that pictures have at the end; depth maps have one channel in
+            any case. By default that of the
             metadata; with ``image_transforms`` or transforms in ``decoder_options`` each row then has an array of its
             own shape.
         clips_options: Further arguments of `LeRobotClips`: ``episodes``, ``rows``, ``step``, ``only_whole``,
-            ``cameras``, ``tolerance_s``, ``image_transforms``, ``output_dtype``, ``decoder_options``.
+            ``cameras``, ``tolerance_s``, ``image_transforms``, ``output_dtype``, ``depth_output_unit``,
+            ``decoder_options``.
         row_column: Name of the column with the numbers of rows; ``ray.data.range`` calls it ``"id"``.
         prefix: A prefix for the names of the columns that come out.
         seed: Decides, with the number of a row, about random transforms.
@@ -134,11 +136,15 @@ def _columns(clips: LeRobotClips, picture_shape: tuple[int, int, int] | None) ->
             columns.append(Column(f"{name}_is_pad", "bool", (len(deltas),)))
         if dtype == "string":
             columns.append(ListColumn(name) if is_whole else TextColumn(name))
+        elif name in recipe.format.structured_columns:
+            columns.append(ListColumn(name))
         elif dtype in ("video", "image"):
-            sizes: tuple[int | None, ...] = picture_shape or _picture_shape(feature)
+            is_depth = name in recipe.format.depths
+            channels, *size = picture_shape or _picture_shape(feature)
+            sizes: tuple[int | None, ...] = (1 if is_depth else channels, *size)
             if are_changed and picture_shape is None:
                 sizes = (None, None, None)
-            pixels = "float32" if recipe.output_dtype == torch.float32 else "uint8"
+            pixels = "float32" if is_depth or recipe.output_dtype == torch.float32 else "uint8"
             columns.append(Column(name, pixels, (*in_front, *sizes)))
         else:
             shape = () if feature["shape"] == (1,) else feature["shape"]

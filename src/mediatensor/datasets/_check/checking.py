@@ -18,7 +18,7 @@ from ...errors import InvalidArgumentError, MediaTensorError, ReadError
 from .._sources import Item, MediaKind, alone, as_items, place_of
 from .comparing import compared
 from .findings import BAD_KINDS, FINDING_KINDS, CheckedFile, Finding, from_plain, to_plain
-from .lerobot import EpisodeTimes, compared_with_table, is_lerobot, videos_of
+from .lerobot import EpisodeTimes, is_lerobot, videos_of
 from .page import MOST_FILES_ON_PAGE
 from .report import DatasetReport
 from .rows import Row, label_counts, within_segment
@@ -53,7 +53,7 @@ def check_dataset(
     Args:
         source: The files, as `as_items` takes them: a folder, a manifest, Parquet, tar shards, rows of Hugging Face, or
             a list; or the folder of a LeRobot dataset, whose rows are its videos, with ``camera``, ``episodes`` and
-            their ``begin_seconds`` in ``extra``. Its tables are checked as well.
+            their ``begin_seconds`` and ``end_seconds`` in ``extra``. Its tables are checked as well.
         kind: ``"video"`` or ``"audio"``: a folder is searched for files of that kind, and a file without video, or
             without sound, is bad.
         media_column, label_column: As of `as_items`.
@@ -134,8 +134,6 @@ def check_dataset(
                 known[key] = file
                 keep(key, file)
         files = [_named(known[key], name) for key, name in zip(keys, names, strict=True)]
-        if episodes is not None:
-            files = compared_with_table(files, episodes)
         files = [within_segment(file, row) for file, row in zip(files, rows, strict=True)]
         files, found = compared(files, rows, num_classes)
 

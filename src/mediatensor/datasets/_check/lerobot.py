@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from ...errors import ReadError
 from .._sources import Episode, EpisodeFiles, Item, LeRobotFormat, open_lerobot, seconds_of_rows, table_rows
-from .findings import CheckedFile, Finding
+from .findings import Finding
+from .pictures import spans_of
 
-__all__ = ["EpisodeTimes", "LeRobotVideos", "against_table", "compared_with_table", "is_lerobot", "videos_of"]
+__all__ = ["EpisodeTimes", "LeRobotVideos", "against_table", "is_lerobot", "videos_of"]
 
 # How far a frame may be from the time of its row, as for LeRobot's own reader and LeRobotClips.
 _TOLERANCE_SECONDS = 1e-4
@@ -76,11 +77,11 @@ def videos_of(source: Any) -> LeRobotVideos:
         frames = np.arange(episode.num_frames)
         seconds = frames / known.fps
         try:
-            columns = table_rows(files, episode, known.table_columns).columns
+            _, columns, gaps = table_rows(files, episode, known.table_columns)
         except ReadError as error:
             findings.append(Finding("table-rows", str(error), episode=episode.index))
         else:
-            wrong = list(_wrong_rows(known, episode, columns, files.table))
+            wrong = list(_wrong_rows(known, episode, columns, gaps, files.table))
             findings += wrong
             if not wrong:
                 seconds = seconds_of_rows(columns, frames, known.fps)
@@ -94,6 +95,7 @@ def videos_of(source: Any) -> LeRobotVideos:
                 "camera": camera,
                 "episodes": [one.episode for one in own],
                 "begin_seconds": [float(one.seconds[0]) if len(one.seconds) else 0.0 for one in own],
+                "end_seconds": [float(one.seconds[-1]) + 1 / one.fps if len(one.seconds) else 0.0 for one in own],
             },
         )
         for (camera, path), own in times.items()
@@ -101,8 +103,14 @@ def videos_of(source: Any) -> LeRobotVideos:
     return LeRobotVideos(items, [tuple(own) for own in times.values()], findings)
 
 
-def _wrong_rows(known: LeRobotFormat, episode: Episode, columns: Mapping[str, Any], path: str) -> Iterator[Finding]:
-    """A finding for each column of the rows of an episode that has what it should not have."""
+def _wrong_rows(
+    known: LeRobotFormat,
+    episode: Episode,
+    columns: Mapping[str, Any],
+    gaps: Mapping[str, NDArray[np.bool_]],
+    path: str,
+) -> Iterator[Finding]:
+    """A finding for each column of the rows of an episode that has what it should not have, or lacks a value."""
     frames = np.arange(episode.num_frames)
     wanted = {
         "frame_index": frames,
@@ -111,7 +119,9 @@ def _wrong_rows(known: LeRobotFormat, episode: Episode, columns: Mapping[str, An
     }
     for name, column in columns.items():
         values = np.asarray(column)
-        if name in wanted:
+        if name in gaps:
+            is_wrong, should = gaps[name], ""
+        elif name in wanted:
             is_wrong, should = values != wanted[name], "should be {:d}"
         elif name == "timestamp":
             wanted[name] = frames / known.fps
@@ -128,9 +138,8 @@ def _wrong_rows(known: LeRobotFormat, episode: Episode, columns: Mapping[str, An
             first = int(np.argmax(is_wrong))
             value = np.array2string(values[first], threshold=8)
             should = should.format(wanted[name][first]) if name in wanted else should
-            text = (
-                f"{path}: {name} of {int(is_wrong.sum())} of {len(frames)} rows is wrong; it is {value}, and {should}"
-            )
+            reason = f"is wrong; it is {value}, and {should}" if should else "is missing, or has another shape"
+            text = f"{path}: {name} of {int(is_wrong.sum())} of {len(frames)} rows {reason}"
             yield Finding(
                 "table-rows", text, start_frame=first, end_frame=first + 1, episode=episode.index,
                 row=episode.first_index + first,
@@ -138,7 +147,9 @@ def _wrong_rows(known: LeRobotFormat, episode: Episode, columns: Mapping[str, An
 
 
 def against_table(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np.float64]) -> list[Finding]:
-    """Rows that have no frame at their time, and whether a camera grows apart from its table. Pure.
+    """Rows that have no frame at their time, another number of frames, and whether a camera grows apart from its table.
+
+    Pure.
 
     Args:
         episodes: When rows are in a video.
@@ -167,7 +178,7 @@ def against_table(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np.floa
         late.append(Finding("table-times", text, **place))  # type: ignore[arg-type]
         drifting += _drift(one, pts_seconds, int(nearest[0]), place)
     found = []
-    for findings in (late, drifting):
+    for findings in (late, drifting, list(_frame_counts(episodes, pts_seconds))):
         found += findings[:_EPISODES_NAMED]
         if len(findings) > _EPISODES_NAMED:
             found += [
@@ -196,15 +207,21 @@ def _drift(
     return [Finding("camera-drift", text, **place)]
 
 
-def compared_with_table(
-    files: Sequence[CheckedFile], episodes: Sequence[tuple[EpisodeTimes, ...]]
-) -> list[CheckedFile]:
-    """The files, with a finding where the table has another number of frames."""
-    compared = []
-    for file, own in zip(files, episodes, strict=True):
-        count, promised = file.facts.num_frames, sum(len(one.seconds) for one in own)
-        if count is not None and count != promised:
-            finding = Finding("frame-count", f"the table has {promised} frames of its episodes, and there are {count}")
-            file = replace(file, findings=(*file.findings, finding))
-        compared.append(file)
-    return compared
+def _frame_counts(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np.float64]) -> Iterator[Finding]:
+    """A finding for each episode that has other than one frame a row, and one for the frames of no episode."""
+    if len(pts_seconds) == sum(len(one.seconds) for one in episodes):
+        return
+    in_episodes = np.zeros(len(pts_seconds), bool)
+    for one in episodes:
+        if not len(one.seconds):
+            continue
+        half = 0.5 / one.fps
+        begin, end = float(one.seconds[0]) - half, float(one.seconds[-1]) + half
+        first, last = np.searchsorted(pts_seconds, (begin, end)).tolist()
+        in_episodes[first:last] = True
+        if last - first != len(one.seconds):
+            text = f"the table has {len(one.seconds)} frames of episode {one.episode}, and there are {last - first}"
+            yield Finding("frame-count", text, begin + half, end + half, first, last, one.episode)
+    for first, last in spans_of(~in_episodes)[:_EPISODES_NAMED]:
+        text = f"{last - first} of {len(pts_seconds)} frames are of no episode of the table"
+        yield Finding("frame-count", text, float(pts_seconds[first]), float(pts_seconds[last - 1]), first, last)

@@ -30,6 +30,11 @@ from .findings import (
 )
 from .page import Page
 
+# Times of a table and of a video that are closer than this are one, as for LeRobot's own reader.
+_SAME_SECONDS = 1e-4
+# Findings that mean missing frames. Which episodes lack them, the comparison of each one with its table shows.
+_SEEN_IN_TABLES = ("corrupt", "cut-off", "frame-count")
+
 __all__ = ["DatasetReport"]
 
 
@@ -115,7 +120,7 @@ class DatasetReport:
     def good_episodes(self) -> list[int]:
         """Of a LeRobot dataset, the episodes without a bad finding, for `LeRobotClips(folder, episodes=...)`.
 
-        Where several episodes share a video, a finding with a time makes only those bad that lie there.
+        If several episodes share a video, only those are bad in which damage lies, or whose rows lack frames.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -125,11 +130,11 @@ class DatasetReport:
         known: set[int] = set()
         bad = {finding.episode for finding in self.findings if self.severity_of(finding) == "bad"}
         for item, file in zip(self.items, self.files, strict=False):  # a report may come without its items
-            begins = _episode_begins(item)
-            known.update(begins)
+            spans = _episode_spans(item)
+            known.update(spans)
             for finding in file.findings:
                 if self.severity_of(finding) == "bad":
-                    bad.update([finding.episode] if finding.episode is not None else _episodes_at(begins, finding))
+                    bad.update([finding.episode] if finding.episode is not None else _episodes_at(spans, finding))
         return sorted(known - bad)
 
     def counts(self) -> dict[str, int]:
@@ -301,26 +306,23 @@ def _captions_of(item: Item) -> str:
     return text.rstrip() + "\n" if text.strip() else "[]"
 
 
-def _episode_begins(item: Item) -> dict[int, float]:
-    """When the episodes of a video of a LeRobot dataset begin in it; nothing of other files."""
-    episodes, seconds = item.extra.get("episodes"), item.extra.get("begin_seconds")
-    if not isinstance(episodes, list) or not isinstance(seconds, list):  # in a manifest, they would be text
-        return {}
-    return dict(zip(episodes, seconds, strict=False))
+def _episode_spans(item: Item) -> dict[int, tuple[float, float]]:
+    """When the episodes of a video of a LeRobot dataset begin and end in it; nothing of other files."""
+    episodes, begins, ends = (item.extra.get(name) for name in ("episodes", "begin_seconds", "end_seconds"))
+    if not (isinstance(episodes, list) and isinstance(begins, list) and isinstance(ends, list)):
+        return {}  # in a manifest, they would be text
+    return dict(zip(episodes, zip(begins, ends, strict=True), strict=True))
 
 
-def _episodes_at(begins: Mapping[int, float], finding: Finding) -> list[int]:
+def _episodes_at(spans: Mapping[int, tuple[float, float]], finding: Finding) -> list[int]:
     """The episodes of a video that a finding in it lies in; all of them if it has no time."""
-    if finding.start_seconds is None or not begins:
-        return list(begins)
-    ordered = sorted(begins, key=lambda episode: begins[episode])
-    ends = [*(begins[episode] for episode in ordered[1:]), math.inf]
-    last = finding.end_seconds if finding.end_seconds is not None else math.inf
-    return [
-        episode
-        for episode, end in zip(ordered, ends, strict=True)
-        if begins[episode] <= last and finding.start_seconds < end
-    ]
+    start, stop = finding.start_seconds, finding.end_seconds
+    if start is None:
+        return [] if finding.kind in _SEEN_IN_TABLES else list(spans)
+    # What ends as an episode begins is not in it, whatever the last bits of the times.
+    start += _SAME_SECONDS
+    stop = math.inf if stop is None else max(stop - _SAME_SECONDS, start)
+    return [episode for episode, (begin, end) in spans.items() if begin <= stop and start < end]
 
 
 def _summary(report: DatasetReport) -> str:

@@ -352,6 +352,8 @@ _ON_DEVICE = (
 
 #: How many elements of a list `Batch` shows.
 _NUM_SHOWN = 4
+#: Reasons of one file in what a report prints: those of neighbouring rows are much the same.
+_REASONS_SHOWN = 3
 
 
 def _is_before(num_valid: Tensor | None, size: int, count: int, device: torch.device) -> Tensor:
@@ -462,8 +464,9 @@ class FailureReport:
             f"replaced), of {_count(len(files), 'file')}"
         )
         lines = [
-            f"  {name}: {_count(len(failures), 'row')}, {'; '.join(_reasons(failures))}"
+            line
             for name, failures in files.items()
+            for line in _reason_lines(f"  {name}: {_count(len(failures), 'row')}", _reasons(failures))
         ]
         text = "\n".join([head + (":" if lines else "."), *lines])
         # Names of files need not be text; what is none cannot be printed.
@@ -479,6 +482,15 @@ def _by_file(failures: Iterable[Failure]) -> dict[str, list[Failure]]:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _reason_lines(head: str, reasons: list[str]) -> list[str]:
+    """The line of a file, with its reason; several stand below it, the first of them only."""
+    if len(reasons) == 1:
+        return [f"{head}, {reasons[0]}"]
+    more = len(reasons) - _REASONS_SHOWN
+    lines = [f"    {reason}" for reason in reasons[:_REASONS_SHOWN]]
+    return [f"{head}, {len(reasons)} reasons:", *lines, *([f"    and {more} more (see as_dict)"] if more > 0 else [])]
 
 
 def _reasons(failures: list[Failure]) -> list[str]:

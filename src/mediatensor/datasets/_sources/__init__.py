@@ -14,13 +14,16 @@ from . import limits
 from .dispatch import as_items
 from .items import MEDIA_EXTENSIONS, Item, MediaKind, UnreadableSource, check_kind, rows_of_files
 from .lerobot import (
+    DepthScale,
     Episode,
     EpisodeFiles,
     EpisodeItems,
     LeRobotFormat,
     TableRows,
+    is_structured,
     open_lerobot,
     seconds_of_rows,
+    structured_values,
     table_rows,
 )
 from .parquet import MediaColumn, parquet_file
@@ -37,6 +40,7 @@ __all__ = [
     "MEDIA_EXTENSIONS",
     "REFERENCE_COLUMNS",
     "Chunk",
+    "DepthScale",
     "Episode",
     "EpisodeFiles",
     "EpisodeItems",
@@ -58,6 +62,7 @@ __all__ = [
     "as_items",
     "check_kind",
     "data_pages",
+    "is_structured",
     "limits",
     "open_lerobot",
     "opened_shard",
@@ -69,6 +74,7 @@ __all__ = [
     "seconds_of_rows",
     "sidecars_of",
     "source_of_reference",
+    "structured_values",
     "table_rows",
     "values_of_page",
 ]

@@ -13,7 +13,8 @@ import os
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple, Never
 
 import numpy as np
@@ -28,13 +29,16 @@ from .items import Item, LazyItems
 from .parquet import batches_of, parquet_file, stamp_of
 
 __all__ = [
+    "DepthScale",
     "Episode",
     "EpisodeFiles",
     "EpisodeItems",
     "LeRobotFormat",
     "TableRows",
+    "is_structured",
     "open_lerobot",
     "seconds_of_rows",
+    "structured_values",
     "table_rows",
 ]
 
@@ -50,6 +54,7 @@ class LeRobotFormat:
         features: The columns, as ``meta/info.json`` has them: ``dtype`` and ``shape`` by name.
         tasks: The texts of tasks by number.
         subtasks: The texts of subtasks by number; ``None`` if there is no table of them.
+        depths: For each camera whose pictures are depth maps, how they are stored.
     """
 
     root: str
@@ -58,6 +63,7 @@ class LeRobotFormat:
     features: Mapping[str, Mapping[str, Any]]
     tasks: Mapping[int, str]
     subtasks: Mapping[int, str] | None
+    depths: Mapping[str, DepthScale] = field(default_factory=dict)
 
     def names_of(self, *dtypes: str) -> list[str]:
         """The columns of certain types, in their order."""
@@ -69,8 +75,43 @@ class LeRobotFormat:
         return {
             name: () if feature["shape"] == (1,) else feature["shape"]
             for name, feature in self.features.items()
-            if feature["dtype"] not in ("video", "image")
+            if feature["dtype"] not in ("video", "image") and not is_structured(feature["dtype"])
         }
+
+    @property
+    def structured_columns(self) -> list[str]:
+        """The columns of other values, such as the lists of dicts of a ``language`` column."""
+        return [name for name, feature in self.features.items() if is_structured(feature["dtype"])]
+
+
+def is_structured(dtype: str) -> bool:
+    """Whether the values of a column are neither pictures, numbers nor text.
+
+    >>> is_structured("language"), is_structured("float32"), is_structured("string")
+    (True, False, False)
+    """
+    try:
+        return dtype not in ("video", "image", "string") and np.dtype(dtype).kind not in "biuf"
+    except TypeError:
+        return True
+
+
+@dataclass(frozen=True)
+class DepthScale:
+    """How depth maps are stored: in a video as codes of 12 bits, in a table as images of depths in ``unit``.
+
+    Attributes:
+        least, greatest: The depths of the first and the last code, in metres.
+        shift: What is added to depths before their logarithm is taken, in metres.
+        is_logarithmic: Whether codes are even steps of the logarithm, or of the depth.
+        unit: The unit of images, ``"m"`` or ``"mm"``; ``None`` if it is not known.
+    """
+
+    least: float = 0.01
+    greatest: float = 10.0
+    shift: float = 3.5
+    is_logarithmic: bool = True
+    unit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -254,7 +295,7 @@ def open_lerobot(source: object, cameras: Sequence[str] | None = None) -> tuple[
     )  # fmt: skip
     _check_episodes(root, columns, info)
     return (
-        LeRobotFormat(root, version, float(fps), features, tasks or {}, subtasks),
+        LeRobotFormat(root, version, float(fps), features, tasks or {}, subtasks, _depths(info["features"], features)),
         EpisodeItems(root, columns, patterns, videos),
     )
 
@@ -317,6 +358,43 @@ def _features(given: object, place: str) -> dict[str, dict[str, Any]]:
     if missing:
         raise InvalidArgumentError(f"features of {place} lack {', '.join(missing)}, which every LeRobot dataset has.")
     return features
+
+
+def _depths(given: Mapping[str, Any], features: Mapping[str, Any]) -> dict[str, DepthScale]:
+    """How depth maps are stored, for the cameras among some features that have them."""
+    depths = {}
+    for name, feature in features.items():
+        # Datasets before LeRobot 0.6 have the mark under another name.
+        info = {**_object(given[name].get("video_info")), **_object(given[name].get("info"))}
+        if feature["dtype"] in ("video", "image") and (info.get("is_depth_map") or info.get("video.is_depth_map")):
+            depths[name] = _depth_scale(info, f"The feature {name!r}")
+    return depths
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _depth_scale(info: Mapping[str, Any], place: str) -> DepthScale:
+    usual = DepthScale()
+    numbers = []
+    for key, default in (("depth_min", usual.least), ("depth_max", usual.greatest), ("shift", usual.shift)):
+        value = info.get(f"video.{key}")
+        value = default if value is None else value
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise InvalidArgumentError(f"{place} must have a number as video.{key} (got {shown(value)}).")
+        numbers.append(float(value))
+    least, greatest, shift = numbers
+    is_logarithmic = info.get("video.use_log", True) is not False
+    if least >= greatest or (is_logarithmic and least + shift <= 0):
+        raise InvalidArgumentError(
+            f"{place} must have a video.depth_min below video.depth_max, and above -video.shift (got {least:g}, "
+            f"{greatest:g} and {shift:g})."
+        )
+    unit = info.get("depth_unit")
+    if unit not in (None, "m", "mm"):
+        raise InvalidArgumentError(f"{place} must have the depth_unit 'm' or 'mm' (got {shown(unit)}).")
+    return DepthScale(least, greatest, shift, is_logarithmic, unit)
 
 
 def _with_cameras(features: dict[str, dict[str, Any]], cameras: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -495,7 +573,7 @@ def _check_has(path: str, names: Sequence[str], wanted: Sequence[str]) -> None:
         raise InvalidArgumentError(f"{path} has no column {missing[0]!r} (it has {', '.join(names)}).")
 
 
-#: For each column an array (rows, *shape), or a list of text.
+#: For each column an array (rows, *shape), a list of text, or one of other values.
 _Columns = dict[str, Any]
 
 
@@ -505,10 +583,12 @@ class _Table(NamedTuple):
     Attributes:
         columns: Its columns.
         spans: (first row, number of rows) of each episode; of one in several pieces, of the last.
+        gaps: By column which rows lack their value, bool (rows,); only columns in which some do.
     """
 
     columns: _Columns
     spans: dict[int, tuple[int, int]]
+    gaps: dict[str, NDArray[np.bool_]]
 
 
 class _KeptTables:
@@ -536,8 +616,8 @@ class _KeptTables:
         return table
 
 
-def _num_bytes(column: NDArray[Any] | list[str]) -> int:
-    return column.nbytes if isinstance(column, np.ndarray) else sum(len(text) + 64 for text in column)
+def _num_bytes(column: Any) -> int:
+    return sum(len(text) + 64 for text in column) if isinstance(column, list) else int(column.nbytes)
 
 
 _kept_tables = _KeptTables(limits.MAX_KEPT_TABLE_BYTES)
@@ -549,10 +629,13 @@ class TableRows(NamedTuple):
     Attributes:
         first: The number of its first row in the table.
         columns: For each column an array (frames, \\*shape), float32 or int64 or bool, or a list of text.
+        gaps: By column which rows lack their value, which is 0 or empty in ``columns``: bool (frames,). Only columns in
+            which some do.
     """
 
     first: int
     columns: _Columns
+    gaps: Mapping[str, NDArray[np.bool_]]
 
 
 def table_rows(files: EpisodeFiles, episode: Episode, columns: Mapping[str, tuple[int, ...]]) -> TableRows:
@@ -578,7 +661,9 @@ def table_rows(files: EpisodeFiles, episode: Episode, columns: Mapping[str, tupl
             f"Episode {episode.index} should have {episode.num_frames} rows one behind the other in {path}, as the "
             f"metadata say, but it has {num_rows}."
         )
-    return TableRows(first, {name: column[first : first + num_rows] for name, column in table.columns.items()})
+    rows = slice(first, first + num_rows)
+    gaps = {name: is_gap[rows] for name, is_gap in table.gaps.items() if is_gap[rows].any()}
+    return TableRows(first, {name: column[rows] for name, column in table.columns.items()}, gaps)
 
 
 def seconds_of_rows(columns: Mapping[str, Any], frames: NDArray[np.int64], fps: float) -> NDArray[np.float64]:
@@ -596,54 +681,131 @@ def seconds_of_rows(columns: Mapping[str, Any], frames: NDArray[np.int64], fps: 
     return times
 
 
+def structured_values(path: str, column: str, rows: Sequence[int]) -> list[Any]:
+    """The values of a column in some rows of a table, as Arrow makes them: lists and dicts.
+
+    Only the row groups of these rows are read: what holds for a whole episode stands in each of its rows again, and
+    takes many times the size of the file in memory.
+
+    Raises:
+        ReadError: if the table is missing or damaged, or has no such column.
+    """
+    stamp = stamp_of(path)
+    values = []
+    try:
+        starts = _kept_tables.get((path, stamp), partial(_group_starts, path)).columns["starts"]
+        for row in rows:
+            group = int(np.searchsorted(starts, row, "right")) - 1
+            read = _kept_tables.get((path, stamp, column, group), partial(_read_group, path, column, group))
+            values.append(read.columns[column][row - int(starts[group])].as_py())
+    except InvalidArgumentError as error:  # for the error policy of whoever reads the row
+        raise ReadError(str(error)) from error
+    return values
+
+
+def _group_starts(path: str) -> _Table:
+    """The first row of each row group."""
+    with parquet_file(path) as file:
+        sizes = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
+    return _Table({"starts": np.cumsum([0, *sizes[:-1]])}, {}, {})
+
+
+def _read_group(path: str, column: str, group: int) -> _Table:
+    import pyarrow
+
+    with parquet_file(path) as file:
+        _check_has(path, file.schema_arrow.names, [column])
+        batches = list(batches_of(file, path, [column], limits.MAX_ROW_GROUP_BYTES, group))
+    return _Table({column: pyarrow.chunked_array([batch.column(column) for batch in batches])}, {}, {})
+
+
 def _read_rows(path: str, columns: Mapping[str, tuple[int, ...]]) -> _Table:
     parts: dict[str, list[Any]] = {name: [] for name in columns}
+    gaps: dict[str, list[NDArray[np.bool_]]] = {name: [] for name in columns}
     with parquet_file(path) as file:
         names = file.schema_arrow.names
         _check_has(path, names, list(columns))
         for batch in batches_of(file, path, list(columns), limits.MAX_PARQUET_COLUMN_BYTES):
             for name, shape in columns.items():
-                parts[name].append(_values(batch.column(name), shape, f"The column {name!r} of {path}"))
+                values, is_gap = _values(batch.column(name), shape, f"The column {name!r} of {path}")
+                parts[name].append(values)
+                gaps[name].append(is_gap)
     if not parts["episode_index"]:
         raise InvalidArgumentError(f"{path} has no rows.")
     read = {
         name: np.concatenate(arrays) if isinstance(arrays[0], np.ndarray) else [text for one in arrays for text in one]
         for name, arrays in parts.items()
     }
+    lacking = {name: is_gap for name, some in gaps.items() if (is_gap := np.concatenate(some)).any()}
+    for name, is_gap in lacking.items():
+        if is_gap.all():
+            raise InvalidArgumentError(
+                f"The column {name!r} of {path} must have values of the shape {columns[name] or (1,)}, as "
+                "meta/info.json says."
+            )
     index = read["episode_index"]
+    if "episode_index" in lacking:
+        index[lacking["episode_index"]] = -1  # no episode has this number
     starts = np.flatnonzero(np.diff(index, prepend=index[0] - 1))
     lengths = np.diff(starts, append=len(index))
     spans = zip(index[starts].tolist(), zip(starts.tolist(), lengths.tolist(), strict=True), strict=True)
-    return _Table(read, dict(spans))
+    return _Table(read, dict(spans), lacking)
 
 
-def _values(array: Any, shape: tuple[int, ...], place: str) -> NDArray[Any] | list[str]:
-    """The values of an Arrow array as (rows, \\*shape), or a list of text."""
+def _values(array: Any, shape: tuple[int, ...], place: str) -> tuple[NDArray[Any] | list[str], NDArray[np.bool_]]:
+    """The values of an Arrow array as (rows, \\*shape) or a list of text, and which rows lack theirs.
+
+    Raises:
+        InvalidArgumentError: if the column has values of another type.
+    """
     import pyarrow
     import pyarrow.types as types
 
-    num_rows = len(array)
     if isinstance(array, pyarrow.ExtensionArray):
         array = array.storage
-    while isinstance(array, pyarrow.ListArray | pyarrow.LargeListArray | pyarrow.FixedSizeListArray):
-        if array.null_count:
-            raise InvalidArgumentError(f"{place} has rows without a value.")
-        if not isinstance(array, pyarrow.FixedSizeListArray) and len(array.value_lengths().unique()) > 1:
-            raise InvalidArgumentError(f"{place} has values of different lengths.")
-        array = array.flatten()
-    if array.null_count:
-        raise InvalidArgumentError(f"{place} has rows without a value.")
-    is_text = types.is_string(array.type) or types.is_large_string(array.type)
-    if is_text and len(array) == num_rows and not shape:
-        return [str(text) for text in array.to_pylist()]
-    if len(array) != num_rows * math.prod(shape):
-        raise InvalidArgumentError(f"{place} must have values of the shape {shape or (1,)}, as meta/info.json says.")
-    if types.is_floating(array.type):
+    value_type = array.type
+    while types.is_list(value_type) or types.is_large_list(value_type) or types.is_fixed_size_list(value_type):
+        value_type = value_type.value_type
+    if (types.is_string(value_type) or types.is_large_string(value_type)) and not shape and value_type == array.type:
+        texts = array.to_pylist()
+        return [text or "" for text in texts], np.array([text is None for text in texts], np.bool_)
+    if types.is_floating(value_type):
         dtype: Any = np.float32
-    elif types.is_integer(array.type):
+    elif types.is_integer(value_type):
         dtype = np.int64
-    elif types.is_boolean(array.type):
+    elif types.is_boolean(value_type):
         dtype = np.bool_
     else:
         raise InvalidArgumentError(f"{place} must have numbers or single texts (it has {array.type}).")
-    return np.asarray(array.to_numpy(zero_copy_only=False), dtype).reshape(num_rows, *shape)
+    rows = _whole_rows(array, math.prod(shape))
+    if rows is not None:
+        values = np.asarray(rows.to_numpy(zero_copy_only=False), dtype)
+        return values.reshape(len(array), *shape), np.zeros(len(array), np.bool_)
+    read = np.zeros((len(array), *shape), dtype)
+    is_gap = np.ones(len(array), np.bool_)
+    for number, row in enumerate(array.to_pylist()):
+        # A row whose numbers are not all there has no value.
+        numbers = _flat(row)
+        if len(numbers) == read[number].size and None not in numbers:
+            read[number] = np.array(numbers).reshape(shape)
+            is_gap[number] = False
+    return read, is_gap
+
+
+def _whole_rows(array: Any, size: int) -> Any:
+    """All numbers of an Arrow array one after the other; ``None`` if not every row has as many as ``size``."""
+    import pyarrow
+
+    num_rows = len(array)
+    while isinstance(array, pyarrow.ListArray | pyarrow.LargeListArray | pyarrow.FixedSizeListArray):
+        if array.null_count or (
+            not isinstance(array, pyarrow.FixedSizeListArray) and len(array.value_lengths().unique()) > 1
+        ):
+            return None
+        array = array.flatten()
+    return None if array.null_count or len(array) != num_rows * size else array
+
+
+def _flat(value: Any) -> list[Any]:
+    """The numbers of nested lists, one after the other."""
+    return [number for one in value for number in _flat(one)] if isinstance(value, list) else [value]
