@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 __all__ = [
+    "Annotation",
     "PdftotextWord",
+    "annotated",
     "assembled",
     "document",
     "encrypted",
@@ -70,6 +72,55 @@ def text_page(*lines: tuple[int, int, str], size: int = 24) -> bytes:
     """Content that shows lines of text, each from a point (x, y) on."""
     shown = [f"BT /F {size} Tf {x} {y} Td ({text}) Tj ET" for x, y, text in lines]
     return "\n".join(shown).encode("cp1252")
+
+
+class Annotation(NamedTuple):
+    """An annotation of 400 by 60 points that shows one word, or a field of a form with the subtype ``Widget``."""
+
+    text: str
+    left: int
+    bottom: int
+    subtype: str = "FreeText"
+    flags: int = 4
+    has_appearance: bool = True
+
+
+def annotated(
+    content: bytes,
+    annotations: Sequence[Annotation],
+    *,
+    box: str = "0 0 612 792",
+    entries: str = "",
+    form_entries: str = "",
+) -> bytes:
+    """A page with annotations and fields; the size of the page is inherited, as in many files."""
+    objects: list[bytes] = []
+    fields = []
+    for number, (text, left, bottom, subtype, flags, has_appearance) in enumerate(annotations):
+        name = 6 + 2 * number
+        is_field = subtype == "Widget"
+        if is_field:
+            fields.append(f"{name} 0 R")
+        kind = f"/FT/Tx/T(field {number})/V({text})/DA(/F 40 Tf)" if is_field else ""
+        look = f"/AP<</N {name + 1} 0 R>>" if has_appearance else ""
+        objects += [
+            f"<</Type/Annot/Subtype/{subtype}{kind}/Rect[{left} {bottom} {left + 400} {bottom + 60}]/P 3 0 R/F {flags}"
+            f"{look}>>".encode(),
+            stream(
+                f"BT /F 40 Tf 10 15 Td ({text}) Tj ET".encode(),
+                b"/Type/XObject/Subtype/Form/BBox[0 0 400 60]/Resources<</Font<</F 4 0 R>>>>",
+            ),
+        ]
+    listed = " ".join(f"{6 + 2 * number} 0 R" for number in range(len(annotations)))
+    form = f"/AcroForm<</Fields[{' '.join(fields)}]/DR<</Font<</F 4 0 R>>>>/DA(/F 40 Tf){form_entries}>>"
+    return assembled([
+        f"<</Type/Catalog/Pages 2 0 R{form if fields else ''}>>".encode(),
+        f"<</Type/Pages/Kids[3 0 R]/Count 1/MediaBox[{box}]>>".encode(),
+        f"<</Type/Page/Parent 2 0 R{entries}/Contents 5 0 R/Resources<</Font<</F 4 0 R>>>>/Annots[{listed}]>>".encode(),
+        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>",
+        stream(content),
+        *objects,
+    ])  # fmt: skip
 
 
 def form(value: str) -> bytes:

@@ -169,6 +169,24 @@ def test_text_that_is_there_is_not_written_again(tmp_path: Path) -> None:
         assert sorted(words) == ["hello", "north", "south"]
 
 
+def test_text_of_fields_is_not_written_again(tmp_path: Path) -> None:
+    field, note = (pdf_files.Annotation(text, 100, bottom) for text, bottom in (("value", 600), ("note", 500)))
+    content = pdf_files.text_page((72, 400, "hello"))
+    path = tmp_path / "form.pdf"
+    path.write_bytes(pdf_files.annotated(content, [field._replace(subtype="Widget"), note]))
+    pages = DocumentFile.from_pdf(path)
+    found = {word.value: np.array(word.geometry).ravel() for word in pages.text_layer(0)}
+    assert set(found) == {"hello", "value", "note"}
+    document = read(pages, {name: tuple(place.tolist()) for name, place in found.items()} | PLACES)
+
+    for _ in range(2):  # the second time over its own source
+        document.save_pdf(path)
+        words = [word.value for word in DocumentFile.from_pdf(path).text_layer(0)]
+        assert sorted(words) == ["hello", "north", "note", "south", "value"]
+    by_poppler = [word.value for word in pdf_files.pdftotext(program("pdftotext"), path)]
+    assert sorted(by_poppler) == ["hello", "north", "note", "south", "value"]
+
+
 def test_files_that_are_gone_or_others_by_now(tmp_path: Path) -> None:
     path = tmp_path / "book.pdf"
     path.write_bytes(book())

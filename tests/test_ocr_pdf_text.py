@@ -11,6 +11,7 @@ import pytest
 import pdf_files
 from mediatensor.ocr.io import Page, Pages, Word, read_pdf
 from mediatensor.ocr.io._documents import PageCharacters, words_of
+from real_files import TEST_DATA
 
 pytest.importorskip("pypdfium2", reason="needs pypdfium2")
 
@@ -134,6 +135,88 @@ def test_a_word_that_is_broken_at_the_end_of_a_line_is_two() -> None:
 
 def test_pages_without_text() -> None:
     assert read_pdf(pdf_files.document([b"", b"0 0 9 9 re f"])).text_layer(1) == []
+
+
+INVOICE = pdf_files.annotated(
+    pdf_files.text_page((72, 700, "Amount due")),
+    [
+        pdf_files.Annotation("1,250.00", 150, 600, "Widget"),
+        pdf_files.Annotation("approved", 150, 500, "FreeText"),
+        pdf_files.Annotation("PAID", 150, 400, "Stamp"),
+    ],
+)
+FILLED_IN = ["Amount", "due", "1,250.00", "approved", "PAID"]
+
+
+def test_text_layer_has_words_of_fields_and_annotations() -> None:
+    pages = read_pdf(INVOICE, scale=4)
+    picture = pages[0]
+    words = pages.text_layer(0)
+    assert values(words) == FILLED_IN
+    for word in words:
+        assert max(ink_around(pages, word)) <= 2, word.value
+    # Neither the picture nor a second look is affected by merging the fields into the page.
+    assert np.array_equal(pages[0], picture)
+    assert values(pages.text_layer(0)) == FILLED_IN
+    content = pages.page_content(0)
+    assert content is not None
+    assert list(content.texts) == FILLED_IN
+
+
+def test_words_of_fields_and_annotations_are_those_of_poppler(pdftotext: str, tmp_path: Path) -> None:
+    path = tmp_path / "invoice.pdf"
+    path.write_bytes(INVOICE)
+    theirs = [word.value for word in pdf_files.pdftotext(pdftotext, path)]
+    assert sorted(values(read_pdf(path).text_layer(0))) == sorted(theirs)
+
+
+@pytest.mark.parametrize("entries", TURNS)
+@pytest.mark.parametrize("box", ["0 0 612 792", "-90 -70 1200 1600"])
+def test_fields_lie_where_they_are_drawn(entries: str, box: str) -> None:
+    """PDFium resets the boxes of a page when it merges fields into the page."""
+    field = pdf_files.Annotation("value", 150, 600, "Widget")
+    content = pdf_files.text_page((100, 500, "word"))
+    pages = read_pdf(pdf_files.annotated(content, [field], box=box, entries=entries), scale=3)
+    words = pages.text_layer(0)
+    assert values(words) == ["word", "value"]
+    for word in words:
+        assert max(ink_around(pages, word)) <= 2, word.value
+
+
+@pytest.mark.parametrize("flags", [0, 1, 2, 4, 32, 64])
+@pytest.mark.parametrize("subtype", ["Widget", "FreeText", "Popup", "Link"])
+@pytest.mark.parametrize("options", [{}, {"draw_annots": False}, {"may_draw_forms": False}, {"timeout_seconds": 60}])
+def test_text_layer_has_annotations_exactly_if_they_are_drawn(
+    options: dict[str, bool | int], subtype: str, flags: int
+) -> None:
+    annotations = [
+        pdf_files.Annotation("value", 100, 600, subtype, flags),
+        # With this, the page is merged in any case.
+        pdf_files.Annotation("other", 100, 300, "FreeText" if subtype == "Widget" else "Widget"),
+    ]
+    pages = read_pdf(pdf_files.annotated(b"", annotations), **options)
+    is_drawn = pages[0][:800].min() < 128  # the upper half of the page
+    assert ("value" in values(pages.text_layer(0))) == is_drawn
+
+
+def test_text_layer_has_fields_whose_appearance_the_reader_makes() -> None:
+    field = pdf_files.Annotation("value", 100, 600, "Widget", has_appearance=False)
+    pages = read_pdf(pdf_files.annotated(b"", [field], form_entries="/NeedAppearances true"))
+    assert pages[0].min() < 128
+    assert values(pages.text_layer(0)) == ["value"]
+
+
+def test_text_layer_of_published_forms() -> None:
+    folder = TEST_DATA / "odd"
+    expected = {
+        "issue15092.pdf": ["1.00", "2.00", "3.00", "4.00", "7.00", "232,324.00"],
+        "annotation-tx3.pdf": ["tx", "annotation", "Line2", "Line3", "Line4"],
+        "issue18036.pdf": ["previously", "issued", "Certificates."],
+    }
+    if not folder.exists():
+        pytest.skip(f"needs the files {', '.join(expected)} in {folder}")
+    for name, end in expected.items():
+        assert values(read_pdf(folder / name).text_layer(0))[-len(end) :] == end
 
 
 def test_characters_of_every_plane_and_of_none() -> None:

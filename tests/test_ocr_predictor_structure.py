@@ -118,7 +118,7 @@ def test_unknown_kinds_and_fields_are_refused() -> None:
         ocr_predictor(fields="receit")
 
 
-def drawn_pdf() -> bytes:
+def drawn_pdf(more: bytes = b"", entries: str = "") -> bytes:
     """The same table in vectors, with words."""
     parts = ["0 0 0 RG 1 w"]
     for row in range(4):
@@ -131,7 +131,7 @@ def drawn_pdf() -> bytes:
     for row, texts in enumerate([HEAD, *ROWS]):
         for left, text in zip((60, 240, 360), texts, strict=True):
             parts.append(f"BT /F 12 Tf {left + 8} {480 - 30 * row} Td ({text}) Tj ET")
-    return pdf_document(["\n".join(parts).encode()])
+    return pdf_document(["\n".join(parts).encode() + more], entries=entries)
 
 
 def test_words_of_a_pdf_file_are_taken_as_they_are() -> None:
@@ -142,6 +142,65 @@ def test_words_of_a_pdf_file_are_taken_as_they_are() -> None:
     assert page.blocks[0].render() == TITLE
     assert {word.confidence for block in page.blocks for line in block.lines for word in line.words} == {1.0}
     assert page.dimensions == page.page.shape[:2]
+
+
+SIDE_NOTE = "archived under number 77"
+
+
+@pytest.mark.parametrize("turn", [0, 90, 180, 270])
+@pytest.mark.parametrize("is_turned_by_file", [True, False])
+def test_words_of_a_turned_pdf_page_are_in_reading_order(turn: int, is_turned_by_file: bool) -> None:
+    note = f"BT /F 12 Tf 0 1 -1 0 40 300 Tm ({SIDE_NOTE}) Tj ET".encode()
+    options: dict[str, Any] = {} if is_turned_by_file else {"rotation": turn}
+    file = drawn_pdf(note, entries=f"/Rotate {turn}" if is_turned_by_file else "")
+    pages = DocumentFile.from_pdf(file, **options)
+    page = reader(text_layer=True)(pages).pages[0]
+    lines = [line.render() for block in page.blocks for line in block.lines]
+    assert set(lines) == {TITLE, *TEXT, *(text for row in [HEAD, *ROWS] for text in row), SIDE_NOTE}
+    assert lines.index(TITLE) < lines.index(TEXT[0]) < lines.index(TEXT[1]) < lines.index(HEAD[0])
+    assert page.orientation["value"] == {0: None, 90: 90, 180: 180, 270: -90}[turn]
+    assert page.dimensions == pages[0].shape[:2]
+    boxes = [(word.value, np.ravel(word.geometry)) for word in pages.text_layer(0)]
+    for word in words_of(page):
+        expected = (turn - 90) % 360 if word.value in SIDE_NOTE.split() else turn
+        assert word.crop_orientation["value"] % 360 == expected
+        letters = np.array([np.ravel(letter.geometry) for letter in word.characters])
+        for box in (np.ravel(word.geometry), np.append(letters[:, :2].min(axis=0), letters[:, 2:].max(axis=0))):
+            assert any(word.value == value and np.allclose(box, other, atol=1e-9) for value, other in boxes)
+
+
+def test_a_turned_pdf_page_has_its_structure_where_it_is() -> None:
+    predictor = reader(detect_layout=True, detect_tables=True, text_layer=True)
+    upright, turned = (
+        predictor(DocumentFile.from_pdf(drawn_pdf(entries=entries))).pages[0] for entries in ("", "/Rotate 90")
+    )
+    assert turned.tables[0].to_grid() == [HEAD, *ROWS]
+    assert [region.type for region in turned.layout] == [region.type for region in upright.layout]
+    for one, other in zip(upright.layout, turned.layout, strict=True):
+        (left, top), (right, bottom) = one.geometry
+        assert np.allclose(other.geometry, [(1 - bottom, left), (1 - top, right)], atol=1e-6)
+    assert turned.export_as_markdown() == upright.export_as_markdown()
+
+
+def test_a_turned_pdf_page_is_straightened() -> None:
+    predictor = reader(text_layer=True, straighten_pages=True)
+    upright, turned = (
+        predictor(DocumentFile.from_pdf(drawn_pdf(entries=entries))).pages[0] for entries in ("", "/Rotate 270")
+    )
+    assert turned.orientation["value"] == -90
+    assert np.abs(upright.page.astype(int) - turned.page).mean() < 2
+    for one, other in zip(words_of(upright), words_of(turned), strict=True):
+        assert one.value == other.value
+        assert other.crop_orientation["value"] == 0
+        assert np.allclose(one.geometry, other.geometry, atol=1e-6)
+
+
+def test_the_picture_on_a_turned_pdf_page_is_read_upright() -> None:
+    document = reader(text_layer=True)(DocumentFile.from_pdf(with_picture(), dpi=150, rotation=90))
+    words = {word.value: word for word in words_of(document)}
+    assert {"Words", "file", "Delivery", "2048", "packed"} <= set(words)
+    # The picture is 320 of 792 points high, 172 points below the top, and the word is 146 of 640 pixels below its top.
+    assert np.mean(words["packed"].geometry, axis=0)[0] == pytest.approx(1 - (172 + 320 * 146 / 640) / 792, abs=0.01)
 
 
 def with_picture() -> bytes:

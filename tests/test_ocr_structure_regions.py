@@ -289,3 +289,25 @@ def test_bullets_below_an_introduction_are_items() -> None:
     found = [(region.kind, " ".join(texts[word] for word in region.words)) for region in find_regions(content)]
     assert found[1:4] == [("List-item", line) for line in lines[1:4]]
     assert [text for _, text in found] == lines
+
+
+def test_sideways_text_is_a_region_of_its_own() -> None:
+    paragraph = [(100.0, 100.0 + 14 * row, "some words of a line of this paragraph") for row in range(20)]
+    upright = page_of(paragraph)
+    # A note along each margin: one reads upwards, the other one downwards.
+    up, down = ["filed", "in", "room", "twelve"], ["seen", "by", "the", "clerk"]
+    boxes = [(20, 300 - 40 * number, 30, 330 - 40 * number) for number in range(4)]
+    boxes += [(560, 120 + 40 * number, 570, 150 + 40 * number) for number in range(4)]
+    count = len(upright.texts)
+    content = PageContent(
+        upright.width, upright.height, np.concatenate([upright.boxes, np.array(boxes, float)]),
+        (*upright.texts, *up, *down), np.concatenate([upright.line_ids, [90] * 4, [91] * 4]), np.ones(count + 8),
+        np.full(count + 8, np.nan), np.zeros(count + 8, bool),
+        turns=np.array([0] * count + [270] * 4 + [90] * 4),
+    )  # fmt: skip
+    *body, left, right = find_regions(content)
+    assert [region.words for region in body] == [region.words for region in find_regions(upright)]
+    assert [content.texts[word] for word in left.words] == up
+    assert [content.texts[word] for word in right.words] == down
+    assert (left.kind, left.box) == ("Text", (20, 180, 30, 330))
+    assert (right.kind, right.box) == ("Text", (560, 120, 570, 270))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PageContent"]
+__all__ = ["PageContent", "turned_back"]
 
 Boxes = NDArray[np.float64]
 
@@ -18,6 +18,19 @@ _MIN_SIDE = 0.001
 
 def _no_boxes() -> Boxes:
     return np.zeros((0, 4))
+
+
+def turned_back(boxes: Boxes, width: float, height: float, turn: int) -> Boxes:
+    """The boxes (N, 4) after a page of this size is turned counter-clockwise by 0, 90, 180 or 270 degrees."""
+    left, top, right, bottom = boxes.T
+    for _ in range(turn // 90 % 4):
+        left, top, right, bottom = top, width - right, bottom, width - left
+        width, height = height, width
+    return np.stack([left, top, right, bottom], axis=1)
+
+
+def _no_turns() -> NDArray[np.int64]:
+    return np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +53,8 @@ class PageContent:
         font_sizes: float64 (N,): the size of the type of each word in the unit of the page, as a PDF says; NaN where it
             is not known, as in pictures, where heights of boxes have to do.
         is_bold: bool (N,): whether a word is set in heavy type: as a PDF says, or by the thickness of its strokes.
+        turns: int64 (N,): by how many degrees each word is turned clockwise: 0, 90, 180 or 270. PDF files store this;
+            in pictures it is 0.
     """
 
     width: float
@@ -53,6 +68,7 @@ class PageContent:
     horizontal_rules: Boxes = field(default_factory=_no_boxes)
     vertical_rules: Boxes = field(default_factory=_no_boxes)
     pictures: Boxes = field(default_factory=_no_boxes)
+    turns: NDArray[np.int64] = field(default_factory=_no_turns)
 
     def __post_init__(self) -> None:
         size = np.array([self.width, self.height], dtype=np.float64)
@@ -62,3 +78,42 @@ class PageContent:
         boxes = np.concatenate([low, np.minimum(high, size + _MIN_SIDE * self.height)], axis=1)
         object.__setattr__(self, "boxes", boxes)
         object.__setattr__(self, "texts", tuple(text or " " for text in self.texts))
+        if not len(self.turns):
+            object.__setattr__(self, "turns", np.zeros(len(boxes), np.int64))
+
+    @property
+    def page_turn(self) -> int:
+        """The turn of most of the text, by the number of characters; 0 without words."""
+        quarters = np.bincount(self.turns // 90, [len(text) for text in self.texts], minlength=4)
+        return 90 * int(quarters.argmax())
+
+    def turned_back(self, turn: int) -> PageContent:
+        """The page after it is turned counter-clockwise, so that words turned by ``turn`` are upright.
+
+        Args:
+            turn: 0, 90, 180 or 270 degrees.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.structure import content_of_picture
+            >>> image = np.full((200, 300, 3), 255, np.uint8)
+            >>> image[30:90, 240:260] = 0
+            >>> content = content_of_picture(image, [(240, 30, 260, 90)], ["word"], [0], [1.0], turns=[90])
+            >>> upright = content.turned_back(90)
+            >>> upright.boxes.tolist(), upright.turns.tolist()
+            ([[30.0, 40.0, 90.0, 60.0]], [0])
+        """
+        swaps = turn % 180 != 0
+        rules = [
+            turned_back(boxes, self.width, self.height, turn) for boxes in (self.horizontal_rules, self.vertical_rules)
+        ]
+        return replace(
+            self,
+            width=self.height if swaps else self.width,
+            height=self.width if swaps else self.height,
+            boxes=turned_back(self.boxes, self.width, self.height, turn),
+            horizontal_rules=rules[swaps],
+            vertical_rules=rules[not swaps],
+            pictures=turned_back(self.pictures, self.width, self.height, turn),
+            turns=(self.turns - turn) % 360,
+        )

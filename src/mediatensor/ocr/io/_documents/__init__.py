@@ -16,7 +16,7 @@ from .pdf import PdfDocument
 from .pdf_page import PdfOptions, characters, relative_matrix
 from .pdf_process import DEFAULT_TIMEOUT_SECONDS
 from .pdf_text import PageCharacters, words_of
-from .pdfium import import_pdfium, is_pdf, pdfium_lock, save_document
+from .pdfium import OpenPdf, import_pdfium, is_pdf, pdfium_lock, save_document
 from .picture_pdf import Picture, picture_pdf, pixels_as_jpeg, pixels_lossless
 from .tiff import is_tiff
 from .web import Fetched, fetch, web_scheme
@@ -26,6 +26,7 @@ __all__ = [
     "Fetched",
     "ImageDocument",
     "ImageOptions",
+    "OpenPdf",
     "PageCharacters",
     "PageNumbers",
     "PageOfFile",

@@ -35,6 +35,7 @@ class PdfDocument(PageSource):
     Attributes:
         options: The options.
         file: Opens the file in this process.
+        copy: Opens it a second time, for `page_as_shown`.
 
     Raises:
         SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
@@ -49,7 +50,7 @@ class PdfDocument(PageSource):
         kept = keep_source(source)
         self.name = kept.name
         self.options = options
-        self.file = OpenPdf(kept.source, self.name, password)
+        self.file, self.copy = (OpenPdf(kept.source, self.name, password) for _ in range(2))
         self._isolated: IsolatedPdf | None = None
         if timeout_seconds is not None:
             self._isolated = IsolatedPdf(kept.source, self.name, password, options, timeout_seconds)
@@ -71,7 +72,7 @@ class PdfDocument(PageSource):
                 found = self._isolated.characters(number)
             else:
                 with self.file() as pdf:
-                    found = characters(pdf, number, self.options)
+                    found = characters(pdf, number, self.options, self.copy)
             return words_of(_placed(found))
 
     @property
@@ -84,7 +85,7 @@ class PdfDocument(PageSource):
                 found = self._isolated.drawn(number)
             else:
                 with self.file() as pdf:
-                    found = drawn_page(pdf, number, self.options)
+                    found = drawn_page(pdf, number, self.options, self.copy)
             return _content_of(found)
 
 

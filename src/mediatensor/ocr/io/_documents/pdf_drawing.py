@@ -14,8 +14,16 @@ from contextlib import closing
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from .pdf_page import Characters, PdfOptions, characters_of, check_objects, picture_size, relative_matrix
-from .pdfium import import_pdfium
+from .pdf_page import (
+    Characters,
+    PdfOptions,
+    characters_of,
+    check_objects,
+    page_as_shown,
+    picture_size,
+    relative_matrix,
+)
+from .pdfium import OpenPdf, import_pdfium
 
 __all__ = ["MAX_DRAWN_LINES", "NUM_STYLE_VALUES", "DrawnPage", "drawn_page"]
 
@@ -75,8 +83,14 @@ class DrawnPage(NamedTuple):
     pictures: array[float]
 
 
-def drawn_page(pdf: Any, number: int, options: PdfOptions) -> DrawnPage:
-    """What is drawn on a page.
+def drawn_page(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> DrawnPage:
+    """What is drawn on a page, form fields and annotations included.
+
+    Args:
+        pdf: The document of pypdfium2.
+        number: The number of the page, from 0.
+        options: How it is rendered.
+        copy: Opens the same file a second time, see `page_as_shown`.
 
     Raises:
         DecodeError: if there is too much on the page.
@@ -85,16 +99,16 @@ def drawn_page(pdf: Any, number: int, options: PdfOptions) -> DrawnPage:
     with closing(pdf[number]) as page:
         width, height = picture_size(page, options)
         check_objects(page)
-        with closing(page.get_textpage()) as text:
-            codes, boxes = characters_of(text)
-            styles = _styles(text, len(codes))
-        found = _Found(page.get_bbox())
-        for item, matrix in _objects(page):
-            found.add(item, matrix)
-        text_layer = Characters(codes, boxes, relative_matrix(page, options))
+        found, matrix = _Found(page.get_bbox()), relative_matrix(page, options)
+        with page_as_shown(page, number, options, copy) as shown:
+            with closing(shown.get_textpage()) as text:
+                codes, boxes = characters_of(text)
+                styles = _styles(text, len(codes))
+            for item, to_page in _objects(shown):
+                found.add(item, to_page)
     scale = options.scale
     drawn = (found.lines, found.fills, found.areas, found.pictures)
-    return DrawnPage(width / scale, height / scale, text_layer, styles, *drawn)
+    return DrawnPage(width / scale, height / scale, Characters(codes, boxes, matrix), styles, *drawn)
 
 
 def _styles(text: Any, count: int) -> array[float]:
@@ -113,7 +127,9 @@ def _styles(text: Any, count: int) -> array[float]:
             fonts[key] = _is_heavy(font)
         is_heavy = fonts[key] or raw.FPDFTextObj_GetTextRenderMode(item) == _STROKED_TEXT
         size = raw.FPDFText_GetFontSize(text, index) * math.hypot(matrix.c, matrix.d)
-        styles.extend([size, float(is_heavy), x.value, y.value, matrix.a, matrix.b])
+        # Type of a negative size is turned by 180 degrees.
+        a, b = (matrix.a, matrix.b) if size >= 0 else (-matrix.a, -matrix.b)
+        styles.extend([abs(size), float(is_heavy), x.value, y.value, a, b])
     return styles
 
 

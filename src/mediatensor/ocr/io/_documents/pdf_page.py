@@ -9,13 +9,13 @@ from __future__ import annotations
 import ctypes
 import math
 from array import array
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 from ...._common.limits import check_pixels
 from ....errors import DecodeError
-from .pdfium import import_pdfium
+from .pdfium import OpenPdf, import_pdfium
 
 __all__ = [
     "MAX_PAGE_CHARACTERS",
@@ -26,6 +26,7 @@ __all__ = [
     "characters",
     "characters_of",
     "check_objects",
+    "page_as_shown",
     "picture_size",
     "relative_matrix",
     "rendered",
@@ -39,6 +40,9 @@ MAX_PAGE_CHARACTERS = 1_000_000
 
 # A box that is thinner than this share of its length is not ink: PDFium reports lines for glyphs without outlines.
 _MIN_INK = 0.01
+
+# Flags of annotations (ISO 32000-2, 12.5.3).
+_INVISIBLE, _HIDDEN, _NO_VIEW = 1, 2, 32
 
 # Device units across a page; PDFium rounds device coordinates to whole units.
 _STEPS = 1 << 20
@@ -130,8 +134,14 @@ def rendered(pdf: Any, number: int, options: PdfOptions, new_bitmap: Callable[..
             )
 
 
-def characters(pdf: Any, number: int, options: PdfOptions) -> Characters:
-    """The text layer of a page.
+def characters(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> Characters:
+    """The text layer of a page, with the words of its form fields and annotations.
+
+    Args:
+        pdf: The document of pypdfium2.
+        number: The number of the page, from 0.
+        options: How it is rendered.
+        copy: Opens the same file a second time, see `page_as_shown`.
 
     Raises:
         DecodeError: if there is too much on the page.
@@ -139,8 +149,78 @@ def characters(pdf: Any, number: int, options: PdfOptions) -> Characters:
     """
     with closing(pdf[number]) as page:
         check_objects(page)
-        with closing(page.get_textpage()) as text:
-            return Characters(*characters_of(text), relative_matrix(page, options))
+        matrix = relative_matrix(page, options)
+        with page_as_shown(page, number, options, copy) as shown, closing(shown.get_textpage()) as text:
+            return Characters(*characters_of(text), matrix)
+
+
+@contextmanager
+def page_as_shown(page: Any, number: int, options: PdfOptions, copy: OpenPdf) -> Iterator[Any]:
+    """A page whose content includes the form fields and annotations that are drawn on it.
+
+    Fields and annotations are separate from the content of a page, and functions that read the content ignore them.
+    PDFium can merge them into the content ("flatten" the page), which changes the document and the boxes of the page.
+    This is therefore done in a second copy of the document. Coordinates stay the same.
+
+    Args:
+        page: The page of pypdfium2.
+        number: Its number, from 0.
+        options: How it is rendered: whether fields and annotations are drawn.
+        copy: Opens the same file a second time; used only if there are any.
+
+    Yields:
+        A page of pypdfium2: ``page`` itself if nothing is drawn on it.
+
+    Raises:
+        DecodeError: if there is too much on the page.
+        Exception: whatever pypdfium2 raises.
+    """
+    if not _hide_unseen_annotations(page, options, change=False):
+        yield page
+        return
+    raw = import_pdfium().raw
+    with copy() as pdf:
+        with closing(pdf[number]) as changed:
+            # Another call may have merged them.
+            if _hide_unseen_annotations(changed, options, change=True):
+                raw.FPDFPage_Flatten(changed, raw.FLAT_NORMALDISPLAY)
+        with closing(pdf[number]) as merged:
+            check_objects(merged)
+            yield merged
+
+
+def _hide_unseen_annotations(page: Any, options: PdfOptions, *, change: bool) -> bool:
+    """Whether fields or annotations are drawn on a page.
+
+    Args:
+        page: The page of pypdfium2.
+        options: How it is rendered.
+        change: Whether to set the flags of annotations so that exactly those that are drawn get merged.
+    """
+    raw = import_pdfium().raw
+    draws_fields = options.render.get("may_draw_forms", True) and page.formenv is not None
+    draws_others = options.render.get("draw_annots", True)
+    is_any_drawn = False
+    for index in range(raw.FPDFPage_GetAnnotCount(page)):
+        annotation = raw.FPDFPage_GetAnnot(page, index)
+        if not annotation:
+            continue
+        kind, flags = raw.FPDFAnnot_GetSubtype(annotation), raw.FPDFAnnot_GetFlags(annotation)
+        is_field = kind == raw.FPDF_ANNOT_WIDGET
+        is_drawn = (
+            (draws_fields if is_field else draws_others)
+            and kind != raw.FPDF_ANNOT_POPUP
+            and not flags & (_HIDDEN | _NO_VIEW | (_INVISIBLE if is_field else 0))
+            # Most links have no appearance.
+            and bool(raw.FPDFAnnot_HasKey(annotation, b"AP"))
+        )
+        if change:
+            raw.FPDFAnnot_SetFlags(annotation, flags & ~_INVISIBLE if is_drawn else flags | _HIDDEN)
+        raw.FPDFPage_CloseAnnot(annotation)
+        is_any_drawn |= is_drawn
+        if is_any_drawn and not change:
+            return True
+    return is_any_drawn
 
 
 def characters_of(text: Any) -> tuple[array[int], array[float]]:

@@ -61,7 +61,8 @@ def main(descriptor: int, fault_descriptor: int, memory_descriptor: int) -> None
     import_pdfium()
     connection = socket.socket(fileno=descriptor)
     end_with_parent(connection)
-    documents: dict[int, OpenPdf] = {}
+    # Each with a copy, for `page_as_shown`.
+    documents: dict[int, tuple[OpenPdf, OpenPdf]] = {}
     memory = mmap.mmap(memory_descriptor, 0) if memory_descriptor >= 0 else None
     try:
         _channel.send(connection, READY, b"")
@@ -77,24 +78,26 @@ def main(descriptor: int, fault_descriptor: int, memory_descriptor: int) -> None
 
 
 def _respond(
-    request: Request, documents: dict[int, OpenPdf], memory: mmap.mmap | None
+    request: Request, documents: dict[int, tuple[OpenPdf, OpenPdf]], memory: mmap.mmap | None
 ) -> tuple[bytes, bytes, list[memoryview]]:
     try:
         for key in request.forgotten:
             documents.pop(key, None)
         if request.opening is not None:
-            documents[request.key] = OpenPdf(*pickle.loads(request.opening))
+            opening = pickle.loads(request.opening)
+            documents[request.key] = OpenPdf(*opening), OpenPdf(*opening)
         options: pdf_page.PdfOptions = pickle.loads(request.options)
-        with documents[request.key]() as pdf:
+        file, copy = documents[request.key]
+        with file() as pdf:
             match request.task:
                 case "open":
                     return VALUE, _json(len(pdf)), []
                 case "render":
                     return _rendered(pdf, request.number, options, memory)
                 case "drawing":
-                    return _drawn(pdf, request.number, options)
+                    return _drawn(pdf, request.number, options, copy)
                 case _:
-                    found = pdf_page.characters(pdf, request.number, options)
+                    found = pdf_page.characters(pdf, request.number, options, copy)
                     # 64-bit numbers first, so that all numbers are aligned.
                     parts = (found.boxes, found.matrix, found.codes)
                     return VALUE, _json(len(found.codes)), [memoryview(part).cast("B") for part in parts if part]
@@ -120,8 +123,8 @@ def _rendered(
     return VALUE, _json(*values, is_shared), [] if is_shared else [memoryview(data).cast("B")]
 
 
-def _drawn(pdf: Any, number: int, options: pdf_page.PdfOptions) -> tuple[bytes, bytes, list[memoryview]]:
-    found = pdf_drawing.drawn_page(pdf, number, options)
+def _drawn(pdf: Any, number: int, options: pdf_page.PdfOptions, copy: OpenPdf) -> tuple[bytes, bytes, list[memoryview]]:
+    found = pdf_drawing.drawn_page(pdf, number, options, copy)
     text = found.characters
     # 64-bit numbers first, so that all numbers are aligned.
     numbers: list[array[float]] = [

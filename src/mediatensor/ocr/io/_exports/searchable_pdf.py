@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import io
 import math
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from ....errors import EncodeError, InvalidArgumentError, PageError
 from .._documents import (
     ImageDocument,
+    OpenPdf,
     PageOfFile,
     PdfDocument,
     characters,
@@ -133,6 +135,7 @@ class PDFExporter:
         pages = document_pages(source)
         origins = [self._origin(page) for page in pages]
         base = _base_file(origins)
+        letters = _OwnLetters()
         with pdfium_lock:
             document = pdfium.PdfDocument.new() if base is None else base.file.opened()
         try:
@@ -149,7 +152,7 @@ class PDFExporter:
                         with origin[0].file() as other:
                             _check_number(other, *origin)
                             document.import_pages(other, [origin[1]], index)
-                self._add_texts(document, index, sheet)
+                self._add_texts(document, index, sheet, letters)
             target = io.BytesIO()
             with pdfium_lock:
                 save_document(document, target)
@@ -188,7 +191,7 @@ class PDFExporter:
         scale = min(_POINTS_PER_INCH / self.dpi, _MAX_SIDE / max(height, width))
         return _Sheet(page, None, (height, width), picture_pdf(picture, width * scale, height * scale), scale)
 
-    def _add_texts(self, document: Any, index: int, sheet: _Sheet) -> None:
+    def _add_texts(self, document: Any, index: int, sheet: _Sheet, letters: _OwnLetters) -> None:
         rows = [
             row
             for region in page_regions(sheet.page, self.direction, size=sheet.size)
@@ -203,7 +206,7 @@ class PDFExporter:
                 matrix = np.array([[sheet.scale, 0], [0, -sheet.scale], [0, sheet.size[0] * sheet.scale]])
                 texts = place_words(rows, matrix)
             else:
-                texts = place_words(rows, _pixels_to_points(page, sheet), _own_letters(document, index, sheet))
+                texts = place_words(rows, _pixels_to_points(page, sheet), letters.of_page(*sheet.origin))
             for group in _font_groups(texts):
                 _insert_texts(raw, document, page, group)
             page.gen_content()
@@ -252,16 +255,28 @@ def _pixels_to_points(page: Any, sheet: _Sheet) -> NDArray[np.float64]:
     return matrix
 
 
-def _own_letters(document: Any, index: int, sheet: _Sheet) -> NDArray[np.float64]:
-    """The centres (N, 2), in points, of the letters that the page already has as text."""
-    assert sheet.origin is not None
-    found = characters(document, index, sheet.origin[0].options)
-    codes, boxes = np.asarray(found.codes), np.asarray(found.boxes).reshape(-1, 4)
-    # Without spaces, codes that are not characters, and the private use area.
-    has_meaning = (codes > 0x20) & (codes < 0xFFF0) & ~((codes >= 0xE000) & (codes < 0xF900)) & (codes != 0xA0)
-    middles = np.stack([boxes[:, :2].mean(axis=1), boxes[:, 2:].mean(axis=1)], axis=1)
-    known: NDArray[np.float64] = middles[has_meaning & np.isfinite(middles).all(axis=1)]
-    return known
+class _OwnLetters:
+    """Finds the letters that pages of PDF files have as text, in content, form fields and annotations.
+
+    It opens the files anew: they may have changed since they were read, and the documents that are kept open have not.
+    """
+
+    def __init__(self) -> None:
+        self._files: dict[PdfDocument, tuple[OpenPdf, OpenPdf]] = {}
+
+    def of_page(self, source: PdfDocument, number: int) -> NDArray[np.float64]:
+        """The centres (N, 2) of the letters of a page, in points. The caller holds the lock."""
+        if source not in self._files:
+            self._files[source] = copy.copy(source.file), copy.copy(source.copy)
+        file, second = self._files[source]
+        with file() as pdf:
+            found = characters(pdf, number, source.options, second)
+        codes, boxes = np.asarray(found.codes), np.asarray(found.boxes).reshape(-1, 4)
+        # Without spaces, codes that are not characters, and the private use area.
+        has_meaning = (codes > 0x20) & (codes < 0xFFF0) & ~((codes >= 0xE000) & (codes < 0xF900)) & (codes != 0xA0)
+        middles = np.stack([boxes[:, :2].mean(axis=1), boxes[:, 2:].mean(axis=1)], axis=1)
+        known: NDArray[np.float64] = middles[has_meaning & np.isfinite(middles).all(axis=1)]
+        return known
 
 
 def _font_groups(texts: Sequence[PlacedText]) -> list[list[PlacedText]]:

@@ -180,6 +180,7 @@ def content_of_words(image: npt.NDArray[np.uint8], words: Mapping[str, ClassWord
         [text for own in found for text, _ in own.texts],
         np.concatenate([*ids, np.zeros(0, np.int64)]),
         [confidence for own in found for _, confidence in own.texts],
+        turns=[90 * round(turn["value"] / 90) % 360 for own in found for turn in own.orientations],
     )
 
 

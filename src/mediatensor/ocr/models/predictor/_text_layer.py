@@ -8,11 +8,12 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from ...io.elements import Word
+from ...io.elements import Character, Word
 from ...structure import PageContent
-from .._lines import ClassWords, straight_boxes
+from .._lines import ClassWords, signed_turn, straight_boxes
+from .._pages import Straightening, map_boxes
 
-__all__ = ["joined", "outside_pictures", "with_words", "words_of_layer"]
+__all__ = ["joined", "outside_pictures", "set_upright", "with_words", "words_of_layer"]
 
 # A picture that is smaller than this share of the page has no text that anybody would miss: logos, rules, bullets.
 _MIN_PICTURE = 0.005
@@ -37,11 +38,46 @@ def words_of_layer(
         boxes[kept],
         np.ones(len(kept)),
         [(word.value, word.confidence) for word in chosen],
-        [{"value": 0, "confidence": None} for _ in chosen],
+        [{"value": signed_turn(turn), "confidence": None} for turn in content.turns[kept].tolist()],
         content.line_ids[kept],
         [word.characters for word in chosen],
     )
     return words, kept
+
+
+def set_upright(words: ClassWords, content: PageContent, plan: Straightening) -> tuple[ClassWords, PageContent]:
+    """Move the words and the content of a page that is turned by 90, 180 or 270 degrees to its upright form.
+
+    Args:
+        words: The words of its text layer.
+        content: Its content.
+        plan: How the upright form is made.
+
+    Returns:
+        Both, relative to the upright page.
+    """
+
+    def moved(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+        return np.asarray(map_boxes(np.asarray(boxes, dtype=np.float64), plan.forward))
+
+    letters = [letter for own in words.characters or [] for letter in own]
+    places = iter(moved(np.array([np.ravel(letter.geometry) for letter in letters]).reshape(-1, 4)).tolist())
+    characters: list[Sequence[Character]] = [
+        [
+            Character(letter.value, letter.confidence, ((left, top), (right, bottom)))
+            for letter, (left, top, right, bottom) in zip(own, places, strict=False)
+        ]
+        for own in words.characters or []
+    ]
+    quarter_turn = round(plan.angle)
+    own_turns = [(orientation["value"] - quarter_turn) % 360 for orientation in words.orientations]
+    upright = replace(
+        words,
+        boxes=moved(words.boxes),
+        orientations=[{"value": signed_turn(turn), "confidence": None} for turn in own_turns],
+        characters=characters,
+    )
+    return upright, content.turned_back(quarter_turn)
 
 
 def outside_pictures(content: PageContent) -> npt.NDArray[np.float64] | None:
@@ -111,4 +147,5 @@ def with_words(content: PageContent, words: ClassWords, kept: npt.NDArray[np.int
         confidences=np.array([confidence for _, confidence in words.texts], dtype=np.float64),
         font_sizes=np.concatenate([content.font_sizes[kept], np.full(num_read, np.nan)]),
         is_bold=np.concatenate([content.is_bold[kept], np.zeros(num_read, np.bool_)]),
+        turns=np.concatenate([content.turns[kept], np.zeros(num_read, np.int64)]),
     )

@@ -65,7 +65,7 @@ from ._boxes import (
 )
 from ._cutting import CutLine, cut_found_lines
 from ._structure import StructureFinder, checked_kinds, without_kinds
-from ._text_layer import joined, outside_pictures, with_words, words_of_layer
+from ._text_layer import joined, outside_pictures, set_upright, with_words, words_of_layer
 
 __all__ = ["TextPredictor"]
 
@@ -377,19 +377,35 @@ class TextPredictor(nn.Module):
         if content is None:
             return None
         words, kept = words_of_layer(stored, content, self.ignore_regions)
-        outside = outside_pictures(content)
-        if outside is not None:
-            (image,) = self._placed([without_regions(as_tensor(sources[index]), outside)])
-            assert isinstance(image, Tensor)
-            (read,) = self._words(image, next(self._locate([image])), {}).values()
-            words = joined(words, read)
-        by_class = {self._class_names[0]: words}
+        if self.disable_crop_orientation:
+            words.orientations = [{"value": 0, "confidence": None} for _ in words.texts]
         scale = sources.pixels_per_point(index)
         shape = (round(content.height * scale), round(content.width * scale))
+        turn = 0 if self.disable_page_orientation else content.page_turn
+        plan = plan_straightening(shape, turn) if turn else None
+        if plan is not None:
+            words, content = set_upright(words, content, plan)
+        image, outside = None, outside_pictures(content)
+        if outside is not None or (plan is not None and self.straighten_pages):
+            (loaded,) = self._placed([as_tensor(sources[index])])
+            assert isinstance(loaded, Tensor)
+            image = loaded if plan is None else straighten(loaded, plan)
+        if image is not None and outside is not None:
+            in_pictures = without_regions(image, outside)
+            (read,) = self._words(in_pictures, next(self._locate([in_pictures])), {}).values()
+            words = joined(words, read)
+        by_class = {self._class_names[0]: words}
         structure = self.structure_finder.of_content(with_words(content, words, kept))
-        return PageWords(
-            _original(sources, index), shape, by_class, None, self._language(by_class), structure=structure
-        )
+        orientation = {"value": signed_turn(turn), "confidence": 1.0} if turn or self.detect_orientation else None
+        original, language = _original(sources, index), self._language(by_class)
+        if plan is None:
+            return PageWords(original, shape, by_class, orientation, language, structure=structure)
+        if image is None or not self.straighten_pages or self.preserve_original_coords:
+            return PageWords(
+                original, plan.shape, by_class, orientation, language, straightened=plan, structure=structure
+            )
+        upright: Any = image.permute(1, 2, 0).cpu().numpy()
+        return PageWords(upright, plan.shape, by_class, orientation, language, structure=structure)
 
     def _unreadable(self, sources: Any, index: int, reason: str) -> PageWords:
         image: Any = np.zeros((0, 0, 3), np.uint8)

@@ -88,7 +88,20 @@ def content_of_drawing(
         horizontal_rules=outside(across, drawn, em).clip(0, limits),
         vertical_rules=outside(down, drawn, em).clip(0, limits),
         pictures=drawn,
+        turns=_turns(directions),
     )
+
+
+def _turns(directions: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The turns of words in degrees clockwise, int64 (N,), to the nearest quarter turn.
+
+    A word whose direction is not known has the most frequent one.
+    """
+    is_known = np.isfinite(directions[:, 0])
+    x, y = np.where(is_known[:, None], directions, 0.0).T
+    quarters: NDArray[np.int64] = np.round(np.arctan2(y, x) / (np.pi / 2)).astype(np.int64) % 4
+    quarters[~is_known] = np.bincount(quarters[is_known], minlength=4).argmax()
+    return 90 * quarters
 
 
 def _edges_seen(fills: NDArray[np.float64], out: float) -> NDArray[np.float64]:

@@ -34,6 +34,8 @@ def content_of_picture(
     texts: Sequence[str],
     line_ids: ArrayLike,
     confidences: ArrayLike,
+    *,
+    turns: ArrayLike | None = None,
 ) -> PageContent:
     """What is on an upright picture of a page.
 
@@ -51,6 +53,7 @@ def content_of_picture(
         texts: The N words.
         line_ids: (N,): the line of text that each word was found in.
         confidences: (N,), in [0, 1].
+        turns: (N,): by how many degrees each word is turned clockwise: 0, 90, 180 or 270. By default 0.
 
     Returns:
         The content, in pixels of ``image``. The sizes of type are not known.
@@ -74,11 +77,14 @@ def content_of_picture(
         )
     placed = np.asarray(boxes, np.float64).reshape(-1, 4)
     lines, sure = np.asarray(line_ids, np.int64).ravel(), np.asarray(confidences, np.float64).ravel()
-    if not len(placed) == len(texts) == len(lines) == len(sure):
+    quarters = np.zeros(len(placed), np.int64) if turns is None else np.asarray(turns, np.int64).ravel()
+    if not len(placed) == len(texts) == len(lines) == len(sure) == len(quarters):
         raise InvalidArgumentError(
-            f"there are {len(placed)} boxes, {len(texts)} texts, {len(lines)} line_ids and {len(sure)} confidences; "
-            "there should be one of each for every word"
+            f"there are {len(placed)} boxes, {len(texts)} texts, {len(lines)} line_ids, {len(sure)} confidences and "
+            f"{len(quarters)} turns; there should be one of each for every word"
         )
+    if not np.isin(quarters, (0, 90, 180, 270)).all():
+        raise InvalidArgumentError(f"turns has {quarters.tolist()}; accepted: 0, 90, 180 and 270 degrees")
     height, width = image.shape[:2]
     rules: tuple[Boxes, Boxes] = np.zeros((0, 4)), np.zeros((0, 4))
     pictures, is_bold = np.zeros((0, 4)), np.zeros(len(placed), bool)
@@ -106,6 +112,7 @@ def content_of_picture(
         horizontal_rules=rules[0].clip(0, limits),
         vertical_rules=rules[1].clip(0, limits),
         pictures=pictures.clip(0, limits),
+        turns=quarters,
     )
 
 

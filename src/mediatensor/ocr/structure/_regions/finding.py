@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from .._content import Boxes, PageContent
+from .._content import Boxes, PageContent, turned_back
 from .._found import Box, FoundRegion, FoundTable
 from .blocks import Block, blocks_of
 from .kinds import PageLook, is_captioned, is_prose, kinds_of
@@ -63,6 +63,8 @@ def _find(content: PageContent, tables: Sequence[FoundTable]) -> list[FoundRegio
     tables = [table for table in tables if not _is_figure(table, content)]
     table_boxes = np.array([table.box for table in tables], dtype=np.float64).reshape(-1, 4)
     of_table, free = _table_words(content, tables, table_boxes)
+    is_sideways = content.turns[free] % 180 == 90
+    sideways, free = free[is_sideways], free[~is_sideways]
     walls = np.concatenate([table_boxes, content.pictures])
     lines = lines_of(content, free, walls)
     if lines:
@@ -96,12 +98,39 @@ def _find(content: PageContent, tables: Sequence[FoundTable]) -> list[FoundRegio
     level_of = levels_of(text, [kind for kind, _ in kinds])
     regions = [replace(region, level=level) for region, level in zip(regions, level_of, strict=True)]
     regions = _joined(regions, size)
-    for box, group in zip(pictures, labels, strict=True):
-        own = tuple(word for index in group for word in blocks[index].words)
+    notes, labels_of = _sideways_text(content, sideways, pictures)
+    for box, group, more in zip(pictures, labels, labels_of, strict=True):
+        own = tuple(word for index in group for word in blocks[index].words) + more
         regions.append(FoundRegion("Picture", box, 0.8, own))
     for table, members in zip(tables, of_table, strict=True):
         regions.append(FoundRegion("Table", table.box, table.confidence, members))
-    return _ordered(regions, size, columns)
+    return _ordered(regions, size, columns) + notes
+
+
+def _sideways_text(
+    content: PageContent, words: NDArray[np.int64], pictures: Sequence[Box]
+) -> tuple[list[FoundRegion], list[tuple[int, ...]]]:
+    """Regions of words that are turned by 90 or 270 degrees, which are read last; and those words in pictures.
+
+    Such text would otherwise be cut at each line of upright text beside it.
+    """
+    regions = []
+    for turn in (270, 90):
+        upright = content.turned_back(turn)
+        lines = lines_of(upright, words[content.turns[words] == turn], np.zeros((0, 4)))
+        for block in blocks_of(lines, upright.horizontal_rules):
+            (box,) = turned_back(np.array([block.box]), upright.width, upright.height, 360 - turn).tolist()
+            regions.append(FoundRegion("Text", tuple(box), 0.8, block.words))
+    notes: list[FoundRegion] = []
+    labels: list[tuple[int, ...]] = [()] * len(pictures)
+    for region in regions:
+        x, y = np.reshape(region.box, (2, 2)).mean(axis=0).tolist()
+        homes = [number for number, (x0, y0, x1, y1) in enumerate(pictures) if x0 <= x <= x1 and y0 <= y <= y1]
+        if homes:
+            labels[homes[0]] += region.words
+        else:
+            notes.append(region)
+    return notes, labels
 
 
 def _is_figure(table: FoundTable, content: PageContent) -> bool:

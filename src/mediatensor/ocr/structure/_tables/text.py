@@ -84,6 +84,7 @@ def trimmed(content: PageContent, max_words: int) -> PageContent:
         content = replace(
             content, boxes=boxes[keep], texts=content.texts[keep], line_ids=content.line_ids[keep],
             confidences=content.confidences[keep], font_sizes=content.font_sizes[keep], is_bold=content.is_bold[keep],
+            turns=content.turns[keep],
         )  # fmt: skip
         boxes = content.boxes
     boxes = np.array(boxes, dtype=np.float64).reshape(-1, 4)
