@@ -241,6 +241,45 @@ def test_a_page_without_words_is_read() -> None:
     assert document.pages[0].render().split()[:3] == TITLE.split()
 
 
+def scanned(before: bytes, after: bytes, field: str = "") -> bytes:
+    """The picture above as the scan of a whole page, with content before and after it, and a filled-in field."""
+    image = Image.fromarray(picture())
+    packed = io.BytesIO()
+    image.save(packed, "JPEG", quality=95)
+    entries = f"/Subtype/Image/Width {image.width}/Height {image.height}/ColorSpace/DeviceRGB/BitsPerComponent 8"
+    form = b"/AcroForm<</Fields[8 0 R]/DR<</Font<</F 3 0 R>>>>/DA(/F 24 Tf)/NeedAppearances true>>" if field else b""
+    return assembled(
+        [
+            b"<</Type/Catalog/Pages 2 0 R%b>>" % form,
+            b"<</Type/Pages/Kids[5 0 R]/Count 1>>",
+            b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>",
+            stream(before + b" q 900 0 0 640 0 0 cm /P Do Q " + after),
+            b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 900 640]/Contents 4 0 R/Resources 7 0 R%b>>"
+            % (b"/Annots[8 0 R]" if field else b""),
+            b"<</Length %d/Type/XObject%b/Filter/DCTDecode>>stream\n%b\nendstream"
+            % (len(packed.getvalue()), entries.encode(), packed.getvalue()),
+            b"<</Font<</F 3 0 R>>/XObject<</P 6 0 R>>>>",
+            b"<</Type/Annot/Subtype/Widget/FT/Tx/T(field)/V(%b)/DA(/F 24 Tf)/Rect[500 10 800 50]/P 5 0 R/F 4>>"
+            % field.encode(),
+        ]
+    )
+
+
+def test_a_scan_to_which_words_were_added_is_read() -> None:
+    stamp = b"BT /F 24 Tf 600 20 Td (Bates 00017) Tj ET"
+    for file, added in ((scanned(b"", stamp), ["Bates", "00017"]), (scanned(b"", b"", "1,250.75"), ["1,250.75"])):
+        words = {word.value: word.confidence for word in words_of(reader(text_layer=True)(DocumentFile.from_pdf(file)))}
+        assert {"Delivery", "2048", "packed", "$21.49"} <= set(words)
+        assert [value for value, confidence in words.items() if confidence == 1.0] == added
+
+
+def test_a_scan_whose_words_the_file_has_is_not_read_again() -> None:
+    layer = b"BT /F 24 Tf %b 600 20 Td (searchable scan) Tj ET 0 Tr"
+    for file in (scanned(b"", layer % b"3 Tr"), scanned(layer % b"", b"")):
+        words = words_of(reader(text_layer=True)(DocumentFile.from_pdf(file)))
+        assert [word.value for word in words] == ["searchable", "scan"]
+
+
 class Regions(torch.nn.Module):
     """Stands for a network: it finds the title and the table where they are."""
 

@@ -55,6 +55,8 @@ class PageContent:
         is_bold: bool (N,): whether a word is set in heavy type: as a PDF says, or by the thickness of its strokes.
         turns: int64 (N,): by how many degrees each word is turned clockwise: 0, 90, 180 or 270. PDF files store this;
             in pictures it is 0.
+        is_unread_scan: Whether embedded pictures cover the page of a PDF file, and none of its words is hidden in them.
+            The file then lacks the text of the scan; its words were added, as stamps or filled-in fields.
     """
 
     width: float
@@ -69,6 +71,7 @@ class PageContent:
     vertical_rules: Boxes = field(default_factory=_no_boxes)
     pictures: Boxes = field(default_factory=_no_boxes)
     turns: NDArray[np.int64] = field(default_factory=_no_turns)
+    is_unread_scan: bool = False
 
     def __post_init__(self) -> None:
         size = np.array([self.width, self.height], dtype=np.float64)

@@ -318,8 +318,9 @@ class Pages(Sequence[NDArray[np.uint8]]):
         """The words that the file itself stores for a page: the text of a PDF page; none for images.
 
         Words are separated by spaces. Their boxes enclose their letters, which are their ``characters``, and are
-        relative to the rendered page. The order is that of the file. Hidden text is included, as in a scan that was
-        made searchable; text outside the page is not. The words need not be what the page shows.
+        relative to the rendered page. They come in the order of the file, then those of form fields and annotations
+        that are drawn on the page. Hidden text is included, as in a scan that was made searchable; text outside the
+        page is not. The words need not be what the page shows.
 
         Raises:
             PageError, OutOfRangeError: as for indexing.

@@ -9,7 +9,7 @@ import ctypes
 import math
 import re
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -31,7 +31,7 @@ __all__ = ["MAX_DRAWN_LINES", "NUM_STYLE_VALUES", "DrawnPage", "drawn_page"]
 MAX_DRAWN_LINES = 50_000
 
 #: Numbers for each character in `DrawnPage.styles`.
-NUM_STYLE_VALUES = 6
+NUM_STYLE_VALUES = 7
 
 # Objects of a page that are looked at, those of forms included, and forms within forms.
 _MAX_OBJECTS = 200_000
@@ -44,6 +44,8 @@ _MAX_THICKNESS = 3.0
 _MAX_SLOPE = 0.02
 # Filled areas that are kept in mind, on which white lines can be seen.
 _MAX_TINTED = 1000
+# Pictures that are searched for words under them.
+_MAX_COVERS = 64
 # Where every channel is at least this bright, it is white.
 _WHITE = 250
 
@@ -51,6 +53,7 @@ _HEAVY_NAME = re.compile(r"bold|black|heavy|demi|[-,]bd\b|^(?:\w+\+)?cm\w*bx", r
 _OTHER_NAME = re.compile(r"regular|light|book|roman\b|italic|oblique", re.IGNORECASE)
 _HEAVY_WEIGHT = 600
 _FORCE_BOLD = 1 << 18
+_INVISIBLE_TEXT = 3  # FPDF_TEXTRENDERMODE_INVISIBLE
 _STROKED_TEXT = 2  # FPDF_TEXTRENDERMODE_FILL_STROKE: how programs thicken a font that has no heavy face
 
 # a, b, c, d, e, f: (x, y) becomes (ax + cy + e, bx + dy + f)
@@ -65,8 +68,9 @@ class DrawnPage(NamedTuple):
     Attributes:
         width, height: The size of the page as it is shown, in points.
         characters: The text layer.
-        styles: float64 (N, 6): of each character its size in points, 1 for heavy type, its origin on the base line, and
-            the direction of the base line; NaN for characters that are not drawn, such as most spaces.
+        styles: float64 (N, 7): of each character its size in points, 1 for heavy type, its origin on the base line,
+            the direction of the base line, and 1 if it is invisible or lies under a picture; NaN for characters that
+            are not drawn, such as most spaces.
         lines: float64 (M, 5): x and y of both ends, and the thickness; 0 for the edge of an area.
         fills: float64 (F, 5): left, bottom, right, top of filled rectangles, and a number for their colour.
         areas: float64 (K, 4): left, bottom, right, top of what is drawn with curves, slanting lines and shades.
@@ -101,17 +105,32 @@ def drawn_page(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> Dra
         check_objects(page)
         found, matrix = _Found(page.get_bbox()), relative_matrix(page, options)
         with page_as_shown(page, number, options, copy) as shown:
+            places: dict[int | None, int] = {}
+            covers: list[tuple[int, _Box]] = []
+            for place, (item, to_page) in enumerate(_objects(shown)):
+                found.add(item, to_page)
+                places[_address(item)] = place
+                if len(covers) < found.num_pictures <= _MAX_COVERS:
+                    covers.append((place, found.last_picture))
             with closing(shown.get_textpage()) as text:
                 codes, boxes = characters_of(text)
-                styles = _styles(text, len(codes))
-            for item, to_page in _objects(shown):
-                found.add(item, to_page)
+                styles = _styles(text, len(codes), places, covers)
     scale = options.scale
     drawn = (found.lines, found.fills, found.areas, found.pictures)
     return DrawnPage(width / scale, height / scale, Characters(codes, boxes, matrix), styles, *drawn)
 
 
-def _styles(text: Any, count: int) -> array[float]:
+def _styles(
+    text: Any, count: int, places: Mapping[int | None, int], covers: Sequence[tuple[int, _Box]]
+) -> array[float]:
+    """The styles of characters, as in `DrawnPage`.
+
+    Args:
+        text: A text page of pypdfium2.
+        count: The number of its characters.
+        places: The place of each object in the order of drawing, by its address.
+        covers: Places and boxes of pictures.
+    """
     raw = import_pdfium().raw
     styles = array("d")
     matrix, x, y = raw.FS_MATRIX(), ctypes.c_double(), ctypes.c_double()
@@ -122,15 +141,24 @@ def _styles(text: Any, count: int) -> array[float]:
             styles.extend([math.nan] * NUM_STYLE_VALUES)
             continue
         font = raw.FPDFTextObj_GetFont(item)
-        key = ctypes.cast(font, ctypes.c_void_p).value
+        key = _address(font)
         if key not in fonts:
             fonts[key] = _is_heavy(font)
-        is_heavy = fonts[key] or raw.FPDFTextObj_GetTextRenderMode(item) == _STROKED_TEXT
+        mode = raw.FPDFTextObj_GetTextRenderMode(item)
+        is_heavy = fonts[key] or mode == _STROKED_TEXT
         size = raw.FPDFText_GetFontSize(text, index) * math.hypot(matrix.c, matrix.d)
         # Type of a negative size is turned by 180 degrees.
         a, b = (matrix.a, matrix.b) if size >= 0 else (-matrix.a, -matrix.b)
-        styles.extend([abs(size), float(is_heavy), x.value, y.value, a, b])
+        is_hidden = mode == _INVISIBLE_TEXT or any(
+            place > places.get(_address(item), 0) and left <= x.value <= right and bottom <= y.value <= top
+            for place, (left, bottom, right, top) in covers
+        )
+        styles.extend([abs(size), float(is_heavy), x.value, y.value, a, b, float(is_hidden)])
     return styles
+
+
+def _address(handle: Any) -> int | None:
+    return ctypes.cast(handle, ctypes.c_void_p).value
 
 
 def _is_heavy(font: Any) -> bool:
@@ -219,6 +247,17 @@ class _Found:
         self._mode, self._stroke = ctypes.c_int(), ctypes.c_int()
         self._x, self._y, self._width = ctypes.c_float(), ctypes.c_float(), ctypes.c_float()
         self._tinted: list[_Box] = []
+
+    @property
+    def num_pictures(self) -> int:
+        """The number of pictures so far."""
+        return len(self.pictures) // 4
+
+    @property
+    def last_picture(self) -> _Box:
+        """The box of the picture that was added last."""
+        left, bottom, right, top = self.pictures[-4:]
+        return left, bottom, right, top
 
     def add(self, item: Any, matrix: _Matrix) -> None:
         """Take what an object draws."""

@@ -17,6 +17,8 @@ __all__ = ["joined", "outside_pictures", "set_upright", "with_words", "words_of_
 
 # A picture that is smaller than this share of the page has no text that anybody would miss: logos, rules, bullets.
 _MIN_PICTURE = 0.005
+# The box of a word that was added to a scan is enlarged by this share of its smaller side before it is left out.
+_MARGIN = 0.2
 
 
 def words_of_layer(
@@ -83,6 +85,8 @@ def set_upright(words: ClassWords, content: PageContent, plan: Straightening) ->
 def outside_pictures(content: PageContent) -> npt.NDArray[np.float64] | None:
     """The parts of a page that need not be read: all but the pictures in which the file has no words.
 
+    If the whole page is such a picture, these are the words that were added to it.
+
     Args:
         content: The page.
 
@@ -90,6 +94,11 @@ def outside_pictures(content: PageContent) -> npt.NDArray[np.float64] | None:
         Boxes (R, 4), relative to the page, that cover everything else; None if no picture has to be read.
     """
     size = np.array([content.width, content.height] * 2)
+    if content.is_unread_scan:
+        sides = content.boxes[:, 2:] - content.boxes[:, :2]
+        margins = _MARGIN * sides.min(axis=1, keepdims=True)
+        around: npt.NDArray[np.float64] = (content.boxes + margins * np.array([-1, -1, 1, 1])) / size
+        return around.clip(0, 1)
     middles = (content.boxes[:, :2] + content.boxes[:, 2:]) / 2
     unread = [
         box / size

@@ -110,7 +110,8 @@ class TextPredictor(nn.Module):
         layout_predictor: Finds regions, in place of the rules.
         table_predictor: Finds the cells of the tables that ``layout_predictor`` found, in place of the rules.
         text_layer: Take the words that a page of a PDF file has as text, exactly, in place of reading them. Pages
-            without such words are read, and so are pictures on the others.
+            without such words are read, and so are pictures on the others, and scans to which only stamps or filled-in
+            fields were added. Pages most of whose words are turned are read so, as other pages.
         on_error: ``"report"``: a page that cannot be read comes out empty, with the reason, and a warning;
             ``"raise"``: it raises :class:`~mediatensor.errors.PageError`.
         unreadable_scripts: ``"report"``: a line in a script that the recogniser cannot read is no part of the text,

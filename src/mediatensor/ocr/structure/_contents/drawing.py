@@ -46,6 +46,7 @@ def content_of_drawing(
     fills: NDArray[np.float64],
     areas: Boxes,
     pictures: Boxes,
+    is_hidden: NDArray[np.bool_] | None = None,
 ) -> PageContent:
     """What is on a page, from what its file says is drawn, in any unit, x to the right and y down.
 
@@ -64,6 +65,7 @@ def content_of_drawing(
             rules, but not between two of the same colour.
         areas: float64 (K, 4): boxes of what is drawn with curves and slanting lines.
         pictures: float64 (P, 4): boxes of embedded pictures.
+        is_hidden: bool (N,): whether a word is invisible, or lies under a picture. By default no word is.
 
     Returns:
         The content, in the same unit. Lines that lie on one another, or one after the other, are joined.
@@ -89,7 +91,17 @@ def content_of_drawing(
         vertical_rules=outside(down, drawn, em).clip(0, limits),
         pictures=drawn,
         turns=_turns(directions),
+        is_unread_scan=(is_hidden is None or not is_hidden.any())
+        and _cover_page(pictures.clip(0, limits), width * height, em),
     )
+
+
+def _cover_page(pictures: Boxes, page: float, em: float) -> bool:
+    """Whether embedded pictures, in one piece or in strips, cover a page of this area."""
+    if not (pictures[:, 2:] - pictures[:, :2]).clip(0).prod(axis=1).sum() >= _MAX_SHARE * page:
+        return False
+    whole = merged(pictures, 0.2 * em)
+    return bool(((whole[:, 2:] - whole[:, :2]).prod(axis=1) >= _MAX_SHARE * page).any())
 
 
 def _turns(directions: NDArray[np.float64]) -> NDArray[np.int64]:
