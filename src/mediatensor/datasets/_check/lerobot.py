@@ -209,7 +209,7 @@ def _drift(
 
 def _frame_counts(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np.float64]) -> Iterator[Finding]:
     """A finding for each episode that has other than one frame a row, and one for the frames of no episode."""
-    if len(pts_seconds) == sum(len(one.seconds) for one in episodes):
+    if not episodes or len(pts_seconds) == sum(len(one.seconds) for one in episodes):
         return
     in_episodes = np.zeros(len(pts_seconds), bool)
     for one in episodes:
