@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ import av
 
 from media_surgery import h264_field_pictures, make_packet, pack_b_frames, with_data
 from media_theora import write_theora
-from media_writing import ClipSpec, Packets, open_output, paint_fade, prepare_encoder, x264
+from media_writing import ClipSpec, Packets, open_output, paint_fade, prepare_encoder, write_clip, x264
 
 _ILDCT_AND_ILME = "+ildct+ilme"
 
@@ -165,6 +167,32 @@ def _write_theora(spec: ClipSpec, path: Path) -> None:
     write_theora(path, [pairs[number * number % 7 % 5] for number in range(spec.num_frames)], size=spec.size)
 
 
+def _write_prefix_units(spec: ClipSpec, path: Path) -> None:
+    """H.264 in MP4, one unit with a length in each sample, as some phones write it.
+
+    The unit is of type 14 (prefix). Its payload goes on with the sample's own units after start codes.
+    """
+    plain = path.with_suffix(".plain")
+    write_clip(replace(spec, build=None), plain)
+    with av.open(str(plain)) as source, open_output(spec, path) as output:
+        stream: Any = output.add_stream_from_template(source.streams.video[0])
+        for packet in source.demux(video=0):
+            if not packet.size:
+                continue
+            unit = b"\x6e\x40\x80\x07" + b"".join(b"\0\0\0\1" + unit for unit in _units_with_lengths(bytes(packet)))
+            wrapped = with_data(packet, len(unit).to_bytes(4, "big") + unit)
+            wrapped.stream = stream
+            output.mux(wrapped)
+    plain.unlink()
+
+
+def _units_with_lengths(data: bytes) -> Iterator[bytes]:
+    while data:
+        stop = 4 + int.from_bytes(data[:4], "big")
+        yield data[4:stop]
+        data = data[stop:]
+
+
 def _interlaced(stream: Any) -> None:
     stream.codec_context.field_order = 2  # top field first
     stream.codec_context.flags |= 0x20040000  # interlaced DCT and motion estimation
@@ -233,6 +261,10 @@ H264 = {
     ),
     "h264_slices": ClipSpec("four slices a picture", options=x264("slices=4")),
     "h264_long_term": ClipSpec("16 references", options=x264("ref=16:b-adapt=0", g="40"), num_frames=80),
+    "h264_prefix_units": ClipSpec(
+        "prefix units with lengths that hold all other units after start codes", options=x264("b-adapt=0:aud=1"),
+        build=_write_prefix_units, size=(176, 144),
+    ),
     "h264_nal_hrd": ClipSpec(
         "buffering SEI, delimiters",
         options=x264("nal-hrd=vbr:aud=1", b="300k", maxrate="300k", bufsize="300k"),

@@ -47,6 +47,7 @@ def test_other_codecs_hide_nothing() -> None:
 
 
 _PICTURE, _NO_PICTURE, _FOREIGN = PacketContent.PICTURE, PacketContent.NO_PICTURE, PacketContent.FOREIGN
+_UNCERTAIN = PacketContent.UNCERTAIN
 
 
 @pytest.mark.parametrize(
@@ -89,6 +90,10 @@ def test_units_behind_lengths_are_looked_at_alike(length_size: int) -> None:
     assert content("h264", b"\x09\xf0", b"\x06\1\1", b"\x0a") is _NO_PICTURE
     assert content("hevc", b"\x46\1\x50", b"\x02\1\xd0") is _PICTURE
     assert content("hevc", b"\x46\1\x50", b"\x02\x09\xd0", b"\x48\1") is _NO_PICTURE
+    # FFmpeg splits units with lengths at start codes, too.
+    assert content("h264", b"\x6e\x40\x80\7\0\0\0\1\6\5\0\0\1\x41\x9a\1") is _PICTURE
+    assert content("h264", b"\x6e\x40\x80\7\0\0\0\1\6\5\0\0\1\x0a\0\0\1") is _NO_PICTURE
+    assert content("hevc", b"\x46\1\x50\0\0\1\2\1\xd0") is _UNCERTAIN
 
 
 def test_dirac_units_have_a_bit_for_pictures() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import av
 import pytest
 
-from mediatensor.cli import main
+from mediatensor.cli import _probe, main
 
 COMMANDS = ("probe", "sheet", "scenes", "extract", "ocr", "find", "verify", "demo")
 
@@ -249,3 +249,49 @@ def test_closed_streams_are_no_crash(arguments: list[str], closed: str, code: in
     result = subprocess.run([sys.executable, "-c", program, *filled], capture_output=True, text=True, check=False)
     assert result.returncode == code, result.stderr
     assert "Traceback" not in result.stderr
+
+
+COMMANDS_ON_A_FILE = [
+    ["probe"],
+    ["verify"],
+    ["check", "--workers", "0"],
+    ["scenes"],
+    ["sheet", "-o", "sheet.png"],
+    ["extract", "--frames", "0", "-o", "frames"],
+    ["extract", "--every", "1", "-o", "frames"],
+]
+
+
+@pytest.mark.parametrize("arguments", COMMANDS_ON_A_FILE, ids=" ".join)
+def test_no_command_shows_a_traceback_for_a_video_without_frames(
+    arguments: list[str], clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = clip.read_bytes()
+    with av.open(str(clip)) as container:
+        packets = [(packet.pos, packet.size) for packet in container.demux(video=0) if packet.size]
+    for position, size in packets:
+        data = data[:position] + bytes(size) + data[position + size :]
+    Path("empty.mp4").write_bytes(data)
+    assert main([arguments[0], "empty.mp4", *arguments[1:]]) in (1, 2)
+    printed = capfd.readouterr()
+    assert "Traceback" not in printed.out + printed.err
+    assert "Unexpected" not in printed.out + printed.err
+
+
+def test_a_fault_of_the_library_is_one_line_and_the_other_files_follow(
+    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.mp4"
+    other.write_bytes(clip.read_bytes())
+    collect = _probe.collect
+
+    def fail_once(file: str, *args: Any, **options: Any) -> Any:
+        return {}["no such key"] if file == str(clip) else collect(file, *args, **options)
+
+    monkeypatch.setattr(_probe, "collect", fail_once)
+    assert main(["probe", str(clip), str(other)]) == 2
+    printed = capsys.readouterr()
+    assert "40" in printed.out
+    assert_one_error_line(printed.err)
+    assert all(text in printed.err for text in (str(clip), "KeyError", "cli/_probe.py:", "report"))

@@ -137,3 +137,12 @@ def test_an_index_goes_with_exact_mode_alone(clip: Path) -> None:
         VideoDecoder(clip, frame_index=index, custom_frame_mappings=table)
     with pytest.raises(InvalidArgumentError, match="got 7"):
         VideoDecoder(clip, frame_index=7)  # type: ignore[arg-type]
+
+
+def test_an_index_without_frames_is_refused(clip: Path) -> None:
+    index = VideoDecoder(clip).frame_index
+    frameless = dataclasses.replace(
+        index, **{name: getattr(index, name)[:0] for name in ("pts", "duration", "is_key", "is_damaged", "packet")}
+    )
+    with pytest.raises(FrameIndexError, match="no frames"):
+        VideoDecoder(clip, frame_index=frameless)

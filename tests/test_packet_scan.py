@@ -13,9 +13,11 @@ import pytest
 
 import media
 from mediatensor._bitstreams import HEAD_BYTES, PacketContent, packet_inspector
-from mediatensor._index import scan_packets
-from mediatensor._pyav import VideoReader
+from mediatensor._bitstreams.inspection import Finding, PacketInspector
+from mediatensor._index import scan, scan_packets
+from mediatensor._pyav import VideoReader, linear_decode
 from mediatensor._sources import make_source
+from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import MediaTensorError, StreamError
 from sharing import grouped
 
@@ -119,3 +121,23 @@ def test_they_do_so_in_damaged_files(name: str, folder: Path) -> None:
             compare_ways(copy, is_damaged=True)
         except MediaTensorError:
             continue  # not to be opened any more
+
+
+def test_units_within_a_unit_are_proven_without_decoding(folder: Path) -> None:
+    decoder = VideoDecoder(media.make("h264_prefix_units", folder))
+    assert (len(decoder), decoder.frame_index.settled) == (40, False)
+
+
+def test_a_stream_of_which_no_packet_seems_to_be_shown_is_decoded(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Mistaken(PacketInspector):
+        def inspect(self, packet: memoryview, before: memoryview | None) -> Finding:
+            return Finding(PacketContent.NO_PICTURE, is_whole=True)
+
+    path = media.make("mkv", folder)
+    expected = [frame.pts for frame in linear_decode(path)]
+    monkeypatch.setattr(scan, "packet_inspector", Mistaken)
+    decoder = VideoDecoder(path)
+    assert decoder.frame_index.pts.tolist() == expected
+    assert decoder.frame_index.settled

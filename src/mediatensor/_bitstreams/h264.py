@@ -36,6 +36,7 @@ from .units import (
     avc_parameter_units,
     messages_are_transient,
     nal_units,
+    spans_within,
     start_code_spans,
     supplemental_messages,
     unit_spans,
@@ -51,6 +52,9 @@ _HARMLESS = frozenset((_DELIMITER, 12, 14))  # filler, prefix
 _PASSED = frozenset((_SEI, _SPS, _PPS, _DELIMITER))
 _FORBIDDEN_BIT, _REFERENCE, _KIND = 0x80, 0x60, 0x1F
 _LAST_KIND = 23  # what follows has no use in a stream
+# First bytes of units: those that can be, and those of slices.
+_POSSIBLE_HEADERS = frozenset(byte for byte in range(_FORBIDDEN_BIT) if 0 < byte & _KIND <= _LAST_KIND)
+_SLICE_HEADERS = frozenset(byte for byte in range(_FORBIDDEN_BIT) if byte & _KIND in _SLICES)
 
 _PROFILES_WITH_CHROMA_FORMAT = frozenset((44, 83, 86, 100, 110, 118, 122, 128, 134, 135, 138, 139, 244))
 _B, _I, _SI = 1, 2, 4
@@ -308,7 +312,11 @@ class H264Parser:
             content = PacketContent.NO_PICTURE if spans else PacketContent.PICTURE
         else:
             spans, fills = unit_spans(packet, self._length_size)
-            content, is_whole = PacketContent.NO_PICTURE, fills
+            content = PacketContent.NO_PICTURE
+            headers = {packet[start] for start, _ in spans}
+            is_whole = fills and headers <= _POSSIBLE_HEADERS
+            if not headers <= _SLICE_HEADERS:
+                spans = _with_units_within(packet, spans)
         is_undecided = True  # until the first unit that shows whether there is a picture
         is_first_slice = is_tracked = follows = True
         is_field = False
@@ -318,11 +326,8 @@ class H264Parser:
         for start, stop in spans:
             header = data[start]
             kind = header & _KIND
-            if header & _FORBIDDEN_BIT or not 0 < kind <= _LAST_KIND:
-                if self._length_size is not None:
-                    is_whole = False
-                elif is_undecided:
-                    content, is_undecided = PacketContent.FOREIGN, False
+            if self._length_size is None and is_undecided and header not in _POSSIBLE_HEADERS:
+                content, is_undecided = PacketContent.FOREIGN, False
             if kind in _SLICES:
                 if is_undecided and kind != _PARTITION_A and not header & _FORBIDDEN_BIT:
                     content, is_undecided = PacketContent.PICTURE, False
@@ -421,6 +426,15 @@ class H264Parser:
         # No step: another slice, or the other field of the same frame.
         steps = frame_num - before[2] & last_number
         return steps <= 1 or (frame_num <= 1 and _may_reset(*before))
+
+
+def _with_units_within(packet: memoryview, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same units, with those that other units than slices hold after start codes."""
+    return [
+        span
+        for start, stop in spans
+        for span in (((start, stop),) if packet[start] in _SLICE_HEADERS else spans_within(packet, start, stop))
+    ]
 
 
 def _slice_prefix(head: bytes) -> tuple[int, int]:
@@ -624,7 +638,11 @@ def begins_incomplete(packet: memoryview, extradata: bytes) -> bool:
     """
     is_complete = False
     with suppress(ValueError, IndexError):
-        for unit in nal_units(packet, avc_length_size(extradata)):
+        for unit in (
+            whole[start:stop]
+            for whole in nal_units(packet, avc_length_size(extradata))
+            for start, stop in spans_within(whole, 0, len(whole))
+        ):
             kind = unit[0] & _KIND
             if kind in (_SLICE, _IDR_SLICE):
                 return kind == _SLICE and not is_complete

@@ -56,7 +56,8 @@ def hevc_content(packet: memoryview, length_size: int | None) -> PacketContent:
         if packet[position] in _SLICES and packet[position + 1] < 8:
             return PacketContent.PICTURE
         position += length_size + int.from_bytes(packet[position - length_size : position], "big")
-    return PacketContent.NO_PICTURE
+    # FFmpeg splits units that have lengths at start codes, too.
+    return PacketContent.UNCERTAIN if b"\0\0\1" in bytes(packet) else PacketContent.NO_PICTURE
 
 
 class HevcPictures:

@@ -22,6 +22,7 @@ __all__ = [
     "hevc_parameter_units",
     "messages_are_transient",
     "nal_units",
+    "spans_within",
     "start_code_spans",
     "start_codes",
     "supplemental_messages",
@@ -144,6 +145,25 @@ def start_code_spans(data: bytes) -> tuple[list[tuple[int, int]], bool]:
         position = data.find(b"\0\0\1", start)
         spans += [(start, position if position >= 0 else len(data))]
     return spans, fills
+
+
+def spans_within(packet: memoryview | bytes, start: int, stop: int) -> list[tuple[int, int]]:
+    """Where the units start and stop that a unit with a length holds: FFmpeg splits such units at start codes.
+
+    In most cases that is the unit itself, since emulation prevention keeps start codes out of it.
+
+    >>> spans_within(bytes([0, 7, 110, 64, 0, 0, 1, 101, 136]), 2, 9)
+    [(2, 4), (7, 9)]
+    """
+    unit = bytes(packet[start:stop])
+    spans = []
+    begin, code = 0, unit.find(b"\0\0\1")
+    while 0 <= code < len(unit) - 3:
+        if code > begin:
+            spans.append((start + begin, start + code))
+        begin = code + 3
+        code = unit.find(b"\0\0\1", begin)
+    return [*spans, (start + begin, stop)]
 
 
 def nal_units(packet: memoryview, length_size: int | None) -> Iterator[memoryview | bytes]:

@@ -17,6 +17,9 @@ __all__ = ["cached_index", "get_index_cache", "set_index_cache", "store_index"]
 
 ENVIRONMENT_VARIABLE = "MEDIATENSOR_INDEX_CACHE"
 
+# Goes up when the same file gets another index than before, so that wrong indexes of earlier releases are not found.
+_RULES_VERSION = 2
+
 _folders_warned_of: set[str] = set()
 
 
@@ -115,7 +118,7 @@ def store_index(index: FrameIndex, identify: Callable[[], SourceIdentity]) -> No
 
 def _path_of(identity: SourceIdentity) -> Path | None:
     folder = get_index_cache()
-    key = identity.key(f"index {FORMAT_VERSION}")
+    key = identity.key(f"index {FORMAT_VERSION}.{_RULES_VERSION}")
     return None if folder is None or key is None else Path(folder, f"{key}.index")
 
 

@@ -464,6 +464,8 @@ def check_index_belongs(index: FrameIndex, source: SourceIdentity, time_base: Fr
     Raises:
         FrameIndexError: naming what differs.
     """
+    if not len(index):
+        raise FrameIndexError(f"The frame index for {name} has no frames. Pass another one, or none to have it made.")
     if index.made_from is None:
         differences = ["what it was made from, which is not known"]
     else:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from ..errors import MediaTensorError
-from ._console import EXIT_ERROR, emit, emit_error
+from ._console import EXIT_ERROR, emit, emit_error, unexpected_error
 from ._parser import build_parser as build_parser  # for those who describe the command
 
 __all__ = ["main"]
@@ -55,4 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_BROKEN_PIPE
     except (MediaTensorError, OSError) as error:
         emit_error(str(error))
+        return EXIT_ERROR
+    except Exception as error:
+        emit_error(str(unexpected_error(error)))
         return EXIT_ERROR

@@ -37,6 +37,7 @@ from .output import (
     reading,
     shown_name,
     to_json,
+    unexpected_error,
 )
 
 __all__ = [
@@ -74,4 +75,5 @@ __all__ = [
     "text",
     "time_in_seconds",
     "to_json",
+    "unexpected_error",
 ]

@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 import tempfile
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -36,6 +37,7 @@ __all__ = [
     "reading",
     "shown_name",
     "to_json",
+    "unexpected_error",
 ]
 
 EXIT_ERROR = 2
@@ -44,6 +46,8 @@ EXIT_ERROR = 2
 STANDARD = "-"
 
 _MAX_STEM_LENGTH = 100
+# How many calls the message of an unexpected error names.
+_NUM_CALLS_SHOWN = 4
 
 
 def emit(text: str, stream: TextIO | None = None) -> None:
@@ -91,6 +95,20 @@ def file_error(file: str, path: str, error: Exception) -> str:
     if file == STANDARD:  # users do not know the temporary file
         message = message.replace(repr(path), name).replace(path, name)
     return message if name in message else f"{name}: {message}"
+
+
+def unexpected_error(error: Exception) -> MediaTensorError:
+    """An error to print in place of one that the library should not raise. It names the lines where that was raised."""
+    package = Path(__file__).parents[2]
+    lines = [
+        f"{Path(call.filename).relative_to(package)}:{call.lineno}"
+        for call in traceback.extract_tb(error.__traceback__)
+        if Path(call.filename).is_relative_to(package)
+    ]
+    return MediaTensorError(
+        f"Unexpected {type(error).__name__}: {error}. This is a fault in mediatensor; please report it with the file "
+        f"and this line (raised at {' < '.join(lines[: -_NUM_CALLS_SHOWN - 1 : -1])})."
+    )
 
 
 @contextmanager
@@ -146,6 +164,9 @@ def for_each_file(
                 raise
             except (MediaTensorError, OSError) as error:
                 emit_error(reword(file_error(file, path, error)))
+                code = max(code, EXIT_ERROR)
+            except Exception as error:  # a fault of ours ends this file, not the others
+                emit_error(file_error(file, path, unexpected_error(error)))
                 code = max(code, EXIT_ERROR)
             num_done += 1
     except KeyboardInterrupt as stop:

@@ -223,6 +223,8 @@ def _decoded(decoder: VideoDecoder) -> tuple[PictureStatistics, dict[int, Replac
             mean_change[0] = most_change[0] = torch.inf
         rows.append(torch.stack([gray.mean((1, 2)), gray.amax((1, 2)), mean_change, most_change]).numpy())
         hashed |= {number: gray[number - start].numpy() for number in wanted if start <= number < start + len(gray)}
+    if not rows:
+        raise StreamError("not one frame of the video can be decoded")
     statistics = PictureStatistics(*np.concatenate(rows, 1))
     numbers = pictures.hashed_frames(len(decoder))
     found = [hashed[number] for number in numbers if number in hashed]
