@@ -5,16 +5,17 @@ from __future__ import annotations
 import cProfile
 import pstats
 import random
+import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import media
 from mediatensor._bitstreams import HEAD_BYTES, PacketContent, packet_inspector
-from mediatensor._bitstreams.inspection import Finding, PacketInspector
-from mediatensor._index import scan, scan_packets
+from mediatensor._index import scan_packets
 from mediatensor._pyav import VideoReader, linear_decode
 from mediatensor._sources import make_source
 from mediatensor.decoders import VideoDecoder
@@ -131,13 +132,15 @@ def test_units_within_a_unit_are_proven_without_decoding(folder: Path) -> None:
 def test_a_stream_of_which_no_packet_seems_to_be_shown_is_decoded(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Mistaken(PacketInspector):
-        def inspect(self, packet: memoryview, before: memoryview | None) -> Finding:
-            return Finding(PacketContent.NO_PICTURE, is_whole=True)
+    def mistaken(codec: str | None, extradata: bytes) -> Any:
+        inspector = packet_inspector(codec, extradata)
+        inspect = inspector.inspect
+        inspector.inspect = lambda *packets: inspect(*packets)._replace(content=PacketContent.NO_PICTURE)
+        return inspector
 
     path = media.make("mkv", folder)
     expected = [frame.pts for frame in linear_decode(path)]
-    monkeypatch.setattr(scan, "packet_inspector", Mistaken)
+    monkeypatch.setattr(sys.modules[scan_packets.__module__], "packet_inspector", mistaken)
     decoder = VideoDecoder(path)
     assert decoder.frame_index.pts.tolist() == expected
     assert decoder.frame_index.settled
