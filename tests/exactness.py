@@ -234,7 +234,7 @@ def check_slices(truth: Truth) -> None:
 
 
 def check_times(truth: Truth) -> None:
-    """The frame shown at t is the last that started: at its pts, in the middle, and up to just before the next."""
+    """The frame shown at t is the last that started: at its pts, in the middle, and a nanosecond before the next."""
     with truth.open() as decoder:
         # Where the stream gives no times, the decoder's own count.
         starts = [
@@ -247,7 +247,7 @@ def check_times(truth: Truth) -> None:
             if index + 1 < len(truth) and starts[index + 1] > starts[index]:
                 queries += [
                     (starts[index] + starts[index + 1]) / 2,
-                    float(np.nextafter(starts[index + 1], starts[index])),
+                    starts[index + 1] - 1e-9,
                 ]
         shown = [bisect.bisect_right(starts, seconds) - 1 for seconds in queries]
         for seconds, index in zip(queries, shown, strict=True):

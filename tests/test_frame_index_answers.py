@@ -124,8 +124,9 @@ def test_the_frame_played_at_a_time_is_the_last_that_started(name: str, opened: 
     index, packets, time_base = opened(name)
     starts = sorted(float(packet.pts * time_base) for packet in packets if packet.is_shown)
     times = [index.begin_seconds + k / 200 * (index.end_seconds - index.begin_seconds) for k in range(200)]
-    times += starts + [math.nextafter(start, -math.inf) for start in starts[1:]]
-    expected = [sum(start <= time for start in starts) - 1 for time in times]
+    times += starts + [start - 1e-9 for start in starts[1:]]
+    # Floats are compared to half a nanosecond.
+    expected = [sum(start <= time + 0.5e-9 for start in starts) - 1 for time in times]
     assert [index.frame_played_at(time) for time in times] == expected
     assert torch.equal(index.frames_played_at(times), torch.tensor(expected))
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_INT",
+    "TIME_TOLERANCE",
     "bounds_of",
     "check_choice",
     "check_num_threads",
@@ -42,6 +43,7 @@ __all__ = [
     "indices_of",
     "is_integer",
     "items_of",
+    "latest",
     "one_time",
     "optional_text",
     "options_dict",
@@ -55,6 +57,10 @@ __all__ = [
 
 #: What FFmpeg counts threads, channels, pixels and rates with.
 MAX_INT = 2**31 - 1
+
+#: Times at most this many seconds apart are equal: half a nanosecond, the finest unit of times in files.
+#: Up to a million seconds, the rounding error of ``start + k / fps`` in float64 is smaller.
+TIME_TOLERANCE = 0.5e-9
 
 F = TypeVar("F", bound=Callable[..., Any] | None)
 T = TypeVar("T")
@@ -299,11 +305,13 @@ def indices_of(indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> list
 
 
 def seconds_of(seconds: Tensor | Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
-    """Times as a float64 array."""
+    """Return times as a float64 array, or as float32 if they were given in that precision."""
     import torch
 
+    is_single = (is_tensor(seconds) or isinstance(seconds, np.ndarray)) and str(seconds.dtype).endswith("float32")
     try:
-        return torch.as_tensor(seconds, dtype=torch.float64, device="cpu").numpy().ravel()
+        dtype = torch.float32 if is_single else torch.float64
+        return torch.as_tensor(seconds, dtype=dtype, device="cpu").numpy().ravel()
     except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidArgumentError(
             f"Couldn't convert timestamps input to a tensor: seconds must be a number or a series of numbers "
@@ -319,9 +327,20 @@ def one_time(seconds: float) -> NDArray[np.float64]:
     return times
 
 
+def latest(seconds: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the latest times that count as equal to the given ones (`TIME_TOLERANCE`, precision of the floats).
+
+    >>> sum([0.1] * 10) < 1.0, bool(latest(np.array([sum([0.1] * 10)]))[0] >= 1.0)
+    (True, True)
+    """
+    tolerance = np.fmax(TIME_TOLERANCE, 2 * np.spacing(np.abs(seconds)))  # of infinity it is NaN
+    times: NDArray[np.float64] = seconds.astype(np.float64) + tolerance
+    return times
+
+
 def check_seconds(seconds: NDArray[np.float64], begin: float, end: float) -> None:
     """Raise unless every time lies in [begin, end)."""
-    outside = ~((seconds >= begin) & (seconds < end))  # catches NaN, too
+    outside = ~((latest(seconds) >= begin) & (seconds < end))  # catches NaN, too
     if outside.any():
         raise OutOfRangeError(
             f"Invalid pts in seconds: {float(seconds[outside][0])}. It must be greater than or equal to {begin} "
@@ -363,11 +382,11 @@ def check_seconds_range(start: float, stop: float, begin: float, end: float) -> 
         raise InvalidArgumentError(
             f"Invalid start seconds: {start}. It must be less than or equal to stop seconds ({stop})."
         )
-    if not begin <= start < end:
+    if not begin - TIME_TOLERANCE <= start < end:
         raise OutOfRangeError(
             f"Invalid start seconds: {start}. It must be greater than or equal to {begin} and less than {end}."
         )
-    if not stop <= end:
+    if not stop <= end + TIME_TOLERANCE:
         raise OutOfRangeError(f"Invalid stop seconds: {stop}. It must be less than or equal to {end}.")
 
 
@@ -381,4 +400,5 @@ def frame_rate_times(start: float, stop: float, fps: float) -> NDArray[np.float6
     if not (fps > 0 and math.isfinite(fps)):
         raise InvalidArgumentError(f"fps must be positive, got {fps}")
     check_frames((stop - start) * fps, f"fps ({fps}) over {stop - start} seconds")
-    return start + np.arange(math.floor((stop - start) * fps + 0.5)) / fps
+    # Slightly more than a half, because rounding may have made a half smaller.
+    return start + np.arange(math.floor((stop - start) * fps + 0.5 + 1e-9)) / fps

@@ -1,7 +1,7 @@
 """Which frames a stream has: the index, how it is made, and where it is kept.
 
-`frame_index` is the data type. `scan` reads packets, `header_table` reads the tables of a header and
-`block_table` the headers of blocks, `building` makes an
+`frame_index` is the data type, `frame_clock` compares times on a grid with the times of its frames. `scan` reads
+packets, `header_table` reads the tables of a header and `block_table` the headers of blocks, `building` makes an
 index of either, `index_file` and `cache` keep it. `indexing` chooses between them.
 
 This room knows readers and sources, and no opened video. Decoding for users is the video room's work.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from .building import FrameRecord, from_frames, from_packets, from_table, parse_frame_mappings
 from .cache import cached_index, get_index_cache, set_index_cache, store_index
+from .frame_clock import FrameClock, frame_clock
 from .frame_index import MAX_DELAY_PACKETS, FrameIndex, check_index_belongs, frame_times, note_source
 from .header_table import has_header_table, header_table, may_leave_packets_unread
 from .identity import SourceIdentity, identify
@@ -19,6 +20,7 @@ from .scan import first_frame, scan_packets
 
 __all__ = [
     "MAX_DELAY_PACKETS",
+    "FrameClock",
     "FrameIndex",
     "FrameRecord",
     "SourceIdentity",
@@ -26,6 +28,7 @@ __all__ = [
     "certain_frames",
     "check_index_belongs",
     "first_frame",
+    "frame_clock",
     "frame_times",
     "from_frames",
     "from_packets",

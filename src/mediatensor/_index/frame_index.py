@@ -16,6 +16,7 @@ from .._common import checks
 from .._common.lazy import cached_property, is_tensor
 from .._containers import NO_PTS, Int8Array, Int64Array
 from ..errors import FrameIndexError, InvalidArgumentError
+from .frame_clock import FrameClock, frame_clock
 from .identity import SourceIdentity
 from .index_file import load_index, save_index
 
@@ -244,10 +245,9 @@ class FrameIndex:
         """
         self._check_has_frames()
         ends = np.maximum.accumulate(self._seconds(self.pts + self.duration))
-        if is_tensor(seconds):
-            found = np.searchsorted(ends, np.asarray(seconds.cpu(), np.float64), side="right")
-            return _tensor(np.asarray(np.minimum(found, len(self) - 1), np.int64))
-        return min(int(np.searchsorted(ends, checks.real_number("seconds", seconds), side="right")), len(self) - 1)
+        times = np.asarray(seconds.cpu() if is_tensor(seconds) else checks.real_number("seconds", seconds))
+        found = np.minimum(np.searchsorted(ends, checks.latest(times), side="right"), len(self) - 1)
+        return _tensor(np.asarray(found, np.int64)) if is_tensor(seconds) else int(found)
 
     def key_frame_seconds_for(self, seconds: float | Tensor) -> float:
         """Time of the last key frame at or before a time, for `Demuxer.seek`; that of the first frame if there is none.
@@ -262,7 +262,8 @@ class FrameIndex:
         """
         self._check_has_frames()
         times = self._pts_seconds[self.is_key]
-        before = int(np.searchsorted(times, checks.real_number("seconds", seconds), side="right")) - 1
+        time = checks.latest(np.array([checks.real_number("seconds", seconds)]))
+        before = int(np.searchsorted(times, time, side="right")[0]) - 1
         return float(times[before] if before >= 0 else self._pts_seconds[0])
 
     def _check_has_frames(self) -> None:
@@ -392,7 +393,16 @@ class FrameIndex:
             >>> VideoDecoder("video.mp4").frame_index.played_at(np.array([1.01]))
             array([30])
         """
-        return np.maximum(np.searchsorted(self._pts_seconds, seconds, side="right").astype(np.int64) - 1, 0)
+        started = np.searchsorted(self._pts_seconds, checks.latest(seconds), side="right")
+        return np.maximum(started.astype(np.int64) - 1, 0)
+
+    def _played_in_range(self, start_seconds: float, stop_seconds: float) -> range:
+        """Indices of the frames that are shown within [start, stop), one that started before included."""
+        first = int(self.played_at(np.array([start_seconds]))[0])
+        if start_seconds == stop_seconds:
+            return range(first, first)
+        behind = int(np.searchsorted(self._pts_seconds, stop_seconds - checks.TIME_TOLERANCE))
+        return range(first, max(behind, first + 1))
 
     def frame_of_packet(self, number: int, pts: int) -> int | None:
         """Index of the frame that a packet bears, by its number in decode order and its time; ``None`` if unknown."""
@@ -401,6 +411,11 @@ class FrameIndex:
         except IndexError:
             return None
         return frame if frame >= 0 and self.pts.item(frame) == pts else None
+
+    @cached_property
+    def _clock(self) -> FrameClock:
+        """Start times of the frames, for times on a grid."""
+        return frame_clock(self.pts, self.time_base)
 
     @cached_property
     def _frame_by_packet(self) -> NDArray[np.int32]:
@@ -423,7 +438,7 @@ class FrameIndex:
 
     def __getstate__(self) -> dict[str, Any]:
         # Values that are derived on demand need not travel to every worker.
-        derived = ("_frame_by_packet", "_frames_by_packet", "_time_base_terms")
+        derived = ("_clock", "_frame_by_packet", "_frames_by_packet", "_time_base_terms")
         return {name: value for name, value in self.__dict__.items() if name not in derived}
 
     def frame_of(self, place: int) -> int:

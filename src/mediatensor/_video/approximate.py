@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._common import checks, stages
+from .._common.lazy import cached_property
 from .._common.threads import divide_threads
+from .._index import FrameClock
 from .._metadata import video_stream_metadata
 from ..errors import DecodeError, DeviceError, StreamError
 from ..frames import Frame, FrameBatch
@@ -22,6 +25,9 @@ from .batch import DecodedRows
 from .stream import OpenVideo
 
 __all__ = ["ApproximateFrames", "Timeline"]
+
+# The distance between two times that were rounded to ticks is wrong by up to a tick. Coarser ticks are exact.
+_MAX_SLACK_SECONDS = 0.001
 
 
 @dataclass(frozen=True)
@@ -55,8 +61,9 @@ class Timeline:
         """
         if start_seconds == stop_seconds:
             return range(0)
-        first = math.floor((start_seconds - self.begin_seconds) * self.fps)
-        return range(first, math.ceil((stop_seconds - self.begin_seconds) * self.fps))
+        first = math.floor((start_seconds + checks.TIME_TOLERANCE - self.begin_seconds) * self.fps)
+        stop = math.ceil((stop_seconds - checks.TIME_TOLERANCE - self.begin_seconds) * self.fps)
+        return range(first, max(stop, first + 1))
 
 
 class ApproximateFrames:
@@ -72,6 +79,10 @@ class ApproximateFrames:
     def __init__(self, video: OpenVideo) -> None:
         self._video = video
         self._timeline = _timeline(video)
+
+    @property
+    def _slack(self) -> float:
+        return min(float(self._video.time_base), _MAX_SLACK_SECONDS)
 
     @property
     def num_frames(self) -> int:
@@ -90,10 +101,10 @@ class ApproximateFrames:
         i = checks.valid_index(i, self.num_frames, self._video.stream_info.index)
         return self._frame_at([self._timeline.seconds(i)], nearest=True)
 
-    def frame_played_at(self, seconds: NDArray[np.float64]) -> Frame:
-        """The frame shown at a time."""
+    def frame_played_at(self, seconds: NDArray[np.float64], *, within: tuple[int, int] | None = None) -> Frame:
+        """The frame shown at a time; ``within`` has no effect without an index."""
         checks.check_seconds(seconds, *self.span_seconds)
-        return self._frame_at(seconds.tolist(), nearest=False)
+        return self._frame_at(checks.latest(seconds).tolist(), nearest=False)
 
     def by_index(
         self, select: Callable[[int], Sequence[int]], highest: int | None = None, *, is_sequential: bool = False
@@ -101,13 +112,26 @@ class ApproximateFrames:
         """The frames nearest to the times of the indices that ``select`` gives for a number of frames."""
         return self._batch(select(self.num_frames))
 
-    def by_time(self, seconds: NDArray[np.float64]) -> FrameBatch:
-        """The frames shown at times."""
-        checks.check_seconds(seconds, *self.span_seconds)
-        return self._batch_at(seconds.tolist(), nearest=False)
+    @cached_property
+    def clock(self) -> FrameClock:
+        """Start times of the frames according to the rate in the header, for times on a grid."""
+        timeline = self._timeline
+        times = timeline.begin_seconds + np.arange(timeline.num_frames) / timeline.fps
+        return FrameClock(times, times, 1 / Fraction(timeline.fps), self._slack)
 
-    def by_range(self, start_seconds: float, stop_seconds: float) -> FrameBatch:
-        """The frames shown within [start, stop)."""
+    def by_time(
+        self, seconds: NDArray[np.float64], *, is_grid: bool = False, within: tuple[int, int] | None = None
+    ) -> FrameBatch:
+        """The frames shown at times, or up to a tick later on a grid; ``within`` has no effect without an index."""
+        if not is_grid:
+            checks.check_seconds(seconds, *self.span_seconds)
+        slack = self._slack if is_grid else 0.0
+        return self._batch_at((checks.latest(seconds) + slack).tolist(), nearest=False)
+
+    def by_range(
+        self, start_seconds: float, stop_seconds: float, *, within: tuple[int, int] | None = None
+    ) -> FrameBatch:
+        """The frames shown within [start, stop); ``within`` has no effect without an index."""
         checks.check_seconds_range(start_seconds, stop_seconds, *self.span_seconds)
         return self._batch(self._timeline.indices(start_seconds, stop_seconds))
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from .._common import checks, stages
 from .._common.locks import ForkSafeLock
 from .._index import (
+    FrameClock,
     FrameIndex,
     cached_index,
     frame_times,
@@ -148,10 +149,10 @@ class ExactFrames:
                 return frame
         return self._frame(index, lambda index: [checks.valid_index(i, len(index.pts), self._video.stream_info.index)])
 
-    def frame_played_at(self, seconds: NDArray[np.float64]) -> Frame:
-        """The frame shown at a time."""
+    def frame_played_at(self, seconds: NDArray[np.float64], *, within: tuple[int, int] | None = None) -> Frame:
+        """The frame shown at a time; ``within`` is as of `by_time`."""
         checks.check_seconds(seconds, *self.span_seconds)
-        return self._frame(self.index, lambda index: index.played_at(seconds).tolist())
+        return self._frame(self.index, lambda index: index.played_at(seconds).clip(*(within or (0, None))).tolist())
 
     def by_index(
         self, select: Callable[[int], Sequence[int]], highest: int | None = None, *, is_sequential: bool = False
@@ -170,19 +171,42 @@ class ExactFrames:
         index = self._index_up_to(highest)
         return self._batch(index, lambda index: select(len(index.pts)), is_sequential=is_sequential)
 
-    def by_time(self, seconds: NDArray[np.float64]) -> FrameBatch:
-        """The frames shown at times."""
-        checks.check_seconds(seconds, *self.span_seconds)
-        return self._batch(self.index, lambda index: index.played_at(seconds).tolist())
+    @property
+    def clock(self) -> FrameClock:
+        """Start times of the frames, for times on a grid."""
+        return self.index._clock
 
-    def by_range(self, start_seconds: float, stop_seconds: float) -> FrameBatch:
-        """The frames shown within [start, stop)."""
+    def by_time(
+        self, seconds: NDArray[np.float64], *, is_grid: bool = False, within: tuple[int, int] | None = None
+    ) -> FrameBatch:
+        """The frames shown at times.
+
+        Args:
+            seconds: The times.
+            is_grid: Whether they are a grid that was made with `clock`. The caller has checked its bounds.
+            within: The first and the last frame that may be returned.
+        """
+        if not is_grid:
+            checks.check_seconds(seconds, *self.span_seconds)
+
+        def select(index: FrameIndex) -> list[int]:
+            frames = index._clock.played_at(seconds) if is_grid else index.played_at(seconds)
+            return frames.clip(*(within or (0, None))).tolist()  # type: ignore[no-any-return]
+
+        return self._batch(self.index, select)
+
+    def by_range(
+        self, start_seconds: float, stop_seconds: float, *, within: tuple[int, int] | None = None
+    ) -> FrameBatch:
+        """The frames shown within [start, stop); ``within`` is as of `by_time`."""
         checks.check_seconds_range(start_seconds, stop_seconds, *self.span_seconds)
-        bounds = np.array([start_seconds, np.nextafter(stop_seconds, -np.inf)])
 
         def select(index: FrameIndex) -> range:
-            first, last = index.played_at(bounds).tolist()
-            return range(first, last + 1 if stop_seconds > start_seconds else first)
+            frames = index._played_in_range(start_seconds, stop_seconds)
+            if within is None or not frames:
+                return frames
+            first = min(max(frames.start, within[0]), within[1])
+            return range(first, max(min(frames.stop, within[1] + 1), first + 1))
 
         return self._batch(self.index, select)
 

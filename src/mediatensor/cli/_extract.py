@@ -35,7 +35,7 @@ from ._console import (
     emit_bytes,
     emit_error,
     file_error,
-    grid_times,
+    grid_frames,
     output_stem,
     progress,
     reading,
@@ -237,8 +237,7 @@ def _chosen_frames(index: FrameIndex, options: FrameOptions, span: TimeRange) ->
     start, stop = max(start, index.begin_seconds), min(stop, index.end_seconds)
     if options.every_seconds is None and options.fps is None:
         return choose_frames(index.pts_seconds.tolist(), start, stop, len(index))
-    times = grid_times(start, stop, options.every_seconds, options.fps)
-    return list(dict.fromkeys(index.frames_played_at(times).tolist()))
+    return grid_frames(index, start, stop, options.every_seconds, options.fps)
 
 
 def _valid_index(number: int, num_frames: int) -> int:

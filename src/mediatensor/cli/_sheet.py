@@ -14,6 +14,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
+from .._common.checks import TIME_TOLERANCE
 from .._media_info import display_size
 from .._sources import writing
 from ..decoders import VideoDecoder
@@ -326,15 +327,15 @@ def choose_frames(
         >>> choose_frames([0.0, 1.0, 2.0, 3.0, 4.0, 5.0], 0.0, 6.0, 3)
         [1, 3, 5]
     """
-    first = bisect_left(pts_seconds, start_seconds)
-    if first == len(pts_seconds) or pts_seconds[first] > start_seconds:
+    first = bisect_left(pts_seconds, start_seconds - TIME_TOLERANCE)
+    if first == len(pts_seconds) or pts_seconds[first] > start_seconds + TIME_TOLERANCE:
         first = max(first - 1, 0)  # it is still shown at the start
-    last = bisect_left(pts_seconds, stop_seconds)
+    last = bisect_left(pts_seconds, stop_seconds - TIME_TOLERANCE)
     if last - first <= num_frames:
         return list(range(first, last))
     part = (stop_seconds - start_seconds) / num_frames
-    shown = (bisect_right(pts_seconds, start_seconds + (k + 0.5) * part) - 1 for k in range(num_frames))
-    return list(dict.fromkeys(max(index, 0) for index in shown))
+    times = (start_seconds + (k + 0.5) * part + TIME_TOLERANCE for k in range(num_frames))
+    return list(dict.fromkeys(max(bisect_right(pts_seconds, time) - 1, 0) for time in times))
 
 
 @dataclass(frozen=True)

@@ -222,7 +222,7 @@ class VideoAudioRecipe(Recipe):
             silent_spans, captions = silent_spans[0], None if captions is None else captions[0]
         return Sample(
             frames=transformed,
-            frame_indices=opened.video._frames_shown_at(frames.pts_seconds),
+            frame_indices=opened.video._frames_of(frames),
             effective_fps=effective_fps(frames),
             captions=captions,
             extra={SILENT_SPANS: silent_spans, **fields.pop("extra", {})},

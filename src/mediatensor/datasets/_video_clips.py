@@ -116,7 +116,7 @@ class VideoRecipe(Recipe):
             clips = without_clip_dimension(self.sampler(segment_of(opened, item)), keep=self.keep_clip_dimension)
         return Sample(
             frames=apply_frames_transform(self.transform, clips),
-            frame_indices=opened._frames_shown_at(clips.pts_seconds),
+            frame_indices=opened._frames_of(clips),
             effective_fps=effective_fps(clips),
         )
 

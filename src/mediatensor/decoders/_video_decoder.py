@@ -19,7 +19,7 @@ from .._common.checks import real_number, shown
 from .._common.devices import resolve_device
 from .._common.locks import Closing
 from .._containers import breaks_off
-from .._index import FrameIndex, check_index_belongs, note_source, parse_frame_mappings
+from .._index import FrameClock, FrameIndex, check_index_belongs, note_source, parse_frame_mappings
 from .._metadata import VideoStreamMetadata, video_stream_metadata
 from .._sources import MIN_REQUEST_BYTES, make_source
 from .._video import (
@@ -240,11 +240,23 @@ class VideoDecoder(Closing):
         if isinstance(self._frames, ExactFrames):
             self._frames.restore_packet_index()
 
-    def _frames_shown_at(self, pts_seconds: Tensor) -> Tensor | None:
-        """Indices of the frames of exact times, of the same shape; ``None`` in approximate mode."""
+    def _frames_of(self, batch: FrameBatch) -> Tensor | None:
+        """Return the indices of the frames of a batch, in the shape of its times; ``None`` in approximate mode.
+
+        The batch has the times of its frames, or times on a grid whose step is the duration of the frames.
+        """
         if isinstance(self._frames, ApproximateFrames):
             return None
-        return torch.from_numpy(self._frames.index.played_at(pts_seconds.numpy()))
+        pts, step = batch.pts_seconds.numpy(), float(batch.duration_seconds.max()) if len(batch) else 0.0
+        index, clock = self._frames.index, self._clock.for_steps(step)
+        frames = index.played_at(pts)
+        if clock.step is not None:
+            first = pts[..., :1]
+            starts = np.vectorize(clock.exact_start, [np.float64])(first)
+            on_grid = clock.played_at(starts + (pts - first) * (clock.exact_step(step) / step))
+            is_of_frame = pts - clock.times[frames] <= checks.TIME_TOLERANCE
+            frames = np.where(is_of_frame, frames, on_grid)
+        return torch.from_numpy(frames)
 
     def _frames_nearest_to(self, seconds: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Indices of the frames whose times are nearest, and these times; of two frames as near, the first.
@@ -474,7 +486,7 @@ class VideoDecoder(Closing):
 
         The first is the one shown at ``start_seconds``, even if it started before; the last is the last one that
         starts before ``stop_seconds``. With ``fps``, the frames shown at ``start_seconds + k / fps``; their pts are
-        those times and their durations 1 / fps.
+        those times and their durations 1 / fps. At the rate of the file, every frame comes once.
 
         Args:
             start_seconds: In [begin_stream_seconds, end_stream_seconds).
@@ -496,8 +508,7 @@ class VideoDecoder(Closing):
         if fps is None:
             return self._frames.by_range(start_seconds, stop_seconds)
         checks.check_seconds_range(start_seconds, stop_seconds, *self._frames.span_seconds)
-        times = checks.frame_rate_times(start_seconds, stop_seconds, fps)
-        return _resampled(self._frames.by_time(times), times, float(fps))
+        return self._resampled(start_seconds, stop_seconds, fps)
 
     def get_all_frames(self, fps: float | None = None) -> FrameBatch:
         """Every frame, or with ``fps`` the whole stream resampled to that rate.
@@ -510,6 +521,24 @@ class VideoDecoder(Closing):
         if fps is None:
             return self.get_frames_in_range(None, None)
         return self.get_frames_played_in_range(*self._frames.span_seconds, fps=fps)
+
+    def _resampled(
+        self, start_seconds: float, stop_seconds: float, fps: float, within: tuple[int, int] | None = None
+    ) -> FrameBatch:
+        """Return the frames shown at ``start_seconds + k / fps``, with these times; none outside of ``within``."""
+        times = checks.frame_rate_times(start_seconds, stop_seconds, fps)
+        clock = self._clock.for_steps(1 / float(fps))
+        meant = clock.grid(start_seconds, 1 / float(fps), len(times))
+        batch = self._frames.by_time(meant, is_grid=clock.step is not None, within=within)
+        return _with_times(batch, times, float(fps))
+
+    @property
+    def _clock(self) -> FrameClock:
+        return self._frames.clock
+
+    def _frames_on_grid(self, seconds: NDArray[np.float64]) -> FrameBatch:
+        """Return the frames shown at times that a sampler made with `_clock`."""
+        return self._frames.by_time(seconds, is_grid=True)
 
     # Life of the object
 
@@ -578,7 +607,7 @@ def _copied(frame: Tensor) -> Tensor:
     return torch.from_numpy(frame.numpy().copy(order="K")) if frame.device.type == "cpu" else frame.clone()
 
 
-def _resampled(batch: FrameBatch, times: NDArray[np.float64], fps: float) -> FrameBatch:
+def _with_times(batch: FrameBatch, times: NDArray[np.float64], fps: float) -> FrameBatch:
     """The batch with the times of a resampled range; where frames were left out, the others keep theirs."""
     left_out = {report.position for report in batch.replaced if report.used_index is None}
     kept = [k for k in range(len(times)) if k not in left_out]

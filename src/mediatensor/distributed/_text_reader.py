@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._common import stages
-from .._common.checks import function, options_dict, real_number
+from .._common.checks import TIME_TOLERANCE, function, options_dict, real_number
 from .._common.devices import checked_device
 from .._common.locks import Closing, ForkSafeLock
 from ..datasets import Item, Recipe, Sample
@@ -224,8 +224,10 @@ class VideoSource(Closing):
     def __init__(self, decoder: VideoDecoder, every_seconds: float) -> None:
         self._decoder = decoder
         index = decoder.frame_index
-        times = frame_times(index.begin_seconds, index.end_seconds, every_seconds)
-        self._indices: list[int] = list(dict.fromkeys(index.frames_played_at(times).tolist()))
+        clock = index._clock.for_steps(every_seconds)
+        begin, end = clock.exact_start(index.begin_seconds), clock.exact_end(index.end_seconds)
+        times = np.array(frame_times(begin, end, clock.exact_step(every_seconds)))
+        self._indices: list[int] = list(dict.fromkeys(clock.played_at(times).tolist()))
 
     def images(self, number: int | None) -> Iterator[PageImage]:
         """Its frames, or the one of a number.
@@ -266,7 +268,7 @@ def frame_times(begin_seconds: float, end_seconds: float, every_seconds: float) 
             "read: take a greater one."
         )
     times: list[Any] = [begin_seconds + k * every_seconds for k in range(max(count, 1))]
-    return [time for time in times if time < end_seconds] or [begin_seconds]
+    return times[:1] + [time for time in times[1:] if time < end_seconds - TIME_TOLERANCE]
 
 
 def _chosen(number: int | None, count: int, noun: str) -> Sequence[int]:

@@ -11,7 +11,15 @@ from .._audio import sample_grid
 from .._common.checks import frame_rate_times
 from ..errors import InvalidArgumentError
 from ..frames import AudioVideoClip, FrameBatch
-from ._common import as_clips, check_decoder, check_num_clips, check_positive_seconds
+from ._common import (
+    as_clips,
+    check_decoder,
+    check_num_clips,
+    check_positive_seconds,
+    clock_of,
+    frames_on_grid,
+    tolerance_of,
+)
 
 if TYPE_CHECKING:
     from ..decoders import AudioVideoDecoder
@@ -118,20 +126,26 @@ def _frames_at_rate(
     steps = torch.from_numpy(frame_rate_times(0.0, seconds_per_clip, fps))
     if not len(steps):
         raise InvalidArgumentError(f"seconds_per_clip ({seconds_per_clip}) is less than half a frame at fps={fps}.")
-    times = torch.stack([_repeating_last(start + steps, end) for start in starts])
-    batch = as_clips(decoder.video.get_frames_played_at(times.flatten()), *times.shape)
+    clock = clock_of(decoder.video, 1 / fps)
+    meant_end = clock.exact_end(end) - tolerance_of(decoder.video)
+    clips = []
+    for start in starts:
+        meant = torch.from_numpy(clock.grid(start, 1 / fps, len(steps)))
+        num_before = max(1, int((meant < meant_end).sum()))
+        clips.append([_repeating_last(times, num_before) for times in (start + steps, meant)])
+    times, meant = (torch.stack(list(of_clips)) for of_clips in zip(*clips, strict=True))
+    batch = as_clips(frames_on_grid(decoder.video, meant.flatten().tolist(), clock), *times.shape)
     return [
         FrameBatch(clip.data, pts, torch.full_like(pts, 1 / fps), replaced=clip.replaced)
         for clip, pts in zip(batch, times, strict=True)
     ]
 
 
-def _repeating_last(times: Tensor, end: float) -> Tensor:
-    """Ascending times, those that are not before ``end`` replaced by the last one that is.
+def _repeating_last(times: Tensor, num_before: int) -> Tensor:
+    """Return the first ``num_before`` times, and the last of these in place of the remaining ones.
 
     >>> import torch
-    >>> _repeating_last(torch.tensor([0.0, 0.5, 1.0, 1.5]), 1.0).tolist()
+    >>> _repeating_last(torch.tensor([0.0, 0.5, 1.0, 1.5]), 2).tolist()
     [0.0, 0.5, 0.5, 0.5]
     """
-    num_before = max(1, int((times < end).sum()))
     return torch.cat([times[:num_before], times[num_before - 1].expand(len(times) - num_before)])

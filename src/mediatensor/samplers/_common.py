@@ -5,15 +5,20 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
-from .._common.checks import real_number, shown, whole_number
+from .._common.checks import TIME_TOLERANCE, real_number, shown, whole_number
 from .._common.limits import check_frames
+from .._index import FrameClock
 from ..errors import DecodeError, InvalidArgumentError, SourceTypeError
 from ..frames import FrameBatch
 
 if TYPE_CHECKING:
     from ..decoders import VideoDecoder
+
+#: The clock of decoders of other libraries, which have public methods only.
+_NO_CLOCK = FrameClock(np.zeros(0), np.zeros(0))
 
 
 def check_integer(name: str, value: Any) -> int:
@@ -90,6 +95,25 @@ def check_num_frames(decoder: VideoDecoder, method: str) -> int:
     if num_frames < 1:
         raise InvalidArgumentError(f"Decoder must have at least one frame, found {num_frames} frames.")
     return num_frames
+
+
+def clock_of(decoder: Any, *steps: float) -> FrameClock:
+    """Return the clock of ``decoder`` for a grid of times that are ``steps`` apart."""
+    clock: FrameClock = getattr(decoder, "_clock", _NO_CLOCK)
+    return clock.for_steps(*steps)
+
+
+def tolerance_of(decoder: Any) -> float:
+    """Return up to how many seconds before an end a time counts as the end: 0 for decoders of other libraries."""
+    return TIME_TOLERANCE if hasattr(decoder, "_clock") else 0.0
+
+
+def frames_on_grid(decoder: Any, seconds: list[float], clock: FrameClock) -> FrameBatch:
+    """Return the frames of ``decoder`` at times that a sampler computed with a clock."""
+    batch: FrameBatch = (
+        decoder.get_frames_played_at(seconds) if clock.step is None else decoder._frames_on_grid(np.array(seconds))
+    )
+    return batch
 
 
 def as_clips(batch: FrameBatch, num_clips: int, num_frames_per_clip: int) -> FrameBatch:

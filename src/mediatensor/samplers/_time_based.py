@@ -20,9 +20,12 @@ from ._common import (
     check_range_end,
     check_range_start,
     check_seconds,
+    clock_of,
+    frames_on_grid,
     last_before,
     random_starts,
     regular_starts,
+    tolerance_of,
 )
 from ._policies import Policy, check_policy, complete
 
@@ -153,9 +156,15 @@ def clips_at_regular_timestamps(
         torch.Size([10, 8, 3, 360, 640])
     """
     seconds_between_clip_starts = check_positive_seconds("seconds_between_clip_starts", seconds_between_clip_starts)
+
+    def choose_starts(start: float, end: float) -> list[float]:
+        step = clock_of(decoder, seconds_between_clip_starts).exact_step(seconds_between_clip_starts)
+        return regular_starts(start, max(end - tolerance_of(decoder), start), seconds_between_clip_starts=step)
+
     return _sample(
         decoder,
-        partial(regular_starts, seconds_between_clip_starts=seconds_between_clip_starts),
+        choose_starts,
+        seconds_between_clip_starts=seconds_between_clip_starts,
         num_frames_per_clip=num_frames_per_clip,
         seconds_between_frames=seconds_between_frames,
         sampling_range_start=sampling_range_start,
@@ -168,6 +177,7 @@ def _sample(
     decoder: VideoDecoder,
     choose_starts: Callable[[float, float], list[float]],
     *,
+    seconds_between_clip_starts: float | None = None,
     num_frames_per_clip: int,
     seconds_between_frames: float | None,
     sampling_range_start: float | None,
@@ -179,8 +189,10 @@ def _sample(
     check_policy(policy)
     check_num_frames(decoder, "get_frames_played_at")
     step = _seconds_between_frames(decoder, seconds_between_frames)
+    clock = clock_of(decoder, (seconds_between_clip_starts or 0.0) if length == 1 else step)
+    step = clock.exact_step(step)
     stream_begin = _from_metadata(decoder, "begin_stream_seconds", "stream begin")
-    stream_end = _from_metadata(decoder, "end_stream_seconds", "stream end")
+    stream_end = clock.exact_end(_from_metadata(decoder, "end_stream_seconds", "stream end"))
     start, end = _sampling_range(
         None if sampling_range_start is None else check_seconds("sampling_range_start", sampling_range_start),
         None if sampling_range_end is None else check_seconds("sampling_range_end", sampling_range_end),
@@ -188,15 +200,14 @@ def _sample(
         stream_end=stream_end,
         duration=(length - 1) * step,
     )
-    starts = choose_starts(start, end)
+    starts = choose_starts(clock.exact_start(start), end)
     check_frames(len(starts) * length, f"{len(starts)} clips of {length} frames")
     whole = sampling_range_end is None and stream_begin < stream_end - (length - 1) * step
-    timestamps = [
-        seconds
-        for first in starts
-        for seconds in complete(_clip(first, length, step, stream_end=stream_end, whole=whole), length, policy)
-    ]
-    return as_clips(decoder.get_frames_played_at(timestamps), len(starts), length)
+    clip_of = partial(
+        _clip, length=length, step=step, stream_end=stream_end, whole=whole, tolerance=tolerance_of(decoder)
+    )
+    timestamps = [seconds for first in starts for seconds in complete(clip_of(first), length, policy)]
+    return as_clips(frames_on_grid(decoder, timestamps, clock), len(starts), length)
 
 
 def _from_metadata(decoder: VideoDecoder, name: str, description: str) -> float:
@@ -252,8 +263,10 @@ def _sampling_range(
     return start, end
 
 
-def _clip(start: float, length: int, step: float, *, stream_end: float, whole: bool) -> list[float]:
-    """The times of the clip at ``start`` that lie before the end of the stream.
+def _clip(
+    start: float, length: int, step: float, *, stream_end: float, whole: bool, tolerance: float = 0.0
+) -> list[float]:
+    """The times of the clip at ``start`` that lie before the end of the stream by more than a tolerance.
 
     A ``whole`` clip was placed to end before the stream does, so a time that reaches the end got there by rounding::
 
@@ -267,4 +280,4 @@ def _clip(start: float, length: int, step: float, *, stream_end: float, whole: b
     times = [start + i * step for i in range(length)]
     if whole:
         return [min(seconds, last_before(stream_end)) for seconds in times]
-    return [seconds for seconds in times if seconds < stream_end]
+    return times[:1] + [seconds for seconds in times[1:] if seconds < stream_end - tolerance]

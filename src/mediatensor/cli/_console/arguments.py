@@ -8,7 +8,11 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 
+import numpy as np
+
+from ..._common.checks import TIME_TOLERANCE
 from ..._common.messages import seconds_from_text
+from ..._index import FrameIndex
 from ...errors import InvalidArgumentError
 
 __all__ = [
@@ -19,6 +23,7 @@ __all__ = [
     "Region",
     "format_names",
     "frame_indices",
+    "grid_frames",
     "grid_times",
     "kind_names",
     "non_negative_int",
@@ -238,4 +243,14 @@ def grid_times(start: float, stop: float, every_seconds: float | None, fps: floa
         )
     count = int((stop - start) / step) + 1
     times = [start + (k / fps if fps else k * step) for k in range(count)]
-    return [time for time in times if time < stop]
+    return times[:1] + [time for time in times[1:] if time < stop - TIME_TOLERANCE]
+
+
+def grid_frames(
+    index: FrameIndex, start: float, stop: float, every_seconds: float | None, fps: float | None
+) -> list[int]:
+    """Indices of the frames that are shown at the times of `grid_times`, each once."""
+    step = every_seconds if every_seconds is not None else 1 / (fps or 1.0)
+    clock = index._clock.for_steps(step)
+    times = grid_times(clock.exact_start(start), clock.exact_end(stop), clock.exact_step(step), None)
+    return list(dict.fromkeys(clock.played_at(np.array(times)).tolist()))

@@ -36,7 +36,7 @@ from .._console import (
     PageRanges,
     StopError,
     emit,
-    grid_times,
+    grid_frames,
     output_stems,
     progress,
     shown_name,
@@ -126,8 +126,7 @@ def open_pages(
     if every_seconds is not None:
         with VideoDecoder(file, dimension_order="NHWC") as decoder:
             index = decoder.frame_index
-            times = grid_times(index.begin_seconds, index.end_seconds, every_seconds, None)
-            indices = list(dict.fromkeys(index.frames_played_at(times).tolist()))
+            indices = grid_frames(index, index.begin_seconds, index.end_seconds, every_seconds, None)
             seconds = index.pts_seconds[indices].tolist()
             yield OpenPages(_Frames(decoder, indices), dict(enumerate(seconds)))
         return

@@ -212,9 +212,7 @@ class _VideoListener:
         raise _FirstRequest(int(np.min(np.asarray(indices))) + getattr(self._decoder, "first_frame", 0))
 
     def get_frames_played_at(self, seconds: Any) -> Never:
-        first = torch.tensor([float(np.min(np.asarray(seconds)))], dtype=torch.float64)
-        frames = self._decoder._frames_shown_at(first)
-        raise _FirstRequest(0 if frames is None else int(frames))
+        raise _FirstRequest(int(self._decoder._clock.played_at(np.array([float(np.min(np.asarray(seconds)))]))[0]))
 
     def get_frames_played_in_range(self, start_seconds: float, *others: Any, **options: Any) -> Never:
         self.get_frames_played_at([start_seconds])

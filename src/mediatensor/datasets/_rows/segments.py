@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..._common import checks
+from ..._index import FrameClock
 from ..._metadata import AudioStreamMetadata, VideoStreamMetadata
 from ..._video import ApproximateFrames, DecodedPicture
 from ...decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
@@ -99,13 +100,18 @@ class VideoSegment(_Segment[VideoDecoder]):
         if first >= stop:
             first = max(0, int(np.searchsorted(times, self._start, side="right")) - 1)
             stop = first + 1
-        else:
-            # No time of the segment shows a frame outside of it.
-            self._start = max(self._start, float(times[first]))
-            self._stop = min(self._stop, float(times[stop])) if stop < len(times) else self._stop
+        # No time of the segment shows a frame outside of it.
+        self._start = max(self._start, float(times[first]))
+        self._stop = min(self._stop, float(times[stop])) if stop < len(times) else self._stop
         #: Index of the first frame of the segment in the whole video.
         self.first_frame: int = first
         self._num_frames: int = stop - first
+        #: The first and the last frame. A time just before the end may count as the start of the next frame.
+        self._within = (first, stop - 1)
+
+    @property
+    def _clock(self) -> FrameClock:
+        return self._decoder._clock
 
     @property
     def metadata(self) -> VideoStreamMetadata:
@@ -149,25 +155,32 @@ class VideoSegment(_Segment[VideoDecoder]):
         return self._decoder.get_frames_at([self.first_frame + i for i in wanted])
 
     def get_frame_played_at(self, seconds: float) -> Frame:
-        checks.check_seconds(checks.one_time(seconds), self._start, self._stop)
-        return self._decoder.get_frame_played_at(seconds)
+        times = checks.one_time(seconds)
+        checks.check_seconds(times, self._start, self._stop)
+        return self._decoder._frames.frame_played_at(times, within=self._within)
 
     def get_frames_played_at(self, seconds: Any) -> FrameBatch:
         times = checks.seconds_of(seconds)
         checks.check_seconds(times, self._start, self._stop)
-        return self._decoder.get_frames_played_at(times)
+        return self._decoder._frames.by_time(times, within=self._within)
+
+    def _frames_on_grid(self, seconds: NDArray[np.float64]) -> FrameBatch:
+        return self._decoder._frames.by_time(seconds, is_grid=True, within=self._within)
 
     def get_frames_played_in_range(
         self, start_seconds: float, stop_seconds: float, fps: float | None = None
     ) -> FrameBatch:
         checks.check_seconds_range(start_seconds, stop_seconds, self._start, self._stop)
-        return self._decoder.get_frames_played_in_range(start_seconds, stop_seconds, fps)
+        if fps is None:
+            return self._decoder._frames.by_range(start_seconds, stop_seconds, within=self._within)
+        return self._decoder._resampled(start_seconds, stop_seconds, fps, self._within)
 
     def get_all_frames(self, fps: float | None = None) -> FrameBatch:
-        return self._decoder.get_frames_played_in_range(self._start, self._stop, fps)
+        return self.get_frames_played_in_range(self._start, self._stop, fps)
 
-    def _frames_shown_at(self, pts_seconds: Tensor) -> Tensor | None:
-        return self._decoder._frames_shown_at(pts_seconds)
+    def _frames_of(self, batch: FrameBatch) -> Tensor | None:
+        frames = self._decoder._frames_of(batch)
+        return None if frames is None else frames.clamp(*self._within)
 
     def _pictures(self, start: int = 0, *, obeys_policy: bool = False) -> Iterator[DecodedPicture]:
         first, stop = self.first_frame + start, self.first_frame + self._num_frames
