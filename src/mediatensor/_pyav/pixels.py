@@ -46,12 +46,17 @@ __all__ = [
     "why_no_nvcuvid",
 ]
 
-_YCGCO, _BT2020_CONSTANT_LUMINANCE = 8, 10  # matrix coefficients of H.273
 _UNSPECIFIED = 2  # matrix, primaries and transfer characteristics of H.273
 _UNSPECIFIED_RANGE, _LIMITED_RANGE = 0, 1  # FFmpeg's
-# swscale refuses matrices that it has no coefficients for, those numbered 3 and 11 to 14 too; the program falls back in
-# the same way.
-_UNSUPPORTED_MATRICES = dict.fromkeys((3, _YCGCO, 11, 12, 13, 14), "ITU601") | {_BT2020_CONSTANT_LUMINANCE: "BT2020"}
+# Matrix coefficients of H.273 that swscale accepts, and a substitute for constant luminance of BT.2020. It refuses all
+# other numbers, reserved ones included. They are converted as BT.601, which the ffmpeg program falls back to.
+_BT2020_CONSTANT_LUMINANCE = 10
+_SUBSTITUTE_MATRICES = dict.fromkeys((0, 1, 2, 4, 5, 6, 7, 9)) | {_BT2020_CONSTANT_LUMINANCE: "BT2020"}
+_OTHER_MATRIX = "ITU601"
+_NAMES_IN_FILTERS = {"ITU601": "smpte170m", "BT2020": "bt2020nc"}
+# Primaries and transfer characteristics of H.273 that the scale filter accepts. They do not change RGB pixels.
+_ACCEPTED_PRIMARIES = frozenset((1, 2, *range(4, 13), 22))
+_ACCEPTED_TRANSFERS = frozenset((1, 2, *range(4, 9), *range(11, 19)))
 
 _make_side_data: Any = SideDataContainer  # its type hints know no constructor
 _UPRIGHT = Orientation()
@@ -249,12 +254,15 @@ class FrameConverter:
             DecodeError: see `write`.
         """
         height, width = size
+        matrix = _substitute_matrix(picture)
         try:
             scaled: Any = self._to_components.reformat(
                 picture,
                 width=width,
                 height=height,
                 format="yuv444p",
+                src_colorspace=matrix,
+                dst_colorspace=matrix,
                 interpolation=_AREA,
                 dst_color_range=_LIMITED_RANGE,
                 threads=1,
@@ -264,7 +272,7 @@ class FrameConverter:
         return np.stack([np.frombuffer(plane, np.uint8).reshape(height, -1)[:, :width] for plane in scaled.planes])
 
     def _convert(self, frame: Any) -> Any:
-        if _takes_the_fast_path(frame) or frame.colorspace in _UNSUPPORTED_MATRICES:
+        if _takes_the_fast_path(frame):
             return self._reformat(self._to_rgb, frame, _BICUBIC)
         rgb = self._filter.convert(frame)
         if self._is_float and _lacks_last_column(frame):
@@ -292,7 +300,7 @@ class FrameConverter:
         return reformatter.reformat(
             frame,
             format=self._output_format,
-            src_colorspace=_UNSUPPORTED_MATRICES.get(frame.colorspace),
+            src_colorspace=_substitute_matrix(frame),
             interpolation=interpolation,
             threads=1,
             **size,
@@ -378,14 +386,24 @@ class _ScaleFilter:
         self._configured_for: tuple[object, ...] | None = None
 
     def convert(self, frame: Any) -> Any:
-        kind = (frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range)
+        is_accepted = frame.color_primaries in _ACCEPTED_PRIMARIES and frame.color_trc in _ACCEPTED_TRANSFERS
+        kind = (frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range, is_accepted)
         if kind != self._configured_for:
-            self._graph = _filter_graph(frame, [("scale", "flags=bicubic"), ("format", self._pixel_format)])
+            matrix = _substitute_matrix(frame)
+            tags = [] if is_accepted else ["color_primaries=unknown", "color_trc=unknown"]
+            tags += [] if matrix is None else [f"colorspace={_NAMES_IN_FILTERS[matrix]}"]
+            filters = [("setparams", ":".join(tags))] if tags else []
+            self._graph = _filter_graph(frame, [*filters, ("scale", "flags=bicubic"), ("format", self._pixel_format)])
         self._configured_for = None  # after an error, the graph is of no more use
         self._graph.push(frame)
         rgb = self._graph.pull()
         self._configured_for = kind
         return rgb
+
+
+def _substitute_matrix(frame: Any) -> str | None:
+    """Return the matrix to convert a frame with if swscale refuses the frame's own."""
+    return _SUBSTITUTE_MATRICES.get(frame.colorspace, _OTHER_MATRIX)
 
 
 def _takes_the_fast_path(frame: Any) -> bool:
@@ -558,7 +576,13 @@ def luma_of(frame: Any, size: tuple[int, int] | None = None) -> NDArray[np.uint8
     height, width = size or (frame.height, frame.width)
     try:
         gray: Any = VideoReformatter().reformat(
-            frame, width=width, height=height, format="gray", interpolation=_BILINEAR, threads=1
+            frame,
+            width=width,
+            height=height,
+            format="gray",
+            src_colorspace=_substitute_matrix(frame),
+            interpolation=_BILINEAR,
+            threads=1,
         )
     except av.FFmpegError as error:
         raise _conversion_error(frame, error) from error

@@ -1,0 +1,113 @@
+"""Colour tags of frames: every number that a stream may have for its matrix, primaries and transfer is converted."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from fractions import Fraction
+
+import av
+import numpy as np
+import pytest
+import torch
+
+from mediatensor.decoders import VideoDecoder
+from mediatensor.samplers import find_scenes
+
+UNSPECIFIED = 2
+# All numbers of ITU-T H.273, those that it reserves, and some that are beyond its tables.
+NUMBERS = [*range(24), 100, 255]
+# libswscale has no coefficients for other matrices; these are converted in their place.
+BT601, BT2020 = 6, 9
+SUBSTITUTES = {number: BT601 for number in NUMBERS if number not in (0, 1, 2, 4, 5, 6, 7, 9)} | {10: BT2020}
+
+
+def encoded(codec: str, pixel_format: str, extension: str) -> bytes:
+    """Three frames of noise with colour tags that are easily found in the stream."""
+    buffer = io.BytesIO()
+    with av.open(buffer, "w", format=extension) as output:
+        stream = output.add_stream(codec, rate=Fraction(25))
+        stream.width, stream.height, stream.pix_fmt = 64, 48, pixel_format
+        stream.codec_context.color_primaries = stream.codec_context.color_trc = 1
+        stream.codec_context.colorspace = 5
+        for number in range(3):
+            noise = np.random.default_rng(number).integers(0, 256, (6, 8, 3), np.uint8)
+            frame = av.VideoFrame.from_ndarray(noise.repeat(8, 0).repeat(8, 1)).reformat(format=pixel_format)
+            frame.pts, frame.time_base = number, Fraction(1, 25)
+            frame.color_primaries = frame.color_trc = 1
+            frame.colorspace = 5
+            output.mux(stream.encode(frame))
+        output.mux(stream.encode(None))
+    return buffer.getvalue()
+
+
+def tagged(whole: bytes, where: Callable[[bytes], list[int]], primaries: int, transfer: int, matrix: int) -> bytes:
+    changed = bytearray(whole)
+    places = where(whole)
+    assert places
+    for place in places:
+        assert changed[place + 2] == 5
+        changed[place : place + 3] = bytes((primaries, transfer, matrix))
+    return bytes(changed)
+
+
+def places_of(mark: bytes, distance: int) -> Callable[[bytes], list[int]]:
+    def find(whole: bytes) -> list[int]:
+        places, at = [], whole.find(mark)
+        while at >= 0:
+            places.append(at + distance)
+            at = whole.find(mark, at + 1)
+        return places
+
+    return find
+
+
+KINDS = {
+    # Headers of ProRes frames have the three numbers as bytes, and so has MPEG-2's sequence display extension.
+    "10 bit 4:2:2": ("prores_ks", "yuv422p10le", "mov", places_of(b"icpf", 18)),
+    "8 bit 4:2:2": ("mpeg2video", "yuv422p", "mpegts", places_of(b"\x00\x00\x01\xb5\x2b", 5)),
+    "8 bit 4:2:0": ("mpeg2video", "yuv420p", "mpegts", places_of(b"\x00\x00\x01\xb5\x2b", 5)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_number_of_primaries_and_transfer_leaves_the_pixels(kind: str, dtype: torch.dtype) -> None:
+    codec, pixel_format, extension, where = KINDS[kind]
+    whole = encoded(codec, pixel_format, extension)
+
+    def rgb(primaries: int, transfer: int) -> torch.Tensor:
+        return VideoDecoder(tagged(whole, where, primaries, transfer, 1), output_dtype=dtype)[:]
+
+    expected = rgb(UNSPECIFIED, UNSPECIFIED)
+    assert expected.float().std() > 0
+    for number in NUMBERS:
+        assert torch.equal(rgb(number, UNSPECIFIED), expected), number
+        assert torch.equal(rgb(UNSPECIFIED, number), expected), number
+        assert torch.equal(rgb(number, number), expected), number
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_number_of_a_matrix_is_converted(kind: str) -> None:
+    codec, pixel_format, extension, where = KINDS[kind]
+    whole = encoded(codec, pixel_format, extension)
+
+    def rgb(matrix: int) -> torch.Tensor:
+        return VideoDecoder(tagged(whole, where, UNSPECIFIED, UNSPECIFIED, matrix), output_dtype=torch.float32)[:]
+
+    supported = {number: rgb(number) for number in (1, BT601, BT2020)}
+    assert not torch.equal(supported[1], supported[BT601])
+    assert not torch.equal(supported[BT2020], supported[BT601])
+    for number, substitute in SUBSTITUTES.items():
+        assert torch.equal(rgb(number), supported[substitute]), number
+    assert torch.equal(rgb(0), supported[BT601])
+
+
+@pytest.mark.parametrize("matrix", [3, 8, 10, 14, 17, 255])
+def test_scenes_are_found_with_every_matrix(matrix: int) -> None:
+    codec, pixel_format, extension, where = KINDS["8 bit 4:2:0"]
+    whole = encoded(codec, pixel_format, extension)
+    with VideoDecoder(tagged(whole, where, UNSPECIFIED, UNSPECIFIED, matrix)) as decoder:
+        scenes = find_scenes(decoder)
+    with VideoDecoder(tagged(whole, where, UNSPECIFIED, UNSPECIFIED, SUBSTITUTES[matrix])) as decoder:
+        assert scenes == find_scenes(decoder)
