@@ -431,14 +431,14 @@ def test_there_is_no_fallback_from_the_cpu(decoder: VideoDecoder) -> None:
 # The user's own table of frames
 
 
-def mappings_of(path: Path, spelling: str = "", as_text: bool = False) -> str:
+def mappings_of(path: Path, pts: str = "pts", duration: str = "duration", *, as_text: bool = False) -> str:
     with av.open(str(path)) as container:
         packets = [p for p in container.demux(video=0) if p.size]
     number: Callable[[int], Any] = str if as_text else int
     rows = [
         {
-            f"{spelling}pts": number(p.pts),
-            f"{spelling}duration": number(p.duration),
+            pts: number(p.pts),
+            duration: number(p.duration),
             "key_frame": number(int(p.is_keyframe)),
         }
         for p in sorted(packets, key=lambda p: p.pts)
@@ -446,10 +446,14 @@ def mappings_of(path: Path, spelling: str = "", as_text: bool = False) -> str:
     return json.dumps({"frames": rows})
 
 
-@pytest.mark.parametrize("spelling", ["", "pkt_"])
+@pytest.mark.parametrize("pts", ["pts", "pkt_pts"])
+@pytest.mark.parametrize("duration", ["duration", "pkt_duration"])
 @pytest.mark.parametrize("wrap", [str, str.encode, io.StringIO])
-def test_custom_frame_mappings(spelling: str, wrap: Callable[[str], Any], clip: Path, clip_rgb: torch.Tensor) -> None:
-    decoder = VideoDecoder(clip, custom_frame_mappings=wrap(mappings_of(clip, spelling, as_text=spelling == "")))
+def test_custom_frame_mappings_are_read_in_every_spelling(
+    pts: str, duration: str, wrap: Callable[[str], Any], clip: Path, clip_rgb: torch.Tensor
+) -> None:
+    mappings = mappings_of(clip, pts, duration, as_text=pts == "pts")
+    decoder = VideoDecoder(clip, custom_frame_mappings=wrap(mappings))
     assert len(decoder) == len(clip_rgb)
     assert torch.equal(decoder[:], clip_rgb)
     assert torch.equal(decoder.get_frames_at([33, 5, -1]).data, clip_rgb[[33, 5, -1]])

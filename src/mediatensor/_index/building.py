@@ -315,7 +315,8 @@ def _anomalies(table: PacketTable) -> tuple[str, ...]:
 
 # Times that can be added and subtracted without overflow.
 _MAX_TICKS = 1 << 61
-_SPELLINGS = (("pts", "duration"), ("pkt_pts", "pkt_duration"))
+# Names of each value. ffprobe 4 writes the second ones, and ffprobe 5 "pts" with "pkt_duration".
+_PTS_NAMES, _DURATION_NAMES = ("pts", "pkt_pts"), ("duration", "pkt_duration")
 
 
 def parse_frame_mappings(mappings: Any) -> tuple[list[int], list[int], list[bool]]:
@@ -343,17 +344,22 @@ def parse_frame_mappings(mappings: Any) -> tuple[list[int], list[int], list[bool
 
 
 def _row(frame: Any, number: int) -> tuple[int, int, bool]:
-    for pts, duration in _SPELLINGS:
-        try:
-            row = int(frame[pts]), int(frame[duration]), bool(int(frame["key_frame"]))
-        except (KeyError, TypeError):
-            continue
-        except (ValueError, OverflowError) as error:
-            raise InvalidArgumentError(f"Invalid custom frame mappings. Frame {number}: {error}.") from None
-        if max(abs(row[0]), abs(row[1])) > _MAX_TICKS:
-            raise InvalidArgumentError(f"Invalid custom frame mappings. Frame {number}: times out of all proportion.")
-        return row
-    raise InvalidArgumentError(
-        "Invalid custom frame mappings. The 'pts'/'pkt_pts', 'duration'/'pkt_duration', and 'key_frame' keys are "
-        f"required in the frame metadata (frame {number} has {sorted(frame) if isinstance(frame, dict) else frame!r})."
-    )
+    names = [_name_in(frame, _PTS_NAMES), _name_in(frame, _DURATION_NAMES), "key_frame"]
+    try:
+        pts, duration, is_key = (int(frame[name]) for name in names)
+    except (KeyError, TypeError):
+        raise InvalidArgumentError(
+            "Invalid custom frame mappings. The 'pts'/'pkt_pts', 'duration'/'pkt_duration', and 'key_frame' keys are "
+            f"required in the frame metadata (frame {number} has "
+            f"{sorted(frame) if isinstance(frame, dict) else frame!r})."
+        ) from None
+    except (ValueError, OverflowError) as error:
+        raise InvalidArgumentError(f"Invalid custom frame mappings. Frame {number}: {error}.") from None
+    if max(abs(pts), abs(duration)) > _MAX_TICKS:
+        raise InvalidArgumentError(f"Invalid custom frame mappings. Frame {number}: times out of all proportion.")
+    return pts, duration, bool(is_key)
+
+
+def _name_in(frame: Any, names: Sequence[str]) -> str:
+    """Return the first name that a frame has, else the first one."""
+    return next((name for name in names if isinstance(frame, dict) and frame.get(name) is not None), names[0])
