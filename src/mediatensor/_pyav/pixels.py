@@ -401,8 +401,8 @@ class _ScaleFilter:
         return rgb
 
 
-def _substitute_matrix(frame: Any) -> str | None:
-    """Return the matrix to convert a frame with if swscale refuses the frame's own."""
+def _substitute_matrix(frame: Any) -> Any:  # PyAV takes names of matrices, but its type hints are of numbers
+    """Return the name of the matrix to convert a frame with if swscale refuses its own, else ``None``."""
     return _SUBSTITUTE_MATRICES.get(frame.colorspace, _OTHER_MATRIX)
 
 
