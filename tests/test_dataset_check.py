@@ -196,6 +196,50 @@ def test_a_header_that_promises_more(tmp_path: Path) -> None:
     assert "150 frames, and there are 100" in kinds_of(path)["frame-count"].message
 
 
+def as_muxed_by_others(data: bytes) -> bytes:
+    """A Matroska file of FFmpeg, as if another program had written it."""
+    assert data.count(b"Lavf") >= 1
+    return data.replace(b"Lavf", b"libe")
+
+
+def test_matroska_headers_that_promise_more(tmp_path: Path) -> None:
+    path = tmp_path / "whole.mkv"
+    with av.open(path, "w") as container:
+        stream: Any = container.add_stream("libx264", rate=RATE)
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        stream.metadata["NUMBER_OF_FRAMES-eng"] = "141"  # as mkvmerge counts
+        for frame in moving(141):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame.permute(1, 2, 0).numpy(), "rgb24")))
+        container.mux(stream.encode())
+    assert kinds_of(path) == {}
+    whole = path.read_bytes()
+    # Its end is missing, and the segment states no size, as where a program was killed.
+    size = whole.index(b"\x18\x53\x80\x67") + 4
+    cluster = whole.rindex(b"\x1f\x43\xb6\x75")
+    cut = tmp_path / "cut.mkv"
+    cut.write_bytes(whole[:size] + b"\x01" + b"\xff" * 7 + whole[size + 8 : cluster])
+    report = check_dataset([cut], num_workers=0)
+    (found,) = report.bad_files[0].findings
+    count = report.files[0].facts.num_frames or 0
+    assert 20 < count < 140
+    assert (found.kind, found.start_seconds) == ("cut-off", pytest.approx(count / RATE, abs=0.05))
+    assert found.message == f"by its header, the video ends at 5.64 s, and it ends at {count / RATE:.2f} s"
+    # Counts of a program that did not copy them from elsewhere.
+    fewer = write(tmp_path / "fewer.mkv", moving(48))
+    counted = tmp_path / "counted.mkv"
+    with av.open(fewer) as source, av.open(counted, "w") as target:
+        copied = target.add_stream_from_template(source.streams.video[0])
+        copied.metadata["NUMBER_OF_FRAMES"] = "141"
+        for packet in source.demux(video=0):
+            if packet.pts is not None:
+                packet.stream = copied
+                target.mux(packet)
+    assert kinds_of(counted) == {}  # FFmpeg copies the counts of a file to what it cuts
+    counted.write_bytes(as_muxed_by_others(counted.read_bytes()))
+    (found,) = kinds_of(counted).values()
+    assert (found.kind, found.message) == ("frame-count", "the header promises 141 frames, and there are 48")
+
+
 def test_times_of_frames(tmp_path: Path) -> None:
     from mediatensor.frames import FrameBatch
 
@@ -219,6 +263,20 @@ def test_frozen_and_black_stretches(tmp_path: Path) -> None:
     assert found["frozen"].end_seconds == pytest.approx(5.0, abs=0.05)
     assert found["black"].start_seconds == pytest.approx(6.0, abs=0.05)
     assert found["black"].end_seconds == pytest.approx(9.0, abs=0.05)
+
+
+def test_each_still_is_frozen_by_itself(tmp_path: Path) -> None:
+    # Slides of five seconds, with a line more on the last; each is drawn anew at a key frame every second.
+    slides = torch.nn.functional.interpolate(moving(3, 5).float(), (96, 128), mode="bilinear").to(torch.uint8)
+    slides[2] = slides[1]
+    slides[2, :, 40:50, 30:90] = 255
+    path = write(tmp_path / "slides.mp4", slides.repeat_interleave(125, 0), crf=20, extra_options={"g": 25})
+    report = check_dataset([path], num_workers=0)
+    first, *others = report.files[0].findings
+    # The encoder refines the first one for a few frames.
+    assert (first.kind, first.end_frame, (first.start_frame or 0) < 25) == ("frozen", 125, True)
+    found = [(one.kind, one.start_frame, one.end_frame, one.message) for one in others]
+    assert found == [("frozen", 125 * number, 125 * (number + 1), "frozen for 5.00 s") for number in (1, 2)]
 
 
 def test_short_pauses_and_fades_are_not_found(tmp_path: Path) -> None:
@@ -250,6 +308,46 @@ def test_key_frames_that_are_far_apart(tmp_path: Path) -> None:
 )
 def test_sound(sound: Tensor, kinds: set[str], tmp_path: Path) -> None:
     assert set(kinds_of(write(tmp_path / "sound.mkv", moving(100), sound))) == kinds
+
+
+@pytest.mark.parametrize("name", ["empty.mkv", "empty.avi", "empty.flv"])
+def test_an_empty_stream_of_sound_is_no_damage_of_a_video(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    with av.open(path, "w") as container:
+        video: Any = container.add_stream("mpeg4" if name.endswith("avi") else "libx264", rate=RATE)
+        video.width, video.height, video.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        container.add_stream("aac" if name.endswith("flv") else "mp3", rate=44100).open()
+        for frame in moving(30):
+            container.mux(video.encode(av.VideoFrame.from_ndarray(frame.permute(1, 2, 0).numpy(), "rgb24")))
+        container.mux(video.encode())
+    report = check_dataset([path], num_workers=0)
+    (found,) = report.files[0].findings
+    assert (found.kind, found.message, report.num_bad) == ("silent", "there is a sound stream, and it is empty", 0)
+    assert report.save_manifest(tmp_path / "left.csv") == 1
+    report = check_dataset([path], num_workers=0, kind="audio")
+    assert [found.kind for found in report.files[0].findings] == ["nothing-decodes"]
+
+
+def test_damaged_sound_has_its_place(tmp_path: Path) -> None:
+    path = write(tmp_path / "sound.mkv", moving(50), tone(75.0))
+    data = bytearray(path.read_bytes())
+    with av.open(path) as container:
+        packets = [packet for packet in container.demux(audio=0) if packet.pts is not None]
+        starts = [float(packet.pts * packet.time_base) for packet in packets]
+        places = [data.index(bytes(packet)) for packet in packets]
+    wanted = []
+    for first, last in ((30, 33), (len(packets) - 40, len(packets) - 39)):
+        for place in places[first:last]:
+            data[place + 2 : place + 6] = bytes(4)  # the header of the frame
+        wanted.append((starts[first], starts[last]))
+    assert wanted[1][0] > 60
+    path.write_bytes(data)
+    report = check_dataset([path], num_workers=0)
+    found = [one for one in report.files[0].findings if one.kind == "corrupt-sound"]
+    assert len(found) == len(wanted)
+    for one, (start, end) in zip(found, wanted, strict=True):
+        assert one.start_seconds == pytest.approx(start, abs=0.04)
+        assert one.end_seconds == pytest.approx(end, abs=0.04)
 
 
 def test_sound_that_cannot_be_decoded(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -14,12 +15,13 @@ import torch
 
 from ..._containers import breaks_off
 from ..._sources import make_source
-from ...decoders import AudioDecoder, Demuxer, FrameIndex, VideoDecoder, get_container_metadata
-from ...errors import DecodeError, MediaTensorError, OutOfRangeError, StreamError
+from ...decoders import AudioDecoder, ContainerMetadata, Demuxer, FrameIndex, VideoDecoder, get_container_metadata
+from ...errors import DecodeError, InvalidArgumentError, MediaTensorError, OutOfRangeError, StreamError
 from ...frames import ReplacedFrame
 from ...transforms import Resize
 from . import pictures
 from .findings import CheckedFile, Finding, MediaFacts, to_plain
+from .headers import missing_end, missing_frames, stated_lengths
 from .lerobot import EpisodeTimes, against_table
 from .pictures import PictureStatistics, Times
 from .sound import SoundStatistics, heard, lengths, pace
@@ -30,9 +32,9 @@ _HASHED_BYTES_AT_A_TIME = 1 << 20
 _HEIGHT, _WIDTH = 36, 64
 _FRAMES_AT_A_TIME = 64
 _SECONDS_AT_A_TIME = 30.0
+# How exactly damaged sound is placed: packets are of 20 to 100 ms.
+_SOUND_PLACE_SECONDS = 0.02
 _THUMBNAIL_SIDE = 160
-# Headers of AVI count empty chunks.
-_FRAMES_APART, _SHARE_APART = 2, 0.01
 _SPANS_NAMED = 5
 # As the index says it.
 _BEGINS_BETWEEN_KEY_FRAMES = "the first packet is not a key frame"
@@ -111,12 +113,16 @@ def _check_streams(
         findings.append(Finding("no-video", f"there is {kinds}{' (a cover)' if has_cover else ''}, and no video"))
     if audio is None and kind == "audio":
         findings.append(Finding("no-sound", f"there is {kinds}, and no sound"))
+    if video is not None and kind == "audio" and _is_empty(source, video):
+        video = None  # nothing of it is missing where sound is wanted
     times = listened = None
     if video is not None:
         has_own_pace = any(name in header.format_name for name in _PICTURE_FORMATS)
         facts, times = _check_video(source, video, facts, findings, decodes, has_own_pace)
     if audio is not None:
-        facts, listened = _check_sound(source, audio, facts, findings, decodes)
+        facts, listened = _check_sound(source, audio, facts, findings, kind, decodes)
+    if "matroska" in header.format_name:
+        findings += _compared_with_header(source, header, video, times, audio, listened)
     if times is not None:
         findings += against_table(episodes, times.pts_seconds)
     if times is not None and listened is not None:
@@ -158,12 +164,8 @@ def _check_video(
         # Of an MP4 the header counts what an edit list leaves out, and packets that are half a frame.
         num_packets = None if index.num_packets is None else int(index.num_packets.max())
         is_explained = any("edit list" in text for text in index.anomalies) or promised == num_packets
-        if (
-            promised is not None
-            and not is_explained
-            and abs(promised - count) > max(_FRAMES_APART, _SHARE_APART * promised)
-        ):
-            findings.append(Finding("frame-count", f"the header promises {promised} frames, and there are {count}"))
+        if not is_explained:
+            findings += missing_frames(promised, count)
         if _BEGINS_BETWEEN_KEY_FRAMES in index.anomalies:
             lost = int(index.packet[0])
             text = f": its first {lost} packets are lost" if lost > 0 else ""
@@ -264,8 +266,49 @@ def _damage(damaged: set[int], replaced: dict[int, ReplacedFrame], times: Times)
     return found
 
 
+def _compared_with_header(
+    source: Any,
+    header: ContainerMetadata,
+    video: int | None,
+    times: Times | None,
+    audio: int | None,
+    listened: tuple[float, float] | None,
+) -> list[Finding]:
+    """What a Matroska header states of frames and ends that are not there."""
+    findings: list[Finding] = []
+    streams = {stream.stream_index: stream for stream in header.streams}
+    longest_step = 0.0
+    if times is not None and video is not None:
+        longest_step = float(np.diff(times.pts_seconds).max(initial=0.0))
+        stated = stated_lengths(streams[video].tags, header.tags)
+        findings += missing_frames(stated.num_frames, len(times.pts_seconds))
+        findings += missing_end("video", stated.end_seconds, times.end_seconds, longest_step)
+    if listened is not None and audio is not None:
+        findings += missing_end("sound", stated_lengths(streams[audio].tags, header.tags).end_seconds, listened[1], 0.0)
+    seconds = header.duration_seconds_from_header
+    ends = [part[1] for part in ((0.0, times.end_seconds) if times is not None else None, listened) if part is not None]
+    is_all_known = all(stream.media_type in ("video", "audio") for stream in header.streams)
+    if findings or not ends or not is_all_known or not missing_end("file", seconds, max(ends), longest_step):
+        return findings
+    # Another stream may be the longest one.
+    with Demuxer(source, streams="all") as demuxer:
+        last = max((packet.pts_seconds or 0.0) + (packet.duration_seconds or 0.0) for packet in demuxer)
+    return missing_end("file", seconds, max(*ends, last), longest_step)
+
+
+def _is_empty(source: Any, stream_index: int) -> bool:
+    """Whether a stream has no data at all."""
+    with Demuxer(source, streams=stream_index) as demuxer:
+        return not any(packet.data for packet in demuxer)
+
+
 def _check_sound(
-    source: Any, stream_index: int, facts: MediaFacts, findings: list[Finding], decodes: bool
+    source: Any,
+    stream_index: int,
+    facts: MediaFacts,
+    findings: list[Finding],
+    kind: Literal["video", "audio"],
+    decodes: bool,
 ) -> tuple[MediaFacts, tuple[float, float] | None]:
     statistics = SoundStatistics()
     with AudioDecoder(source, stream_index=stream_index, num_ffmpeg_threads=1) as decoder:
@@ -284,10 +327,13 @@ def _check_sound(
                 statistics.add(samples.data.numpy())
                 at = samples.pts_seconds + samples.duration_seconds
         except StreamError as error:
-            findings.append(Finding("nothing-decodes", str(error)))
+            if kind == "video" and _is_empty(source, stream_index):
+                findings.append(Finding("silent", "there is a sound stream, and it is empty"))
+            else:
+                findings.append(Finding("nothing-decodes", str(error)))
             return facts, None
-        except DecodeError as error:
-            findings.append(Finding("corrupt-sound", str(error), at, None))
+        except DecodeError:
+            findings += _damaged_sound(decoder, at)
             return facts, None
     findings += heard(statistics)
     counted = statistics.num_samples / metadata.sample_rate if metadata.sample_rate else 0.0
@@ -295,6 +341,51 @@ def _check_sound(
     if facts.duration_seconds is None:
         facts = replace(facts, begin_seconds=begin, duration_seconds=at - begin)
     return replace(facts, peak=round(statistics.peak, 6)), (begin, at)
+
+
+def _damaged_sound(decoder: AudioDecoder, start: float) -> list[Finding]:
+    """The first stretches of sound that cannot be decoded.
+
+    Args:
+        decoder: Of the stream.
+        start: Up to this time, everything can be decoded.
+    """
+    end = decoder.metadata.end_stream_seconds or math.inf
+    found: list[Finding] = []
+    while start < end and len(found) < _SPANS_NAMED:
+        stop = min(start + _SECONDS_AT_A_TIME, end)
+        error = _sound_error(decoder, start, stop)
+        if error is None:
+            start = stop
+            if math.isinf(end):
+                break  # it is not known where to stop
+            continue
+        good = start
+        while stop - good > _SOUND_PLACE_SECONDS:
+            middle = (good + stop) / 2
+            wrong = _sound_error(decoder, start, middle)
+            good, stop, error = (middle, stop, error) if wrong is None else (good, middle, wrong)
+        wrong_until, after = stop, stop + _SOUND_PLACE_SECONDS
+        while after < end and _sound_error(decoder, after, after + _SOUND_PLACE_SECONDS) is not None:
+            wrong_until, after = after, after + min(2 * (after - stop), _SECONDS_AT_A_TIME)
+        while after - wrong_until > _SOUND_PLACE_SECONDS:
+            middle = (wrong_until + after) / 2
+            is_wrong = _sound_error(decoder, middle, middle + _SOUND_PLACE_SECONDS) is not None
+            wrong_until, after = (middle, after) if is_wrong else (wrong_until, middle)
+        found.append(Finding("corrupt-sound", str(error), good, min(after, end)))
+        start = after
+    return found
+
+
+def _sound_error(decoder: AudioDecoder, start: float, stop: float) -> DecodeError | None:
+    """Why a range cannot be decoded; ``None`` if it can, or lies behind the end."""
+    try:
+        decoder.get_samples_played_in_range(start, stop)
+    except DecodeError as error:
+        return error
+    except (OutOfRangeError, InvalidArgumentError):
+        return None
+    return None
 
 
 def _packet_seconds(source: Any, stream_index: int) -> np.ndarray[Any, Any]:
