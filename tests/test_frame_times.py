@@ -194,6 +194,15 @@ def test_segments_at_the_own_rate_have_their_frames_once(film: Path) -> None:
     for row, first in enumerate((0, 7, 31)):
         assert numbers(dataset[row].frames) == list(range(first, first + 12))
         assert dataset[row].frame_indices.tolist() == list(range(first, first + 12))
+        with_sound = VideoAudioClips(
+            rows,
+            seconds_per_clip=12 / fps,
+            sample_rate=8000,
+            sampler=lambda segment: segment.get_played_in_range(fps=fps),
+        )
+        assert numbers(with_sound[row].frames) == list(range(first, first + 12))
+        drawn = VideoAudioClips(rows, seconds_per_clip=12 / fps, sample_rate=8000, fps=fps)
+        assert set(numbers(drawn[row].frames)) <= set(range(first, first + 12))
 
 
 def test_times_that_users_compute_meet_frames() -> None:

@@ -60,8 +60,8 @@ class VideoDecoder(Closing):
     Pictures that were not asked for and that no other picture refers to are not decoded. Frames decoded lately are kept
     (`mediatensor.set_frame_cache_bytes`), and a call that spans several groups of pictures decodes them side by side.
 
-    Times: the frame *played at* t is the last one with pts <= t. In a gap that is the frame before the gap, for
-    every method.
+    Times: the frame *played at* t is the last one with pts <= t, to half a nanosecond. In a gap that is the frame
+    before the gap, for every method.
 
     A decoder can be pickled and copied, used after a fork and in spawned workers, and used from several threads
     at a time: every call works on a handle of its own, opened when it is needed. It keeps the file open; `close` it

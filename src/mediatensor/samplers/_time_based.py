@@ -61,7 +61,7 @@ def clips_at_random_timestamps(
         num_clips: Number of clips, at least 1.
         num_frames_per_clip: Number of frames of a clip, at least 1.
         seconds_between_frames: Time between two frames of a clip in seconds, above 0; by default
-            ``1 / decoder.metadata.average_fps``.
+            ``1 / decoder.metadata.average_fps``, which takes frames in a row if the rate is steady.
         sampling_range_start: Time from which a clip may start in seconds; by default the begin of the stream.
         sampling_range_end: Time before which a clip must start in seconds; a value beyond the end of the stream means
             the end. By default clips start where they end before the stream does, or at its begin if it is shorter than
@@ -127,7 +127,7 @@ def clips_at_regular_timestamps(
         seconds_between_clip_starts: Time from the start of a clip to the start of the next in seconds, above 0.
         num_frames_per_clip: Number of frames of a clip, at least 1.
         seconds_between_frames: Time between two frames of a clip in seconds, above 0; by default
-            ``1 / decoder.metadata.average_fps``.
+            ``1 / decoder.metadata.average_fps``, which takes frames in a row if the rate is steady.
         sampling_range_start: Start of the first clip in seconds; by default the begin of the stream.
         sampling_range_end: Time before which a clip must start in seconds; a value beyond the end of the stream means
             the end. By default clips start where they end before the stream does, or at its begin if it is shorter than

@@ -251,9 +251,11 @@ class AudioVideoSegment:
         times = [
             (self._start if start is None else start, self._stop if stop is None else stop) for start, stop in ranges
         ]
-        for start, stop in times:
-            checks.check_seconds_range(start, stop, self._start, self._stop)
-        return self._decoder.get_played_in_ranges(times, fps)
+        frames = [self.video.get_frames_played_in_range(start, stop, fps) for start, stop in times]
+        return [
+            AudioVideoClip(batch, samples, silent_spans)
+            for batch, (samples, silent_spans) in zip(frames, self._decoder._sound(times), strict=True)
+        ]
 
     def _sound(self, times: Sequence[_Span]) -> Iterator[tuple[AudioSamples, tuple[tuple[int, int], ...]]]:
         """The sound of the decoder, with silence behind the end of the segment."""
