@@ -140,3 +140,12 @@ def size_of_page(path: Path, timeout_seconds: float) -> tuple[int, ...]:
     from mediatensor.ocr.io import read_pdf
 
     return tuple(read_pdf(path, timeout_seconds=timeout_seconds)[0].shape)
+
+
+def fork_and_answer(number: int) -> tuple[str, int]:
+    """Return in two processes, in the forked one first."""
+    child = os.fork()
+    if child == 0:
+        return "child", number
+    os.waitpid(child, 0)
+    return "parent", number

@@ -159,6 +159,12 @@ def test_a_crash_costs_one_call(worker: IsolatedWorker) -> None:
     assert open_handles() == num_handles
 
 
+def test_answer_of_a_fork_is_not_taken_for_the_answer_of_the_next_call(worker: IsolatedWorker) -> None:
+    assert worker.run(work.fork_and_answer, 1) == ("parent", 1)
+    assert worker.run(work.fork_and_answer, 2) == ("parent", 2)
+    assert worker.run(abs, -3) == 3
+
+
 def test_worker_and_pdf_process_start_where_standard_streams_are_closed(tmp_path: Path) -> None:
     """As daemons and cron do: the next files that such a program opens have the numbers of the standard streams."""
     pdf, answer = tmp_path / "page.pdf", tmp_path / "answer"

@@ -106,6 +106,7 @@ def _serve(connection: socket.socket, fault_descriptor: int, settings: Settings,
             faulthandler.dump_traceback_later(settings.timeout_seconds, exit=True, file=fault_descriptor)
 
     call = _channel.receive(connection).contents.numpy().data
+    own_pid = os.getpid()
     try:
         if not is_first:
             begin_time()
@@ -121,6 +122,9 @@ def _serve(connection: socket.socket, fault_descriptor: int, settings: Settings,
             begin_time()
         with limited_memory(settings.max_memory_bytes):
             answer = _answer(function, arguments, keywords, types, settings.max_memory_bytes is not None)
+        if os.getpid() != own_pid:
+            # The function forked, and this is its copy: a second answer would be taken for that of the next call.
+            os._exit(0)
         _channel.send(connection, *answer)
     finally:
         faulthandler.cancel_dump_traceback_later()
