@@ -278,6 +278,14 @@ def test_uploads_that_are_too_large(server: Server) -> None:
         (form(b"x", "a", dpi="144").removesuffix(b"--\r\n"), "cut short"),
         (form(b"x", "a", **{f"o{number}": 1 for number in range(70)}), "more than 64"),
         (form(b"x", "a", dpi="1" * 20_000), "too long"),
+        (
+            form(b"x", "a", pages="1").partition(
+                b'--%b\r\nContent-Disposition: form-data; name="file"' % BOUNDARY.encode()
+            )[0]
+            * 70
+            + form(b"x", "a"),
+            "more than 64",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -374,6 +382,7 @@ def test_token_timeout_kill_and_restart(tmp_path: Path) -> None:
         assert first.ask("GET", "/limits").status == 401
         assert first.ask("GET", "/limits", authorization="Bearer wrong").status == 401
         assert first.ask("GET", "/?token=wrong").status == 401
+        assert first.ask("GET", "/?token=wrong" + "&a" * 100).status == 401
         assert first.ask("GET", "/limits", authorization=f"Bearer {token}").status == 200
         entered = first.ask("GET", f"/?token={token}")
         cookie, _, attributes = entered.headers["set-cookie"].partition(";")

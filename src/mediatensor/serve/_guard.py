@@ -40,6 +40,8 @@ _HEADERS = {
 # not see the answer otherwise.
 _LINGER_SECONDS = 2.0
 _LINGER_BYTES = 64 << 20
+# Most seconds in which a client reads nothing of an answer.
+_UNREAD_SECONDS = 60.0
 
 
 # What somebody sees who opens the server without the token. The page itself needs it, its style and scripts included.
@@ -108,7 +110,7 @@ class Guard:
             return None
         cookie = f"{_COOKIE}_{(scope.get('server') or ('', 0))[1]}"
         if scope["path"] == "/" and scope["method"] == "GET" and b"token=" in scope["query_string"]:
-            given = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=8).get("token", [""])[0]
+            given = _token_in(scope["query_string"])
             if hmac.compare_digest(given.encode(), self._token):
                 answer = Response(status_code=303, headers={"Location": "./", "Cache-Control": "no-store"})
                 answer.set_cookie(cookie, _cookie_value(self._token), httponly=True, samesite="strict")
@@ -145,6 +147,13 @@ class Guard:
         raise ServeError(
             403, "ForeignHost", f"This server is not called {name[:100]!r}; start it with --allow-host NAME."
         )
+
+
+def _token_in(query: bytes) -> str:
+    try:
+        return parse_qs(query.decode("latin-1"), max_num_fields=8).get("token", [""])[0]
+    except ValueError:  # more fields than that
+        return ""
 
 
 def _check_origin(headers: Headers) -> None:
@@ -213,7 +222,11 @@ class _Exchange:
             await self._send({**message, "more_body": True})
             await self._linger()
             message = {"type": "http.response.body", "body": b"", "more_body": False}
-        await self._send(message)
+        try:
+            # A client that asks and does not read keeps what is sent to it in memory: it is given up.
+            await asyncio.wait_for(self._send(message), _UNREAD_SECONDS)
+        except TimeoutError:
+            raise ConnectionAbortedError("The client does not read its answer.") from None
 
     async def _linger(self) -> None:
         deadline, num_bytes = time.monotonic() + _LINGER_SECONDS, 0

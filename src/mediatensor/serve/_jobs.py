@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import shutil
 import tempfile
 import time
-from collections import OrderedDict, deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ._errors import ServeError, described, stopping
-from ._settings import MAX_KEPT_JOBS, MAX_QUEUED_JOBS, MAX_QUEUED_JOBS_OF_ONE, Settings
+from ._settings import (
+    MAX_KEPT_JOBS,
+    MAX_KEPT_JOBS_OF_ONE,
+    MAX_QUEUED_JOBS,
+    MAX_QUEUED_JOBS_OF_ONE,
+    Settings,
+)
 
-__all__ = ["Arrival", "Job", "Jobs", "State", "Task", "media_type_of"]
+__all__ = ["Arrival", "Client", "Job", "Jobs", "State", "Task", "media_type_of"]
 
 Task = Literal["auto", "page", "video", "frames", "probe"]
 State = Literal["queued", "running", "done", "failed", "cancelled"]
@@ -50,6 +58,19 @@ def media_type_of(name: str) -> str:
     return _MEDIA_TYPES.get(name, "application/octet-stream")
 
 
+class Client(NamedTuple):
+    """Who sends requests.
+
+    Attributes:
+        owner: Whom limits and turns count for: an address, which nobody can choose. On this machine, where all clients
+            have one address, it is the name that a client or a proxy gives.
+        name: The name that a client chose. Clients of one owner take turns.
+    """
+
+    owner: str
+    name: str
+
+
 @dataclass(eq=False)
 class Job:
     """One upload, and what is to be done with it.
@@ -58,7 +79,7 @@ class Job:
         task: What is to be done.
         options: How.
         name: The name of the upload, to show.
-        client: Who sent it, for the queue.
+        client: Who sent it.
         folder: Where the upload and the results are.
         size_bytes: The size of the upload.
         seconds_left: How long it may still be worked on.
@@ -79,7 +100,7 @@ class Job:
     task: Task
     options: dict[str, Any]
     name: str
-    client: str
+    client: Client
     folder: Path
     size_bytes: int
     seconds_left: float
@@ -96,6 +117,12 @@ class Job:
     num_lost: int = 0
     ended_at: float | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+    jobs: Jobs | None = None
+
+    def reserve(self, num_bytes: int) -> None:
+        """Reserve storage for more bytes of results; see `Jobs.reserve_result`."""
+        assert self.jobs is not None
+        self.jobs.reserve_result(self, num_bytes)
 
     @property
     def upload(self) -> Path:
@@ -139,19 +166,20 @@ class Arrival:
         num_bytes: The storage that is set aside for it.
     """
 
-    def __init__(self, jobs: Jobs, folder: Path) -> None:
+    def __init__(self, jobs: Jobs, client: Client, folder: Path) -> None:
         self._jobs = jobs
+        self._client = client
         self.folder = folder
         self.num_bytes = 0
 
-    def set_aside(self, num_bytes: int) -> None:
-        """Have storage for so many bytes in all.
+    def reserve(self, num_bytes: int) -> None:
+        """Reserve storage for this many bytes in all.
 
         Raises:
-            ServeError: 503, if there is not so much.
+            ServeError: 429 or 503, if there is not enough.
         """
         if num_bytes > self.num_bytes:
-            self._jobs.make_room(num_bytes - self.num_bytes)
+            self._jobs.make_room(self._client.owner, num_bytes - self.num_bytes)
             self.num_bytes = num_bytes
 
 
@@ -167,10 +195,10 @@ class Jobs:
         self._settings = settings
         self._folder = folder
         self._jobs: dict[str, Job] = {}
-        # The clients that wait, and their jobs; the client whose turn it is comes first.
-        self._waiting: OrderedDict[str, deque[Job]] = OrderedDict()
+        # The jobs that wait, by owner and name of their client; the one whose turn it is comes first, in both.
+        self._waiting: OrderedDict[str, OrderedDict[str, deque[Job]]] = OrderedDict()
         self._working: dict[Job, asyncio.Task[Any]] = {}
-        self._arrivals: dict[Arrival, str] = {}
+        self._arrivals: dict[Arrival, Client] = {}
         self._has_waiting = asyncio.Event()
         self._is_stopped = False
 
@@ -188,48 +216,86 @@ class Jobs:
     # In
 
     @contextmanager
-    def arrival(self, client: str) -> Iterator[Arrival]:
+    def arrival(self, client: Client) -> Iterator[Arrival]:
         """Within the block an upload of a client arrives; after it, it is a job, or nothing of it is left.
 
         Raises:
             ServeError: 429 or 503, if there is no place for it.
         """
-        num_own = len(self._waiting.get(client, ())) + list(self._arrivals.values()).count(client)
+        num_own = sum(map(len, self._waiting.get(client.owner, {}).values()))
+        num_own += sum(other.owner == client.owner for other in self._arrivals.values())
         if num_own >= MAX_QUEUED_JOBS_OF_ONE:
             raise _busy(429, "TooManyJobs", f"{num_own} jobs of yours wait already")
         if self._num_waiting + len(self._arrivals) >= MAX_QUEUED_JOBS:
             raise _busy(503, "QueueFull", f"{MAX_QUEUED_JOBS} jobs wait already")
-        arrival = Arrival(self, Path(tempfile.mkdtemp(prefix="job-", dir=self._folder)))
+        arrival = Arrival(self, client, Path(tempfile.mkdtemp(prefix="job-", dir=self._folder)))
         self._arrivals[arrival] = client
         try:
             yield arrival
         except BaseException:
-            shutil.rmtree(arrival.folder, ignore_errors=True)
+            _delete(arrival.folder)
             raise
         finally:
             del self._arrivals[arrival]
 
-    def make_room(self, num_bytes: int) -> None:
-        """See to it that so many bytes can be stored; the oldest jobs that ended are forgotten for it.
+    def make_room(self, owner: str, num_bytes: int) -> None:
+        """Make room for more bytes of an owner, for which the oldest jobs that ended may be deleted.
+
+        An owner has at most a share of the storage, and loses a result only to itself, or to owners that have less:
+        whoever stores much cannot take anything from the others.
 
         Raises:
-            ServeError: 503, if that is not enough.
+            ServeError: 429 or 503, if there is not enough.
         """
-        before = time.monotonic() - _MIN_KEEP_SECONDS
-        ended = deque(job for job in self._ended() if job.ended_at is not None and job.ended_at < before)
-        while self._num_stored_bytes + num_bytes > self._settings.max_stored_bytes:
-            if not ended:
+        if num_bytes > self.max_bytes_of_one:
+            raise _busy(429, "StorageFull", f"one client may store {self.max_bytes_of_one} bytes")
+        while self._stored_bytes().get(owner, 0) + num_bytes > self.max_bytes_of_one:
+            if not self._forget_oldest(owner):
+                raise _busy(429, "StorageFull", f"your uploads and results fill the {self.max_bytes_of_one} bytes")
+        while sum((stored := self._stored_bytes()).values()) + num_bytes > self._settings.max_stored_bytes:
+            wanted = stored.get(owner, 0) + num_bytes
+            larger = [other for other in sorted(stored, key=stored.__getitem__, reverse=True) if stored[other] > wanted]
+            if not any(self._forget_oldest(other) for other in (*larger, owner)):
                 raise _busy(503, "StorageFull", "the storage for uploads is full")
-            self.forget(ended.popleft())
 
     @property
-    def _num_stored_bytes(self) -> int:
-        stored = sum(job.size_bytes + job.result_bytes for job in self._jobs.values())
-        return stored + sum(arrival.num_bytes for arrival in self._arrivals)
+    def max_bytes_of_one(self) -> int:
+        """Most bytes of uploads and results of one owner: half of the storage, and the largest upload in any case."""
+        return max(self._settings.max_stored_bytes // 2, self._settings.max_upload_bytes)
+
+    def _forget_oldest(self, owner: str) -> bool:
+        """Forget the oldest job of an owner whose result could be fetched for long enough; whether there is one."""
+        before = time.monotonic() - _MIN_KEEP_SECONDS
+        for job in self._ended():
+            if job.client.owner == owner and job.ended_at is not None and job.ended_at < before:
+                self.forget(job)
+                return True
+        return False
+
+    def _stored_bytes(self) -> Counter[str]:
+        """The bytes that are stored, or arrive, by owner."""
+        stored: Counter[str] = Counter()
+        for job in self._jobs.values():
+            stored[job.client.owner] += job.size_bytes + job.result_bytes
+        for arrival, client in self._arrivals.items():
+            stored[client.owner] += arrival.num_bytes
+        return stored
+
+    def reserve_result(self, job: Job, num_bytes: int) -> None:
+        """Reserve storage for more bytes of the results of a job.
+
+        Raises:
+            ServeError: 413, if its client may not store that much.
+        """
+        try:
+            self.make_room(job.client.owner, num_bytes)
+        except ServeError as error:
+            raise ServeError(413, "ResultTooLarge", f"The result cannot be stored. {error}") from error
+        job.result_bytes += num_bytes
 
     @property
     def _num_waiting(self) -> int:
-        return sum(map(len, self._waiting.values()))
+        return sum(len(queue) for queues in self._waiting.values() for queue in queues.values())
 
     def add(self, job: Job) -> None:
         """Put a job at the end of its client's queue.
@@ -239,6 +305,7 @@ class Jobs:
         """
         if self._is_stopped:
             raise stopping()
+        job.jobs = self
         self._jobs[job.id] = job
         self._wait(job)
 
@@ -248,60 +315,67 @@ class Jobs:
         self._wait(job, is_first=True)
 
     def _wait(self, job: Job, *, is_first: bool = False) -> None:
-        queue = self._waiting.setdefault(job.client, deque())
+        queues = self._waiting.setdefault(job.client.owner, OrderedDict())
+        queue = queues.setdefault(job.client.name, deque())
         queue.insert(0 if is_first else len(queue), job)
         self._has_waiting.set()
         self._tell_places()
 
+    def _turns(self) -> Iterator[Job]:
+        """The waiting jobs in the order in which they will be taken if nobody else arrives."""
+        owners = [_interleaved(queues.values()) for queues in self._waiting.values()]
+        yield from _interleaved(owners)
+
     def _tell_places(self) -> None:
-        """Say to each waiting job how many come first, if nobody else arrives."""
-        place, round_number = 0, 0
-        while any(len(queue) > round_number for queue in self._waiting.values()):
-            for queue in self._waiting.values():
-                if len(queue) > round_number:
-                    job = queue[round_number]
-                    message = "waiting" if not place else f"waiting: {_count(place, 'job')} before this one"
-                    if not job.facts and job.message != message:
-                        job.show(message=message)
-                    place += 1
-            round_number += 1
+        """Tell each waiting job how many come first, if nobody else arrives."""
+        for place, job in enumerate(self._turns()):
+            message = "waiting" if not place else f"waiting: {_count(place, 'job')} before this one"
+            if not job.facts and job.message != message:
+                job.show(message=message)
 
     # Working
 
     async def take(self) -> Job:
         """Wait for the job whose turn it is, and take it out of the queue."""
         while True:
-            for client in list(self._waiting):
-                job = next((job for job in self._waiting[client] if not self.has_to_wait(job)), None)
-                if job is None:
-                    continue
+            job = next((job for job in self._turns() if not self.has_to_wait(job)), None)
+            if job is not None:
                 self._leave_queue(job)
-                if client in self._waiting:
-                    self._waiting.move_to_end(client)
+                owner, name = job.client
+                if owner in self._waiting:
+                    self._waiting.move_to_end(owner)
+                    if name in self._waiting[owner]:
+                        self._waiting[owner].move_to_end(name)
                 self._tell_places()
                 return job
             self._has_waiting.clear()
             await self._has_waiting.wait()
 
     def has_to_wait(self, job: Job) -> bool:
-        """Whether it is a video of a client of whom one is read already.
+        """Whether it takes long, and another such job of its owner is worked on already.
 
-        Videos take long, and with two of them a client could keep everybody else waiting.
+        Documents let others go first after each page. With two videos at once, an owner could keep everybody else
+        waiting.
         """
-        if self._settings.num_workers == 1 or not _is_video(job):
+        if self._settings.num_workers == 1 or not _takes_long(job):
             return False
-        return any(_is_video(other) and other.client == job.client for other in self._working if other is not job)
+        own = (other for other in self._working if other is not job and other.client.owner == job.client.owner)
+        return any(map(_takes_long, own))
 
     def _leave_queue(self, job: Job) -> None:
-        queue = self._waiting.get(job.client, deque())
+        owner, name = job.client
+        queues = self._waiting.get(owner, OrderedDict())
+        queue = queues.get(name, deque())
         if job in queue:
             queue.remove(job)
         if not queue:
-            self._waiting.pop(job.client, None)
+            queues.pop(name, None)
+        if not queues:
+            self._waiting.pop(owner, None)
 
     def others_wait(self, job: Job) -> bool:
         """Whether another client waits."""
-        return any(client != job.client for client in self._waiting)
+        return any(other.client != job.client for other in self._turns())
 
     @contextmanager
     def working(self, job: Job, task: asyncio.Task[Any]) -> Iterator[None]:
@@ -337,32 +411,52 @@ class Jobs:
         if task is not None:
             task.cancel()
             # It may still write there.
-            task.add_done_callback(lambda _: shutil.rmtree(job.folder, ignore_errors=True))
+            task.add_done_callback(lambda _: _delete(job.folder))
         else:
-            shutil.rmtree(job.folder, ignore_errors=True)
+            _delete(job.folder)
         self.end(job, "cancelled")
 
     def forget_old(self) -> None:
-        """Forget the jobs that ended long ago, and the oldest of too many."""
-        ended = self._ended()
+        """Forget the jobs that ended long ago, and the oldest of too many: of one owner, and of the one with most."""
         before = time.monotonic() - self._settings.keep_seconds
-        for place, job in enumerate(ended):
-            if len(ended) - place > MAX_KEPT_JOBS or (job.ended_at is not None and job.ended_at < before):
+        for job in self._ended():
+            if job.ended_at is not None and job.ended_at < before:
                 self.forget(job)
+        ended = self._ended()
+        counts = Counter(job.client.owner for job in ended)
+        while counts and (max(counts.values()) > MAX_KEPT_JOBS_OF_ONE or counts.total() > MAX_KEPT_JOBS):
+            owner = max(counts, key=counts.__getitem__)
+            counts[owner] -= 1
+            oldest = next(job for job in ended if job.client.owner == owner)
+            ended.remove(oldest)
+            self.forget(oldest)
         # A thread that was still writing when its job was forgotten may have left something.
         known = {job.folder for job in (*self._jobs.values(), *self._working)}
         known |= {arrival.folder for arrival in self._arrivals}
         for folder in self._folder.glob("job-*"):
             if folder not in known:
-                shutil.rmtree(folder, ignore_errors=True)
+                _delete(folder)
 
     def _ended(self) -> list[Job]:
         """The jobs that ended, from the oldest on."""
         return sorted((job for job in self._jobs.values() if job.is_ended), key=lambda job: job.ended_at or 0.0)
 
 
-def _is_video(job: Job) -> bool:
-    return job.task == "video" or job.facts.get("kind") == "video"
+def _takes_long(job: Job) -> bool:
+    """Whether a job is worked on in one go, for as long as it may take; documents give way after each page."""
+    return job.task in ("video", "frames", "probe") or job.facts.get("kind") == "video"
+
+
+def _interleaved(queues: Iterable[Iterable[Job]]) -> Iterator[Job]:
+    """The first of each queue, then the second of each, and so on."""
+    return (job for row in zip_longest(*queues) for job in row if job is not None)
+
+
+def _delete(folder: Path) -> None:
+    """Delete the folder of a job. A process may have the upload open: its bytes are given back all the same."""
+    with suppress(OSError):
+        os.truncate(folder / "upload", 0)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _count(number: int, noun: str) -> str:

@@ -102,15 +102,17 @@ async def work_on(job: Job, worker: Worker, should_wait: Callable[[], bool]) -> 
     """
     job.show(state="running", message="" if job.facts else "opening")
     if job.task == "probe":
-        _store(job, await _call(job, worker, _work.probe, str(job.upload), job.options))
+        await _store(job, await _call(job, worker, _work.probe, str(job.upload), job.options))
         return True
     if job.task == "frames":
-        _store(job, await _call(job, worker, _work.decode_frames, str(job.upload), job.options))
+        await _store(job, await _call(job, worker, _work.decode_frames, str(job.upload), job.options))
         return True
     if not job.facts:
         kinds = {"page": "pages", "video": "video"}
         looked = {**job.options, "kind": kinds.get(job.task), "max_pages": MAX_PAGES}
-        facts = await _call(job, worker, _work.inspect, str(job.upload), looked)
+        async with _timed(job):
+            seconds = min(_PAGE_SECONDS, job.seconds_left)
+            facts = await worker.call(_work.inspect, seconds, str(job.upload), looked)
         job.pages_left = deque(facts.get("pages", ()))
         job.show(facts=facts, progress=0.0)
     if job.facts["kind"] == "pages":
@@ -162,10 +164,11 @@ async def _read_pages(job: Job, worker: Worker, should_wait: Callable[[], bool])
     if len(job.failures) == total:
         raise job.failures[0]
     job.show(message="writing", progress=1.0)
+    job.reserve(sum(_page_file(job.folder, number).stat().st_size + 1 for number in job.facts["pages"]))
     await asyncio.to_thread(_join_pages, job)
     if wanted := job.options["files"]:
         files = await _call(job, worker, _work.write_document, str(job.upload), str(job.folder), wanted, job.options)
-        await asyncio.to_thread(_store, job, files)
+        await _store(job, files)
     return True
 
 
@@ -184,6 +187,7 @@ async def _read_page(job: Job, worker: Worker, number: int) -> None:
                 raise
         job.failures.append(answer)
         read = _failed_page(number, answer)
+    job.reserve(sum(map(len, read.values())))
     await asyncio.to_thread(_store_page, job.folder, number, read)
 
 
@@ -201,6 +205,10 @@ def _failed_page(number: int, error: ServeError) -> dict[str, bytes]:
     return {"page": json.dumps(page).encode(), "export": json.dumps(export).encode()}
 
 
+def _page_file(folder: Path, number: int) -> Path:
+    return folder / f"{number:06d}.page.json"
+
+
 def _store_page(folder: Path, number: int, read: Mapping[str, bytes]) -> None:
     suffixes = {"page": "page.json", "export": "export.json", "picture": "png"}
     for name, data in read.items():
@@ -213,16 +221,19 @@ def _join_pages(job: Job) -> None:
         file.write(b'{"pages":[')
         for place, number in enumerate(job.facts["pages"]):
             file.write(b"," if place else b"")
-            file.write((job.folder / f"{number:06d}.page.json").read_bytes())
+            file.write(_page_file(job.folder, number).read_bytes())
         file.write(b"]}")
     job.downloads = ("result.json",)
-    job.result_bytes = sum(path.stat().st_size for path in job.folder.iterdir() if path != job.upload)
 
 
-def _store(job: Job, files: Mapping[str, bytes]) -> None:
-    for name, data in files.items():
-        (job.folder / name).write_bytes(data)
-        job.result_bytes += len(data)
+async def _store(job: Job, files: Mapping[str, bytes]) -> None:
+    job.reserve(sum(map(len, files.values())))
+
+    def write() -> None:
+        for name, data in files.items():
+            (job.folder / name).write_bytes(data)
+
+    await asyncio.to_thread(write)
     job.downloads = (*job.downloads, *files)
 
 
@@ -237,7 +248,7 @@ async def _read_video(job: Job, worker: Worker) -> None:
         files = await _call(job, worker, _work.read_video, str(job.upload), str(job.folder / "progress"), options)
     finally:
         watching.cancel()
-    await asyncio.to_thread(_store, job, files)
+    await _store(job, files)
 
 
 async def _watch(job: Job) -> None:

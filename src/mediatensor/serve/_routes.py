@@ -363,15 +363,18 @@ def _add_pictures(app: FastAPI, service: Service, known: _Responses) -> None:
         responses={200: {"content": {"image/png": {}}}, **known},
         response_class=Response,
     )
-    async def get_page(job_id: str, index: int, max_width: int | None = Query(None, ge=16, le=4096)) -> Response:
+    async def get_page(
+        request: Request, job_id: str, index: int, max_width: int | None = Query(None, ge=16, le=4096)
+    ) -> Response:
         job = _of_kind(service.jobs[job_id], "pages")
         if not 0 <= index < job.facts["num_pages"]:
             raise ServeError(404, "UnknownPage", f"The document has pages 0 to {job.facts['num_pages'] - 1}.")
         straightened = job.folder / f"{index:06d}.png"
         if job.options.get("straighten") and max_width is None and straightened.is_file():
             return _File(straightened, media_type="image/png")
-        data = await service.draw(job, _work.page_picture, str(job.folder), index, job.options, max_width)
-        return Response(data, media_type="image/png", headers=_CACHED)
+        return await service.draw(
+            request, job, "image/png", _work.page_picture, str(job.folder), index, job.options, max_width
+        )
 
     @app.get(
         "/jobs/{job_id}/frame.jpg",
@@ -380,13 +383,13 @@ def _add_pictures(app: FastAPI, service: Service, known: _Responses) -> None:
         response_class=Response,
     )
     async def get_frame(
+        request: Request,
         job_id: str,
         seconds: float | None = Query(None, allow_inf_nan=False),
         max_width: int | None = Query(None, ge=16, le=4096),
     ) -> Response:
         job = _of_kind(service.jobs[job_id], "video")
-        data = await service.draw(job, _work.frame_picture, seconds, max_width)
-        return Response(data, media_type="image/jpeg", headers=_CACHED)
+        return await service.draw(request, job, "image/jpeg", _work.frame_picture, seconds, max_width)
 
     @app.head("/jobs/{job_id}/media", include_in_schema=False)
     @app.get(
@@ -412,7 +415,6 @@ _SHOWN_TYPES = frozenset(
     )
     for name in names
 )
-_CACHED = {"Cache-Control": "private, max-age=600"}
 
 
 def _check_done(job: Job) -> None:

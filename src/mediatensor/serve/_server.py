@@ -15,6 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ._errors import stopping
 from ._guard import error_answer
+from ._settings import LOOPBACK
 
 __all__ = ["MAX_CONNECTIONS", "MAX_CONNECTIONS_OF_ONE", "make_server"]
 
@@ -27,7 +28,6 @@ _HEAD_SECONDS = 15.0
 _KEEP_ALIVE_SECONDS = 5
 _MAX_HEAD_BYTES = 32 << 10
 _SHUTDOWN_SECONDS = 3
-_LOOPBACK = ("127.0.0.1", "::1")
 
 
 class _Protocol(H11Protocol):
@@ -41,7 +41,7 @@ class _Protocol(H11Protocol):
         super().connection_made(transport)
         address = self.client[0] if self.client else ""
         num_own = sum(1 for other in self.connections if _address(other) == address)
-        is_one_of_many = num_own > MAX_CONNECTIONS_OF_ONE and address not in _LOOPBACK
+        is_one_of_many = num_own > MAX_CONNECTIONS_OF_ONE and address not in LOOPBACK
         if len(self.connections) > self.max_connections or is_one_of_many:
             transport.abort()
             return

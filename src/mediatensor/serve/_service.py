@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 
-from ..errors import IsolatedWorkerError, MediaTensorError
+from ..errors import MediaTensorError
 from . import _work
 from ._errors import ServeError, answer_to
 from ._folders import RunFolder
-from ._jobs import Job, Jobs, Task
+from ._jobs import Client, Job, Jobs, Task
 from ._reading import serve_jobs
-from ._settings import Settings
+from ._settings import LOOPBACK, Settings
 from ._upload import receive
 from ._worker import Worker
 
@@ -35,7 +37,11 @@ _START_SECONDS = 300.0
 # What the page and `/ocr` ask for: their models are there before the first upload.
 _WARM: tuple[dict[str, Any], ...] = ({}, {"layout": True, "tables": True, "fields": "all"})
 
-_Result = TypeVar("_Result")
+_MAX_CLIENT_CHARACTERS = 64
+# Pictures of one client that are drawn, or wait for it, and their bytes that it has not read yet.
+_MAX_PICTURES_OF_ONE = 16
+_MAX_PICTURE_BYTES_OF_ONE = 64 << 20
+_CHUNK_BYTES = 1 << 16
 
 
 class Service:
@@ -43,7 +49,8 @@ class Service:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._num_pictures = 0
+        self._num_pictures: Counter[str] = Counter()
+        self._num_unread_bytes: Counter[str] = Counter()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -142,24 +149,40 @@ class Service:
 
     # Pictures
 
-    async def draw(self, job: Job, function: Callable[..., bytes], *args: Any) -> bytes:
-        """Call a function of `_work` that draws a picture of an upload.
+    async def draw(
+        self, request: Request, job: Job, media_type: str, function: Callable[..., bytes], *args: Any
+    ) -> Response:
+        """Answer with a picture of an upload, drawn by a function of `_work`.
 
         Raises:
-            ServeError: if it cannot be drawn.
+            ServeError: if it cannot be drawn, or too many are.
         """
-        if self._num_pictures >= _MAX_PICTURES_WAITING:
-            raise ServeError(503, "Busy", "Too many pictures are drawn; try again later.", {"Retry-After": "1"})
-        self._num_pictures += 1
+        owner = client_of(request).owner
+        if (
+            self._num_pictures.total() >= _MAX_PICTURES_WAITING
+            or self._num_pictures[owner] >= _MAX_PICTURES_OF_ONE
+            or self._num_unread_bytes[owner] >= _MAX_PICTURE_BYTES_OF_ONE
+        ):
+            raise ServeError(503, "Busy", "Too many pictures are drawn or sent; try again later.", {"Retry-After": "1"})
+        self._num_pictures[owner] += 1
         try:
             async with self._drawing:
-                return await self._artist.call(function, _PICTURE_SECONDS, str(job.upload), *args)
-        except IsolatedWorkerError as error:
-            raise answer_to(error, str(job.upload), job.name) from error
+                data = await self._artist.call(function, _PICTURE_SECONDS, str(job.upload), *args)
         except MediaTensorError as error:
             raise answer_to(error, str(job.upload), job.name) from error
         finally:
-            self._num_pictures -= 1
+            self._num_pictures[owner] -= 1
+        headers = {"Cache-Control": "private, max-age=600", "Content-Length": str(len(data))}
+        return StreamingResponse(self._sent(owner, data), media_type=media_type, headers=headers)
+
+    async def _sent(self, owner: str, data: bytes) -> AsyncIterator[bytes]:
+        """The bytes of a picture, in parts: the next one is sent when the client has read those before."""
+        self._num_unread_bytes[owner] += len(data)
+        try:
+            for start in range(0, len(data), _CHUNK_BYTES):
+                yield data[start : start + _CHUNK_BYTES]
+        finally:
+            self._num_unread_bytes[owner] -= len(data)
 
 
 async def _is_gone(request: Request) -> None:
@@ -167,10 +190,11 @@ async def _is_gone(request: Request) -> None:
         pass
 
 
-def client_of(request: Request) -> str:
-    """Who asks, for the queue: clients take turns. It is a name that they choose, or their address."""
+def client_of(request: Request) -> Client:
+    """Who sends a request; see `Client`."""
     address = request.client.host if request.client else ""
-    return f"{address} {request.headers.get('x-client', '')[:64]}"
+    name = request.headers.get("x-client", "")[:_MAX_CLIENT_CHARACTERS]
+    return Client(f"{address} {name}" if address in LOOPBACK else address, name)
 
 
 def media_path(job: Job, name: str) -> Path:

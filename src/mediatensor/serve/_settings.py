@@ -17,8 +17,10 @@ __all__ = [
     "DEFAULT_MAX_UPLOAD_BYTES",
     "DEFAULT_NUM_WORKERS",
     "DEFAULT_TIMEOUT_SECONDS",
+    "LOOPBACK",
     "MAX_FRAMES",
     "MAX_KEPT_JOBS",
+    "MAX_KEPT_JOBS_OF_ONE",
     "MAX_PAGES",
     "MAX_QUEUED_JOBS",
     "MAX_QUEUED_JOBS_OF_ONE",
@@ -41,8 +43,12 @@ DEFAULT_NUM_WORKERS = 2
 MAX_QUEUED_JOBS = 64
 MAX_QUEUED_JOBS_OF_ONE = 32
 
-#: Most ended jobs that are kept.
+#: The addresses of clients on this machine: of browsers, and of all clients if a proxy is in front.
+LOOPBACK = ("127.0.0.1", "::1")
+
+#: Most ended jobs that are kept, of all clients together, and of one client.
 MAX_KEPT_JOBS = 256
+MAX_KEPT_JOBS_OF_ONE = 128
 
 #: Most pages of a document, and most frames of one request.
 MAX_PAGES = 2000

@@ -27,10 +27,12 @@ _MAX_HEADER_BYTES = 4096
 _MAX_NAME_CHARACTERS = 200
 _UNNAMED = "upload"
 
-# A client that sends nothing for so long, or less than so much on average, is given up.
+# A client is given up that sends nothing for the first time, sends less than this on average after the second, or takes
+# longer than the last in all: its connection and its place among the uploads that arrive are for others.
 _SILENT_SECONDS = 20.0
 _PATIENT_SECONDS = 30.0
 _MIN_BYTES_PER_SECOND = 4096
+_MAX_SECONDS = 3600.0
 
 # What a name must not have where it is shown: control characters, and those that turn the direction of writing.
 _UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -51,18 +53,15 @@ class Upload:
     options: dict[str, str] = field(default_factory=dict)
 
 
-def check_length(request: Request, max_upload_bytes: int) -> int | None:
-    """The length that a request announces.
+def check_length(request: Request, max_upload_bytes: int) -> None:
+    """Check the length that a request announces, if it does.
 
     Raises:
         ServeError: 413, if it is too large.
     """
-    announced = request.headers.get("content-length")
-    if announced is None or not announced.isdecimal():
-        return None
-    if int(announced) > max_upload_bytes + MAX_FORM_BYTES:
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > max_upload_bytes + MAX_FORM_BYTES:
         raise _too_large(max_upload_bytes)
-    return int(announced)
 
 
 async def receive(request: Request, arrival: Arrival, max_upload_bytes: int) -> Upload:
@@ -76,22 +75,25 @@ async def receive(request: Request, arrival: Arrival, max_upload_bytes: int) -> 
     Raises:
         ServeError: 400, 408, 411, 413 or 503.
     """
-    length = check_length(request, max_upload_bytes)
+    check_length(request, max_upload_bytes)
     kind, parameters = parse_options_header(request.headers.get("content-type"))
     if kind != b"multipart/form-data" or not parameters.get(b"boundary"):
         raise ServeError(
             400, "BadRequest", 'Send a form, multipart/form-data, with the file as "file" and options as other fields.'
         )
-    if length is not None:
-        arrival.set_aside(length)
+    # Storage is reserved as bytes arrive: a client that announces much and sends little takes nothing from others.
     with open(arrival.folder / "upload", "xb", buffering=0) as file:
         form = _Form(file, max_upload_bytes)
         try:
             parser = MultipartParser(parameters[b"boundary"], form.callbacks(), max_header_size=_MAX_HEADER_BYTES)
+            received = 0
             async for chunk in _chunks(request):
+                received += len(chunk)
                 parser.write(chunk)
+                if received - form.upload.size_bytes > MAX_FORM_BYTES:
+                    raise ServeError(413, "TooLarge", f"The form has more than {MAX_FORM_BYTES} bytes beside its file.")
                 if form.pieces:
-                    arrival.set_aside(form.upload.size_bytes)
+                    arrival.reserve(form.upload.size_bytes)
                     pieces, form.pieces = form.pieces, []
                     await asyncio.to_thread(_write, file, pieces)
             if not form.is_whole:
@@ -122,7 +124,8 @@ async def _chunks(request: Request) -> AsyncIterator[bytes]:
             raise ServeError(400, "Disconnected", "The client went away.") from error
         received += len(chunk)
         seconds = time.monotonic() - begin
-        if seconds > _PATIENT_SECONDS and received < seconds * _MIN_BYTES_PER_SECOND:
+        is_slow = seconds > _PATIENT_SECONDS and received < seconds * _MIN_BYTES_PER_SECOND
+        if is_slow or seconds > _MAX_SECONDS:
             raise _too_slow()
         yield chunk
 
@@ -148,6 +151,7 @@ class _Form:
         self._disposition = b""
         self._field = ""
         self._is_file = False
+        self._num_options = 0
         self._text = bytearray()
 
     def callbacks(self) -> Any:
@@ -186,7 +190,9 @@ class _Form:
                 raise ServeError(400, "BadRequest", "The form has two files; send each in a request of its own.")
             self.has_file = True
             self.upload.name = shown_name(parameters.get(b"filename", b"").decode(errors="replace"))
-        elif len(self.upload.options) >= _MAX_OPTIONS:
+            return
+        self._num_options += 1
+        if self._num_options > _MAX_OPTIONS:
             raise ServeError(400, "BadRequest", f"The form has more than {_MAX_OPTIONS} options.")
 
     def _add_data(self, data: bytes, start: int, end: int) -> None:
