@@ -17,6 +17,7 @@ import media
 from mediatensor.decoders import VideoDecoder
 from mediatensor.distributed import TextReader
 from mediatensor.errors import InvalidArgumentError, WeightsNotFoundError
+from mediatensor.ocr.io import elements
 from training_set import SIZE, linear_decode, make_videos
 
 COLUMNS = ("text", "words", "confidences", "boxes", "pages", "pts_seconds", "source", "error", "n_replaced")
@@ -154,6 +155,17 @@ def test_turned_words_have_upright_boxes(tmp_path: Path) -> None:
     turned = Word("w", geometry=((0.5, 0.125), (0.75, 0.25), (0.5, 0.5), (0.25, 0.375)))
     reader = TextReader(make_predictor=lambda: lambda pages: Pages([Page([turned])]))
     assert reader({"path": [tiff(tmp_path / "a.tif", 10)]})["boxes"][0].tolist() == [[0.25, 0.125, 0.75, 0.5]]
+
+
+def test_words_in_cells_of_tables_are_among_the_words(tmp_path: Path) -> None:
+    place, upright = ((0.25, 0.25), (0.5, 0.5)), {"value": 0, "confidence": None}
+    in_cell = elements.Word("cell", 0.5, place, 1.0, upright)
+    table = elements.Table([elements.TableCell("cell", 0.5, place, 0, 0, 0, 0, words=[in_cell])], 1, 1, place)
+    page = elements.Page(np.zeros((4, 4, 3), np.uint8), [], 0, (4, 4), tables=[table])
+    reader = TextReader(make_predictor=lambda: lambda pages: elements.Document([page]))
+    result = reader({"path": [tiff(tmp_path / "a.tif", 10)]})
+    assert words(result) == [["cell"]]
+    assert result["boxes"][0].tolist() == [[0.25, 0.25, 0.5, 0.5]]
 
 
 def test_bytes_of_documents(reader: TextReader, tmp_path: Path) -> None:

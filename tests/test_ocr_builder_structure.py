@@ -97,6 +97,9 @@ def test_a_turned_table_has_the_same_texts(angle: float) -> None:
     cells = {spans: turned(box) for spans, box in CELLS.items()}
     page = built([turned(box) for box in WORDS.values()], list(WORDS), tables=grid(cells))
     assert page.tables[0].to_grid() == [["Item", "Price"], ["Green tea leaf", "2.50"], ["", ""]]
+    for cell in page.tables[0].cells:
+        assert " ".join(word.value for word in cell.words) == cell.value
+        assert all(np.allclose(word.geometry, turned(WORDS[word.value])) for word in cell.words)
     assert len(page.tables[0].geometry) == len(page.tables[0].cells[0].geometry) == 4
 
 
@@ -172,7 +175,8 @@ def test_structure_is_drawn_over_the_page() -> None:
     plain = overlay(page, text="none", structure=False).astype(int)
     drawn = overlay(page, text="none").astype(int)
     changed = (plain != drawn).any(axis=2)
-    assert changed[10, 25:145].all()  # the upper side of the table
+    assert changed[10, 72:145].all()  # the upper side of the table, right of the white letters of its label
+    assert not changed[20, 45:55].any()  # inside of its word, which is coloured as all words are
     assert changed[15:25, 80].any()  # between its cells
     assert changed[90, 25:175].all()  # the lower side of the text
     assert changed[72, 70:115].any()  # from the key to the value

@@ -168,6 +168,31 @@ def test_grid_of_a_table_has_spanning_cells_once() -> None:
     assert through_json(Table.from_dict(table.export()).export()) == through_json(table.export())
 
 
+def test_words_of_a_cell_come_back_with_their_places() -> None:
+    upright = {"value": 0, "confidence": None}
+    letters = [Character(letter, 1.0, ((0.1 + 0.1 * k, 0.1), (0.2 + 0.1 * k, 0.2))) for k, letter in enumerate("tea")]
+    words = [
+        Word("Green", 0.9, ((0.0, 0.1), (0.1, 0.2)), 0.8, upright),
+        Word("tea", 0.7, ((0.1, 0.1), (0.4, 0.2)), 0.8, upright, characters=letters),
+    ]
+    cell = TableCell("Green tea", 0.8, ((0.0, 0.0), (1.0, 1.0)), 0, 0, 0, 0, words=words)
+    exported = through_json(cell.export(characters=True))
+    restored = TableCell.from_dict(exported)
+    assert [word.value for word in restored.words] == ["Green", "tea"]
+    assert [np.ravel(word.geometry).tolist() for word in restored.words] == [[0, 0.1, 0.1, 0.2], [0.1, 0.1, 0.4, 0.2]]
+    assert [letter.value for letter in restored.words[1].characters] == list("tea")
+    assert through_json(restored.export(characters=True)) == exported
+    assert "characters" not in cell.export()["words"][1]
+
+    # Exports of docTR, and those of earlier versions, have no words, and cells without words have no such key.
+    old = {key: value for key, value in exported.items() if key != "words"}
+    assert list(old) == ["geometry", "value", "confidence", "row_start", "row_end", "col_start", "col_end"]
+    assert TableCell.from_dict(old).words == []
+    assert through_json(TableCell.from_dict(old).export()) == old
+    with pytest.raises(InvalidArgumentError, match="words"):
+        TableCell.from_dict({**old, "words": "Green tea"})
+
+
 def test_a_table_that_claims_too_much_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="1000000000"):
         Table([], 10**9, 10**9, ((0.0, 0.0), (1.0, 1.0))).to_grid()

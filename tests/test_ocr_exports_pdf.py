@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ import pytest
 import torch
 from PIL import Image
 
+import pdf_files
 from mediatensor.errors import InvalidArgumentError, MissingDependencyError
 from mediatensor.ocr import DocumentFile
 from mediatensor.ocr.io import Block, Document, Line, Page, PDFExporter, Table, TableCell, Word
@@ -304,6 +306,60 @@ def test_cells_with_several_words(find_words: Callable[[bytes], Found]) -> None:
     # Each has its share of the cell, by its number of characters.
     expected = [word("two", (20, 20, 80, 40)), word("words", (100, 20, 200, 40))]
     assert_found(find_words(page.export_as_pdf()), expected)
+
+
+def table_of_words(degrees: int = 0) -> tuple[Table, list[Word]]:
+    """A cell of two lines beside one of two words at its right edge, turned clockwise with the page."""
+    texts = {"Green": (20, 20, 70, 36), "tea": (20, 44, 50, 60), "12": (260, 30, 280, 46), "kg": (284, 30, 300, 46)}
+    words = [word(text, box) for text, box in texts.items()]
+    spans = ((20, 20, 200, 60), (0, 0, 0, 0), words[:2]), ((200, 20, 300, 60), (0, 0, 1, 1), words[2:])
+    cells = [
+        TableCell(" ".join(item.value for item in own), 0.9, relative([box[:2], box[2:]]), *span, words=own)
+        for box, span, own in spans
+    ]
+    table = Table(cells, 1, 2, relative([(20, 20), (300, 60)]))
+    for element in (table, *cells, *words):
+        for _ in range(degrees // 90):
+            (left, top), (right, bottom) = element.geometry
+            element.geometry = ((1 - bottom, left), (1 - top, right))
+        if isinstance(element, Word):
+            element.crop_orientation = {"value": degrees, "confidence": None}
+    return table, words
+
+
+@pytest.mark.parametrize("degrees", [0, 90])
+def test_words_of_cells_are_where_they_were_found(find_words: Callable[[bytes], Found], degrees: int) -> None:
+    table, words = table_of_words(degrees)
+    assert_found(find_words(page_of(tables=[table]).export_as_pdf()), words, tolerance=2)
+
+
+def test_words_of_a_table_are_not_written_again(pdftotext: Callable[..., str], tmp_path: Path) -> None:
+    """A file that was written by a program, read by its pixels or by its text; also after an export without words."""
+    parts = ["0 0 0 RG 1 w"]
+    parts += [f"60 {500 - 40 * row} m 480 {500 - 40 * row} l S" for row in range(4)]
+    parts += [f"{left} 500 m {left} 380 l S" for left in (60, 240, 480)]
+    rows = [["Item", "Weight"], ["Green tea", "12 kg net"], ["Black tea", "9 kg net"]]
+    parts += [
+        f"BT /F 14 Tf {left} {474 - 40 * row} Td ({text}) Tj ET"
+        for row, texts in enumerate(rows)
+        for left, text in zip((68, 380), texts, strict=True)
+    ]
+    source = tmp_path / "note.pdf"
+    source.write_bytes(pdf_files.document(["\n".join(parts).encode()]))
+    pages = DocumentFile.from_pdf(source)
+    expected = sorted(word.value for word in pages.text_layer(0))
+    for text_layer in (False, True):
+        document = reader(detect_tables=True, text_layer=text_layer)(pages)
+        (table,) = document.pages[0].tables
+        assert table.to_grid() == rows
+        old = Document.from_dict(json.loads(json.dumps(document.export())))
+        old.pages[0].page = document.pages[0]._page
+        for cell in old.pages[0].tables[0].cells:
+            cell.words = []
+        for one in (document, old):
+            data = one.export_as_pdf()
+            assert sorted(word.value for word in DocumentFile.from_pdf(data).text_layer(0)) == expected
+            assert sorted(pdftotext(data).split()) == expected
 
 
 def test_predictions(find_words: Callable[[bytes], Found]) -> None:

@@ -176,6 +176,30 @@ def test_hocr_of_a_turned_table() -> None:
     assert [node["bbox"] for node in nodes[1:]] == [[90, 100, 200, 160]] * 4
 
 
+def test_words_of_cells_have_their_places_in_all_formats() -> None:
+    boxes = {"Green": (20, 20, 70, 36), "tea": (20, 44, 50, 60), "12": (260, 30, 280, 46), "kg": (284, 30, 300, 46)}
+    words = [word(text, box) for text, box in boxes.items()]
+    cells = [
+        TableCell("Green tea", 0.9, relative([(10, 10), (200, 70)]), 0, 0, 0, 0, words=words[:2]),
+        TableCell("12 kg", 0.9, relative([(200, 10), (310, 70)]), 0, 0, 1, 1, words=words[2:]),
+        TableCell("of old", 0.9, relative([(310, 10), (400, 70)]), 0, 0, 2, 2),
+    ]
+    page = page_of(tables=[Table(cells, 1, 3, relative([(10, 10), (400, 70)]))])
+    expected = {text: list(box) for text, box in boxes.items()} | {"of old": [310, 10, 400, 70]}
+
+    nodes = hocr_nodes(page.export_as_xml()[0])
+    assert {node["text"]: node["bbox"] for node in of_class(nodes, "ocrx_word")} == expected
+    assert [node["id"] for node in of_class(nodes, "ocrx_word")] == [
+        "table_1_cell_1_1", "table_1_cell_1_1_2", "table_1_cell_1_2", "table_1_cell_1_2_2", "table_1_cell_1_3"
+    ]  # fmt: skip
+    assert of_class(nodes, "ocr_line")[0]["bbox"] == [10, 10, 400, 70]
+    strings = found(check_alto(page.export_as_alto()[0]), "String")
+    sides = {text: [x0, y0, x1 - x0, y1 - y0] for text, (x0, y0, x1, y1) in expected.items()}
+    assert {node.get("CONTENT"): box(node) for node in strings} == sides
+    rows = [row for row in tsv_rows(page.export_as_tsv()) if row["level"] == "5"]
+    assert {row["text"]: [int(row[key]) for key in ("left", "top", "width", "height")] for row in rows} == sides
+
+
 def test_hocr_as_stored() -> None:
     page = page_of(word("second", (10, 300, 90, 320)), word("first", (10, 10, 90, 30)))
 

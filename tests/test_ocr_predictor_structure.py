@@ -180,6 +180,12 @@ def test_a_turned_pdf_page_has_its_structure_where_it_is() -> None:
         (left, top), (right, bottom) = one.geometry
         assert np.allclose(other.geometry, [(1 - bottom, left), (1 - top, right)], atol=1e-6)
     assert turned.export_as_markdown() == upright.export_as_markdown()
+    words = [[word for cell in page.tables[0].cells for word in cell.words] for page in (upright, turned)]
+    assert len(words[0]) == len(words[1]) == len(" ".join(" ".join(row) for row in [HEAD, *ROWS]).split())
+    for word, other_word in zip(*words, strict=True):
+        (left, top), (right, bottom) = word.geometry
+        assert np.allclose(other_word.geometry, [(1 - bottom, left), (1 - top, right)], atol=1e-6)
+        assert other_word.crop_orientation["value"] == 90
 
 
 def test_a_turned_pdf_page_is_straightened() -> None:

@@ -402,4 +402,20 @@ def test_layout_has_tables_and_leaves_furniture_out() -> None:
     page = page_of(word("above", (10, 60, 50, 76)), tables=[Table(cells, 2, 2, box)])
 
     assert words_of_lines(page.render(layout=True)) == [["above"], ["milk", "1.20"], ["tea"]]
+    # Words of a cell are on their own lines, and on a turned page where they are on the upright one.
+    boxes = {"milk": (10, 100, 42, 116), "fresh": (10, 120, 50, 136), "1.20": (160, 120, 192, 136)}
+    places = {text: word(text, place) for text, place in boxes.items()}
+    cells = [
+        TableCell("milk fresh", 0.9, box, 0, 0, 0, 0, words=[places["milk"], places["fresh"]]),
+        TableCell("1.20", 0.9, box, 0, 0, 1, 1, words=[places["1.20"]]),
+    ]
+    page = page_of(tables=[Table(cells, 1, 2, box)])
+    assert words_of_lines(page.render(layout=True)) == [["milk"], ["fresh", "1.20"]]
+    upright = page.render(layout=True)
+    for item in places.values():
+        (left, top), (right, bottom) = item.geometry
+        item.geometry = ((1 - bottom, left), (1 - top, right))
+        item.crop_orientation = {"value": 90, "confidence": None}
+    page.dimensions = page.dimensions[::-1]
+    assert page.render(layout=True) == upright
     assert page_of().render(layout=True) == ""

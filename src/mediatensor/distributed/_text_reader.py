@@ -339,7 +339,11 @@ class _Found:
             return
         self._num_replaced += image.num_replaced
         self._texts.append(page.render())
-        for word in (word for block in page.blocks for line in block.lines for word in line.words):
+        words = [word for block in page.blocks for line in block.lines for word in line.words]
+        # Other predictors than ours may have pages without tables, and cells without words.
+        cells = [cell for table in getattr(page, "tables", ()) for cell in table.cells]
+        words += [word for cell in cells for word in getattr(cell, "words", ())]
+        for word in words:
             corners = np.asarray(word.geometry)
             self._words.append(word.value)
             self._confidences.append(word.confidence)

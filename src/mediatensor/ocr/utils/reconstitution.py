@@ -64,7 +64,12 @@ def synthesize_page(
         (80, 120, 3)
     """
     lines = [_items(line, "words") for block in _items(page, "blocks") for line in _items(block, "lines")]
-    cells = [[cell] for table in _items(page, "tables") for cell in _items(table, "cells")]
+    cells = [
+        [word]
+        for table in _items(page, "tables")
+        for cell in _items(table, "cells")
+        for word in (_items(cell, "words") or [cell])
+    ]
     return _draw(
         page,
         [*lines, *cells],

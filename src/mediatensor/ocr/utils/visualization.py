@@ -121,7 +121,10 @@ def visualize_page(
         if display_artefacts:
             shapes += [_Shape(artefact["geometry"], "artefact", _ARTEFACT) for artefact in block["artefacts"]]
     for table in page.get("tables") or ():
-        shapes += [_Shape(cell["geometry"], _hover_text(cell), _CELL, caption=cell["value"]) for cell in table["cells"]]
+        for cell in table["cells"]:
+            words = cell.get("words") or ()
+            shapes.append(_Shape(cell["geometry"], _hover_text(cell), _CELL, caption="" if words else cell["value"]))
+            shapes += [_Shape(word["geometry"], _hover_text(word), _WORD, 2, caption=word["value"]) for word in words]
     return _figure(as_picture(image), shapes, scale, interactive, add_labels, kwargs)
 
 
@@ -329,7 +332,8 @@ def _words(page: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for predictions in (page.get("predictions") or {}).values():
         yield from predictions
     for table in page.get("tables") or ():
-        yield from (cell for cell in table["cells"] if cell["value"])
+        for cell in table["cells"]:
+            yield from cell.get("words") or ([cell] if cell["value"] else [])
 
 
 def _with_boxes(picture: NDArray[np.uint8], words: list[Placed], line_width: int) -> Image.Image:

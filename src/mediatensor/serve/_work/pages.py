@@ -18,7 +18,7 @@ from ...errors import InvalidArgumentError, PageError
 from .plain import Options, as_json, box_of, png_of, polygon_of
 
 if TYPE_CHECKING:
-    from ...ocr.io import Page, Pages
+    from ...ocr.io import Page, Pages, Table, Word
     from ...ocr.models.predictor import OCRPredictor
 
 __all__ = ["DOCUMENT_FILES", "open_pages", "page_picture", "page_reader", "read_page", "warm_up", "write_document"]
@@ -51,12 +51,12 @@ def read_page(path: str, number: int, options: Options) -> dict[str, bytes]:
     """
     pages, reader = open_pages(path, options), page_reader(options)
     source = pages.select([number]) if options.get("text_layer") else [pages[number]]
-    read, words_of_tables = reader(source)
+    read = reader(source).pages[0]
     if read.error is not None:
         raise PageError(read.error)
     read.page_idx = number
     answer = {
-        "page": as_json(described_page(read, words_of_tables)),
+        "page": as_json(described_page(read)),
         "export": as_json(read.export(reading_order=False)),
     }
     if options.get("straighten"):
@@ -64,7 +64,7 @@ def read_page(path: str, number: int, options: Options) -> dict[str, bytes]:
     return answer
 
 
-def described_page(page: Page, words_of_tables: Sequence[Any]) -> dict[str, Any]:
+def described_page(page: Page) -> dict[str, Any]:
     """A page, as the interface describes it."""
     height, width = page.dimensions
     return {
@@ -74,7 +74,7 @@ def described_page(page: Page, words_of_tables: Sequence[Any]) -> dict[str, Any]
         "orientation": page.orientation.get("value"),
         "language": page.language.get("value"),
         "text": page.render(),
-        "words": _words(page.blocks, words_of_tables),
+        "words": _words(page),
         "regions": [
             {
                 "type": region.type,
@@ -121,17 +121,18 @@ def described_page(page: Page, words_of_tables: Sequence[Any]) -> dict[str, Any]
     }
 
 
-def _words(blocks: Sequence[Any], tables: Sequence[Any]) -> list[dict[str, Any]]:
+def _words(page: Page) -> list[dict[str, Any]]:
     """All words, those of a table before the first block that begins below its beginning."""
-    waiting = list(tables)
-    ordered: list[Any] = []
-    for block in blocks:
+    waiting = [table for table in page.tables if any(cell.words for cell in table.cells)]
+    ordered: list[list[list[Word]]] = []
+    for block in page.blocks:
         while waiting and box_of(waiting[0].geometry)[1] < box_of(block.geometry)[1]:
-            ordered.append(waiting.pop(0))
-        ordered.append(block)
+            ordered.append(_table_lines(waiting.pop(0)))
+        ordered.append([line.words for line in block.lines])
+    ordered += [_table_lines(table) for table in waiting]
     found, number = [], 0
-    for block_number, block in enumerate([*ordered, *waiting]):
-        for line in block.lines:
+    for block_number, lines in enumerate(ordered):
+        for words in lines:
             found += [
                 {
                     "text": word.value,
@@ -141,10 +142,16 @@ def _words(blocks: Sequence[Any], tables: Sequence[Any]) -> list[dict[str, Any]]
                     "line": number,
                     "block": block_number,
                 }
-                for word in line.words
+                for word in words
             ]
             number += 1
     return found
+
+
+def _table_lines(table: Table) -> list[list[Word]]:
+    from ...ocr.io._exports import cell_lines
+
+    return [words for cell in table.cells for words in cell_lines(cell.words)]
 
 
 def open_pages(path: str, options: Options) -> Pages:
@@ -167,7 +174,7 @@ def _opened(path: str, dpi: float, password: str | None) -> Pages:
     return open_document(Path(path), dpi=dpi, password=password)
 
 
-def page_reader(options: Options) -> _Reader:
+def page_reader(options: Options) -> OCRPredictor:
     """The reader for these options; the last ones stay loaded.
 
     Raises:
@@ -179,7 +186,7 @@ def page_reader(options: Options) -> _Reader:
 
 
 @functools.lru_cache(maxsize=_MAX_READERS)
-def _loaded(key: tuple[tuple[str, Any], ...]) -> _Reader:
+def _loaded(key: tuple[tuple[str, Any], ...]) -> OCRPredictor:
     from ...ocr import ocr_predictor
     from ...ocr.datasets import VOCABS
 
@@ -190,92 +197,17 @@ def _loaded(key: tuple[tuple[str, Any], ...]) -> _Reader:
             raise InvalidArgumentError(f"languages={','.join(unknown)}: there are {', '.join(sorted(VOCABS))}.")
         # Spaces part words.
         more["vocab"] = "".join(dict.fromkeys("".join(VOCABS[name] for name in options["languages"]))) + " "
-    return _Reader(
-        ocr_predictor(
-            pretrained=True,
-            assume_straight_pages=not options["rotated"],
-            straighten_pages=bool(options["straighten"]),
-            detect_language=bool(options["detect_language"]),
-            detect_layout=bool(options["layout"]),
-            detect_tables=bool(options["tables"]),
-            fields=options["fields"],
-            text_layer=bool(options["text_layer"]),
-            **more,
-        )
+    return ocr_predictor(
+        pretrained=True,
+        assume_straight_pages=not options["rotated"],
+        straighten_pages=bool(options["straighten"]),
+        detect_language=bool(options["detect_language"]),
+        detect_layout=bool(options["layout"]),
+        detect_tables=bool(options["tables"]),
+        fields=options["fields"],
+        text_layer=bool(options["text_layer"]),
+        **more,
     )
-
-
-class _Reader:
-    """Reads a page, and keeps the words of its tables, which the cells alone have as text."""
-
-    def __init__(self, predictor: OCRPredictor) -> None:
-        self._predictor = predictor
-        self._builder: Any = predictor.doc_builder
-        self._predictor.doc_builder = _WithTableWords(self._builder)  # type: ignore[assignment]
-
-    def __call__(self, source: Any) -> tuple[Page, list[Any]]:
-        page = self._predictor(source).pages[0]
-        words = [block for block in page.blocks if isinstance(block, _table_words())]
-        page.blocks = [block for block in page.blocks if not isinstance(block, _table_words())]
-        return page, words
-
-
-class _WithTableWords:
-    """A builder of documents that adds a block for the words of each table; `_Reader` takes it out again.
-
-    While it is there, it is turned with the page.
-    """
-
-    def __init__(self, builder: Callable[..., Any]) -> None:
-        self._builder = builder
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._builder, name)
-
-    def __call__(self, pages: Any, boxes: Any, *arguments: Any, structures: Any, **keywords: Any) -> Any:
-        document = self._builder(pages, boxes, *arguments, structures=structures, **keywords)
-        _, texts, _, turns = arguments[:4]
-        for number, (page, structure) in enumerate(zip(document.pages, structures, strict=True)):
-            if structure is not None:
-                page.blocks += _blocks_of_tables(structure, boxes[number], texts[number], turns[number])
-        return document
-
-
-@functools.cache
-def _table_words() -> type:
-    from ...ocr.io import Block
-
-    return type("TableWords", (Block,), {})
-
-
-def _blocks_of_tables(structure: Any, boxes: Any, texts: Any, turns: Any) -> list[Any]:
-    from ...ocr.io import Line, Word
-
-    def word(index: int) -> Any:
-        text, confidence = texts[index]
-        points = tuple(tuple(point) for point in np.asarray(boxes[index]).reshape(-1, 2).tolist())
-        return Word(text, float(confidence), points, 1.0, turns[index])
-
-    blocks = []
-    for table in structure.tables:
-        lines = [Line(line) for cell in table.cells for line in _lines([word(index) for index in cell.words])]
-        if lines:
-            blocks.append(_table_words()(lines))
-    return blocks
-
-
-def _lines(words: Sequence[Any]) -> list[list[Any]]:
-    """The words of a cell by their lines: a word whose middle is not beside the one before it begins another."""
-    lines: list[list[Any]] = []
-    for word in words:
-        _, top, _, bottom = box_of(word.geometry)
-        if lines:
-            _, above, _, below = box_of(lines[-1][-1].geometry)
-            if above < (top + bottom) / 2 < below:
-                lines[-1].append(word)
-                continue
-        lines.append([word])
-    return lines
 
 
 def write_document(path: str, folder: str, wanted: Sequence[str], options: Options) -> dict[str, bytes]:

@@ -8,9 +8,9 @@ lines and blocks, `structure` has regions, tables and fields, and `pages` has pa
 from __future__ import annotations
 
 from .base import Element, Geometry, enclosing_geometry, stored, stored_list, to_json_safe
-from .leaves import Block, Character, Line, Prediction, UnreadLine, Word, line_confidence
+from .leaves import Artefact, Block, Character, Line, Prediction, UnreadLine, Word, line_confidence
 from .pages import DocumentBase, PageBase, PageImage, PredictionPage, TextPage, page_origin, page_pixels
-from .structure import Artefact, Field, LayoutElement, Table, TableCell
+from .structure import Field, LayoutElement, Table, TableCell
 
 __all__ = [
     "Artefact",

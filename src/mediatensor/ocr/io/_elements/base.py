@@ -17,6 +17,7 @@ from ...utils.geometry import resolve_enclosing_rbbox
 __all__ = [
     "Element",
     "Geometry",
+    "TypedRegion",
     "enclosing_geometry",
     "mean_score",
     "stored",
@@ -166,6 +167,31 @@ class Element(Nested):
     def render(self) -> str:
         """The text of the element."""
         raise NotImplementedError
+
+
+class TypedRegion(Element):
+    """A region of the page that has a type and no text of its own."""
+
+    _exported_keys: ClassVar[list[str]] = ["geometry", "type", "confidence"]
+
+    def __init__(self, region_type: str, confidence: float, geometry: Geometry) -> None:
+        super().__init__()
+        self.geometry = geometry
+        self.type = region_type
+        self.confidence = confidence
+
+    def render(self) -> str:
+        """The type as a tag: ``<[LOGO]>``."""
+        return f"<[{self.type.upper()}]>"
+
+    def extra_repr(self) -> str:
+        """Type and confidence."""
+        return f"type='{self.type}', confidence={float(self.confidence):.2}"
+
+    @classmethod
+    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
+        """Restore the element from the result of `export`."""
+        return cls(*(stored(save_dict, key, cls) for key in ("type", "confidence", "geometry")))
 
 
 # Largest coordinate of an export, relative to the page or in pixels.

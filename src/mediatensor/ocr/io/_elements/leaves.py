@@ -1,4 +1,4 @@
-"""Text: characters, words, lines, blocks, and lines that were not read."""
+"""Text: characters, words, lines, blocks and their artefacts, and lines that were not read."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self
 
-from .base import Element, Geometry, enclosing_geometry, mean_score, stored, stored_list
-from .structure import Artefact
+from .base import Element, Geometry, TypedRegion, enclosing_geometry, mean_score, stored, stored_list
 
 __all__ = [
+    "Artefact",
     "Block",
     "Character",
     "Line",
@@ -205,6 +205,24 @@ class UnreadLine(Element):
         if "script" in save_dict:
             values["script"] = stored(save_dict, "script", cls)
         return cls(**values)
+
+
+class Artefact(TypedRegion):
+    """Something on the page that is not text: a logo, a bar code, a photograph.
+
+    Args:
+        artefact_type: The type, such as "qr_code".
+        confidence: The confidence of the type, in [0, 1].
+        geometry: Its position, relative to the page.
+
+    Example:
+        >>> from mediatensor.ocr.io import Artefact
+        >>> Artefact("qr_code", 0.8, ((0.1, 0.1), (0.2, 0.2))).export()["type"]
+        'qr_code'
+    """
+
+    def __init__(self, artefact_type: str, confidence: float, geometry: Geometry) -> None:
+        super().__init__(artefact_type, confidence, geometry)
 
 
 class Line(Element):

@@ -1,4 +1,4 @@
-"""What a page has besides lines of text: artefacts, regions of its layout, tables and their cells, fields."""
+"""What a page has besides lines of text: regions of its layout, tables and their cells, fields."""
 
 from __future__ import annotations
 
@@ -8,61 +8,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ....errors import InvalidArgumentError, MissingDependencyError
-from .base import Element, Geometry, stored
+from .base import Element, Geometry, TypedRegion, stored, stored_list
+from .leaves import Word
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["Artefact", "Field", "LayoutElement", "Table", "TableCell"]
+__all__ = ["Field", "LayoutElement", "Table", "TableCell"]
 
 # Maximum number of cells in a grid, because a stored export may claim any number of rows and columns.
 _MAX_GRID_SIZE = 1_000_000
 
 
-class _TypedRegion(Element):
-    """A region of the page that has a type and no text of its own."""
-
-    _exported_keys: ClassVar[list[str]] = ["geometry", "type", "confidence"]
-
-    def __init__(self, region_type: str, confidence: float, geometry: Geometry) -> None:
-        super().__init__()
-        self.geometry = geometry
-        self.type = region_type
-        self.confidence = confidence
-
-    def render(self) -> str:
-        """The type as a tag: ``<[LOGO]>``."""
-        return f"<[{self.type.upper()}]>"
-
-    def extra_repr(self) -> str:
-        """Type and confidence."""
-        return f"type='{self.type}', confidence={float(self.confidence):.2}"
-
-    @classmethod
-    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore the element from the result of `export`."""
-        return cls(*(stored(save_dict, key, cls) for key in ("type", "confidence", "geometry")))
-
-
-class Artefact(_TypedRegion):
-    """Something on the page that is not text: a logo, a bar code, a photograph.
-
-    Args:
-        artefact_type: The type, such as "qr_code".
-        confidence: The confidence of the type, in [0, 1].
-        geometry: Its position, relative to the page.
-
-    Example:
-        >>> from mediatensor.ocr.io import Artefact
-        >>> Artefact("qr_code", 0.8, ((0.1, 0.1), (0.2, 0.2))).export()["type"]
-        'qr_code'
-    """
-
-    def __init__(self, artefact_type: str, confidence: float, geometry: Geometry) -> None:
-        super().__init__(artefact_type, confidence, geometry)
-
-
-class LayoutElement(_TypedRegion):
+class LayoutElement(TypedRegion):
     """A region of a page's layout.
 
     Args:
@@ -110,12 +68,13 @@ class TableCell(Element):
         col_start: First column that it spans, from 0.
         col_end: Last column that it spans.
         is_header: Whether it is part of the head of the table. Exported only if it is.
+        words: Its words with their places, in reading order. Exported only if there are any; docTR's cells have none.
 
     Example:
         >>> from mediatensor.ocr.io import TableCell
         >>> cell = TableCell("Total", 0.9, ((0.0, 0.0), (0.5, 0.1)), 0, 0, 0, 1)
-        >>> cell.col_span, cell.row_span, cell.render()
-        (2, 1, 'Total')
+        >>> cell.col_span, cell.row_span, cell.render(), len(cell.words)
+        (2, 1, 'Total', 0)
     """
 
     _exported_keys: ClassVar[list[str]] = [
@@ -139,6 +98,7 @@ class TableCell(Element):
         col_end: int,
         *,
         is_header: bool = False,
+        words: Sequence[Word] = (),
     ) -> None:
         super().__init__()
         self.value = value
@@ -149,6 +109,7 @@ class TableCell(Element):
         self.col_start = col_start
         self.col_end = col_end
         self.is_header = is_header
+        self.words = list(words)
 
     @property
     def row_span(self) -> int:
@@ -169,14 +130,22 @@ class TableCell(Element):
         return f"value='{self.value}', rows=({self.row_start}, {self.row_end}), cols=({self.col_start}, {self.col_end})"
 
     def export(self, *, characters: bool = False) -> dict[str, Any]:
-        """Export the cell; ``"is_header"`` only if it is part of the head."""
-        return super().export() | ({"is_header": True} if self.is_header else {})
+        """Export the cell; ``"is_header"`` only if it is part of the head, ``"words"`` only if it has any.
+
+        Args:
+            characters: Whether words include their characters, if these are known, under ``"characters"``.
+        """
+        exported = super().export() | ({"is_header": True} if self.is_header else {})
+        if self.words:
+            exported["words"] = [word.export(characters=characters) for word in self.words]
+        return exported
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
         """Restore a cell from the result of `export`."""
         values = {key: stored(save_dict, key, cls) for key in cls._exported_keys}
-        return cls(**values, is_header=save_dict.get("is_header") is True)
+        words = [Word.from_dict(word) for word in stored_list(save_dict, "words", cls)]
+        return cls(**values, is_header=save_dict.get("is_header") is True, words=words)
 
 
 class Table(Element):

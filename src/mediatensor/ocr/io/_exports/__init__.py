@@ -10,7 +10,7 @@ from __future__ import annotations
 from .alto import AltoExporter
 from .hocr import DEFAULT_TITLE, XMLExporter
 from .html import HTMLExporter
-from .reading import ordered_line_words, page_reading_order, predictions_in_reading_order
+from .reading import cell_lines, ordered_line_words, page_reading_order, predictions_in_reading_order
 from .searchable_pdf import PDFExporter
 from .tables import joined_tables, tables_csv, tables_xlsx
 from .text import AsciiDocExporter, MarkdownExporter, TextExporter
@@ -26,6 +26,7 @@ __all__ = [
     "TSVExporter",
     "TextExporter",
     "XMLExporter",
+    "cell_lines",
     "joined_tables",
     "ordered_line_words",
     "page_reading_order",

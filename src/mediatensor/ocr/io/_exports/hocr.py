@@ -165,15 +165,16 @@ def _add_row(
     line = _add(paragraph, "span", "ocr_line", line_name, _line_title(row))
     if row.right_to_left:
         line.set("dir", "rtl")
-    for column, token in enumerate(row.tokens):
+    for index, token in enumerate(row.tokens):
         counters["word"] += region.kind == "block"
+        cell, part = token.cell
         word_name = {
             "block": f"word_{counters['word']}",
-            "table": f"table_{number}_cell_{row.index + 1}_{column + 1}",
+            "table": f"table_{number}_cell_{row.index + 1}_{cell + 1}" + (f"_{part + 1}" if part else ""),
             "prediction": f"{_xml_name(region.class_name)}_word_{number}",
         }[region.kind]
         word = _add_word(line, token, word_name)
-        word.tail = " " if column + 1 < len(row.tokens) else None
+        word.tail = " " if index + 1 < len(row.tokens) else None
     line.tail = "\n"
 
 

@@ -205,11 +205,18 @@ def place_words(
             out if its box contains at least half as many of them as it has characters.
 
     Returns:
-        One text for each word. The words of a table cell share its box in proportion to their lengths.
+        One text for each word. The words of a table cell whose places are not known share its box in proportion to
+        their lengths.
     """
     words: list[str] = []
     quads: list[NDArray[np.float64]] = []
-    for token in (token for row in rows for token in row.tokens):
+    tokens = [token for row in rows for token in row.tokens]
+    if own_letters is not None and len(own_letters):
+        # Before cells are divided: their words are elsewhere in the cell, but their letters are all in it.
+        boxes = [token.place.quad @ matrix[:2] + matrix[2] for token in tokens]
+        are_known = _are_known([token.text.replace(" ", "") for token in tokens], boxes, own_letters)
+        tokens = [token for token, known in zip(tokens, are_known, strict=True) if not known]
+    for token in tokens:
         top_left, top_right, bottom_right, bottom_left = token.place.quad @ matrix[:2] + matrix[2]
         text = _visual_order(one_line(token.text))
         position = 0
@@ -223,10 +230,6 @@ def place_words(
                 words.append(word)
                 quads.append(np.stack([top[0], top[1], bottom[1], bottom[0]]))
             position += len(word) + 1
-    if own_letters is not None and len(own_letters):
-        are_known = _are_known(words, quads, own_letters)
-        words = [word for word, known in zip(words, are_known, strict=True) if not known]
-        quads = [quad for quad, known in zip(quads, are_known, strict=True) if not known]
     if not words:
         return []
     placed = []

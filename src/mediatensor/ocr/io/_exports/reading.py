@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ...utils.geometry import reading_geometry
 from .._elements import (
     Block,
     LayoutElement,
@@ -27,6 +28,7 @@ from .._elements import (
 )
 
 __all__ = [
+    "cell_lines",
     "heading_levels",
     "line_boxes",
     "line_direction",
@@ -400,6 +402,30 @@ def ordered_line_words(line: Line, direction: str = "ltr", auto: bool = False) -
     # Right to left means against the top side of a word: on an upside-down page, the first word has the smallest x.
     distances = centers[:, 1] if direction in _VERTICAL else -centers @ _top_side(line.words[0])
     return [line.words[index] for index in np.argsort(distances, kind="stable")]
+
+
+def cell_lines(words: Sequence[Word]) -> list[list[Word]]:
+    """Divide the words of a table cell, which come in reading order, into lines.
+
+    A word starts a line if its middle is not beside the word before it, seen in the direction of reading.
+    """
+    lines: list[list[Word]] = []
+    before: np.ndarray[Any, np.dtype[np.float64]] | None = None
+    for word in words:
+        quad = np.asarray(reading_geometry(word.geometry, word.crop_orientation.get("value")), dtype=np.float64)
+        if len(quad) == 2:
+            (left, top), (right, bottom) = quad
+            quad = np.array([(left, top), (right, top), (right, bottom), (left, bottom)])
+        is_beside = False
+        if before is not None:
+            down = before[[3, 2]].mean(axis=0) - before[[0, 1]].mean(axis=0)
+            is_beside = 2 * abs(float((quad.mean(axis=0) - before.mean(axis=0)) @ down)) < float(down @ down)
+        if is_beside:
+            lines[-1].append(word)
+        else:
+            lines.append([word])
+        before = quad
+    return lines
 
 
 def _top_side(word: Word) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -104,12 +104,20 @@ class Place:
 
 @dataclass(frozen=True)
 class Token:
-    """One word, or the text of a table cell."""
+    """One word, or the text of a table cell whose words are not known.
+
+    Attributes:
+        text, confidence: What was read.
+        place: Its position.
+        characters: Those of a word, if they are known.
+        cell: For tables, the number of its cell in the row, and its own number in the cell, both from 0.
+    """
 
     text: str
     confidence: float
     place: Place
     characters: tuple[Character, ...] = ()
+    cell: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -117,7 +125,7 @@ class TextRow:
     """One line of text or one row of a table.
 
     Attributes:
-        tokens: Its words or cells, in reading order.
+        tokens: Its words, in reading order; those of a table row cell by cell.
         place: Its position.
         index: Index of the line in its region or of the row in its table, from 0.
         right_to_left: Whether it is read from right to left.
@@ -227,7 +235,9 @@ def page_regions(
         if isinstance(item, UnreadLine):
             yield _unread_region(item, width, height)
         elif isinstance(item, Table):
-            yield Region("table", _table_rows(item, width, height), Place.of(item.geometry, width, height))
+            turn = _turn_of([word for cell in item.cells for word in cell.words])
+            place = Place.of(reading_geometry(item.geometry, turn), width, height)
+            yield Region("table", _table_rows(item, turn, width, height), place)
         else:
             rows = tuple(
                 _text_row(line, index, direction, auto, (width, height)) for index, line in enumerate(item.lines)
@@ -263,16 +273,30 @@ def _token(word: Word | TableCell, width: int, height: int) -> Token:
     return Token(word.value, float(word.confidence), Place.of(geometry, width, height), word.characters)
 
 
-def _table_rows(table: Table, width: int, height: int) -> tuple[TextRow, ...]:
-    rows: dict[int, list[Token]] = {}
+def _table_rows(table: Table, turn: object, width: int, height: int) -> tuple[TextRow, ...]:
+    rows: dict[int, list[TableCell]] = {}
     for cell in sorted(table.cells, key=lambda cell: (cell.row_start, cell.col_start)):
-        rows.setdefault(cell.row_start, []).append(_token(cell, width, height))
-    return tuple(TextRow(tuple(tokens), _enclosing_place(tokens), row) for row, tokens in rows.items())
+        rows.setdefault(cell.row_start, []).append(cell)
+    found = []
+    for row, cells in rows.items():
+        tokens = [
+            replace(_token(part, width, height), cell=(column, number))
+            for column, cell in enumerate(cells)
+            for number, part in enumerate(_parts(cell))
+        ]
+        places = [Place.of(reading_geometry(cell.geometry, turn), width, height) for cell in cells]
+        place = _enclosing_place(places)
+        found.append(TextRow(tuple(tokens), place, row))
+    return tuple(found)
 
 
-def _enclosing_place(tokens: Sequence[Token]) -> Place:
-    straight = all(token.place.straight for token in tokens)
-    quads = [token.place.quad for token in tokens]
+def _parts(cell: TableCell) -> Sequence[Word | TableCell]:
+    return cell.words or [cell]
+
+
+def _enclosing_place(places: Sequence[Place]) -> Place:
+    straight = all(place.straight for place in places)
+    quads = [place.quad for place in places]
     geometry = enclosing_geometry([quad[[0, 2]] for quad in quads] if straight else quads)
     return Place.at(np.asarray(geometry))
 

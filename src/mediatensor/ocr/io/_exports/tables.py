@@ -137,6 +137,7 @@ def joined_tables(document: DocumentBase) -> list[Table]:
                     cell.col_start,
                     cell.col_end,
                     is_header=cell.is_header,
+                    words=cell.words,
                 )
                 for cell in table.cells
                 if cell.row_end >= first_row

@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...structure import mend_hyphenation
-from .._elements import Block, DocumentBase, PredictionPage, Table, TextPage, UnreadLine
+from .._elements import Block, DocumentBase, Line, PredictionPage, Table, TextPage, UnreadLine
 from .reading import (
+    cell_lines,
     heading_levels,
     line_boxes,
     line_direction,
@@ -272,16 +273,20 @@ def _page_items(
 
 
 def _table_cells(page: TextPage, table: Table, direction: str) -> list[Cell]:
-    """The cells of a table as cells of the page."""
+    """The lines in the cells of a table as cells of the page; cells whose words are not known have one line."""
+    lines = [Line(words) for cell in table.cells for words in cell_lines(cell.words)]
+    texts = [line.render() for line in lines]
+    boxes = line_boxes(page, lines).tolist() if lines else []
     height, width = page.dimensions
-    cells = []
     for cell in table.cells:
-        points = np.asarray(cell.geometry, dtype=np.float64) * (1.0, height / width if height and width else 1.0)
-        (left, top), (right, bottom) = points.min(axis=0).tolist(), points.max(axis=0).tolist()
-        cells.append(
-            Cell(one_line(cell.value), *((-right, top, -left) if direction == "rtl" else (left, top, right)), bottom)
-        )
-    return cells
+        if not cell.words:
+            points = np.asarray(cell.geometry, dtype=np.float64) * (1.0, height / width if height and width else 1.0)
+            boxes.append([*points.min(axis=0).tolist(), *points.max(axis=0).tolist()])
+            texts.append(cell.value)
+    return [
+        Cell(one_line(text), *((-right, top, -left) if direction == "rtl" else (left, top, right)), bottom)
+        for text, (left, top, right, bottom) in zip(texts, boxes, strict=True)
+    ]
 
 
 def _one_head(table: Table) -> list[list[str]]:

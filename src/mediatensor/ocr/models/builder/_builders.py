@@ -309,8 +309,8 @@ class DocumentBuilder(_Builder):
                 characters[index],
             )
             structure, is_rotated = structures[index] or PageStructure(1.0, 1.0), boxes[index].ndim == 3
-            found, is_used = tables_of_grids(tables[index], boxes[index], text_preds[index], page_shapes[index])
-            found += found_tables(structure, text_preds[index], is_rotated)
+            found, is_used = tables_of_grids(tables[index], boxes[index], words, page_shapes[index])
+            found += found_tables(structure, words, is_rotated)
             is_used[[word for table in structure.tables for cell in table.cells for word in cell.words]] = True
             is_ordered = self.keep_reading_order and len(structure.regions) > 0
             groups = _words_by_region(structure, is_used) if is_ordered else [np.flatnonzero(~is_used)]

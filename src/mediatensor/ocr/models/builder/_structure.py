@@ -35,22 +35,22 @@ def layout_of(structure: PageStructure, is_rotated: bool) -> list[LayoutElement]
     ]
 
 
-def found_tables(structure: PageStructure, texts: Sequence[tuple[str, float]], is_rotated: bool) -> list[Table]:
+def found_tables(structure: PageStructure, words: Sequence[Word], is_rotated: bool) -> list[Table]:
     """Elements for the tables that were found.
 
     Args:
         structure: What was found.
-        texts: The words of the page with their confidences.
+        words: The words of the page, as its content has them.
         is_rotated: As for `layout_of`.
     """
     place = _Places(structure, is_rotated)
-    return [_table(table, texts, place) for table in structure.tables]
+    return [_table(table, words, place) for table in structure.tables]
 
 
-def _table(table: FoundTable, texts: Sequence[tuple[str, float]], place: _Places) -> Table:
+def _table(table: FoundTable, words: Sequence[Word], place: _Places) -> Table:
     cells = [
         _cell(
-            [texts[index] for index in cell.words],
+            [words[index] for index in cell.words],
             1.0,
             place(cell.box),
             (cell.row_start, cell.row_end, cell.col_start, cell.col_end),
@@ -108,7 +108,7 @@ def _geometry(box: np.ndarray, is_rotated: bool) -> Any:
 
 
 def _cell(
-    texts: Sequence[tuple[str, float]],
+    words: Sequence[Word],
     score: float,
     geometry: Any,
     spans: tuple[int, int, int, int],
@@ -116,14 +116,15 @@ def _cell(
     is_header: bool = False,
 ) -> TableCell:
     """A cell; an empty one is as sure as its structure."""
-    confidence = float(np.mean([confidence for _, confidence in texts])) if texts else score
-    return TableCell(" ".join(text for text, _ in texts), confidence, geometry, *spans, is_header=is_header)
+    confidence = float(np.mean([word.confidence for word in words])) if words else score
+    text = " ".join(word.value for word in words)
+    return TableCell(text, confidence, geometry, *spans, is_header=is_header, words=words)
 
 
 def tables_of_grids(
     grids: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None,
     boxes: np.ndarray,
-    texts: Sequence[tuple[str, float]],
+    words: Sequence[Word],
     shape: tuple[int, int],
 ) -> tuple[list[Table], np.ndarray]:
     """Elements for tables in docTR's form, with the words whose middle lies in their cells.
@@ -133,7 +134,7 @@ def tables_of_grids(
             such grids; geometries are (xmin, ymin, xmax, ymax) or four points, relative to the page. Rows and columns
             may begin at any number.
         boxes: Relative boxes of the N words of the page, (N, 4) or (N, 4, 2).
-        texts: Their texts with their confidences.
+        words: These words as elements.
         shape: Height and width of the page in pixels.
 
     Returns:
@@ -161,7 +162,7 @@ def tables_of_grids(
         if cells:
             members = _words_in_cells(quads, boxes, ~is_used, shape)
             is_used[[word for own in members for word in own]] = True
-            tables.append(_table_of_grid(quads, spans, scores, members, texts, boxes.ndim == 3))
+            tables.append(_table_of_grid(quads, spans, scores, members, words, boxes.ndim == 3))
     return tables, is_used
 
 
@@ -175,14 +176,14 @@ def _table_of_grid(
     spans: np.ndarray,
     scores: Sequence[float],
     members: Sequence[Sequence[int]],
-    texts: Sequence[tuple[str, float]],
+    words: Sequence[Word],
     is_rotated: bool,
 ) -> Table:
     spans = spans - spans.min(axis=0)[[0, 0, 2, 2]]
     boxes = np.concatenate([quads.min(axis=1), quads.max(axis=1)], axis=1)
     cells = [
         _cell(
-            [texts[index] for index in own],
+            [words[index] for index in own],
             score,
             tuple((x, y) for x, y in quad.tolist()) if is_rotated else _geometry(box, False),
             (rows[0], rows[1], rows[2], rows[3]),

@@ -112,11 +112,12 @@ def _elements(page: Page | KIEPage) -> Iterator[Any]:
         words: list[Word] = [word for found in page.predictions.values() for word in found]
     else:
         yield from page.tables
-        yield from (cell for table in page.tables for cell in table.cells)
+        cells = [cell for table in page.tables for cell in table.cells]
+        yield from cells
         yield from page.blocks
         lines = [line for block in page.blocks for line in block.lines]
         yield from lines
-        words = [word for line in lines for word in line.words]
+        words = [word for line in lines for word in line.words] + [word for cell in cells for word in cell.words]
     yield from page.unread
     for word in words:
         yield word
