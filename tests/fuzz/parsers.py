@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from mediatensor._audio import opus_pre_roll_length
+from mediatensor._audio import OpusMemory
 from mediatensor._bitstreams import (
     HEAD_BYTES,
     H264Parser,
@@ -154,7 +154,9 @@ def joined_files(data: bytes) -> None:
     for is_mp3 in (False, True):
         FrameWalk(is_mp3).place_of(read_at, 0, 1000)
     assert begins_file(data) or id3_end(data) == 0
-    opus_pre_roll_length(data, data)
+    memory = OpusMemory(data)
+    for at in range(0, len(data), 16):
+        memory.take(data[at : at + 16])
 
 
 def mp3_header(data: bytes) -> None:

@@ -26,7 +26,7 @@ from .plan import (
     sample_offset,
     sample_range,
 )
-from .pre_roll import is_exact_after_pre_roll, opus_pre_roll_length
+from .pre_roll import is_exact_after_pre_roll
 from .sample_clock import NUM_FRAMES_TO_FIT, SampleClock, fit_clock
 from .sample_grid import SampleGrid, SoundDecoder, existing_samples, sample_grid, with_silence
 from .stream import AudioStream
@@ -37,6 +37,7 @@ __all__ = [
     "AudioHandle",
     "AudioHandleSpec",
     "AudioStream",
+    "OpusMemory",
     "OutputFormat",
     "SampleClock",
     "SampleGrid",
@@ -54,7 +55,6 @@ __all__ = [
     "is_exact_after_pre_roll",
     "no_samples_error",
     "num_lead_bytes",
-    "opus_pre_roll_length",
     "sample_grid",
     "sample_offset",
     "sample_range",

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from itertools import accumulate, chain
+from itertools import accumulate, chain, islice
 from typing import Any
 
 from .._common import stages
 from .._containers import begins_file, id3_end
 from .._pyav import AudioReader, SampleForm, UndecodablePacketError
 from ..errors import DecodeError, StreamError
+from .opus import OPUS_STEPS_SECONDS, OpusMemory, begins_with_narrow_band
 from .plan import SamplePlan
 from .pre_roll import (
     can_seek,
-    can_use_long_prediction,
-    has_long_prediction,
-    has_timestamps,
-    opus_pre_roll_length,
+    has_profiles,
+    has_unbounded_memory,
+    is_exact_after_pre_roll,
+    is_late_by_a_frame,
     pre_roll_length,
     reset_method,
+    stores_timestamps,
     sums_durations,
 )
 from .reader import DecodedPacket, UnknownPositionError
@@ -50,8 +52,11 @@ _SEEKS_ONLY_WHEN_FRESH = "ogg"
 # How many of the first frames show whether time stamps agree with counting samples.
 _NUM_FRAMES_TO_CHECK = 8
 
-# How much of a decode from the beginning is kept, so that the next range may begin that much before its end.
-_KEPT_SECONDS = 10
+# How much of a decode from the beginning is kept, so that the next range may begin that much before its end. Lists and
+# objects of a frame take about as much as `_FRAME_BYTES`.
+_MAX_KEPT_BYTES = 8 << 20
+_FRAME_BYTES = 1 << 11
+_BYTES_PER_SAMPLE = 4
 
 # Formats in which FFmpeg takes tags and headers of further parts for packets.
 _JOINED_BY_TAGS = frozenset(("aac", "flac", "mp3", "ogg"))
@@ -78,10 +83,13 @@ class AudioStream:
         self._can_seek = not is_sequential and can_seek(reader.format_name, self.codec)
         self._states_the_end = _STATES_THE_END in formats
         self._reset_method = reset_method(self.codec)
-        self._reopens_to_seek = _SEEKS_ONLY_WHEN_FRESH in formats or self._reset_method == "reopen"
-        # The profile that was last found to have no long prediction.
-        self._fading_profile: str | None = None
-        self._can_use_long_prediction = can_use_long_prediction(self.codec)
+        self._reopens_to_seek = _SEEKS_ONLY_WHEN_FRESH in formats
+        # The profile that was last found to need a bounded pre-roll.
+        self._bounded_profile: str | None = None
+        self._has_profiles = has_profiles(self.codec)
+        self._is_exact = is_exact_after_pre_roll(self.codec)
+        # How many samples before a range decoding may start, the least first.
+        self._pre_rolls: list[int] = []
         self._form: SampleForm | None = None
         self._clock: SampleClock | None = None
         self._first_packet_pts = 0
@@ -147,11 +155,11 @@ class AudioStream:
         is_complete = self.is_at_end = False
         section: _Section | None = None
         between_files = _BetweenFiles() if self.reader.format_name in _JOINED_BY_TAGS else None
-        rewind = None if self._can_seek else _RewindBuffer(decoded, stream_rate)
+        rewind, self._rewind = self._rewind, None
         for item in decoded:
             packet, frames, error = item
             if rewind is not None:
-                rewind.append(end or 0, item)
+                rewind.note(end or 0, item)
             if is_complete and packet is not None:
                 break
             if error is not None and not self._holds_wanted(packet, start, end):
@@ -159,6 +167,9 @@ class AudioStream:
             if between_files is not None and (error is not None or between_files.is_active):
                 error = between_files.damage(packet, error)
             if error is not None:
+                # The codec may lack what only came before.
+                if not is_counted and not self._is_exact:
+                    raise UnknownPositionError
                 raise DecodeError(
                     f"The audio after sample {end or 0} could not be decoded ({error}). The data is damaged; ranges "
                     "before and behind the damage can still be decoded."
@@ -169,7 +180,7 @@ class AudioStream:
                 if frame.sample_rate != stream_rate:
                     if not is_counted:
                         raise UnknownPositionError
-                    rewind = None  # it does not know where in a section it begins
+                    rewind = None  # it does not count the samples of a section
                     if section is None or section.rate != frame.sample_rate:
                         wanted = plan.section_range(end or 0, frame.sample_rate)
                         section = _Section(end or 0, frame.sample_rate, *wanted)
@@ -215,10 +226,10 @@ class AudioStream:
     def _position_after_seek(self, clock: SampleClock, pts: int | None, end: int | None, start: int | None) -> int:
         """The sample that a frame begins with: what its time stamp says, if that agrees with counting from ``end``."""
         # A stream may change its profile midway.
-        if self._can_use_long_prediction and (profile := self.reader.profile) != self._fading_profile:
-            if has_long_prediction(self.codec, profile):
+        if self._has_profiles and (profile := self.reader.profile) != self._bounded_profile:
+            if has_unbounded_memory(self.codec, profile):
                 raise UnknownPositionError
-            self._fading_profile = profile
+            self._bounded_profile = profile
         if pts is None:
             if end is None:
                 raise UnknownPositionError
@@ -252,23 +263,33 @@ class AudioStream:
 
     def _decoded_from(self, start: int | None) -> tuple[Iterator[DecodedPacket], int | None]:
         """The frames to decode for a range that begins with sample ``start``, and their first sample, if known."""
-        rewind, self._rewind = self._rewind, None
-        if start is not None:
-            if rewind is not None and start >= rewind.begin:
-                return rewind.replay(), rewind.begin
-            pre_roll = pre_roll_length(self.codec, self.form.sample_rate)
-            while self._can_seek and start > pre_roll:
-                with stages.SEEK:
-                    packets = self._seek(self.clock.pts_before(start - pre_roll))
-                if packets is None:
-                    break
-                needed = pre_roll
-                if self.codec == "opus":
-                    needed = opus_pre_roll_length(bytes(packets[0]), self.reader.extradata)
-                if needed <= pre_roll:
-                    return self.reader.decoded(packets), None
-                pre_roll = needed
-        return self._from_beginning(), 0
+        if self._can_seek:
+            packets = None if start is None else self._packets_before(start)
+            if packets is not None:
+                return self.reader.decoded(packets), None
+            # A sequential stream keeps what it decodes; this one does not.
+            if start is not None and start > self._pre_rolls[0] + self.form.sample_rate:
+                raise UnknownPositionError
+            return self._from_beginning(), 0
+        if self._rewind is None or start is None or start < self._rewind.begin:
+            self._rewind = _RewindBuffer(self._from_beginning(), self.form.num_channels)
+        return self._rewind.replay(start or 0)
+
+    def _packets_before(self, start: int) -> Iterable[Any] | None:
+        """The packets that are decoded first for a range, after a seek; ``None`` if no seek leads there."""
+        for pre_roll in self._pre_rolls:
+            if start <= pre_roll:
+                break
+            with stages.SEEK:
+                packets = self._seek(self.clock.pts_before(start - pre_roll))
+            if packets is None:
+                break
+            if self.codec != "opus":
+                return packets
+            memory = OpusMemory(self.reader.extradata)
+            if self._fills_memory(memory, packets, self.clock.pts_before(start)):
+                return self._opus_packets(packets, memory)
+        return None
 
     def _seek(self, pts: int) -> list[Any] | None:
         """The last packet at or before a time stamp, and the one after it; ``None`` if the demuxer cannot go there."""
@@ -293,6 +314,27 @@ class AudioStream:
                 packet = following
             return [packet]
         return None
+
+    def _fills_memory(self, memory: OpusMemory, packets: list[Any], pts: int) -> bool:
+        """Whether packets of Opus up to a time stamp, which are added to those given, make a new decoder right."""
+        is_right = True
+        for packet in packets:
+            is_right = memory.take(bytes(packet))
+        while packets[-1].pts is not None and packets[-1].pts < pts:
+            packet = self.reader.read_packet()
+            if packet is None:
+                break
+            packets.append(packet)
+            is_right = memory.take(bytes(packet))
+        return is_right
+
+    def _opus_packets(self, packets: list[Any], memory: OpusMemory) -> Iterator[Any]:
+        """Packets that were read and, as long as these could be wrong, those that follow."""
+        yield from packets
+        while not memory.is_complete and (packet := self.reader.read_packet()) is not None:
+            if not memory.take(bytes(packet)):
+                raise UnknownPositionError
+            yield packet
 
     def _from_beginning(self) -> Iterator[DecodedPacket]:
         if self._form is None:
@@ -334,14 +376,24 @@ class AudioStream:
             frames, samples_per_tick, self._first_packet_pts if pts is None else pts, reader.format_name
         )
         # Where the first frame has no time stamp, those that have one got it from another packet.
-        follows_leaps = pts is not None and has_timestamps(reader.format_name) and not reader.time_restarts
+        follows_leaps = pts is not None and stores_timestamps(reader.format_name) and not reader.time_restarts
         self._max_jitter = MAX_JITTER_SECONDS * self._form.sample_rate if follows_leaps else math.inf
+        if is_late_by_a_frame(reader.format_name, self.codec):
+            self._max_jitter += max(frame.samples for frame in frames)
         self._can_seek = (
             self._can_seek
             and pts is not None
             and not reader.time_restarts
-            and not has_long_prediction(self.codec, reader.profile)
+            and not has_unbounded_memory(self.codec, reader.profile)
+            and not (self.codec == "opus" and packet is not None and begins_with_narrow_band(bytes(packet)))
             and _agrees_with_counting(frames, clock)
+        )
+        rate = self._form.sample_rate
+        is_opus = self.codec == "opus"
+        self._pre_rolls = (
+            [round(seconds * rate) for seconds in OPUS_STEPS_SECONDS]
+            if is_opus
+            else [pre_roll_length(self.codec, rate)]
         )
         self._beginning, self._after_beginning = beginning, decoded
 
@@ -362,32 +414,47 @@ def _agrees_with_counting(frames: list[Any], clock: SampleClock) -> bool:
 
 
 class _RewindBuffer:
-    """The last seconds of a decode from the beginning, so that a later range goes on there instead of starting over.
+    """The end of what was decoded from the beginning, so that a later range resumes there instead of starting over.
 
     Args:
-        rest: What was not decoded yet.
-        sample_rate: Of the stream.
+        decoded: The decode from the beginning.
+        num_channels: Of the stream.
     """
 
-    def __init__(self, rest: Iterator[DecodedPacket], sample_rate: int) -> None:
-        self._rest = rest
-        self._length = _KEPT_SECONDS * sample_rate
-        self._items: deque[tuple[int, DecodedPacket]] = deque()
+    def __init__(self, decoded: Iterator[DecodedPacket], num_channels: int) -> None:
+        self._decoded = decoded
+        self._sample_bytes = _BYTES_PER_SAMPLE * num_channels
+        # The first sample of each item, its size in bytes, and the item.
+        self._items: deque[tuple[int, int, DecodedPacket]] = deque()
+        self._num_bytes = 0
+        self._num_replayed = 0
 
     @property
     def begin(self) -> int:
         """The first sample that `replay` has."""
         return self._items[0][0] if self._items else 0
 
-    def append(self, position: int, item: DecodedPacket) -> None:
-        """Keep what was decoded next; its frames begin at a sample."""
-        self._items.append((position, item))
-        while position - self._items[0][0] > self._length:
-            self._items.popleft()
+    def replay(self, start: int) -> tuple[Iterator[DecodedPacket], int]:
+        """The items with the samples from ``start`` on, and their first sample; call `note` with each item."""
+        first, self._num_replayed = self.begin, 0
+        for position, _, _ in reversed(self._items):
+            self._num_replayed += 1
+            if position <= start:
+                first = position
+                break
+        kept = islice(self._items, len(self._items) - self._num_replayed, None)
+        return chain([item for _, _, item in kept], self._decoded), first
 
-    def replay(self) -> Iterator[DecodedPacket]:
-        """The frames that are kept, and then the rest."""
-        return chain([item for _, item in self._items], self._rest)
+    def note(self, position: int, item: DecodedPacket) -> None:
+        """Keep an item of `replay`, whose frames begin at a sample, unless it is kept already."""
+        if self._num_replayed:
+            self._num_replayed -= 1
+            return
+        num_bytes = sum(frame.samples * self._sample_bytes + _FRAME_BYTES for frame in item[1])
+        self._items.append((position, num_bytes, item))
+        self._num_bytes += num_bytes
+        while self._num_bytes > _MAX_KEPT_BYTES and len(self._items) > 1:
+            self._num_bytes -= self._items.popleft()[1]
 
 
 class _Section:

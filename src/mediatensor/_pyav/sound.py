@@ -62,8 +62,16 @@ class AudioReader(StreamReader):
     #: How long such a file is in seconds, as its parts say; ``None`` if they do not.
     joined_seconds: float | None = None
 
+    # What the container says; decoding changes what the codec says.
+    _stated_form: tuple[int, Any] | None = None
+
     def _configure_codec(self, context: Any) -> None:
         configure_audio_codec(context, self._num_threads)
+
+    def open(self) -> None:
+        super().open()
+        has_form = self._context.sample_rate and self._context.layout.nb_channels
+        self._stated_form = (self._context.sample_rate, self._context.layout) if has_form else None
 
     @property
     def codec_name(self) -> str:
@@ -79,6 +87,9 @@ class AudioReader(StreamReader):
         """Decode with a codec that has no past, not even what flushing leaves."""
         context = av.CodecContext.create(self._context.codec.name, "r")
         context.extradata = self._context.extradata
+        if self._stated_form is not None:
+            # The low-delay profiles of AAC take these from the container.
+            context.sample_rate, context.layout = self._stated_form
         self._configure_codec(context)
         if self._decoder is None:
             let_rest(self._context)
