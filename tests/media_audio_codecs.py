@@ -253,20 +253,14 @@ OTHER_CLIPS: dict[str, SoundSpec] = {
         excess=UNKNOWN_PADDING,
         program_snr_db=120.0,
     ),
-    "amr_nb": SoundSpec(
-        "speech", "libopencore_amrnb", "amr", "", 8000, 1, delay=40, excess=UNKNOWN_PADDING, range_snr_db=45.0
-    ),
-    "amr_nb_3gp": SoundSpec(
-        "delay stated ten samples too long", "libopencore_amrnb", "3gp", "", 8000, 1, shift=-10, range_snr_db=45.0
-    ),
+    "amr_nb": SoundSpec("speech", "libopencore_amrnb", "amr", "", 8000, 1, delay=40, excess=UNKNOWN_PADDING),
+    "amr_nb_3gp": SoundSpec("delay stated ten samples too long", "libopencore_amrnb", "3gp", "", 8000, 1, shift=-10),
     "adpcm_ima_wav": SoundSpec("", "adpcm_ima_wav", "wav", rate=22050, excess=UNKNOWN_PADDING, program_snr_db=50.0),
     "adpcm_ms_wav": SoundSpec("", "adpcm_ms", "wav", "", 22050, 1, excess=UNKNOWN_PADDING),
-    # A packet states the upper bits of its first sample; FFmpeg goes on with the lower ones that it has.
-    "adpcm_ima_mov": SoundSpec("", "adpcm_ima_qt", "mov", excess=UNKNOWN_PADDING, range_snr_db=35.0),
+    "adpcm_ima_mov": SoundSpec("", "adpcm_ima_qt", "mov", excess=UNKNOWN_PADDING),
     "adpcm_swf_flv": SoundSpec("", "adpcm_swf", "flv", rate=22050, excess=UNKNOWN_PADDING),
-    "g722": SoundSpec("no header", "g722", "g722", "", 16000, 1, delay=22, excess=UNKNOWN_PADDING, range_snr_db=40.0),
-    "g722_wav": SoundSpec("", "g722", "wav", "g722.wav", 16000, 1, delay=22, excess=UNKNOWN_PADDING, range_snr_db=40.0),
-    # Its decoder makes up noise, too.
+    "g722": SoundSpec("no header", "g722", "g722", "", 16000, 1, delay=22, excess=UNKNOWN_PADDING),
+    "g722_wav": SoundSpec("", "g722", "wav", "g722.wav", 16000, 1, delay=22, excess=UNKNOWN_PADDING),
     "nellymoser_flv": SoundSpec(
         "",
         "nellymoser",
@@ -277,6 +271,5 @@ OTHER_CLIPS: dict[str, SoundSpec] = {
         delay=128,
         excess=UNKNOWN_PADDING,
         program_snr_db=120.0,
-        range_snr_db=40.0,
     ),
 }

@@ -24,7 +24,7 @@ STREAMS: list[tuple[str, int, float | None]] = [
     ("androidx-media__sample.flv", 1, None),
     ("androidx-media__sample_edit_list_only_preroll_sync_sample.mp4", 1, 20.0),
     ("exoplayer__video_desks.3gp", 1, None),
-    ("file-type__fixture2.3gp", 0, 45.0),
+    ("file-type__fixture2.3gp", 0, None),
     ("gpmf-parser__karma.mp4", 1, None),
     ("mdn__flower-fragmented.mp4", 1, None),
     ("megatron-energon__sync_test.mp4", 1, None),

@@ -30,12 +30,14 @@ from mediatensor._bitstreams import (
 from mediatensor._containers import (
     FrameWalk,
     MalformedBoxError,
+    VorbisModes,
     begins_file,
     blocks_of_track,
     constant_frames,
     expected_entries,
     find_frame,
     find_track,
+    first_packet_end,
     flac_seconds,
     has_stated_size,
     id3_end,
@@ -46,6 +48,7 @@ from mediatensor._containers import (
     read_samples,
     time_restarts,
     top_level_boxes,
+    vorbis_modes,
     wavpack_seconds,
 )
 from mediatensor._images import DamagedImageError, parse_gif, parse_png, read_jpeg_headers, webp_canvas
@@ -159,6 +162,15 @@ def joined_files(data: bytes) -> None:
         memory.take(data[at : at + 16])
 
 
+def vorbis(data: bytes) -> None:
+    modes = vorbis_modes(b"\2" + data) or VorbisModes((256, 2048))
+    assert modes.block_size(data[0] if data else 0) in (None, *modes.block_sizes)
+    at = data.find(b"OggS")
+    while at >= 0:
+        first_packet_end(_read_at(data), at, modes)
+        at = data.find(b"OggS", at + 1)
+
+
 def mp3_header(data: bytes) -> None:
     frames = constant_frames(_read_at(data), len(data))
     if frames is not None:
@@ -255,6 +267,7 @@ PARSERS: Mapping[str, tuple[Callable[[bytes], None], str]] = {
     "units": (units, "video"),
     "wav_header": (wav_header, "wav"),
     "joined_files": (joined_files, "audio"),
+    "vorbis": (vorbis, "audio"),
     "mp3_header": (mp3_header, "audio"),
     "index_file": (index_file, "index"),
     "frame_mappings": (frame_mappings, "mappings"),
@@ -271,6 +284,7 @@ _CHOSEN = {
     "sample_tables": ("mp4", "mp4_fragmented", "edit_list_two_parts", "h264_field_pairs_mp4"),
     "matroska_blocks": ("mkv", "live_webm", "two_video_streams_mkv", "vp8_alpha"),
     "units": ("raw_h264", "hevc_raw", "av1_obu", "mpeg1_program_stream", "vp9_hidden_frames_ivf"),
+    "vorbis": ("vorbis_ogg",),
     "joined_files": ("flac", "vorbis_ogg", "opus_ogg", "wavpack_s16", "aac_ts", "aac_adts"),
     "mp3_header": ("mp3_cbr", "mp3_vbr", "mp3_cbr_no_header"),
     "index_file": ("h264_b_pyramid", "h264_field_pairs_ts"),

@@ -39,10 +39,10 @@ _PCM_FORMATS = frozenset(("wav", "w64", "aiff", "au", "caf"))
 # FFmpeg makes up the time stamps of these formats: sums of frame durations, each rounded to ticks.
 _SUMMED_FORMATS = frozenset(("ac3", "eac3"))
 
-# Formats whose files hold a time for each packet. FFmpeg computes the times of the others, from sizes and bit rates
-# that may be far from the truth.
+# Formats whose files hold a time for each packet. FFmpeg computes the times of the others from sizes and bit rates, and
+# may be far from the truth: an hour for four seconds of G.722 in AVI.
 _TIMED_FORMATS = frozenset(
-    ("asf", "asf_o", "avi", "concat", "dash", "flv", "gxf", "hls", "live_flv", "matroska", "mov", "mpeg", "mpegts")
+    ("asf", "asf_o", "concat", "dash", "flv", "gxf", "hls", "live_flv", "matroska", "mov", "mpeg", "mpegts")
 )
 _TIMED_FORMATS |= {"nut", "nuv", "ogg", "rm", "rtsp", "sdp", "wtv"}
 

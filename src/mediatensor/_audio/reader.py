@@ -1,4 +1,4 @@
-"""Reading packets of sound: seeks in bare MP3 and AAC, and files that were joined end to end.
+"""Reading packets of sound: seeks in bare MP3 and AAC and in Ogg Vorbis, and files that were joined end to end.
 
 Bare MP3 and AAC (ADTS) have no time stamps and no table of frames. FFmpeg finds a place in them by parsing all frames
 up to it, or by guessing. Here a seek finds the byte of a frame, and the packets behind it get the time stamps that a
@@ -6,6 +6,10 @@ read from the beginning gives them:
 
 * MP3 of constant bit rate: the place of a frame is computed (`ConstantFrames`).
 * MP3 of variable bit rate and AAC: frame headers are read one after the other (`FrameWalk`).
+
+FFmpeg misjudges the length of some packets of Vorbis in Ogg, so that its time stamps disagree with the samples that
+come out. Here packets get the time stamps of their samples: counted from the first packet on, and after a seek from a
+place on which pages agree.
 
 A file that was joined (a chain of Ogg, ``cat a.flac b.flac``) has time stamps or sample numbers that start again. Such
 a file is decoded from the beginning. FFmpeg reads on from one part to the next, except where parts of a chain of Ogg
@@ -23,12 +27,15 @@ from .._containers import (
     ConstantFrames,
     FrameWalk,
     ReadAt,
+    VorbisModes,
     constant_frames,
     find_frame,
+    first_packet_end,
     flac_seconds,
     has_stated_size,
     ogg_links,
     time_restarts,
+    vorbis_modes,
     wavpack_seconds,
 )
 from .._pyav import AudioReader, UndecodablePacketError, set_trimming
@@ -45,6 +52,10 @@ _SMALL_FILE_BYTES = 256 * 1024
 
 # Formats whose numbers or time stamps may start again midway.
 _CAN_BE_JOINED = frozenset(("flac", "mpegts", "ogg", "wv"))
+
+
+# By how many seconds the time stamp of a packet of Vorbis in Ogg may differ from what was counted before it is a leap.
+_MAX_VORBIS_JITTER_SECONDS = 0.05
 
 
 class SeekMissedError(Exception):
@@ -80,12 +91,25 @@ class SoundReader(AudioReader):
         # Frames that were not where they were computed. Other seeks still compute, so that the samples of a range do
         # not depend on earlier ranges.
         self._missed: set[int] = set()
+        # Vorbis in Ogg: the blocks of its modes, the sample with which the first packet ends as pages count and as time
+        # stamps do; of the last packet its block and the time stamp of its end; the page that a seek led to.
+        self._vorbis: VorbisModes | None = None
+        self._vorbis_origin: int | None = None
+        self._vorbis_begin: int | None = None
+        self._vorbis_block: int | None = None
+        self._vorbis_end: int | None = None
+        self._sought_page: int | None = None
+        self._max_vorbis_jitter = 0
         self._further_parts: list[SpanSource] = []
         self._part_reader: AudioReader | None = None
         super().__init__(source, stream_index, num_threads)
         self._may_be_constant = self.format_name == "mp3"
         self._walk = FrameWalk(self.format_name == "mp3") if self.format_name in ("aac", "mp3") else None
         self._has_stated_size: bool | None = None
+        if self.format_name == "ogg" and self.codec_name == "vorbis":
+            self._vorbis = vorbis_modes(self.extradata)
+            time_base = self.stream_info().time_base or Fraction(1)
+            self._max_vorbis_jitter = int(_MAX_VORBIS_JITTER_SECONDS / time_base)
         # On a remote source each look costs as much as all the rest.
         if self.format_name in _CAN_BE_JOINED and not isinstance(self.byte_reader, RangeReader):
             self.look_at_bytes(self._look_for_parts)
@@ -93,7 +117,7 @@ class SoundReader(AudioReader):
                 self.reopen()
 
     def reopen(self) -> None:
-        self._next = None
+        self._next = self._vorbis_block = self._vorbis_end = self._sought_page = None
         super().reopen()
 
     def close(self) -> None:
@@ -105,6 +129,8 @@ class SoundReader(AudioReader):
     # Seeking
 
     def seek(self, timestamp: int, number: int = 0) -> bool:
+        if self._vorbis is not None:
+            return self._seek_vorbis(self._vorbis, timestamp)
         if self._may_be_constant and self._frames is None:
             self._frames = self._find_constant_frames()
             self._may_be_constant = self._frames is not None
@@ -149,6 +175,8 @@ class SoundReader(AudioReader):
         packet = super().read_packet()
         if packet is None:
             return None
+        if self._vorbis is not None:
+            self._place_vorbis(packet, self._vorbis)
         if self._next is not None:
             self._place(packet, *self._next)
         elif was_fresh and None not in (packet.pos, packet.pts, packet.duration):
@@ -186,6 +214,48 @@ class SoundReader(AudioReader):
             return None
         time_base = self.stream_info().time_base or Fraction(1)
         return frames if first.duration * time_base * frames.sample_rate == frames.samples_per_frame else None
+
+    def _seek_vorbis(self, modes: VorbisModes, timestamp: int) -> bool:
+        """Seek to a page of which it is known with which sample its first packet ends."""
+        first = self._first
+        if first is None or self._vorbis_begin is None or isinstance(self.byte_reader, RangeReader):
+            raise UnknownPositionError
+        if self._vorbis_origin is None:
+            found = self.look_at_bytes(lambda read_at, _: first_packet_end(read_at, first.position, modes))
+            if found is None:
+                raise UnknownPositionError
+            self._vorbis_origin = found[1]
+        if not super().seek(timestamp):
+            return False
+        packet = super().read_packet()
+        if packet is None or packet.pos is None:
+            return False
+        found = self.look_at_bytes(lambda read_at, _: first_packet_end(read_at, packet.pos, modes))
+        if found is None or found[0] != packet.size:
+            return False
+        self._vorbis_block, self._vorbis_end = None, self._vorbis_begin + found[1] - self._vorbis_origin
+        self._sought_page = packet.pos
+        self.push_back([packet])
+        return True
+
+    def _place_vorbis(self, packet: Any, modes: VorbisModes) -> None:
+        """Give a packet the time stamp of its first sample."""
+        block, previous = modes.block_size(memoryview(packet)[0]), self._vorbis_block
+        pts, end = packet.pts, self._vorbis_end
+        self._vorbis_block = block
+        if previous is None or block is None:
+            # The first packet after a seek, or of all, has no samples of its own.
+            if end is not None:
+                packet.pts = packet.dts = end
+            return
+        if packet.pos == self._sought_page and packet.has_sidedata("skip_samples"):
+            # How much of the end is padding, FFmpeg tells from the page before.
+            raise UnknownPositionError
+        if end is not None and pts is not None and abs(pts - end) <= self._max_vorbis_jitter:
+            packet.pts = packet.dts = pts = end
+        if self._vorbis_begin is None:
+            self._vorbis_begin = pts
+        self._vorbis_end = None if pts is None else pts + (block + previous) // 4
 
     # Joined files
 

@@ -1,7 +1,7 @@
 """What containers say: bytes in, tables out.
 
-MP4 and its relatives, Matroska, MP3, WAV, files that were joined end to end, and files that break off. Everything here
-is pure: it parses bytes that somebody else has read, and never trusts a number in them.
+MP4 and its relatives, Matroska, MP3, WAV, Vorbis in Ogg, files that were joined end to end, and files that break off.
+Everything here is pure: it parses bytes that somebody else has read, and never trusts a number in them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from .sample_tables import (
     packets_of_samples,
     read_samples,
 )
+from .vorbis import VorbisModes, first_packet_end, vorbis_modes
 from .wav import SampleEncoding, WavHeader, layout_name, parse_wav_header
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "SampleEncoding",
     "Samples",
     "Track",
+    "VorbisModes",
     "WavHeader",
     "begins_file",
     "blocks_of_track",
@@ -51,6 +53,7 @@ __all__ = [
     "find_all",
     "find_frame",
     "find_track",
+    "first_packet_end",
     "flac_seconds",
     "has_stated_size",
     "id3_end",
@@ -64,5 +67,6 @@ __all__ = [
     "time_restarts",
     "top_level_boxes",
     "unread_packets",
+    "vorbis_modes",
     "wavpack_seconds",
 ]

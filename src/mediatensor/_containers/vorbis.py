@@ -1,0 +1,164 @@
+"""Which samples the packets of Vorbis in Ogg hold, by the sizes of their blocks and the positions that pages state.
+
+A page states the sample with which its last packet ends. FFmpeg misjudges how many samples a short block has that
+follows a long one, and so the times of many packets, both where it reads and where it writes. The first byte of a
+packet gives the size of its block, and a packet has a quarter of the samples of its own block and the one before::
+
+    block            2048   256   256  2048  2048
+    samples of it    1024   576   128   576  1024
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from .boxes import ReadAt
+
+__all__ = ["VorbisModes", "first_packet_end", "vorbis_modes"]
+
+_PAGE = struct.Struct("<4sBBqIIIB")
+_SIGN, _CONTINUES, _ENDS = b"OggS", 1, 4
+_USUAL_PAGE_BYTES = 8192
+
+# How far pages are read for two of them that agree.
+_MAX_BYTES = 1 << 20
+
+_IDENTIFICATION, _SETUP = b"\x01vorbis", b"\x05vorbis"
+_BLOCK_SIZES_AT = 28
+_MODE_BITS, _COUNT_BITS = 41, 6
+_MAX_MAPPING = 63
+
+
+@dataclass(frozen=True)
+class VorbisModes:
+    """The sizes of blocks, by the number of the mode that a packet begins with.
+
+    Attributes:
+        block_sizes: Samples of a block of each mode.
+    """
+
+    block_sizes: tuple[int, ...]
+
+    def block_size(self, first_byte: int) -> int | None:
+        """Samples of the block of a packet; ``None`` if it is not audio.
+
+        >>> modes = VorbisModes((256, 2048))
+        >>> [modes.block_size(byte) for byte in (0b00, 0b10, 0b01)]
+        [256, 2048, None]
+        """
+        number = first_byte >> 1 & (1 << (len(self.block_sizes) - 1).bit_length()) - 1
+        return None if first_byte & 1 or number >= len(self.block_sizes) else self.block_sizes[number]
+
+
+def vorbis_modes(extradata: bytes) -> VorbisModes | None:
+    """The modes of a stream, by its three headers as FFmpeg keeps them; ``None`` if they are not understood."""
+    headers = _split_headers(extradata)
+    if headers is None or not headers[0].startswith(_IDENTIFICATION) or not headers[2].startswith(_SETUP):
+        return None
+    if len(headers[0]) <= _BLOCK_SIZES_AT:
+        return None
+    exponents = headers[0][_BLOCK_SIZES_AT]
+    sizes = 1 << (exponents & 15), 1 << (exponents >> 4)
+    # The modes are the last part of a header of which nothing else can be skipped: they are read from its end, which is
+    # a set bit. How many they are stands before the first of them.
+    bits = int.from_bytes(headers[2], "little")
+    at = bits.bit_length() - 1
+    blocks: list[int] = []
+    found: tuple[int, ...] | None = None
+    while at >= _MODE_BITS + _COUNT_BITS and len(blocks) < 1 << _COUNT_BITS:
+        at -= _MODE_BITS
+        mode = bits >> at & (1 << _MODE_BITS) - 1
+        if mode >> 1 & (1 << 32) - 1 or mode >> 33 > _MAX_MAPPING:
+            break
+        blocks.insert(0, sizes[mode & 1])
+        if bits >> at - _COUNT_BITS & (1 << _COUNT_BITS) - 1 == len(blocks) - 1:
+            found = tuple(blocks)
+    return None if found is None else VorbisModes(found)
+
+
+def _split_headers(extradata: bytes) -> list[bytes] | None:
+    """The three headers, which follow their number and the lengths of the first two, coded as in a page."""
+    if not extradata.startswith(b"\x02"):
+        return None
+    at, lengths = 1, []
+    for _ in range(2):
+        length = 0
+        while at < len(extradata) and extradata[at] == 255:
+            length, at = length + 255, at + 1
+        if at >= len(extradata):
+            return None
+        lengths.append(length + extradata[at])
+        at += 1
+    ends = at + lengths[0], at + sum(lengths)
+    return [extradata[at : ends[0]], extradata[ends[0] : ends[1]], extradata[ends[1] :]]
+
+
+def first_packet_end(read_at: ReadAt, position: int, modes: VorbisModes) -> tuple[int, int] | None:
+    """The size of the first packet that begins on a page, and the sample with which it ends, as pages count.
+
+    Args:
+        read_at: Reads the file.
+        position: Of the page.
+        modes: Of its stream.
+
+    Returns:
+        ``None`` unless two pages agree.
+    """
+    stop = position + _MAX_BYTES
+    serial: int | None = None
+    first_size: int | None = None
+    # Of each packet, beginning with the first: its block, and the sample with which it ends if the first ends with 0.
+    blocks: list[int] = []
+    ends: list[int] = []
+    size = 0
+    is_open = False
+    # Where the first packet ends, as each page has it. In files that FFmpeg wrote, the stated end of a short block may
+    # be too late, always by this much; the end of a long block never is.
+    certain: list[int] = []
+    uncertain: list[int] = []
+    longest = max(modes.block_sizes)
+    lateness = (longest - min(modes.block_sizes)) // 4
+    while position < stop:
+        page = read_at(position, _USUAL_PAGE_BYTES)
+        if len(page) < _PAGE.size or not page.startswith(_SIGN):
+            return None
+        _, _, flags, granule, page_serial, _, _, num_lengths = _PAGE.unpack_from(page)
+        at = _PAGE.size + num_lengths
+        lengths = page[_PAGE.size : at]
+        end = at + sum(lengths)
+        if end > len(page):
+            page = read_at(position, end)
+        position += end
+        serial = page_serial if serial is None else serial
+        if page_serial != serial:
+            continue
+        # The last page may state an earlier end, where the encoder's padding begins.
+        if flags & _ENDS:
+            return None
+        is_skipped = bool(flags & _CONTINUES) and not is_open
+        last_complete: int | None = None
+        for length in lengths:
+            if not is_open and not is_skipped:
+                block = modes.block_size(page[at]) if length and at < len(page) else None
+                if block is None:
+                    return None
+                ends.append(ends[-1] + (blocks[-1] + block) // 4 if ends else 0)
+                blocks.append(block)
+                is_open, size = True, 0
+            size, at = size + length, at + length
+            if length < 255:
+                if is_open:
+                    last_complete = len(blocks) - 1
+                    first_size = size if first_size is None else first_size
+                is_open = is_skipped = False
+        if last_complete is not None and granule >= 0:
+            stated_end = granule - ends[last_complete]
+            if blocks[last_complete] == longest:
+                certain.append(stated_end)
+            else:
+                uncertain.append(stated_end)
+        if certain and first_size is not None and len(certain) + len(uncertain) > 1:
+            agree = len({*certain}) == 1 and {*uncertain} <= {certain[0], certain[0] + lateness}
+            return (first_size, certain[0]) if agree else None
+    return None
