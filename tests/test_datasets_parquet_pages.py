@@ -191,3 +191,15 @@ def test_a_file_that_is_gone(video: Path, tmp_path: Path) -> None:
     row = clips[0]
     assert "rows.parquet" in row.failures[0].message
     assert make_source(video).describe() == str(video)
+
+
+def test_rows_of_a_table_that_was_replaced_are_refused(video: Path, tmp_path: Path) -> None:
+    """Other media would get the old labels."""
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pa.table({"video": [video.read_bytes()], "label": [1]}), path)
+    items = as_items(path, kind="video")
+    assert isinstance(items[0].source, bytes | Source)
+    parquet.write_table(pa.table({"video": [b"another"], "label": [2]}), path)
+    for given in (items, pickle.loads(pickle.dumps(items))):
+        with pytest.raises(ReadError, match="has changed since its table was read"):
+            VideoDecoder(given[0].source)

@@ -131,6 +131,9 @@ class MediaColumn:
     def __init__(self, path: str, leaf: str, file: Any) -> None:
         self._path = path
         self._leaf = leaf
+        # Rows keep the labels that they had when the table was read: media of a file that replaced it are others.
+        self._stamp = stamp_of(path)
+        self._source: Source | None = None  # it compares the versions of remote files
         groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
         self._group_ends = list(accumulate(group.num_rows for group in groups))
         number = next(i for i in range(len(file.schema)) if file.schema.column(i).path == leaf)
@@ -140,7 +143,6 @@ class MediaColumn:
         self._forget()
 
     def _forget(self) -> None:
-        self._source: Source | None = None
         # The last row group that was read as a whole; the pages of groups; the values of the last page.
         self._last_group: tuple[int, list[Any]] | None = None
         self._pages: dict[int, tuple[Page | None, list[Page]] | None] = {}
@@ -158,8 +160,10 @@ class MediaColumn:
 
         Raises:
             InvalidArgumentError: if the file is damaged, or the row group is beyond a limit.
-            OpenError, ReadError: if it cannot be read.
+            OpenError, ReadError: if it cannot be read, or has changed since its table was read.
         """
+        if stamp_of(self._path) != self._stamp:
+            raise ReadError(f"{self._path} has changed since its table was read; make the dataset again.")
         group = bisect_right(self._group_ends, row)
         if group == len(self._group_ends):
             raise InvalidArgumentError(f"{self._path} has no row {row}: it has {self._group_ends[-1]}.")
@@ -306,7 +310,7 @@ def stamp_of(path: str) -> tuple[int, int] | None:
 _kept_columns = _KeptColumns(max_columns=64)
 
 #: What of a `MediaColumn` stays behind when it goes to another process.
-_OF_A_PROCESS = frozenset(("_source", "_last_group", "_pages", "_last_page"))
+_OF_A_PROCESS = frozenset(("_last_group", "_pages", "_last_page"))
 #: For how many row groups it is known where their pages are.
 _MAX_GROUPS = 4096
 #: Names of codecs, as metadata have them and as pyarrow takes them. What "LZ4" means differs between writers.
