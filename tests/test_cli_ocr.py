@@ -19,7 +19,7 @@ from PIL import Image
 import pdf_files
 from mediatensor._pyav import write_test_pattern
 from mediatensor.cli import main
-from mediatensor.errors import PageError, WeightsNotFoundError
+from mediatensor.errors import EncodeError, PageError, WeightsNotFoundError
 from mediatensor.ocr import models
 from mediatensor.ocr.io import Block, Document, Line, Page, Word
 from ocr_pages import render_text
@@ -198,6 +198,25 @@ def test_a_page_that_fails_leaves_the_others(
     assert [len(page["blocks"]) for page in pages] == [1, 0, 1]
     assert pages[1]["error"] == "Page 1 has too much on it."
     assert [page["page_idx"] for page in pages] == [0, 1, 2]
+
+
+def test_a_format_that_fails_loses_none_of_the_others(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10, 20])
+    arguments = (source, "-o", tmp_path / "out", "--format", "alto,txt,json")
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise EncodeError("Page 2 cannot be written.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Document, "export_as_alto", fail)
+        assert run(*arguments) == 2
+    assert "scan.tif: alto was not written: Page 2 cannot be written." in capsys.readouterr().err
+    assert {"scan.txt", "scan.json"} <= set(names(tmp_path / "out"))
+    assert run(*arguments) == 0
+    assert predictor.levels_read == [10, 20]  # once: the pages were kept
+    assert names(tmp_path / "out") == [RECORD, "scan.alto.xml", "scan.json", "scan.txt"]
 
 
 def test_running_again_reads_only_what_failed(tmp_path: Path, predictor: FakePredictor) -> None:

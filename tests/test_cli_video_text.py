@@ -23,7 +23,7 @@ from mediatensor._pyav import write_test_pattern
 from mediatensor.cli import main
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import DecodeError, WeightsNotFoundError
-from mediatensor.ocr.io import Block, Line, Page, Word
+from mediatensor.ocr.io import Block, DocumentFile, Line, Page, Word
 from mediatensor.ocr.video import Alternative, Slide, TextTrack, VideoReading
 
 _BOTTOM, _CORNER = ((0.3, 0.85), (0.7, 0.95)), ((0.85, 0.05), (0.95, 0.1))
@@ -124,6 +124,50 @@ def test_every_format_of_a_video_is_written_from_one_reading(
     assert "Agenda" in (tmp_path / "talk.md").read_text()
     assert (tmp_path / "talk.ocr.pdf").read_bytes().startswith(b"%PDF")
     assert "3 texts, 1 slide" in capsys.readouterr().out
+
+
+def test_slides_are_written_with_pictures_that_the_video_still_has(
+    tmp_path: Path, clip: Path, predictor: _FakePredictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the predictor does it: the picture of a slide is decoded when it is needed."""
+
+    def read(video: VideoDecoder, kept: object, keep: object) -> VideoReading:
+        reading = _reading("talk", slides=True)
+        reading.slides[0].page.page = lambda: video.get_frame_at(7).data.permute(1, 2, 0).numpy()
+        return reading
+
+    monkeypatch.setattr(predictor, "_read_on", read)
+    assert main(["ocr", str(clip), "-o", str(tmp_path), "--format", "pdf,srt"]) == 0
+    (page,) = DocumentFile.from_pdf(tmp_path / "talk.ocr.pdf", dpi=144)
+    frames = VideoDecoder(clip, dimension_order="NHWC")[:].numpy()
+    assert page.shape == frames.shape[1:]
+    assert np.abs(frames.astype(int) - page).mean(axis=(1, 2, 3)).argmin() == 7  # it is stored as JPEG
+
+
+@pytest.mark.parametrize("error", [DecodeError("Frame 7 is damaged."), ValueError("a fault of ours")])
+def test_a_format_of_a_video_that_fails_loses_none_of_the_others(
+    tmp_path: Path, clip: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str], error: Exception
+) -> None:
+    def fail() -> Any:
+        raise error
+
+    def make(name: str) -> VideoReading:
+        reading = _reading(name, slides=True)
+        reading.slides[0].page.page = fail
+        return reading
+
+    predictor.make = make
+    arguments = ["ocr", str(clip), "-o", str(tmp_path), "--format", "pdf,srt,md"]
+    assert main(arguments) == 2
+    assert "Agenda" in (tmp_path / "talk.md").read_text()
+    assert (tmp_path / "talk.srt").exists()
+    assert not (tmp_path / "talk.ocr.pdf").exists()
+    told = capsys.readouterr().err
+    assert "talk.mp4: pdf was not written: " in told
+    assert str(error) in told
+    predictor.make = lambda name: _reading(name, slides=True)
+    assert main(arguments) == 0
+    assert (tmp_path / "talk.ocr.pdf").read_bytes().startswith(b"%PDF")
 
 
 def test_kinds_choose_what_is_written(tmp_path: Path, clip: Path, predictor: _FakePredictor) -> None:

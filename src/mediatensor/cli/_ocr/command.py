@@ -34,6 +34,7 @@ from .files import (
     read_missing,
     source_key,
     write_document,
+    write_each,
 )
 from .lines import LineExporter, check_arguments
 from .video import VideoWriter
@@ -237,7 +238,7 @@ class _Run:
         return code
 
     def _read_document(self, task: Task, path: str) -> int:
-        """Read the missing pages, write the outputs, and return how many pages failed."""
+        """Read the missing pages, write the outputs, and return how many pages and outputs failed."""
         key = source_key(task.source, path) | {"options": asdict(self._options), "pages": self._args.pages}
         is_again = self._args.overwrite or task.work_folder.exists()
         kept = [self._written.is_kept(task.output(kind), key, is_again, self._messages) for kind in task.formats]
@@ -256,16 +257,21 @@ class _Run:
             failures = read_missing(task, numbers, store, self._reader.load, read, _page_failure)
         for message in failures.values():
             emit_error(message)
+        unwritten: list[Exception] = []
         if len(failures) < len(numbers):
-            for kind in kinds:
+
+            def write(kind: str) -> None:
                 self._write_output(task, kind, opened, numbers, store, failures)
                 if not failures:
                     self._written.add(task.output(kind), key)
+
+            name = shown_name(os.path.basename(task.source))
+            unwritten = write_each(kinds, write, name)
             for notice in _notices(_document(store, numbers, failures)):
-                emit(f"{shown_name(os.path.basename(task.source))}: {notice}", self._messages)
-        if not failures:
+                emit(f"{name}: {notice}", self._messages)
+        if not failures and not unwritten:
             store.clear()
-        return len(failures)
+        return len(failures) + len(unwritten)
 
     def _read_page(self, task: Task, opened: OpenPages, number: int, store: PageStore) -> None:
         from ...ocr.io._elements import page_origin

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from html import escape
@@ -36,10 +36,12 @@ from .._console import (
     PageRanges,
     StopError,
     emit,
+    emit_error,
     grid_frames,
     output_stems,
     progress,
     shown_name,
+    unexpected_error,
 )
 from .._console import text as _text
 
@@ -61,6 +63,7 @@ __all__ = [
     "read_missing",
     "source_key",
     "write_document",
+    "write_each",
 ]
 
 
@@ -281,6 +284,33 @@ def choose_pages(ranges: PageRanges | None, num_pages: int) -> list[int]:
             raise OutOfRangeError(f"There is no page {max(first, stop)}: the document has {num_pages}.")
         chosen += range(first - 1, stop)
     return list(dict.fromkeys(chosen))
+
+
+def write_each(kinds: Iterable[str], write: Callable[[str], None], name: str) -> list[Exception]:
+    """Write every format. One that fails is reported, and the others are still written.
+
+    Args:
+        kinds: Names of formats.
+        write: Writes one.
+        name: The name of the document, for messages.
+
+    Returns:
+        The errors of the formats that could not be written.
+
+    Raises:
+        StopError, BrokenPipeError: if nothing more can be written.
+    """
+    failures: list[Exception] = []
+    for kind in kinds:
+        try:
+            write(kind)
+        except (StopError, BrokenPipeError):
+            raise
+        except Exception as error:
+            is_known = isinstance(error, (MediaTensorError, OSError))
+            emit_error(f"{name}: {kind} was not written: {error if is_known else unexpected_error(error)}")
+            failures.append(error)
+    return failures
 
 
 _XHTML = "http://www.w3.org/1999/xhtml"

@@ -9,7 +9,7 @@ import os
 import pickle
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -19,9 +19,9 @@ from ..._common.devices import checked_device
 from ..._sources import write_file
 from ...decoders import VideoDecoder
 from ...errors import InvalidArgumentError, MediaTensorError
-from .._console import EXIT_ERROR, STANDARD, StopError, emit, emit_error, shown_name
+from .._console import EXIT_ERROR, STANDARD, StopError, emit, shown_name
 from .._console import text as _text
-from .files import Task, WrittenOutputs, source_key
+from .files import Task, WrittenOutputs, source_key, write_each
 
 if TYPE_CHECKING:
     from ...ocr.video import TextTrack, VideoReading
@@ -71,8 +71,11 @@ class VideoTextReader:
         """What is given to the predictor, on which the result depends."""
         return {name: getattr(self._args, name) for name in ("det_arch", "reco_arch", "region", "languages")}
 
-    def read(self, path: str, name: str, store: ProgressStore) -> VideoReading:
-        """Everything that stands in a video, of the region that was asked for.
+    @contextmanager
+    def read(self, path: str, name: str, store: ProgressStore) -> Iterator[VideoReading]:
+        """Read all text of a video, of the region that was asked for.
+
+        The video stays open in the ``with`` block, since the pictures of slides are decoded when they are written.
 
         Args:
             path: The video.
@@ -92,7 +95,7 @@ class VideoTextReader:
                     raise
                 store.clear()  # a URL may have another video by now
                 reading = self._predictor._read_on(decoder, None, store.put)
-            return replace(reading, name=name)
+            yield replace(reading, name=name)
 
     def read_on(self, path: str) -> Iterator[TextTrack | str]:
         """The texts of a video, each when it has ended, and at last sentences about what could not be read.
@@ -180,22 +183,21 @@ class VideoWriter:
         store = ProgressStore(task.work_folder, of_reading)
         if overwrite:
             store.clear()
-        reading, code = self._reader.read(path, name, store), 0
-        task.folder.mkdir(parents=True, exist_ok=True)
-        chosen = _of_kinds(reading, self._args.kinds)
-        for name_of_format in missing:
-            output = task.output(name_of_format)
-            try:
-                self._save(chosen, output, name_of_format)
-            except InvalidArgumentError as error:  # there are no slides to write
-                emit_error(f"{name}: {error}")
-                code = EXIT_ERROR
-                continue
-            self._written.add(output, key)
-        store.clear()
+        with self._reader.read(path, name, store) as reading:
+            task.folder.mkdir(parents=True, exist_ok=True)
+            chosen = _of_kinds(reading, self._args.kinds)
+
+            def save(name_of_format: str) -> None:
+                self._save(chosen, task.output(name_of_format), name_of_format)
+                self._written.add(task.output(name_of_format), key)
+
+            failures = write_each(missing, save, name)
+        # Without slides there is nothing to write, however often the command is repeated.
+        if all(isinstance(error, InvalidArgumentError) for error in failures):
+            store.clear()
         for problem in reading.problems:
             emit(f"{name}: warning: {problem}", self._messages)
-        return code
+        return EXIT_ERROR if failures else 0
 
     def _save(self, reading: VideoReading, output: Path, name: str) -> None:
         if name in ("srt", "vtt", "ass"):
