@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from lerobot_files import STILL, TOP, WRIST, write_lerobot
+from lerobot_files import DEPTH, DEPTH_STILL, LANGUAGE, STILL, TOP, WRIST, write_lerobot
 from mediatensor.datasets import AudioClips, LeRobotClips, Sample, VideoClips
 from mediatensor.distributed import AudioReader, ClipDecoder, LeRobotReader, clip_rows
 from mediatensor.errors import InvalidArgumentError
@@ -243,6 +243,22 @@ def test_rows_of_robots_are_those_of_their_dataset(options: dict[str, Any], robo
     assert [error[:10] for error in beyond["error"]] == ["OutOfRange", ""]
     for name in set(result) - {"id"}:
         assert beyond[name].dtype == result[name].dtype, name
+
+
+def test_depths_and_language_of_robots_are_columns(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="needs pyarrow")
+    root = write_lerobot(tmp_path / "robot", lengths=(5, 4), has_still=False, depth_info={}, has_language=True)
+    clips = LeRobotClips(root, output_dtype=torch.uint8)
+    result = LeRobotReader(root, output_dtype=torch.uint8)({"row": [3, 7]})
+    assert not any(result["error"])
+    for place, i in enumerate((3, 7)):
+        row = clips[i]
+        for name in (DEPTH, DEPTH_STILL):
+            assert result[name].dtype == np.float32
+            assert np.array_equal(result[name][place], row[name].numpy())
+        for name in LANGUAGE:
+            assert result[name][place] == row[name]
+    assert [len(events) for events in result["language_events"]] == [2, 0]
 
 
 def test_a_bad_episode_of_a_robot_is_an_error_of_its_rows(robot: Path, tmp_path: Path) -> None:
