@@ -443,6 +443,46 @@ def test_processes_state_and_manifest(tmp_path: Path) -> None:
     assert manifest.read_bytes() == before[manifest]
 
 
+def test_manifests_of_what_is_left_name_the_files_that_were_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "data"
+    (folder / "subs").mkdir(parents=True)
+    (folder / "subs/b.srt").write_text("1\n00:00:00,000 --> 00:00:01,000\nHello.\n")
+    for number, name in enumerate(("a", "b", "original")):
+        write(folder / f"{name}.mp4", moving(20, number))
+    rows = [
+        {"clip": "a.mp4", "path": "original.mp4", "action": "run", "label": "7", "other_path": "x", "captions": ""},
+        {"clip": "b.mp4", "path": "original.mp4", "action": "jump", "label": "8", "captions": "subs/b.srt"},
+        {"clip": "b.mp4", "path": "", "action": "", "label": "9", "start": "0.2"},
+        {"clip": "gone.mp4", "path": "original.mp4", "action": "run", "label": "7"},
+    ]
+    for name in ("rows.csv", "rows.jsonl"):
+        with (folder / name).open("w", newline="") as file:
+            if name.endswith("csv"):
+                writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)))
+                writer.writeheader()
+                writer.writerows(rows)
+            else:
+                file.writelines(json.dumps(row) + "\n" for row in rows)
+        monkeypatch.chdir(folder)
+        report = check_dataset(name, num_workers=0, media_column="clip", label_column="action")
+        assert [report.is_bad(file) for file in report.files] == [False, False, False, True]
+        monkeypatch.chdir(tmp_path)
+        for left in ("left.csv", "left.jsonl"):
+            monkeypatch.chdir(folder)
+            assert report.save_manifest(tmp_path / left) == 3
+            monkeypatch.chdir(tmp_path)
+            items = as_items(left, kind="video")
+            assert [Path(str(item.source)) for item in items] == [folder / f"{name}.mp4" for name in "abb"]
+            assert [item.label for item in items] == [1, 0, None]
+            assert [item.extra["other_label"] for item in items] == ["7", "8", "9"]
+            assert [item.start_seconds for item in items] == [None, None, 0.2]
+            assert items[0].extra["other_other_path"] == "original.mp4"
+            captions = items[1].extra["captions"]
+            assert Path(captions) == folder / "subs/b.srt"
+
+
 def test_tar_shards_and_bytes(tmp_path: Path) -> None:
     good = write(tmp_path / "good.mp4", moving(30)).read_bytes()
     with tarfile.open(tmp_path / "train.tar", "w") as tar:

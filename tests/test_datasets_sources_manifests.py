@@ -104,6 +104,28 @@ def test_spaces_around_the_names_of_columns(tmp_path: Path) -> None:
     assert (item.label, item.extra) == (3, {"place": "Oslo"})
 
 
+def test_cells_lose_the_spaces_that_the_header_loses(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text('path, label , note,place\na.mp4, 1 , "x, y", Oslo\nb.mp4,10,z,Rome \n\nc.mp4, 2, , \n')
+    items = as_items(path, kind="video")
+    assert [item.source for item in items] == [f"{tmp_path}/{name}.mp4" for name in "abc"]
+    assert [item.label for item in items] == [1, 10, 2]
+    assert [item.extra["note"] for item in items] == ["x, y", "z", ""]
+    assert items[1].extra["place"] == "Rome "
+    path.write_text("path, label\na.mp4, run\nb.mp4, jump\n\nc.mp4\n")
+    with pytest.raises(InvalidArgumentError, match=r"line 5 of .* has 1 fields"):
+        as_items(path, kind="video")
+    # Numbers and names with spaces around them, under a header without.
+    for written, labels, names in (
+        ("1, 10, 2", [1, 10, 2], [None] * 3),
+        ("run, jump,run ", [1, 0, 1], ["run", "jump", "run"]),
+    ):
+        path.write_text("path,label\n" + "".join(f"a.mp4,{label}\n" for label in written.split(",")))
+        items = as_items(path, kind="video")
+        assert [item.label for item in items] == labels
+        assert [item.extra.get("class_name") for item in items] == names
+
+
 def test_columns_by_name_and_empty_fields(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("\ufeffpath,url,clip,class\n,https://host/a.mp4,x.mp4,1\nb.mp4,,y.mp4,0\n", "utf-8")

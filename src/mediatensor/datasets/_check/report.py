@@ -16,7 +16,17 @@ from typing import Any
 from ..._common.checks import path_text
 from ..._sources import make_source, write_file
 from ...errors import InvalidArgumentError
-from .._sources import CAPTIONS_COLUMN, Item, alone, limits, place_of, sidecars_of
+from .._sources import (
+    CAPTIONS_COLUMN,
+    LABEL_COLUMNS,
+    REFERENCE_COLUMNS,
+    Item,
+    alone,
+    is_captions_path,
+    limits,
+    place_of,
+    sidecars_of,
+)
 from .findings import (
     BAD_KINDS,
     FINDING_KINDS,
@@ -32,6 +42,8 @@ from .page import Page
 
 # Times of a table and of a video that are closer than this are one, as for LeRobot's own reader.
 _SAME_SECONDS = 1e-4
+# Columns of a manifest that say which file and label a row has.
+_OWN_COLUMNS = frozenset(("path", "label", *REFERENCE_COLUMNS))
 # Findings that mean missing frames. Which episodes lack them, the comparison of each one with its table shows.
 _SEEN_IN_TABLES = ("corrupt", "cut-off", "frame-count")
 
@@ -228,9 +240,12 @@ class DatasetReport:
         """Write a manifest of the rows that are not bad. No file of the dataset is touched.
 
         Its columns are ``path``, ``label``, ``start_seconds`` and ``end_seconds``, as far as rows have them, and those
-        of the manifest that was read. A file in a tar shard or in a column of Parquet is named by its place there, as
-        `as_items` reads it. Labels that are classes stay the numbers that they are. The text of a subtitle file beside
-        a file in a tar shard is in the column ``captions``; of several the first, which is one without a language.
+        of the manifest that was read. A ``path`` or ``label`` that this one has beside ``media_column`` or
+        ``label_column`` becomes ``other_path`` or ``other_label``. Paths, also those of captions, are absolute.
+
+        A file in a tar shard or in a column of Parquet is named by its place there, as `as_items` reads it. Labels that
+        are classes stay the numbers that they are. The text of a subtitle file beside a file in a tar shard is in the
+        column ``captions``; of several the first, which is one without a language.
 
         Args:
             path: Where to write, a ``.csv`` or ``.jsonl``.
@@ -273,19 +288,42 @@ class DatasetReport:
                 )
             if isinstance(item.source, (str, os.PathLike)):
                 row = {"path": row["path"]}
-            row["path"] = row["path"] if "://" in row["path"] else os.path.abspath(row["path"])
+            row["path"] = _absolute(row["path"])
             row |= {"label": item.label, "start_seconds": item.start_seconds, "end_seconds": item.end_seconds}
-            row = {key: value for key, value in row.items() if value is not None} | dict(item.extra)
+            row = {key: value for key, value in row.items() if value is not None}
+            more = dict(item.extra)
+            if item.label is None and any(name in more for name in LABEL_COLUMNS):
+                row["label"] = None  # so that no other column is taken for it
+            for name in _OWN_COLUMNS & more.keys():
+                if name in row or name in REFERENCE_COLUMNS:
+                    more[_free_name(name, more)] = more.pop(name)
+            captions = more.get(CAPTIONS_COLUMN)
+            if isinstance(captions, str) and is_captions_path(captions):
+                more[CAPTIONS_COLUMN] = _absolute(captions)
+            row |= more | row
             if item.sidecars and not row.get(CAPTIONS_COLUMN):
                 row[CAPTIONS_COLUMN] = _captions_of(item)
             yield row
+
+
+def _absolute(path: str) -> str:
+    """A path that can be read from any folder; a URL stays as it is."""
+    return path if "://" in path else os.path.abspath(path)
+
+
+def _free_name(name: str, columns: Mapping[str, Any]) -> str:
+    """Another name for a column, which no column has."""
+    free = f"other_{name}"
+    while free in columns:
+        free = f"other_{free}"
+    return free
 
 
 def _captions_of(item: Item) -> str:
     """The first subtitle file that came with an item: its text, or where it is."""
     suffix, sidecar = next(iter(sidecars_of(item).items()))
     if isinstance(sidecar, str):
-        return sidecar if "://" in sidecar else os.path.abspath(sidecar)
+        return _absolute(sidecar)
     if not isinstance(sidecar, bytes):
         reader = make_source(sidecar).open_bytes()
         if reader is None:

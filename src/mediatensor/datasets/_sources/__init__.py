@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from . import limits
 from .dispatch import as_items
-from .items import MEDIA_EXTENSIONS, Item, MediaKind, UnreadableSource, check_kind, rows_of_files
+from .items import LABEL_COLUMNS, MEDIA_EXTENSIONS, Item, MediaKind, UnreadableSource, check_kind, rows_of_files
 from .lerobot import (
     DepthScale,
     Episode,
@@ -29,13 +29,14 @@ from .lerobot import (
 from .parquet import MediaColumn, parquet_file
 from .parquet_pages import Chunk, UnknownPagesError, data_pages, values_of_page
 from .references import REFERENCE_COLUMNS, alone, place_of, references_of, source_of_reference
-from .sidecars import CAPTIONS_COLUMN, sidecars_of
+from .sidecars import CAPTIONS_COLUMN, is_captions_path, sidecars_of
 from .streams import MAX_SHARD_ROWS, GivenRows, IterableRows, RowsToSkip, ShardRows, Share, row_number
 from .tar_format import TarReader
 from .tar_shards import TarItems, opened_shard
 
 __all__ = [
     "CAPTIONS_COLUMN",
+    "LABEL_COLUMNS",
     "MAX_SHARD_ROWS",
     "MEDIA_EXTENSIONS",
     "REFERENCE_COLUMNS",
@@ -62,6 +63,7 @@ __all__ = [
     "as_items",
     "check_kind",
     "data_pages",
+    "is_captions_path",
     "is_structured",
     "limits",
     "open_lerobot",

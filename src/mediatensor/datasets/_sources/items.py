@@ -227,18 +227,21 @@ class LabelCoding:
                 f"Some labels are text ({min(texts)!r}), and some are of type {type(other).__name__} ({other!r}): let "
                 "them all be class names, or all be numbers."
             )
-        if all(map(_WHOLE.fullmatch, texts)):
+        # Spaces around a label, as after the comma of a manifest, are not a part of it.
+        names = sorted({text.strip() for text in texts})
+        if all(map(_WHOLE.fullmatch, names)):
             return cls({text: int(text) for text in sorted(texts)})
-        if all(map(_DECIMAL.fullmatch, texts)):
+        if all(map(_DECIMAL.fullmatch, names)):
             return cls({text: float(text) for text in sorted(texts)})
-        return cls({text: number for number, text in enumerate(sorted(texts))}, are_class_names=True)
+        number = {name: number for number, name in enumerate(names)}
+        return cls({text: number[text.strip()] for text in sorted(texts)}, are_class_names=True)
 
     def apply(self, item: Item) -> Item:
         """The item with its label as a number, and the name of its class in ``extra["class_name"]``."""
         label = item.label
         if not isinstance(label, str):
             return item
-        extra = {**item.extra, "class_name": label} if self.are_class_names else item.extra
+        extra = {**item.extra, "class_name": label.strip()} if self.are_class_names else item.extra
         return dataclasses.replace(item, label=self.number_of[label], extra=extra)
 
 

@@ -6,7 +6,7 @@ import csv
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from ...errors import InvalidArgumentError, ReadError
@@ -93,19 +93,22 @@ def _lines(path: str) -> Iterator[str]:
 
 def _delimited_rows(path: str, delimiter: str) -> Iterator[_Row]:
     # Strict, so that a quotation mark that is never closed does not swallow the rows behind it.
-    reader = csv.reader(_lines(path), delimiter=delimiter, strict=True)
+    lines = _lines(path)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
     header: list[str] | None = None
+    stripped: list[Callable[[str], str]] = []
+    num_lines_before = 0
     while True:
         try:
             fields = next(reader, None)
         except csv.Error as error:
             raise InvalidArgumentError(
-                f"line {reader.line_num} of {path} cannot be parsed ({error}). A file with other delimiters or quotes "
-                "can be given as the rows of a csv.DictReader."
+                f"line {num_lines_before + reader.line_num} of {path} cannot be parsed ({error}). A file with other "
+                "delimiters or quotes can be given as the rows of a csv.DictReader."
             ) from None
         if fields is None:
             return
-        place = f"line {reader.line_num} of {path}"
+        place = f"line {num_lines_before + reader.line_num} of {path}"
         if not fields:  # an empty line
             continue
         if header is None:
@@ -113,12 +116,24 @@ def _delimited_rows(path: str, delimiter: str) -> Iterator[_Row]:
             twice = sorted({name for name in header if header.count(name) > 1})
             if twice:
                 raise InvalidArgumentError(f"{place} names the column {twice[0]!r} more than once.")
+            stripped = [_stripping_like(name) for name in fields]
+            if any(name.startswith(" ") for name in fields):
+                # 'a.mp4, "run, fast"': a quotation mark behind the space opens a quote.
+                num_lines_before = reader.line_num
+                reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
         elif len(fields) != len(header):
             raise InvalidArgumentError(
                 f"{place} has {len(fields)} fields, but there are {len(header)} columns: {', '.join(header)}."
             )
         else:
-            yield place, dict(zip(header, fields, strict=True))
+            values = (strip(field) for strip, field in zip(stripped, fields, strict=True))
+            yield place, dict(zip(header, values, strict=True))
+
+
+def _stripping_like(name: str) -> Callable[[str], str]:
+    """A function that takes from the cells of a column the spaces that the cell of the header loses."""
+    is_left, is_right = name != name.lstrip(), name != name.rstrip()
+    return str.strip if is_left and is_right else str.lstrip if is_left else str.rstrip if is_right else str
 
 
 def _json_lines(path: str) -> Iterator[_Row]:
