@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import tarfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -429,8 +430,8 @@ def test_processes_state_and_manifest(tmp_path: Path) -> None:
     # A state that was cut off by a kill: what is whole in it is used, and nothing is checked twice.
     lines = state.read_bytes().splitlines(keepends=True)
     assert len(lines) == 3
-    forged = lines[1].replace(b'"num_frames": 30', b'"num_frames": 31')
-    state.write_bytes(lines[0] + forged + lines[2][:40])
+    forged = lines[1][9:-1].replace(b'"num_frames": 30', b'"num_frames": 31')
+    state.write_bytes(lines[0] + f"{zlib.crc32(forged):08x} ".encode() + forged + b"\n" + lines[2][:40])
     again = check_dataset(manifest, num_workers=0, state_file=state)
     frames = {Path(file.name).name: file.facts.num_frames for file in again.files}
     assert sorted(frames.values(), key=str)[-1] == 31 or 31 in frames.values()
@@ -672,6 +673,31 @@ def test_names_of_files_are_printed_as_one_line() -> None:
     text = DatasetReport((file,)).to_text()
     assert "\x1b" not in text
     assert "row 0: a\N{REPLACEMENT CHARACTER}" in text
+
+
+def test_no_flipped_byte_of_a_state_changes_the_report(tmp_path: Path) -> None:
+    paths = [write(tmp_path / f"{name}.mp4", moving(12, number)) for number, name in enumerate("ab")]
+    state = tmp_path / "state"
+    report = check_dataset(paths, num_workers=0, state_file=state)
+    whole = state.read_bytes()
+    second = whole.index(b"\n") + 1
+    for at in [
+        second + 3,
+        whole.index(b"picture_hash") + 20,
+        whole.index(b"digest") + 12,
+        *range(second, len(whole), 97),
+    ]:
+        damaged = bytearray(whole)
+        damaged[at] ^= 1
+        state.write_bytes(damaged)
+        assert check_dataset(paths, num_workers=0, state_file=state) == report
+    # States of versions with other rules are begun again.
+    state.write_bytes(b'{"mediatensor check": 2}\n' + b'{"key": "x", "file": {}}\n')
+    assert check_dataset(paths, num_workers=0, state_file=state) == report
+    assert state.read_bytes().count(b"\n") == 3
+    state.write_bytes(b"X" + whole[1:])
+    with pytest.raises(InvalidArgumentError, match="no state file"):
+        check_dataset(paths, num_workers=0, state_file=state)
 
 
 def test_a_state_has_every_field() -> None:

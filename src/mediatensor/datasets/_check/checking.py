@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
@@ -27,7 +28,9 @@ __all__ = ["check_dataset"]
 
 _Result = TypeVar("_Result")
 
-_HEADER = b'{"mediatensor check": 2}\n'
+_HEADER = b'{"mediatensor check": 3}\n'
+# States of older versions: what they found was found by other rules, so every file is checked again.
+_OLD_HEADERS = (b'{"mediatensor check": 1}\n', b'{"mediatensor check": 2}\n')
 
 
 def check_dataset(
@@ -234,7 +237,7 @@ def _state(path: str | os.PathLike[str] | None) -> Iterator[tuple[dict[str, Chec
 
         def keep(key: str, checked: CheckedFile) -> None:
             try:
-                file.write(json.dumps({"key": key, "file": to_plain(checked)}).encode() + b"\n")
+                file.write(_line(json.dumps({"key": key, "file": to_plain(checked)}).encode()) + b"\n")
                 file.flush()
             except OSError as error:
                 raise write_error(text, error) from error
@@ -242,15 +245,24 @@ def _state(path: str | os.PathLike[str] | None) -> Iterator[tuple[dict[str, Chec
         yield known, keep
 
 
+def _line(row: bytes) -> bytes:
+    """A line of a state file: a checksum of the row, and the row."""
+    return f"{zlib.crc32(row):08x} ".encode() + row
+
+
 def _known(file: BinaryIO, path: str) -> dict[str, CheckedFile]:
-    """What was kept. The last line of a program that was killed may be half a line; it is checked again."""
+    """The files that were kept. Those of lines that are damaged, or cut off by a kill, are checked again."""
     try:
         file.seek(0)
         lines = file.read().split(b"\n")
     except OSError as error:
         raise ReadError(f"The state file {path} cannot be read ({error}).") from error
-    if lines == [b""]:
-        file.write(_HEADER)
+    if lines == [b""] or lines[0] + b"\n" in _OLD_HEADERS:
+        try:
+            file.truncate(0)
+            file.write(_HEADER)
+        except OSError as error:
+            raise write_error(path, error) from error
         return {}
     if lines[0] + b"\n" != _HEADER:
         raise InvalidArgumentError(
@@ -258,8 +270,11 @@ def _known(file: BinaryIO, path: str) -> dict[str, CheckedFile]:
         )
     known = {}
     for line in lines[1:]:
+        content = line[9:]
+        if _line(content) != line:
+            continue
         try:
-            row = json.loads(line)
+            row = json.loads(content)
             known[str(row["key"])] = from_plain(row["file"])
         except (ValueError, TypeError, KeyError, AttributeError):
             continue
