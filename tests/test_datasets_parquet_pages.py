@@ -82,6 +82,50 @@ def test_values_are_those_that_were_written(writer: str, is_struct: bool, tmp_pa
     assert all(isinstance(column[i], Source) == is_read_in_parts for i in large)
 
 
+LAYOUTS: dict[str, Any] = {
+    "view": getattr(pa, "binary_view", pa.binary)(),
+    "dictionary": pa.dictionary(pa.int32(), pa.binary()),
+    "large dictionary": pa.dictionary(pa.int8(), pa.large_binary()),
+    "fixed size": pa.binary(LARGE),
+    "small fixed size": pa.binary(7),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_bytes_in_every_layout_are_read_by_themselves(layout: str, compression: str, tmp_path: Path) -> None:
+    values = drawn_values(20, seed=3)
+    if "fixed" in layout:
+        size = LAYOUTS[layout].byte_width
+        values = [None if one is None else random.Random(i).randbytes(size) for i, one in enumerate(values)]
+    array = pa.array(values, pa.binary() if "fixed" not in layout else LAYOUTS[layout])
+    array = array if "fixed" in layout else array.cast(LAYOUTS[layout])
+    path = tmp_path / "rows.parquet"
+    options = {"compression": compression, "use_dictionary": "dictionary" in layout}
+    parquet.write_table(pa.table({"video": array, "label": list(range(20))}), path, row_group_size=9, **options)
+    items = as_items(path, kind="video")
+    for number in (19, 0, *range(20)):
+        source = items[number].source
+        if values[number] is None:
+            with pytest.raises(ReadError, match="names no file"):
+                make_source(source).open()
+            continue
+        assert contents(source) == values[number]
+        is_large = len(values[number] or b"") >= LARGE
+        assert isinstance(source, Source) == (is_large and compression == "none")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_bytes_in_every_layout_of_a_table_in_memory_are_not_copied(layout: str) -> None:
+    datasets = pytest.importorskip("datasets", reason="needs datasets")
+    size = LAYOUTS[layout].byte_width if "fixed" in layout else None
+    values = [random.Random(i).randbytes(size or (LARGE, 5, 100)[i % 3]) for i in range(6)]
+    array = pa.array(values, LAYOUTS[layout] if size else pa.binary()).cast(LAYOUTS[layout])
+    for number, item in enumerate(as_items(datasets.Dataset(pa.table({"video": array})), kind="video")):
+        assert contents(item.source) == values[number]
+        assert isinstance(item.source, Source) == (len(values[number]) >= LARGE)
+
+
 def test_values_that_must_be_there(tmp_path: Path) -> None:
     values = [bytes([i]) * LARGE for i in range(5)]
     path = str(tmp_path / "rows.parquet")

@@ -13,6 +13,7 @@ __all__ = ["MAX_WHOLE_BYTES", "BufferSource", "is_binary", "is_media_struct", "m
 
 #: A value up to this size is read at once: its decoder would ask for most of it.
 MAX_WHOLE_BYTES = 1 << 16
+_VIEW_BYTES, _INLINE_BYTES = 16, 12
 
 
 class BufferSource(Source):
@@ -36,10 +37,21 @@ class BufferSource(Source):
 
 
 def is_binary(arrow_type: Any) -> bool:
-    """Whether values of a type are bytes."""
-    import pyarrow.types
+    """Whether values of a type are bytes, in whichever layout."""
+    from pyarrow import types
 
-    return bool(pyarrow.types.is_binary(arrow_type) or pyarrow.types.is_large_binary(arrow_type))
+    if types.is_dictionary(arrow_type):
+        return is_binary(arrow_type.value_type)
+    return bool(
+        types.is_binary(arrow_type)
+        or types.is_large_binary(arrow_type)
+        or types.is_fixed_size_binary(arrow_type)
+        or _is_view(arrow_type)
+    )
+
+
+def _is_view(arrow_type: Any) -> bool:
+    return str(arrow_type) == "binary_view"  # pyarrow before 16 has no such type
 
 
 def is_media_struct(arrow_type: Any) -> bool:
@@ -77,9 +89,26 @@ def media_of(array: Any) -> Any:
         }
     if not is_binary(array.type):
         return array[0].as_py()
-    _, offsets, data = array.buffers()
-    width = np.dtype(np.int64 if str(array.type).startswith("large") else np.int32)
-    begin, end = np.frombuffer(offsets, width, count=2, offset=array.offset * width.itemsize).tolist()
+    if hasattr(array, "dictionary"):
+        return media_of(array.dictionary.slice(array.indices[0].as_py(), 1))
+    data, begin, end = _span_of_first(array)
     if end - begin <= MAX_WHOLE_BYTES:
         return b"" if end == begin else data.slice(begin, end - begin).to_pybytes()
     return BufferSource(data.slice(begin, end - begin))
+
+
+def _span_of_first(array: Any) -> tuple[Any, int, int]:
+    """The buffer that the first value of an array of bytes is in, its first byte there, and one past the last."""
+    buffers = array.buffers()
+    if _is_view(array.type):  # "Variable-size Binary View Layout" of Arrow's columnar format
+        at = array.offset * _VIEW_BYTES
+        size, _, number, begin = np.frombuffer(buffers[1], np.int32, count=4, offset=at).tolist()
+        return (
+            (buffers[1], at + 4, at + 4 + size) if size <= _INLINE_BYTES else (buffers[2 + number], begin, begin + size)
+        )
+    if str(array.type).startswith("fixed"):
+        width = array.type.byte_width
+        return buffers[1], array.offset * width, (array.offset + 1) * width
+    offset = np.dtype(np.int64 if str(array.type).startswith("large") else np.int32)
+    begin, end = np.frombuffer(buffers[1], offset, count=2, offset=array.offset * offset.itemsize).tolist()
+    return buffers[2], begin, end

@@ -323,11 +323,14 @@ def _chunk(group: Any, column: Any, of: Any) -> Chunk | None:
     if column.dictionary_page_offset is not None:
         start = min(start, column.dictionary_page_offset)
     codec = None if column.compression == "UNCOMPRESSED" else _CODECS.get(column.compression, "")
-    is_known = codec != "" and not column.file_path and column.physical_type == "BYTE_ARRAY"
+    value_bytes = of.length if column.physical_type == "FIXED_LEN_BYTE_ARRAY" else None
+    is_bytes = column.physical_type == "BYTE_ARRAY" or (value_bytes or 0) > 0
+    is_known = codec != "" and not column.file_path and is_bytes
     is_flat = of.max_repetition_level == 0 and column.num_values == group.num_rows
     if not (is_known and is_flat and start >= 0 and column.total_compressed_size > 0):
         return None
-    return Chunk(start, start + column.total_compressed_size, column.num_values, of.max_definition_level, codec)
+    stop = start + column.total_compressed_size
+    return Chunk(start, stop, column.num_values, of.max_definition_level, codec, value_bytes)
 
 
 def _limit(chunk: Chunk) -> int:

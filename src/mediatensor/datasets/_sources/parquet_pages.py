@@ -48,6 +48,7 @@ class Chunk:
         num_values: How many values it has, missing ones included.
         max_level: The level of definition of values that are there.
         compression: The name of the codec as pyarrow has it; ``None`` if there is none.
+        value_bytes: The size of every value, which then stands without its length; ``None`` if sizes differ.
     """
 
     start: int
@@ -55,6 +56,7 @@ class Chunk:
     num_values: int
     max_level: int
     compression: str | None
+    value_bytes: int | None = None
 
 
 class Page(NamedTuple):
@@ -296,8 +298,12 @@ def _hybrid(data: bytes, width: int, count: int) -> NDArray[np.int64]:
     return found
 
 
-def _plain_spans(read_at: ReadAt, start: int, stop: int, count: int) -> list[tuple[int, int]]:
-    """(First byte, one past the last) of each of the values that stand one behind the other with their lengths."""
+def _plain_spans(read_at: ReadAt, start: int, stop: int, count: int, value_bytes: int | None) -> list[tuple[int, int]]:
+    """(First byte, one past the last) of each of the values that stand one after the other, with their lengths."""
+    if value_bytes is not None:
+        if start + count * value_bytes > stop:
+            raise UnknownPagesError("a value goes beyond its page")
+        return [(at, at + value_bytes) for at in range(start, start + count * value_bytes, value_bytes)]
     spans = []
     for _ in range(count):
         head = read_at(start, _LENGTH_BYTES)
@@ -335,13 +341,14 @@ def values_of_page(
         # Of the values themselves, only the lengths are read.
         head = _level_part(read_at, page, chunk.max_level)
         present, size = _present_rows(page, head, chunk.max_level)
-        spans = _plain_spans(read_at, page.start + size, page.start + page.size, int(present.sum()))
+        spans = _plain_spans(read_at, page.start + size, page.start + page.size, int(present.sum()), chunk.value_bytes)
         return _spread(present, spans)
     body = _body(read_at, page, chunk, unpack)
     present, size = _present_rows(page, body, chunk.max_level)
     count = int(present.sum())
     if is_plain:
-        return _spread(present, [body[a:b] for a, b in _plain_spans(_reader_of(body), size, len(body), count)])
+        spans = _plain_spans(_reader_of(body), size, len(body), count, chunk.value_bytes)
+        return _spread(present, [body[a:b] for a, b in spans])
     numbers = _hybrid(body[size + 1 :], _width(body[size : size + 1]), count) if count else np.zeros(0, np.int64)
     words = _words(read_at, dictionary, chunk, unpack)  # type: ignore[arg-type]
     if count and not 0 <= numbers.max() < len(words):
@@ -353,9 +360,10 @@ def _words(read_at: ReadAt, page: Page, chunk: Chunk, unpack: Callable[[bytes, i
     if page.encoding not in (_PLAIN, _PLAIN_DICTIONARY):
         raise UnknownPagesError(f"a dictionary has the encoding {page.encoding}")
     if chunk.compression is None:
-        return list(_plain_spans(read_at, page.start, page.start + page.size, page.num_values))
+        return list(_plain_spans(read_at, page.start, page.start + page.size, page.num_values, chunk.value_bytes))
     body = _body(read_at, page, chunk, unpack)
-    return [body[a:b] for a, b in _plain_spans(_reader_of(body), 0, len(body), page.num_values)]
+    spans = _plain_spans(_reader_of(body), 0, len(body), page.num_values, chunk.value_bytes)
+    return [body[a:b] for a, b in spans]
 
 
 def _width(data: bytes) -> int:
