@@ -230,7 +230,7 @@ def test_decoding_times_serve_where_there_is_no_other() -> None:
 
 def test_damage_is_recorded() -> None:
     frames = [FrameRecord(0, 0, 10, 1, 1, False, True), FrameRecord(10, 10, 10, 2, 2, True, False)]
-    index = from_frames(frames, packets([0, 10, 20]), TICK, Fraction(10), reasons_to_decode=("x",), num_undecodable=1)
+    index = from_frames(frames, packets([0, 10, 20]), TICK, Fraction(10), reasons_to_decode=("x",), refused=[2])
     assert index.is_damaged.tolist() == [False, True]
     text = "; ".join(index.anomalies)
     assert "1 packet that the codec cannot decode" in text

@@ -56,13 +56,14 @@ CLIPS = [
 ]
 
 
-# An index that was made by decoding three frames, as it was saved when the format was new.
+# An index that was made by decoding three frames, with two holes, as it was saved when the format was new.
 SAVED_EARLIER = b64decode(
-    "iU1USQ0KGgoBAAAASQEAAB8AAAAAAAAAeyJudW1fZnJhbWVzIjogMywgIm51bV9lbnRyaWVzIjogMSwgInRpbWVfYmFzZSI6IFsxLCAxMjgwMF0s"
-    "ICJzZXR0bGVkIjogdHJ1ZSwgImlzX2N1dF9zaG9ydCI6IGZhbHNlLCAiaXNfYXV0aG9yaXRhdGl2ZSI6IGZhbHNlLCAiY29sdW1ucyI6IFtbMCwg"
-    "Ml0sIFs1MTIsIDBdLCBbMCwgMV0sIFswLCAyXSwgWzIsIDFdLCBbMCwgMV0sIFswLCAwXSwgWzAsIDBdLCBbLTUxMiwgMF0sIFs0OCwgMF0sIFsx"
-    "MzAwLCAwXV0sICJhbm9tYWxpZXMiOiBbInRoZSBmcmFtZXMgd2VyZSBjb3VudGVkIGJ5IGRlY29kaW5nLCBiZWNhdXNlIG9mIGEgdGVzdCJdLCAi"
-    "bWFkZV9mcm9tIjogbnVsbH14nGNgYGJiZAABpv9AwA5kcAIxB0QIKMX0HwBdNQUizvEuxLXyoYZipmVA1NHnQQ=="
+    "iU1USQ0KGgoCAAAAfgEAACUAAAAAAAAAeyJudW1fZnJhbWVzIjogMywgIm51bV9lbnRyaWVzIjogMSwgIm51bV9ob2xlcyI6IDIsICJ0aW1lX2Jh"
+    "c2UiOiBbMSwgMTI4MDBdLCAic2V0dGxlZCI6IHRydWUsICJpc19jdXRfc2hvcnQiOiBmYWxzZSwgImlzX2F1dGhvcml0YXRpdmUiOiBmYWxzZSwg"
+    "ImNvbHVtbnMiOiBbWzAsIDJdLCBbNTEyLCAwXSwgWzAsIDFdLCBbMCwgMl0sIFsxLCAxXSwgWzAsIDFdLCBbMCwgMF0sIFswLCAwXSwgWy01MTIs"
+    "IDBdLCBbNDgsIDBdLCBbMTMwMCwgMF0sIFsyLCAxXSwgWzcwMCwgMl0sIFsxMDI0LCAyXSwgWzQsIDFdXSwgImFub21hbGllcyI6IFsidGhlIGZy"
+    "YW1lcyB3ZXJlIGNvdW50ZWQgYnkgZGVjb2RpbmcsIGJlY2F1c2Ugb2YgYSB0ZXN0Il0sICJtYWRlX2Zyb20iOiBudWxsfXicY2BgYmJkAAGm/0DA"
+    "DmRwAjEHRIiJCSjM6MLMwPIXAH52BmxGFy//IRRpKRaJy/Qwk3mn"
 )
 
 
@@ -81,6 +82,11 @@ def saved(clip: Path, folder: Path) -> bytes:
 def settled(folder: Path) -> bytes:
     VideoDecoder(media.make("h264_field_pairs_ts", folder)).frame_index.save(folder / "settled.index")
     return (folder / "settled.index").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def with_holes() -> bytes:
+    return SAVED_EARLIER
 
 
 def assert_equal(index: FrameIndex, other: FrameIndex) -> None:
@@ -118,11 +124,12 @@ def test_files_that_were_saved_earlier_still_load(folder: Path) -> None:
     assert index.fingerprint is not None
     assert index.fingerprint.tolist() == [7, 9, 8]
     assert (index.settled, index.anomalies) == (True, ("the frames were counted by decoding, because of a test",))
+    assert [dataclasses.astuple(hole) for hole in index.holes] == [(2, 700 / 12800, 0.08, 4), (3, 0.12, 0.16, 1)]
     index.save(folder / "again.index")
     assert (folder / "again.index").read_bytes() == SAVED_EARLIER
 
 
-def assembled(header: object, columns: bytes, *, version: int = 1) -> bytes:
+def assembled(header: object, columns: bytes, *, version: int = 2) -> bytes:
     """A file with a right checksum, whatever is in it."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     payload = zlib.compress(columns)
@@ -269,9 +276,10 @@ def test_other_files_are_refused(clip: Path, tmp_path: Path) -> None:
         FrameIndex.load(tmp_path / "pipe")
 
 
-def test_files_of_a_later_version_are_refused_by_name(saved: bytes, folder: Path) -> None:
-    with pytest.raises(FrameIndexError, match="version 2; this library reads 1"):
-        load(assembled(*parts_of(saved), version=2), folder)
+@pytest.mark.parametrize("version", [1, 3])
+def test_files_of_another_version_are_refused_by_name(version: int, saved: bytes, folder: Path) -> None:
+    with pytest.raises(FrameIndexError, match=f"version {version}; this library reads 2"):
+        load(assembled(*parts_of(saved), version=version), folder)
 
 
 JSON = st.recursive(
@@ -369,6 +377,11 @@ def put(place: int, value: int) -> Callable[[np.ndarray], None]:
         ("settled", {"output_order": put(0, 1 << 40)}, "order of decoding"),
         ("settled", {"num_packets": put(0, -1)}, "packets that cannot exist"),
         ("settled", {"codec_pts": put(0, 1 << 62)}, "decoded times"),
+        ("with_holes", {"hole_frame": put(0, 3)}, "holes that are not in order"),
+        ("with_holes", {"hole_frame": put(1, 9)}, "holes that are not in order"),
+        ("with_holes", {"hole_pts": put(1, 1 << 62)}, "times of holes"),
+        ("with_holes", {"hole_end_pts": put(0, 0)}, "end before they begin"),
+        ("with_holes", {"hole_num_packets": put(0, 0)}, "packets that cannot exist"),
     ],
 )
 def test_parts_that_do_not_fit_together_are_named(

@@ -7,6 +7,7 @@ it, whether one was lost before it, and where a stream does not simply go on. Pu
 from __future__ import annotations
 
 from .content import (
+    CODECS_OF_FRAMES_ONLY,
     BreakDetector,
     break_detector,
     content_parser,
@@ -22,6 +23,7 @@ from .inspection import packet_inspector
 from .units import HEAD_BYTES, Disposable, PacketContent
 
 __all__ = [
+    "CODECS_OF_FRAMES_ONLY",
     "HEAD_BYTES",
     "BreakDetector",
     "Disposable",

@@ -25,6 +25,7 @@ from .units import MAX_ZEROS, Disposable, PacketContent, hevc_length_size
 from .vp9 import vp8_content, vp9_content
 
 __all__ = [
+    "CODECS_OF_FRAMES_ONLY",
     "RAW_CODECS",
     "BreakDetector",
     "break_detector",
@@ -40,6 +41,8 @@ __all__ = [
 _MPEG = frozenset(("mpeg1video", "mpeg2video", "mpeg4"))
 # Codecs whose pictures may rightly begin with zeros.
 RAW_CODECS = frozenset(("rawvideo", "v210", "v410", "r210", "wrapped_avframe"))
+#: Each packet of these has a frame, shown or not: a codec that refuses one has met damage.
+CODECS_OF_FRAMES_ONLY = frozenset(("av1", "vp8", "vp9"))
 _ZEROS = bytes(MAX_ZEROS)
 
 

@@ -14,6 +14,7 @@ from .cache import cached_index, get_index_cache, set_index_cache, store_index
 from .frame_clock import FrameClock, frame_clock
 from .frame_index import MAX_DELAY_PACKETS, FrameIndex, check_index_belongs, frame_times, note_source
 from .header_table import has_header_table, header_table, may_leave_packets_unread
+from .holes import FrameHole, describe_hole, describe_holes
 from .identity import SourceIdentity, identify
 from .indexing import certain_frames, index_by_decoding, index_first_frames, index_stream, packet_counts
 from .scan import first_frame, scan_packets
@@ -21,12 +22,15 @@ from .scan import first_frame, scan_packets
 __all__ = [
     "MAX_DELAY_PACKETS",
     "FrameClock",
+    "FrameHole",
     "FrameIndex",
     "FrameRecord",
     "SourceIdentity",
     "cached_index",
     "certain_frames",
     "check_index_belongs",
+    "describe_hole",
+    "describe_holes",
     "first_frame",
     "frame_clock",
     "frame_times",

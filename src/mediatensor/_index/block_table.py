@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .._bitstreams import PacketContent, content_parser, is_shown_at_once
+from .._bitstreams import PacketContent, content_parser, is_shown_at_once, is_sound
 from .._containers import (
     NO_PTS,
     Blocks,
@@ -85,6 +85,7 @@ def _hidden(codec: str | None, extradata: bytes, blocks: Blocks, read_at: ReadAt
     content_of = content_parser(codec, extradata)
     for number in np.flatnonzero(hidden).tolist():
         num_bytes = int(blocks.size[number]) - len(blocks.stripped)
-        packet = blocks.stripped + read_at(int(blocks.start[number]), num_bytes)
-        hidden[number] = content_of(memoryview(packet)) is PacketContent.NO_PICTURE
+        packet = memoryview(blocks.stripped + read_at(int(blocks.start[number]), num_bytes))
+        # A damaged packet may look like one without a picture.
+        hidden[number] = content_of(packet) is PacketContent.NO_PICTURE and is_sound(codec, packet)
     return hidden

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -21,6 +21,7 @@ from .._bitstreams import Disposable
 from .._containers import NO_PTS, Int8Array, Int64Array, PacketTable
 from ..errors import InvalidArgumentError
 from .frame_index import FrameIndex
+from .holes import describe_holes, find_holes
 
 __all__ = ["FrameRecord", "from_frames", "from_packets", "from_table", "parse_frame_mappings"]
 
@@ -99,7 +100,8 @@ def from_frames(
     frame_rate: Fraction | None,
     *,
     reasons_to_decode: tuple[str, ...] = (),
-    num_undecodable: int = 0,
+    refused: Sequence[int] = (),
+    codec: str = "",
 ) -> FrameIndex:
     """The index of the frames that a linear decode gave.
 
@@ -109,7 +111,8 @@ def from_frames(
         time_base: Seconds per tick.
         frame_rate: To make up times where there are none.
         reasons_to_decode: Why the scan was made.
-        num_undecodable: How many packets the codec refused.
+        refused: Numbers of the packets that the codec refused.
+        codec: FFmpeg's name of the codec.
     """
     codec_pts = np.array([NO_PTS if r.pts is None else r.pts for r in records], np.int64)
     duration = np.array([r.duration for r in records], np.int64)
@@ -124,7 +127,8 @@ def from_frames(
     false_keys = packet[(packet >= 0) & ~is_key]
     key_frames = _key_frames(table)
     key_frames = key_frames[~np.isin(key_frames, false_keys) | (key_frames == 0)]
-    return FrameIndex(
+    holes = find_holes(table, refused, pts[order], duration[order], codec_pts, codec)
+    index = FrameIndex(
         time_base=time_base,
         pts=pts[order],
         duration=_known_durations(pts[order], duration[order], time_base, frame_rate),
@@ -143,8 +147,13 @@ def from_frames(
         num_packets=num_packets[order],
         output_order=order.astype(np.int64),
         is_cut_short=table.read_error is not None,
-        anomalies=_anomalies(table) + _findings(records, reasons_to_decode, num_undecodable),
+        hole_frame=holes.frame,
+        hole_pts=holes.pts,
+        hole_end_pts=holes.end_pts,
+        hole_num_packets=holes.num_packets,
     )
+    found = _findings(records, reasons_to_decode, len(refused)) + describe_holes(index.holes, len(index))
+    return replace(index, anomalies=_anomalies(table) + found)
 
 
 def from_table(pts: Sequence[int], duration: Sequence[int], is_key: Sequence[bool], time_base: Fraction) -> FrameIndex:

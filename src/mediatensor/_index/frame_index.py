@@ -17,6 +17,7 @@ from .._common.lazy import cached_property, is_tensor
 from .._containers import NO_PTS, Int8Array, Int64Array
 from ..errors import FrameIndexError, InvalidArgumentError
 from .frame_clock import FrameClock, frame_clock
+from .holes import FrameHole
 from .identity import SourceIdentity
 from .index_file import load_index, save_index
 
@@ -28,6 +29,10 @@ __all__ = ["MAX_DELAY_PACKETS", "FrameIndex", "check_index_belongs", "note_sourc
 #: Most packets between the one that bears a picture and the one with which its frame comes out, and most that pictures
 #: are reordered over: H.264 and HEVC hold 16 pictures (A.3.1), and each may come as two packets of one field.
 MAX_DELAY_PACKETS = 32
+
+
+def _no_numbers() -> Int64Array:
+    return np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +49,7 @@ class FrameIndex:
         is_damaged: Whether the codec flagged the frame as damaged, bool array (N,); known only if ``settled``.
         settled: Whether the index was made by decoding the stream once, because its packets do not tell.
         anomalies: What is odd in the stream, as sentences.
+        holes: Where frames are missing.
 
     Example:
         >>> from mediatensor.decoders import VideoDecoder
@@ -82,11 +88,17 @@ class FrameIndex:
     num_packets: Int64Array | None = None
     #: Place of each frame in the order in which a linear decode gives them. In an index made from packets that is the
     #: order of presentation.
-    output_order: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    output_order: Int64Array = field(default_factory=_no_numbers)
     #: Reading fails after the last packet, instead of coming to an end.
     is_cut_short: bool = False
     #: The user gave the table; what the packets say does not matter.
     is_authoritative: bool = False
+    #: Where frames are missing, see `holes`: the first frame after each hole, when the first missing frame and the next
+    #: one that exists are shown, and how many packets gave no frame. Only of an index made by decoding.
+    hole_frame: Int64Array = field(default_factory=_no_numbers)
+    hole_pts: Int64Array = field(default_factory=_no_numbers)
+    hole_end_pts: Int64Array = field(default_factory=_no_numbers)
+    hole_num_packets: Int64Array = field(default_factory=_no_numbers)
     anomalies: tuple[str, ...] = ()
     #: What the index was made from; ``None`` until somebody asks.
     made_from: SourceIdentity | None = None
@@ -95,6 +107,8 @@ class FrameIndex:
     _frame_of_place: Int64Array = field(init=False)
     _key_frame_times: Int64Array = field(init=False)
     _key_frames_ascend: bool = field(init=False)
+    #: Whether a frame may come out damaged, or frames are missing; of a user's table nobody knows.
+    may_show_damage: bool = field(init=False)
 
     def __post_init__(self) -> None:
         derive = partial(object.__setattr__, self)  # derived once; the class is frozen for everyone else
@@ -107,6 +121,8 @@ class FrameIndex:
         times = self._times_of_key_frames() if self.settled else self.key_frame_pts
         derive("_key_frame_times", times)
         derive("_key_frames_ascend", bool((times[1:] >= times[:-1]).all()))
+        has_damage = len(self.hole_frame) > 0 or bool(self.is_damaged.any())
+        derive("may_show_damage", has_damage or self.is_authoritative)
 
     def __len__(self) -> int:
         """Number of frames."""
@@ -129,6 +145,14 @@ class FrameIndex:
         by_packet, numbers = self._frames_by_packet
         at = np.searchsorted(numbers, self.key_frame_packet).clip(max=len(self) - 1)
         return np.where(numbers[at] == self.key_frame_packet, self.pts[by_packet[at]], self.key_frame_pts)
+
+    # Damage
+
+    @property
+    def holes(self) -> tuple[FrameHole, ...]:
+        """Spans in which packets stand for frames and the codec gave none, ascending; known only if ``settled``."""
+        begins, ends = self._seconds(self.hole_pts).tolist(), self._seconds(self.hole_end_pts).tolist()
+        return tuple(map(FrameHole, self.hole_frame.tolist(), begins, ends, self.hole_num_packets.tolist()))
 
     # Times
 

@@ -3,8 +3,8 @@
 ::
 
     magic (8)  version (4)  header size (4)  payload size (8)     whole numbers are little-endian
-    header     JSON: numbers of frames and of key frames (num_entries), flags, sentences, what the index was made from,
-               and for each int64 column its first value and the width of its steps in bytes (0: it is constant)
+    header     JSON: numbers of frames, of key frames (num_entries) and of holes, flags, sentences, what the index was
+               made from, and for each int64 column its first value and the width of its steps in bytes (0: it is constant)
     payload    zlib: one column after the other; int64 columns as their steps, all lowest bytes first
     checksum   BLAKE2b (16) of everything before it
 
@@ -60,7 +60,7 @@ def find_inconsistency(index: Mapping[str, Any]) -> str | None:
     """
     checks = [_frame_faults(index), _key_frame_faults(index)]
     if index["settled"]:
-        checks.append(_decoded_faults(index))
+        checks += [_decoded_faults(index), _hole_faults(index)]
     return next((fault for faults in checks for fault in faults), None)
 
 
@@ -105,6 +105,18 @@ def _decoded_faults(index: Mapping[str, Any]) -> Iterator[str]:
         yield "has frames that take packets that cannot exist"
     if not _are_times(index["codec_pts"]):
         yield "has decoded times out of all proportion"
+
+
+def _hole_faults(index: Mapping[str, Any]) -> Iterator[str]:
+    frames, begins, ends = index["hole_frame"], index["hole_pts"], index["hole_end_pts"]
+    if not _lies_within(frames, 0, len(index["pts"])) or (np.diff(frames) <= 0).any():
+        yield "has holes that are not in order"
+    if not (_lies_within(begins, -_MAX_TICKS, _MAX_TICKS) and _lies_within(ends, -_MAX_TICKS, _MAX_TICKS)):
+        yield "has times of holes out of all proportion"
+    elif (ends < begins).any():
+        yield "has holes that end before they begin"
+    if not _lies_within(index["hole_num_packets"], 1, _MAX_PACKETS):
+        yield "has holes of packets that cannot exist"
 
 
 def _lies_within(values: NDArray[Any], lowest: int, highest: int) -> bool:
@@ -177,7 +189,7 @@ def _fits(steps: NDArray[np.int64], width: int) -> bool:
 
 
 #: Changes with the format, and when indexes that are made now say something else than older ones.
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 #: Most frames, and most key frames, of an index in a file: a week at 25 frames per second. Reading a hostile file
 #: allocates no more than an index of this size takes, which is about 2 GB.
@@ -194,6 +206,7 @@ _FRAME_COLUMNS = {"pts": INT64, "duration": INT64, "is_key": "|b1", "is_damaged"
 _FRAME_COLUMNS |= {"disposable": "|i1"}
 _KEY_FRAME_COLUMNS = {f"key_frame_{name}": INT64 for name in ("packet", "pts", "dts", "position", "bytes")}
 _DECODED_COLUMNS = {"fingerprint": "<u4", "codec_pts": INT64, "num_packets": INT64, "output_order": INT64}
+_HOLE_COLUMNS = {f"hole_{name}": INT64 for name in ("frame", "pts", "end_pts", "num_packets")}
 _FLAGS = ("settled", "is_cut_short", "is_authoritative")
 _IDENTITY_TYPES = {"stream_index": int, "header": str, "num_bytes": int | None, "head": str | None, "tail": str | None}
 _IDENTITY_TYPES |= {"pyav_version": str}
@@ -235,7 +248,7 @@ def _encoded(index: Mapping[str, Any]) -> bytes:
     problem = find_inconsistency(index)
     if problem:
         raise _InvalidError(problem)
-    layout = _layout(len(index["pts"]), len(index["key_frame_packet"]), index["settled"])
+    layout = _layout(len(index["pts"]), len(index["key_frame_packet"]), len(index["hole_frame"]), index["settled"])
     columns = [pack_numbers(index[name]) for name, dtype, _ in layout if dtype == INT64]
     packed = iter(columns)
     raw = b"".join(
@@ -246,6 +259,7 @@ def _encoded(index: Mapping[str, Any]) -> bytes:
         {
             "num_frames": len(index["pts"]),
             "num_entries": len(index["key_frame_packet"]),
+            "num_holes": len(index["hole_frame"]),
             "time_base": [index["time_base"].numerator, index["time_base"].denominator],
             **{flag: index[flag] for flag in _FLAGS},
             "columns": [[column.first, column.width] for column in columns],
@@ -284,7 +298,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[bytes, bytes]:
 
 def _decoded(header: bytes, payload: bytes) -> dict[str, Any]:
     values = _parsed(header)
-    layout = _layout(values["num_frames"], values["num_entries"], values["settled"])
+    layout = _layout(values["num_frames"], values["num_entries"], values["num_holes"], values["settled"])
     numbers = iter(values["columns"])
     # Each column's name, type and length; for int64 columns also the first number and the width of the steps.
     plan = [(name, dtype, count, *(next(numbers) if dtype == INT64 else (0, 0))) for name, dtype, count in layout]
@@ -330,15 +344,15 @@ def _parsed(header: bytes) -> dict[str, Any]:
 
 
 def _header_faults(values: Any) -> Iterator[str]:
-    keys = {"num_frames", "num_entries", "time_base", *_FLAGS, "columns", "anomalies", "made_from"}
+    keys = {"num_frames", "num_entries", "num_holes", "time_base", *_FLAGS, "columns", "anomalies", "made_from"}
     if not isinstance(values, dict) or set(values) != keys:
         yield "has other fields than expected"
         return
-    for name in ("num_frames", "num_entries"):
+    for name in ("num_frames", "num_entries", "num_holes"):
         if not _is_number(values[name], 0):
             yield f"has no valid {name}"
             return
-    problem = _size_problem(values["num_frames"], values["num_entries"])
+    problem = _size_problem(values["num_frames"], values["num_entries"], values["num_holes"])
     if problem:
         yield problem
     time_base = values["time_base"]
@@ -347,7 +361,9 @@ def _header_faults(values: Any) -> Iterator[str]:
     if not all(isinstance(values[flag], bool) for flag in _FLAGS) or (values["settled"] and values["is_authoritative"]):
         yield "has flags that are not valid"
         return
-    num_columns = sum(dtype == INT64 for _, dtype, _ in _layout(0, 0, values["settled"]))
+    if values["num_holes"] and not values["settled"]:
+        yield "has holes that only decoding can find"
+    num_columns = sum(dtype == INT64 for _, dtype, _ in _layout(0, 0, 0, values["settled"]))
     if not (isinstance(values["columns"], list) and [_is_column(c) for c in values["columns"]] == [True] * num_columns):
         yield "has columns that are not valid"
     if not (isinstance(values["anomalies"], list) and all(isinstance(text, str) for text in values["anomalies"])):
@@ -378,7 +394,9 @@ def _is_identity(value: object) -> bool:
     )
 
 
-def _size_problem(num_frames: int, num_key_frames: int) -> str | None:
+def _size_problem(num_frames: int, num_key_frames: int, num_holes: int) -> str | None:
+    if num_holes > num_frames + 1:
+        return f"has {num_holes} holes between {num_frames} frames"
     if max(num_frames, num_key_frames) > MAX_FRAMES:
         return (
             f"has {num_frames} frames and {num_key_frames} key frames, more than the {MAX_FRAMES} that a file may hold"
@@ -389,11 +407,13 @@ def _size_problem(num_frames: int, num_key_frames: int) -> str | None:
 # Columns
 
 
-def _layout(num_frames: int, num_key_frames: int, settled: bool) -> list[tuple[str, str, int]]:
+def _layout(num_frames: int, num_key_frames: int, num_holes: int, settled: bool) -> list[tuple[str, str, int]]:
     """(name, dtype, length) of the columns in a file, in their order."""
     by_frame = {**_FRAME_COLUMNS, **(_DECODED_COLUMNS if settled else {})}
     frames = [(name, dtype, num_frames) for name, dtype in by_frame.items()]
-    return frames + [(name, dtype, num_key_frames) for name, dtype in _KEY_FRAME_COLUMNS.items()]
+    key_frames = [(name, dtype, num_key_frames) for name, dtype in _KEY_FRAME_COLUMNS.items()]
+    holes = [(name, dtype, num_holes) for name, dtype in _HOLE_COLUMNS.items()] if settled else []
+    return frames + key_frames + holes
 
 
 def _array(data: bytes, dtype: str) -> NDArray[Any]:

@@ -73,9 +73,10 @@ def _index_frames(
     """Decode the stream once, in software, and list the frames that come out."""
     before_decoding(f"The packets do not show which frames there are ({'; '.join(reasons)})")
     with lend_reader() as reader:
-        records, num_undecodable = scan_frames(reader)
+        records, refused = scan_frames(reader)
         time_base, frame_rate = _clock(reader)
         is_image = reader.format_name.endswith(_SUFFIX_OF_IMAGE_FORMATS)
+        codec = reader.stream_info().codec
     if not records:
         hint = " It is an image: decode_image may read it, animations too." if is_image else ""
         raise StreamError(
@@ -83,7 +84,7 @@ def _index_frames(
             f"(damaged or encrypted), so there is no frame.{hint}"
         )
     return from_frames(
-        records, table, time_base, frame_rate, reasons_to_decode=reasons, num_undecodable=num_undecodable
+        records, table, time_base, frame_rate, reasons_to_decode=reasons, refused=refused, codec=codec or ""
     )
 
 

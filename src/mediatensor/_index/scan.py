@@ -178,17 +178,18 @@ def scan_packets(reader: VideoReader) -> PacketTable:
     return scan.table()
 
 
-def scan_frames(reader: VideoReader) -> tuple[list[FrameRecord], int]:
+def scan_frames(reader: VideoReader) -> tuple[list[FrameRecord], list[int]]:
     """Decode the whole stream with one thread.
 
     Returns:
-        (records, num_undecodable): the frames in the codec's order, and how many packets it refused.
+        (records, refused): the frames in the codec's order, and the numbers of the packets that it refused.
     """
     reader.decode_leniently()
     if not reader.is_fresh:
         reader.reopen()
     records: list[FrameRecord] = []
-    num_packets = num_undecodable = 0
+    refused: list[int] = []
+    num_packets = 0
     while True:
         try:
             packet = reader.read_packet()
@@ -200,8 +201,9 @@ def scan_frames(reader: VideoReader) -> tuple[list[FrameRecord], int]:
         try:
             frames = reader.decode(packet)
         except UndecodablePacketError:
-            num_undecodable += 1
             frames = []
+            if packet is not None:
+                refused.append(num_packets - 1)
         for frame in frames:
             records.append(
                 FrameRecord(
@@ -215,7 +217,7 @@ def scan_frames(reader: VideoReader) -> tuple[list[FrameRecord], int]:
                 )
             )
         if packet is None:
-            return records, num_undecodable
+            return records, refused
 
 
 def first_frame(reader: VideoReader) -> Any | None:

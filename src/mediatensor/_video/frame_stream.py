@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from .._bitstreams import (
+    CODECS_OF_FRAMES_ONLY,
     BreakDetector,
     Disposable,
     H264Parser,
@@ -433,6 +434,8 @@ class FrameStream:
 
     def _holds_no_picture(self, packet: Any) -> bool:
         """Whether no frame was to come of a packet, so that nothing is amiss if the codec refuses it."""
+        if self._codec in CODECS_OF_FRAMES_ONLY:
+            return False
         content_of = content_parser(self._codec, self.reader.extradata)
         return content_of(memoryview(packet)) in (PacketContent.NO_PICTURE, PacketContent.NOT_CODED)
 
