@@ -26,8 +26,6 @@ __all__ = ["FrameHole", "HoleColumns", "describe_hole", "describe_holes", "find_
 
 # A packet with a picture always gives a frame, unless something is missing. Other codecs leave out unchanged frames.
 _CODECS_OF_ONE_FRAME = frozenset(("av1", "h264", "hevc", "vp8", "vp9"))
-# H.264 and HEVC reorder over at most as many pictures (A.3.1).
-_MAX_LEADING = 16
 # Holes that are described one by one.
 _MAX_NAMED = 5
 
@@ -93,10 +91,9 @@ def find_holes(
     # Wherever a recording is cut, pictures may lack those before that they refer to: the leading ones of the first key
     # frame, and those before any key frame.
     can_be_decoded = is_after_first | ((table.pts >= table.pts[0]) & table.is_key[0])
-    if (np.diff(codec_pts) < 0).any():  # times are those of decoding, and do not show which pictures lead
-        can_be_decoded[1 : 1 + _num_leading(is_refused)] = False
     is_evidence = is_refused & has_no_frame & can_be_decoded & ~(table.is_hidden & is_covered)
-    has_one_frame_each = is_timed.all() and (codec_pts != NO_PTS).all() and not table.is_field.any()
+    has_times = is_timed.all() and (codec_pts != NO_PTS).all() and (codec_pts[1:] >= codec_pts[:-1]).all()
+    has_one_frame_each = has_times and not table.is_field.any()
     if has_one_frame_each and not table.reasons_to_decode:  # a splice may well drop pictures
         is_picture = ~table.is_hidden & (codec in _CODECS_OF_ONE_FRAME)
         is_evidence |= (is_picture | table.is_broken) & has_no_frame & is_after_first & ~is_covered
@@ -115,13 +112,6 @@ def find_holes(
         frames = np.minimum(num_before[untimed], len(pts)).tolist()
         missing += [(frame, int(time), int(time)) for frame in frames for time in pts[min(frame, len(pts) - 1), None]]
     return _spans_of(missing, pts)
-
-
-def _num_leading(is_refused: NDArray[np.bool_]) -> int:
-    """How many packets after the first one were refused, if they may all bear pictures that are shown before it."""
-    accepted = np.flatnonzero(~is_refused[1:])
-    count = int(accepted[0]) if len(accepted) else len(is_refused) - 1
-    return count if count <= _MAX_LEADING else 0
 
 
 def _is_covered(times: Int64Array, pts: Int64Array, duration: Int64Array) -> NDArray[np.bool_]:
