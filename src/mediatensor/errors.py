@@ -12,6 +12,7 @@ from __future__ import annotations
 
 __all__ = [
     "ClosedError",
+    "DamageWarning",
     "DecodeError",
     "DeviceError",
     "EncodeError",
@@ -143,3 +144,7 @@ class IsolatedWorkerError(MediaTensorError, RuntimeError):
 
 class MissingDependencyError(MediaTensorError, ImportError):
     """An optional package is needed; the message names the extra that installs it."""
+
+
+class DamageWarning(UserWarning):
+    """A video is damaged, and its frames are given as the codec makes them; see ``on_error`` of `VideoDecoder`."""

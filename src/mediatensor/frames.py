@@ -16,6 +16,10 @@ from .errors import InvalidArgumentError
 __all__ = ["AudioSamples", "AudioSamplesBatch", "AudioVideoClip", "Frame", "FrameBatch", "ReplacedFrame"]
 
 
+# Stands for a flag of False for each frame.
+_NOT_DAMAGED = torch.tensor(False, device="cpu")
+
+
 def _describe(result: Any) -> str:
     """``ClassName:`` and one indented line a field; of the data only the shape."""
     lines = [f"{type(result).__name__}:"]
@@ -23,10 +27,14 @@ def _describe(result: Any) -> str:
         value = getattr(result, spec.name)
         if spec.name == "data":
             lines.append(f"  data (shape): {value.shape}")
-        elif spec.name != "replaced" or value:
+        elif spec.name not in ("replaced", "is_damaged") or _is_worth_naming(value):
             text = str(value)
             lines.append(f"  {spec.name}: {text.replace(chr(10), chr(10) + '  ') if is_dataclass(value) else text}")
     return "\n".join(lines)
+
+
+def _is_worth_naming(value: Any) -> bool:
+    return bool(value.any() if isinstance(value, Tensor) else value)
 
 
 def _check_dimensions(data: Tensor, accepted: str, least: int, most: int | None = None) -> None:
@@ -63,13 +71,17 @@ def _rows(data: Tensor, key: Any, key_on_cpu: Any) -> Tensor:
 
 @dataclass(frozen=True)
 class ReplacedFrame:
-    """A frame that could not be decoded and what the error policy did about it.
+    """A frame that is damaged or could not be decoded, and what the error policy did about it; or a hole.
+
+    In a hole the codec gave no frames, so that the missing ones have no number. The report of a hole is that of the
+    first frame after it, which is in its place as usual: ``used_index`` is ``index``.
 
     Attributes:
         index: Index of the frame that was asked for.
-        reason: Why it could not be decoded, as a sentence.
+        reason: Why it could not be decoded, or what the hole is, as a sentence.
         position: Its position in the flattened batch. Under ``on_error="skip"``, the position it would have had.
         used_index: Index of the frame that took its place; ``None`` if it was left out.
+        num_missing: Of a hole, how many packets gave no frame; else 0.
 
     Example:
         >>> from mediatensor.decoders import VideoDecoder
@@ -82,6 +94,7 @@ class ReplacedFrame:
     reason: str
     position: int
     used_index: int | None = None
+    num_missing: int = 0
 
 
 @dataclass(repr=False)
@@ -94,7 +107,8 @@ class Frame:
         data: 3-D tensor, (C, H, W) or (H, W, C).
         pts_seconds: Presentation time in seconds.
         duration_seconds: Time for which the frame is shown, in seconds.
-        replaced: What an error policy other than ``"raise"`` put in place of the requested frame.
+        replaced: What ``on_error="nearest"`` put in place of the requested frame.
+        is_damaged: Whether the codec flags the frame as damaged.
 
     Raises:
         InvalidArgumentError: if ``data`` is not 3-dimensional.
@@ -114,6 +128,7 @@ class Frame:
     pts_seconds: float
     duration_seconds: float
     replaced: tuple[ReplacedFrame, ...] = field(default=(), kw_only=True)
+    is_damaged: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if type(self.data) is not Tensor or self.data.ndim != 3:  # most frames are made by a decoder, and right
@@ -175,7 +190,8 @@ class FrameBatch:
         data: Tensor of at least 3 dimensions, (..., C, H, W) or (..., H, W, C).
         pts_seconds: Presentation times in seconds, float64 on the CPU, of shape ``data.shape[:-3]``.
         duration_seconds: Durations in seconds, of the same dtype, device and shape.
-        replaced: What an error policy other than ``"raise"`` left out or replaced; empty if nothing.
+        replaced: What ``on_error="skip"`` or ``"nearest"`` left out or replaced; empty if nothing.
+        is_damaged: Whether the codec flags each frame as damaged, bool on the CPU, of the same shape as the times.
 
     Raises:
         InvalidArgumentError: if ``data`` has fewer than 3 dimensions or the times are not of shape ``data.shape[:-3]``.
@@ -192,6 +208,7 @@ class FrameBatch:
     pts_seconds: Tensor
     duration_seconds: Tensor
     replaced: tuple[ReplacedFrame, ...] = field(default=(), kw_only=True)
+    is_damaged: Tensor = field(default=_NOT_DAMAGED, kw_only=True)
 
     def __post_init__(self) -> None:
         _check_dimensions(self.data, "at least 3-dimensional", 3)
@@ -205,6 +222,26 @@ class FrameBatch:
                 f"data.shape[:-3] is {tuple(leading)}, pts_seconds.shape is {tuple(self.pts_seconds.shape)}, "
                 f"duration_seconds.shape is {tuple(self.duration_seconds.shape)}."
             )
+        if self.is_damaged is _NOT_DAMAGED:
+            self.is_damaged = torch.zeros(leading, dtype=torch.bool, device="cpu")
+            return
+        self.is_damaged = _numbers("is_damaged", self.is_damaged, torch.bool)
+        if self.is_damaged.shape != leading:
+            raise InvalidArgumentError(
+                f"is_damaged must have the shape of the times, {tuple(leading)} (got {tuple(self.is_damaged.shape)})."
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Between processes each tensor costs a handle of shared memory.
+        state = dict(vars(self))
+        if not self.is_damaged.any():
+            del state["is_damaged"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if "is_damaged" not in state:
+            self.is_damaged = torch.zeros(self.pts_seconds.shape, dtype=torch.bool, device="cpu")
 
     def __len__(self) -> int:
         return len(self.data)
@@ -220,6 +257,7 @@ class FrameBatch:
             self.pts_seconds[on_cpu],
             self.duration_seconds[on_cpu],
             replaced=self._replaced_at(on_cpu) if self.replaced else (),
+            is_damaged=self.is_damaged[on_cpu],
         )
 
     def _replaced_at(self, key: Any) -> tuple[ReplacedFrame, ...]:
@@ -227,7 +265,7 @@ class FrameBatch:
         count = self.pts_seconds.numel()
         kept = torch.arange(count, device="cpu").reshape(self.pts_seconds.shape)[key].flatten().tolist()
         return tuple(
-            ReplacedFrame(report.index, report.reason, position, report.used_index)
+            replace(report, position=position)
             for position, old in enumerate(kept)
             for report in self.replaced
             if report.position == old and report.used_index is not None
@@ -243,13 +281,11 @@ class FrameBatch:
             >>> batch.data.dtype, batch.pts_seconds.dtype
             (torch.float32, torch.float64)
         """
-        return FrameBatch(
-            self.data.to(*args, **kwargs), self.pts_seconds, self.duration_seconds, replaced=self.replaced
-        )
+        return replace(self, data=self.data.to(*args, **kwargs))
 
     def pin_memory(self) -> FrameBatch:
         """The batch with its data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
-        return FrameBatch(pinned(self.data), self.pts_seconds, self.duration_seconds, replaced=self.replaced)
+        return replace(self, data=pinned(self.data))
 
     def show(self) -> None:
         """Show up to sixteen of the frames with their times, as `Frame.show` does. Needs the extra ``plot``.

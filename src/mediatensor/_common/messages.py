@@ -14,9 +14,9 @@ from .locks import ForkSafeLock
 __all__ = ["forget_warnings", "progress", "seconds_from_text", "warn_once", "warn_user", "without_bars"]
 
 # A bound, because messages contain names of files and numbers.
-_MAX_NUM_WARNED = 256
+_MAX_NUM_WARNED = 1024
 
-_warned: set[str] = set()
+_warned: dict[str, None] = {}
 _lock = ForkSafeLock()
 
 
@@ -25,13 +25,15 @@ def warn_user(message: str) -> None:
     warnings.warn(message, stacklevel=_levels_to_the_user())
 
 
-def warn_once(message: str) -> None:
-    """Warn as `warn_user` does, once in this process for each message."""
+def warn_once(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn as `warn_user` does, once in this process for each message; of the oldest ones perhaps again."""
     with _lock:
-        if message in _warned or len(_warned) >= _MAX_NUM_WARNED:
+        if message in _warned:
             return
-        _warned.add(message)
-    warnings.warn(message, stacklevel=_levels_to_the_user())
+        if len(_warned) >= _MAX_NUM_WARNED:
+            del _warned[next(iter(_warned))]
+        _warned[message] = None
+    warnings.warn(message, category, stacklevel=_levels_to_the_user())
 
 
 def forget_warnings() -> None:

@@ -120,7 +120,9 @@ def _is_covered(times: Int64Array, pts: Int64Array, duration: Int64Array) -> NDA
     typical = int(np.median(steps)) if len(steps) else 0
     duration = np.where(duration > 0, duration, typical)
     before = np.maximum(np.searchsorted(pts, times, side="right") - 1, 0)
-    covered: NDArray[np.bool_] = (times >= pts[before]) & (times - pts[before] < duration[before] - duration[before] // 2)
+    covered: NDArray[np.bool_] = (times >= pts[before]) & (
+        times - pts[before] < duration[before] - duration[before] // 2
+    )
     return covered
 
 

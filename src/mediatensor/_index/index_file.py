@@ -4,7 +4,7 @@
 
     magic (8)  version (4)  header size (4)  payload size (8)     whole numbers are little-endian
     header     JSON: numbers of frames, of key frames (num_entries) and of holes, flags, sentences, what the index was
-               made from, and for each int64 column its first value and the width of its steps in bytes (0: it is constant)
+               made from, and for each int64 column its first value and the width of its steps in bytes (0: constant)
     payload    zlib: one column after the other; int64 columns as their steps, all lowest bytes first
     checksum   BLAKE2b (16) of everything before it
 

@@ -7,7 +7,8 @@ One call passes these stations, each of which knows only the next::
                     retry a call      kept pictures first  feed, drain, check  do as the error policy says
 
 `approximate` takes the place of `exact` where there is no index. `stream` is one video stream, opened, whose `handles`
-hold what one call works with; `frame_cache` keeps decoded pictures; `fallback` says why the CPU decodes.
+hold what one call works with; `frame_cache` keeps decoded pictures; `damage` finds the holes that a call reaches over;
+`fallback` says why the CPU decodes.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from .plan import Segment, make_plan
 if TYPE_CHECKING:
     from .approximate import ApproximateFrames, Timeline
     from .batch import DecodedPicture, ErrorPolicy, SizeChangePolicy
+    from .damage import Asked
     from .exact import ExactFrames
     from .fallback import CpuFallbackStatus, stream_parameters, warn_of_fallback, why_not
     from .stream import HandleSpec, OpenVideo, OutputOptions
 
 __all__ = [
     "ApproximateFrames",
+    "Asked",
     "CpuFallbackStatus",
     "DecodedPicture",
     "ErrorPolicy",
@@ -57,6 +60,7 @@ __getattr__ = lazy_names(
     {
         **dict.fromkeys(("ApproximateFrames", "Timeline"), ".approximate"),
         **dict.fromkeys(("DecodedPicture", "ErrorPolicy", "SizeChangePolicy"), ".batch"),
+        "Asked": ".damage",
         "ExactFrames": ".exact",
         **dict.fromkeys(("CpuFallbackStatus", "stream_parameters", "warn_of_fallback", "why_not"), ".fallback"),
         **dict.fromkeys(("HandleSpec", "OpenVideo", "OutputOptions"), ".stream"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -19,9 +20,10 @@ from .._common.threads import divide_threads
 from .._index import FrameClock
 from .._metadata import video_stream_metadata
 from ..errors import DecodeError, DeviceError, StreamError
-from ..frames import Frame, FrameBatch
+from ..frames import Frame, FrameBatch, ReplacedFrame
 from .approximate_stream import ApproximateStream
-from .batch import DecodedRows
+from .batch import IS_FLAGGED, NEAREST_REACH, DecodedRows, damage_error
+from .damage import Asked, warn_of_damage
 from .stream import OpenVideo
 
 __all__ = ["ApproximateFrames", "Timeline"]
@@ -52,6 +54,14 @@ class Timeline:
         1.2
         """
         return self.begin_seconds + index / self.fps
+
+    def nearest(self, seconds: float) -> int:
+        """The frame whose time is nearest.
+
+        >>> Timeline(begin_seconds=1.0, fps=25.0, num_frames=100, end_seconds=5.0).nearest(1.19)
+        5
+        """
+        return min(max(round((seconds - self.begin_seconds) * self.fps), 0), self.num_frames - 1)
 
     def indices(self, start_seconds: float, stop_seconds: float) -> range:
         """The frames shown within [start, stop), one that started before included.
@@ -107,7 +117,12 @@ class ApproximateFrames:
         return self._frame_at(checks.latest(seconds).tolist(), nearest=False)
 
     def by_index(
-        self, select: Callable[[int], Sequence[int]], highest: int | None = None, *, is_sequential: bool = False
+        self,
+        select: Callable[[int], Sequence[int]],
+        highest: int | None = None,
+        *,
+        asked: Asked | None = None,
+        is_sequential: bool = False,
     ) -> FrameBatch:
         """The frames nearest to the times of the indices that ``select`` gives for a number of frames."""
         return self._batch(select(self.num_frames))
@@ -144,8 +159,19 @@ class ApproximateFrames:
 
     def _frame_at(self, seconds: list[float], *, nearest: bool) -> Frame:
         decoded, times = self._decode(seconds, nearest=nearest)
+        if not decoded.frames:
+            raise DecodeError(
+                f"The frame at {seconds[0]:.6f} s could not be decoded ({decoded.replaced[0].reason}), and "
+                "on_error='skip' leaves nothing to return; use on_error='nearest', or a method that returns a batch."
+            )
         assert decoded.pixels is not None
-        return self._video.frame(decoded.pixels[0], times[0, 0].item(), times[1, 0].item())
+        return self._video.frame(
+            decoded.pixels[0],
+            times[0, 0].item(),
+            times[1, 0].item(),
+            replaced=decoded.replaced,
+            is_damaged=bool(decoded.damaged),
+        )
 
     def _decode(self, seconds: list[float], *, nearest: bool) -> tuple[DecodedRows, Tensor]:
         """The frames of some times, and their (pts, duration). If the device cannot decode, the CPU does."""
@@ -176,12 +202,58 @@ class ApproximateFrames:
                 )
                 reader.use_threads(division.num_codec_threads)
             writer = self._video.pixel_writer(len(seconds))
+            damaged: set[int] = set()
+            replaced: dict[int, ReplacedFrame] = {}
             for row in sorted(range(len(seconds)), key=seconds.__getitem__):
-                frame = self._picture_at(handle.stream, seconds[row], nearest=nearest)
+                frame, report = self._picture(handle.stream, seconds[row], row, nearest=nearest)
+                if report is not None:
+                    replaced[row] = report
+                if frame is None:
+                    continue
+                if frame.is_corrupt:
+                    damaged.add(row)
                 writer.write(handle.converter, frame, [row], f"at {seconds[row]:.6f} s")
                 times[0, row] = frame.pts * tick.numerator / tick.denominator
                 times[1, row] = frame.duration * tick.numerator / tick.denominator or 1 / self._timeline.fps
-        return DecodedRows(writer.pixels, []), times
+        if damaged:
+            warn_of_damage(self._video.name)
+        kept = [row for row in range(len(seconds)) if row not in replaced or replaced[row].used_index is not None]
+        pixels = writer.pixels if len(kept) == len(seconds) or writer.pixels is None else writer.pixels[kept]
+        reports = tuple(replaced[row] for row in sorted(replaced))
+        return DecodedRows(pixels if kept else None, kept, reports, damaged), times[:, kept]
+
+    def _picture(
+        self, stream: ApproximateStream, seconds: float, row: int, *, nearest: bool
+    ) -> tuple[Any | None, ReplacedFrame | None]:
+        """The frame of a time as the error policy has it, and what the policy did; ``None`` if it was left out.
+
+        Raises:
+            DecodeError: under ``"raise"`` if it is damaged, under ``"keep"`` and ``"raise"`` if there is none, or if
+                nothing can take its place.
+        """
+        on_error = self._video.options.on_error
+        try:
+            picture = self._picture_at(stream, seconds, nearest=nearest)
+            if on_error == "keep" or not picture.is_corrupt:
+                return picture, None
+            error = damage_error(f"at {seconds:.6f} s")
+            reason = IS_FLAGGED
+        except DecodeError as failure:
+            error, reason = failure, str(failure)
+        if on_error in ("keep", "raise"):
+            raise error
+        index = self._timeline.nearest(seconds)
+        if on_error == "skip":
+            return None, ReplacedFrame(index, reason, row)
+        for distance in range(1, NEAREST_REACH + 1):
+            for other in (index - distance, index + distance):
+                if not 0 <= other < self.num_frames:
+                    continue
+                with suppress(DecodeError):
+                    picture = self._picture_at(stream, self._timeline.seconds(other), nearest=True)
+                    if not picture.is_corrupt:
+                        return picture, ReplacedFrame(index, reason, row, other)
+        raise DecodeError(f"{error} Nor could any of the {NEAREST_REACH} frames to either side.")
 
     def _picture_at(self, stream: ApproximateStream, seconds: float, *, nearest: bool) -> Any:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -23,21 +23,27 @@ from .handles import Handle, Worker
 from .plan import Segment, first_place_of, num_pictures, runs_by_key_frame
 
 __all__ = [
+    "IS_FLAGGED",
+    "NEAREST_REACH",
     "DecodedPicture",
     "DecodedRows",
     "ErrorPolicy",
     "PictureWriter",
     "PixelWriter",
     "SizeChangePolicy",
+    "damage_error",
     "decode_rows",
     "single_at_hand",
 ]
 
-ErrorPolicy = Literal["raise", "skip", "nearest"]
+ErrorPolicy = Literal["keep", "raise", "skip", "nearest"]
 SizeChangePolicy = Literal["raise", "scale"]
 
-# How far from a frame that cannot be decoded a replacement is looked for, in frames to either side.
-_NEAREST_REACH = 32
+#: Why a frame that decodes counts as damaged.
+IS_FLAGGED = "the codec flags it as damaged"
+
+#: How far from a frame that cannot be decoded a replacement is looked for, in frames to either side.
+NEAREST_REACH = 32
 
 # A call for more frames than this counts as going through the video once: keeping its frames would cost fresh memory.
 _MAX_KEPT = 64
@@ -170,11 +176,13 @@ class DecodedRows:
         pixels: (N, H, W, 3); ``None`` if there is no row.
         frames: Index of the frame in each row.
         replaced: What the error policy did.
+        damaged: Which of the frames are damaged.
     """
 
     pixels: NDArray[Any] | Tensor | None
     frames: Sequence[int]
     replaced: tuple[ReplacedFrame, ...] = ()
+    damaged: Set[int] = frozenset()
 
 
 def single_at_hand(handle: Handle, index: FrameIndex, frame: int) -> NDArray[Any] | None:
@@ -214,7 +222,9 @@ def decode_rows(
         is_sequential: Whether the caller goes through the video, so that nobody will ask for the same frames again.
 
     Raises:
-        DecodeError, ReadError: under ``on_error="raise"``, or if nothing can replace a frame.
+        DecodeError: of damage under ``on_error="raise"``, if there is no such frame under ``"keep"``, or if nothing can
+            replace a frame.
+        ReadError: under ``"keep"`` and ``"raise"``.
         SizeChangeError: see `PixelWriter`.
     """
     cache = handle.frame_cache
@@ -224,7 +234,7 @@ def decode_rows(
     rows = {frames[0]: [0]} if is_single else _rows_by_frame(frames)
     wanted = list(rows)
     failed: dict[int, str] = {}
-    if on_error != "raise" or (wanted and wanted[-1] >= len(index.pts)):
+    if wanted and (index.may_show_damage or wanted[-1] >= len(index.pts)):
         failed = _known_failures(index, wanted, on_error)
         wanted = [frame for frame in wanted if frame not in failed]
     request: _Request | None = None
@@ -244,7 +254,8 @@ def decode_rows(
         request.raise_size_change(wanted)
     handle.last_single = frames[0] if is_single else None
     if not failed:
-        return DecodedRows(writer.pixels, frames)
+        damaged = _damaged(index, wanted, request) if on_error == "keep" and index.may_show_damage else frozenset()
+        return DecodedRows(writer.pixels, frames, damaged=damaged)
     return _with_replacements(request or _Request(handle, index, rows, writer, on_error, failed), frames)
 
 
@@ -261,10 +272,29 @@ def _known_failures(index: FrameIndex, wanted: Sequence[int], on_error: ErrorPol
     num_frames = len(index)
     reason = f"decoding showed that the stream has only {num_frames} frames"
     failed = {frame: reason for frame in wanted if frame >= num_frames}
-    if failed and on_error == "raise":
+    if failed and on_error in ("keep", "raise"):
         raise DecodeError(f"Frame {min(failed)} could not be decoded: {reason} ({'; '.join(index.anomalies)}).")
-    damaged = (frame for frame in wanted if frame < num_frames and index.is_damaged[frame])
-    return failed | dict.fromkeys(damaged, "the codec flags it as damaged")
+    if on_error == "keep":
+        return failed
+    damaged = [frame for frame in wanted if frame < num_frames and index.is_damaged[frame]]
+    if damaged and on_error == "raise":
+        raise damage_error(damaged[0])
+    return failed | dict.fromkeys(damaged, IS_FLAGGED)
+
+
+def damage_error(name: object) -> DecodeError:
+    """The error of a frame that decodes, and is damaged."""
+    return DecodeError(
+        f"Frame {name} is damaged: {IS_FLAGGED}. on_error='keep' gives it as it is, 'skip' and 'nearest' leave it out "
+        "or put the nearest frame in its place."
+    )
+
+
+def _damaged(index: FrameIndex, frames: Sequence[int], request: _Request | None) -> Set[int]:
+    """Which frames are damaged, by the index or, if that is a user's table, by what the codec just said."""
+    if index.is_authoritative:
+        return frozenset() if request is None else request.damaged
+    return {frame for frame in frames if index.is_damaged[frame]}
 
 
 class _Request:
@@ -294,6 +324,8 @@ class _Request:
         self.writer = writer
         self.on_error = on_error
         self.failed = failed
+        #: Frames that the codec flags as damaged, of a user's table: an index made by decoding has them already.
+        self.damaged: set[int] = set()
 
     def decode(
         self,
@@ -324,9 +356,10 @@ class _Request:
                 for place, picture in stream.run(index, segments):
                     remaining.remove(place)
                     frame = index.frame_of(place) if index.settled else place
-                    if frame in rows:
+                    is_flagged = index.is_authoritative and picture.is_corrupt
+                    if frame in rows and (not is_flagged or self._keeps(frame)):
                         self.writer.write(worker.converter, picture, rows[frame], frame)
-                    if keeps and stream.may_keep:
+                    if keeps and stream.may_keep and not is_flagged:
                         self.handle.frame_cache.put(frame, picture)
                     del picture  # else it would be held while frames that nobody asked for are decoded
                 return
@@ -334,7 +367,7 @@ class _Request:
                 remaining.remove(error.place)
                 self._note_missing(stream, index.frame_of(error.place))
             except ReadError as error:
-                if self.on_error == "raise":
+                if self.on_error in ("keep", "raise"):
                     raise
                 self.failed.update((index.frame_of(place), str(error)) for place in remaining)
                 remaining.clear()
@@ -344,9 +377,19 @@ class _Request:
         reason = "it does not come out of the codec"
         if not stream.decodes_in_software:
             raise DeviceError(f"Frame {frame} does not come out of the device's decoder.")
-        if self.on_error == "raise":
+        if self.on_error in ("keep", "raise"):
             raise DecodeError(f"Frame {frame} could not be decoded: {reason}.")
         self.failed[frame] = reason
+
+    def _keeps(self, frame: int) -> bool:
+        """Note that the codec flags a frame as damaged; whether it is given all the same."""
+        if self.on_error == "raise":
+            raise damage_error(frame)
+        if self.on_error == "keep":
+            self.damaged.add(frame)
+            return True
+        self.failed[frame] = IS_FLAGGED
+        return False
 
     def raise_size_change(self, frames: list[int]) -> None:
         """Decode frames in order of their indices, so that the error names the first that differs from those before."""
@@ -357,7 +400,7 @@ class _Request:
     def write_nearest(self, frame: int) -> int:
         """Fill the rows of a frame with the decodable one nearest to it (the earlier of two); return its index."""
         rows = self.rows[frame]
-        for distance in range(1, _NEAREST_REACH + 1):
+        for distance in range(1, NEAREST_REACH + 1):
             for other in (frame - distance, frame + distance):
                 if not 0 <= other < len(self.index) or other in self.failed or self.index.is_damaged[other]:
                     continue
@@ -369,7 +412,7 @@ class _Request:
                 if other not in self.failed:
                     return other
         raise DecodeError(
-            f"Frame {frame} could not be decoded ({self.failed[frame]}), nor any of the {_NEAREST_REACH} frames to "
+            f"Frame {frame} could not be decoded ({self.failed[frame]}), nor any of the {NEAREST_REACH} frames to "
             "either side."
         )
 

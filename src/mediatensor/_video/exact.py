@@ -14,6 +14,7 @@ from .._common import checks, stages
 from .._common.locks import ForkSafeLock
 from .._index import (
     FrameClock,
+    FrameHole,
     FrameIndex,
     cached_index,
     frame_times,
@@ -28,10 +29,13 @@ from .._pyav import VideoReader
 from ..errors import DecodeError, DeviceError, OutOfRangeError
 from ..frames import Frame, FrameBatch
 from .batch import DecodedPicture, DecodedRows, PictureWriter, PixelWriter, decode_rows, single_at_hand
+from .damage import Asked, hole_error, hole_reports, reached_holes, warn_of_damage
 from .frame_stream import IndexMismatchError
 from .stream import OpenVideo
 
 __all__ = ["ExactFrames"]
+
+_FRAMES = Asked()
 
 
 class ExactFrames:
@@ -51,8 +55,8 @@ class ExactFrames:
     ) -> None:
         self._video = video
         self._lock = ForkSafeLock()
-        # Whether frames come out as they are: damage is an error, and none is scaled to the size of others.
-        self._is_strict = video.options.on_error == video.options.on_size_change == "raise"
+        # Whether a frame comes out as the codec gives it: none is replaced, or scaled to the size of others.
+        self._is_plain = video.options.on_error in ("keep", "raise") and video.options.on_size_change == "raise"
         self._index = index if mappings is None else from_table(*mappings, video.time_base)
         #: An index made from packets that proved wrong, and the one made by decoding that took its place.
         self._replacement: tuple[FrameIndex, FrameIndex] | None = None
@@ -97,7 +101,7 @@ class ExactFrames:
 
     def _scan_first_frames(self, num_frames: int) -> tuple[FrameIndex | None, bool]:
         # Replacements may come from further on, and a cache wants the whole.
-        if self._video.options.on_error != "raise" or get_index_cache() is not None:
+        if self._video.options.on_error not in ("keep", "raise") or get_index_cache() is not None:
             return None, False
         with stages.INDEX, self._lend_reader() as reader:
             return index_first_frames(reader, num_frames)
@@ -143,7 +147,7 @@ class ExactFrames:
         index = self._index
         if index is None:
             index = self._index_up_to(i if i >= 0 else None)
-        if self._is_strict and 0 <= i < len(index.pts):
+        if self._is_plain and 0 <= i < len(index.pts) and not index.may_show_damage:
             frame = self._frame_at_hand(index, i)
             if frame is not None:
                 return frame
@@ -152,10 +156,18 @@ class ExactFrames:
     def frame_played_at(self, seconds: NDArray[np.float64], *, within: tuple[int, int] | None = None) -> Frame:
         """The frame shown at a time; ``within`` is as of `by_time`."""
         checks.check_seconds(seconds, *self.span_seconds)
-        return self._frame(self.index, lambda index: index.played_at(seconds).clip(*(within or (0, None))).tolist())
+        asked = Asked(seconds)
+        return self._frame(
+            self.index, lambda index: index.played_at(seconds).clip(*(within or (0, None))).tolist(), asked
+        )
 
     def by_index(
-        self, select: Callable[[int], Sequence[int]], highest: int | None = None, *, is_sequential: bool = False
+        self,
+        select: Callable[[int], Sequence[int]],
+        highest: int | None = None,
+        *,
+        asked: Asked = _FRAMES,
+        is_sequential: bool = False,
     ) -> FrameBatch:
         """The frames of the indices that ``select`` gives for a number of frames.
 
@@ -166,10 +178,11 @@ class ExactFrames:
             select: Gives the indices.
             highest: The highest of them if they do not depend on the number of frames; then the rest of the stream may
                 stay unread.
+            asked: What decides the holes that they reach over.
             is_sequential: Whether the caller goes through the video, and will not ask for the same frames again.
         """
         index = self._index_up_to(highest)
-        return self._batch(index, lambda index: select(len(index.pts)), is_sequential=is_sequential)
+        return self._batch(index, lambda index: select(len(index.pts)), asked, is_sequential=is_sequential)
 
     @property
     def clock(self) -> FrameClock:
@@ -193,7 +206,7 @@ class ExactFrames:
             frames = index._clock.played_at(seconds) if is_grid else index.played_at(seconds)
             return frames.clip(*(within or (0, None))).tolist()  # type: ignore[no-any-return]
 
-        return self._batch(self.index, select)
+        return self._batch(self.index, select, Asked(seconds, is_grid=is_grid))
 
     def by_range(
         self, start_seconds: float, stop_seconds: float, *, within: tuple[int, int] | None = None
@@ -208,7 +221,7 @@ class ExactFrames:
             first = min(max(frames.start, within[0]), within[1])
             return range(first, max(min(frames.stop, within[1] + 1), first + 1))
 
-        return self._batch(self.index, select)
+        return self._batch(self.index, select, Asked(stop_seconds=stop_seconds))
 
     def _frame_at_hand(self, index: FrameIndex, i: int) -> Frame | None:
         """A frame that was kept or that comes out next, in as few steps as there can be; ``None`` for others."""
@@ -218,29 +231,36 @@ class ExactFrames:
             pixels = single_at_hand(handle, index, i)
         return None if pixels is None else video.frame(pixels, *frame_times(index, i))
 
-    def _frame(self, index: FrameIndex, select: Callable[[FrameIndex], Sequence[int]]) -> Frame:
-        index, decoded = self._decode(index, select)
+    def _frame(self, index: FrameIndex, select: Callable[[FrameIndex], Sequence[int]], asked: Asked = _FRAMES) -> Frame:
+        index, decoded = self._decode(index, select, asked)
         if not decoded.frames:
-            report = decoded.replaced[0]
+            report = next(report for report in decoded.replaced if report.used_index is None)
             raise DecodeError(
                 f"Frame {report.index} could not be decoded ({report.reason}), and on_error='skip' leaves nothing to "
                 "return; use on_error='nearest', or a method that returns a batch."
             )
         assert decoded.pixels is not None
         times = frame_times(index, decoded.frames[0])
-        return self._video.frame(decoded.pixels[0], *times, replaced=decoded.replaced)
+        is_damaged = decoded.frames[0] in decoded.damaged
+        return self._video.frame(decoded.pixels[0], *times, replaced=decoded.replaced, is_damaged=is_damaged)
 
     def _batch(
-        self, index: FrameIndex, select: Callable[[FrameIndex], Sequence[int]], *, is_sequential: bool = False
+        self,
+        index: FrameIndex,
+        select: Callable[[FrameIndex], Sequence[int]],
+        asked: Asked,
+        *,
+        is_sequential: bool = False,
     ) -> FrameBatch:
-        index, decoded = self._decode(index, select, is_sequential=is_sequential)
+        index, decoded = self._decode(index, select, asked, is_sequential=is_sequential)
         return self._video.batch(decoded, *index.times_of(np.array(decoded.frames, np.int64)))
 
-    def pictures(self, wanted: Sequence[int]) -> list[DecodedPicture]:
+    def pictures(self, wanted: Sequence[int], previous: int | None = None) -> list[DecodedPicture]:
         """The decoded pictures of frames, before they are RGB, for a caller who goes through the video.
 
         Args:
             wanted: Indices, ascending; those behind the last frame are left out.
+            previous: The frame that the caller has had before, if there is one.
 
         Returns:
             Those that came out, as the error policy says.
@@ -249,7 +269,8 @@ class ExactFrames:
         def select(index: FrameIndex) -> list[int]:
             return [frame for frame in wanted if frame < len(index.pts)]
 
-        index, decoded = self._decode(self.index, select, is_sequential=True, make_writer=PictureWriter)
+        asked = Asked(previous=previous)
+        index, decoded = self._decode(self.index, select, asked, is_sequential=True, make_writer=PictureWriter)
         taken: Any = decoded.pixels
         return [
             replace(taken[row], pts_seconds=pts, duration_seconds=duration)
@@ -260,6 +281,7 @@ class ExactFrames:
         self,
         index: FrameIndex,
         select: Callable[[FrameIndex], Sequence[int]],
+        asked: Asked,
         *,
         is_sequential: bool = False,
         make_writer: Callable[[int], PixelWriter] | None = None,
@@ -276,12 +298,15 @@ class ExactFrames:
         video.check_ready()
         frames = select(index)
         while True:
-            spec = video.spec
+            spec, on_error = video.spec, video.options.on_error
+            reached = reached_holes(index, frames, asked) if index.may_show_damage else []
+            if reached and on_error == "raise":
+                raise hole_error(reached[0][0], index)
             try:
                 with stages.DECODE, video.pool.borrow() as handle:
                     writer = (make_writer or video.pixel_writer)(len(frames))
-                    on_error = video.options.on_error
-                    return index, decode_rows(handle, index, frames, writer, on_error, is_sequential=is_sequential)
+                    decoded = decode_rows(handle, index, frames, writer, on_error, is_sequential=is_sequential)
+                break
             except DeviceError as error:
                 if spec.decodes_in_software:
                     raise
@@ -295,6 +320,23 @@ class ExactFrames:
             # Indices that were valid stay so: the error policy decides about frames that are not there.
             with suppress(OutOfRangeError):
                 frames = select(index)
+        if index.may_show_damage:
+            self._tell_of_damage(index, frames, decoded, reached)
+        return index, decoded
+
+    def _tell_of_damage(
+        self, index: FrameIndex, frames: Sequence[int], decoded: DecodedRows, reached: list[tuple[FrameHole, int]]
+    ) -> None:
+        """List the holes that a call reached over, or warn of damage that is kept."""
+        video = self._video
+        if video.options.on_error != "keep":
+            reports = (*decoded.replaced, *hole_reports(reached, frames, index))
+            decoded.replaced = tuple(sorted(reports, key=lambda report: report.position))
+            return
+        # Behind a hole, indices are lower than those of the packets.
+        is_behind_hole = len(index.hole_frame) > 0 and len(frames) > 0 and max(frames) >= int(index.hole_frame[0])
+        if decoded.damaged or reached or is_behind_hole:
+            warn_of_damage(video.name, index)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_lock"}

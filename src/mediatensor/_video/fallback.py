@@ -32,7 +32,7 @@ def why_not(backend: DecodeBackend, stream: StreamParameters, device: torch.devi
     """Why a stream is not to be decoded by a backend, as far as that is known before it is tried."""
     if backend.name == "cpu":
         return None
-    if on_error != "raise":
+    if on_error != "keep":
         return f"on_error={on_error!r} needs a codec that tells which pictures are damaged; the CPU's do"
     return why_not_guarded(backend, stream, device)
 

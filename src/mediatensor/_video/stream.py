@@ -287,7 +287,10 @@ class OpenVideo:
         data = pixels if isinstance(pixels, Tensor) else torch.from_numpy(pixels)
         if self.options.is_channels_first:
             data = data.permute(0, 3, 1, 2)
-        return FrameBatch(data, pts_seconds, duration_seconds, replaced=decoded.replaced)
+        if not decoded.damaged:
+            return FrameBatch(data, pts_seconds, duration_seconds, replaced=decoded.replaced)
+        is_damaged = torch.tensor([frame in decoded.damaged for frame in decoded.frames], device="cpu")
+        return FrameBatch(data, pts_seconds, duration_seconds, replaced=decoded.replaced, is_damaged=is_damaged)
 
     def frame(
         self,
@@ -295,6 +298,8 @@ class OpenVideo:
         pts_seconds: float,
         duration_seconds: float,
         replaced: tuple[ReplacedFrame, ...] = (),
+        *,
+        is_damaged: bool = False,
     ) -> Frame:
         """A decoded picture (H, W, 3) as a frame in the user's layout."""
         self._has_decoded = True
@@ -302,7 +307,7 @@ class OpenVideo:
             data = pixels.permute(2, 0, 1) if self.options.is_channels_first else pixels
         else:  # NumPy permutes in a tenth of the time
             data = torch.from_numpy(pixels.transpose(2, 0, 1) if self.options.is_channels_first else pixels)
-        return Frame(data, pts_seconds, duration_seconds, replaced=replaced)
+        return Frame(data, pts_seconds, duration_seconds, replaced=replaced, is_damaged=is_damaged)
 
     def __getstate__(self) -> dict[str, Any]:
         # Handles and locks belong to a process.

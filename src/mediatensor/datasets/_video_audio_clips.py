@@ -356,6 +356,7 @@ def _stacked_frames(clips: Sequence[AudioVideoClip]) -> FrameBatch:
             for number, batch in enumerate(batches)
             for report in batch.replaced
         ),
+        is_damaged=torch.stack([batch.is_damaged for batch in batches]),
     )
 
 

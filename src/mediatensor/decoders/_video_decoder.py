@@ -24,6 +24,7 @@ from .._metadata import VideoStreamMetadata, video_stream_metadata
 from .._sources import MIN_REQUEST_BYTES, make_source
 from .._video import (
     ApproximateFrames,
+    Asked,
     CpuFallbackStatus,
     DecodedPicture,
     ErrorPolicy,
@@ -93,10 +94,17 @@ class VideoDecoder(Closing):
             file that `FrameIndex.save` wrote: nothing is read to make one. It is checked that it belongs to the
             source: the size and the first and last 64 KiB must be the same (of a URL that FFmpeg opens, the header).
             `mediatensor.set_index_cache` does the same without an argument, for all files.
-        on_error: What to do when a frame cannot be decoded. ``"raise"``: `DecodeError`. ``"skip"``: leave it out of
-            the batch. ``"nearest"``: put the nearest decodable frame in its place. With the latter two, frames that
-            the codec flags as damaged count as errors, too; with ``"raise"`` they are what a linear decode gives.
-            ``FrameBatch.replaced`` tells. A device's decoder does not tell of damage: with these two the CPU decodes.
+        on_error: What to do about damage: frames that the codec flags as damaged, frames that do not decode, and holes
+            (`FrameIndex.holes`). Frames have the numbers of a plain decode in any case.
+
+            ``"keep"`` gives frames as a plain decode does; ``is_damaged`` of the result flags damaged ones, and a
+            `DamageWarning` is issued once for each file. A frame that is not there is a `DecodeError`.
+            ``"raise"`` is a `DecodeError` for each call that asks for a damaged frame, or reaches over a hole.
+            ``"skip"`` leaves damaged frames out, ``"nearest"`` puts the nearest good frame in their place; ``replaced``
+            of the result lists these frames, and the holes that the call reaches over.
+
+            A device's decoder does not report damage: with all but ``"keep"`` the CPU decodes. In approximate mode
+            holes are not known.
         on_size_change: What to do when frames of a batch have different sizes. ``"raise"``: `SizeChangeError` that
             names the frame. ``"scale"``: all frames are scaled to the size of the first frame of the stream.
         decode_backend: What decodes: a name of `mediatensor.backends.available_backends`; ``None`` for what belongs to
@@ -141,7 +149,7 @@ class VideoDecoder(Closing):
         output_dtype: torch.dtype | Literal["auto"] = torch.uint8,
         custom_frame_mappings: Any = None,
         frame_index: FrameIndex | str | os.PathLike[str] | None = None,
-        on_error: ErrorPolicy = "raise",
+        on_error: ErrorPolicy = "keep",
         on_size_change: SizeChangePolicy = "raise",
         decode_backend: str | None = None,
         strict_device: bool = False,
@@ -153,7 +161,7 @@ class VideoDecoder(Closing):
         checks.check_choice("dimension order", dimension_order, ("NCHW", "NHWC"))
         checks.check_num_threads(num_ffmpeg_threads)
         checks.check_choice("output_dtype", output_dtype, (torch.uint8, torch.float32, "auto"))
-        checks.check_choice("on_error", on_error, ("raise", "skip", "nearest"))
+        checks.check_choice("on_error", on_error, ("keep", "raise", "skip", "nearest"))
         checks.check_choice("on_size_change", on_size_change, ("raise", "scale"))
         resolved = resolve_device(device)
         backend = choose_backend(decode_backend, resolved).name
@@ -240,6 +248,10 @@ class VideoDecoder(Closing):
         if isinstance(self._frames, ExactFrames):
             self._frames.restore_packet_index()
 
+    def _raise_damage(self) -> None:
+        """From now on damage is an error, whatever ``on_error`` was; a device's decoder reports some of it only."""
+        self._video.options = replace(self._video.options, on_error="raise")
+
     def _frames_of(self, batch: FrameBatch) -> Tensor | None:
         """Return the indices of the frames of a batch, in the shape of its times; ``None`` in approximate mode.
 
@@ -280,20 +292,24 @@ class VideoDecoder(Closing):
         """Every picture of a range of frames, before it is RGB, decoded on the CPU.
 
         The pictures are those of the stream, without transforms. A few are decoded in one call: who keeps a picture
-        keeps its memory. What cannot be decoded is left out; with ``obeys_policy`` it is an error if the decoder's
-        ``on_error`` says so.
+        keeps its memory. Damaged frames are left out; with ``obeys_policy`` the decoder's ``on_error`` decides whether
+        they are kept, left out, or an error.
         """
+        previous = None
         with self._lend_pictures(obeys_policy=obeys_policy) as frames:
             while (stop is None or start < stop) and frames.has_frame(start):
                 end = start + _PICTURES_AT_A_TIME
-                yield from frames.pictures(range(start, end if stop is None else min(end, stop)))
-                start = end
+                yield from frames.pictures(range(start, end if stop is None else min(end, stop)), previous)
+                start, previous = end, end - 1
 
     def _pictures_at(self, indices: Sequence[int], *, obeys_policy: bool = False) -> Iterator[DecodedPicture]:
         """The pictures of certain frames, ascending, as `_pictures` gives them."""
+        previous = None
         with self._lend_pictures(obeys_policy=obeys_policy) as frames:
             for start in range(0, len(indices), _PICTURES_AT_A_TIME):
-                yield from frames.pictures(indices[start : start + _PICTURES_AT_A_TIME])
+                wanted = indices[start : start + _PICTURES_AT_A_TIME]
+                yield from frames.pictures(wanted, previous)
+                previous = wanted[-1]
 
     @contextmanager
     def _lend_pictures(self, *, obeys_policy: bool) -> Iterator[ExactFrames]:
@@ -304,7 +320,9 @@ class VideoDecoder(Closing):
         """
         with self._video.lend_reader(is_moved=False):
             pass
-        on_error: ErrorPolicy = "raise" if obeys_policy and self._video.options.on_error == "raise" else "skip"
+        on_error: ErrorPolicy = self._video.options.on_error if obeys_policy else "skip"
+        if on_error == "nearest":
+            on_error = "skip"  # a picture comes out with its own number, or not at all
         spec = replace(
             self._video.spec, steps=(), is_float=False, backend="cpu", device=torch.device("cpu"), is_approximate=False
         )
@@ -391,7 +409,8 @@ class VideoDecoder(Closing):
         def select(num_frames: int) -> list[int]:
             return [checks.valid_index(i, num_frames, self.stream_index) for i in wanted]
 
-        return self._frames.by_index(select, max(wanted, default=0) if min(wanted, default=-1) >= 0 else None)
+        highest = max(wanted, default=0) if min(wanted, default=-1) >= 0 else None
+        return self._frames.by_index(select, highest)
 
     def get_frames_in_range(self, start: int | None, stop: int | None, step: int | None = 1) -> FrameBatch:
         """The frames that the Python slice ``start:stop:step`` selects; an empty or reversed range is an empty batch.
@@ -408,12 +427,19 @@ class VideoDecoder(Closing):
         return self._frames_in_range(*checks.bounds_of(start, stop, step))
 
     def _frames_in_range(
-        self, start: int | None, stop: int | None, step: int | None, *, is_sequential: bool = False
+        self,
+        start: int | None,
+        stop: int | None,
+        step: int | None,
+        *,
+        previous: int | None = None,
+        is_sequential: bool = False,
     ) -> FrameBatch:
         highest = None if stop is None or stop <= 0 or (start or 0) < 0 else stop - 1
         return self._frames.by_index(
             lambda num_frames: checks.frame_range(start, stop, step, num_frames),
             highest,
+            asked=Asked(previous=previous),
             is_sequential=is_sequential,
         )
 
@@ -423,7 +449,8 @@ class VideoDecoder(Closing):
         while self._frames.has_frame(start):
             try:
                 # A range and not an index: the stream may turn out to end earlier than its packets promise.
-                frames = self._frames_in_range(start, start + step, 1, is_sequential=True).data
+                previous = start - 1 if start else None
+                frames = self._frames_in_range(start, start + step, 1, previous=previous, is_sequential=True).data
             except MediaTensorError:
                 if step == 1:
                     raise
@@ -612,4 +639,4 @@ def _with_times(batch: FrameBatch, times: NDArray[np.float64], fps: float) -> Fr
     left_out = {report.position for report in batch.replaced if report.used_index is None}
     kept = [k for k in range(len(times)) if k not in left_out]
     pts = torch.from_numpy(times)[kept]
-    return FrameBatch(batch.data, pts, torch.full_like(pts, 1 / fps), replaced=batch.replaced)
+    return replace(batch, pts_seconds=pts, duration_seconds=torch.full_like(pts, 1 / fps))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from .._audio import sample_grid
 from .._common.checks import frame_rate_times
+from .._common.clips import frames_of_clips
 from ..errors import InvalidArgumentError
 from ..frames import AudioVideoClip, FrameBatch
 from ._common import (
@@ -134,9 +136,11 @@ def _frames_at_rate(
         num_before = max(1, int((meant < meant_end).sum()))
         clips.append([_repeating_last(times, num_before) for times in (start + steps, meant)])
     times, meant = (torch.stack(list(of_clips)) for of_clips in zip(*clips, strict=True))
-    batch = as_clips(frames_on_grid(decoder.video, meant.flatten().tolist(), clock), *times.shape)
+    with frames_of_clips(times.shape[1]):
+        frames = frames_on_grid(decoder.video, meant.flatten().tolist(), clock)
+    batch = as_clips(frames, *times.shape)
     return [
-        FrameBatch(clip.data, pts, torch.full_like(pts, 1 / fps), replaced=clip.replaced)
+        replace(clip, pts_seconds=pts, duration_seconds=torch.full_like(pts, 1 / fps))
         for clip, pts in zip(batch, times, strict=True)
     ]
 

@@ -130,7 +130,8 @@ def as_clips(batch: FrameBatch, num_clips: int, num_frames_per_clip: int) -> Fra
     """
     wanted = num_clips * num_frames_per_clip
     if len(batch) != wanted:
-        reasons = "".join(f" Frame {frame.index}: {frame.reason}" for frame in batch.replaced[:1])
+        left_out = [frame for frame in batch.replaced if frame.used_index is None]
+        reasons = "".join(f" Frame {frame.index}: {frame.reason}" for frame in left_out[:1])
         raise DecodeError(
             f"{wanted - len(batch)} of the {wanted} frames of the clips could not be decoded and were left out, "
             "but a clip needs all its frames. Make the decoder with on_error='nearest' to have the nearest frame in "
@@ -143,6 +144,7 @@ def as_clips(batch: FrameBatch, num_clips: int, num_frames_per_clip: int) -> Fra
         batch.duration_seconds.reshape(shape),
         # The positions in a report refer to the flattened batch, so splitting a dimension does not change them.
         replaced=batch.replaced,
+        is_damaged=batch.is_damaged.reshape(shape),
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from .._common.clips import frames_of_clips
 from .._common.limits import check_frames
 from ..errors import InvalidArgumentError
 from ..frames import FrameBatch
@@ -185,7 +186,9 @@ def _sample(
         for first in starts
         for index in complete(_clip(first, length, step, num_frames=num_frames), length, policy)
     ]
-    return as_clips(decoder.get_frames_at(indices), len(starts), length)
+    with frames_of_clips(length):
+        frames = decoder.get_frames_at(indices)
+    return as_clips(frames, len(starts), length)
 
 
 def _span(length: int, step: int) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import torch
 
 from .._common.checks import check_choice, finite_number, shown
+from .._common.clips import frames_of_clips
 from .._common.limits import check_frames
 from .._common.messages import progress
 from ..errors import InvalidArgumentError, StreamError
@@ -261,7 +262,9 @@ def clips_at_scenes(
         first = scene.first_frame + (int(shares[number] * (room + 1)) if offset is None else offset)
         there = range(first, min(first + span, scene.last_frame + 1), step)
         indices += complete(there, length, policy)
-    return as_clips(decoder.get_frames_at(indices), len(chosen), length)
+    with frames_of_clips(length):
+        frames = decoder.get_frames_at(indices)
+    return as_clips(frames, len(chosen), length)
 
 
 def _checked_scenes(scenes: Iterable[Scene], num_frames: int) -> list[Scene]:

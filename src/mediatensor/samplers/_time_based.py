@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from .._common.clips import frames_of_clips
 from .._common.limits import check_frames
 from ..errors import InvalidArgumentError
 from ..frames import FrameBatch
@@ -207,7 +208,9 @@ def _sample(
         _clip, length=length, step=step, stream_end=stream_end, whole=whole, tolerance=tolerance_of(decoder)
     )
     timestamps = [seconds for first in starts for seconds in complete(clip_of(first), length, policy)]
-    return as_clips(frames_on_grid(decoder, timestamps, clock), len(starts), length)
+    with frames_of_clips(length):
+        frames = frames_on_grid(decoder, timestamps, clock)
+    return as_clips(frames, len(starts), length)
 
 
 def _from_metadata(decoder: VideoDecoder, name: str, description: str) -> float:

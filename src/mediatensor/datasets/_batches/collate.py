@@ -85,6 +85,7 @@ def frames_together(samples: Sequence[Sample], pad_sizes: PadSizes | None = None
         side_by_side([one.pts_seconds for one in frames], shape[:-3], fill=float("nan")),
         side_by_side([one.duration_seconds for one in frames], shape[:-3], fill=0),
         replaced=_reports(frames, shape[:-3]),
+        is_damaged=side_by_side([one.is_damaged for one in frames], shape[:-3], fill=False),
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Never, TypeVar
 
@@ -112,7 +113,7 @@ def apply_frames_transform(transform: Callable[[Any], Any] | None, frames: Frame
         result = transform(frames)
     if isinstance(result, Tensor):
         try:
-            return FrameBatch(result, frames.pts_seconds, frames.duration_seconds, replaced=frames.replaced)
+            return replace(frames, data=result)
         except ValueError as error:
             raise InvalidArgumentError(
                 f"The transform gave a tensor that does not go with the times of the frames: {error} "
