@@ -58,6 +58,8 @@ class ExactFrames:
         # Whether a frame comes out as the codec gives it: none is replaced, or scaled to the size of others.
         self._is_plain = video.options.on_error in ("keep", "raise") and video.options.on_size_change == "raise"
         self._index = index if mappings is None else from_table(*mappings, video.time_base)
+        #: Whether a request by index keeps its times, and not its indices, if decoding shows that the index is wrong.
+        self.keeps_times = False
         #: An index made from packets that proved wrong, and the one made by decoding that took its place.
         self._replacement: tuple[FrameIndex, FrameIndex] | None = None
         #: The index of the first frames, as long as the rest of the stream was not read.
@@ -127,6 +129,14 @@ class ExactFrames:
             if self._replacement is not None and self._index is not self._replacement[0]:
                 self._index = self._replacement[0]
                 self._video.renew_handles()  # an index made by decoding needs handles of its own kind
+
+    def check_no_hole_at(self, seconds: float) -> None:
+        """Raise `DecodeError` if damage is an error, and a time lies in a hole."""
+        index = self.index
+        if self._video.options.on_error == "raise" and len(index.hole_frame):
+            asked = Asked(np.array([seconds]))
+            for hole, _ in reached_holes(index, [0], asked):
+                raise hole_error(hole, index)
 
     @property
     def num_frames(self) -> int:
@@ -316,13 +326,38 @@ class ExactFrames:
             if device_failure is not None:
                 video.decode_on_cpu(device_failure)
                 continue
-            index = self._better_index(index, mismatch)
+            before, index = index, self._better_index(index, mismatch)
+            kept = self._frames_of_times(before, index, frames) if self.keeps_times and asked.seconds is None else None
+            if kept is not None:
+                frames = kept
+                continue
             # Indices that were valid stay so: the error policy decides about frames that are not there.
             with suppress(OutOfRangeError):
                 frames = select(index)
         if index.may_show_damage:
             self._tell_of_damage(index, frames, decoded, reached)
         return index, decoded
+
+    def _frames_of_times(self, before: FrameIndex, index: FrameIndex, frames: Sequence[int]) -> list[int] | None:
+        """The frames of an index that are shown at the times of those of another; ``None`` if times do not tell.
+
+        Raises:
+            DecodeError: if damage is an error, and one of them is not there.
+        """
+        times = before.pts[np.asarray(frames, np.int64)]
+        found = index.pts.searchsorted(times).clip(max=len(index) - 1)
+        is_there = index.pts[found] == times
+        if is_there.all():
+            return [int(frame) for frame in found]
+        if not index.may_show_damage:
+            return None
+        seconds = before._pts_seconds[np.asarray(frames, np.int64)]
+        if self._video.options.on_error == "raise":
+            for hole, _ in reached_holes(index, frames, Asked(seconds)):
+                raise hole_error(hole, index)
+            missing = seconds[~is_there][0]
+            raise DecodeError(f"No frame could be decoded at {missing:.6f} s: {'; '.join(index.anomalies)}.")
+        return [int(frame) for frame in index.played_at(seconds)]
 
     def _tell_of_damage(
         self, index: FrameIndex, frames: Sequence[int], decoded: DecodedRows, reached: list[tuple[FrameHole, int]]

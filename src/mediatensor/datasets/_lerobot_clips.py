@@ -18,7 +18,7 @@ from .._common.checks import check_choice, finite_number, function, items_of, op
 from ..decoders import VideoDecoder, decode_image
 from ..errors import InvalidArgumentError, ReadError
 from ._lerobot_depth import NUM_DEPTH_BITS, DepthUnit, depth_image, depths_of_codes, in_unit
-from ._rows import ColumnDataset, Recipe, Sample, check_dataset_options, indexed_first
+from ._rows import ColumnDataset, Recipe, Sample, check_dataset_options, ready_for_rows
 from ._sources import (
     DepthScale,
     Episode,
@@ -365,7 +365,8 @@ class _OpenEpisode:
             options = {**self._decoder_options, "transforms": None}
             if is_depth:
                 options |= {"device": "cpu", "decode_backend": None}
-            decoder = self._decoders[camera] = indexed_first(VideoDecoder(dict(self.files.videos)[camera], **options))
+            decoder = VideoDecoder(dict(self.files.videos)[camera], **options)
+            self._decoders[camera] = ready_for_rows(decoder, self._decoder_options)
             if is_depth:
                 decoder._decode_luma(NUM_DEPTH_BITS)
         else:

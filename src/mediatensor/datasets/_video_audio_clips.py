@@ -37,7 +37,7 @@ from ._rows import (
     effective_fps,
     find_captions,
     first_request,
-    indexed_first,
+    ready_for_rows,
     segment_of,
     sound_fields,
     with_token_ids,
@@ -192,7 +192,8 @@ class VideoAudioRecipe(Recipe):
             object.__setattr__(self, "used_columns", frozenset((CAPTIONS_COLUMN,)))
 
     def open(self, item: Item) -> _OpenVideo:
-        return indexed_first(_OpenVideo(item.source, self.missing, {**self.decoder_options, "transforms": None}))
+        opened = _OpenVideo(item.source, self.missing, {**self.decoder_options, "transforms": None})
+        return ready_for_rows(opened, self.decoder_options)
 
     def read(self, opened: _OpenVideo, item: Item, part: int) -> Sample:
         with stages.OPEN:

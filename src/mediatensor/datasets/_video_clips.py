@@ -21,7 +21,7 @@ from ._rows import (
     effective_fps,
     first_request,
     frames_sampler,
-    indexed_first,
+    ready_for_rows,
     segment_of,
     without_clip_dimension,
 )
@@ -47,8 +47,9 @@ class VideoClips(MediaDataset):
         label: Gives the label of an `Item`; by default its own.
         rows_per_file: How many rows each file has in an epoch; each draws its own clip.
         decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random ones draw anew for each row),
-            ``stream_index``, ``dimension_order``, ``output_dtype``, ``seek_mode``, ``device`` ... By default files are
-            decoded on the CPU, whatever torch's default device is, and `ToDevice` moves batches. With
+            ``stream_index``, ``dimension_order``, ``output_dtype``, ``seek_mode``, ``device`` ... Without ``on_error``
+            among them, a clip that touches damage is a row that cannot be read, for ``on_error`` of the dataset. By
+            default files are decoded on the CPU, whatever torch's default device is, and `ToDevice` moves batches. With
             ``{"device": "cuda"}`` they are decoded for a GPU, and samples and batches are there: in the process of the
             training (``num_workers=0``), or in workers that are spawned (``multiprocessing_context="spawn"``).
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
@@ -108,7 +109,8 @@ class VideoRecipe(Recipe):
         function("transform", self.transform)
 
     def open(self, item: Item) -> VideoDecoder:
-        return indexed_first(VideoDecoder(item.source, **{**self.decoder_options, "transforms": None}))
+        decoder = VideoDecoder(item.source, **{**self.decoder_options, "transforms": None})
+        return ready_for_rows(decoder, self.decoder_options)
 
     def read(self, opened: VideoDecoder, item: Item, part: int) -> Sample:
         with stages.DECODE:

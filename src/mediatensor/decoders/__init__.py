@@ -8,7 +8,7 @@ from .._common.lazy import lazy_names
 
 if TYPE_CHECKING:
     from .._images import ImageReadMode
-    from .._index import FrameIndex
+    from .._index import FrameHole, FrameIndex
     from .._metadata import (
         AudioStreamHeaderMetadata,
         AudioStreamMetadata,
@@ -53,6 +53,7 @@ __all__ = [
     "CpuFallbackStatus",
     "Demuxer",
     "DemuxerMetadata",
+    "FrameHole",
     "FrameIndex",
     "ImageReadMode",
     "Packet",
@@ -98,7 +99,7 @@ __getattr__ = lazy_names(
         **dict.fromkeys(("AudioPacketDecoder", "VideoPacketDecoder"), "._packet_decoders"),
         **dict.fromkeys(("Packet", "RawAudioSamples", "RawFrame"), "._raw"),
         "CpuFallbackStatus": ".._video",
-        "FrameIndex": ".._index",
+        **dict.fromkeys(("FrameHole", "FrameIndex"), ".._index"),
         **dict.fromkeys(
             ("decode_avif", "decode_gif", "decode_heic", "decode_image", "decode_jpeg", "decode_png", "decode_webp"),
             "._image_decoders",

@@ -248,9 +248,21 @@ class VideoDecoder(Closing):
         if isinstance(self._frames, ExactFrames):
             self._frames.restore_packet_index()
 
-    def _raise_damage(self) -> None:
-        """From now on damage is an error, whatever ``on_error`` was; a device's decoder reports some of it only."""
-        self._video.options = replace(self._video.options, on_error="raise")
+    def _prepare_for_rows(self, *, raises_damage: bool) -> None:
+        """Have a request by index keep its times if decoding shows that frames have other indices.
+
+        Args:
+            raises_damage: Whether damage is an error from now on, of a device's decoder as far as it reports any.
+        """
+        if raises_damage:
+            self._video.options = replace(self._video.options, on_error="raise")
+        if isinstance(self._frames, ExactFrames):
+            self._frames.keeps_times = True
+
+    def _check_no_hole_at(self, seconds: float) -> None:
+        """Raise `DecodeError` under ``on_error="raise"`` if no frame came out for a time."""
+        if isinstance(self._frames, ExactFrames):
+            self._frames.check_no_hole_at(seconds)
 
     def _frames_of(self, batch: FrameBatch) -> Tensor | None:
         """Return the indices of the frames of a batch, in the shape of its times; ``None`` in approximate mode.

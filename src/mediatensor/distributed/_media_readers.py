@@ -41,9 +41,10 @@ class ClipDecoder(RowMapper):
         clip_shape: The shape (T, C, H, W) that all clips have. The columns are then plain arrays, (rows, T, C, H, W)
             and (rows, T): a row that cannot be read has zeros, and a clip of another shape is an error of its row.
             ``None``: each row has an array of its own shape, which is empty if it cannot be read.
-        decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random ones draw anew for each row), ``on_error``,
-            ``stream_index``, ``dimension_order``, ``seek_mode``, ``output_dtype`` (``torch.float32`` makes ``frames``
-            float32), ``device`` (for actors with a GPU; what was decoded there is copied back for the column) ...
+        decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random ones draw anew for each row), ``on_error``
+            (by default a clip that touches damage is an error of its row), ``stream_index``, ``dimension_order``,
+            ``seek_mode``, ``output_dtype`` (``torch.float32`` makes ``frames`` float32), ``device`` (for actors with a
+            GPU; what was decoded there is copied back for the column) ...
         options: Arguments of `RowMapper`: ``path_column``, ``bytes_column``, ``row_column``, ``prefix``,
             ``keep_bytes``, ``seed``, ``epoch``, ``max_open_files``.
 
@@ -103,7 +104,7 @@ class ClipDecoder(RowMapper):
             "frames": frames.data.cpu().numpy(),
             "pts_seconds": frames.pts_seconds.numpy(),
             "duration_seconds": frames.duration_seconds.numpy(),
-            "n_replaced": len(frames.replaced),
+            "n_replaced": sum(not report.num_missing for report in frames.replaced),
         }
 
 

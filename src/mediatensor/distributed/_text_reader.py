@@ -243,7 +243,7 @@ class VideoSource(Closing):
     def _decoded(self, numbers: Sequence[int]) -> Iterator[PageImage]:
         frames = self._decoder.get_frames_at([self._indices[i] for i in numbers]).to("cpu")
         left_out = {frame.position for frame in frames.replaced if frame.used_index is None}
-        replaced = {frame.position for frame in frames.replaced} - left_out
+        replaced = {frame.position for frame in frames.replaced if not frame.num_missing} - left_out
         present = [(k, i) for k, i in enumerate(numbers) if k not in left_out]
         for frame, (k, i) in zip(frames, present, strict=True):
             yield PageImage(i, frame.data.numpy(), float(frame.pts_seconds), int(k in replaced))

@@ -138,8 +138,8 @@ class VideoLoader:
         indices = [start + frame * self._step for frame in range(self._num_frames)]
         batch = self._calls.run(partial(_frames_at, number, indices))
         self._position += 1
-        if batch.replaced:
-            failed = [report.index for report in batch.replaced]
+        failed = [report.index for report in batch.replaced if not report.num_missing]
+        if failed:
             warnings.warn(
                 f"Frames {shown(failed)} of video {number} cannot be decoded, and were replaced by the nearest ones.",
                 stacklevel=2,

@@ -241,7 +241,7 @@ class VideoReader:
         batch = self._calls.run(partial(_frames_at, indices=indices))
         if indices:
             self._position = indices[-1] + 1
-        failed = {report.index for report in batch.replaced}
+        failed = {report.index for report in batch.replaced if not report.num_missing}
         if failed - self._failed:
             self._failed |= failed
             self._note_failures(failed)

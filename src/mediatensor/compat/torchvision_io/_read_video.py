@@ -134,7 +134,7 @@ def _read(source: Any, start: Time, end: Time, is_seconds: bool) -> tuple[Tensor
             wanted = _frames_of(index, start, end, is_seconds)
             if wanted:
                 batch = decoder.get_frames_at(wanted)
-                frames, num_lost = batch.data, len(batch.replaced)
+                frames, num_lost = batch.data, sum(report.num_missing or 1 for report in batch.replaced)
     samples = torch.empty((1, 0))
     if sounds:
         with AudioDecoder(source, stream_index=sounds[0].stream_index) as sound:

@@ -6,7 +6,7 @@ The recipes of video, of sound, and of both share these functions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Never, TypeVar
@@ -35,7 +35,7 @@ __all__ = [
     "effective_fps",
     "first_request",
     "frames_sampler",
-    "indexed_first",
+    "ready_for_rows",
     "sound_fields",
     "sound_sampler",
     "without_clip_dimension",
@@ -69,17 +69,25 @@ def sound_sampler(seconds_per_clip: float) -> Callable[[Any], AudioSamplesBatch]
     return partial(audio_clips_at_random_timestamps, seconds_per_clip=seconds)
 
 
-def indexed_first(opened: V) -> V:
-    """A decoder with its index. Making the index after decoding would open the file once more.
+def ready_for_rows(opened: V, decoder_options: Mapping[str, Any]) -> V:
+    """A decoder that was just opened, with its index, and with an error policy that leaves damage to the dataset.
+
+    Making the index after decoding would open the file once more.
+
+    Args:
+        opened: The decoder.
+        decoder_options: As the user gave them. Damage is an error of the row, unless they have ``on_error``.
 
     Raises:
         MediaTensorError: if there is no frame; the decoder is then closed.
     """
+    video = opened.video if isinstance(opened, AudioVideoDecoder) else opened
     try:
-        (opened.video if isinstance(opened, AudioVideoDecoder) else opened)._make_index()
+        video._make_index()
     except BaseException:
         opened.close()
         raise
+    video._prepare_for_rows(raises_damage="on_error" not in decoder_options)
     return opened
 
 

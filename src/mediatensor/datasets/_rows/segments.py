@@ -98,6 +98,7 @@ class VideoSegment(_Segment[VideoDecoder]):
         if item.end_seconds is None:
             stop = len(times)
         if first >= stop:
+            decoder._check_no_hole_at(self._start)
             first = max(0, int(np.searchsorted(times, self._start, side="right")) - 1)
             stop = first + 1
         # No time of the segment shows a frame outside of it.

@@ -1,0 +1,73 @@
+"""Damage to packets of a finished file, and what a plain decode makes of it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import av
+import numpy as np
+from av.video.reformatter import Interpolation, VideoReformatter
+
+
+def zeros(data: bytes) -> bytes:
+    return bytes(len(data))
+
+
+def garbage(data: bytes) -> bytes:
+    return np.random.default_rng(len(data)).integers(0, 256, len(data), np.uint8).tobytes()
+
+
+def flipped(data: bytes) -> bytes:
+    """Bits flipped in the second half, which H.264 and MPEG-4 decoders notice and conceal."""
+    changed = bytearray(data)
+    for at in range(len(data) // 2, len(data) - 4, 9):
+        changed[at] ^= 0x5A
+    return bytes(changed)
+
+
+def with_damage(data: bytes, change: Callable[[bytes], bytes], numbers: Sequence[int]) -> bytes:
+    """The file with the payload of some packets changed, numbered in the order of the file."""
+    changed = bytearray(data)
+    with av.open(io.BytesIO(data)) as container:
+        packets = [(packet.pos, bytes(packet)) for packet in container.demux(video=0) if packet.size]
+    for number in numbers:
+        position, payload = packets[number]
+        start = data.index(payload, position)
+        changed[start : start + len(payload)] = change(payload)
+    return bytes(changed)
+
+
+def plain_decode(data: bytes) -> list[tuple[int, bool, np.ndarray]]:
+    """(pts, whether it is flagged, pixels) of what one thread of the codec gives, in the order of presentation."""
+    found, reformatter = [], VideoReformatter()
+    with av.open(io.BytesIO(data)) as container:
+        context = container.streams.video[0].codec_context
+        context.thread_type, context.thread_count, context.options = "NONE", 1, {"err_detect": "0"}
+        for packet in [*(packet for packet in container.demux(video=0) if packet.size), None]:
+            try:
+                frames = context.decode(packet)
+            except (av.FFmpegError, ValueError):
+                continue
+            for frame in frames:
+                rgb = reformatter.reformat(frame, format="rgb24", interpolation=Interpolation.BICUBIC, threads=1)
+                found.append((frame.pts, bool(frame.is_corrupt), rgb.to_ndarray()))
+    return sorted(found, key=lambda item: item[0])
+
+
+def with_sound(source: Path, target: Path) -> Path:
+    """The video of a file, packet by packet, with silence of the same length, as Matroska."""
+    with av.open(str(source)) as file, av.open(str(target), "w", format="matroska") as output:
+        stream = file.streams.video[0]
+        video = output.add_stream_from_template(stream)
+        audio = output.add_stream("pcm_s16le", rate=8000, layout="mono")
+        sound = av.AudioFrame.from_ndarray(np.zeros((1, 8000 * 4), np.int16), "s16", "mono")
+        sound.sample_rate, sound.pts = 8000, 0
+        for packet in file.demux(stream):
+            if packet.size:
+                packet.stream = video
+                output.mux(packet)
+        output.mux(audio.encode(sound))
+        output.mux(audio.encode(None))
+    return target
