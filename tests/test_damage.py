@@ -20,6 +20,8 @@ import media
 from damaging import flipped, garbage, plain_decode, with_damage, zeros
 from mediatensor import Frame, FrameBatch, ReplacedFrame, set_index_cache
 from mediatensor._common.messages import forget_warnings
+from mediatensor.cli import main
+from mediatensor.datasets import check_dataset
 from mediatensor.decoders import FrameIndex, VideoDecoder
 from mediatensor.errors import DamageWarning, DecodeError, InvalidArgumentError
 from mediatensor.samplers import clips_at_random_indices, clips_at_regular_indices, clips_at_regular_timestamps
@@ -412,3 +414,35 @@ def test_decoders_with_a_cached_index_know_of_damage_at_once(
     decoder = VideoDecoder(data, on_error="raise")
     assert decoder.frame_index.holes == holes
     assert len(decoder) < NUM_FRAMES
+
+
+# The command
+
+
+def test_verify_names_the_damage(holed: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "holed.mp4").write_bytes(holed)
+    assert main(["verify", str(tmp_path / "holed.mp4"), "--frames", "20"]) == 0
+    output = capsys.readouterr()
+    assert "no frame, between frames" in output.out
+    assert output.err == ""
+
+
+def test_other_commands_warn_in_one_line(flagged: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "flagged.mp4").write_bytes(flagged)
+    folder = tmp_path / "frames"
+    bad = next(i for i, (_, is_flagged, _) in enumerate(plain_decode(flagged)) if is_flagged)
+    assert main(["extract", str(tmp_path / "flagged.mp4"), "-o", str(folder), "--frames", f"0,{bad}"]) == 0
+    assert len(list(folder.iterdir())) == 2
+    (line,) = (line for line in capsys.readouterr().err.splitlines() if "damaged" in line)
+    assert line.startswith("mediatensor: warning: ")
+    assert line.endswith("as damaged")
+
+
+def test_a_check_calls_a_hole_corrupt(holed: bytes, tmp_path: Path) -> None:
+    (tmp_path / "holed.mp4").write_bytes(holed)
+    holes = met(holed).frame_index.holes
+    (file,) = check_dataset([tmp_path / "holed.mp4"], num_workers=0).bad_files
+    found = [finding for finding in file.findings if finding.kind == "corrupt" and finding.start_frame is None]
+    assert all("no frame" in finding.message for finding in found)
+    places = [(finding.start_seconds, finding.end_seconds) for finding in found]
+    assert places[:5] == [(hole.start_seconds, hole.end_seconds) for hole in holes[:5]]

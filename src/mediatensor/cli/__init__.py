@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from ..errors import MediaTensorError
-from ._console import EXIT_ERROR, emit, emit_error, unexpected_error
+from ._console import EXIT_ERROR, emit, emit_error, showing_damage, unexpected_error
 from ._parser import build_parser as build_parser  # for those who describe the command
 
 __all__ = ["main"]
@@ -41,7 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return stop.code if isinstance(stop.code, int) else EXIT_ERROR
     try:
         # Imported late: a command may load torch, or the models that read text.
-        code: int = import_module(f"._{_MODULES.get(args.command, args.command)}", __name__).run(args)
+        module = import_module(f"._{_MODULES.get(args.command, args.command)}", __name__)
+        with showing_damage():
+            code: int = module.run(args)
         if sys.stdout is not None:
             sys.stdout.flush()
         return code

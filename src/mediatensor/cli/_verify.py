@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import math
 import random
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,9 +16,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .._index import describe_holes
 from .._pyav import LinearFrame, linear_decode, linear_packet_times, times_shown
-from ..decoders import VideoDecoder
-from ..errors import DecodeError, MediaTensorError, OutOfRangeError
+from ..decoders import FrameIndex, VideoDecoder
+from ..errors import DamageWarning, DecodeError, MediaTensorError, OutOfRangeError
 from ..frames import Frame, FrameBatch
 from ._console import emit, emit_json, for_each_file, progress, shown_name
 from ._console import text as _text
@@ -114,6 +116,7 @@ class Comparison:
         num_frames: Frames of the decoder after the checks; it counts again after a packet that does not decode.
         num_frames_linear: Frames of the linear decode.
         mismatches: The first few; `num_mismatches` counts all.
+        damage: What the codec flags, and where packets give no frame, as sentences.
     """
 
     file: str
@@ -124,6 +127,7 @@ class Comparison:
     num_frames_linear: int
     checks: tuple[CheckResult, ...]
     mismatches: tuple[Mismatch, ...]
+    damage: tuple[str, ...] = ()
 
     @property
     def num_mismatches(self) -> int:
@@ -225,7 +229,7 @@ def compare(file: str, stream_index: int | None, *, num_singles: int | None, see
                 decoder.get_frame_at(num_frames_at_open - 1)
         requests = plan_requests(min(num_frames_at_open, len(reference)), num_singles, seed)
         checks, found = _run_checks(decoder, requests, reference)
-        num_frames = len(decoder)
+        num_frames, damage = len(decoder), _damage(decoder.frame_index)
     mismatches = _with_pixel_differences(found, linear_decode(file, chosen), reference)
     return Comparison(
         file=file,
@@ -236,7 +240,14 @@ def compare(file: str, stream_index: int | None, *, num_singles: int | None, see
         num_frames_linear=len(reference),
         checks=checks,
         mismatches=mismatches,
+        damage=damage,
     )
+
+
+def _damage(index: FrameIndex) -> tuple[str, ...]:
+    count = int(index.is_damaged.sum())
+    flagged = (f"{_text.count(count, 'frame')} that the codec flags as damaged",) if count else ()
+    return (*flagged, *describe_holes(index.holes, len(index)))
 
 
 # A mismatch and the pixels that came back, if any did.
@@ -366,7 +377,9 @@ def _with_pixel_differences(
 def run(args: argparse.Namespace) -> int:
     def verify(path: str, file: str) -> int:
         num_singles = None if args.all else args.frames
-        comparison = compare(path, args.stream, num_singles=num_singles, seed=args.seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DamageWarning)  # the result names it
+            comparison = compare(path, args.stream, num_singles=num_singles, seed=args.seed)
         comparison = replace(comparison, file=shown_name(file))
         if args.json:
             emit_json(report(comparison))
@@ -388,6 +401,7 @@ def describe(comparison: Comparison) -> str:
     rows = [
         ("linear decode", _text.count(comparison.num_frames_linear, "frame")),
         ("decoder", _count_text(comparison)),
+        *(("damage", text) for text in comparison.damage),
         *((check.kind, _check_text(check)) for check in comparison.checks),
     ]
     lines = [f"{comparison.file}, video stream {comparison.stream_index}", *_text.columns(rows)]

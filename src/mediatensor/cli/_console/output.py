@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from urllib.parse import urlsplit
 
 from ..._common.messages import progress, without_bars
 from ..._common.plain_values import to_json
-from ...errors import InvalidArgumentError, MediaTensorError
+from ...errors import DamageWarning, InvalidArgumentError, MediaTensorError
 from .text import count, one_line
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "output_stems",
     "progress",
     "reading",
+    "showing_damage",
     "shown_name",
     "to_json",
     "unexpected_error",
@@ -77,6 +79,24 @@ def emit_error(message: str) -> None:
     """Print an error as one line to stderr."""
     if sys.stderr is not None:
         emit(f"mediatensor: error: {one_line(message)}", sys.stderr)
+
+
+@contextmanager
+def showing_damage() -> Iterator[None]:
+    """Print warnings of damaged files as lines of the command in a ``with`` block, without the names of Python."""
+    show_others = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *others: Any, **options: Any) -> None:
+        if not issubclass(category, DamageWarning):
+            show_others(message, category, *others, **options)
+        elif sys.stderr is not None:
+            emit(f"mediatensor: warning: {one_line(str(message).partition('. Frames are given')[0])}", sys.stderr)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = show_others
 
 
 def shown_name(file: str) -> str:

@@ -68,8 +68,8 @@ FINDING_KINDS: dict[str, FindingKind] = {
     "cut-off": FindingKind(
         "the end of the file is missing", "bad", "Fetch it again: a download or a copy was interrupted."),
     "corrupt": FindingKind(
-        "frames cannot be decoded, or are flagged as damaged", "bad",
-        "Fetch it again, cut the span out, or read with on_error."),
+        "frames cannot be decoded, or are flagged as damaged, or packets give no frame", "bad",
+        "Fetch it again, or cut the span out; on_error of decoders and datasets decides what is read of it."),
     "corrupt-sound": FindingKind(
         "sound cannot be decoded", "bad", "Fetch it again, or use the file without its sound."),
     "frame-count": FindingKind(

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from ..._containers import breaks_off
+from ..._index import describe_holes
 from ..._sources import make_source
 from ...decoders import AudioDecoder, ContainerMetadata, Demuxer, FrameIndex, VideoDecoder, get_container_metadata
 from ...errors import DecodeError, InvalidArgumentError, MediaTensorError, OutOfRangeError, StreamError
@@ -161,6 +162,7 @@ def _check_video(
         damaged = set(replaced) | set(np.flatnonzero(index.is_damaged).tolist())
         if damaged:
             findings += _damage(damaged, replaced, times)
+        findings += _missing(index)
         # Of an MP4 the header counts what an edit list leaves out, and packets that are half a frame.
         num_packets = None if index.num_packets is None else int(index.num_packets.max())
         is_explained = any("edit list" in text for text in index.anomalies) or promised == num_packets
@@ -175,7 +177,7 @@ def _check_video(
             findings += pictures.still_and_black(statistics, times)
             findings += pictures.repeats(statistics, times)
         undecodable = [text for text in index.anomalies if "cannot decode" in text]
-        if undecodable and not damaged:
+        if undecodable and not damaged and not index.holes:
             findings.append(Finding("corrupt", "; ".join(undecodable)))
         width, height = _upright_size(source, index, stream_index)
         facts = replace(
@@ -243,7 +245,7 @@ def _batches(decoder: VideoDecoder, replaced: dict[int, ReplacedFrame]) -> Itera
             return
         if not len(batch.data):
             return
-        replaced |= {report.index: report for report in batch.replaced}
+        replaced |= {report.index: report for report in batch.replaced if not report.num_missing}
         yield start, batch.data
         start += len(batch.data)
 
@@ -300,6 +302,20 @@ def _is_empty(source: Any, stream_index: int) -> bool:
     """Whether a stream has no data at all."""
     with Demuxer(source, streams=stream_index) as demuxer:
         return not any(packet.data for packet in demuxer)
+
+
+def _missing(index: FrameIndex) -> list[Finding]:
+    """The first spans in which packets give no frame, and how many packets there are in all."""
+    holes = index.holes
+    found = [
+        Finding("corrupt", text, hole.start_seconds, hole.end_seconds)
+        for hole, text in zip(holes[:_SPANS_NAMED], describe_holes(holes[:_SPANS_NAMED], len(index)), strict=True)
+    ]
+    if len(holes) > _SPANS_NAMED:
+        num_packets = sum(hole.num_packets for hole in holes)
+        text = f"{num_packets} packets in {len(holes)} places in all give no frame, the rest of them here"
+        found.append(Finding("corrupt", text, holes[_SPANS_NAMED].start_seconds, holes[-1].end_seconds))
+    return found
 
 
 def _check_sound(
