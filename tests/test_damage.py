@@ -431,7 +431,9 @@ def test_other_commands_warn_in_one_line(flagged: bytes, tmp_path: Path, capsys:
     (tmp_path / "flagged.mp4").write_bytes(flagged)
     folder = tmp_path / "frames"
     bad = next(i for i, (_, is_flagged, _) in enumerate(plain_decode(flagged)) if is_flagged)
-    assert main(["extract", str(tmp_path / "flagged.mp4"), "-o", str(folder), "--frames", f"0,{bad}"]) == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert main(["extract", str(tmp_path / "flagged.mp4"), "-o", str(folder), "--frames", f"0,{bad}"]) == 0
     assert len(list(folder.iterdir())) == 2
     (line,) = (line for line in capsys.readouterr().err.splitlines() if "damaged" in line)
     assert line.startswith("mediatensor: warning: ")
