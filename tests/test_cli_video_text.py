@@ -238,6 +238,26 @@ def test_formats_are_those_of_what_is_read(
     assert not predictor.num_read
 
 
+@pytest.mark.parametrize("name", ["page.png", "page.jpg", "page.tif", "page.pdf", "page.mystery", "page"])
+def test_formats_of_videos_are_refused_for_documents_before_reading(
+    tmp_path: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """Whatever their names are; an animation may be read as a video."""
+    path = tmp_path / name
+    image = Image.new("RGB", (64, 48), "white")
+    image.save(path, {".jpg": "JPEG", ".tif": "TIFF", ".pdf": "PDF"}.get(path.suffix, "PNG"))
+    for formats in ("srt", "txt,srt"):
+        assert main(["ocr", str(path), "-o", str(tmp_path / "out"), "--format", formats]) == 2
+        told = capsys.readouterr().err
+        assert f"{name}: a document is written as txt, " in told
+        assert "not as srt" in told
+    assert not (tmp_path / "out").exists()
+    frames = [Image.new("L", (64, 48), 12 * level) for level in range(20)]
+    frames[0].save(tmp_path / "moving.gif", save_all=True, append_images=frames[1:], duration=100)
+    assert main(["ocr", str(tmp_path / "moving.gif"), "-o", str(tmp_path), "--format", "srt"]) == 0
+    assert predictor.num_read == 1
+
+
 def test_videos_that_cannot_be_read_leave_the_others_and_missing_weights_end_the_run(
     tmp_path: Path, clip: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

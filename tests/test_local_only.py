@@ -13,6 +13,8 @@ import av
 import pytest
 
 import hostile_references as hostile
+from mediatensor._pyav import write_test_pattern
+from mediatensor.cli import main
 from mediatensor.decoders import (
     AudioDecoder,
     SubtitleDecoder,
@@ -21,7 +23,7 @@ from mediatensor.decoders import (
     decode_image,
     get_container_metadata,
 )
-from mediatensor.errors import MediaTensorError
+from mediatensor.errors import MediaTensorError, OpenError
 from mediatensor.ocr.io import DocumentFile
 
 pytestmark = [
@@ -135,3 +137,26 @@ def test_links_of_a_pdf(elsewhere: Elsewhere, tmp_path: Path) -> None:
         assert pages[0].min() < 128  # the text is there
         assert [word.value for word in pages.text_layer(0)] == ["shown"]
     assert not elsewhere.was_visited()
+
+
+@pytest.mark.parametrize(
+    "name", ["notes.txt", "notes.nfo", "notes.asc", "notes.bin", "notes.idf", "notes.adf", "notes"]
+)
+def test_text_files_are_not_opened_as_videos(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """FFmpeg draws them as letters on a screen, by their names alone."""
+    path = tmp_path / name
+    path.write_text("The first line of some notes.\n" * 100)
+    sources: tuple[str | Path | bytes, ...] = (str(path), path, f"file:{path}", path.read_bytes())
+    for source in sources:
+        with pytest.raises(OpenError):
+            VideoDecoder(source)
+    assert main(["probe", str(path)]) == 2
+    assert main(["ocr", str(path), "--format", "srt", "-o", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err.count(f"{path}") == 2
+
+
+def test_videos_named_as_text_files_are_opened(tmp_path: Path) -> None:
+    path = tmp_path / "video.txt"
+    write_test_pattern(tmp_path / "video.mp4", width=64, height=48, fps=10, num_frames=20)
+    (tmp_path / "video.mp4").rename(path)
+    assert len(VideoDecoder(path)) == 20

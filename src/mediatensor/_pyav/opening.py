@@ -1,4 +1,4 @@
-"""Opening containers and choosing a stream; formats that name other files stay closed."""
+"""Opening containers and choosing a stream; formats that name other files, or draw text, stay closed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,10 @@ _REFERRING_FORMATS = frozenset(
         "webm_dash_manifest",
     )
 )
-_SELF_CONTAINED_FORMATS = ",".join(sorted(av.formats_available - _REFERRING_FORMATS))
+# Demuxers that accept a file of any content by its name (.txt, .nfo, .asc, .bin ...), and draw its bytes as letters on
+# a screen: any text file would be a video.
+_TEXT_FORMATS = frozenset(("adf", "bin", "idf", "tty"))
+_SELF_CONTAINED_FORMATS = ",".join(sorted(av.formats_available - _REFERRING_FORMATS - _TEXT_FORMATS))
 
 
 def _deny_opening(url: str, *_: object) -> Any:
@@ -159,7 +162,10 @@ def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
         with interrupts_kept():
             container = av.open(target if reader is None else _FileForFFmpeg(reader), "r", **options)
             raise_interruption(reader)
-            return container, reader
+        if container.format.name in _TEXT_FORMATS:  # a URL, for which all formats are open
+            container.close()
+            raise OpenError(f"Could not open input file: {source.describe()}. It is text, and not media.")
+        return container, reader
     except av.FileNotFoundError as error:
         raise SourceNotFoundError(f"Could not open input file: {source.describe()} ({error_text(error)}).") from error
     except (av.FFmpegError, UnicodeDecodeError) as error:

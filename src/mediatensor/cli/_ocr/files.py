@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._common.plain_values import json_bytes
+from ..._images import NUM_SNIFFED_BYTES, sniff
 from ..._sources import write_file
 from ...decoders import VideoDecoder
 from ...errors import (
@@ -166,6 +167,10 @@ _SUFFIXES = {
 }  # fmt: skip
 
 
+# Animations are read as documents of pages, or as videos if a format for these is asked for.
+_ANIMATED_SUFFIXES = {".avif", ".gif", ".webp"}
+
+
 _VIDEO_SUFFIXES = {
     ".3gp", ".asf", ".avi", ".flv", ".m2ts", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".mts", ".ogv", ".ts",
     ".webm", ".wmv",
@@ -241,7 +246,9 @@ def plan_tasks(files: Sequence[str], folder: Path, formats: Sequence[str], every
     """
     tasks = []
     for file, stem in zip(files, output_stems(files), strict=True):
-        is_video = every is None and (_has_video_suffix(file) or not set(formats) <= set(FORMATS))
+        is_video = every is None and (
+            _has_video_suffix(file) or not (set(formats) <= set(FORMATS) or _is_document(file))
+        )
         known = VIDEO_FORMATS if is_video else FORMATS
         for name in formats:
             if name not in known:
@@ -260,6 +267,20 @@ def plan_tasks(files: Sequence[str], folder: Path, formats: Sequence[str], every
 def _has_video_suffix(file: str) -> bool:
     path = urlsplit(file).path if "://" in file else file
     return os.path.splitext(path)[1].lower() in _VIDEO_SUFFIXES
+
+
+def _is_document(file: str) -> bool:
+    """Whether a file is a PDF file or a still image: by its content, or by its name if it cannot be looked into."""
+    if "://" in file or not os.path.isfile(file):
+        path = urlsplit(file).path if "://" in file else file
+        return os.path.splitext(path)[1].lower() in _SUFFIXES - _ANIMATED_SUFFIXES
+    with suppress(OSError), open(file, "rb") as opened:
+        beginning = opened.read(NUM_SNIFFED_BYTES)
+        kind = sniff(beginning)
+        if kind is not None:
+            return f".{kind}" not in _ANIMATED_SUFFIXES
+        return beginning[:4] in (b"II*\0", b"MM\0*") or _is_pdf(file)
+    return False
 
 
 def _is_same(file: str, output: Path) -> bool:

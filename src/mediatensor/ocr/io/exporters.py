@@ -210,6 +210,10 @@ class _Exports(Element, Generic[_HocrType]):
     def export_as_pdf(self, path: str | PathLike[str] | None = None, **kwargs: Any) -> bytes:
         """Export as a searchable PDF: pages of PDF files as they are, others as images, with an invisible text layer.
 
+        This does not redact. The text layer has all words of this element, whatever the image shows. To paint over
+        ``page.page`` hides a name from readers, but not from search and copying, even with ``keep_pages=False``: remove
+        its words from the element, too.
+
         Args:
             path: A file to write the result to; ``None`` for none. The file appears, or replaces another, when it is
                 complete.
@@ -229,7 +233,7 @@ class _Exports(Element, Generic[_HocrType]):
         return data
 
     def save_pdf(self, path: str | PathLike[str], **kwargs: Any) -> None:
-        """Write a searchable PDF; arguments as for `export_as_pdf`."""
+        """Write a searchable PDF; arguments as for `export_as_pdf`, and as there, words are not redacted."""
         self.export_as_pdf(path, **kwargs)
 
 
