@@ -413,12 +413,44 @@ def test_a_device_that_is_not_there(
     assert not (tmp_path / "out").exists()
 
 
+def test_results_of_another_source_are_not_replaced(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sources = []
+    for name in ("A", "B"):
+        (tmp_path / name).mkdir()
+        sources.append(write_tiff(tmp_path / name / "scan.tif", [10 if name == "A" else 20]))
+    out = tmp_path / "out"
+    assert run(sources[0], "-o", out, "--overlay") == 0
+    first = {path.name: path.read_bytes() for path in out.iterdir()}
+    assert run(sources[1], "-o", out) != 0
+    assert f"was made from {sources[0]}" in capsys.readouterr().err
+    assert run(sources[1], "-o", out, "--format", "json", "--overlay") == 2
+    assert "--overwrite replaces it" in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == first
+    # The same source may replace its own.
+    assert run(sources[0], "-o", out, "--overlay", "--dpi", "100") == 0
+    assert run(sources[1], "-o", out, "--overwrite") == 0
+
+
+def test_overlays_replace_no_picture_that_is_read(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10])
+    page = tmp_path / "scan.page0001.png"
+    page.write_bytes(source.read_bytes())
+    for arguments in ((source, page, "--overwrite"), (source,)):
+        assert run(*arguments, "-o", tmp_path, "--overlay") == 2
+        assert "scan.page0001.png" in capsys.readouterr().err
+    assert page.read_bytes() == source.read_bytes()
+
+
 def test_no_source_is_replaced(tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]) -> None:
     source = write_tiff(tmp_path / "scan.tif", [10])
     other = tmp_path / "scan.txt"
     other.write_bytes(source.read_bytes())
     assert run(source, other, "-o", tmp_path, "--overwrite") == 2
-    assert "choose another folder" in capsys.readouterr().err
+    assert "choose another name or folder" in capsys.readouterr().err
     assert other.read_bytes() == source.read_bytes()
 
 

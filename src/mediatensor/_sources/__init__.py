@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .atomic_files import AtomicFile, write_error, write_file, writing
 from .http import TIMEOUT_SECONDS, has_ranges
+from .output_files import check_outputs
 from .ranges import BLOCK_BYTES, MAX_CACHED_BYTES, MAX_REQUEST_BYTES, MIN_REQUEST_BYTES, RangeCache
 from .readers import LOCAL_BLOCK_BYTES, DescriptorReader, MemoryReader, RangeReader, Reader, SourceFaultError
 from .source import FFMPEG_SCHEMES, MemorySource, PathSource, Source, SpanSource, UrlSource, make_source, url_scheme
@@ -32,6 +33,7 @@ __all__ = [
     "SourceFaultError",
     "SpanSource",
     "UrlSource",
+    "check_outputs",
     "has_ranges",
     "make_source",
     "url_scheme",

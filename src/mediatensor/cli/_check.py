@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from .._sources import write_file
+from .._sources import check_outputs, write_file
 from ..datasets import MEDIA_EXTENSIONS, DatasetReport, check_dataset
 from ._console import emit, emit_json
 
@@ -15,6 +15,7 @@ __all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> int:
+    check_outputs([path for path in (args.html, args.fix, args.state) if path is not None], args.files)
     try:
         report = check_dataset(
             _source(args.files, args.kind),
@@ -36,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
     # Files first: whoever reads the output may stop early, as `head` does. One that cannot be written costs no report.
     try:
         if args.html is not None:
+            check_outputs([args.html], [item.source for item in report.items])
             write_file(args.html, report.to_html().encode(errors="replace"))
         if args.fix is not None:
             report.save_manifest(args.fix)

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from .._common.plain_values import json_bytes
-from .._sources import write_file
+from .._sources import check_outputs, write_file
 from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError
 from ..samplers import Scene, find_scenes
@@ -29,6 +29,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None:
         _check_manifest(args.output, files)
     sheets = sheet_outputs(files, args.sheet) if args.sheet else {}
+    check_outputs([*sheets.values(), *([args.output] if args.output is not None else [])], files)
     for file, sheet in sheets.items():
         check_output(file, sheet)
     rows: list[dict[str, object]] = []

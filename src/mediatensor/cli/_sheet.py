@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from .._common.checks import TIME_TOLERANCE
 from .._media_info import display_size
-from .._sources import writing
+from .._sources import check_outputs, writing
 from ..decoders import VideoDecoder
 from ..errors import DecodeError, InvalidArgumentError, OutOfRangeError
 from ._console import STANDARD, emit, emit_bytes, for_each_file, output_stems, progress, shown_name
@@ -293,12 +293,16 @@ def sheet_outputs(files: Sequence[str], output: Path | None) -> dict[str, Path]:
         OSError: if the folder cannot be made.
     """
     if len(files) == 1:
-        return {files[0]: output or Path("sheet.png")}
+        path = output or Path("sheet.png")
+        if str(path) != STANDARD:
+            check_outputs([path], files)
+        return {files[0]: path}
     folder = output or Path("sheets")
     if str(folder) == STANDARD or folder.suffix.lower() in _SIDE_LIMITS:
         raise InvalidArgumentError(f"{len(files)} files need a folder for their sheets; {folder} is one picture.")
     files = list(dict.fromkeys(files))
     outputs = {file: folder / f"{stem}.png" for file, stem in zip(files, output_stems(files), strict=True)}
+    check_outputs(outputs.values(), files)
     for file, path in outputs.items():
         check_output(file, path, needs_folder=False)
     folder.mkdir(parents=True, exist_ok=True)
@@ -479,8 +483,7 @@ def check_output(file: str, output: Path, *, needs_folder: bool = True) -> None:
     if output.suffix.lower() not in _SIDE_LIMITS:
         accepted = ", ".join(_SIDE_LIMITS)
         raise InvalidArgumentError(f"The name of the sheet must end in one of {accepted} (got {str(output)!r}).")
-    if output.exists() and os.path.exists(file) and output.samefile(file):
-        raise InvalidArgumentError(f"The sheet would replace the video itself ({str(output)!r}); choose another name.")
+    check_outputs([output], [file])
     if needs_folder and not output.parent.is_dir():
         raise InvalidArgumentError(f"The folder of the sheet does not exist: {str(output.parent)!r}.")
 

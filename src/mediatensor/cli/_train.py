@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._common.plain_values import json_bytes
+from .._sources import check_outputs
 from ..errors import InvalidArgumentError
 from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes
 
@@ -30,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _train(args: argparse.Namespace) -> int:
-    from ..ocr.training import fit
+    from ..ocr.training import fit, training_files
 
     rows = {"on_error": args.on_error}
     if (args.train is None) == (args.train_languages is None):
@@ -39,6 +40,7 @@ def _train(args: argparse.Namespace) -> int:
         raise InvalidArgumentError("--train needs --validation: others, which decide which weights are best.")
     if args.keep is not None and args.keep_languages:
         raise InvalidArgumentError("Give --keep or --keep-languages, not both.")
+    check_outputs(training_files(args.output), [args.train, args.validation, args.keep, args.start])
     if args.train is not None:
         train = _dataset(args.task, args.train, rows)
     else:
@@ -126,7 +128,11 @@ def _evaluate(args: argparse.Namespace) -> int:
 
     if args.picture is not None:
         picture_format(args.picture)  # before all is read
+    outputs = [path for path in (args.picture, args.json) if path not in (None, STANDARD)]
+    check_outputs(outputs, [args.data, args.model])
     dataset = _scored(args)
+    if isinstance(dataset.items, list):
+        check_outputs(outputs, [item.source for item in dataset.items])
     found = evaluate(
         args.model or _DEFAULTS[args.task],
         dataset,

@@ -212,17 +212,27 @@ def output_stem(file: str) -> str:
 
 
 def output_stems(files: Sequence[str]) -> list[str]:
-    """`output_stem` of each file, with a number where several have the same.
+    """`output_stem` of each file, with a number where several have the same, but for their case.
 
     >>> output_stems(["a/talk.mp4", "talk.mkv", "x.mp4"])
     ['talk', 'talk.2', 'x']
+    >>> output_stems(["a.pdf", "a.2.pdf", "x/a.pdf", "A.pdf"])
+    ['a', 'a.2', 'a.3', 'A.4']
     """
+    own = [output_stem(file) for file in files]
+    # A number must not make a name that another file has.
+    taken = {stem.casefold() for stem in own}
     seen: Counter[str] = Counter()
     stems = []
-    for file in files:
-        stem = output_stem(file)
-        seen[stem] += 1
-        stems.append(stem if seen[stem] == 1 else f"{stem}.{seen[stem]}")
+    for stem in own:
+        name = stem.casefold()
+        seen[name] += 1
+        numbered = stem
+        if seen[name] > 1:
+            while (numbered := f"{stem}.{seen[name]}").casefold() in taken:
+                seen[name] += 1
+            taken.add(numbered.casefold())
+        stems.append(numbered)
     return stems
 
 

@@ -27,6 +27,7 @@ from .files import (
     PageStore,
     Task,
     WrittenOutputs,
+    check_overlays,
     choose_pages,
     find_files,
     open_pages,
@@ -172,6 +173,8 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidArgumentError(f"--keep-look is for text, and the output is {','.join(formats)}; add --format txt.")
     if str(args.output) != STANDARD:
         _check_folder(args.output)
+        if args.overlay:
+            check_overlays(documents, files, is_overwriting=args.overwrite)
         return _Run(args, args.output, sys.stdout).read_all(tasks)
     if len(formats) > 1 or args.overlay:
         raise InvalidArgumentError("Standard output takes one format, and no pictures; name a folder with -o.")
@@ -240,8 +243,11 @@ class _Run:
     def _read_document(self, task: Task, path: str) -> int:
         """Read the missing pages, write the outputs, and return how many pages and outputs failed."""
         key = source_key(task.source, path) | {"options": asdict(self._options), "pages": self._args.pages}
-        is_again = self._args.overwrite or task.work_folder.exists()
-        kept = [self._written.is_kept(task.output(kind), key, is_again, self._messages) for kind in task.formats]
+        is_again, is_overwriting = PageStore.is_of_source(task.work_folder, key["source"]), self._args.overwrite
+        kept = [
+            self._written.is_kept(task.output(kind), key, is_again, self._messages, is_overwriting=is_overwriting)
+            for kind in task.formats
+        ]
         kinds = [kind for kind, stays in zip(task.formats, kept, strict=True) if not stays]
         if not kinds:
             return 0
@@ -252,7 +258,7 @@ class _Run:
                 store.clear()
 
             def read(number: int) -> None:
-                self._read_page(task, opened, number, store)
+                self._read_page(task, opened, number, store, key["source"])
 
             failures = read_missing(task, numbers, store, self._reader.load, read, _page_failure)
         for message in failures.values():
@@ -262,8 +268,8 @@ class _Run:
 
             def write(kind: str) -> None:
                 self._write_output(task, kind, opened, numbers, store, failures)
-                if not failures:
-                    self._written.add(task.output(kind), key)
+                # An output without some pages is this command's, and is made again.
+                self._written.add(task.output(kind), {"source": key["source"]} if failures else key)
 
             name = shown_name(os.path.basename(task.source))
             unwritten = write_each(kinds, write, name)
@@ -273,7 +279,7 @@ class _Run:
             store.clear()
         return len(failures) + len(unwritten)
 
-    def _read_page(self, task: Task, opened: OpenPages, number: int, store: PageStore) -> None:
+    def _read_page(self, task: Task, opened: OpenPages, number: int, store: PageStore, source: str) -> None:
         from ...ocr.io._elements import page_origin
         from ...ocr.utils.visualization import overlay
 
@@ -283,6 +289,7 @@ class _Run:
             picture = overlay(page)
             with writing(task.overlay(number)) as file:
                 Image.fromarray(picture).save(file, "PNG")
+            self._written.add(task.overlay(number), {"source": source})
         # A frame, or a straightened page, is not a page of a file that could be taken when all are read.
         pdf = page.export_as_pdf(dpi=opened.dpi) if self._options.makes_pdf and page_origin(page) is None else None
         store.put(number, page.export(reading_order=False), pdf)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..._common.plain_values import json_bytes
 from ..._images import NUM_SNIFFED_BYTES, sniff
-from ..._sources import write_file
+from ..._sources import check_outputs, write_file
 from ...decoders import VideoDecoder
 from ...errors import (
     InvalidArgumentError,
@@ -56,6 +57,7 @@ __all__ = [
     "Record",
     "Task",
     "WrittenOutputs",
+    "check_overlays",
     "choose_pages",
     "find_files",
     "merge_hocr",
@@ -258,10 +260,31 @@ def plan_tasks(files: Sequence[str], folder: Path, formats: Sequence[str], every
                     f"{shown_name(file)}: {what} is written as {', '.join(known)}, not as {name}{hint}."
                 )
         tasks.append(Task(file, folder, stem, tuple(formats) or ("srt" if is_video else "txt",), is_video))
-    for output in (task.output(name) for task in tasks for name in task.formats):
-        if any(_is_same(file, output) for file in files):
-            raise InvalidArgumentError(f"{str(output)!r} is a file that is read; choose another folder with -o.")
+    check_outputs([task.output(name) for task in tasks for name in task.formats], files)
     return tasks
+
+
+def check_overlays(tasks: Sequence[Task], files: Sequence[str], *, is_overwriting: bool) -> None:
+    """Refuse pictures of pages that would replace a file that is read, or one that this command did not write.
+
+    Raises:
+        InvalidArgumentError: if one would.
+    """
+    for task in tasks:
+        pattern = re.compile(rf"{re.escape(task.stem)}\.page\d{{4,}}\.png", re.IGNORECASE)
+        try:
+            names = [name for name in os.listdir(task.folder) if pattern.fullmatch(name)]
+        except OSError:  # there is no such folder yet
+            continue
+        check_outputs([task.folder / name for name in names], files)
+        written = WrittenOutputs(task.folder)
+        source = source_key(task.source, task.source)["source"] if task.source != STANDARD else None
+        for name in sorted(names):
+            if not is_overwriting and not written.is_of(task.folder / name, source):
+                raise InvalidArgumentError(
+                    f"{str(task.folder / name)!r} is there, and was not written by this command for "
+                    f"{shown_name(task.source)}; --overwrite replaces it."
+                )
 
 
 def _has_video_suffix(file: str) -> bool:
@@ -281,10 +304,6 @@ def _is_document(file: str) -> bool:
             return f".{kind}" not in _ANIMATED_SUFFIXES
         return beginning[:4] in (b"II*\0", b"MM\0*") or _is_pdf(file)
     return False
-
-
-def _is_same(file: str, output: Path) -> bool:
-    return output.exists() and os.path.exists(file) and output.samefile(file)
 
 
 def choose_pages(ranges: PageRanges | None, num_pages: int) -> list[int]:
@@ -484,6 +503,14 @@ class PageStore:
         """The PDF file that was put with a page."""
         return self._folder / f"{number:08d}.pdf"
 
+    @staticmethod
+    def is_of_source(folder: Path, source: str) -> bool:
+        """Return whether a folder has pages of a source."""
+        try:
+            return bool(json.loads((folder / _KEY_FILE).read_bytes())["source"] == source)
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+
     def clear(self) -> None:
         """Delete everything."""
         if self._folder.is_dir():
@@ -580,24 +607,46 @@ class WrittenOutputs:
     def __init__(self, folder: Path) -> None:
         self._record = Record(folder / ".mediatensor-ocr.jsonl", "output")
 
-    def is_kept(self, output: Path, key: Mapping[str, Any], is_again: bool, messages: TextIO | None) -> bool:
+    def is_of(self, output: Path, source: str | None) -> bool:
+        """Return whether an output was made from a source, and is as it was written."""
+        entry = self._record[output.name]
+        return entry.get("state") == _file_state(output) and entry.get("key", {}).get("source") == source
+
+    def is_kept(
+        self,
+        output: Path,
+        key: Mapping[str, Any],
+        is_again: bool,
+        messages: TextIO | None,
+        *,
+        is_overwriting: bool = False,
+    ) -> bool:
         """Whether an output is there that was made from this, and stays. It is told.
 
         Args:
             output: The file.
             key: The source and the options.
-            is_again: Whether the output is made again in any case.
+            is_again: Whether the output is made again, because a run for it was interrupted.
             messages: Where it is told.
+            is_overwriting: Whether any file is replaced.
 
         Raises:
             InvalidArgumentError: if there is something else that is not this command's to replace.
         """
         if output.is_dir():
             raise InvalidArgumentError(f"The output must be a file, and {str(output)!r} is a folder.")
-        if is_again or not output.exists():
+        if is_overwriting or not output.exists():
             return False
         entry = self._record[output.name]
         is_as_written = entry.get("state") == _file_state(output)
+        source = entry.get("key", {}).get("source")
+        if source is not None and source != key["source"]:
+            raise InvalidArgumentError(
+                f"{str(output)!r} is there, and was made from {shown_name(str(source))}; choose another folder with "
+                "-o, or replace it with --overwrite."
+            )
+        if is_again:
+            return False
         if entry.get("key") == json.loads(json.dumps(key)):
             changed = "" if is_as_written else ", and was changed since"
             emit(f"kept {output}: it is complete{changed} (--overwrite reads it again)", messages)

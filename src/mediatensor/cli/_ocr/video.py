@@ -174,7 +174,10 @@ class VideoWriter:
         """Read a video and write what is missing; returns an exit code."""
         key = source_key(task.source, path) | {"options": self._reader.options() | {"kinds": self._args.kinds}}
         overwrite = self._args.overwrite
-        kept = [self._written.is_kept(task.output(name), key, overwrite, self._messages) for name in task.formats]
+        kept = [
+            self._written.is_kept(task.output(name), key, False, self._messages, is_overwriting=overwrite)
+            for name in task.formats
+        ]
         missing = [name for name, stays in zip(task.formats, kept, strict=True) if not stays]
         if not missing:
             return 0

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..._common.checks import path_text
-from ..._sources import make_source, write_file
+from ..._sources import check_outputs, make_source, write_file
 from ...errors import InvalidArgumentError
 from .._sources import (
     CAPTIONS_COLUMN,
@@ -254,8 +254,8 @@ class DatasetReport:
             How many rows it has.
 
         Raises:
-            InvalidArgumentError: if the path ends in something else, no row is left, a row is bytes in memory, or a
-                subtitle file in a shard is no text that the manifest can hold.
+            InvalidArgumentError: if the path ends in something else, or is a file that was checked, no row is left, a
+                row is bytes in memory, or a subtitle file in a shard is no text that the manifest can hold.
             ReadError: if a subtitle file in a shard cannot be read.
             WriteError: if it cannot be written.
 
@@ -271,6 +271,8 @@ class DatasetReport:
         if extension not in (".csv", ".jsonl"):
             raise InvalidArgumentError(f"A manifest is written as .csv or .jsonl (got {text!r}).")
         rows = list(self._rows_left())
+        places = (place_of(item) for item in self.items if not isinstance(item.source, bytes))
+        check_outputs([text], [place["path"] for place in places])
         if not rows:
             raise InvalidArgumentError("Every row is bad, so that there is nothing to write.")
         write_file(text, _as_csv(rows) if extension == ".csv" else _as_json_lines(rows))

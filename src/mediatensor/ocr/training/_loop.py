@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
@@ -21,7 +22,7 @@ from ... import __version__
 from ..._common.checks import finite_number, path_text, shown, whole_number
 from ..._common.devices import checked_device
 from ..._common.messages import progress
-from ..._sources import write_file
+from ..._sources import check_outputs, write_file
 from ...datasets import DataLoader, MediaDataset
 from ...errors import InvalidArgumentError, TrainingError, WeightsError, WriteError
 from ..models import find_weights, list_models, model_card
@@ -222,6 +223,7 @@ def fit(
         raise InvalidArgumentError(f"out must be a file that ends in .pt (got {str(path)!r}).")
     if not path.parent.is_dir():
         raise WriteError(f"{path} cannot be written: there is no folder {path.parent}. Make it first.")
+    _check_files(path, arch, (train, validation, keep))
     settings = _Settings(
         arch=os.fspath(arch),
         pretrained=pretrained,
@@ -657,6 +659,40 @@ class _Training:
             self.epochs = state["epochs"]
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             raise WeightsError(f"{file} is damaged ({error}). Remove it to begin anew.") from error
+
+
+def training_files(out: str | os.PathLike[str]) -> list[Path]:
+    """Return the files that a training writes: the checkpoint, its state, the log and the curves."""
+    path = Path(out)
+    return [path, *(path.with_suffix(suffix) for suffix in (".state.pt", ".jsonl", ".png"))]
+
+
+def _check_files(path: Path, arch: str | os.PathLike[str], datasets: Sequence[Any]) -> None:
+    """Refuse to write files that are read, and to replace a log or a picture that no training wrote.
+
+    Raises:
+        InvalidArgumentError: if one of the files is.
+    """
+    sources: list[Any] = []
+    for dataset in datasets:
+        items = getattr(dataset, "items", None)
+        if isinstance(items, list):  # others read their files to name them, and are parts of larger files
+            sources += [item.source for item in items]
+    checkpoint, state, log, curves = files = training_files(path)
+    check_outputs(files, [arch, *sources])
+    if log.exists() and not _is_log(log):
+        raise InvalidArgumentError(f"{log} is there, and is not the log of a training; choose another name for out.")
+    if curves.exists() and not (log.exists() or state.exists() or checkpoint.exists()):
+        raise InvalidArgumentError(f"{curves} is there, and is not of a training; choose another name for out.")
+
+
+def _is_log(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            first = json.loads(file.readline(1 << 20))
+    except (OSError, ValueError):
+        return False
+    return isinstance(first, dict) and {"epoch", "loss", "validation"} <= first.keys()
 
 
 def _groups(model: nn.Module, settings: _Settings) -> list[dict[str, Any]]:
