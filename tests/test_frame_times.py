@@ -98,6 +98,28 @@ def test_grids_keep_to_the_rate_where_frames_are_missing_or_out_of_step() -> Non
     assert frames_at(clock, float(joined[400] * tick), float(1 / rate), 400) == list(range(400, 800))
 
 
+def test_the_usual_step_is_the_one_between_most_frames() -> None:
+    tick, rate = Fraction(1, 1000), Fraction(30)
+    whole = ticks_of(rate, tick, Fraction(0), 60, cuts_off=False)
+    # The last frame has a duration of a tick, as in some FLV files; or one frame is missing.
+    assert frame_clock(whole, tick).usual_step(1.968 / 60) == 1 / 30
+    assert frame_clock(np.delete(whole, 9), tick).usual_step(2 / 59) == 1 / 30
+    # A still picture for the last ten seconds.
+    assert frame_clock(whole, tick).usual_step(12 / 60) == 12 / 60
+    # One gap is half as long as the others.
+    uneven = np.concatenate([np.arange(20) * 40, 780 + np.arange(20) * 40])
+    assert frame_clock(uneven, tick).usual_step(1.58 / 40) == 0.04
+
+
+def test_times_added_up_from_rounded_durations_are_steady() -> None:
+    """MPEG program streams have the times of some frames; durations in ticks lead to the others."""
+    rate, tick = Fraction(24000, 1001), Fraction(1, 90_000)
+    pts = np.concatenate([round(12 * k / rate / tick) + 3753 * np.arange(12) for k in range(20)])
+    clock = frame_clock(pts, tick)
+    assert clock.step == 1 / rate
+    assert frames_at(clock, 0.0, float(1 / rate), 240) == list(range(240))
+
+
 def test_the_times_of_uneven_streams_count_as_they_are() -> None:
     for seed in range(20):
         pts = np.random.default_rng(seed).integers(12, 70, 80).cumsum()

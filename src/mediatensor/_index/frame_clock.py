@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +24,12 @@ __all__ = ["FrameClock", "frame_clock"]
 # they are exact.
 _MAX_QUANTUM_SECONDS = Fraction(1, 1000)
 # A steady stream has at least this many ticks per frame. With fewer, any times look steady.
-_MIN_TICKS_PER_FRAME = 4
+_MIN_TICKS_PER_FRAME = 3
 # Largest difference between two rounding errors, in ticks: one, and a little more if times were rounded twice.
 _MAX_SPREAD = 1.05
+# The same in seconds, for streams with fine ticks. MPEG-PS has times for some frames only, and adding up rounded
+# durations in between is wrong by up to 0.15 ms at 24000/1001 frames per second.
+_MAX_SPREAD_SECONDS = 0.0002
 # Largest share of frames after which a steady stream gets out of step, for example where recordings were joined.
 _MAX_BREAKS_SHARE = 0.1
 # A grid meets frames if its step is a number of whole frames, halves, thirds or quarters.
@@ -40,10 +44,10 @@ class FrameClock:
 
     Attributes:
         times: Start of each frame in seconds according to the file, float64 (N,).
-        starts: Start of each frame before rounding, at most half a tick from ``times``.
+        starts: Start of each frame before rounding, at most half a quantum from ``times``.
         step: Seconds from one frame to the next if the rate is steady, even if frames are missing; ``None`` if it is
             not steady: all times then count as exact.
-        quantum: Seconds of one tick, to which the times in the file are rounded.
+        quantum: Difference between the largest and the smallest rounding error in seconds, at least a tick.
     """
 
     times: NDArray[np.float64]
@@ -99,6 +103,23 @@ class FrameClock:
         frames = self._frames_per_step(seconds)
         return seconds if frames is None or self.step is None else float(self.step * frames)
 
+    def usual_step(self, average: float) -> float:
+        """Return the seconds from one frame to the next, given their average over the stream.
+
+        The average is returned if the rate is not steady, or if it differs by more than a frame over the stream. A
+        smaller difference comes from one missing frame, or from a last frame of unknown duration.
+
+        Example:
+            >>> clock = frame_clock(np.array([0, 33, 67, 100]), Fraction(1, 1000))
+            >>> clock.usual_step(1 / 39) == 1 / 30, clock.usual_step(1 / 15) == 1 / 15
+            (True, True)
+        """
+        if self.step is None:
+            return average
+        step = float(self.step)
+        drift = abs(average / step - 1) * (self.starts[-1] - self.starts[0] + step)
+        return step if drift <= step + 2 * self.quantum else average
+
     def _frames_per_step(self, seconds: float) -> Fraction | None:
         if self.step is None or not seconds * _MAX_PARTS > self.step:
             return None
@@ -114,7 +135,7 @@ class FrameClock:
             >>> round(clock.exact_start(0.067), 4), clock.exact_start(0.066)
             (0.0667, 0.066)
         """
-        return self._exact(seconds, _MAX_SPREAD / 2 * self.quantum)
+        return self._exact(seconds, self.quantum / 2)
 
     def exact_end(self, seconds: float) -> float:
         """Return the exact value of the time at which a stream or a segment ends, if a frame starts or ends there.
@@ -153,16 +174,19 @@ def frame_clock(pts: Int64Array, time_base: Fraction) -> FrameClock:
     shown = gaps[gaps > 0]
     if not len(shown):
         return FrameClock(seconds, seconds)
-    tick, shortest = int(np.gcd.reduce(shown)), int(shown.min())
-    if tick == shortest:
-        step = shortest * time_base
+    tick = int(np.gcd.reduce(shown))
+    if tick == shown.min():
+        step = int(np.percentile(shown, 50, method="lower")) * time_base
         return FrameClock(seconds, seconds, step, min(float(time_base), _EXACT_SHARE * float(step)))
     if tick * time_base > _MAX_QUANTUM_SECONDS:
         tick = 1
     fitted = _fit(gaps, tick, time_base)
     if fitted is None:
         return FrameClock(seconds, seconds)
-    return FrameClock(seconds, seconds[0] + fitted[0], fitted[1], float(tick * time_base))
+    starts = seconds[0] + fitted[0]
+    return FrameClock(
+        seconds, starts, fitted[1], max(float(tick * time_base), 2 * float(np.abs(starts - seconds).max()))
+    )
 
 
 def _fit(gaps: Int64Array, tick: int, time_base: Fraction) -> tuple[NDArray[np.float64], Fraction] | None:
@@ -172,18 +196,19 @@ def _fit(gaps: Int64Array, tick: int, time_base: Fraction) -> tuple[NDArray[np.f
     if usual < _MIN_TICKS_PER_FRAME * tick:
         return None
     usual = float(shown[np.rint(shown / usual) == 1].mean())
+    max_spread = max(_MAX_SPREAD * tick, _MAX_SPREAD_SECONDS / float(time_base))
     steps = np.rint(gaps / usual)
-    is_break = np.abs(gaps - steps * usual) > _MAX_SPREAD * tick
+    is_break = np.abs(gaps - steps * usual) > max_spread
     if is_break.sum() > _MAX_BREAKS_SHARE * len(gaps):
         return None
     rate = Fraction(float(steps[~is_break].sum() / gaps[~is_break].sum())) / time_base
     numbers, ticks = (np.concatenate([[0.0], np.cumsum(values)]) for values in (steps, gaps))
     runs = np.concatenate([[0], np.flatnonzero(is_break) + 1])
-    for fps in _likely_rates(rate):
+    for spread, fps in product((_MAX_SPREAD * tick, max_spread), _likely_rates(rate)):
         exact = numbers * float(1 / (fps * time_base))
         errors = ticks - exact
         least, most = np.minimum.reduceat(errors, runs), np.maximum.reduceat(errors, runs)
-        if (most - least).max() <= _MAX_SPREAD * tick:
+        if (most - least).max() <= spread:
             middle = np.repeat((least + most) / 2, np.diff(runs, append=len(ticks)))
             return (exact + middle) * float(time_base), 1 / fps
     return None

@@ -98,9 +98,9 @@ def check_num_frames(decoder: VideoDecoder, method: str) -> int:
 
 
 def clock_of(decoder: Any, *steps: float) -> FrameClock:
-    """Return the clock of ``decoder`` for a grid of times that are ``steps`` apart."""
+    """Return the clock of ``decoder``, or the one for a grid of times that are ``steps`` apart."""
     clock: FrameClock = getattr(decoder, "_clock", _NO_CLOCK)
-    return clock.for_steps(*steps)
+    return clock.for_steps(*steps) if steps else clock
 
 
 def tolerance_of(decoder: Any) -> float:

@@ -233,7 +233,7 @@ def _seconds_between_frames(decoder: VideoDecoder, seconds_between_frames: float
             f"The average fps of the video metadata ({average_fps}) must be > 0 and finite. "
             "Give seconds_between_frames, or use an index-based sampler."
         )
-    return 1 / average_fps
+    return clock_of(decoder).usual_step(1 / average_fps)
 
 
 def _sampling_range(
