@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from mediatensor.ocr.models import crop_orientation_predictor, kie_predictor, ocr_predictor, page_orientation_predictor
 from mediatensor.ocr.utils.metrics import box_iou, polygon_iou
@@ -392,3 +392,31 @@ def test_turns_of_real_pages() -> None:
         right += sum(a == b for a, b in zip(predictor(turned)[1], expected, strict=True))
     # All turns of all pages when this was written; a page of stamps may be wrong one day.
     assert right >= 2 * len(paths) - 1
+
+
+@pytest.mark.parametrize("degrees", [90, 270])
+@pytest.mark.parametrize("space", [4, 8])
+def test_spaced_numbers_along_a_margin_are_read(degrees: int, space: int) -> None:
+    """The detector breaks such lines into boxes of single letters."""
+    image, strip = Image.new("RGB", (700, 900), "white"), Image.new("RGB", (8 + 8 * (16 + space), 40), "white")
+    font, number = ImageFont.load_default(26), "20746569"
+    for row in range(8):
+        ImageDraw.Draw(image).text((60, 80 + 70 * row), "Some words of an ordinary letter", "black", font)
+    for place, letter in enumerate(number):
+        ImageDraw.Draw(strip).text((4 + place * (16 + space), 4), letter, "black", font)
+    image.paste(strip.rotate(-degrees, expand=True), (640, 300))
+    (stamp,) = [word for word in words_of(reader()([np.asarray(image)])) if word.value == number]
+    assert stamp.crop_orientation["value"] == {90: 90, 270: -90}[degrees]
+    (left, top), (right, bottom) = np.array(stamp.geometry) * (700, 900)
+    assert 635 < left < right < 685
+    assert 295 < top < bottom < 300 + strip.width + 5
+
+
+def test_a_column_of_upright_digits_is_not_a_line_along_the_margin() -> None:
+    image, font = Image.new("RGB", (700, 900), "white"), ImageFont.load_default(26)
+    for row in range(8):
+        ImageDraw.Draw(image).text((60, 80 + 70 * row), "Some words of an ordinary letter", "black", font)
+        ImageDraw.Draw(image).text((640, 300 + 28 * row), str(row + 2), "black", font)
+    words = words_of(reader()([np.asarray(image)]))
+    assert not any(word.crop_orientation["value"] for word in words)
+    assert {str(digit) for digit in range(2, 10)} <= {word.value for word in words}

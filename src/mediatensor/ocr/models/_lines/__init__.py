@@ -63,6 +63,7 @@ from .geometry import (
 )
 from .page_lines import (
     Readings,
+    join_sideways_letters,
     page_turn,
     read_page_lines,
     read_straight_lines,
@@ -136,6 +137,7 @@ __all__ = [
     "is_east_asian",
     "is_look_alike",
     "is_spelled",
+    "join_sideways_letters",
     "leaves_ink_over",
     "line_evidence",
     "line_sizes",

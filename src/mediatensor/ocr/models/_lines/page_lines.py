@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from difflib import SequenceMatcher
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ...io._elements import line_confidence
 from ...io.elements import UnreadLine
 from .characters import is_east_asian
 from .geometry import (
+    box_quads,
     in_pixels,
     line_sizes,
     lines_are_tall,
@@ -29,6 +31,7 @@ from .turning import LineClassifier, decide_line_turns, line_evidence, upside_do
 
 __all__ = [
     "Readings",
+    "join_sideways_letters",
     "page_turn",
     "read_page_lines",
     "read_straight_lines",
@@ -55,6 +58,14 @@ READS_SURELY = 0.95
 CLEARLY_BETTER = 0.1
 LONG_LINE = 3.0
 """A tall box on an upright page that is this many times as high as wide is a line on its side, not a character."""
+LETTER_ASPECT = 3.0
+"""Boxes longer than this many times their other side are lines, not letters of a line along a margin."""
+LETTER_GAP = 0.6
+"""The largest gap, or overlap, of two letters of such a line, as a share of the narrower box."""
+SAME_LETTERS = 0.5
+"""Letters that are so similar, read one by one and as a line along a margin, are a column of upright letters."""
+SPACE_BESIDE = 1.0
+"""Such a line stands alone: there is no box within this many times its width beside it."""
 
 Readings = dict[int, LineReading]
 """The readings of one line, by the turn at which it was read."""
@@ -116,6 +127,100 @@ def _best_of_tall(readings: Readings, aspect: float) -> int:
     length = sum(len(word.value) for word in readings[sideways].words)
     is_line = aspect >= LONG_LINE or length >= 3
     return sideways if is_line and readings[sideways].confidence >= readings[0].confidence else 0
+
+
+def join_sideways_letters(
+    model: LineRecognizer,
+    page: Tensor,
+    quads: FloatArray,
+    scores: npt.NDArray[np.floating],
+    readings: list[Readings],
+    split_after: str = "",
+) -> tuple[FloatArray, npt.NDArray[np.floating], list[Readings]]:
+    """Join boxes of single letters that are one line along a margin.
+
+    Detectors break such lines, as numbers that are stamped on documents, into letters. A column of boxes that stands
+    alone is read as one line from both sides, and replaced by that line if it reads well.
+
+    Args:
+        model: The recogniser.
+        page: (3, H, W).
+        quads: Relative (N, 4, 2), clockwise as they lie on the page.
+        scores: Scores of the detector, (N,).
+        readings: The result of :func:`read_straight_lines`.
+        split_after: Characters that end a word, besides spaces.
+
+    Returns:
+        All three, with the joined lines at the end in place of their letters; unchanged if there are none.
+    """
+    shape = (page.shape[1], page.shape[2])
+    pixels = in_pixels(quads, shape)
+    stacks = _stacks_of_letters(straight_boxes(pixels))
+    if not stacks:
+        return quads, scores, readings
+    joined = box_quads(np.stack([straight_boxes(quads[stack].reshape(1, -1, 2))[0] for stack in stacks]))
+    turns = np.tile([0, 90, 270], len(stacks))
+    read = read_lines(model, page, in_pixels(turned(np.repeat(joined, 3, axis=0), turns), shape), split_after)
+    kept, added, more = np.ones(len(quads), dtype=bool), [], []
+    for number, stack in enumerate(stacks):
+        own: Readings = dict(zip((0, 90, 270), read[3 * number : 3 * number + 3], strict=True))
+        best = max(own[90], own[270], key=lambda reading: reading.confidence)
+        text = _letters_of(best)
+        # A network reads upright letters in a column, too: there, each is what it is by itself.
+        by_themselves = "".join(_letters_of(readings[index][0]) for index in stack.tolist())
+        is_column = SequenceMatcher(None, by_themselves, text, autojunk=False).ratio() >= SAME_LETTERS
+        if _legibility(best) >= READS_WELL and len(text) >= max(len(stack), 3) and not is_column:
+            kept[stack] = False
+            added.append(number)
+            more.append(own)
+    if not added:
+        return quads, scores, readings
+    of_lines = np.array([scores[stacks[number]].mean() for number in added])
+    return (
+        np.concatenate([quads[kept], joined[added]]),
+        np.concatenate([scores[kept], of_lines]),
+        [own for own, stays in zip(readings, kept.tolist(), strict=True) if stays] + more,
+    )
+
+
+def _letters_of(reading: LineReading) -> str:
+    return "".join(word.value for word in reading.words)
+
+
+def _stacks_of_letters(boxes: npt.NDArray[np.floating]) -> list[IntArray]:
+    """Columns of boxes (N, 4) in pixels that may be the letters of a line along a margin: indices, from the top."""
+    widths, heights = boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1]
+    is_letter = (heights <= LETTER_ASPECT * widths) & (widths <= LETTER_ASPECT * heights)
+    chosen = np.flatnonzero(is_letter)
+    sides = boxes.tolist()
+    stacks: list[list[int]] = []
+    open_stacks: list[list[int]] = []
+    for index in chosen[np.argsort(boxes[chosen, 1], kind="stable")].tolist():
+        x0, y0, x1, _ = sides[index]
+        # Stacks that end too far above cannot go on.
+        open_stacks = [own for own in open_stacks if y0 - sides[own[-1]][3] <= LETTER_GAP * (x1 - x0)]
+        for stack in open_stacks:
+            left, _, right, bottom = sides[stack[-1]]
+            narrow, wide = sorted((right - left, x1 - x0))
+            shared = min(right, x1) - max(left, x0)
+            if shared >= 0.6 * narrow and wide <= 1.7 * narrow and abs(y0 - bottom) <= LETTER_GAP * narrow:
+                stack.append(index)
+                break
+        else:
+            open_stacks.append([index])
+            stacks.append(open_stacks[-1])
+    found = []
+    for stack in stacks:
+        own = np.array(stack)
+        left, top = boxes[own, :2].min(axis=0)
+        right, bottom = boxes[own, 2:].max(axis=0)
+        around = SPACE_BESIDE * (right - left)
+        is_near = (boxes[:, 0] < right + around) & (boxes[:, 2] > left - around)
+        is_near &= (boxes[:, 1] < bottom) & (boxes[:, 3] > top)
+        is_near[own] = False
+        if len(own) > 1 and bottom - top >= LETTER_ASPECT * (right - left) and not is_near.any():
+            found.append(own)
+    return found
 
 
 def turn_of_sideways_page(model: LineRecognizer, page: Tensor, quads: FloatArray) -> tuple[int, float]:

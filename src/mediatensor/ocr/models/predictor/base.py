@@ -543,6 +543,8 @@ class TextPredictor(nn.Module):
         known: dict[int, Any] = {}
         if self.assume_straight_pages:
             tried = readings or lines.read_straight_lines(model, image, quads, self.split_after)
+            if not (self.disable_crop_orientation or self.hooks):
+                quads, scores, tried = lines.join_sideways_letters(model, image, quads, scores, tried, self.split_after)
             turns, known = lines.turns_of_straight_lines(tried, quads, (image.shape[1], image.shape[2]))
         else:
             turns = self._turns(image, quads)
