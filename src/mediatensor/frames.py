@@ -316,7 +316,7 @@ class AudioSamples:
     """Decoded audio samples.
 
     Attributes:
-        data: 2-D float tensor (channels, samples), values in [-1, 1].
+        data: 2-D float tensor (channels, samples) of full scale 1: values in [-1, 1], or louder, see `AudioDecoder`.
         pts_seconds: Time of the first sample in seconds.
         duration_seconds: Length in seconds.
         sample_rate: Samples per second.
@@ -395,7 +395,7 @@ class AudioSamplesBatch:
     (slice, list, tensor) gives an `AudioSamplesBatch`.
 
     Attributes:
-        data: 3-D float tensor (clips, channels, samples), values in [-1, 1].
+        data: 3-D float tensor (clips, channels, samples) of full scale 1, as in `AudioSamples`.
         pts_seconds: Times of the first samples in seconds, float64 on the CPU, (clips,).
         duration_seconds: Lengths in seconds, of the same dtype, device and shape.
         sample_rate: Samples per second, of all clips.

@@ -12,10 +12,12 @@ and `sample_grid` takes samples by number from any decoder of sound.
 
 from __future__ import annotations
 
+from .._pyav import Downmix
 from .handle import AudioHandle, AudioHandleSpec
 from .plan import (
     OutputFormat,
     SamplePlan,
+    check_downmix,
     check_output_format,
     check_range,
     check_ranges,
@@ -36,6 +38,7 @@ __all__ = [
     "AudioHandle",
     "AudioHandleSpec",
     "AudioStream",
+    "Downmix",
     "OpusMemory",
     "OutputFormat",
     "SampleClock",
@@ -43,6 +46,7 @@ __all__ = [
     "SamplePlan",
     "SoundDecoder",
     "WavFile",
+    "check_downmix",
     "check_output_format",
     "check_range",
     "check_ranges",

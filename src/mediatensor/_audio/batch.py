@@ -193,7 +193,7 @@ class _ResampledRun(_Run):
         super().__init__(first, form, plan)
         output = plan.output
         self._output_rate = output.sample_rate
-        self._resampler = Resampler(form, output.sample_rate, output.num_channels)
+        self._resampler = Resampler(form, output.sample_rate, output.num_channels, output.downmix)
         rate = form.sample_rate
         # Back to where a sample of the input and one of the output are played at the same time.
         self._lead = 0 if rate == output.sample_rate else self.position % (rate // math.gcd(rate, output.sample_rate))

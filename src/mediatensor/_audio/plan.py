@@ -13,14 +13,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import get_args
 
-from .._common.checks import finite_number, items_of, real_number, shown, whole_number
-from .._pyav import MAX_CHANNELS, MAX_SAMPLE_RATE, SampleForm
+from .._common.checks import check_choice, finite_number, items_of, real_number, shown, whole_number
+from .._pyav import MAX_CHANNELS, MAX_SAMPLE_RATE, Downmix, SampleForm
 from ..errors import InvalidArgumentError, OutOfRangeError
 
 __all__ = [
     "OutputFormat",
     "SamplePlan",
+    "check_downmix",
     "check_output_format",
     "check_range",
     "check_ranges",
@@ -39,10 +41,11 @@ _CUTOFF = 0.97
 
 @dataclass(frozen=True)
 class OutputFormat:
-    """Sample rate and number of channels of the result."""
+    """Sample rate and number of channels of the result, and how channels are mixed to fewer."""
 
     sample_rate: int
     num_channels: int
+    downmix: Downmix = "sum"
 
     def is_that_of(self, form: SampleForm) -> bool:
         return (self.sample_rate, self.num_channels) == (form.sample_rate, form.num_channels)
@@ -58,6 +61,11 @@ def check_output_format(sample_rate: int | None, num_channels: int | None) -> tu
         _check_count("sample_rate", sample_rate, MAX_SAMPLE_RATE, ", in samples per second"),
         _check_count("num_channels", num_channels, MAX_CHANNELS),
     )
+
+
+def check_downmix(downmix: object) -> None:
+    """Raise `InvalidArgumentError` unless this is a way to mix channels to fewer."""
+    check_choice("downmix", downmix, get_args(Downmix))
 
 
 def _check_count(name: str, value: int | None, highest: int, unit: str = "") -> int | None:

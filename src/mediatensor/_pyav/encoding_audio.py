@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..errors import EncodeError, InvalidArgumentError
 from .encoding_options import WITHOUT_LOG, find_encoder
 from .opening import error_text
+from .sound import mix_gain
 
 __all__ = ["AudioSettings", "AudioTrack"]
 
@@ -34,7 +35,8 @@ _MOST_PLANES = 7
 
 _DEFAULT_BIT_RATE_TOLERANCE = 4_000_000  # FFmpeg's, where PyAV has its own
 _ENCODERS = "aac, libmp3lame, libopus, flac, alac and pcm_s16le"
-_SAMPLE_FORMATS = ("fltp", "flt", "dblp", "dbl", "s32p", "s32")  # the best first
+_FLOAT_FORMATS = ("fltp", "flt", "dblp", "dbl")
+_SAMPLE_FORMATS = (*_FLOAT_FORMATS, "s32p", "s32")  # the best first
 # FFmpeg's choice for matroska where it was built without Vorbis takes three sample rates and loses the exact length.
 _DEFAULT_CODECS = {("matroska", "ac3"): "aac"}
 
@@ -84,6 +86,11 @@ class AudioTrack:
         self._block = np.zeros((settings.num_channels, self._block_samples), np.float32)
         self._filled = 0
         self._num_samples = 0
+        # FFmpeg mixes floats to fewer channels so that they can be louder than full scale, and whole numbers not.
+        self._gain = 1.0
+        if settings.out_num_channels < settings.num_channels and _sample_format(codec) in _FLOAT_FORMATS:
+            with suppress(av.FFmpegError, ValueError):  # refused when it is opened
+                self._gain = mix_gain(self._layout, settings.num_channels, settings.out_num_channels)
         is_unchanged = (settings.num_channels, settings.sample_rate) == (
             settings.out_num_channels,
             settings.out_sample_rate,
@@ -155,6 +162,8 @@ class AudioTrack:
         at, self._num_samples = self._num_samples, self._num_samples + samples.shape[1]
         if self._is_plain_wav:
             return [self._packet_of_integers(samples, at)]
+        if self._gain != 1.0:
+            samples = samples * np.float32(self._gain)
         if settings.num_channels <= _MOST_PLANES:
             frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(samples), format="fltp", layout=self._layout)
         else:

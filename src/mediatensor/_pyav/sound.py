@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import av
 import numpy as np
@@ -22,11 +23,13 @@ __all__ = [
     "MAX_RATE_RATIO",
     "MAX_SAMPLE_RATE",
     "AudioReader",
+    "Downmix",
     "Resampler",
     "SampleForm",
     "SampleQueue",
     "as_float",
     "has_frame_threads",
+    "mix_gain",
     "samples_of",
     "set_trimming",
 ]
@@ -37,6 +40,13 @@ _FULL_SCALE = {"u8": 1 << 7, "s16": 1 << 15, "s32": 1 << 31, "s64": 1 << 63}
 
 # Side data of a packet: samples to drop in front and at the end (32 bits each), and why (two bytes).
 _TRIMMING = struct.Struct("<IIBB")
+
+
+#: How channels are mixed to fewer: with FFmpeg's weights, or with these divided so that they add up to 1 at most.
+Downmix = Literal["sum", "mean"]
+
+# Samples of a block with which weights are measured.
+_PROBE_LENGTH = 16
 
 
 class SampleForm(NamedTuple):
@@ -236,13 +246,14 @@ class Resampler:
         sample_rate: Samples per second of the result.
         num_channels: Channels of the result, in FFmpeg's default layout for that number.
             The same number keeps the layout.
+        downmix: How to mix to fewer channels.
 
     Raises:
         InvalidArgumentError: if FFmpeg cannot convert to what was asked for, a rate is beyond `MAX_SAMPLE_RATE`, or the
             result would have more than `MAX_RATE_RATIO` times the samples.
     """
 
-    def __init__(self, form: SampleForm, sample_rate: int, num_channels: int) -> None:
+    def __init__(self, form: SampleForm, sample_rate: int, num_channels: int, downmix: Downmix = "sum") -> None:
         self._form = form
         self._sample_rate = sample_rate
         self._num_channels = num_channels
@@ -261,6 +272,8 @@ class Resampler:
             )
         try:
             self._resampler = av.AudioResampler(format="fltp", layout=layout, rate=sample_rate)
+            is_scaled = downmix == "mean" and num_channels < form.num_channels
+            self._gain = mix_gain(form.layout, form.num_channels, num_channels) if is_scaled else 1.0
         except (av.FFmpegError, ValueError) as error:
             raise self._refusal(error) from error
 
@@ -273,16 +286,15 @@ class Resampler:
         if not samples.shape[1]:
             return
         self._is_empty = False
-        frame = av.AudioFrame(format="fltp", layout=self._form.layout, samples=samples.shape[1])
-        for plane, channel in zip(frame.planes, samples, strict=False):
-            np.frombuffer(memoryview(plane), np.float32, samples.shape[1])[:] = channel
-        frame.sample_rate = self._form.sample_rate
-        self._convert(frame)
+        self._convert(_planar_frame(samples, self._form.layout, self._form.sample_rate))
 
     def take(self) -> NDArray[np.float32]:
         """What has come out since this was last called, (channels, length)."""
         blocks, self._blocks = self._blocks, []
-        return np.concatenate([np.empty((self._num_channels, 0), np.float32), *blocks], axis=1)
+        samples = np.concatenate([np.empty((self._num_channels, 0), np.float32), *blocks], axis=1)
+        if self._gain != 1.0:
+            samples *= np.float32(self._gain)
+        return samples
 
     def finish(self) -> NDArray[np.float32]:
         """What has not been taken yet, (channels, length), with what the resampler holds; the last thing to ask for."""
@@ -293,9 +305,7 @@ class Resampler:
     def _convert(self, frame: av.AudioFrame | None) -> None:
         try:
             for block in self._resampler.resample(frame):
-                # `AudioFrame.to_ndarray` crashes on eight planes.
-                planes = (memoryview(block.planes[i]) for i in range(self._num_channels))
-                self._blocks.append(np.stack([np.frombuffer(plane, np.float32, block.samples) for plane in planes]))
+                self._blocks.append(_planar_samples(block, self._num_channels))
         except (av.FFmpegError, ValueError) as error:
             raise self._refusal(error) from error
 
@@ -305,3 +315,45 @@ class Resampler:
             f"{self._form.sample_rate} Hz to num_channels={self._num_channels} at sample_rate={self._sample_rate} "
             f"({error_text(error)}). 1, 2, 6 and 8 channels always work."
         )
+
+
+def _planar_frame(samples: NDArray[np.float32], layout: str, sample_rate: int) -> av.AudioFrame:
+    """A frame of samples (channels, length)."""
+    frame = av.AudioFrame(format="fltp", layout=layout, samples=samples.shape[1])
+    for plane, channel in zip(frame.planes, samples, strict=False):
+        np.frombuffer(memoryview(plane), np.float32, samples.shape[1])[:] = channel
+    frame.sample_rate = sample_rate
+    return frame
+
+
+def _planar_samples(frame: av.AudioFrame, num_channels: int) -> NDArray[np.float32]:
+    """The samples of a planar frame of floats; `AudioFrame.to_ndarray` crashes on eight planes."""
+    planes = (memoryview(frame.planes[channel]) for channel in range(num_channels))
+    return np.stack([np.frombuffer(plane, np.float32, frame.samples) for plane in planes])
+
+
+@lru_cache(maxsize=64)
+def mix_gain(layout: str, num_channels: int, out_num_channels: int) -> float:
+    """The factor, at most 1, with which FFmpeg's mix of floats to fewer channels cannot be louder than its input.
+
+    FFmpeg applies it where it mixes to whole numbers.
+
+    Args:
+        layout: FFmpeg's name of the layout of the input.
+        num_channels: Channels of the input.
+        out_num_channels: Channels of the mix, in FFmpeg's default layout for that number.
+
+    Raises:
+        av.FFmpegError, ValueError: if FFmpeg cannot mix these.
+
+    >>> round(mix_gain("stereo", 2, 1), 6), round(mix_gain("5.1", 6, 1), 6)
+    (0.707107, 0.292893)
+    """
+    sums = np.zeros(out_num_channels)
+    for channel in range(num_channels):
+        samples = np.zeros((num_channels, _PROBE_LENGTH), np.float32)
+        samples[channel] = 1.0
+        resampler = av.AudioResampler(format="fltp", layout=f"{out_num_channels}c", rate=MAX_SAMPLE_RATE)
+        for block in resampler.resample(_planar_frame(samples, layout, MAX_SAMPLE_RATE)):
+            sums += np.abs(_planar_samples(block, out_num_channels)[:, 0])
+    return float(1.0 / max(1.0, sums.max()))

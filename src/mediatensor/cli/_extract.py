@@ -271,6 +271,7 @@ class SoundJob(Job):
             stream_index=options.stream_index,
             sample_rate=options.sample_rate,
             num_channels=options.num_channels,
+            downmix="mean",
         )
 
     def outputs(self) -> Sequence[Path]:

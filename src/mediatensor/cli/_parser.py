@@ -282,7 +282,9 @@ def _add_extract(commands: Any) -> None:
     sound = parser.add_argument_group("sound")
     sound.add_argument("--audio", action="store_true", help="write NAME.wav")
     sound.add_argument("--sample-rate", type=positive_int, metavar="HZ", help="resample (default: as it is)")
-    sound.add_argument("--num-channels", type=positive_int, metavar="N", help="mix down or up (default: as it is)")
+    sound.add_argument(
+        "--num-channels", type=positive_int, metavar="N", help="mix to the mean, or up (default: as it is)"
+    )
     _add_stream(sound, "--audio-stream", "the stream's index (default: best)")
     subtitles = parser.add_argument_group("subtitles")
     subtitles.add_argument("--subtitles", action="store_true", help="write NAME.srt, as plain text")

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from .._audio import check_output_format
+from .._audio import Downmix, check_downmix, check_output_format
 from .._common import stages
 from .._common.checks import function, options_dict
 from ..decoders import AudioDecoder
@@ -45,6 +45,8 @@ class AudioClips(MediaDataset):
         sample_rate: Samples per second of the clips; ``None`` for those of each file. Files of different rates give
             clips of different length.
         num_channels: Channels of the clips; ``None`` for those of each file.
+        downmix: How to mix to fewer channels: ``"sum"`` as torchcodec does, so that the mix of stereo to mono is 1.414
+            times the mean; ``"mean"`` to the mean. See `AudioDecoder`.
         keep_clip_dimension: ``False``: the sampler gives one clip, and a sample has `AudioSamples` (channels, samples).
             ``True``: it may give several, and a sample has `AudioSamplesBatch` (clips, channels, samples).
         transform: Takes the sound of a sample. It returns other sound, a tensor of the same shape, or a tensor of
@@ -81,6 +83,7 @@ class AudioClips(MediaDataset):
         seconds_per_clip: float = 2.0,
         sample_rate: int | None = None,
         num_channels: int | None = None,
+        downmix: Downmix = "sum",
         keep_clip_dimension: bool = False,
         transform: Callable[[Any], Sound | Tensor] | None = None,
         label: Callable[[Item], Any] | None = None,
@@ -91,7 +94,7 @@ class AudioClips(MediaDataset):
         check_dataset_options(self, dataset_options)
         if sampler is None:
             sampler = sound_sampler(seconds_per_clip)
-        form = {"sample_rate": sample_rate, "num_channels": num_channels}
+        form = {"sample_rate": sample_rate, "num_channels": num_channels, "downmix": downmix}
         options = form | options_dict("decoder_options", decoder_options, AudioDecoder)
         recipe = AudioRecipe(sampler, keep_clip_dimension, transform, options)
         items = as_items(source, kind="audio", label=label)
@@ -111,6 +114,7 @@ class AudioRecipe(Recipe):
         function("sampler", self.sampler)
         function("transform", self.transform)
         check_output_format(self.decoder_options.get("sample_rate"), self.decoder_options.get("num_channels"))
+        check_downmix(self.decoder_options.get("downmix", "sum"))
 
     def open(self, item: Item) -> AudioDecoder:
         return AudioDecoder(item.source, **self.decoder_options)

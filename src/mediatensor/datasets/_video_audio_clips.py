@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
-from .._audio import check_output_format, sample_grid
+from .._audio import Downmix, check_downmix, check_output_format, sample_grid
 from .._common import stages
 from .._common.checks import check_choice, function, options_dict
 from ..decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
@@ -77,6 +77,7 @@ class VideoAudioClips(MediaDataset):
             last frame (with ``fps``) and fills up with silence, ``"error"`` fails.
         sample_rate: Samples per second of the sound; ``None`` for those of each file.
         num_channels: Channels of the sound; ``None`` for those of each file.
+        downmix: ``"sum"`` or ``"mean"``: how to mix to fewer channels, as of `AudioDecoder`.
         keep_clip_dimension: ``False``: the sampler gives one clip, and a sample has frames (T, C, H, W) and
             `AudioSamples`. ``True``: frames are (clips, T, C, H, W) and the sound is an `AudioSamplesBatch`.
         transform: Transforms the frames, as in `VideoClips`.
@@ -132,6 +133,7 @@ class VideoAudioClips(MediaDataset):
         policy: ClipPolicy = "pad",
         sample_rate: int | None = None,
         num_channels: int | None = None,
+        downmix: Downmix = "sum",
         keep_clip_dimension: bool = False,
         transform: Callable[[FrameBatch], FrameBatch | Tensor] | None = None,
         audio_transform: Callable[[Any], AudioSamples | AudioSamplesBatch | Tensor] | None = None,
@@ -154,7 +156,7 @@ class VideoAudioClips(MediaDataset):
                 num_clips=num_clips,
                 policy=policy,
             )
-        form = {"sample_rate": sample_rate, "num_channels": num_channels}
+        form = {"sample_rate": sample_rate, "num_channels": num_channels, "downmix": downmix}
         options = form | options_dict("decoder_options", decoder_options, AudioVideoDecoder, VideoDecoder)
         recipe = VideoAudioRecipe(
             sampler, keep_clip_dimension, transform, audio_transform, options, captions, captions_language, tokenizer,
@@ -184,6 +186,7 @@ class VideoAudioRecipe(Recipe):
         function("audio_transform", self.audio_transform)
         function("tokenizer", self.tokenizer)
         check_output_format(self.decoder_options.get("sample_rate"), self.decoder_options.get("num_channels"))
+        check_downmix(self.decoder_options.get("downmix", "sum"))
         check_caption_places(self.captions, self.captions_language)
         check_choice("missing", self.missing, get_args(MissingPolicy))
         if self.missing == "pad" and self.decoder_options.get("sample_rate") is None:
@@ -279,10 +282,15 @@ class _OpenVideo(AudioVideoDecoder):
         super().__init__(source, **options)
 
     def _open_audio(
-        self, stream_index: int | None, sample_rate: int | None, num_channels: int | None, num_threads: int | None
+        self,
+        stream_index: int | None,
+        sample_rate: int | None,
+        num_channels: int | None,
+        num_threads: int | None,
+        downmix: Downmix,
     ) -> AudioDecoder:
         try:
-            audio = super()._open_audio(stream_index, sample_rate, num_channels, num_threads)
+            audio = super()._open_audio(stream_index, sample_rate, num_channels, num_threads, downmix)
             if self._missing == "error":
                 return audio
             try:

@@ -16,8 +16,10 @@ from .._audio import (
     AudioHandle,
     AudioHandleSpec,
     AudioStream,
+    Downmix,
     OutputFormat,
     SamplePlan,
+    check_downmix,
     check_output_format,
     check_range,
     check_ranges,
@@ -42,22 +44,27 @@ _MAX_SECONDS_DECODED_THROUGH = 0.25
 
 
 class AudioDecoder(Closing):
-    """Decodes the samples of an audio stream, of an audio file or of a video, to float32 in [-1, 1].
+    """Decodes the samples of an audio stream, of an audio file or of a video, to float32 of full scale 1.
+
+    Samples lie in [-1, 1], except where lossy codecs and resampling overshoot, and except for channels that are mixed
+    down: **``num_channels=1`` gives 1.414 times the mean of two channels**, as in torchcodec. ``downmix="mean"`` gives
+    the mean.
 
     **A range of time gives the samples that a decode of the whole stream has there.** Sample k is played at the time of
     the first sample plus k / sample rate; an encoder's delay and padding are not part of the sound. A range begins and
     ends at the nearest sample, halves up, so that ranges that meet have no gap and no overlap, also when they are
-    resampled. For PCM, FLAC, ALAC, WavPack, MP3, Vorbis and AC-3 the samples are bit for bit the same. The state of
-    AAC, Opus and other codecs fades only slowly: their pre-roll is long enough that the difference is inaudible (the
-    noise that AAC synthesizes is another one). A range always gives the same bits, whatever was decoded before it.
+    resampled. The samples are bit for bit the same, except that Opus, MPEG layers I and II and DTS differ by less than
+    1e-4, and that the noise which AAC synthesizes is another noise. A range always gives the same bits, whatever was
+    decoded before it.
 
     Where a container rounds time stamps (Matroska to milliseconds), the lengths of the codec's frames tell the sample.
     Time stamps that leave gaps or jump are followed: the samples of a range are those whose times lie in it.
 
     A range costs its own length and a short pre-roll in every format that FFmpeg can seek in; nothing is scanned. MP3
-    of variable bit rate is parsed, not decoded, up to the range. These are decoded from the beginning: MPEG program
-    streams, compressed WAV, FLAC in Ogg, Speex, AAC of the profiles Main and LTP, streams whose time stamps jitter,
-    and files that were joined end to end (a chain of Ogg, ``cat a.flac b.flac``). A joined file is one sound with the
+    of variable bit rate is parsed, not decoded, up to the range. These are decoded from the beginning: codecs whose
+    decoder may remember anything (HE-AAC, WMA, AMR, Speex, ...), MPEG program streams, compressed WAV, FLAC in Ogg,
+    streams whose time stamps jitter, and files that were joined end to end (a chain of Ogg, ``cat a.flac b.flac``). The
+    next range then resumes where the decoder stands. A joined file is one sound with the
     sample rate and the channels of its first part.
 
     A decoder can be pickled and copied, used after a fork and in spawned workers, and called from several threads at a
@@ -75,6 +82,9 @@ class AudioDecoder(Closing):
         num_ffmpeg_threads: Codec threads, for codecs that can use them (FLAC, ALAC, WavPack, TTA). ``None`` takes the
             free threads of the process's budget (`mediatensor.set_num_threads`) for long ranges, and 1 inside a
             DataLoader worker; 0 lets FFmpeg decide.
+        downmix: How to mix to fewer channels: ``"sum"`` weighs them as FFmpeg and torchcodec do, so that stereo becomes
+            0.707 times the sum of left and right, and may leave [-1, 1]; ``"mean"`` divides by the sum of the weights,
+            so that stereo becomes the mean of left and right, and is never louder than the loudest channel.
 
     Attributes:
         metadata: `AudioStreamMetadata`; sample rate and channels are those of the stream, before any conversion.
@@ -100,7 +110,10 @@ class AudioDecoder(Closing):
         sample_rate: int | None = None,
         num_channels: int | None = None,
         num_ffmpeg_threads: int | None = None,
+        downmix: Downmix = "sum",
     ) -> None:
+        check_downmix(downmix)
+        self._downmix = downmix
         self._sample_rate, self._num_channels = check_output_format(sample_rate, num_channels)
         check_num_threads(num_ffmpeg_threads)
         self._use(AudioHandleSpec(make_source(source), stream_index, num_ffmpeg_threads))
@@ -109,6 +122,7 @@ class AudioDecoder(Closing):
         self.stream_index: int = self.metadata.stream_index
         self._spec = replace(self._spec, stream_index=self.stream_index)
 
+    _downmix: Downmix
     _spec: AudioHandleSpec
     _pool: HandlePool[AudioHandle]
 
@@ -120,7 +134,7 @@ class AudioDecoder(Closing):
         """All samples of the stream.
 
         Returns:
-            `AudioSamples`: float32 of shape (channels, samples) in [-1, 1], with the time of the first sample.
+            `AudioSamples`: float32 of shape (channels, samples), with the time of the first sample.
 
         Raises:
             DecodeError: if the stream is damaged.
@@ -147,7 +161,7 @@ class AudioDecoder(Closing):
             stop_seconds: End of the range, not included; ``None``, or a time behind the end, for the end of the stream.
 
         Returns:
-            `AudioSamples`: float32 of shape (channels, samples) in [-1, 1]; no samples if start equals stop.
+            `AudioSamples`: float32 of shape (channels, samples); no samples if start equals stop.
 
         Raises:
             InvalidArgumentError: if a time is not finite, or start > stop.
@@ -220,12 +234,12 @@ class AudioDecoder(Closing):
             seconds: Length of a chunk.
             overlap_seconds: How much of a chunk the next one repeats; at least 0 and less than ``seconds``.
             sample_rate: Samples per second; ``None`` for the stream's own.
-            num_channels: Channels; ``None`` for the stream's own.
+            num_channels: Channels, mixed as the decoder's ``downmix`` says; ``None`` for the stream's own.
             pad_last: Pad the last chunk, or one with a gap, with silence at its end. ``duration_seconds`` remains that
                 of the sound.
 
         Yields:
-            `AudioSamples`: float32 of shape (channels, samples) in [-1, 1], with their start times.
+            `AudioSamples`: float32 of shape (channels, samples), with their start times.
 
         Raises:
             InvalidArgumentError: if an argument is not accepted; before the first chunk.
@@ -261,7 +275,8 @@ class AudioDecoder(Closing):
 
     def _output_format(self, handle: AudioHandle) -> OutputFormat:
         form = handle.stream.form
-        return OutputFormat(self._sample_rate or form.sample_rate, self._num_channels or form.num_channels)
+        sample_rate, num_channels = self._sample_rate or form.sample_rate, self._num_channels or form.num_channels
+        return OutputFormat(sample_rate, num_channels, self._downmix)
 
     def _samples(self, handle: AudioHandle, start: float | None, stop: float | None) -> AudioSamples:
         """The samples of a range of seconds; ``None`` stands for the beginning and the end of the stream."""

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict, Unpack
 
 import torch
 
-from .._audio import SampleGrid, existing_samples, sample_grid, with_silence
+from .._audio import Downmix, SampleGrid, existing_samples, sample_grid, with_silence
 from .._common.checks import items_of, real_number, shown
 from .._common.lazy import cached_property
 from .._common.locks import Closing
@@ -68,6 +68,7 @@ class AudioVideoDecoder(Closing):
         sample_rate: Samples per second to resample the sound to; by default those of the stream.
         num_channels: Number of channels to mix the sound to; by default those of the stream.
         num_ffmpeg_threads: Codec threads, as of the two decoders.
+        downmix: ``"sum"`` or ``"mean"``: how to mix to fewer channels, as of `AudioDecoder`.
         video_options: The other options of `VideoDecoder`: ``dimension_order``, ``device``, ``decode_backend``,
             ``strict_device``, ``seek_mode``, ``transforms``, ``output_dtype``, ``custom_frame_mappings``,
             ``frame_index``, ``on_error``, ``on_size_change``. The device is that of the frames; samples are on the CPU.
@@ -98,6 +99,7 @@ class AudioVideoDecoder(Closing):
         sample_rate: int | None = None,
         num_channels: int | None = None,
         num_ffmpeg_threads: int | None = None,
+        downmix: Downmix = "sum",
         **video_options: Unpack[_VideoOptions],
     ) -> None:
         self._source = make_source(source)
@@ -105,13 +107,18 @@ class AudioVideoDecoder(Closing):
             self._source, stream_index=video_stream_index, num_ffmpeg_threads=num_ffmpeg_threads, **video_options
         )
         try:
-            self.audio = self._open_audio(audio_stream_index, sample_rate, num_channels, num_ffmpeg_threads)
+            self.audio = self._open_audio(audio_stream_index, sample_rate, num_channels, num_ffmpeg_threads, downmix)
         except BaseException:
             self.video.close()
             raise
 
     def _open_audio(
-        self, stream_index: int | None, sample_rate: int | None, num_channels: int | None, num_threads: int | None
+        self,
+        stream_index: int | None,
+        sample_rate: int | None,
+        num_channels: int | None,
+        num_threads: int | None,
+        downmix: Downmix,
     ) -> AudioDecoder:
         return AudioDecoder(
             self._source,
@@ -119,6 +126,7 @@ class AudioVideoDecoder(Closing):
             sample_rate=sample_rate,
             num_channels=num_channels,
             num_ffmpeg_threads=num_threads,
+            downmix=downmix,
         )
 
     @cached_property

@@ -7,7 +7,7 @@ from typing import Any, Literal, NoReturn
 import torch
 from torch import Tensor
 
-from .._audio import check_output_format
+from .._audio import Downmix, check_downmix, check_output_format
 from .._common.checks import check_choice, shown
 from .._common.devices import resolve_device
 from .._common.locks import ForkSafeLock
@@ -98,6 +98,7 @@ class AudioConverter:
     Args:
         sample_rate: Samples per second of the result; ``None`` for the stream's own.
         num_channels: Channels of the result; ``None`` for the stream's own.
+        downmix: ``"sum"`` or ``"mean"``: how to mix to fewer channels, as of `AudioDecoder`.
 
     Raises:
         InvalidArgumentError: if an argument is not among the accepted ones.
@@ -113,7 +114,11 @@ class AudioConverter:
         >>> converter.reset()
     """
 
-    def __init__(self, sample_rate: int | None = None, num_channels: int | None = None) -> None:
+    def __init__(
+        self, sample_rate: int | None = None, num_channels: int | None = None, *, downmix: Downmix = "sum"
+    ) -> None:
+        check_downmix(downmix)
+        self._downmix: Downmix = downmix
         self._wanted_rate, self._wanted_channels = check_output_format(sample_rate, num_channels)
         self._lock = ForkSafeLock()
         self._forget()
@@ -162,7 +167,7 @@ class AudioConverter:
         if self._form is None:
             rate, channels = self._wanted_rate or form.sample_rate, self._wanted_channels or form.num_channels
             if (rate, channels) != (form.sample_rate, form.num_channels):
-                self._resampler = Resampler(form, rate, channels)
+                self._resampler = Resampler(form, rate, channels, self._downmix)
             self._form, self._generation = form, raw._generation
             self._begin_seconds = raw.pts_seconds
 

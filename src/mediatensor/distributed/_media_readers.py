@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from .._audio import Downmix
 from .._common.checks import options_dict
 from ..datasets import AudioRecipe, Sample, VideoRecipe
 from ..datasets._rows import frames_sampler, sound_sampler
@@ -129,6 +130,7 @@ class AudioReader(RowMapper):
         seconds_per_clip: For the default sampler; ``None`` for whole files.
         sample_rate: Samples per second; ``None`` for those of each file.
         num_channels: Channels; ``None`` for those of each file.
+        downmix: ``"sum"`` or ``"mean"``: how to mix to fewer channels, as of `AudioDecoder`.
         clip_shape: The shape (channels, samples) that all clips have. The column is then a plain array, (rows,
             channels, samples): a row that cannot be read has zeros, and sound of another shape is an error of its row.
             ``None``: each row has an array of its own shape, which is empty if it cannot be read.
@@ -158,13 +160,14 @@ class AudioReader(RowMapper):
         seconds_per_clip: float | None = None,
         sample_rate: int | None = None,
         num_channels: int | None = None,
+        downmix: Downmix = "sum",
         clip_shape: tuple[int, int] | None = None,
         decoder_options: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
         if sampler is None:
             sampler = methodcaller("get_all_samples") if seconds_per_clip is None else sound_sampler(seconds_per_clip)
-        form = {"sample_rate": sample_rate, "num_channels": num_channels}
+        form = {"sample_rate": sample_rate, "num_channels": num_channels, "downmix": downmix}
         decoder = form | options_dict("decoder_options", decoder_options, AudioDecoder)
         columns = [
             Column("audio", "float32", _checked_shape(clip_shape, ("channels", "samples"))),

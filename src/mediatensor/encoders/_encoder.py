@@ -178,7 +178,8 @@ class Encoder:
             sample_rate: Samples a second of the samples that will be added.
             num_channels: Number of channels of the samples that will be added.
             bit_rate: Bits a second; by default the encoder's own. Lossless codecs ignore it.
-            out_num_channels: Number of channels in the file, mixed by FFmpeg; by default ``num_channels``.
+            out_num_channels: Number of channels in the file; by default ``num_channels``. Fewer channels are
+                mixed with weights that add up to at most 1, so that nothing is clipped: stereo becomes the mean.
             out_sample_rate: Samples a second in the file, resampled by FFmpeg; by default ``sample_rate``.
             codec: Name of an encoder or of a codec; by default the container's own (for mkv, AAC).
 

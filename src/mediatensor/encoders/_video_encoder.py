@@ -239,7 +239,8 @@ class AudioEncoder:
         Args:
             dest: A path; its extension selects the container.
             bit_rate: Bits a second; by default the encoder's own.
-            num_channels: Number of channels in the file; by default that of the samples.
+            num_channels: Number of channels in the file; by default that of the samples. Fewer channels are
+                mixed with weights that add up to at most 1, so that nothing is clipped: stereo becomes the mean.
             sample_rate: Samples a second in the file; by default that of the samples.
 
         Raises:
