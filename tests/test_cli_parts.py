@@ -21,6 +21,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import media_subtitles
+
+# Behind the face: thousands of drawn inputs show these functions, and the command would decode a video for each, or
+# start the worker processes of the demo.
+from mediatensor._common.subrip import subrip, text_lines
 from mediatensor._media_info import (
     AudioInfo,
     FileInfo,
@@ -32,14 +36,11 @@ from mediatensor._media_info import (
     is_constant_frame_rate,
 )
 from mediatensor._pyav import write_test_pattern
-
-# Behind the face: thousands of drawn inputs show these functions, and the command would decode a video for each, or
-# start the worker processes of the demo.
 from mediatensor.cli import main
 from mediatensor.cli._console import grid_times, output_stem, page_ranges, time_in_seconds, to_json
 from mediatensor.cli._console import text as _text
 from mediatensor.cli._demo import PAGE_LINES, WrittenWord, are_read, draw_page, read_texts
-from mediatensor.cli._extract import image_name, pcm16, subrip
+from mediatensor.cli._extract import image_name, pcm16
 from mediatensor.cli._ocr import choose_pages
 from mediatensor.cli._probe import describe as probe_text
 from mediatensor.cli._sheet import (
@@ -54,7 +55,7 @@ from mediatensor.cli._sheet import (
     tile_size,
 )
 from mediatensor.cli._verify import CheckResult, Comparison, Mismatch, describe, plan_requests, presentation_order
-from mediatensor.decoders import Chapter, Subtitle
+from mediatensor.decoders import Chapter
 from mediatensor.errors import InvalidArgumentError, OutOfRangeError, WeightsNotFoundError
 from mediatensor.ocr import models
 from mediatensor.ocr.io import Block, Document, Line, Page, Word
@@ -126,8 +127,8 @@ def test_json_has_fractions_as_text_and_no_number_that_json_lacks() -> None:
 
 
 def test_text_of_subrip() -> None:
-    subtitles = [Subtitle("a\n\n \nb", -1.0, 0.9996), Subtitle("c", 3723.0005, 359_999.999)]
-    assert subrip(subtitles) == (
+    cues = [(0, 1000, text_lines("a\n\n \nb")), (2000, 3000, []), (3_723_000, 359_999_999, ["c"])]
+    assert subrip(cues) == (
         "1\n00:00:00,000 --> 00:00:01,000\na\nb\n\n2\n01:02:03,000 --> 99:59:59,999\nc\n"
     )  # fmt: skip
 
