@@ -321,7 +321,7 @@ def test_the_default_learns_new_signs_and_keeps_the_classes_of_others(tmp_path: 
     rows = [json.loads(row) for row in folder.read_text().splitlines()]
     folder.write_text("\n".join(json.dumps({**row, "text": row["text"].replace("*", new)}) for row in rows))
     stars = LineDataset(folder)
-    settings: dict[str, Any] = {"validation": stars, "out": tmp_path / "stars.pt", "augment": False, "batch_size": 3}
+    settings: dict[str, Any] = {"validation": stars, "out": tmp_path / "learnt.pt", "augment": False, "batch_size": 3}
     with pytest.raises(
         InvalidArgumentError, match=r"1 characters that the recogniser does not know.*extend_vocab=True"
     ):
