@@ -149,7 +149,9 @@ class MediaColumn:
         self._last_page: tuple[tuple[int, int], list[Place]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in _OF_A_PROCESS}
+        state = {name: value for name, value in vars(self).items() if name not in _OF_A_PROCESS}
+        # The version of a remote file travels with its source; that of a file on this machine is its stamp.
+        return state | ({} if self._stamp is None else {"_source": None})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
