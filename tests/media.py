@@ -13,6 +13,7 @@ from media_breaks import BREAK_CLIPS
 from media_codecs import CODEC_CLIPS
 from media_containers import CONTAINER_CLIPS
 from media_damaged import DAMAGED_CLIPS, LEFT_TO_MEMORY
+from media_screen import SCREEN_CLIPS
 from media_writing import ClipSpec, write_clip
 from sharing import take_or_write
 
@@ -28,7 +29,7 @@ __all__ = [
     "write_spec",
 ]
 
-CLIPS: dict[str, ClipSpec] = {**CODEC_CLIPS, **CONTAINER_CLIPS, **BREAK_CLIPS, **DAMAGED_CLIPS}
+CLIPS: dict[str, ClipSpec] = {**CODEC_CLIPS, **CONTAINER_CLIPS, **BREAK_CLIPS, **SCREEN_CLIPS, **DAMAGED_CLIPS}
 
 # Sound ones with frames of one size.
 VIDEO_CLIPS = [name for name, spec in CLIPS.items() if spec.expect == "frames" and name not in DAMAGED_CLIPS]

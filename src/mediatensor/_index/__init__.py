@@ -2,7 +2,8 @@
 
 `frame_index` is the data type, `frame_clock` compares times on a grid with the times of its frames. `scan` reads
 packets, `header_table` reads the tables of a header and `block_table` the headers of blocks, `building` makes an
-index of either, `index_file` and `cache` keep it. `indexing` chooses between them.
+index of either, `index_file` and `cache` keep it. `indexing` chooses between them. `proven_codecs` lists the codecs
+whose packets can be trusted.
 
 This room knows readers and sources, and no opened video. Decoding for users is the video room's work.
 """
@@ -17,10 +18,12 @@ from .header_table import has_header_table, header_table, may_leave_packets_unre
 from .holes import FrameHole, describe_hole, describe_holes
 from .identity import SourceIdentity, identify
 from .indexing import certain_frames, index_by_decoding, index_first_frames, index_stream, packet_counts
+from .proven_codecs import PROVEN_CODECS
 from .scan import first_frame, scan_packets
 
 __all__ = [
     "MAX_DELAY_PACKETS",
+    "PROVEN_CODECS",
     "FrameClock",
     "FrameHole",
     "FrameIndex",

@@ -123,6 +123,8 @@ def from_frames(
     order = np.argsort(pts, kind="stable")
     packet = _packet_of_frames(codec_pts, table)
     is_key = np.array([r.is_key for r in records], bool)
+    if not is_key.any():  # some codecs call no frame a key frame
+        is_key = np.isin(packet, _key_frames(table))
     # The container's key frame flags can be wrong; the codec knows better where it knows the packet.
     false_keys = packet[(packet >= 0) & ~is_key]
     key_frames = _key_frames(table)

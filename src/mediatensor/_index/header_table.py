@@ -34,17 +34,18 @@ from .._containers import (
 from .._pyav import DISCARD_ENTRY, KEY_ENTRY, VideoReader
 from ..errors import ReadError
 from .block_table import BLOCK_CODECS, packets_of_blocks
+from .proven_codecs import has_packets_too_small
 from .scan import PacketScan
 
 __all__ = ["has_header_table", "header_table", "may_leave_packets_unread"]
 
 _FORMATS, _BLOCK_FORMATS = frozenset(("mov", "mp4")), frozenset(("matroska", "webm"))
 
-# In these, what the header calls a sample is a packet and a picture. Of VP8 and VP9 some samples may show nothing, and
-# others are cut into packets anew by the demuxer's parser.
+# In these, all of which are proven, what the header calls a sample is a packet and a picture. Of VP8 and VP9 some
+# samples may show nothing, and others are cut into packets anew by the demuxer's parser.
 _CODECS = frozenset((
-    "av1", "cfhd", "dnxhd", "ffv1", "h263", "h264", "hevc", "jpeg2000", "mjpeg", "mpeg2video", "mpeg4", "png", "prores",
-    "qtrle", "rawvideo", "svq1", "v210",
+    "av1", "dnxhd", "ffv1", "h263", "h264", "hevc", "jpeg2000", "mjpeg", "mpeg2video", "mpeg4", "png", "prores",
+    "rawvideo", "svq1", "v210",
 ))  # fmt: skip
 
 # In these, the end of a sequence, and a picture that is not coded, can be samples of their own, of so few bytes.
@@ -129,6 +130,8 @@ def _are_pictures_of_one_format(codec: str | None, table: PacketTable, payloads:
         read_at: Reads them.
     """
     if codec in _CODECS_WITH_OTHER_UNITS and (table.size <= _NO_PICTURE_BYTES).any():
+        return False
+    if has_packets_too_small(codec, table.size):
         return False
     if codec != "mpeg2video":
         return True

@@ -10,6 +10,8 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
+import numpy as np
+
 from .._containers import NO_PTS, PacketTable
 from .._pyav import VideoReader
 from .._sources import Source
@@ -18,6 +20,7 @@ from .building import from_frames, from_packets
 from .frame_index import MAX_DELAY_PACKETS, FrameIndex
 from .header_table import has_header_table, header_table
 from .identity import LendReader
+from .proven_codecs import is_proven, probed_key_frames
 from .scan import PacketScan, scan_frames, scan_packets
 
 __all__ = ["certain_frames", "index_by_decoding", "index_first_frames", "index_stream", "packet_counts"]
@@ -73,16 +76,19 @@ def _index_frames(
     """Decode the stream once, in software, and list the frames that come out."""
     before_decoding(f"The packets do not show which frames there are ({'; '.join(reasons)})")
     with lend_reader() as reader:
-        records, refused = scan_frames(reader)
+        codec = reader.stream_info().codec
+        probed = frozenset[int]() if is_proven(codec) else probed_key_frames(np.flatnonzero(table.is_key))
+        records, refused, are_keys = scan_frames(reader, probed)
         time_base, frame_rate = _clock(reader)
         is_image = reader.format_name.endswith(_SUFFIX_OF_IMAGE_FORMATS)
-        codec = reader.stream_info().codec
     if not records:
         hint = " It is an image: decode_image may read it, animations too." if is_image else ""
         raise StreamError(
             f"{source.describe()}: none of the {len(table)} packets of the video stream can be decoded "
             f"(damaged or encrypted), so there is no frame.{hint}"
         )
+    if not are_keys:
+        table = replace(table, is_key=np.zeros(len(table), bool))
     return from_frames(
         records, table, time_base, frame_rate, reasons_to_decode=reasons, refused=refused, codec=codec or ""
     )

@@ -12,10 +12,12 @@ import numpy as np
 
 from .._bitstreams import HEAD_BYTES, Disposable, PacketContent, packet_inspector, refreshes_gradually
 from .._containers import NO_PTS, PacketTable
-from .._pyav import UndecodablePacketError, VideoReader, fingerprint, is_key_frame
+from .._pyav import PacketDecoder, UndecodablePacketError, VideoReader, fingerprint, is_key_frame
 from .._sources import SourceFaultError
 from ..errors import ReadError
 from .building import FrameRecord
+from .frame_index import MAX_DELAY_PACKETS
+from .proven_codecs import has_packets_too_small, is_proven
 
 __all__ = ["PacketScan", "first_frame", "scan_frames", "scan_packets"]
 
@@ -133,11 +135,16 @@ class PacketScan:
     def table(self) -> PacketTable:
         """The packets so far, in decode order."""
         count = len(self)
+        size = np.array(self._size, np.int64)
+        if not is_proven(self._codec):
+            self._reasons_to_decode.setdefault("a codec whose packets need not be frames")
+        elif has_packets_too_small(self._codec, size):
+            self._reasons_to_decode.setdefault("packets too small for a picture")
         return PacketTable(
             pts=_column(self._pts, NO_PTS),
             dts=_column(self._dts, NO_PTS),
             duration=_column(self._duration, 0),
-            size=np.array(self._size, np.int64),
+            size=size,
             position=_column(self._position, -1),
             is_key=_flags(self._keys, count),
             is_discard=_flags(self._discarded, count),
@@ -178,18 +185,24 @@ def scan_packets(reader: VideoReader) -> PacketTable:
     return scan.table()
 
 
-def scan_frames(reader: VideoReader) -> tuple[list[FrameRecord], list[int]]:
+def scan_frames(reader: VideoReader, probed: frozenset[int] = frozenset()) -> tuple[list[FrameRecord], list[int], bool]:
     """Decode the whole stream with one thread.
 
+    Args:
+        reader: Stands anywhere.
+        probed: Numbers of packets flagged as key frames, to prove that they are.
+
     Returns:
-        (records, refused): the frames in the codec's order, and the numbers of the packets that it refused.
+        (records, refused, are_keys): the frames in the codec's order, the numbers of the packets that it refused, and
+        whether each of the probed packets gives the same frame without those before it.
     """
     reader.decode_leniently()
     if not reader.is_fresh:
         reader.reopen()
     records: list[FrameRecord] = []
     refused: list[int] = []
-    num_packets = 0
+    probes: list[_Probe] = []
+    num_packets, codec = 0, reader.stream_info().codec
     while True:
         try:
             packet = reader.read_packet()
@@ -197,14 +210,15 @@ def scan_frames(reader: VideoReader) -> tuple[list[FrameRecord], list[int]]:
             raise
         except ReadError:
             packet = None
+        if num_packets in probed and packet is not None:
+            probes.append(_Probe(reader, packet.pts))
+        for probe in probes:
+            probe.feed(packet)
         num_packets += packet is not None
-        try:
-            frames = reader.decode(packet)
-        except UndecodablePacketError:
-            frames = []
-            if packet is not None:
-                refused.append(num_packets - 1)
-        for frame in frames:
+        frames = _decoded(reader, packet)
+        if frames is None and packet is not None:
+            refused.append(num_packets - 1)
+        for frame in frames or ():
             records.append(
                 FrameRecord(
                     pts=frame.pts,
@@ -213,11 +227,39 @@ def scan_frames(reader: VideoReader) -> tuple[list[FrameRecord], list[int]]:
                     num_packets=num_packets,
                     fingerprint=fingerprint(frame),
                     is_corrupt=bool(frame.is_corrupt),
-                    is_key=is_key_frame(frame),
+                    is_key=is_key_frame(frame, codec),
                 )
             )
         if packet is None:
-            return records, refused
+            decoded = {(record.pts, record.fingerprint) for record in records}
+            return records, refused, all(probe.result in decoded for probe in probes)
+
+
+class _Probe:
+    """Decodes from one packet on, until the frame of its time comes out.
+
+    Args:
+        reader: Of the stream.
+        pts: Of the packet.
+    """
+
+    def __init__(self, reader: VideoReader, pts: int | None) -> None:
+        self._decoder: PacketDecoder | None = reader.open_another_decoder()
+        self._pts = pts
+        self._num_left = MAX_DELAY_PACKETS
+        #: Time and fingerprint of the frame; ``None`` before it comes out.
+        self.result: tuple[int | None, int] | None = None
+
+    def feed(self, packet: Any | None) -> None:
+        """Decode the next packet of the stream; ``None`` at its end."""
+        if self._decoder is None:
+            return
+        frames = _decoded(self._decoder, packet) or ()
+        self.result = next(((frame.pts, fingerprint(frame)) for frame in frames if frame.pts == self._pts), None)
+        self._num_left -= 1
+        if self.result is not None or packet is None or not self._num_left:
+            self._decoder.close()
+            self._decoder = None
 
 
 def first_frame(reader: VideoReader) -> Any | None:
@@ -239,8 +281,9 @@ def _first_frame_of(reader: VideoReader, max_packets: int | None = None) -> Any 
     return frames[0] if frames else None
 
 
-def _decoded(reader: VideoReader, packet: Any | None) -> Sequence[Any]:
+def _decoded(decoder: VideoReader | PacketDecoder, packet: Any | None) -> Sequence[Any] | None:
+    """The frames that come out; ``None`` if the codec refuses the packet."""
     try:
-        return reader.decode(packet)
+        return decoder.decode(packet)
     except UndecodablePacketError:
-        return []
+        return None

@@ -12,9 +12,9 @@ from av.video.frame import PictureType
 
 from .._common.interrupts import raise_kept_interrupt
 from .._sources import Source
-from ..errors import ReadError
+from ..errors import MediaTensorError, ReadError, StreamError
 from .demuxer import Demuxer
-from .opening import choose_stream
+from .opening import choose_stream, close_container, open_container
 from .packet_decoder import PacketDecoder, codec_has_threads, configure_video_codec
 from .probe import StreamInfo, stream_info
 
@@ -251,6 +251,21 @@ class VideoReader(StreamReader):
             self._is_strict, self._num_threads = False, 1
             self.reopen()
 
+    def open_another_decoder(self) -> PacketDecoder | None:
+        """A decoder of the stream that got no packet yet, with one thread; ``None`` if the source opens only once."""
+        try:
+            container, reader = open_container(self._source)
+        except MediaTensorError:
+            return None
+        try:
+            context = choose_stream(container, self.stream_index, self.media_type).codec_context
+        except StreamError:
+            return None
+        finally:
+            close_container(container, reader)
+        configure_video_codec(context, 1, is_strict=False)
+        return PacketDecoder(context)
+
     def packets(self) -> Iterator[Any]:
         """What `read_packet` gives, in one loop, which takes less time a packet. What is not taken is left to be read.
 
@@ -288,6 +303,17 @@ class VideoReader(StreamReader):
         return packets
 
 
-def is_key_frame(picture: Any) -> bool:
-    """Whether the codec says that a picture refers to no other."""
-    return bool(picture.key_frame) or getattr(picture, "pict_type", None) == PictureType.I
+# FFV1 calls each picture intra, and refers to states of the one before in all but key frames.
+_CODECS_OF_INTRA_PICTURES = frozenset(("ffv1",))
+
+
+def is_key_frame(picture: Any, codec: str | None) -> bool:
+    """Whether the codec says that a picture refers to no other.
+
+    Args:
+        picture: Its frame.
+        codec: FFmpeg's name of the codec.
+    """
+    if picture.key_frame:
+        return True
+    return codec not in _CODECS_OF_INTRA_PICTURES and getattr(picture, "pict_type", None) == PictureType.I

@@ -341,7 +341,7 @@ class FrameStream:
     def _check_next(self, index: FrameIndex, frame: Any) -> int:
         """The place of a frame, which must be the next one that the packets promise."""
         pts = frame.pts
-        if pts == self._started_at_pts and not is_key_frame(frame):
+        if pts == self._started_at_pts and not is_key_frame(frame, self._codec):
             raise IndexMismatchError("packets flagged as key frames that are none")
         expected = self.position
         assert expected is not None

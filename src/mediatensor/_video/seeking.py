@@ -67,9 +67,14 @@ class KeyFramePackets:
         return False
 
     def _find(self, index: FrameIndex, key_frame: int) -> bool:
-        """Read up to the packet of ``key_frame``; ``False`` if a later key frame comes first."""
+        """Read up to the packet of ``key_frame``; ``False`` if a later key frame comes first, or reading fails."""
         while True:
-            packet = self.take(index)
+            try:
+                packet = self.take(index)
+            except SourceFaultError:
+                raise
+            except ReadError:  # RealMedia's demuxer stumbles after some seeks
+                return False
             if packet is None:
                 return False
             if not packet.is_keyframe and key_frame != 0:  # a stream may begin with another kind of packet
