@@ -15,6 +15,7 @@ from av.video.reformatter import Interpolation, VideoReformatter
 
 import media
 from mediatensor import FrameBatch
+from mediatensor._pyav import VideoReader, linear_decode
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import DecodeError, MediaTensorError, ReadError, StreamError
 
@@ -272,3 +273,30 @@ def test_a_file_that_shrinks_while_it_is_open(tmp_path: Path) -> None:
     rest = VideoDecoder(path)
     assert 5 <= len(rest) < 40
     assert torch.equal(rest[:5], expected)
+
+
+def test_frames_come_though_reading_fails_after_each_seek(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RealMedia's demuxer does so in some files, which it reads well from their beginning."""
+    fails = [False]
+    seek, read_packet, reopen = VideoReader.seek, VideoReader.read_packet, VideoReader.reopen
+
+    def seek_and_fail(self: VideoReader, *arguments: Any) -> bool:
+        fails[0] = True
+        return seek(self, *arguments)
+
+    def read_or_fail(self: VideoReader) -> Any:
+        if fails[0]:
+            raise ReadError("invalid data")
+        return read_packet(self)
+
+    def reopen_well(self: VideoReader) -> None:
+        fails[0] = False
+        reopen(self)
+
+    expected = [frame.rgb for frame in linear_decode(clip)]
+    decoder = VideoDecoder(clip, dimension_order="NHWC")
+    monkeypatch.setattr(VideoReader, "seek", seek_and_fail)
+    monkeypatch.setattr(VideoReader, "read_packet", read_or_fail)
+    monkeypatch.setattr(VideoReader, "reopen", reopen_well)
+    for i in (35, 3, 20, 0):
+        np.testing.assert_array_equal(decoder[i], expected[i])

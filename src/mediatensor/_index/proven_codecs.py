@@ -1,21 +1,21 @@
-"""Codecs whose packets show which frames there are, and where decoding can start. Others are decoded to prove it.
+"""Codecs whose packets show which frames there are and where decoding can start. Streams of other codecs are decoded.
 
-Three facts are needed: each packet gives one frame, unless a parser of ours finds that it has none; a packet that the
-file and the decoder both call a key frame is one; and the decoder does call key frames so. They hold for a codec only
-as far as there is evidence::
+A codec needs three properties. Each packet gives one frame, unless a parser finds that it has none. Packets that both
+the file and the decoder call key frames are key frames. The decoder calls key frames so at all. A codec is in the table
+only with evidence::
 
-    encoded    `tests/test_proven_codecs.py` encodes moving and still pictures, and decodes from each packet alone
+    encoded    `tests/test_proven_codecs.py` encodes moving and still pictures, and decodes from each key frame
     sample     a file by another encoder, decoded in the same way
 
-They are wrong in these, of FFmpeg 8.1::
+Codecs without one of these properties, in FFmpeg 8.1::
 
-    vmnc                              changes of a part of the picture are called key frames, by file and decoder
+    vmnc                              file and decoder call changes of a part of the picture key frames
     tscc, cinepak                     packets of a few bytes give no frame
     rv10, rv20                        the last of reordered frames does not come out
     roq                               key frames need the two frames before them
     cfhd, flashsv, flashsv2, msrle,
     msvideo1, qtrle, rpza, smc, tscc  the decoder calls no frame a key frame
-    webp                              an animation is one packet, of which no frame comes
+    webp                              an animation is one packet, which gives no frame
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .._containers import Int64Array
 
 __all__ = ["PROVEN_CODECS", "has_packets_too_small", "is_proven", "probed_key_frames"]
 
-# Of these our parsers read what a packet holds. Encoded, in dozens of clips each.
+# Codecs whose packets our parsers read. Encoded, in dozens of clips each.
 _PARSED = frozenset(("av1", "h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4", "vp8", "vp9"))
 
 # Encoded. theora (libtheora), rv30 and vc1: samples.
@@ -35,25 +35,25 @@ _WITH_KEY_FRAMES = frozenset((
     "theora", "vc1", "wmv1", "wmv2", "zmbv",
 ))  # fmt: skip
 
-# Encoded: each packet decodes alone to the same picture. Formats of single images are left out: one decodes at once.
-_OF_KEY_FRAMES_ALONE = frozenset((
+# Encoded: each packet is a key frame. Formats of single images are left out, since decoding one picture takes no time.
+_INTRA = frozenset((
     "amv", "asv1", "asv2", "avrp", "cljr", "dnxhd", "dpx", "dvvideo", "dxv", "exr", "ffvhuff", "huffyuv", "jpeg2000",
     "jpegls", "magicyuv", "mjpeg", "prores", "sgi", "targa", "tiff", "utvideo", "zlib",
 ))  # fmt: skip
 _UNCOMPRESSED = frozenset(("r10k", "r210", "rawvideo", "v210", "wrapped_avframe", "y41p", "yuv4"))
 
-PROVEN_CODECS = _PARSED | _WITH_KEY_FRAMES | _OF_KEY_FRAMES_ALONE | _UNCOMPRESSED
+PROVEN_CODECS = _PARSED | _WITH_KEY_FRAMES | _INTRA | _UNCOMPRESSED
 
-# Packets up to this size may say that nothing changed, and then some decoders give no frame: 2 bytes of tscc, and up to
-# 10 of cinepak. Pictures of 176x144 that stay the same take 9 bytes (zmbv) and 14 (wmv1) in the codecs above.
+# Packets up to this size may say that nothing changed, and some decoders then give no frame: 2 bytes of tscc, and up to
+# 10 of cinepak. In the codecs above, repeated pictures of 176x144 take 9 bytes (zmbv) or at least 14 (wmv1, h261).
 _SMALL_PACKET_BYTES = 10
 
-# How many key frames of another codec are decoded alone. Each opens the source once.
+# How many key frames of a codec that is not in the table are decoded by themselves. Each opens the source once.
 _NUM_PROBES = 16
 
 
 def is_proven(codec: str | None) -> bool:
-    """Whether packets of a codec, by FFmpeg's name, show which frames there are and where decoding can start.
+    """Return whether a codec, by FFmpeg's name, is in the table.
 
     >>> is_proven("h264"), is_proven("vmnc")
     (True, False)
@@ -62,7 +62,7 @@ def is_proven(codec: str | None) -> bool:
 
 
 def has_packets_too_small(codec: str | None, size: Int64Array) -> bool:
-    """Whether packets of these sizes may give no frame, as far as no parser reads them.
+    """Return whether packets of these sizes may give no frame. Codecs with a parser need no such limit.
 
     >>> has_packets_too_small("cinepak", np.array([900, 8]))
     True
@@ -71,7 +71,7 @@ def has_packets_too_small(codec: str | None, size: Int64Array) -> bool:
 
 
 def probed_key_frames(key_frames: Int64Array) -> frozenset[int]:
-    """The packets to decode alone, of those that are flagged as key frames: evenly spread, without the first."""
+    """Choose the packets to decode by themselves: some of the key frames, evenly spread, without the first packet."""
     others = key_frames[key_frames > 0]
     chosen = np.unique(np.linspace(0, len(others) - 1, min(_NUM_PROBES, len(others))).astype(np.int64))
     return frozenset(others[chosen].tolist()) if len(others) else frozenset()
