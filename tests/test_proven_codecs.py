@@ -144,6 +144,12 @@ def call_all_keys(packets: list[Any]) -> list[Any]:
     return packets
 
 
+def test_false_key_frames_of_other_codecs_are_left_out(tmp_path: Path) -> None:
+    index = VideoDecoder(media.make("vmnc", tmp_path)).frame_index
+    assert index.key_frame_indices.tolist() == [0]
+    assert len(index.anomalies) == 1, "nothing but that the frames were counted by decoding"
+
+
 @pytest.mark.parametrize("name", ["vmnc_test.mp4", "oneminute.avi", "G2_with_SVT_320_240.mp4", "rv30.mp4"])
 def test_random_access_to_old_codecs_is_exact(name: str) -> None:
     path = TEST_DATA / "odd" / name

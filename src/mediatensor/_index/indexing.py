@@ -88,7 +88,7 @@ def _index_frames(
             f"(damaged or encrypted), so there is no frame.{hint}"
         )
     if not are_keys:
-        table = replace(table, is_key=np.zeros(len(table), bool))
+        table = replace(table, is_key=table.is_key & (np.arange(len(table)) == 0))
     return from_frames(
         records, table, time_base, frame_rate, reasons_to_decode=reasons, refused=refused, codec=codec or ""
     )
