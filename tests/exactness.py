@@ -17,7 +17,7 @@ from torch import Tensor
 
 import media
 from mediatensor.decoders import VideoDecoder
-from oracles import presentation_order, times_shown, undetermined_frames, upright_frames
+from oracles import times_shown, undetermined_frames, upright_frames
 
 # How many pixels a check may decode, roughly: it asks for fewer frames where each costs more.
 _PIXELS = 8e7
@@ -27,7 +27,7 @@ _FEW_FRAMES = 40
 
 @dataclass(frozen=True)
 class Truth:
-    """The frames of a plain decode in presentation order.
+    """The frames of a plain decode in the order in which the codec gives them.
 
     Attributes:
         path: The file.
@@ -35,7 +35,7 @@ class Truth:
         pts: Times in the stream's time base.
         shapes: (height, width, 3) of each frame.
         checksums: CRC-32 of each frame's RGB pixels.
-        pts_seconds: The times in seconds; ``None`` if the codec gives none.
+        pts_seconds: The times in seconds; ``None`` if the codec gives none, or none that can be right.
         num_probes: How many frames a check may ask for one by one.
         undetermined: Frames whose pixels depend on what was in memory, so that only their times can be compared.
     """
@@ -83,19 +83,18 @@ def find_truth(path: Path, stream_index: int | None = None) -> Truth:
         shapes.append(rgb.shape)
         checksums.append(zlib.crc32(rgb))
     pts = times_shown(path, stream_index, pts)
-    order = presentation_order(pts)
     by_chance = undetermined_frames(path, stream_index) if path.stem in media.LEFT_TO_MEMORY else set()
     time_base, num_key_packets = _facts(path, stream_index)
     pixels_per_access = np.prod(shapes[0][:2]) * len(pts) / max(1, num_key_packets)
     return Truth(
         path,
         stream_index,
-        [pts[i] for i in order],
-        [shapes[i] for i in order],
-        [checksums[i] for i in order],
-        [None if (time := pts[i]) is None else time * time_base.numerator / time_base.denominator for i in order],
+        pts,
+        shapes,
+        checksums,
+        [None if time is None else time * time_base.numerator / time_base.denominator for time in pts],
         int(min(40, max(6, _PIXELS / pixels_per_access))),
-        frozenset(shown for shown, decoded in enumerate(order) if decoded in by_chance),
+        frozenset(by_chance),
     )
 
 

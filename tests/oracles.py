@@ -7,6 +7,7 @@ import struct
 import subprocess
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +25,6 @@ __all__ = [
     "linear_decode_frames",
     "linear_decode_planes",
     "linear_decode_rgb",
-    "presentation_order",
     "times_shown",
     "undetermined_frames",
     "upright_frames",
@@ -108,54 +108,42 @@ def upright_frames(path: Path, stream_index: int | None = None) -> Iterator[tupl
         yield frame.pts, _upright(to_rgb.convert(frame), _display_matrix(frame))
 
 
-def presentation_order(pts: Sequence[int | None]) -> list[int]:
-    """Numbers of the decoded frames as they are shown: by pts, as decoded where those are equal.
-
-    If any frame has no pts, all stay as decoded.
-
-    >>> presentation_order([0, 3, 1, 1, 2])
-    [0, 2, 3, 4, 1]
-    """
-    known = [time for time in pts if time is not None]
-    return sorted(range(len(pts)), key=known.__getitem__) if len(known) == len(pts) else list(range(len(pts)))
-
-
 def times_shown(path: Path, stream_index: int | None, pts: Sequence[int | None]) -> list[int | None]:
-    """When the decoded frames are shown, which is not their ``pts`` where a file states when pictures are decoded.
+    """When the frames of a plain decode are shown, in the order in which the codec gives them, which is never changed.
 
-    That is so in ASF and with VC-1 if times never go back from packet to packet, but do from frame to frame: as the
-    frames come in the order of showing, the times belong to them in the order of time.
+    If their times never fall, those are it. If they do although those of the packets only grow, the file states when
+    pictures are decoded: the times belong to the frames in ascending order. Otherwise none is known.
 
     Args:
         path: A media file.
         stream_index: Index among all streams; ``None`` for FFmpeg's choice.
-        pts: Of the frames in decoding order.
+        pts: Of the frames, in the codec's order.
     """
+    known = [time for time in pts if time is not None]
+    if known == sorted(known):
+        return list(pts)
     options = {"metadata_errors": "replace"} if _HAS_METADATA_ERRORS else {}
     with av.open(str(path), **options) as container:
         stream = container.streams.best("video") if stream_index is None else container.streams[stream_index]
-        if container.format.name != "asf" and stream.codec_context.name not in ("vc1", "wmv3"):
-            return list(pts)
-        packets = [packet.pts for packet in container.demux(stream) if packet.size]
-    if None in pts or None in packets or any(later < earlier for earlier, later in pairwise(packets)):
-        return list(pts)
-    return sorted(pts)
+        packets = []
+        with suppress(av.FFmpegError):  # a broken tail
+            packets.extend(packet.pts for packet in container.demux(stream) if packet.size)
+    only_grow = None not in packets and all(earlier <= later for earlier, later in pairwise(packets))
+    return sorted(known) if only_grow and len(known) == len(pts) else [None] * len(pts)
 
 
 def linear_decode_frames(path: Path, stream_index: int | None = None) -> tuple[list[int | None], list[Pixels]]:
-    """Times and upright RGB pictures (H, W, 3) of every frame in presentation order.
+    """Times and upright RGB pictures (H, W, 3) of every frame in the codec's order.
 
     Args:
         path: A media file.
         stream_index: Index among all streams; ``None`` for FFmpeg's choice.
 
     Returns:
-        (pts in the stream's time base, pictures).
+        (pts in the stream's time base, pictures); see `times_shown`.
     """
     decoded = list(upright_frames(path, stream_index))
-    times = times_shown(path, stream_index, [pts for pts, _ in decoded])
-    order = presentation_order(times)
-    return [times[i] for i in order], [decoded[i][1] for i in order]
+    return times_shown(path, stream_index, [pts for pts, _ in decoded]), [picture for _, picture in decoded]
 
 
 def linear_decode_rgb(path: Path, stream_index: int | None = None) -> tuple[list[int | None], Pixels]:

@@ -54,7 +54,7 @@ from mediatensor.cli._sheet import (
     flow,
     tile_size,
 )
-from mediatensor.cli._verify import CheckResult, Comparison, Mismatch, describe, plan_requests, presentation_order
+from mediatensor.cli._verify import CheckResult, Comparison, Mismatch, describe, plan_requests
 from mediatensor.decoders import Chapter
 from mediatensor.errors import InvalidArgumentError, OutOfRangeError, WeightsNotFoundError
 from mediatensor.ocr import models
@@ -353,20 +353,6 @@ def test_plan_depends_on_the_seed_alone() -> None:
     assert plan_requests(40, 10, seed=1) == plan_requests(40, 10, seed=1)
     assert plan_requests(40, 10, seed=1) != plan_requests(40, 10, seed=2)
     assert plan_requests(0, None, seed=1) == []
-
-
-@pytest.mark.parametrize(
-    ("pts", "order"),
-    [
-        ([], []),
-        ([0, 2, 1, 3], [0, 2, 1, 3]),
-        ([5, 5, 4], [2, 0, 1]),
-        ([None, None, None], [0, 1, 2]),
-        ([4, None, 0, None], [2, 3, 0, 1]),
-    ],
-)
-def test_presentation_order(pts: list[int | None], order: list[int]) -> None:
-    assert presentation_order(pts) == order
 
 
 def test_text_of_identical_videos() -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import media
-from mediatensor._pyav import times_shown
 from mediatensor.cli import main
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import DecodeError
@@ -21,20 +20,6 @@ def verify_json(path: Path, capsys: pytest.CaptureFixture[str], *options: str, c
     assert main(["verify", str(path), "--json", *options]) == code
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
-
-
-@pytest.mark.parametrize(
-    ("pts", "packet_pts", "shown"),
-    [
-        ([0, 2, 1], [0, 1, 2], [0, 1, 2]),
-        ([0, 2, 1], None, [0, 2, 1]),
-        ([0, 2, 1], [0, 2, 1], [0, 2, 1]),
-        ([0, None, 1], [0, 1, 2], [0, None, 1]),
-        ([0, 2, 1], [0, None, 2], [0, 2, 1]),
-    ],
-)
-def test_times_shown(pts: list[int | None], packet_pts: list[int | None] | None, shown: list[int | None]) -> None:
-    assert times_shown(pts, packet_pts) == shown
 
 
 @pytest.mark.parametrize(

@@ -44,11 +44,6 @@ def packets(
     )
 
 
-def decoded_at(pts: list[int | None], keys: Sequence[int] = (0,)) -> PacketTable:
-    """Packets of a format that may state when they are decoded."""
-    return replace(packets(pts, keys), may_time_decoding=True)
-
-
 def index_of(table: PacketTable) -> FrameIndex:
     return from_packets(table, TICK, Fraction(10))[0]
 
@@ -93,7 +88,6 @@ def test_unknown_durations_last_until_the_next_frame() -> None:
         (packets([0, 10, 20], keys=[1]), "first packet is not a key frame"),
         (packets([20, 0, 10, 30]), "before the first key frame in time"),
         (packets([0, 10, 50, 40, 20, 30], keys=[0, 3]), "after a key frame in time"),
-        (decoded_at([0, 10, 20, 30]), "the time of decoding"),
         (replace(packets([0, 10, 20]), reasons_to_decode=("a size that changes",)), "a size that changes"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -110,7 +104,6 @@ def test_packets_that_may_differ_from_frames_are_a_reason_to_decode(table: Packe
         packets([-10, 0, 10], discard=[0]),
         packets([0, 10, 15, 20], hidden=[2]),
         packets([0, 10, 95, 100]),  # a gap
-        decoded_at([0, 30, 10, 20]),  # these go back, so they are of presentation
     ],
 )
 def test_sound_packets_are_no_reason_to_decode(table: PacketTable) -> None:
@@ -161,30 +154,56 @@ def records(*frames: tuple[int | None, int]) -> list[FrameRecord]:
     return [FrameRecord(pts, None, 10, n + 1, crc, False, n == 0) for n, (pts, crc) in enumerate(frames)]
 
 
-def test_an_index_made_by_decoding_sorts_frames_and_remembers_their_order() -> None:
+def test_an_index_made_by_decoding_keeps_the_codecs_order_and_gives_it_times_that_never_fall() -> None:
     table = packets([0, 10, 20, 30])
     index = from_frames(records((0, 7), (20, 8), (10, 9)), table, TICK, Fraction(10))
     assert index.settled
     assert index.pts.tolist() == [0, 10, 20]
-    assert index.output_order.tolist() == [0, 2, 1]
-    assert [index.frame_of(place) for place in range(3)] == [0, 2, 1]
     assert index.fingerprint is not None
-    assert index.fingerprint.tolist() == [7, 9, 8]
+    assert index.fingerprint.tolist() == [7, 8, 9]
+    assert index.codec_pts is not None
+    assert index.codec_pts.tolist() == [0, 20, 10]
 
 
 def test_times_of_decoding_go_to_frames_in_the_codecs_order() -> None:
     """In the file I0 P10 b20 I30 b40 P50, shown as I b P b I P."""
-    given = decoded_at([0, 10, 20, 30, 40, 50], keys=[0, 3])
-    out = [replace(one, is_key=one.pts in (0, 30)) for one in records(*((t, t) for t in (0, 20, 10, 40, 30, 50)))]
+    given = packets([0, 10, 20, 30, 40, 50], keys=[0, 3])
+    out = [
+        replace(one, is_key=one.pts in (0, 30), num_packets=min(6, number + 3))
+        for number, one in enumerate(records(*((t, t) for t in (0, 20, 10, 40, 30, 50))))
+    ]
     index = from_frames(out, given, TICK, None)
     assert index.pts.tolist() == [0, 10, 20, 30, 40, 50]
     assert index.packet.tolist() == [0, 2, 1, 4, 3, 5]
-    assert index.output_order.tolist() == [0, 1, 2, 3, 4, 5]
     assert index.key_frame_indices.tolist() == [0, 4]
     assert [index.key_frame_for(frame) for frame in range(6)] == [0, 0, 0, 0, 1, 1], "b40 needs what lies before I30"
 
-    in_time = from_frames(out, decoded_at([0, 20, 10, 40, 30, 50]), TICK, None)
-    assert in_time.output_order.tolist() == [0, 2, 1, 4, 3, 5], "packets whose times go back are timed for showing"
+
+@pytest.mark.parametrize(
+    ("second", "keys", "shown"),
+    [
+        ([0, 10, 20, 30], (0, 4), [0, 10, 20, 30, 40, 50, 60, 70]),  # the same twice
+        ([5, 15, 25, 35], (0, 4), [0, 5, 10, 15, 20, 25, 30, 35]),  # a step back over a few packets: jitter
+        ([0, 10, 20, 30], (0,), [0, 0, 10, 10, 20, 20, 30, 30]),  # over no key frame
+        ([100, 110, 120, 130], (0, 4), [0, 10, 20, 30, 100, 110, 120, 130]),
+    ],
+)
+def test_what_follows_a_leap_back_over_a_key_frame_comes_behind(
+    second: list[int], keys: tuple[int, ...], shown: list[int]
+) -> None:
+    times = [0, 10, 20, 30, *second]
+    out = [replace(one, is_key=number in keys) for number, one in enumerate(records(*((t, t) for t in times)))]
+    index = from_frames(out, packets(list(times), keys), TICK, None)
+    assert index.pts.tolist() == shown
+    assert index.packet.tolist() == list(range(8)), "times that come again do not confuse frames with each other"
+    assert [index.key_frame_for(frame) for frame in (3, 4, 7)] == [0, *[len(keys) - 1] * 2]
+
+
+def test_a_long_leap_back_begins_a_part_wherever_it_leads() -> None:
+    times = [*range(0, 400, 10), *range(100, 300, 10)]
+    out = [replace(one, is_key=number in (0, 40)) for number, one in enumerate(records(*((t, t) for t in times)))]
+    index = from_frames(out, packets(list(times), [0, 40]), TICK, None)
+    assert index.pts.tolist() == list(range(0, 600, 10))
 
 
 def test_false_key_flags_of_the_container_are_corrected() -> None:
@@ -194,10 +213,10 @@ def test_false_key_flags_of_the_container_are_corrected() -> None:
     assert index.key_frame_indices.tolist() == [0]
 
 
-def test_equal_times_keep_the_decode_order() -> None:
+def test_equal_times_keep_the_codecs_order() -> None:
     index = from_frames(records((0, 1), (10, 2), (10, 3), (5, 4)), packets([0, 10, 10, 5]), TICK, Fraction(10))
     assert index.fingerprint is not None
-    assert index.fingerprint.tolist() == [1, 4, 2, 3]
+    assert index.fingerprint.tolist() == [1, 2, 3, 4]
 
 
 def test_frames_without_times_follow_each_other_by_their_durations() -> None:
@@ -214,13 +233,13 @@ def test_frames_without_times_follow_each_other_by_their_durations() -> None:
         ([0, None, None, 30], [0, 10, 20, 30]),
         ([0, None, None, 12], [0, 4, 8, 12]),  # no room for whole durations
         ([None, None, 100, None], [80, 90, 100, 110]),
-        ([50, None, 20], [50, 50, 20]),  # times run backwards: it stays with the frame before it
+        ([50, None, 20], [20, 50, 50]),  # times run backwards: the three that there are go to the frames in order
     ],
 )
 def test_missing_times_keep_the_place_in_the_codecs_order(pts: list[int | None], completed: list[int]) -> None:
     frames = records(*((t, n) for n, t in enumerate(pts)))
     index = from_frames(frames, packets([None] * len(pts)), TICK, Fraction(10))
-    assert index.pts[np.argsort(index.output_order)].tolist() == completed
+    assert index.pts.tolist() == completed
 
 
 def test_decoding_times_serve_where_there_is_no_other() -> None:

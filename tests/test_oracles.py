@@ -18,9 +18,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("clips")
 
 
-def test_presentation_order_is_stable() -> None:
-    assert oracles.presentation_order([2, 0, 1, 1, 0]) == [1, 4, 2, 3, 0]
-    assert oracles.presentation_order([2, None, 1]) == [0, 1, 2]
+def test_times_are_those_of_frames_unless_they_fall(folder: Path) -> None:
+    plain, by_decoding = media.make("h264_b_pyramid", folder), media.make("h264_asf", folder)
+    assert oracles.times_shown(plain, None, [0, 1, 1, None, 2]) == [0, 1, 1, None, 2]
+    assert oracles.times_shown(plain, None, [0, 2, 1]) == [None] * 3
+    assert oracles.times_shown(by_decoding, None, [0, 2, 1]) == [0, 1, 2]
+    assert oracles.times_shown(by_decoding, None, [0, None, 2, 1]) == [None] * 4
 
 
 @pytest.mark.parametrize("name", ["h264_b_pyramid", "h264_asf"])

@@ -32,6 +32,11 @@ CLIPS = [
 
 # Why a header does not do for them. All others must be read from it, or the comparison would be of nothing.
 NOT_FROM_HEADER = {
+    **{
+        name: "MPEG-4 with B pictures may have wrong times"
+        for name in CLIPS
+        if "mpeg4_mp4" in name or name == "odd_size"
+    },
     "cover_art_alone": "the picture is no track",
     "edit_list_backwards": "decoding times start again at an edit",
     "edit_list_repeats": "decoding times start again at an edit",
@@ -56,7 +61,7 @@ REAL_FILES = {
     ("exoplayer__video_desks.3gp", 0): True,
     ("file-type__fixture2.3gp", 1): True,
     ("gpmf-parser__karma.mp4", 0): True,
-    ("jcodec__precise_clip.mp4", 0): True,
+    ("jcodec__precise_clip.mp4", 0): False,  # the first two packets are not in the order of their times
     ("mdn__flower-fragmented.mp4", 0): True,
     ("megatron-energon__sync_test.mp4", 0): True,
     ("mp4ff__init-video.mp4", 0): False,  # a header without any sample

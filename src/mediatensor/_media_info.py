@@ -261,7 +261,7 @@ def _first_contact(stream: _Stream, index: FrameIndex) -> tuple[FrameIndex, tupl
     """
     frames = FrameStream(stream.reader, 1)
     try:
-        for _ in frames.run(index, frames.plan(index, [int(index.output_order[0])])):
+        for _ in frames.run(index, frames.plan(index, [0])):
             pass
     except IndexMismatchError as mismatch:
         return _first_contact(stream, stream.make_index_by_decoding(str(mismatch)))

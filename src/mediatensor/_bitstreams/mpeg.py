@@ -20,6 +20,7 @@ __all__ = [
     "Mpeg4Content",
     "Mpeg4Pictures",
     "MpegBreaks",
+    "is_packed",
     "mpeg2_content",
 ]
 
@@ -123,6 +124,11 @@ class Mpeg4Content:
             with suppress(ValueError):
                 self._layer = _parse_layer(header)
 
+    @property
+    def announces_b_pictures(self) -> bool:
+        """Whether the header in force says that there may be B-VOPs."""
+        return self._layer is not None and self._layer.is_low_delay is False
+
     def content(self, packet: memoryview) -> PacketContent:
         start = bytes(packet[:4])
         if start[:3] != b"\0\0\1":  # as of short headers, which are those of H.263
@@ -172,7 +178,7 @@ class Mpeg4Pictures:
     def __init__(self, extradata: bytes) -> None:
         self._layers = _layers(extradata)
         self._is_plain = len(self._layers) == 1 and all(_parse_layer(layer).reorders_frames for layer in self._layers)
-        self._is_plain &= not _is_packed(extradata)
+        self._is_plain &= not is_packed(extradata)
 
     def is_disposable(self, packet: memoryview) -> bool:
         """Whether no other picture needs those of a packet; ``ValueError`` or ``IndexError`` if it does not add up."""
@@ -181,7 +187,7 @@ class Mpeg4Pictures:
         data = bytes(packet)
         codes = list(start_codes(data))
         if any(code != _VOP for code, _ in codes):
-            self._is_plain = _layers(data) <= self._layers and not _is_packed(data)
+            self._is_plain = _layers(data) <= self._layers and not is_packed(data)
             return False
         kinds = [data[position] >> 6 for _, position in codes]
         if len(kinds) > 1:
@@ -240,7 +246,7 @@ def _layers(headers: bytes) -> set[bytes]:
     return {headers[start : after - 4] for (code, start), (_, after) in pairwise(codes) if code in _VOL}
 
 
-def _is_packed(headers: bytes) -> bool:
+def is_packed(headers: bytes) -> bool:
     """Whether user data names DivX as the encoder and marks the stream as packed, as in "DivX503b1393p"."""
     return any(code == _USER_DATA and _DIVX_PACKED.match(headers, position) for code, position in start_codes(headers))
 

@@ -36,7 +36,6 @@ class PacketTable:
         disposable: Whether no other picture refers to it: a `Disposable`, int8.
         reasons_to_decode: Where the stream does not simply go on, so that frames may be fewer than pictures.
         read_error: Why reading stopped before the end of the file, if it did.
-        may_time_decoding: Pictures are reordered, and ``pts`` may be when each is decoded.
         changes_palette: Palettes come with some packets, and hold for those behind them.
     """
 
@@ -53,20 +52,14 @@ class PacketTable:
     disposable: Int8Array
     reasons_to_decode: tuple[str, ...] = ()
     read_error: str | None = None
-    may_time_decoding: bool = False
     changes_palette: bool = False
 
     def __len__(self) -> int:
         return len(self.pts)
 
     @property
-    def times_decoding(self) -> bool:
-        """Whether ``pts`` is when pictures are decoded: it grows in the order of the file, although the codec reorders.
-
-        Without pictures that are shown later than decoded the two are the same, which only decoding tells.
-        """
-        if not self.may_time_decoding or len(self) < 2 or self.pts[0] == NO_PTS:
-            return False
+    def times_only_grow(self) -> bool:
+        """Whether no packet has an earlier time of presentation than the one before it in the file."""
         return bool((self.pts[1:] >= self.pts[:-1]).all())
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .._bitstreams import PacketContent, content_parser, is_shown_at_once, is_sound
+from .._bitstreams import PacketContent, content_parser, is_shown_at_once, is_sound, picture_order
 from .._containers import (
     NO_PTS,
     Blocks,
@@ -29,6 +29,7 @@ BLOCK_CODECS = frozenset((
     "av1", "ffv1", "h264", "hevc", "mjpeg", "mpeg2video", "mpeg4", "rawvideo", "vp8", "vp9",
 ))  # fmt: skip
 _NANOSECONDS = 1_000_000_000
+_PICTURE_STARTS = {"mpeg2video": b"\0\0\1\0", "mpeg4": b"\0\0\1\xb6"}
 
 
 def packets_of_blocks(reader: VideoReader, read_at: ReadAt, file_size: int) -> tuple[PacketTable, Int64Array]:
@@ -54,6 +55,7 @@ def packets_of_blocks(reader: VideoReader, read_at: ReadAt, file_size: int) -> t
         raise MalformedBoxError("a stream that does not begin with a key frame")
     if (blocks.duration <= 0).any():
         raise MalformedBoxError("blocks without a duration, which the demuxer guesses")
+    _check_order(info.codec, reader, blocks)
     table = unread_packets(
         pts=blocks.time,
         dts=_decoding_times(blocks.time, reader.reorder_depth),
@@ -64,6 +66,21 @@ def packets_of_blocks(reader: VideoReader, read_at: ReadAt, file_size: int) -> t
         is_hidden=_hidden(info.codec, reader.extradata, blocks, read_at),
     )
     return table, blocks.start
+
+
+def _check_order(codec: str | None, reader: VideoReader, blocks: Blocks) -> None:
+    """Compare the times of MPEG pictures with their kinds, which the first bytes show; ``MalformedBoxError`` if wrong.
+
+    A key frame often begins with headers. Its kind is known all the same.
+    """
+    start = _PICTURE_STARTS.get(codec or "")
+    order = None if start is None else picture_order(codec, reader.extradata, reader.reorder_depth)
+    if order is None or start is None:
+        return
+    for payload, pts, is_key in zip(blocks.payload, blocks.time.tolist(), blocks.is_key.tolist(), strict=True):
+        head = start + b"\0\x08" if is_key else payload.tobytes()
+        if not head.startswith(start) or not order.take(memoryview(head), head, pts):
+            raise MalformedBoxError("pictures that are not in the order of their times")
 
 
 def _decoding_times(pts: Int64Array, reorder_depth: int) -> Int64Array:

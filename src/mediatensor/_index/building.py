@@ -1,17 +1,18 @@
 """Making a `FrameIndex`: from packets, from decoded frames or from a table. Pure functions of plain data.
 
-"Frame i" is the i-th frame of a full linear decode, ordered by pts (decode order between equal pts). In nearly every
-stream that is the i-th kept packet by pts, so the packets are enough. Where packets and frames need not agree,
-`from_packets` says why, and the frames themselves decide. Where packets bear times of decoding, the codec's order is
-that of presentation, and its frames have these times in ascending order.
+"Frame i" is the i-th frame that a full linear decode gives. In nearly every stream that is the i-th kept packet by pts,
+so the packets are enough. Where packets and frames need not agree, `from_packets` says why, and the frames themselves
+decide. Their times never fall: see `_ascending_times`.
 """
 
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,13 @@ from numpy.typing import NDArray
 from .._bitstreams import Disposable
 from .._containers import NO_PTS, Int8Array, Int64Array, PacketTable
 from ..errors import InvalidArgumentError
-from .frame_index import FrameIndex
+from .frame_index import MAX_DELAY_PACKETS, FrameIndex
 from .holes import describe_holes, find_holes
 
 __all__ = ["FrameRecord", "from_frames", "from_packets", "from_table", "parse_frame_mappings"]
 
 BoolArray = NDArray[np.bool_]
+_NO_PACKETS: deque[int] = deque()
 
 # A stream of which a larger share of the packets seems to show nothing is decoded to prove it. VP8 and VP9 hide one
 # frame in 4 to 16, as the encoder is set; of the clips of the tests only AV1 in packets cut apart has more (0.3), and
@@ -106,7 +108,7 @@ def from_frames(
     """The index of the frames that a linear decode gave.
 
     Args:
-        records: In the order in which the codec gave them.
+        records: In the order in which the codec gave them, which is that of the frames.
         table: The packets that were decoded.
         time_base: Seconds per tick.
         frame_rate: To make up times where there are none.
@@ -117,11 +119,9 @@ def from_frames(
     codec_pts = np.array([NO_PTS if r.pts is None else r.pts for r in records], np.int64)
     duration = np.array([r.duration for r in records], np.int64)
     num_packets = np.array([r.num_packets for r in records], np.int64)
+    packet = _packet_of_frames(codec_pts, num_packets, table)
     pts = _complete_times(records, codec_pts, duration, time_base, frame_rate)
-    if table.times_decoding and (codec_pts != NO_PTS).all():
-        pts = np.sort(pts)
-    order = np.argsort(pts, kind="stable")
-    packet = _packet_of_frames(codec_pts, table)
+    pts = _ascending_times(pts, duration, _parts_of_frames(packet, table))
     is_key = np.array([r.is_key for r in records], bool)
     if not is_key.any():  # some codecs call no frame a key frame
         is_key = np.isin(packet, _key_frames(table))
@@ -129,14 +129,14 @@ def from_frames(
     false_keys = packet[(packet >= 0) & ~is_key]
     key_frames = _key_frames(table)
     key_frames = key_frames[~np.isin(key_frames, false_keys) | (key_frames == 0)]
-    holes = find_holes(table, refused, pts[order], duration[order], codec_pts, codec)
+    holes = find_holes(table, refused, pts, duration, codec_pts, codec)
     index = FrameIndex(
         time_base=time_base,
-        pts=pts[order],
-        duration=_known_durations(pts[order], duration[order], time_base, frame_rate),
-        is_key=(is_key & np.isin(packet, key_frames))[order],
-        is_damaged=np.array([r.is_corrupt for r in records], bool)[order],
-        packet=packet[order],
+        pts=pts,
+        duration=_known_durations(pts, duration, time_base, frame_rate),
+        is_key=is_key & np.isin(packet, key_frames),
+        is_damaged=np.array([r.is_corrupt for r in records], bool),
+        packet=packet,
         disposable=_unknown_disposable(len(records)),
         key_frame_packet=key_frames,
         key_frame_pts=table.pts[key_frames],
@@ -144,10 +144,9 @@ def from_frames(
         key_frame_position=table.position[key_frames],
         key_frame_bytes=_bytes_by_key_frame(table, key_frames),
         settled=True,
-        fingerprint=np.array([r.fingerprint for r in records], np.uint32)[order],
-        codec_pts=codec_pts[order],
-        num_packets=num_packets[order],
-        output_order=order.astype(np.int64),
+        fingerprint=np.array([r.fingerprint for r in records], np.uint32),
+        codec_pts=codec_pts,
+        num_packets=num_packets,
         is_cut_short=table.read_error is not None,
         hole_frame=holes.frame,
         hole_pts=holes.pts,
@@ -248,14 +247,84 @@ def _complete_times(
     return pts
 
 
-def _packet_of_frames(codec_pts: Int64Array, table: PacketTable) -> Int64Array:
-    """The packet that bears each frame's pts, where exactly one does; else -1."""
-    packet_pts, first, count = np.unique(table.pts, return_index=True, return_counts=True)
-    if len(packet_pts) == 0:
-        return np.full(len(codec_pts), -1, np.int64)
-    at = np.searchsorted(packet_pts, codec_pts).clip(max=len(packet_pts) - 1)
-    unique = (packet_pts[at] == codec_pts) & (count[at] == 1) & (codec_pts != NO_PTS)
-    return np.where(unique, first[at], -1).astype(np.int64)
+def _packet_of_frames(codec_pts: Int64Array, num_packets: Int64Array, table: PacketTable) -> Int64Array:
+    """The packet that each frame comes from; -1 where that is not known.
+
+    It bears the frame's time, and no frame before this one has come from it. Of several, it is the first that was fed
+    at most `MAX_DELAY_PACKETS` before the frame came out: in joined files times come again.
+    """
+    packets: dict[int, deque[int]] = {}
+    for number, pts in enumerate(table.pts.tolist()):
+        packets.setdefault(pts, deque()).append(number)
+    packets.pop(NO_PTS, None)
+    found = np.full(len(codec_pts), -1, np.int64)
+    for frame, (pts, num_fed) in enumerate(zip(codec_pts.tolist(), num_packets.tolist(), strict=True)):
+        numbers = packets.get(pts, _NO_PACKETS)
+        while len(numbers) > 1 and numbers[0] < num_fed - 1 - MAX_DELAY_PACKETS:
+            numbers.popleft()
+        if numbers and numbers[0] < num_fed:
+            found[frame] = numbers.popleft()
+    return found
+
+
+def _parts_of_frames(packet: Int64Array, table: PacketTable) -> Int64Array:
+    """Of a file that was joined, the number of the part that each frame is from, ascending.
+
+    Args:
+        packet: The packet that each frame comes from, or -1.
+        table: The packets.
+    """
+    part_of_packet = np.searchsorted(_starts_of_parts(table), np.arange(len(table)), side="right")
+    parts = np.where(packet >= 0, part_of_packet[packet], 0) if len(table) else packet
+    return np.maximum.accumulate(parts)
+
+
+def _starts_of_parts(table: PacketTable) -> Int64Array:
+    """Packets with which a further part of a joined file begins: key frames at which time leaps back.
+
+    It leaps to where the part before has begun, or over more packets than a codec reorders. A smaller step is jitter.
+    """
+    starts: list[int] = []
+    begin = previous = 0
+    highest = NO_PTS
+    for key in np.flatnonzero(table.is_key).tolist():
+        pts, passed = int(table.pts[key]), table.pts[previous:key]
+        highest = max(highest, int(passed.max(initial=NO_PTS)))
+        previous = key
+        if NO_PTS < pts < highest:
+            before = table.pts[begin:key]
+            if (before > pts).sum() > MAX_DELAY_PACKETS // 2 or pts <= before[before != NO_PTS].min():
+                starts.append(key)
+                begin, highest = key, NO_PTS
+    return np.array(starts, np.int64)
+
+
+def _ascending_times(pts: Int64Array, duration: Int64Array, parts: Int64Array) -> Int64Array:
+    """Times that never fall, for frames in the codec's order.
+
+    ::
+
+        times as they are    0 2 1 3   0 1 2 3      a stream timed by decoding; a file that was joined
+        ascending            0 1 2 3   4 5 6 7
+
+    Within a part of a joined file, frames take the times in ascending order. Each part begins where the one before it
+    ends, unless it begins later.
+
+    Args:
+        pts: A time for each frame.
+        duration: Of the frames; 0 where unknown.
+        parts: The part that each frame is from, ascending.
+    """
+    ascending = pts.copy()
+    end: int | None = None
+    for start, stop in pairwise([*np.flatnonzero(np.diff(parts, prepend=-1)), len(parts)]):
+        times = np.sort(pts[start:stop])
+        if end is not None:
+            times += max(0, end - int(times[0]))
+        ascending[start:stop] = times
+        last = int(duration[stop - 1]) or (int(np.median(np.diff(times))) if len(times) > 1 else 0)
+        end = int(times[-1]) + max(1, last)
+    return ascending
 
 
 def _reasons_to_decode(table: PacketTable, kept: Int64Array) -> tuple[str, ...]:
@@ -272,8 +341,6 @@ def _reasons_to_decode(table: PacketTable, kept: Int64Array) -> tuple[str, ...]:
         reasons.append("packets of single fields")
     if table.is_broken.any():
         reasons.append("packets that are damaged, lost, encrypted or of another codec")
-    if table.times_decoding:
-        reasons.append("packets with the time of decoding in place of that of presentation")
     if table.changes_palette:
         reasons.append("palettes that change")
     if table.read_error is not None:

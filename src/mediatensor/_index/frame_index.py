@@ -1,4 +1,4 @@
-"""`FrameIndex`: which frames a stream has, in presentation order. Pure data, and where to start decoding."""
+"""`FrameIndex`: which frames a stream has, in the order of a linear decode. Pure data, and where to start decoding."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _no_numbers() -> Int64Array:
 
 @dataclass(frozen=True, eq=False)
 class FrameIndex:
-    """The frames of a stream in presentation order: how many, when each is shown, and where decoding can start.
+    """The frames of a stream in the order of a linear decode: how many, when each is shown, where decoding can start.
 
     ``VideoDecoder.frame_index`` gives it; `save` keeps it for the next time, and
     ``VideoDecoder(source, frame_index=...)`` takes it in place of reading the stream. It can be pickled.
@@ -86,9 +86,6 @@ class FrameIndex:
     codec_pts: Int64Array | None = None
     #: How many packets a linear decode feeds before the frame comes out; only of an index made by decoding.
     num_packets: Int64Array | None = None
-    #: Place of each frame in the order in which a linear decode gives them. In an index made from packets that is the
-    #: order of presentation.
-    output_order: Int64Array = field(default_factory=_no_numbers)
     #: Reading fails after the last packet, instead of coming to an end.
     is_cut_short: bool = False
     #: The user gave the table; what the packets say does not matter.
@@ -104,8 +101,8 @@ class FrameIndex:
     made_from: SourceIdentity | None = None
     _pts_seconds: NDArray[np.float64] = field(init=False)
     _end_seconds: float = field(init=False)
-    _frame_of_place: Int64Array = field(init=False)
-    _key_frame_times: Int64Array = field(init=False)
+    # The frame of each key frame in an index made by decoding, and its time in others: neither always says the other.
+    _key_frame_places: Int64Array = field(init=False)
     _key_frames_ascend: bool = field(init=False)
     #: Whether a frame may come out damaged, or frames are missing; of a user's table nobody knows.
     may_show_damage: bool = field(init=False)
@@ -115,12 +112,9 @@ class FrameIndex:
         derive("_pts_seconds", self._seconds(self.pts))
         ends = self.pts + self.duration
         derive("_end_seconds", float(self._seconds(ends.max(keepdims=True))[0]) if len(ends) else 0.0)
-        if not self.settled:
-            derive("output_order", np.arange(len(self.pts), dtype=np.int64))
-        derive("_frame_of_place", np.argsort(self.output_order) if self.settled else self.output_order)
-        times = self._times_of_key_frames() if self.settled else self.key_frame_pts
-        derive("_key_frame_times", times)
-        derive("_key_frames_ascend", bool((times[1:] >= times[:-1]).all()))
+        places = self._places_of_key_frames() if self.settled else self.key_frame_pts
+        derive("_key_frame_places", places)
+        derive("_key_frames_ascend", bool((places[1:] >= places[:-1]).all()))
         has_damage = len(self.hole_frame) > 0 or bool(self.is_damaged.any())
         derive("may_show_damage", has_damage or self.is_authoritative)
 
@@ -138,13 +132,16 @@ class FrameIndex:
         # Multiply first: the quotient of two whole numbers is then the nearest double.
         return ticks.astype(np.float64) * self.time_base.numerator / self.time_base.denominator
 
-    def _times_of_key_frames(self) -> Int64Array:
-        """When each key frame is shown. Its packet does not say so where packets bear times of decoding."""
-        if len(self) == 0:
-            return self.key_frame_pts
+    def _places_of_key_frames(self) -> Int64Array:
+        """The frame that comes from each key frame; where that is not known, one that comes out later for certain."""
+        if len(self) == 0 or self.num_packets is None:
+            return np.zeros(len(self.key_frame_packet), np.int64)
         by_packet, numbers = self._frames_by_packet
         at = np.searchsorted(numbers, self.key_frame_packet).clip(max=len(self) - 1)
-        return np.where(numbers[at] == self.key_frame_packet, self.pts[by_packet[at]], self.key_frame_pts)
+        later = np.searchsorted(self.num_packets, self.key_frame_packet + MAX_DELAY_PACKETS)
+        places = np.where(numbers[at] == self.key_frame_packet, by_packet[at], later)
+        places[self.key_frame_packet == 0] = 0  # from the first packet on, everything can be decoded
+        return places
 
     # Damage
 
@@ -345,11 +342,15 @@ class FrameIndex:
         by_packet, numbers = self._frames_by_packet
         at = np.searchsorted(numbers, self.key_frame_packet).clip(max=len(self) - 1)
         has_frame = (numbers[at] == self.key_frame_packet) & (self.key_frame_packet >= 0)
-        shown_then = np.searchsorted(self.pts, self.key_frame_pts, side="right") - 1
+        if self.num_packets is None:
+            shown_then = np.searchsorted(self.pts, self.key_frame_pts, side="right") - 1
+            is_placed = has_frame | (self.key_frame_pts != NO_PTS)
+        else:
+            shown_then = np.searchsorted(self.num_packets, self.key_frame_packet, side="right")
+            is_placed = np.ones(len(has_frame), bool)
         frames = np.where(has_frame, by_packet[at], shown_then)
         gops = np.maximum(np.searchsorted(self._gop_starts(), frames, side="right") - 1, 0).astype(np.int64)
         # A key frame of which neither is known stays with the one before it in the file.
-        is_placed = has_frame | (self.key_frame_pts != NO_PTS)
         placed: Int64Array = gops[np.maximum.accumulate(np.where(is_placed, np.arange(len(gops)), 0))]
         return placed
 
@@ -462,12 +463,25 @@ class FrameIndex:
 
     def __getstate__(self) -> dict[str, Any]:
         # Values that are derived on demand need not travel to every worker.
-        derived = ("_clock", "_frame_by_packet", "_frames_by_packet", "_time_base_terms")
+        derived = (
+            "_clock", "_frame_by_packet", "_frames_by_packet", "_time_base_terms", "follows_file", "times_restart",
+        )  # fmt: skip
         return {name: value for name, value in self.__dict__.items() if name not in derived}
 
-    def frame_of(self, place: int) -> int:
-        """Index of the frame at a place in the order in which a linear decode gives them."""
-        return int(self._frame_of_place[place])
+    @cached_property
+    def follows_file(self) -> bool:
+        """Whether frames have the order of their packets, and not all are key frames; for indexes made from packets."""
+        return bool((self.packet[1:] > self.packet[:-1]).all()) and len(self.key_frame_packet) < len(self)
+
+    @cached_property
+    def times_restart(self) -> bool:
+        """Whether a key frame has an earlier time than one before it in the file: a seek by time may miss it."""
+        return bool((self.key_frame_pts[1:] < self.key_frame_pts[:-1]).any())
+
+    def first_frame_from(self, key_frame: int) -> int:
+        """Index of the first frame that can be decoded from a key frame, which is its own."""
+        place = int(self._key_frame_places[key_frame])
+        return min(place if self.settled else int(self.pts.searchsorted(place)), len(self) - 1)
 
     def key_frame_for(self, frame: int) -> int:
         """Number of the key frame to decode a frame from: the last one that is not behind it in the file or in time."""
@@ -477,10 +491,11 @@ class FrameIndex:
             packet = np.iinfo(np.int64).max
             if self.num_packets is not None:
                 packet = int(self.num_packets[frame]) - MAX_DELAY_PACKETS
+        place = frame if self.settled else self.pts[frame]
         if not self._key_frames_ascend:
-            possible = np.flatnonzero((self._key_frame_times <= self.pts[frame]) & (self.key_frame_packet <= packet))
+            possible = np.flatnonzero((self._key_frame_places <= place) & (self.key_frame_packet <= packet))
             return int(possible[-1]) if len(possible) else 0
-        key_frame = int(np.searchsorted(self._key_frame_times, self.pts[frame], side="right")) - 1
+        key_frame = int(np.searchsorted(self._key_frame_places, place, side="right")) - 1
         while key_frame > 0 and self.key_frame_packet[key_frame] > packet:
             key_frame -= 1
         return max(0, key_frame)

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from .._bitstreams import break_detector
+from .._bitstreams import GUARDED_CODECS, break_detector
 from .._containers import (
     Box,
     DemuxedSamples,
@@ -54,6 +54,9 @@ _CODECS_WITH_OTHER_UNITS, _NO_PICTURE_BYTES = frozenset(("h264", "hevc", "mpeg2v
 _NUM_SEQUENCE_HEADERS, _HEADER_BYTES = 16, 256
 # Packets that are compared: the second shows whether there are others than key frames, of codecs that have others.
 _NUM_COMPARED = 2
+# More of them where times only grow although the codec can reorder: B pictures would show here. If they come later,
+# `order_guard` finds them when they are fed.
+_NUM_COMPARED_FOR_ORDER = 32
 # Opening has read that much already, so nothing is spared, and reading the packets themselves shows more.
 _SMALL_FILE_BYTES = 1 << 16
 
@@ -98,10 +101,18 @@ def header_table(reader: VideoReader, *, small_file_bytes: int = _SMALL_FILE_BYT
                 payloads = table.position
         except MalformedBoxError:
             return None
+        if codec == "mpeg4" and reader.reorder_depth and not has_blocks:
+            return None  # files of many sources, XviD in AVI among them, have wrong times
         return table if _are_pictures_of_one_format(codec, table, payloads, read_at) else None
 
     table = reader.look_at_bytes(look)
-    return None if table is None else _proven(reader, table, makes_up_dts=has_blocks)
+    if table is None:
+        return None
+    may_time_decoding = bool(reader.reorder_depth) and table.times_only_grow and not table.is_key.all()
+    if may_time_decoding and codec not in GUARDED_CODECS:
+        return None
+    num_compared = _NUM_COMPARED_FOR_ORDER if may_time_decoding else _NUM_COMPARED
+    return _proven(reader, table, num_compared, makes_up_dts=has_blocks)
 
 
 def _table(reader: VideoReader, read_at: ReadAt, file_size: int) -> PacketTable:
@@ -204,17 +215,18 @@ def _check_fragments(table: PacketTable, demuxed: DemuxedSamples) -> None:
         raise MalformedBoxError("the demuxer reads the fragments differently")
 
 
-def _proven(reader: VideoReader, table: PacketTable, *, makes_up_dts: bool) -> PacketTable | None:
+def _proven(reader: VideoReader, table: PacketTable, num_compared: int, *, makes_up_dts: bool) -> PacketTable | None:
     """The table, if the first packets are what it says, are sound, and do not belong to a stream of fields.
 
     Args:
         reader: A fresh reader, which stays so.
         table: The packets, as headers have them.
+        num_compared: How many packets to look at, unless all are key frames.
         makes_up_dts: The format has no decoding times. Those of the first packets are then the demuxer's guesses.
     """
     scan = PacketScan(reader)
     num_delayed = reader.reorder_depth if makes_up_dts else 0
-    count = min(max(1 if reader.is_intra_only else _NUM_COMPARED, num_delayed + 1), len(table))
+    count = min(max(1 if reader.is_intra_only else num_compared, num_delayed + 1), len(table))
     try:
         packets = reader.peek_packets(count)
     except ReadError:

@@ -96,12 +96,7 @@ def _key_frame_faults(index: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _decoded_faults(index: Mapping[str, Any]) -> Iterator[str]:
-    if (
-        not _lies_within(index["output_order"], 0, len(index["pts"]) - 1)
-        or (np.bincount(index["output_order"]) != 1).any()
-    ):
-        yield "has an order of decoding that is none"
-    if not _lies_within(index["num_packets"], 0, _MAX_PACKETS):
+    if not _lies_within(index["num_packets"], 0, _MAX_PACKETS) or (np.diff(index["num_packets"]) < 0).any():
         yield "has frames that take packets that cannot exist"
     if not _are_times(index["codec_pts"]):
         yield "has decoded times out of all proportion"
@@ -189,7 +184,7 @@ def _fits(steps: NDArray[np.int64], width: int) -> bool:
 
 
 #: Changes with the format, and when indexes that are made now say something else than older ones.
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 #: Most frames, and most key frames, of an index in a file: a week at 25 frames per second. Reading a hostile file
 #: allocates no more than an index of this size takes, which is about 2 GB.
@@ -205,7 +200,7 @@ _LEVEL = 6
 _FRAME_COLUMNS = {"pts": INT64, "duration": INT64, "is_key": "|b1", "is_damaged": "|b1", "packet": INT64}
 _FRAME_COLUMNS |= {"disposable": "|i1"}
 _KEY_FRAME_COLUMNS = {f"key_frame_{name}": INT64 for name in ("packet", "pts", "dts", "position", "bytes")}
-_DECODED_COLUMNS = {"fingerprint": "<u4", "codec_pts": INT64, "num_packets": INT64, "output_order": INT64}
+_DECODED_COLUMNS = {"fingerprint": "<u4", "codec_pts": INT64, "num_packets": INT64}
 _HOLE_COLUMNS = {f"hole_{name}": INT64 for name in ("frame", "pts", "end_pts", "num_packets")}
 _FLAGS = ("settled", "is_cut_short", "is_authoritative")
 _IDENTITY_TYPES = {"stream_index": int, "header": str, "num_bytes": int | None, "head": str | None, "tail": str | None}

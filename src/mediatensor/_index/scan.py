@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from .._bitstreams import HEAD_BYTES, Disposable, PacketContent, packet_inspector, refreshes_gradually
+from .._bitstreams import (
+    HEAD_BYTES,
+    Disposable,
+    PacketContent,
+    packet_inspector,
+    picture_order,
+    refreshes_gradually,
+)
 from .._containers import NO_PTS, PacketTable
 from .._pyav import PacketDecoder, UndecodablePacketError, VideoReader, fingerprint, is_key_frame
 from .._sources import SourceFaultError
@@ -33,6 +40,8 @@ class PacketScan:
         self._reader = reader
         self._codec = reader.stream_info().codec
         self._inspector = packet_inspector(self._codec, reader.extradata)
+        self._order = picture_order(self._codec, reader.extradata, reader.reorder_depth)
+        self._is_order_known = self._order is None
         self._has_picture = False
         self._pts: list[int | None] = []
         self._dts: list[int | None] = []
@@ -81,11 +90,13 @@ class PacketScan:
         pass_plain = self._inspector.pass_plain if self._has_picture else _not_plain
         head_of = Struct(f"{HEAD_BYTES}s").unpack_from
         may_be_encrypted = self._reader.may_be_encrypted
+        order = None if self._is_order_known else self._order
         number, before = len(self), self._last_packet
         for packet in packets:
             size = packet.size
+            pts = packet.pts
             add_size(size)
-            add_pts(packet.pts)
+            add_pts(pts)
             add_dts(packet.dts)
             add_duration(packet.duration)
             add_position(packet.pos)
@@ -103,6 +114,8 @@ class PacketScan:
                 self._inspect(number, packet, before)
                 if self._has_picture:
                     pass_plain = self._inspector.pass_plain
+            if order is not None and not order.take(memoryview(packet), head, pts):
+                self._is_order_known, order = True, None
             number += 1
             before = packet
         self._last_packet = before
@@ -136,10 +149,13 @@ class PacketScan:
         """The packets so far, in decode order."""
         count = len(self)
         size = np.array(self._size, np.int64)
+        reasons = list(self._reasons_to_decode)
         if not is_proven(self._codec):
-            self._reasons_to_decode.setdefault("a codec whose packets need not be frames")
+            reasons.append("a codec whose packets need not be frames")
         elif has_packets_too_small(self._codec, size):
-            self._reasons_to_decode.setdefault("packets too small for a picture")
+            reasons.append("packets too small for a picture")
+        if self._order is not None and self._order.reason is not None:
+            reasons.append(self._order.reason)
         return PacketTable(
             pts=_column(self._pts, NO_PTS),
             dts=_column(self._dts, NO_PTS),
@@ -153,9 +169,8 @@ class PacketScan:
             is_field=_flags(self._fields, count),
             # Found out when they are fed to the codec, as after reading a header.
             disposable=np.full(count, Disposable.UNKNOWN, np.int8),
-            reasons_to_decode=tuple(self._reasons_to_decode),
+            reasons_to_decode=tuple(reasons),
             read_error=self._read_error,
-            may_time_decoding=self._reader.may_time_decoding,
             changes_palette=self._reader.changes_palette,
         )
 

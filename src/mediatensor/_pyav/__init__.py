@@ -10,7 +10,7 @@ from .demuxer import Demuxer
 from .encoding import Muxer, format_of_name, format_of_path, write_test_pattern
 from .encoding_audio import AudioSettings
 from .encoding_video import Colour, RgbConverter, VideoSettings
-from .linear import LinearFrame, linear_decode, linear_packet_times, times_shown
+from .linear import LinearFrame, linear_decode
 from .opening import choose_streams, read_container_info
 from .packet_decoder import PacketDecoder, UndecodablePacketError, configure_audio_codec, configure_video_codec
 from .pixels import (
@@ -95,7 +95,6 @@ __all__ = [
     "is_key_frame",
     "jpeg_is_damaged",
     "linear_decode",
-    "linear_packet_times",
     "luma_of",
     "orientation_of",
     "read_container_info",
@@ -105,7 +104,6 @@ __all__ = [
     "set_trimming",
     "stream_info",
     "surface_of",
-    "times_shown",
     "why_no_nvcuvid",
     "write_test_pattern",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from .packet_decoder import UndecodablePacketError
 from .pixels import FrameConverter
 from .reading import VideoReader
 
-__all__ = ["LinearFrame", "linear_decode", "linear_packet_times", "times_shown"]
+__all__ = ["LinearFrame", "linear_decode"]
 
 
 class LinearFrame(NamedTuple):
@@ -61,49 +61,6 @@ def linear_decode(source: object, stream_index: int | None = None) -> Iterator[L
             yield LinearFrame(frame.pts, float(frame.pts * time_base) if known and time_base else None, rgb)
     finally:
         reader.close()
-
-
-def linear_packet_times(source: object, stream_index: int | None = None) -> list[int | None] | None:
-    """Times of the packets in the order of the file, where they may be of decoding; ``None`` where they cannot.
-
-    Args:
-        source: Whatever `VideoDecoder` takes.
-        stream_index: Index among all streams; ``None`` for the best video stream.
-
-    Raises:
-        OpenError, StreamError: as `VideoReader`.
-    """
-    reader = VideoReader(make_source(source), stream_index, num_threads=1)
-    try:
-        if not reader.may_time_decoding:
-            return None
-        times: list[int | None] = []
-        with suppress(ReadError):
-            times.extend(packet.pts for packet in iter(reader.read_packet, None))
-        return times
-    finally:
-        reader.close()
-
-
-def times_shown(pts: Sequence[int | None], packet_pts: Sequence[int | None] | None) -> list[int | None]:
-    """When the frames of a linear decode are shown.
-
-    The packets of a reordering codec lie in the order of decoding. If their times only grow all the same, these are of
-    decoding: the codec gives the frames as they are shown, and one after the other each takes the earliest time left.
-
-    Args:
-        pts: Times of the frames, in the codec's order.
-        packet_pts: Times of the packets, in the order of the file; ``None`` if they cannot be times of decoding.
-
-    >>> times_shown([0, 2, 1], [0, 1, 2]), times_shown([0, 2, 1], [0, 2, 1])
-    ([0, 1, 2], [0, 2, 1])
-    """
-    frames = [time for time in pts if time is not None]
-    packets = [time for time in packet_pts or () if time is not None]
-    is_complete = packet_pts is not None and len(frames) == len(pts) and len(packets) == len(packet_pts)
-    if not is_complete or packets != sorted(packets):
-        return list(pts)
-    return [*sorted(frames)]
 
 
 def _frames(reader: VideoReader) -> Iterator[Any]:

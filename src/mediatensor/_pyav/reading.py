@@ -29,9 +29,6 @@ __all__ = [
 #: Flags of `VideoReader.index_entries`.
 KEY_ENTRY, DISCARD_ENTRY = 1, 2
 
-# ASF has one time a packet, and many writers put that of decoding there; VC-1 is stored like that elsewhere, too.
-_FORMATS_OF_DECODING_TIMES, _CODECS_OF_DECODING_TIMES = frozenset(("asf", "asf_o")), frozenset(("vc1", "wmv3"))
-
 # The demuxers that say how packets are encrypted, and those that pass on what another one says.
 _FORMATS_OF_ENCRYPTION = frozenset(("concat", "dash", "hls", "mov", "mp4"))
 
@@ -197,14 +194,6 @@ class VideoReader(StreamReader):
     def reorder_depth(self) -> int:
         """How many frames the codec holds back to put them in order."""
         return int(self._context.reorder_depth)
-
-    @property
-    def may_time_decoding(self) -> bool:
-        """Whether pictures are reordered, and what passes for their times may be when each is decoded."""
-        return self.reorder_depth > 0 and (
-            self._container.format.name in _FORMATS_OF_DECODING_TIMES
-            or self.stream_info().codec in _CODECS_OF_DECODING_TIMES
-        )
 
     @property
     def may_be_encrypted(self) -> bool:

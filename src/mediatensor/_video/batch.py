@@ -341,7 +341,7 @@ class _Request:
 
         Args:
             worker: Decodes.
-            places: Places of the frames to decode, ascending.
+            places: The frames to decode, ascending.
             rows: The rows that frames go to.
             segments: How to decode them; ``None`` to plan it here.
             keeps: Whether to keep the pictures in the frame cache.
@@ -353,9 +353,8 @@ class _Request:
             if segments is None:
                 segments = stream.plan(index, sorted(remaining), drains=drains)
             try:
-                for place, picture in stream.run(index, segments):
-                    remaining.remove(place)
-                    frame = index.frame_of(place) if index.settled else place
+                for frame, picture in stream.run(index, segments):
+                    remaining.remove(frame)
                     is_flagged = index.is_authoritative and picture.is_corrupt
                     if frame in rows and (not is_flagged or self._keeps(frame)):
                         self.writer.write(worker.converter, picture, rows[frame], frame)
@@ -365,11 +364,11 @@ class _Request:
                 return
             except MissingFrameError as error:
                 remaining.remove(error.place)
-                self._note_missing(stream, index.frame_of(error.place))
+                self._note_missing(stream, error.place)
             except ReadError as error:
                 if self.on_error in ("keep", "raise"):
                     raise
-                self.failed.update((index.frame_of(place), str(error)) for place in remaining)
+                self.failed.update((frame, str(error)) for frame in remaining)
                 remaining.clear()
             stream.position = segments = None
 
@@ -395,7 +394,7 @@ class _Request:
         """Decode frames in order of their indices, so that the error names the first that differs from those before."""
         self.handle.frame_cache.clear()
         self.writer.start_over()
-        self.decode(self.handle.worker, _places_of(self.index, frames), self.rows)
+        self.decode(self.handle.worker, frames, self.rows)
 
     def write_nearest(self, frame: int) -> int:
         """Fill the rows of a frame with the decodable one nearest to it (the earlier of two); return its index."""
@@ -408,23 +407,13 @@ class _Request:
                 if picture is not None:
                     self.writer.write(self.handle.converter, picture, rows, other)
                 else:
-                    self.decode(self.handle.worker, _places_of(self.index, [other]), {other: rows})
+                    self.decode(self.handle.worker, [other], {other: rows})
                 if other not in self.failed:
                     return other
         raise DecodeError(
             f"Frame {frame} could not be decoded ({self.failed[frame]}), nor any of the {NEAREST_REACH} frames to "
             "either side."
         )
-
-
-def _places_of(index: FrameIndex, frames: Sequence[int]) -> Sequence[int]:
-    """Places of frames in the order in which the codec gives them, ascending. In an index from packets they are equal.
-
-    Args:
-        index: The frames of the stream.
-        frames: Ascending.
-    """
-    return sorted(index.output_order[list(frames)].tolist()) if index.settled else frames
 
 
 def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequential: bool) -> None:
@@ -443,20 +432,19 @@ def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequenti
     if goes_back and len(frames) == 1 and (window := _window_before(handle, index, frames[0])):
         request.decode(worker, window, request.rows, keeps=True, drains=True)
         return
-    places = _places_of(index, frames) if index.settled else frames
-    segments = stream.plan(index, places)
-    if stream.position == places[0] and not overlaps:
+    segments = stream.plan(index, frames)
+    if stream.position == frames[0] and not overlaps:
         handle.frame_cache.clear()  # a caller who goes forward does not ask again for what lies behind
     keeps = not is_sequential and (len(frames) == 1 or _can_keep(handle, stream, len(frames)))
     # A codec that goes on keeps its threads, and so does one whose frames must be compared with a linear decode.
     if segments[0].key_frame is None or not handle.chooses_threads or index.settled or index.is_authoritative:
-        request.decode(worker, places, request.rows, segments, keeps=keeps)
+        request.decode(worker, frames, request.rows, segments, keeps=keeps)
         return
-    runs = runs_by_key_frame(index, places)
+    runs = runs_by_key_frame(index, frames)
     sizes = {key_frame: num_pictures(index, key_frame, members) for key_frame, members in runs.items()}
     workers = _workers_for(handle, list(sizes.values()))
     if len(workers) == 1:
-        request.decode(worker, places, request.rows, segments, keeps=keeps)
+        request.decode(worker, frames, request.rows, segments, keeps=keeps)
         return
     longest_first = sorted(runs, key=sizes.__getitem__, reverse=True)  # the longest must not come last
     parts = [runs[key_frame] for key_frame in longest_first]

@@ -6,7 +6,7 @@ The index says which frames must come out, and every frame that does is checked 
     made by decoding     the frame's pts and fingerprint must be those of a frame of the linear decode
     the user's table     the frame's pts must be in the table; others are dropped
 
-Frames are named here by their place in the order in which a linear decode gives them, see `plan`.
+A frame's place is its index: its number in the order in which a linear decode gives frames.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from .._bitstreams import (
     break_detector,
     content_parser,
     disposable_parser,
+    order_guard,
     slices_are_sound,
 )
 from .._common import stages
@@ -85,6 +86,7 @@ class FrameStream:
         self._is_disposable: Callable[[memoryview], Disposable] | None = None
         self._h264: H264Parser | None = None
         self._breaks: BreakDetector | None = None
+        self._order: BreakDetector | None = None
         # The segment, and what it left out
         self._segment = Segment(None, (), False)
         self._not_fed: set[int] = set()
@@ -100,8 +102,10 @@ class FrameStream:
         self._last_frame: Any = None
         # The index
         self._index: FrameIndex | None = None
-        self._is_promised = False
+        self._is_promised = self._has_unproven_order = False
         self._places_by_identity: dict[tuple[int, int], list[int]] = {}
+        # With an index made by decoding: no frame before this place comes out from where decoding has started.
+        self._earliest_place = 0
         self._useless_key_frames: set[int] = set()
 
     # What batches need
@@ -189,6 +193,13 @@ class FrameStream:
     def _use(self, index: FrameIndex) -> None:
         self._index = index
         self._is_promised = not (index.settled or index.is_authoritative)
+        # Headers with times that may be those of decoding: nobody has looked at the order of the pictures.
+        self._has_unproven_order = (
+            self._is_promised
+            and self.reader.reorder_depth > 0
+            and index.follows_file
+            and may_leave_packets_unread(self.reader)
+        )
         self.position = None
         self._places_by_identity = _places_by_identity(index)
         self._useless_key_frames = set()
@@ -226,7 +237,7 @@ class FrameStream:
         Raises:
             IndexMismatchError, DeviceError: see `run`.
         """
-        key_frame = index.key_frame_for(index.frame_of(segment.places[0]))
+        key_frame = index.key_frame_for(segment.places[0])
         self._not_fed = wanted.copy()
         if mismatch is not None:
             self._start_with_more_pictures(index, key_frame, mismatch)
@@ -279,11 +290,15 @@ class FrameStream:
         self._num_fed = max(0, int(index.key_frame_packet[key_frame]))
         self._started_at_pts = int(index.key_frame_pts[key_frame])
         self.position = self._breaks = None
+        self._earliest_place = 0
+        if index.num_packets is not None:
+            self._earliest_place = int(index.num_packets.searchsorted(self._num_fed, side="right"))
         if self._is_promised:
             headers = self.reader.extradata
             # A key frame can show breaks that lie before it, in packets that nobody has read yet.
             is_at_start = key_frame == 0 or not may_leave_packets_unread(self.reader)
             self._breaks = break_detector(self._codec, headers, is_at_start=is_at_start)
+            self._order = order_guard(self._codec, headers) if self._has_unproven_order else None
             if self._h264 is not None:
                 self._h264.restart()
             elif self._codec == "h264":
@@ -362,13 +377,14 @@ class FrameStream:
         if index.is_authoritative:
             return next(iter(self._places_by_identity.get((pts, 0), ())), None)
         candidates = self._places_by_identity.get((pts, fingerprint(frame)), [])
-        later = [place for place in candidates if self.position is None or place >= self.position]
+        earliest = self._earliest_place if self.position is None else self.position
+        later = [place for place in candidates if place >= earliest]
         return next(iter(later or candidates), None)
 
     def _is_past(self, index: FrameIndex, place: int) -> bool:
         """Whether a frame should have come out by now: as many packets behind its time as a codec may hold back."""
         assert index.num_packets is not None
-        return self._num_fed > int(index.num_packets[index.frame_of(place)]) + MAX_DELAY_PACKETS
+        return self._num_fed > int(index.num_packets[place]) + MAX_DELAY_PACKETS
 
     def _feed(self, index: FrameIndex) -> None:
         """Give the codec the next packet that it needs, or drain it."""
@@ -403,6 +419,8 @@ class FrameStream:
         elif self._codec == "ffv1" and not slices_are_sound(data):
             raise DamagedPacketError("packets that differ from their checksums")
         if self._breaks is not None and (reason := self._breaks.find(data)) is not None:
+            raise DamagedPacketError(reason)
+        if self._order is not None and (reason := self._order.find(data)) is not None:
             raise DamagedPacketError(reason)
         pts = packet.pts
         if pts is None:
@@ -451,6 +469,6 @@ def _places_by_identity(index: FrameIndex) -> dict[tuple[int, int], list[int]]:
         keys = zip(index.pts.tolist(), [0] * len(index), strict=True)
     else:
         return table
-    for key, place in sorted(zip(keys, index.output_order.tolist(), strict=True), key=lambda item: item[1]):
+    for place, key in enumerate(keys):
         table.setdefault(key, []).append(place)
     return table

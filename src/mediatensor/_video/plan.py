@@ -1,7 +1,6 @@
 """What to decode for a set of frames: where to start, and when going on is cheaper than seeking. Pure functions.
 
-Frames are named here by their *place*: their number in the order in which a linear decode gives them
-(`FrameIndex.output_order`). In an index made from packets that is the index of the frame.
+A frame's *place* is its index: its number in the order in which a linear decode gives frames.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ def make_plan(
     runs: list[tuple[int | None, list[int]]] = []
     for place in places:
         if place != position:
-            key_frame = index.key_frame_for(index.frame_of(place))
+            key_frame = index.key_frame_for(place)
             if position is None or place < position or first_place_of(index, key_frame) - position > max_skipped:
                 runs.append((key_frame, [place]))
                 position = place + 1
@@ -92,7 +91,7 @@ def runs_by_key_frame(index: FrameIndex, places: Sequence[int]) -> dict[int, lis
     """Wanted frames by the key frame that each is decoded from: runs that need nothing of each other."""
     runs: dict[int, list[int]] = {}
     for place in places:
-        runs.setdefault(index.key_frame_for(index.frame_of(place)), []).append(place)
+        runs.setdefault(index.key_frame_for(place), []).append(place)
     return runs
 
 
@@ -120,7 +119,7 @@ def byte_range(index: FrameIndex, key_frame: int, place: int) -> tuple[int, int]
         return None
     stop = start + int(index.key_frame_bytes[key_frame])
     first = int(index.key_frame_packet[key_frame])
-    last = int(index.packet[index.frame_of(place)])
+    last = int(index.packet[place])
     if key_frame + 1 < len(index.key_frame_packet) and index.key_frame_position[key_frame + 1] > start:
         stop = int(index.key_frame_position[key_frame + 1])
         share = (last + 2 - first) / max(1, int(index.key_frame_packet[key_frame + 1]) - first)
@@ -129,6 +128,5 @@ def byte_range(index: FrameIndex, key_frame: int, place: int) -> tuple[int, int]
 
 
 def first_place_of(index: FrameIndex, key_frame: int) -> int:
-    """Place of the first frame shown at or after the time of a key frame."""
-    frame = int(index.pts.searchsorted(index.key_frame_pts[key_frame]))
-    return int(index.output_order[min(frame, len(index) - 1)])
+    """Place of the first frame that can be decoded from a key frame."""
+    return index.first_frame_from(key_frame)

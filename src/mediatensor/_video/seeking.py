@@ -58,6 +58,9 @@ class KeyFramePackets:
         """Seek by the container's own means, and prove from the packets that it landed on or before the key frame."""
         if self._reader.has_no_timestamps:
             return False  # they are made up while reading, and differ after a seek
+        position = int(index.key_frame_position[key_frame])
+        if index.times_restart and position >= 0 and self._reader.seek_bytes(position) and self._find(index, key_frame):
+            return True
         by_pts, by_dts = int(index.key_frame_pts[key_frame]), int(index.key_frame_dts[key_frame])
         for by_decoding_time in (self._seek_by_dts, not self._seek_by_dts):
             timestamp = by_dts if by_decoding_time else by_pts

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._index import describe_holes
-from .._pyav import LinearFrame, linear_decode, linear_packet_times, times_shown
+from .._pyav import LinearFrame, linear_decode
 from ..decoders import FrameIndex, VideoDecoder
 from ..errors import DamageWarning, DecodeError, MediaTensorError, OutOfRangeError
 from ..frames import Frame, FrameBatch
@@ -32,7 +32,6 @@ __all__ = [
     "compare",
     "describe",
     "plan_requests",
-    "presentation_order",
     "report",
     "run",
 ]
@@ -50,13 +49,11 @@ class ReferenceFrame:
     """One frame of the linear decode.
 
     Attributes:
-        decode_position: Its place in the order in which the codec gave it.
-        pts_seconds: ``None`` if the stream gives none.
+        pts_seconds: ``None`` if the stream gives none, or none that can be right.
         shape: (height, width, 3).
         digest: A digest of shape and pixels.
     """
 
-    decode_position: int
     pts_seconds: float | None
     shape: tuple[int, ...]
     digest: bytes
@@ -145,30 +142,19 @@ def digest(pixels: Pixels) -> bytes:
     return state.digest()
 
 
-def presentation_order(pts: Sequence[int | None]) -> list[int]:
-    """Positions of the frames of a linear decode in presentation order; equal times keep the codec's order.
-
-    A frame without a time follows the one before it.
-
-    >>> presentation_order([0, 3, 1, None, 3])
-    [0, 2, 3, 1, 4]
-    """
-    keys: list[float] = []
-    for value in pts:
-        keys.append(value if value is not None else keys[-1] if keys else -math.inf)
-    return sorted(range(len(pts)), key=keys.__getitem__)
-
-
 def read_reference(file: str, stream_index: int | None) -> Reference:
-    """The linear decode of ``file`` in presentation order."""
-    frames, pts = [], []
-    for position, frame in enumerate(progress(linear_decode(file, stream_index), "linear decode")):
-        frames.append(ReferenceFrame(position, frame.pts_seconds, frame.rgb.shape, digest(frame.rgb)))
-        pts.append(frame.pts)
-    seconds_of = {time: frame.pts_seconds for time, frame in zip(pts, frames, strict=True)}
-    shown = times_shown(pts, linear_packet_times(file, stream_index))
-    frames = [replace(frame, pts_seconds=seconds_of[time]) for frame, time in zip(frames, shown, strict=True)]
-    return [frames[position] for position in presentation_order(shown)]
+    """Decode ``file`` from the first packet to the last: the frames in the order in which the codec gives them.
+
+    If their times fall somewhere, no frame has a known time: the order is that of the codec all the same.
+    """
+    frames = [
+        ReferenceFrame(frame.pts_seconds, frame.rgb.shape, digest(frame.rgb))
+        for frame in progress(linear_decode(file, stream_index), "linear decode")
+    ]
+    times = [frame.pts_seconds for frame in frames if frame.pts_seconds is not None]
+    if times != sorted(times):
+        return [replace(frame, pts_seconds=None) for frame in frames]
+    return frames
 
 
 def plan_requests(num_frames: int, num_singles: int | None, seed: int) -> list[Request]:
@@ -230,7 +216,7 @@ def compare(file: str, stream_index: int | None, *, num_singles: int | None, see
         requests = plan_requests(min(num_frames_at_open, len(reference)), num_singles, seed)
         checks, found = _run_checks(decoder, requests, reference)
         num_frames, damage = len(decoder), _damage(decoder.frame_index)
-    mismatches = _with_pixel_differences(found, linear_decode(file, chosen), reference)
+    mismatches = _with_pixel_differences(found, linear_decode(file, chosen))
     return Comparison(
         file=file,
         stream_index=chosen,
@@ -353,11 +339,9 @@ def _judge(
     return Mismatch(request.kind, index, expected.pts_seconds, pts_seconds, None, is_frame, reason), pixels
 
 
-def _with_pixel_differences(
-    found: Sequence[_Found], frames: Iterable[LinearFrame], reference: Reference
-) -> tuple[Mismatch, ...]:
+def _with_pixel_differences(found: Sequence[_Found], frames: Iterable[LinearFrame]) -> tuple[Mismatch, ...]:
     """The mismatches with their largest differences; ``frames`` is the linear decode once more."""
-    wanted = {reference[mismatch.frame_index].decode_position for mismatch, pixels in found if pixels is not None}
+    wanted = {mismatch.frame_index for mismatch, pixels in found if pixels is not None}
     expected: dict[int, Pixels] = {}
     for position, frame in enumerate(frames if wanted else ()):
         if position in wanted:
@@ -366,7 +350,7 @@ def _with_pixel_differences(
             break
     described = []
     for mismatch, pixels in found:
-        linear = expected.get(reference[mismatch.frame_index].decode_position)
+        linear = expected.get(mismatch.frame_index)
         if pixels is not None and linear is not None and pixels.shape == linear.shape:
             difference = int(np.abs(pixels.astype(np.int16) - linear.astype(np.int16)).max(initial=0))
             mismatch = replace(mismatch, max_abs_difference=difference)

@@ -51,11 +51,11 @@ _PICTURES_AT_A_TIME = 8
 class VideoDecoder(Closing):
     """Decodes frames of a video by index or by time: exactly those, and as tensors.
 
-    **Frame i is the i-th frame of a full linear decode, in the order of presentation times**; random access gives
-    the same bits. To know that, the header of an mp4 or mov file, or the packets of the stream, are read once, without
-    decoding, when a frame or a count is first asked for; for the first frames, only as many packets as it takes. Where
-    packets and frames turn out to differ (field pictures, damage, spliced files, no time stamps at all) the stream is
-    decoded once to learn which frames there are. Frames that a codec drops without a packet showing it (lost
+    **Frame i is the i-th frame that a full linear decode returns**; random access gives the same bits. To know that,
+    the header of an mp4 or mov file, or the packets of the stream, are read once, without decoding, when a frame or a
+    count is first asked for; for the first frames, only as many packets as it takes. Where packets and frames turn out
+    to differ (field pictures, damage, spliced files, wrong time stamps or none) the stream is decoded once to learn
+    which frames there are. Frames that a codec drops without a packet showing it (lost
     packets) are noticed when decoding meets them; from then on the length and the indices behind them are right.
 
     Pictures that were not asked for and that no other picture refers to are not decoded. Frames decoded lately are kept

@@ -1,0 +1,458 @@
+"""Do pictures come out of the codec in the order of their packets' times? Pure functions on bytes.
+
+Codecs reorder pictures, and some files state when each is decoded where they should state when it is shown::
+
+    packets                    I0  P3  B1  B2
+    times of presentation       0   3   1   2     the order of times is that in which pictures come out
+    times of decoding           0   1   2   3     it is not: the codec gives I0, B1, B2, P3
+
+MPEG-1, 2 and 4 reorder B pictures only, so that the kinds of the pictures decide. H.264 and HEVC number pictures in the
+order in which they are shown (picture order count), and need a look only as long as times grow from packet to packet.
+
+References are to ISO/IEC 11172-2, 13818-2 and 14496-2, and to ITU-T H.264 and H.265.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from .h264 import H264Parser
+from .mpeg import MPEG2_PICTURE, MPEG4_PICTURE, Mpeg4Content, is_packed
+from .units import (
+    BitReader,
+    avc_length_size,
+    hevc_length_size,
+    hevc_parameter_units,
+    nal_units,
+    spans_within,
+    without_emulation_prevention,
+)
+
+__all__ = ["GUARDED_CODECS", "PictureOrder", "order_guard", "picture_order"]
+
+#: Codecs of which `order_guard` has one.
+GUARDED_CODECS = frozenset(("h264", "hevc"))
+
+_TIMES_OF_DECODING = "packets with the time of decoding in place of that of presentation"
+
+# How far into a packet the first slice of its picture begins at most, behind parameter sets and messages.
+_MAX_SLICE_START = 4096
+_SLICE_BYTES = 64
+
+
+class PictureOrder(Protocol):
+    """Compares the times of packets with the order of their pictures.
+
+    Attributes:
+        reason: Why frames may come out in another order than that of the packets' times, or ``None``.
+    """
+
+    reason: str | None
+
+    def take(self, packet: memoryview, head: bytes, pts: int | None) -> bool:
+        """Take note of the next packet.
+
+        Args:
+            packet: The packet.
+            head: Its first `HEAD_BYTES`, or all of it.
+            pts: Its time of presentation, by the container.
+
+        Returns:
+            Whether there is more to learn from packets.
+        """
+
+
+def picture_order(codec: str | None, extradata: bytes, reorder_depth: int) -> PictureOrder | None:
+    """What compares times with the order of pictures, for the first packet on; ``None`` for codecs without reordering.
+
+    Args:
+        codec: FFmpeg's name of the codec.
+        extradata: The codec's configuration record, or its headers as they are in the stream.
+        reorder_depth: How many pictures the codec holds back to reorder them, as far as it knows before decoding.
+
+    Example:
+        >>> order = picture_order("mpeg2video", b"", reorder_depth=1)
+        >>> for kind, pts in ((1, 0), (2, 1), (3, 2)):  # I, P and B: shown as I, B, P
+        ...     picture = b"\\0\\0\\1\\0" + bytes([0, kind << 3])
+        ...     is_undecided = order.take(memoryview(picture), picture, pts)
+        >>> order.reason
+        'packets with the time of decoding in place of that of presentation'
+    """
+    if codec in ("mpeg1video", "mpeg2video"):
+        return _Mpeg2Order()
+    if codec == "mpeg4":
+        return _Mpeg4Order(extradata)
+    if codec == "h264":
+        return _CountedOrder(_H264Counts(extradata))
+    if not reorder_depth:
+        return None
+    return _CountedOrder(_HevcCounts(extradata)) if codec == "hevc" else _UnknownOrder()
+
+
+def order_guard(codec: str | None, extradata: bytes) -> OrderGuard | None:
+    """What finds, among the packets that are fed from a key frame on, pictures that may come out in another order.
+
+    It is for streams whose times only grow and whose packets nobody has read; ``None`` if a codec cannot be told.
+
+    Args:
+        codec: FFmpeg's name of the codec.
+        extradata: The codec's configuration.
+    """
+    if codec == "h264":
+        return OrderGuard(_H264Counts(extradata), step=2)
+    return OrderGuard(_HevcCounts(extradata), step=1) if codec == "hevc" else None
+
+
+# MPEG
+
+
+class _MpegOrder:
+    """That of codecs that give B pictures at once, and any other when the next picture comes that is not a B picture.
+
+    ::
+
+        packets     I0  P3  B1  B2  P6  B4  B5
+        come out        I0  B1  B2  P3  B4  B5  P6
+    """
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        self._num_references = 0
+        # Times of the picture that waits, and of the one that came out last.
+        self._waiting: int | None = None
+        self._last: int | None = None
+
+    def _add(self, pts: int, *, is_b: bool) -> bool:
+        """Take note of a picture; whether times can still be right."""
+        if is_b:
+            if self._num_references < 2:
+                self.reason = "pictures that refer to others before the beginning"
+                return False
+            shown: int | None = pts
+            is_right = self._waiting is None or pts <= self._waiting
+        else:
+            self._num_references += 1
+            shown, self._waiting = self._waiting, pts
+            is_right = True
+        if shown is not None:
+            is_right = is_right and (self._last is None or shown >= self._last)
+            self._last = shown
+        if not is_right:
+            self.reason = _TIMES_OF_DECODING
+        return is_right
+
+
+class _Mpeg2Order(_MpegOrder):
+    """MPEG-1 and 2: picture_coding_type (11172-2, 2.4.3.4; 13818-2, 6.3.9)."""
+
+    def take(self, packet: memoryview, head: bytes, pts: int | None) -> bool:
+        """See `PictureOrder`."""
+        if pts is None:
+            return False
+        start = 0 if head.startswith(MPEG2_PICTURE) else bytes(packet).find(MPEG2_PICTURE)
+        if start < 0 or start + 5 >= len(packet):
+            return True
+        return self._add(pts, is_b=packet[start + 5] >> 3 & 7 == 3)
+
+
+class _Mpeg4Order(_MpegOrder):
+    """MPEG-4 part 2: vop_coding_type (14496-2, 6.3.5), and what the layer's header says of B-VOPs (low_delay).
+
+    FFmpeg's decoder gives a picture twice where it meets a B-VOP that no header has announced.
+    """
+
+    def __init__(self, extradata: bytes) -> None:
+        super().__init__()
+        self._content = Mpeg4Content(extradata)
+        if is_packed(extradata):
+            self.reason = "packets of several pictures"
+
+    def take(self, packet: memoryview, head: bytes, pts: int | None) -> bool:
+        """See `PictureOrder`."""
+        if pts is None or self.reason is not None:
+            return False
+        data = bytes(packet)
+        start = 0 if head.startswith(MPEG4_PICTURE) else data.find(MPEG4_PICTURE)
+        if start < 0 or start + 4 >= len(data):
+            return True
+        if start:
+            self._content.content(packet)
+        if data.find(MPEG4_PICTURE, start + 4) >= 0:
+            self.reason = "packets of several pictures"
+            return False
+        is_b = data[start + 4] >> 6 == 2
+        if is_b and not self._content.announces_b_pictures:
+            self.reason = "B pictures that no header has announced"
+            return False
+        return self._add(pts, is_b=is_b)
+
+
+# H.264 and HEVC
+
+
+class _Counts(Protocol):
+    """Reads picture order counts.
+
+    Attributes:
+        has_restarted: Whether pictures before the last one come out before it for certain.
+    """
+
+    has_restarted: bool
+
+    @property
+    def last(self) -> int | None:
+        """That of the picture that was read last; ``None`` if all pictures are shown in the order of decoding."""
+
+    def grows(self, packet: memoryview) -> bool:
+        """Whether the picture of the next packet is certain to come out after the one before."""
+
+
+class _CountedOrder:
+    """That of codecs that number pictures: from packet to packet, times and these numbers must grow and fall together.
+
+    Where both fall once, the times are those of presentation.
+
+    Args:
+        counts: Reads the numbers.
+    """
+
+    def __init__(self, counts: _Counts) -> None:
+        self.reason: str | None = None
+        self._counts = counts
+        self._last: int | None = None
+
+    def take(self, packet: memoryview, head: bytes, pts: int | None) -> bool:
+        """See `PictureOrder`."""
+        if pts is None:
+            return False
+        grows, before, self._last = self._counts.grows(packet), self._last, pts
+        if before is None:
+            return True
+        has_fallen = pts < before
+        if has_fallen == grows:
+            self.reason = _TIMES_OF_DECODING
+        return not has_fallen and self.reason is None
+
+
+class _UnknownOrder:
+    """That of other codecs: times that fall somewhere are taken for those of presentation."""
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        self._last: int | None = None
+
+    def take(self, packet: memoryview, head: bytes, pts: int | None) -> bool:
+        """See `PictureOrder`."""
+        before, self._last = self._last, pts
+        self.reason = None
+        if pts is None or (before is not None and pts < before):
+            return False
+        if before is not None:
+            self.reason = _TIMES_OF_DECODING
+        return True
+
+
+class OrderGuard:
+    """Finds pictures whose count is not the next one after that of the picture before.
+
+    Between two that follow each other no picture can come out that lies behind them in the file::
+
+        packets   I0  P2  P4  P6      right
+        packets   I0  P6              wrong: a picture of count 2 or 4 comes later
+
+    Args:
+        counts: Reads counts.
+        step: From one picture to the next.
+    """
+
+    def __init__(self, counts: _Counts, step: int) -> None:
+        self._counts = counts
+        self._step = step
+        self._before: int | None = None
+
+    def find(self, packet: memoryview) -> str | None:
+        """Why pictures may come out in another order from this packet on, or ``None``."""
+        grows, counts = self._counts.grows(packet), self._counts
+        before, self._before = self._before, counts.last
+        if not grows:
+            return _TIMES_OF_DECODING
+        if counts.has_restarted or counts.last is None or counts.last - self._step == before:
+            return None
+        return _TIMES_OF_DECODING
+
+
+@dataclass
+class _OrderCount:
+    """A picture order count, of which slices have the lower bits (H.264, 8.2.1.1; H.265, 8.3.1).
+
+    Attributes:
+        reference: That of the picture from which the upper bits are taken over.
+        last: That of the picture before, in the order of the file.
+    """
+
+    reference: int = 0
+    last: int | None = None
+
+    def grows(self, low_bits: int, num_bits: int, *, is_reference: bool) -> bool:
+        """Take note of the next picture; whether its count is higher than that of the picture before."""
+        span = 1 << num_bits
+        count = self.reference - self.reference % span + low_bits
+        if self.reference - count >= span // 2:
+            count += span
+        elif count - self.reference > span // 2:
+            count -= span
+        before, self.last = self.last, count
+        if is_reference:
+            self.reference = count
+        return before is None or count > before
+
+
+class _H264Counts(H264Parser):
+    """Reads picture order counts of H.264 frames; of single fields and of unusual kinds nothing is certain."""
+
+    def __init__(self, extradata: bytes) -> None:
+        super().__init__(extradata)
+        self._units_have_length = avc_length_size(extradata)
+        self._count = _OrderCount()
+        self.has_restarted = False
+
+    @property
+    def last(self) -> int | None:
+        """See `_Counts`."""
+        return self._count.last
+
+    def grows(self, packet: memoryview) -> bool:
+        """See `_Counts`."""
+        self.has_restarted = False
+        with suppress(ValueError, IndexError, KeyError):
+            for unit in _first_units(packet, self._units_have_length):
+                kind = unit[0] & 31
+                if kind in (7, 8):
+                    self._learn(bytes(unit))
+                elif kind in (1, 5):
+                    return self._reads_growing(unit, is_idr=kind == 5)
+        return False
+
+    def _reads_growing(self, unit: memoryview | bytes, *, is_idr: bool) -> bool:
+        bits = BitReader(without_emulation_prevention(unit[1:_SLICE_BYTES]))
+        if bits.exp_golomb():  # first_mb_in_slice
+            return False
+        bits.exp_golomb()  # slice_type
+        picture = self._pictures[bits.exp_golomb()]
+        if picture is None:
+            return False
+        sequence = self._sequences[picture.sequence]
+        bits.read(sequence.frame_num_bits + (2 if sequence.has_separate_planes else 0))
+        if sequence.allows_fields and bits.flag():
+            return False
+        if is_idr:
+            bits.exp_golomb()  # idr_pic_id
+            self._count, self.has_restarted = _OrderCount(), True
+        order_count = sequence.order_count
+        if order_count.kind != 0:
+            return order_count.kind == 2  # the order of decoding
+        return self._count.grows(
+            bits.read(order_count.num_bits), order_count.num_bits, is_reference=bool(unit[0] & 0x60)
+        )
+
+
+class _HevcCounts:
+    """Reads picture order counts of HEVC.
+
+    Args:
+        extradata: An ``hvcC`` record, or parameter sets after start codes.
+    """
+
+    _VCL = frozenset((*range(10), *range(16, 22)))
+
+    def __init__(self, extradata: bytes) -> None:
+        self._length_size = hevc_length_size(extradata)
+        # Bits of a count, whether slices name a plane; and: sequence, whether pictures may be hidden, further bits.
+        self._sequences: dict[int, tuple[int, bool]] = {}
+        self._pictures: dict[int, tuple[int, bool, int]] = {}
+        self._count = _OrderCount()
+        self.has_restarted = False
+        with suppress(ValueError, IndexError):
+            in_record = self._length_size is not None
+            for unit in hevc_parameter_units(extradata) if in_record else nal_units(memoryview(extradata), None):
+                self._learn(unit)
+
+    def _learn(self, unit: memoryview | bytes) -> None:
+        kind = unit[0] >> 1 & 63
+        if kind not in (33, 34) or unit[0] & 1 or unit[1] >> 3:
+            return
+        bits = BitReader(without_emulation_prevention(unit[2:]))
+        if kind == 34:
+            identifier, sequence = bits.exp_golomb(), bits.exp_golomb()
+            bits.read(1)  # dependent slice segments
+            self._pictures[identifier] = sequence, bits.flag(), bits.read(3)
+            return
+        bits.read(4)
+        num_sub_layers = bits.read(3)
+        bits.read(1 + 88 + 8)
+        if num_sub_layers:
+            has = [(bits.flag(), bits.flag()) for _ in range(num_sub_layers)]
+            bits.read(2 * (8 - num_sub_layers))
+            for has_profile, has_level in has:
+                bits.read(88 * has_profile + 8 * has_level)
+        identifier = bits.exp_golomb()
+        has_separate_planes = bits.exp_golomb() == 3 and bits.flag()
+        bits.exp_golomb(), bits.exp_golomb()  # width, height
+        if bits.flag():
+            for _ in range(4):
+                bits.exp_golomb()  # conformance window
+        bits.exp_golomb(), bits.exp_golomb()  # bit depths
+        self._sequences[identifier] = bits.exp_golomb() + 4, has_separate_planes
+
+    @property
+    def last(self) -> int | None:
+        """See `_Counts`."""
+        return self._count.last
+
+    def grows(self, packet: memoryview) -> bool:
+        """See `_Counts`."""
+        self.has_restarted = False
+        with suppress(ValueError, IndexError, KeyError):
+            for unit in _first_units(packet, self._length_size):
+                kind = unit[0] >> 1 & 63
+                if kind in self._VCL and not unit[0] & 1 and not unit[1] >> 3:
+                    return self._reads_growing(unit, kind)
+                self._learn(unit)
+        return False
+
+    def _reads_growing(self, unit: memoryview | bytes, kind: int) -> bool:
+        bits = BitReader(without_emulation_prevention(unit[2:_SLICE_BYTES]))
+        if not bits.flag():  # first_slice_segment_in_pic_flag
+            return False
+        if kind >= 16:
+            bits.read(1)  # no_output_of_prior_pics_flag
+        sequence, may_be_hidden, num_further_bits = self._pictures[bits.exp_golomb()]
+        num_bits, has_separate_planes = self._sequences[sequence]
+        bits.read(num_further_bits)
+        bits.exp_golomb()  # slice_type
+        if may_be_hidden and not bits.flag():  # pic_output_flag
+            return False
+        if kind in (19, 20):
+            self._count, self.has_restarted = _OrderCount(), True
+            return self._count.grows(0, num_bits, is_reference=True)
+        bits.read(2 if has_separate_planes else 0)
+        # Neither leading pictures nor those without references, nor those of higher sub-layers.
+        is_reference = kind not in (0, 2, 4, 6, 7, 8, 9) and unit[1] & 7 == 1
+        return self._count.grows(bits.read(num_bits), num_bits, is_reference=is_reference)
+
+
+def _first_units(packet: memoryview, length_size: int | None) -> list[memoryview | bytes]:
+    """The units at the beginning of a packet, the last of them perhaps cut short."""
+    data = bytes(packet[: _MAX_SLICE_START + _SLICE_BYTES])
+    if length_size is None:
+        return [unit for unit in data.split(b"\0\0\1")[1:] if unit]
+    units: list[memoryview | bytes] = []
+    position, end = 0, len(data)
+    while position + length_size < end:
+        start = position + length_size
+        position = start + int.from_bytes(data[position:start], "big")
+        if position > start:
+            units += [data[begin:stop] for begin, stop in spans_within(data, start, min(position, end)) if stop > begin]
+    return units
