@@ -40,7 +40,7 @@ def with_damage(data: bytes, change: Callable[[bytes], bytes], numbers: Sequence
 
 
 def plain_decode(data: bytes) -> list[tuple[int, bool, np.ndarray]]:
-    """(pts, whether it is flagged, pixels) of what one thread of the codec gives, in the order of presentation."""
+    """(pts, whether it is flagged, pixels) of what one thread of the codec gives, in its order."""
     found, reformatter = [], VideoReformatter()
     with av.open(io.BytesIO(data)) as container:
         context = container.streams.video[0].codec_context
@@ -53,7 +53,7 @@ def plain_decode(data: bytes) -> list[tuple[int, bool, np.ndarray]]:
             for frame in frames:
                 rgb = reformatter.reformat(frame, format="rgb24", interpolation=Interpolation.BICUBIC, threads=1)
                 found.append((frame.pts, bool(frame.is_corrupt), rgb.to_ndarray()))
-    return sorted(found, key=lambda item: item[0])
+    return found
 
 
 def with_sound(source: Path, target: Path) -> Path:

@@ -107,8 +107,10 @@ def test_frames_keep_the_numbers_of_a_plain_decode(holed: bytes) -> None:
     assert len(decoder) == len(batch) == len(expected)
     assert np.array_equal(pixels_of(batch), np.stack([rgb for _, _, rgb in expected]))
     assert batch.is_damaged.tolist() == [is_flagged for _, is_flagged, _ in expected]
+    # Behind damage H.264's decoder gives a frame too late. It keeps its place, with the time of the one before it.
     tick = decoder.frame_index.time_base
-    assert np.allclose(batch.pts_seconds, [float(pts * tick) for pts, _, _ in expected])
+    times = np.maximum.accumulate([pts for pts, _, _ in expected])
+    assert np.allclose(batch.pts_seconds, [float(pts * tick) for pts in times.tolist()])
 
 
 def test_the_index_names_every_missing_frame(holed: bytes) -> None:
@@ -117,6 +119,7 @@ def test_the_index_names_every_missing_frame(holed: bytes) -> None:
         stated = {packet.pts for packet in container.demux(video=0) if packet.size}
     given = [pts for pts, _, _ in plain_decode(holed)]
     missing = sorted(stated - set(given))
+    given = np.maximum.accumulate(given).tolist()
     index = met(holed).frame_index
     tick = float(index.time_base)
     named = [pts for pts in missing if any(h.start_seconds <= pts * tick < h.end_seconds for h in index.holes)]

@@ -30,7 +30,7 @@ os.environ.setdefault("SVT_LOG", "0")  # the AV1 encoder prints otherwise
 # What must be in the grid, or the grid is not what it seems to be.
 _CERTAIN = {
     "asf": {"libx264", "mpeg4", "wmv2"},
-    "avi": {"libx264", "libx265", "mpeg1video", "mpeg2video", "mpeg4", "mjpeg", "ffv1"},
+    "avi": {"libx264", "mpeg1video", "mpeg2video", "mpeg4", "mjpeg", "ffv1"},
     "flv": {"libx264", "flv"},
     "matroska": {"libx264", "libx265", "libvpx-vp9", "mpeg4", "mpeg2video", "ffv1"},
     "mov": {"libx264", "libx265", "prores_ks", "mpeg4"},

@@ -199,6 +199,26 @@ def test_what_follows_a_leap_back_over_a_key_frame_comes_behind(
     assert [index.key_frame_for(frame) for frame in (3, 4, 7)] == [0, *[len(keys) - 1] * 2]
 
 
+@pytest.mark.parametrize(
+    ("times", "packet", "shown"),
+    [
+        ([0, 20, 10, 40, 30, 60, 50], [0, 2, 1, 4, 3, 6, 5], [0, 10, 20, 30, 40, 50, 60]),  # wherever it reorders
+        ([0, 10, 20, 50, 30, 60], [0, 2, 1, 4, 3, 5], [0, 10, 20, 50, 50, 60]),  # one that comes late
+        ([0, 30, 10, 20, 30, 40], [0, 3, 1, 2, 5, 4], [0, 10, 10, 20, 30, 40]),  # one that comes early
+    ],
+)
+def test_times_that_fall_are_put_in_order_without_changing_that_of_the_frames(
+    times: list[int], packet: list[int], shown: list[int]
+) -> None:
+    packets_by_number = dict(zip(packet, times, strict=True))
+    table = packets([packets_by_number[number] for number in range(len(times))])
+    out = [replace(one, num_packets=len(times)) for one in records(*((t, n) for n, t in enumerate(times)))]
+    index = from_frames(out, table, TICK, None)
+    assert index.pts.tolist() == shown
+    assert index.fingerprint is not None
+    assert index.fingerprint.tolist() == list(range(len(times)))
+
+
 def test_a_long_leap_back_begins_a_part_wherever_it_leads() -> None:
     times = [*range(0, 400, 10), *range(100, 300, 10)]
     out = [replace(one, is_key=number in (0, 40)) for number, one in enumerate(records(*((t, t) for t in times)))]

@@ -47,7 +47,7 @@ NOT_FROM_HEADER = {
     "h264_field_pairs_in_packets": "packets might be single fields",
     "h264_mbaff": "packets might be single fields",
     "h264_temporal_direct": "packets might be single fields",
-    "smc": "the codec is not one whose packets are told from headers",
+    **dict.fromkeys(("cineform", "qtrle", "rpza", "smc"), "the codec is not one whose packets are told from headers"),
     "truncated_mp4_faststart": "samples are missing",
     "truncated_mp4_fragmented": "samples are missing",
     "vp9_mp4": "packets might show nothing",

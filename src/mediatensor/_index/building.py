@@ -8,6 +8,7 @@ decide. Their times never fall: see `_ascending_times`.
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -121,7 +122,9 @@ def from_frames(
     num_packets = np.array([r.num_packets for r in records], np.int64)
     packet = _packet_of_frames(codec_pts, num_packets, table)
     pts = _complete_times(records, codec_pts, duration, time_base, frame_rate)
-    pts = _ascending_times(pts, duration, _parts_of_frames(packet, table))
+    part_of_packet = _parts_of_packets(table)
+    part = np.maximum.accumulate(np.where(packet >= 0, part_of_packet[packet], 0))
+    pts, shifts = _ascending_times(pts, duration, packet, part)
     is_key = np.array([r.is_key for r in records], bool)
     if not is_key.any():  # some codecs call no frame a key frame
         is_key = np.isin(packet, _key_frames(table))
@@ -129,7 +132,15 @@ def from_frames(
     false_keys = packet[(packet >= 0) & ~is_key]
     key_frames = _key_frames(table)
     key_frames = key_frames[~np.isin(key_frames, false_keys) | (key_frames == 0)]
-    holes = find_holes(table, refused, pts, duration, codec_pts, codec)
+    in_line = table
+    if part.any():
+        in_line = replace(
+            table,
+            pts=np.where(table.pts == NO_PTS, NO_PTS, table.pts + shifts[part_of_packet.clip(max=part[-1])]),
+            reasons_to_decode=(*table.reasons_to_decode, "parts that were joined"),
+        )
+    shown_pts = np.where(codec_pts == NO_PTS, NO_PTS, codec_pts + shifts[part])
+    holes = find_holes(in_line, refused, pts, duration, shown_pts, codec)
     index = FrameIndex(
         time_base=time_base,
         pts=pts,
@@ -267,22 +278,11 @@ def _packet_of_frames(codec_pts: Int64Array, num_packets: Int64Array, table: Pac
     return found
 
 
-def _parts_of_frames(packet: Int64Array, table: PacketTable) -> Int64Array:
-    """Of a file that was joined, the number of the part that each frame is from, ascending.
+def _parts_of_packets(table: PacketTable) -> Int64Array:
+    """The part of a joined file that each packet is from, ascending.
 
-    Args:
-        packet: The packet that each frame comes from, or -1.
-        table: The packets.
-    """
-    part_of_packet = np.searchsorted(_starts_of_parts(table), np.arange(len(table)), side="right")
-    parts = np.where(packet >= 0, part_of_packet[packet], 0) if len(table) else packet
-    return np.maximum.accumulate(parts)
-
-
-def _starts_of_parts(table: PacketTable) -> Int64Array:
-    """Packets with which a further part of a joined file begins: key frames at which time leaps back.
-
-    It leaps to where the part before has begun, or over more packets than a codec reorders. A smaller step is jitter.
+    A part begins with a key frame at which time leaps back: to where the part before has begun, or over more packets
+    than a codec reorders. A smaller step is jitter.
     """
     starts: list[int] = []
     begin = previous = 0
@@ -296,35 +296,70 @@ def _starts_of_parts(table: PacketTable) -> Int64Array:
             if (before > pts).sum() > MAX_DELAY_PACKETS // 2 or pts <= before[before != NO_PTS].min():
                 starts.append(key)
                 begin, highest = key, NO_PTS
-    return np.array(starts, np.int64)
+    return np.searchsorted(starts, np.arange(len(table)), side="right")
 
 
-def _ascending_times(pts: Int64Array, duration: Int64Array, parts: Int64Array) -> Int64Array:
-    """Times that never fall, for frames in the codec's order.
+def _ascending_times(
+    pts: Int64Array, duration: Int64Array, packet: Int64Array, part: Int64Array
+) -> tuple[Int64Array, Int64Array]:
+    """(times that never fall, for frames in the codec's order; by how much those of each part of the file are later).
 
     ::
 
-        times as they are    0 2 1 3   0 1 2 3      a stream timed by decoding; a file that was joined
-        ascending            0 1 2 3   4 5 6 7
+        times as they are    0 2 1 4 3 6 5    0 1 2 9 3 4 5    0 1 2 3   0 1 2 3
+        ascending            0 1 2 3 4 5 6    0 1 2 3 3 4 5    0 1 2 3   4 5 6 7
+                             of decoding      out of order     joined
 
-    Within a part of a joined file, frames take the times in ascending order. Each part begins where the one before it
-    ends, unless it begins later.
+    Within a part of a joined file, frames take the times in ascending order if these fall at most places at which the
+    codec reorders: they are those of decoding. Otherwise they are right, but for those of a few frames that a codec
+    gives too early or too late because of damage. Each part begins where the one before it ends, or later.
 
     Args:
         pts: A time for each frame.
         duration: Of the frames; 0 where unknown.
-        parts: The part that each frame is from, ascending.
+        packet: The packet that each frame comes from, or -1.
+        part: The part of a joined file that each frame is from, ascending.
     """
     ascending = pts.copy()
+    shifts = np.zeros(int(part.max(initial=0)) + 1, np.int64)
     end: int | None = None
-    for start, stop in pairwise([*np.flatnonzero(np.diff(parts, prepend=-1)), len(parts)]):
-        times = np.sort(pts[start:stop])
+    for start, stop in pairwise([*np.flatnonzero(np.diff(part, prepend=-1)), len(part)]):
+        times, packets = pts[start:stop], packet[start:stop]
+        num_falls = int((times[1:] < times[:-1]).sum())
+        num_reorderings = int((packets[1:] < packets[:-1]).sum())
+        times = np.sort(times) if 2 * num_falls > num_reorderings else _with_stragglers_in_line(times)
         if end is not None:
-            times += max(0, end - int(times[0]))
+            shifts[part[start]] = max(0, end - int(times[0]))
+            times = times + shifts[part[start]]
         ascending[start:stop] = times
         last = int(duration[stop - 1]) or (int(np.median(np.diff(times))) if len(times) > 1 else 0)
         end = int(times[-1]) + max(1, last)
-    return ascending
+    return ascending, shifts
+
+
+def _with_stragglers_in_line(times: Int64Array) -> Int64Array:
+    """Times of which as few as possible are changed so that none falls: each lies between those of its neighbours."""
+    if not (times[1:] < times[:-1]).any():
+        return times
+    # The longest row that never falls, from its end: for each length, the frame with which a row can begin the latest.
+    # Of a frame that is late and one that is early, the late one gives way.
+    latest: list[int] = []
+    firsts: list[int] = []
+    following = np.full(len(times), -1, np.int64)
+    for frame in range(len(times) - 1, -1, -1):
+        time = -int(times[frame])
+        length = bisect_right(latest, time)
+        latest[length : length + 1], firsts[length : length + 1] = [time], [frame]
+        following[frame] = firsts[length - 1] if length else -1
+    is_in_line = np.zeros(len(times), bool)
+    frame = firsts[-1]
+    while frame >= 0:
+        is_in_line[frame] = True
+        frame = int(following[frame])
+    limits = np.iinfo(np.int64)
+    low = np.maximum.accumulate(np.where(is_in_line, times, limits.min))
+    high = np.minimum.accumulate(np.where(is_in_line, times, limits.max)[::-1])[::-1]
+    return np.maximum.accumulate(np.clip(times, low, high))
 
 
 def _reasons_to_decode(table: PacketTable, kept: Int64Array) -> tuple[str, ...]:

@@ -84,9 +84,7 @@ def find_holes(
     is_refused[list(refused)] = True
     # Refusing is no sign of damage where a packet is known to hold no picture, such as the end of a sequence.
     is_refused &= ~table.is_discard & (~table.is_hidden | table.is_broken | (codec in CODECS_OF_FRAMES_ONLY))
-    known_pts = codec_pts[codec_pts != NO_PTS]
-    # Where times fall, frames have others than packets.
-    is_timed = (table.pts != NO_PTS) & (known_pts[1:] >= known_pts[:-1]).all()
+    is_timed = table.pts != NO_PTS
     has_no_frame = is_timed & ~table.is_discard & ~np.isin(table.pts, codec_pts)
     is_covered = _is_covered(table.pts, pts, duration)
     is_after_first = table.pts >= pts[0]
@@ -94,7 +92,7 @@ def find_holes(
     # frame, and those before any key frame.
     can_be_decoded = is_after_first | ((table.pts >= table.pts[0]) & table.is_key[0])
     is_evidence = is_refused & has_no_frame & can_be_decoded & ~(table.is_hidden & is_covered)
-    has_times = is_timed.all() and (codec_pts != NO_PTS).all()
+    has_times = is_timed.all() and (codec_pts != NO_PTS).all() and (codec_pts[1:] >= codec_pts[:-1]).all()
     has_one_frame_each = has_times and not table.is_field.any()
     if has_one_frame_each and not table.reasons_to_decode:  # a splice may well drop pictures
         is_picture = ~table.is_hidden & (codec in _CODECS_OF_ONE_FRAME)
