@@ -84,7 +84,8 @@ def test_every_number_of_primaries_and_transfer_leaves_the_pixels(kind: str, dty
     for number in NUMBERS:
         assert torch.equal(rgb(number, UNSPECIFIED), expected), number
         assert torch.equal(rgb(UNSPECIFIED, number), expected), number
-        assert torch.equal(rgb(number, number), expected), number
+        if number or codec != "mpeg2video":  # the bytes 0, 0, 1 would be a start code there
+            assert torch.equal(rgb(number, number), expected), number
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -7,13 +7,13 @@ import math
 import re
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from ..._common.checks import TIME_TOLERANCE
 from ..._common.messages import seconds_from_text
-from ..._index import FrameIndex
 from ...errors import InvalidArgumentError
+
+if TYPE_CHECKING:  # the command's help needs neither numpy nor FFmpeg
+    from ..._index import FrameIndex
 
 __all__ = [
     "FORMATS",
@@ -236,6 +236,8 @@ def grid_times(start: float, stop: float, every_seconds: float | None, fps: floa
     >>> grid_times(1.0, 2.0, 0.4, None), grid_times(0.0, 0.2, None, 10.0)
     ([1.0, 1.4, 1.8], [0.0, 0.1])
     """
+    from ..._common.checks import TIME_TOLERANCE
+
     step = every_seconds if every_seconds is not None else 1 / (fps or 1.0)
     if step <= 0 or (stop - start) / step > _MAX_GRID_TIMES:
         raise InvalidArgumentError(
@@ -250,6 +252,8 @@ def grid_frames(
     index: FrameIndex, start: float, stop: float, every_seconds: float | None, fps: float | None
 ) -> list[int]:
     """Indices of the frames that are shown at the times of `grid_times`, each once."""
+    import numpy as np
+
     step = every_seconds if every_seconds is not None else 1 / (fps or 1.0)
     clock = index._clock.for_steps(step)
     times = grid_times(clock.exact_start(start), clock.exact_end(stop), clock.exact_step(step), None)
