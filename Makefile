@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types docs bench clean
+.PHONY: help demo test seeds lint types docs bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -17,6 +17,9 @@ demo: $(VENV)/.installed ## decode a generated clip, read a generated page, and 
 
 test: $(VENV)/.installed-test ## run the tests; PYTEST_ARGS adds arguments
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
+
+seeds: $(VENV)/.installed-test ## run the tests that train with twenty seeds each
+	$(BIN)/python -m pytest -n auto --dist loadgroup --seeds 20 tests
 
 lint: $(VENV)/.installed-dev ## check style and format
 	$(BIN)/ruff check .

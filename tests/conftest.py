@@ -29,6 +29,26 @@ collect_ignore_glob = ["record_*.py"]
 collect_ignore = ["conftest.py"]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seeds", type=int, default=1, help="run only the tests that train, with this many seeds each")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "training_seed" in metafunc.fixturenames and metafunc.config.option.seeds > 1:
+        metafunc.parametrize("training_seed", range(metafunc.config.option.seeds))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.option.seeds > 1:
+        items[:] = [item for item in items if "training_seed" in getattr(item, "fixturenames", ())]
+
+
+@pytest.fixture
+def training_seed() -> int:
+    """The seed of a test that trains: 0, and more with ``--seeds``. No test may depend on a lucky one."""
+    return 0
+
+
 def pytest_configure(config: pytest.Config) -> None:
     # Test processes run side by side: torch's own threads would only get in each other's way.
     torch.set_num_threads(1)

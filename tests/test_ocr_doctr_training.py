@@ -74,10 +74,10 @@ def normalize(mean: tuple[float, ...], std: tuple[float, ...]) -> Callable[[Tens
     return lambda images: (images - center) / scale
 
 
-def seed_everything() -> None:
-    random.seed(0)
-    np.random.seed(0)
-    torch.manual_seed(0)
+def seed_everything(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
 
 
 def fit(
@@ -87,13 +87,17 @@ def fit(
     steps: int,
     learning_rate: float,
     loss_of: Callable[[Tensor, Any], Tensor],
+    until: float = 0.0,
 ) -> list[float]:
-    """The loop over batches of docTR's scripts, for so many steps."""
+    """Run the loop of docTR's scripts until the loss is small, for at most this many steps.
+
+    The step that reaches a loss depends on the processor, because sums round differently.
+    """
     optimizer = torch.optim.Adam(model.parameters(), learning_rate, betas=(0.95, 0.999), eps=1e-6)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 2 * steps, eta_min=learning_rate / 25e4)
     model.train()
     losses: list[float] = []
-    while len(losses) < steps:
+    while len(losses) < steps and not (losses and losses[-1] < until):
         for images, targets in loader:
             optimizer.zero_grad()
             train_loss = loss_of(batch_transforms(images), targets)
@@ -115,8 +119,9 @@ def settle(model: nn.Module, images: Tensor, targets: Any) -> None:
     model.eval()
 
 
-def test_a_recogniser_learns_lines(lines: Path) -> None:
-    seed_everything()
+@pytest.mark.timeout(900)
+def test_a_recogniser_learns_lines(lines: Path, training_seed: int) -> None:
+    seed_everything(training_seed)
     train_set = RecognitionDataset(
         img_folder=str(lines / "images"),
         labels_path=str(lines / "labels.json"),
@@ -132,8 +137,11 @@ def test_a_recogniser_learns_lines(lines: Path) -> None:
     )
     model = recognition.__dict__["crnn_mobilenet_v3_small"](pretrained=False, vocab=VOCABS["french"])
     batch_transforms = normalize(mean=(0.694, 0.695, 0.693), std=(0.299, 0.296, 0.301))
-    losses = fit(model, loader, batch_transforms, 120, 5e-3, lambda images, targets: model(images, targets)["loss"])
-    assert losses[-1] < 0.02 * losses[0]
+    # Six words with a mean loss this small: at least half of them are read with a probability near one.
+    losses = fit(
+        model, loader, batch_transforms, 1000, 5e-3, lambda images, targets: model(images, targets)["loss"], until=0.02
+    )
+    assert losses[-1] < 0.02 < 1 < losses[0]
 
     images, targets = next(iter(loader))
     settle(model, batch_transforms(images), targets)
@@ -146,8 +154,9 @@ def test_a_recogniser_learns_lines(lines: Path) -> None:
     assert out["loss"] < 1
 
 
-def test_a_detector_learns_pages(pages: Path) -> None:
-    seed_everything()
+@pytest.mark.timeout(900)
+def test_a_detector_learns_pages(pages: Path, training_seed: int) -> None:
+    seed_everything(training_seed)
     train_set = DetectionDataset(
         img_folder=str(pages / "images"),
         label_path=str(pages / "labels.json"),
@@ -160,8 +169,10 @@ def test_a_detector_learns_pages(pages: Path) -> None:
         pretrained=False, assume_straight_pages=True, class_names=train_set.class_names
     )
     batch_transforms = normalize(mean=(0.798, 0.785, 0.772), std=(0.264, 0.2749, 0.287))
-    losses = fit(model, loader, batch_transforms, 28, 5e-3, lambda images, targets: model(images, targets)["loss"])
-    assert losses[-1] < 0.15 * losses[0]
+    losses = fit(
+        model, loader, batch_transforms, 200, 5e-3, lambda images, targets: model(images, targets)["loss"], until=0.12
+    )
+    assert losses[-1] < 0.12 < 1 < losses[0]
 
     images, targets = next(iter(loader))
     settle(model, batch_transforms(images), targets)
@@ -184,8 +195,8 @@ def rnd_rotate(sample: Sample) -> Sample:
     return sample.replace(image=turned, target=np.array([index]))
 
 
-def test_an_orientation_classifier_learns_turned_lines(lines: Path) -> None:
-    seed_everything()
+def test_an_orientation_classifier_learns_turned_lines(lines: Path, training_seed: int) -> None:
+    seed_everything(training_seed)
     train_set = OrientationDataset(
         img_folder=str(lines / "images"),
         img_transforms=T.Resize((48, 48), preserve_aspect_ratio=True, symmetric_pad=True),
@@ -200,8 +211,9 @@ def test_an_orientation_classifier_learns_turned_lines(lines: Path) -> None:
         return nn.functional.cross_entropy(model(images), torch.tensor(np.array(targets)).flatten())
 
     batch_transforms = normalize(mean=(0.694, 0.695, 0.693), std=(0.299, 0.296, 0.301))
-    losses = fit(model, loader, batch_transforms, 70, 2e-3, loss_of)
-    assert np.mean(losses[-20:]) < 0.6 * np.mean(losses[:5])
+    losses = fit(model, loader, batch_transforms, 400, 2e-3, loss_of, until=0.2)
+    # Chance gives log(4), and to one batch in 4 ** 6 a loss this small.
+    assert losses[-1] < 0.2 < 1 < losses[0]
 
 
 def test_doctrs_augmentations_in_workers(lines: Path, pages: Path) -> None:
@@ -246,7 +258,7 @@ def test_doctrs_augmentations_in_workers(lines: Path, pages: Path) -> None:
         ),
     )
     for data, shape in ((train_set, (3, 32, 128)), (page_set, (3, 128, 128))):
-        seed_everything()
+        seed_everything(0)
         loader = DataLoader(
             data, batch_size=2, num_workers=1, sampler=SequentialSampler(data), collate_fn=data.collate_fn
         )

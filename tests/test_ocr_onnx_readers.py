@@ -235,8 +235,8 @@ def test_serves_threads_and_compilers(file: Path) -> None:
         torch.testing.assert_close(logits(compiled, batch), own, atol=1e-5, rtol=1e-4)
 
 
-def test_learns(file: Path) -> None:
-    torch.manual_seed(0)
+def test_learns(file: Path, training_seed: int) -> None:
+    torch.manual_seed(training_seed)
     model = load_line_recognizer(file).train()
     before = copy.deepcopy(model.state_dict())
     lines, texts = torch.rand(2, 3, 48, 160), [f"{LETTERS} 01", LETTERS[::-1]]

@@ -119,7 +119,7 @@ def test_boxes_of_drawn_pages_are_around_the_ink(kind: str) -> None:
     assert num_words > 60
 
 
-def test_crops_of_drawn_pages_teach_a_detector(tmp_path: Path) -> None:
+def test_crops_of_drawn_pages_teach_a_detector(tmp_path: Path, training_seed: int) -> None:
     options = {"kind": "slide", "style": "clean", "fonts": FILES, "size": (128, 128), "text_unit": "line"}
     done = fit(
         "linknet_resnet18",
@@ -133,6 +133,7 @@ def test_crops_of_drawn_pages_teach_a_detector(tmp_path: Path) -> None:
         epochs=2,
         learning_rate=1e-2,
         ema_decay=0.9,
+        seed=training_seed,
         augment=False,
     )
     assert done.epochs[0]["validation"]["recall"] < 0.02
