@@ -672,8 +672,9 @@ def test_real_forms(tmp_path: Path) -> None:
     for name in ("images", "annotations"):
         (part / name).symlink_to(folder / name)
     pages = datasets.FUNSD(cache_dir=tmp_path, img_transforms=T.Resize((64, 64)))
-    assert len(pages) == 10
-    for number, name in enumerate(sorted(path.stem for path in (folder / "images").iterdir())):
+    names = sorted(path.stem for path in (folder / "images").iterdir())
+    assert len(pages) == len(names) > 0
+    for number, name in enumerate(names[:10]):
         target = pages[number].target
         form = json.loads((folder / "annotations" / f"{name}.json").read_text("utf-8"))["form"]
         words = [word for block in form for word in block["words"] if word["text"]]
