@@ -620,3 +620,8 @@ def test_the_loader_of_torch_stacks_samples(num_workers: int, videos: list[Path]
 def test_an_argument_that_is_not_known_is_the_fault_of_the_class_that_got_it(dataset: Any) -> None:
     with pytest.raises(TypeError, match=rf"^{dataset.__name__}\(\) got an unexpected .* 'colour'.*max_open_files"):
         dataset(["missing.mp4"], colour="red")
+
+
+def test_repr_counts_segments_of_a_file_once(clip: Path) -> None:
+    items = [Item(source, start_seconds=0.1 * number) for number in range(3) for source in (clip, "other.mp4")]
+    assert repr(VideoClips(items, num_frames_per_clip=4, rows_per_file=5)) == "VideoClips(2 files, 30 rows)"

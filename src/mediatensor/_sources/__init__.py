@@ -9,7 +9,7 @@ from __future__ import annotations
 from .atomic_files import AtomicFile, write_error, write_file, writing
 from .http import TIMEOUT_SECONDS, has_ranges
 from .output_files import check_outputs
-from .ranges import BLOCK_BYTES, MAX_CACHED_BYTES, MAX_REQUEST_BYTES, MIN_REQUEST_BYTES, RangeCache
+from .ranges import BLOCK_BYTES, MIN_REQUEST_BYTES, RangeCache
 from .readers import LOCAL_BLOCK_BYTES, DescriptorReader, MemoryReader, RangeReader, Reader, SourceFaultError
 from .source import FFMPEG_SCHEMES, MemorySource, PathSource, Source, SpanSource, UrlSource, make_source, url_scheme
 
@@ -17,8 +17,6 @@ __all__ = [
     "BLOCK_BYTES",
     "FFMPEG_SCHEMES",
     "LOCAL_BLOCK_BYTES",
-    "MAX_CACHED_BYTES",
-    "MAX_REQUEST_BYTES",
     "MIN_REQUEST_BYTES",
     "TIMEOUT_SECONDS",
     "AtomicFile",

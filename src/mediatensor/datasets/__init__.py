@@ -22,7 +22,6 @@ from ._rows import (
     TarSamples,
     Timing,
 )
-from ._run_plan import FileCost, RunPlan, plan_run
 from ._sources import MEDIA_EXTENSIONS, Item, TarItems, as_items
 from ._stalls import StallFacts, StallMeter
 from ._video_audio_clips import VideoAudioClips, VideoAudioRecipe
@@ -48,7 +47,6 @@ __all__ = [
     "DocumentPages",
     "Failure",
     "FailureReport",
-    "FileCost",
     "Finding",
     "FindingKind",
     "Item",
@@ -60,7 +58,6 @@ __all__ = [
     "RowBatches",
     "RowKey",
     "RowSpec",
-    "RunPlan",
     "Sample",
     "Shuffle",
     "Skipped",
@@ -80,7 +77,6 @@ __all__ = [
     "as_items",
     "check_dataset",
     "pad",
-    "plan_run",
     "ragged",
     "shuffle_quality",
     "stack",

@@ -17,7 +17,7 @@ from torch.utils.data import Dataset, get_worker_info
 from ..._common.checks import shown, whole_number
 from ..._common.stages import collect_stages
 from ...errors import InvalidArgumentError, OutOfRangeError
-from .._sources import Item, rows_of_files
+from .._sources import Item, count_files
 from .reading import OnError, RowReader
 from .recipe import OpenFiles, Recipe, RowSpec, checked_epoch, derived_seed
 from .samples import ColumnDict, Sample, Skipped, Timing
@@ -189,7 +189,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         self._reader.files.close()
 
     def __repr__(self) -> str:
-        num_files, num_rows = len(rows_of_files(self.items)), len(self)
+        num_files, num_rows = count_files(self.items), len(self)
         files, rows = "file" if num_files == 1 else "files", "row" if num_rows == 1 else "rows"
         return f"{type(self).__name__}({num_files} {files}, {num_rows} {rows})"
 

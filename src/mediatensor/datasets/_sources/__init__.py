@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from . import limits
 from .dispatch import as_items
-from .items import LABEL_COLUMNS, MEDIA_EXTENSIONS, Item, MediaKind, UnreadableSource, check_kind, rows_of_files
+from .items import LABEL_COLUMNS, MEDIA_EXTENSIONS, Item, MediaKind, UnreadableSource, check_kind, count_files
 from .lerobot import (
     DepthScale,
     Episode,
@@ -62,6 +62,7 @@ __all__ = [
     "alone",
     "as_items",
     "check_kind",
+    "count_files",
     "data_pages",
     "is_captions_path",
     "is_structured",
@@ -72,7 +73,6 @@ __all__ = [
     "place_of",
     "references_of",
     "row_number",
-    "rows_of_files",
     "seconds_of_rows",
     "sidecars_of",
     "source_of_reference",

@@ -7,7 +7,6 @@ import operator
 import os
 import re
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -106,18 +105,16 @@ class UnreadableSource(Source):
         return self.reason
 
 
-def rows_of_files(items: Sequence[Item]) -> list[int]:
-    """How many of the items each file has: segments of one file are several.
+def count_files(items: Sequence[Item]) -> int:
+    """Count the distinct files: segments of one file count once. Each of `LazyItems` counts as a file.
 
-    Items that are made on request, one by one, count as a file each.
-
-    >>> rows_of_files([Item("a.mp4", start_seconds=0), Item("a.mp4", start_seconds=5), Item("b.mp4")])
-    [2, 1]
+    >>> count_files([Item("a.mp4", start_seconds=0), Item("a.mp4", start_seconds=5), Item("b.mp4")])
+    2
     """
     if not isinstance(items, list):
-        return [1] * len(items)
+        return len(items)
     sources = (item.source for item in items)
-    return list(Counter(id(one) if isinstance(one, (bytes, Source)) else os.fspath(one) for one in sources).values())
+    return len({id(one) if isinstance(one, (bytes, Source)) else os.fspath(one) for one in sources})
 
 
 class LazyItems(Sequence[Item]):
