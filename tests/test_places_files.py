@@ -127,7 +127,8 @@ def test_more_decoders_than_files_may_be_open(clip: Path, clip_rgb: torch.Tensor
 def test_no_file_may_be_open(clip: Path, tmp_path: Path) -> None:
     def decode() -> list[str]:
         taken = []
-        resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (40, hard))
         try:
             while True:
                 taken.append(os.dup(0))
@@ -141,6 +142,7 @@ def test_no_file_may_be_open(clip: Path, tmp_path: Path) -> None:
                 messages.append(str(error))
         for descriptor in taken:
             os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))  # other tests may have left 40 files open
         return messages
 
     messages = in_child(tmp_path, decode)

@@ -98,6 +98,7 @@ def wait_for(server: Server, job: str) -> list[tuple[str, Any]]:
     """The events of a job, up to its end."""
     events = server.ask("GET", f"/jobs/{job}/events").body.decode().strip().split("\n\n")
     lines = [event.splitlines() for event in events if event.startswith("event: ")]
+    assert lines[-1][0] in ("event: done", "event: failed", "event: cancelled"), lines
     return [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in lines]
 
 
@@ -231,6 +232,13 @@ def test_what_cannot_be_read_is_said_in_plain_words(server: Server) -> None:
     told = server.post("/ocr", PDF, languages="klingon").json["error"]["message"]
     assert told.startswith("languages=klingon: there are afrikaans, ")
     assert ", german, " in told
+
+
+def test_events_tell_how_a_job_ended_however_soon_it_ends(server: Server) -> None:
+    for _ in range(20):
+        job = server.post("/jobs", b"<p>", "page.html").json["id"]
+        assert wait_for(server, job)[-1][0] == "failed"
+        server.ask("DELETE", f"/jobs/{job}")
 
 
 def test_nothing_but_the_upload_is_read(server: Server, tmp_path: Path, clip: Path) -> None:

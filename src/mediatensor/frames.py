@@ -86,7 +86,8 @@ class ReplacedFrame:
     Example:
         >>> from mediatensor.decoders import VideoDecoder
         >>> batch = VideoDecoder("damaged.mp4", on_error="nearest").get_all_frames()
-        >>> batch.replaced[0].used_index != batch.replaced[0].index
+        >>> damaged = [frame for frame in batch.replaced if not frame.num_missing]
+        >>> damaged[0].used_index != damaged[0].index
         True
     """
 

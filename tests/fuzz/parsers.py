@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from mediatensor._audio import OpusMemory
+from mediatensor._audio.opus import OpusMemory
 from mediatensor._bitstreams import (
     HEAD_BYTES,
     H264Parser,

@@ -39,7 +39,6 @@ __all__ = [
     "AudioHandleSpec",
     "AudioStream",
     "Downmix",
-    "OpusMemory",
     "OutputFormat",
     "SampleClock",
     "SampleGrid",

@@ -434,10 +434,11 @@ def _of_kind(job: Job, kind: str) -> Job:
 
 async def _events(job: Job) -> AsyncIterator[str]:
     while True:
-        changed = job.changed
-        name = job.state if job.is_ended else "progress"
+        # The job goes on while a line is sent: what was sent decides whether it was the last one.
+        changed, is_ended = job.changed, job.is_ended
+        name = job.state if is_ended else "progress"
         yield f"event: {name}\ndata: {json.dumps(job.describe())}\n\n"
-        if job.is_ended:
+        if is_ended:
             return
         await asyncio.sleep(_EVENT_SECONDS)
         while not changed.is_set():
