@@ -46,7 +46,6 @@ def test_waiting_and_working_are_told_apart() -> None:
     assert 0.55 < facts.wait_share < 0.9
     assert facts.num_workers is None
     assert facts.busy_share is None
-    assert facts.mean_num_ready is None
 
 
 def test_epochs_add_up_and_one_that_is_left_counts_up_to_there() -> None:
@@ -144,13 +143,10 @@ def test_stages_of_workers_are_within_the_time_that_they_were_busy(dataset: Vide
     assert facts.num_batches == 16
     assert {"open", "index", "seek", "decode", "convert"} <= set(facts.stage_seconds)
     assert "wait" not in facts.stage_seconds
-    assert sum(facts.stage_seconds.values()) == pytest.approx(facts.read_seconds)
-    assert facts.stage_seconds.get("other", 0) < 0.5 * facts.read_seconds
+    assert facts.stage_seconds.get("other", 0) < 0.5 * sum(facts.stage_seconds.values())
     assert set(facts.worker_busy_shares) == {0, 1}
     assert all(0 < share <= 1 for share in facts.worker_busy_shares.values())
-    assert facts.mean_num_ready is not None
-    assert facts.mean_num_ready >= 0
-    assert facts.uneven_seconds + facts.handover_seconds <= facts.waited_seconds + 1e-9
+    assert 0 <= facts.handover_seconds <= facts.waited_seconds + 1e-9
 
 
 def test_without_workers_the_loop_itself_reads(dataset: VideoClips) -> None:
@@ -159,13 +155,11 @@ def test_without_workers_the_loop_itself_reads(dataset: VideoClips) -> None:
         pass
     facts = meter.facts
     assert facts.num_workers == 0
-    assert facts.stage_seconds == {}
     assert facts.worker_busy_shares == {}
-    assert facts.loop_stage_seconds["decode"] > 0
-    waiting = facts.waited_seconds + sum(facts.first_batch_seconds)
-    assert sum(facts.loop_stage_seconds.values()) == pytest.approx(waiting)
-    assert facts.loop_stage_seconds["other"] < 0.5 * waiting
-    assert "num_workers=0" in meter.advice[0]
+    assert facts.loop_stage_seconds.get("decode", 0) == 0
+    assert facts.stage_seconds["decode"] > 0
+    assert 0.5 * facts.waited_seconds < sum(facts.stage_seconds.values()) <= facts.waited_seconds
+    assert "num_workers=0" in meter.advice
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])
@@ -173,7 +167,7 @@ def test_torchs_loader_is_understood_too(dataset: VideoClips, num_workers: int) 
     meter = StallMeter()
     list(meter.watch(torch.utils.data.DataLoader(dataset, 2, collate_fn=list, num_workers=num_workers)))
     assert meter.facts.num_workers == num_workers
-    assert meter.facts.reading["decode"] > 0
+    assert meter.facts.stage_seconds["decode"] > 0
 
 
 def test_of_other_batches_only_the_waiting_is_known(dataset: VideoClips) -> None:
@@ -183,7 +177,6 @@ def test_of_other_batches_only_the_waiting_is_known(dataset: VideoClips) -> None
     assert (facts.num_workers, facts.num_batches) == (1, 8)
     assert facts.waited_seconds > 0
     assert facts.busy_share is None
-    assert "Batch" in meter.advice[0]
 
 
 def test_a_device_in_between_is_looked_through(dataset: VideoClips) -> None:

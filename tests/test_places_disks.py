@@ -13,7 +13,7 @@ import torch
 
 import mediatensor
 from mediatensor.cli import main
-from mediatensor.datasets import DataLoader, StallMeter, VideoClips
+from mediatensor.datasets import DataLoader, VideoClips
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import AudioEncoder, JpegEncoder, PngEncoder, VideoEncoder
 from mediatensor.errors import FrameIndexError, WriteError
@@ -130,17 +130,6 @@ def test_searchable_pdf(output: Path, tmp_path: Path) -> None:
     kind, message = full(tmp_path, lambda: page.save_pdf(output / "page.pdf"))
     assert kind == WriteError.__name__
     assert "File too large" in message
-    assert [path.read_bytes() for path in output.iterdir()] == [b"before"]
-
-
-def test_figures(output: Path, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    meter = StallMeter()
-    with meter:
-        list(meter.watch([1, 2, 3]))
-    (output / "stalls.png").write_bytes(b"before")
-    kind, _ = full(tmp_path, lambda: meter.plot(output / "stalls.png"))
-    assert kind == WriteError.__name__
     assert [path.read_bytes() for path in output.iterdir()] == [b"before"]
 
 

@@ -23,7 +23,7 @@ from ._rows import (
     Timing,
 )
 from ._sources import MEDIA_EXTENSIONS, Item, TarItems, as_items
-from ._stalls import StallFacts, StallMeter
+from ._stall_meter import StallFacts, StallMeter
 from ._video_audio_clips import VideoAudioClips, VideoAudioRecipe
 from ._video_clips import VideoClips, VideoRecipe
 from ._video_text_clips import VideoTextClips, VideoTextRecipe

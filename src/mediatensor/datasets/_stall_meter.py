@@ -1,0 +1,545 @@
+"""`StallMeter`: measure how long a training loop waits for its input, and advise what to change.
+
+The loop's time is split into its own work, and four kinds of waiting: for rows that are being read, for rows that were
+read and are on their way, for work in the loop's own thread (a copy or a transform of `ToDevice`), and for the first
+batch of an epoch. The advice is about the largest of these parts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import textwrap
+import time
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import torch
+
+from .._common.devices import checked_device
+from .._common.stages import STAGES, collect_stages, trace_range
+from .._common.threads import available_cores
+from ..errors import InvalidArgumentError
+from ._rows import Batch, ColumnDict, Sample, Skipped, Timing
+
+__all__ = ["StallFacts", "StallMeter"]
+
+B = TypeVar("B")
+K = TypeVar("K", bound=Hashable)
+
+# Loaders within loaders are searched to this depth for one that has workers.
+_MAX_DEPTH = 8
+
+#: The time of reading that no stage accounts for.
+_OTHER = "other"
+
+# The number of the worker for rows that another thread of the loop's process has read.
+_OTHER_THREAD = -1
+
+# The remainder of a sum after all parts were subtracted.
+_ROUNDING_SECONDS = 1e-9
+
+_BAR_WIDTH = 30
+_LINE_LENGTH = 100
+
+
+@dataclass(frozen=True)
+class StallFacts:
+    """Measurements of a training loop and of the workers that read for it.
+
+    Waiting for the first batch of an epoch, which is mostly the start of the workers, counts only in
+    ``first_batch_seconds``.
+
+    Attributes:
+        num_epochs: Iterations over loaders.
+        num_batches: Batches that the loop got, including the first ones.
+        num_workers: Workers of the last loader; 0 if the loop's own process reads, ``None`` if unknown.
+        num_cores: CPU cores that this process may run on.
+        first_batch_seconds: For each epoch, how long the loop waited for its first batch.
+        elapsed_seconds: From the first batch of an epoch to the end of its last, summed over the epochs.
+        waited_seconds: Part of ``elapsed_seconds`` in which the loop waited for batches.
+        handover_seconds: Part of ``waited_seconds`` in which the rows of the batch had already been read by workers: it
+            was being sent or pinned, or a function around the loader worked on it.
+        loop_stage_seconds: Part of ``waited_seconds`` in which the loop's own thread worked on batches, by stage;
+            reading rows is not included.
+        stage_seconds: Time of reading by stage, summed over the workers; ``"other"`` is the rest. Without workers, the
+            loop's own time of reading.
+        worker_busy_shares: For each worker, the part of the elapsed time in which it was reading, from 0 to 1.
+
+    Example:
+        >>> from mediatensor.datasets import StallMeter
+        >>> StallMeter().facts.waited_seconds
+        0.0
+    """
+
+    num_epochs: int = 0
+    num_batches: int = 0
+    num_workers: int | None = None
+    num_cores: int = 1
+    first_batch_seconds: tuple[float, ...] = ()
+    elapsed_seconds: float = 0.0
+    waited_seconds: float = 0.0
+    handover_seconds: float = 0.0
+    loop_stage_seconds: Mapping[str, float] = field(default_factory=dict)
+    stage_seconds: Mapping[str, float] = field(default_factory=dict)
+    worker_busy_shares: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def wait_share(self) -> float:
+        """Part of the elapsed time in which the loop waited, from 0 to 1."""
+        return self.waited_seconds / self.elapsed_seconds if self.elapsed_seconds else 0.0
+
+    @property
+    def busy_share(self) -> float | None:
+        """Part of the elapsed time in which the workers were reading, on average; ``None`` if unknown."""
+        shares = self.worker_busy_shares.values()
+        return sum(shares) / len(shares) if shares else None
+
+
+class StallMeter:
+    """Measure how long a training loop waits for input and what its workers do in that time, and advise what to change.
+
+    The time within ``next()`` counts as waiting, and the time between two calls as working. Batches of mediatensor's
+    datasets also record which worker read them, when, and how long each stage took: opening, indexing, seeking,
+    decoding, converting, transforming, collating. Times of different processes can be compared because Python's
+    monotonic clock is the same for all processes of a machine, on Linux, macOS and Windows. For other batches, only the
+    waiting is known.
+
+    Several epochs, even of several loaders, add up. In a trace of ``torch.profiler``, waiting appears as
+    ``mediatensor::wait``. Watching costs some microseconds a batch.
+
+    Args:
+        device: A GPU that the loop works on. Python runs ahead of the GPU, so that a loop may wait for input while the
+            GPU still works. With a device, the meter waits for it before each ``next()``, and its work counts as
+            working.
+
+    Raises:
+        InvalidArgumentError: if there is no such device.
+
+    Example:
+        >>> from mediatensor.datasets import StallMeter
+        >>> with StallMeter() as meter:
+        ...     for batch in meter.watch([1, 2, 3]):
+        ...         pass
+        >>> meter.facts.num_batches, meter.advice
+        (3, 'Too few batches for advice (3; at least 5).')
+        >>> print(meter)  # doctest: +SKIP
+        The loop waited 31 % of 20.1 s: 48 batches in 2 epochs, 2 workers on 2 cores.
+        ...
+    """
+
+    def __init__(self, *, device: str | torch.device | None = None) -> None:
+        self._synchronize = _synchronizer(device)
+        self._epochs: list[_Epoch] = []
+
+    def watch(self, loader: Iterable[B]) -> Watched[B]:
+        """Return the batches of a loader, to be iterated over instead of the loader.
+
+        Args:
+            loader: torch's ``DataLoader`` or ours, a ``StatefulDataLoader``, `ToDevice`, or any iterable of batches.
+
+        Example:
+            >>> from mediatensor.datasets import StallMeter
+            >>> meter = StallMeter()
+            >>> list(meter.watch(["first", "second"])), len(meter.watch(["first", "second"]))
+            (['first', 'second'], 2)
+        """
+        return Watched(loader, self._epochs, self._synchronize)
+
+    def __enter__(self) -> StallMeter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        now = time.monotonic()
+        for epoch in self._epochs:
+            epoch.ended = now if epoch.ended is None else epoch.ended
+
+    @property
+    def facts(self) -> StallFacts:
+        """The measurements so far, of all epochs together."""
+        return _facts_of(self._epochs, now=time.monotonic(), num_cores=available_cores())
+
+    @property
+    def advice(self) -> str:
+        """One sentence: the largest part of the time that could be saved, and how."""
+        return _advice(self.facts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields of `facts`, the shares and the advice as plain numbers, text and lists, as for JSON.
+
+        Example:
+            >>> from mediatensor.datasets import StallMeter
+            >>> StallMeter().as_dict()["num_batches"]
+            0
+        """
+        facts = self.facts
+        return {
+            **dataclasses.asdict(facts),
+            "first_batch_seconds": list(facts.first_batch_seconds),
+            "worker_busy_shares": {str(worker): share for worker, share in facts.worker_busy_shares.items()},
+            "wait_share": facts.wait_share,
+            "busy_share": facts.busy_share,
+            "advice": _advice(facts),
+        }
+
+    def __str__(self) -> str:
+        facts = self.facts
+        return "\n".join(_table_lines(facts)) if facts.num_batches else "No batch was watched."
+
+
+class Watched(Generic[B]):
+    """The batches of a loader that a `StallMeter` watches; each iteration is an epoch of the meter."""
+
+    def __init__(self, loader: Iterable[B], epochs: list[_Epoch], synchronize: Callable[[], object]) -> None:
+        self._loader = loader
+        self._epochs = epochs
+        self._synchronize = synchronize
+
+    def __len__(self) -> int:
+        return len(self._loader)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[B]:
+        epoch = _Epoch(_num_workers_of(self._loader), getattr(self._loader, "num_batches_ahead", 0))
+        self._epochs.append(epoch)
+        batches: Iterator[B] | None = None
+        try:
+            while True:
+                self._synchronize()
+                asked = time.monotonic()
+                with collect_stages() as seconds, trace_range("wait"):
+                    try:
+                        if batches is None:
+                            batches = iter(self._loader)  # starts the workers
+                        batch = next(batches)
+                    except StopIteration:
+                        epoch.ended = asked
+                        return
+                epoch.add(asked, time.monotonic(), _timings_of(batch), seconds)
+                yield batch
+                del batch
+        finally:
+            epoch.ended = time.monotonic() if epoch.ended is None else epoch.ended
+
+
+def _num_workers_of(loader: object) -> int | None:
+    """The number of workers of a loader or of one that it wraps."""
+    for _ in range(_MAX_DEPTH):
+        num_workers = getattr(loader, "num_workers", None)
+        if isinstance(num_workers, int):
+            return num_workers
+        loader = getattr(loader, "loader", None)
+    return None
+
+
+def _synchronizer(device: str | torch.device | None) -> Callable[[], object]:
+    """A function that waits until a device has nothing left to do."""
+    checked = checked_device("cpu" if device is None else device)
+    if checked.type == "cpu":
+        return lambda: None
+    module: Any = getattr(torch, checked.type, None)
+    if not hasattr(module, "synchronize"):
+        raise InvalidArgumentError(f"device must be one that can be waited for, such as 'cuda' (got {device!r}).")
+    return partial(module.synchronize, checked) if checked.type in ("cuda", "xpu") else module.synchronize
+
+
+def _timings_of(batch: object) -> tuple[Timing, ...]:
+    """The timings of the rows of a `Batch`, or of samples in a list; none of other batches."""
+    if isinstance(batch, Batch | ColumnDict):
+        return batch.timings
+    samples = batch if isinstance(batch, (list, tuple)) else [batch]
+    timings = (sample.timing for sample in samples if isinstance(sample, (Sample, Skipped)))
+    return tuple(timing for timing in timings if timing is not None)
+
+
+# Measuring
+
+
+@dataclass
+class _Epoch:
+    """One iteration over a loader, in seconds of the machine's monotonic clock. Each batch takes 24 bytes.
+
+    Attributes:
+        num_workers: Workers of the loader; ``None`` if unknown.
+        num_batches_ahead: How many batches the loader has fetched when it returns one. The loop then waits for a later
+            batch than the one that it gets.
+        asked: When each batch was asked for.
+        given: When the loop got it.
+        finished: When a worker had read it; NaN if unknown, or if the loop itself read it.
+        stage_seconds: Time of reading, by stage.
+        busy_seconds: Time of reading since the loop had its first batch, by worker.
+        loop_stage_seconds: Time of the loop's own thread while it waited, first batch excepted, by stage.
+        reads_itself: Whether the loop's own thread read rows.
+        ended: When the loop was done with the last batch; ``None`` while it runs.
+    """
+
+    num_workers: int | None = None
+    num_batches_ahead: int = 0
+    asked: array[float] = field(default_factory=lambda: array("d"))
+    given: array[float] = field(default_factory=lambda: array("d"))
+    finished: array[float] = field(default_factory=lambda: array("d"))
+    stage_seconds: dict[str, float] = field(default_factory=dict)
+    busy_seconds: dict[int, float] = field(default_factory=dict)
+    loop_stage_seconds: dict[str, float] = field(default_factory=dict)
+    reads_itself: bool = False
+    ended: float | None = None
+
+    def add(self, asked: float, given: float, timings: Iterable[Timing], loop_seconds: Mapping[str, float]) -> None:
+        """Record a batch.
+
+        Args:
+            asked: When it was asked for.
+            given: When the loop got it.
+            timings: The timings of its rows.
+            loop_seconds: Time of the loop's own thread from ``asked`` to ``given``, by stage.
+        """
+        if self.given:
+            _add_seconds(self.loop_stage_seconds, loop_seconds)
+        self.asked.append(asked)
+        self.given.append(given)
+        finished = math.nan
+        for timing in timings:
+            seconds = timing.finished - timing.started
+            stages = timing.stage_seconds | {_OTHER: max(0.0, seconds - sum(timing.stage_seconds.values()))}
+            if self._was_read_by_loop(timing):
+                self.reads_itself = True
+                if timing.started >= self.given[0]:
+                    _add_seconds(self.stage_seconds, stages)
+                    _add_seconds(self.loop_stage_seconds, {name: -spent for name, spent in stages.items()})
+                continue
+            finished = max(timing.finished, finished) if finished == finished else timing.finished
+            worker = _OTHER_THREAD if timing.worker is None else timing.worker
+            begun = max(timing.started, self.given[0])
+            _add_seconds(self.busy_seconds, {worker: max(0.0, timing.finished - begun)})
+            _add_seconds(self.stage_seconds, stages)
+        self.finished.append(finished)
+
+    def _was_read_by_loop(self, timing: Timing) -> bool:
+        """Whether rows were read by the loop's own thread, which can only be while it waited."""
+        if timing.worker is not None:
+            return False
+        last_asked = bisect_right(self.asked, timing.started) - 1
+        return last_asked >= 0 and timing.started <= self.given[last_asked]
+
+    @property
+    def waited_seconds(self) -> float:
+        return math.fsum(self.given[1:]) - math.fsum(self.asked[1:])
+
+    @property
+    def handover_seconds(self) -> float:
+        """Waiting for batches that workers had read, without the work of the loop's own thread."""
+        asked, given, finished = (np.array(times, np.float64) for times in (self.asked, self.given, self.finished))
+        ahead = min(self.num_batches_ahead, len(finished))
+        finished = np.append(finished[ahead:], np.full(ahead, math.nan))[1:]
+        spent = np.clip(given[1:] - np.fmax(asked[1:], finished), 0.0, None)
+        return max(0.0, float(spent[~np.isnan(finished)].sum()) - sum(self.loop_stage_seconds.values()))
+
+
+def _add_seconds(total: dict[K, float], seconds: Mapping[K, float]) -> None:
+    for name, spent in seconds.items():
+        total[name] = total.get(name, 0.0) + spent
+
+
+def _facts_of(epochs: Sequence[_Epoch], *, now: float, num_cores: int) -> StallFacts:
+    """Sum up epochs. One that still runs is taken to end now; those without a batch do not count."""
+    epochs = [epoch for epoch in epochs if len(epoch.given)]
+    if not epochs:
+        return StallFacts(num_cores=num_cores)
+    elapsed = sum((now if epoch.ended is None else epoch.ended) - epoch.given[0] for epoch in epochs)
+    busy: dict[int, float] = {}
+    stages: dict[str, float] = {}
+    loop_stages: dict[str, float] = {}
+    for epoch in epochs:
+        if epoch.busy_seconds:
+            _add_seconds(busy, dict.fromkeys(range(epoch.num_workers or 0), 0.0) | epoch.busy_seconds)
+        _add_seconds(stages, epoch.stage_seconds)
+        _add_seconds(loop_stages, epoch.loop_stage_seconds)
+    num_workers = epochs[-1].num_workers
+    if num_workers is None:
+        num_workers = 0 if epochs[-1].reads_itself else len(busy) or None
+    return StallFacts(
+        num_epochs=len(epochs),
+        num_batches=sum(len(epoch.given) for epoch in epochs),
+        num_workers=num_workers,
+        num_cores=num_cores,
+        first_batch_seconds=tuple(epoch.given[0] - epoch.asked[0] for epoch in epochs),
+        elapsed_seconds=elapsed,
+        waited_seconds=sum(epoch.waited_seconds for epoch in epochs),
+        handover_seconds=sum(epoch.handover_seconds for epoch in epochs),
+        loop_stage_seconds=_in_order(loop_stages),
+        stage_seconds=_in_order(stages),
+        worker_busy_shares={worker: busy[worker] / elapsed for worker in sorted(busy)} if elapsed else {},
+    )
+
+
+def _in_order(seconds: Mapping[str, float]) -> dict[str, float]:
+    """By stage, in the order in which a sample goes through them, without stages that took no time.
+
+    >>> _in_order({"other": 0.5, "decode": 2.0, "open": 1.0, "copy": 0.0})
+    {'open': 1.0, 'decode': 2.0, 'other': 0.5}
+    """
+    names = [*STAGES, *sorted(seconds.keys() - set(STAGES))]
+    return {name: seconds[name] for name in names if seconds.get(name, 0.0) > _ROUNDING_SECONDS}
+
+
+# Advice
+
+# Fewer batches show more of the start than of what follows.
+_MIN_BATCHES = 5
+# A loop that waits for a smaller part of its time would gain little from any other input.
+_WAITS_LITTLE = 0.05
+# Workers that read for this part of the time are fully used: the rest is sending, and waiting for a core.
+_BUSY = 0.8
+# First batches that take a smaller part of all the time are not worth the advice.
+_LONG_START = 0.2
+
+# Stages with the same remedy.
+_GROUPS = {"index": "open", "seek": "decode"}
+_REMEDIES = {
+    "open": "more rows of each opened file (rows_per_file, Shuffle(rows_together=4)), kept indexes "
+    "(mediatensor.set_index_cache), more open files (max_open_files)",
+    "decode": "fewer or smaller frames, Shuffle(rows_together=4), videos with key frames closer together",
+    "convert": "smaller frames from the decoder (decoder_options={'transforms': [Resize(...)]}), and float32 only on "
+    "the device",
+    "transform": "transforms on the device (ToDevice), and crop and resize in the decoder",
+    "collate": "samples of one shape from the decoder, so that they need no padding",
+    "other": "a profiler, to see what the sampler and your own functions do",
+}
+
+
+def _advice(facts: StallFacts) -> str:
+    """One sentence about the largest part of the time that could be saved.
+
+    >>> _advice(StallFacts(num_batches=100, num_workers=2, elapsed_seconds=10.0, waited_seconds=0.1))[:58]
+    'The loop body is the bottleneck: the loop waits for input '
+    """
+    if facts.num_batches < _MIN_BATCHES:
+        return f"Too few batches for advice ({facts.num_batches}; at least {_MIN_BATCHES})."
+    start = sum(facts.first_batch_seconds)
+    if start > facts.waited_seconds and start >= _LONG_START * (start + facts.elapsed_seconds):
+        share = _percent(start / (start + facts.elapsed_seconds))
+        return (
+            f"The start is slow: the first batch of an epoch takes {start / len(facts.first_batch_seconds):.2g} s, "
+            f"{share} of all time: try persistent_workers=True, fewer workers, mediatensor.set_index_cache."
+        )
+    waiting = f"the loop waits for input {_percent(facts.wait_share)} of its time"
+    if facts.wait_share < _WAITS_LITTLE:
+        return f"The loop body is the bottleneck: {waiting}, and a faster input would not help."
+    parts = dict(facts.loop_stage_seconds)
+    if facts.num_workers == 0 and not facts.stage_seconds:  # stages of rows that the loop reads, of unknown batches
+        parts = {name: parts[name] for name in ("transform", "copy") if name in parts}
+    parts["handover"] = facts.handover_seconds
+    parts["reading"] = facts.waited_seconds - sum(parts.values())
+    largest = max(parts, key=parts.__getitem__)
+    share = _percent(parts[largest] / facts.waited_seconds)
+    if largest == "reading":
+        return _advice_on_reading(facts, waiting)
+    if largest == "copy":
+        return (
+            f"The copy to the device is slow: {waiting}, {share} of it for copies in its own thread: try "
+            "pin_memory=True, smaller frames, uint8 until they are on the device."
+        )
+    if largest == "handover":
+        return (
+            f"The transfer from the workers is slow: {waiting}, {share} of it for batches that had been read and were "
+            "being sent or pinned, or were in a function around the loader: try smaller frames, uint8 until they are "
+            "on the device, and that function in the workers."
+        )
+    return (
+        f"Work in the loop's own thread is slow: {waiting}, {share} of it for {largest} in that thread: make this "
+        "cheaper, or have the workers do it (transform=... of the dataset)."
+    )
+
+
+def _advice_on_reading(facts: StallFacts, waiting: str) -> str:
+    if facts.num_workers == 0:
+        return (
+            f"The loop reads its batches itself (num_workers=0): {waiting}: try num_workers={_num_needed(1, facts)} "
+            f"({_counted(facts.num_cores, 'core')} here), which read while it works."
+        )
+    if facts.busy_share is None:
+        return (
+            f"The input is the bottleneck: {waiting}. Batches of another type than Batch do not record why; use "
+            "collate_fn=stack, ragged or pad of mediatensor.datasets."
+        )
+    if facts.busy_share < _BUSY:
+        return (
+            f"The workers do not read far enough ahead: {waiting}, for batches that are being read, while workers are "
+            f"idle {_percent(1 - facts.busy_share)}: try prefetch_factor=4, or batches of similar cost (bucket_by)."
+        )
+    num_workers = facts.num_workers or len(facts.worker_busy_shares)
+    groups: dict[str, float] = {}
+    for stage, seconds in facts.stage_seconds.items():
+        _add_seconds(groups, {_GROUPS.get(stage, stage): seconds})
+    main = max(groups, key=groups.__getitem__)
+    share = _percent(groups[main] / sum(groups.values()))
+    needed, cores = _num_needed(num_workers, facts), _counted(facts.num_cores, "core")
+    more = f"num_workers={needed} ({cores} here), " if needed > num_workers else ""
+    return (
+        f"The workers are slow: {waiting}, and {_counted(num_workers, 'worker')} on {cores} read for "
+        f"{_percent(facts.busy_share)} of it, {share} of that in {main}: try {more}{_REMEDIES.get(main, main)}."
+    )
+
+
+def _num_needed(num_workers: int, facts: StallFacts) -> int:
+    """How many workers would read as fast as the loop works, if each reads as fast as now, and there are cores."""
+    return max(1, min(math.ceil(num_workers / max(1e-3, 1 - facts.wait_share)), facts.num_cores))
+
+
+# Text
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds * 1e3:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def _counted(number: int, noun: str) -> str:
+    """
+    >>> _counted(1, "batch"), _counted(3, "batch"), _counted(0, "worker")
+    ('1 batch', '3 batches', 'no workers')
+    """
+    ending = "" if number == 1 else "es" if noun == "batch" else "s"
+    return f"{number or 'no'} {noun}{ending}"
+
+
+def _table_lines(facts: StallFacts) -> Iterator[str]:
+    readers = "," if facts.num_workers is None else f", {_counted(facts.num_workers, 'worker')} on"
+    yield (
+        f"The loop waited {_percent(facts.wait_share)} of {_seconds(facts.elapsed_seconds)}: "
+        f"{_counted(facts.num_batches, 'batch')} in {_counted(facts.num_epochs, 'epoch')}"
+        f"{readers} {_counted(facts.num_cores, 'core')}."
+    )
+    firsts = ", ".join(map(_seconds, facts.first_batch_seconds[:5])) + (", ..." if facts.num_epochs > 5 else "")
+    yield f"First {'batch' if facts.num_epochs == 1 else 'batches'}, not counted in it: {firsts}"
+    elapsed = facts.elapsed_seconds
+    waits = dict(facts.loop_stage_seconds) | {"handover": facts.handover_seconds}
+    waits["reading" if facts.stage_seconds else "unknown"] = facts.waited_seconds - sum(waits.values())
+    busy = {
+        "thread" if worker == _OTHER_THREAD else f"worker {worker}": share * elapsed
+        for worker, share in facts.worker_busy_shares.items()
+    }
+    yield from _bars("loop", {"working": elapsed - facts.waited_seconds, "waiting": facts.waited_seconds}, elapsed)
+    yield from _bars("waiting for", waits, facts.waited_seconds)
+    yield from _bars("workers, busy", busy, elapsed)
+    yield from _bars("reading", facts.stage_seconds, sum(facts.stage_seconds.values()))
+    yield ""
+    yield textwrap.fill(_advice(facts), _LINE_LENGTH)
+
+
+def _bars(title: str, seconds: Mapping[str, float], total: float) -> Iterator[str]:
+    if seconds and total:
+        yield from ("", title)
+    for name, spent in seconds.items() if total else ():
+        bar = "#" * round(_BAR_WIDTH * spent / total)
+        yield f"  {name:<10} {bar:<{_BAR_WIDTH}} {100 * spent / total:3.0f} %  {_seconds(spent)}"
