@@ -9,8 +9,6 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,23 +18,9 @@ from mediatensor.decoders import VideoDecoder
 from mediatensor.frames import FrameBatch
 
 
-class Colour(Enum):
-    RED = 1
-
-
 class Point(NamedTuple):
     x: int
     y: int
-
-
-@dataclass(frozen=True)
-class Found:
-    name: str
-    tensor: torch.Tensor
-    total: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "total", int(self.tensor.sum()))
 
 
 class OwnError(Exception):

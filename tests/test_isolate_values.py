@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import fcntl
 import json
 import math
@@ -11,9 +10,7 @@ import os
 import random
 import socket
 from collections.abc import Iterator
-from enum import Flag, auto
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +23,6 @@ from mediatensor.frames import AudioSamples, AudioVideoClip, FrameBatch, Replace
 # Behind the face: what somebody might send who took a process over, which would end with each of the cases.
 from mediatensor.isolate import _channel, _values
 from mediatensor.isolate._channel import ChannelError, receive, send
-from mediatensor.isolate._result_types import ResultTypes
 from mediatensor.isolate._values import (
     MAX_DEPTH,
     MAX_NESTING,
@@ -38,21 +34,18 @@ from mediatensor.isolate._values import (
 )
 from mediatensor.ocr.io import Document
 
-TYPES = ResultTypes()
-
 
 def round_trip(value: Any) -> Any:
-    structure, pieces = encode(value, TYPES)
-    return decode(structure, torch.tensor(list(b"".join(pieces)), dtype=torch.uint8), TYPES)
+    structure, pieces = encode(value)
+    return decode(structure, torch.tensor(list(b"".join(pieces)), dtype=torch.uint8))
 
 
 @pytest.mark.parametrize(
     "value",
     [
         [1, "a", None, True, 0.1, -math.inf, 1 << 80, "\ud800"],
-        {"a": [(1, (2,)), {3}, frozenset("x")], (1, 2): b"\0\xff", "kind": {"tuple": 1}},
-        (complex(1, -2), Fraction(1001, 30000), Path("a/b"), torch.Size([1, 2]), torch.float16, bytearray(b"z")),
-        datetime.datetime(2020, 1, 2, 3, 4, 5, tzinfo=datetime.UTC),
+        {"a": [(1, (2,))], 1: b"\0\xff", None: 2.5, "kind": {"tuple": 1}},
+        (Fraction(1001, 30000), np.float32(1.5), np.complex64(1j)),
         [],
         b"",
     ],
@@ -86,6 +79,10 @@ def test_parts_and_repeats_of_tensors_come_back() -> None:
         np.testing.assert_array_equal(round_trip(part), part, strict=True)
 
 
+def test_a_shape_comes_back_as_a_tuple() -> None:
+    assert round_trip(torch.zeros(2, 3).shape) == (2, 3)
+
+
 def test_results_of_the_library_come_back() -> None:
     frames = FrameBatch(
         torch.zeros(1, 3, 2, 2), torch.zeros(1), torch.ones(1), replaced=(ReplacedFrame(0, "damaged", 0, 1),)
@@ -94,13 +91,11 @@ def test_results_of_the_library_come_back() -> None:
     returned = round_trip(clip)
     assert repr(returned) == repr(clip)
     assert returned.frames.replaced == frames.replaced
-    structure, pieces = encode(clip, TYPES)
+    structure, pieces = encode(clip)
     contents = torch.zeros(sum(map(len, pieces)), dtype=torch.uint8)
     # Objects are built by their own constructors, which look at what they get.
     with pytest.raises(ValueError, match="3-dimensional"):
-        decode(
-            structure.replace(b"[1, 3, 2, 2], [", b"[1, 12], [").replace(b"[0, 1, 2, 3]", b"[0, 1]"), contents, TYPES
-        )
+        decode(structure.replace(b"[1, 3, 2, 2], [", b"[1, 12], [").replace(b"[0, 1, 2, 3]", b"[0, 1]"), contents)
 
 
 def test_documents_come_back() -> None:
@@ -128,11 +123,11 @@ def test_what_cannot_come_back_is_named() -> None:
         (torch.zeros(2).to_sparse(), "sparse"),
     ):
         with pytest.raises(InvalidArgumentError, match=named):
-            encode(value, TYPES)
+            encode(value)
     itself: list[Any] = []
     itself.append(itself)
     with pytest.raises(InvalidArgumentError, match="deep"):
-        encode(itself, TYPES)
+        encode(itself)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +155,7 @@ def test_what_cannot_come_back_is_named() -> None:
         b'{"object": ["mediatensor.decoders:VideoDecoder", {"source": "/etc/passwd"}]}',
         b'{"object": ["mediatensor.frames:Frame", {"__class__": 1}]}',
         b'{"object": ["mediatensor.frames:Frame.__init__", {}]}',
-        b'{"set": [[]]}',
+        b'{"dict": [[[], 1]]}',
         b'{"dict": [[1]]}',
         b'{"fraction": [1, 0]}',
         b'{"unknown": 1}',
@@ -172,12 +167,12 @@ def test_what_cannot_come_back_is_named() -> None:
 )
 def test_what_nobody_in_order_sends_is_refused(structure: bytes) -> None:
     with pytest.raises(Exception):  # noqa: B017, PT011 - it is an IsolatedWorkerError for the caller
-        decode(structure, torch.zeros(8, dtype=torch.uint8), TYPES)
+        decode(structure, torch.zeros(8, dtype=torch.uint8))
 
 
 def test_truth_values_are_0_and_1_whatever_came() -> None:
     contents = torch.tensor([0, 1, 2, 255, 0, 0, 0, 0], dtype=torch.uint8)
-    tensor = decode(b'{"tensor": ["bool", [4], [0], 0, 4]}', contents, TYPES)
+    tensor = decode(b'{"tensor": ["bool", [4], [0], 0, 4]}', contents)
     assert tensor.view(torch.uint8).tolist() == [0, 1, 1, 1]
 
 
@@ -249,38 +244,23 @@ def test_memory_that_could_change_is_refused(ends: tuple[socket.socket, socket.s
 def test_the_number_of_hashed_numbers_is_bounded() -> None:
     """Those that are made to collide would take hours; text cannot be made so."""
     assert round_trip({str(i): i for i in range(2 * MAX_NUM_HASHED)})["5"] == 5
-    assert len(round_trip(set(range(MAX_NUM_HASHED)))) == MAX_NUM_HASHED
-    with pytest.raises(InvalidArgumentError, match="keys or members"):
-        encode([set(range(MAX_NUM_HASHED)), {1: 2}], TYPES)
+    assert len(round_trip(dict.fromkeys(range(MAX_NUM_HASHED)))) == MAX_NUM_HASHED
+    with pytest.raises(InvalidArgumentError, match="dictionary keys that are not text"):
+        encode([dict.fromkeys(range(MAX_NUM_HASHED)), {1: 2}])
     numbers = [i * ((1 << 61) - 1) for i in range(MAX_NUM_HASHED + 1)]
-    tuples = [{"tuple": [9] * 99 + [number]} for number in numbers[: MAX_NUM_HASHED // 99]]
     large = [(number + 1) << 10_000 for number in range(MAX_NUM_HASHED // 9)]
-    for structure in ({"set": numbers}, {"dict": [[number, 0] for number in numbers]}, {"set": tuples}, {"set": large}):
-        with pytest.raises(InvalidArgumentError, match="keys or members"):
-            decode(json.dumps(structure).encode(), torch.empty(0, dtype=torch.uint8), TYPES)
+    for keys in (numbers, large):
+        structure = json.dumps({"dict": [[key, 0] for key in keys]}).encode()
+        with pytest.raises(InvalidArgumentError, match="dictionary keys that are not text"):
+            decode(structure, torch.empty(0, dtype=torch.uint8))
 
 
 def test_names_of_dtypes_are_not_run() -> None:
     structure = json.dumps({"array": ["(" + "1," * 4_000 + "1)f8", [0], [0], 0, 0]}).encode()
     with pytest.raises(ValueError, match="an array of dtype"):
-        decode(structure, torch.empty(0, dtype=torch.uint8), TYPES)
+        decode(structure, torch.empty(0, dtype=torch.uint8))
     for dtype in ("M8[ns]", "U3", "S2", "c16", ">i4", "?"):
         assert round_trip(np.zeros(2, dtype)).dtype == np.dtype(dtype)
-
-
-class _Colours(Flag):
-    RED = auto()
-    BLUE = auto()
-
-
-def test_flags_come_back() -> None:
-    types = ResultTypes([_Colours])
-    contents = torch.empty(0, dtype=torch.uint8)
-    for value in (_Colours.RED, _Colours.RED | _Colours.BLUE):
-        assert decode(encode(value, types)[0], contents, types) is value
-    many = encode(_Colours.RED, types)[0].replace(b"RED", b"RED|" * 2 + b"RED")
-    with pytest.raises(ValueError, match="3 flags of a _Colours, which has 2"):
-        decode(many, contents, types)
 
 
 def test_depth_is_bounded() -> None:
@@ -292,7 +272,7 @@ def test_depth_is_bounded() -> None:
     for _ in range(MAX_DEPTH - 1):
         deepest = {0: deepest}
     assert round_trip(deepest) == deepest
-    assert extent_of(encode(deepest, TYPES)[0]).nesting == MAX_NESTING
+    assert extent_of(encode(deepest)[0]).nesting == MAX_NESTING
     with pytest.raises(InvalidArgumentError, match="301 deep"):
         read_structure(b"[" * 301 + b"]" * 301)
 

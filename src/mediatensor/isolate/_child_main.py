@@ -16,7 +16,7 @@ from ..errors import InvalidArgumentError
 from . import _channel
 from ._confinement import can_deny_network, deny_system_calls, end_with_parent, limited_memory, no_core_dumps
 from ._failures import failure_of, ran_out_of_memory
-from ._result_types import MainModule, ResultTypes, import_main
+from ._result_types import MainModule, import_main
 from ._values import MAX_NUM_VALUES, encode, extent_of
 
 __all__ = ["Kind", "Settings", "main"]
@@ -43,14 +43,12 @@ class Settings(NamedTuple):
         max_memory_bytes: Most memory of a call.
         denies_network: Whether opening sockets is forbidden.
         main: The main module of the parent.
-        added_types: A pickle of the user's classes whose objects may come back.
     """
 
     timeout_seconds: float | None
     max_memory_bytes: int | None
     denies_network: bool
     main: MainModule
-    added_types: bytes
 
 
 class _Unpickler(pickle.Unpickler):
@@ -111,17 +109,16 @@ def _serve(connection: socket.socket, fault_descriptor: int, settings: Settings,
         if not is_first:
             begin_time()
         try:
-            types = ResultTypes(_Unpickler(settings.added_types, settings.main).load())
             function, arguments, keywords = _Unpickler(call, settings.main).load()
         except Exception as error:
-            _channel.send(connection, Kind.NOT_LOADED, *encode(failure_of(error), ResultTypes()))
+            _channel.send(connection, Kind.NOT_LOADED, *encode(failure_of(error)))
             return
         del call
         _channel.send(connection, Kind.LOADED, b"")
         if is_first:
             begin_time()
         with limited_memory(settings.max_memory_bytes):
-            answer = _answer(function, arguments, keywords, types, settings.max_memory_bytes is not None)
+            answer = _answer(function, arguments, keywords, is_limited=settings.max_memory_bytes is not None)
         if os.getpid() != own_pid:
             # The function forked, and this is its copy: a second answer would be taken for that of the next call.
             os._exit(0)
@@ -130,25 +127,23 @@ def _serve(connection: socket.socket, fault_descriptor: int, settings: Settings,
         faulthandler.cancel_dump_traceback_later()
 
 
-def _answer(
-    function: Any, arguments: Any, keywords: Any, types: ResultTypes, is_limited: bool
-) -> tuple[bytes, bytes, list[memoryview]]:
+def _answer(function: Any, arguments: Any, keywords: Any, *, is_limited: bool) -> tuple[bytes, bytes, list[memoryview]]:
     try:
         value = function(*arguments, **keywords)
-        return (Kind.VALUE, *_encoded(value, types))
+        return (Kind.VALUE, *_encoded(value))
     except BaseException as error:
         kind = Kind.OUT_OF_MEMORY if is_limited and ran_out_of_memory(error) else Kind.FAILURE
-        return (kind, *encode(failure_of(error), ResultTypes()))
+        return (kind, *encode(failure_of(error)))
 
 
-def _encoded(value: Any, types: ResultTypes) -> tuple[bytes, list[memoryview]]:
+def _encoded(value: Any) -> tuple[bytes, list[memoryview]]:
     try:
-        structure, contents = encode(value, types)
+        structure, contents = encode(value)
     except InvalidArgumentError as error:
         raise InvalidArgumentError(
             f"The function returned {error}, which cannot come back from an isolated process: numbers, text, bytes, "
-            "lists, tuples, dictionaries, sets, tensors, arrays, the results of mediatensor and the classes in "
-            "result_types can. Return what you need of it."
+            "lists, tuples, dictionaries with plain keys, tensors, arrays and the results of mediatensor can. Return "
+            "the parts of it that you need as such values."
         ) from None
     if len(structure) > _channel.MAX_BODY_BYTES:
         raise InvalidArgumentError(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import builtins
 import errno
+import os
 import traceback
 from collections.abc import Mapping
 from typing import Any
 
 from .. import errors
 from ..errors import IsolatedWorkerError
-from ._result_types import ResultTypes
 from ._values import encode
 
 __all__ = ["failure_of", "raised", "ran_out_of_memory"]
@@ -30,8 +30,9 @@ def failure_of(error: BaseException) -> dict[str, Any]:
     kind = type(error)
     text = _text_of(error)
     try:
-        arguments = list(error.__reduce__()[1])
-        are_short = len(encode(arguments, ResultTypes())[0]) <= _MAX_ARGUMENTS_BYTES
+        parts = error.__reduce__()[1]
+        arguments = [os.fspath(part) if isinstance(part, os.PathLike) else part for part in parts]
+        are_short = len(encode(arguments)[0]) <= _MAX_ARGUMENTS_BYTES
     except Exception:  # libraries define exceptions in many ways
         are_short = False
     trace = "".join(traceback.format_exception(error))

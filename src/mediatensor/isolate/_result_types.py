@@ -7,20 +7,15 @@ name of a class of this table, and values for its fields.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import importlib
-import operator
 import os
 import runpy
 import sys
 import types
-from collections.abc import Iterable, Mapping
-from enum import Enum, Flag
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..errors import InvalidArgumentError
-
-__all__ = ["CHILD_MAIN", "MainModule", "ResultTypes", "import_main", "is_importing_main", "this_main"]
+__all__ = ["CHILD_MAIN", "MainModule", "import_main", "is_importing_main", "put_together", "take_apart", "this_main"]
 
 #: The name of the main module in the child, as in ``multiprocessing``: ``__name__ == "__main__"`` holds only once.
 CHILD_MAIN = "__mp_main__"
@@ -98,7 +93,7 @@ _MODULES = {
         "VideoStreamHeaderMetadata",
         "VideoStreamMetadata",
     ),
-    # Their attributes are what they are made of; all other classes are built by their constructor.
+    # Their attributes are what they are made of; data classes are built by their constructor.
     "mediatensor.ocr.io.elements": (
         "Artefact",
         "Block",
@@ -117,107 +112,43 @@ _MODULES = {
 }
 
 
-class ResultTypes:
-    """The classes of this library whose objects can come back, and those that the user adds.
+def take_apart(value: object) -> tuple[str, dict[str, Any]] | None:
+    """Return the name of an object's class and its fields by name, or ``None`` if the object cannot come back."""
+    cls = type(value)
+    name = f"{_public_module(cls)}:{cls.__name__}"
+    if _class_of(name) is not cls:
+        return None
+    if dataclasses.is_dataclass(value):
+        return name, {spec.name: getattr(value, spec.name) for spec in dataclasses.fields(value)}
+    return name, dict(vars(value))
 
-    Args:
-        added: Data classes, named tuples and enumerations.
+
+def put_together(name: str, fields: Mapping[str, Any]) -> Any:
+    """Make an object of a class of the table from its fields.
 
     Raises:
-        InvalidArgumentError: if one of them is something else.
+        Exception: of any kind, if there is no such class or the fields do not fit.
     """
-
-    def __init__(self, added: Iterable[type] = ()) -> None:
-        self._added: dict[str, type] = {}
-        for cls in added:
-            if not (isinstance(cls, type) and (dataclasses.is_dataclass(cls) or _is_enum(cls) or _is_named_tuple(cls))):
-                raise InvalidArgumentError(
-                    f"result_types must be data classes, named tuples and enumerations (got {cls!r})."
-                )
-            self._added[_name(cls)] = cls
-
-    def take_apart(self, value: object) -> tuple[str, dict[str, Any]] | None:
-        """The name of an object's class, and its fields by name; ``None`` if the object cannot come back."""
-        cls = type(value)
-        name = _name(cls)
-        if self._class(name) is not cls:
-            return None
-        if isinstance(value, Enum):
-            return name, {"name": value.name}
-        if isinstance(value, tuple):
-            return name, dict(zip(_tuple_fields(cls), value, strict=True))
-        if dataclasses.is_dataclass(value):
-            return name, {spec.name: getattr(value, spec.name) for spec in dataclasses.fields(value)}
-        return name, dict(vars(value))
-
-    def put_together(self, name: str, fields: Mapping[str, Any]) -> Any:
-        """Make an object of a class of the table from its fields.
-
-        Raises:
-            Exception: of any kind, if there is no such class or the fields do not fit.
-        """
-        cls = self._class(name)
-        if cls is None:
-            raise ValueError(f"no object of {name[:200]!r} may come")
-        if _is_enum(cls):
-            return _member(cls, fields["name"])
-        if dataclasses.is_dataclass(cls):
-            return _data_object(cls, fields)
-        if _is_named_tuple(cls):
-            return cls(**fields)
-        element: Any = object.__new__(cls)
-        vars(element).update(fields)
-        return element
-
-    def _class(self, name: str) -> type | None:
-        if name in self._added:
-            return self._added[name]
-        module, _, class_name = name.partition(":")
-        if class_name not in _MODULES.get(module, ()):
-            return None
-        cls: type = getattr(importlib.import_module(module), class_name)
-        return cls
+    cls = _class_of(name)
+    if cls is None:
+        raise ValueError(f"an object of {name[:200]!r} may not come")
+    if dataclasses.is_dataclass(cls):
+        return cls(**fields)
+    element: Any = object.__new__(cls)
+    vars(element).update(fields)
+    return element
 
 
-def _name(cls: type) -> str:
-    """Module and name of a class; the module of a class of this library is the one that users import it from."""
-    public = (module for module, names in _MODULES.items() if cls.__name__ in names)
-    module = next(public, None) if cls.__module__.split(".")[0] == "mediatensor" else None
-    if module is not None:
-        return f"{module}:{cls.__name__}"
-    own = "__main__" if cls.__module__ == CHILD_MAIN else cls.__module__
-    return f"{own}:{cls.__qualname__}"
+def _class_of(name: str) -> type | None:
+    module, _, class_name = name.partition(":")
+    if class_name not in _MODULES.get(module, ()):
+        return None
+    cls: type = getattr(importlib.import_module(module), class_name)
+    return cls
 
 
-def _data_object(cls: type, fields: Mapping[str, Any]) -> Any:
-    specs = dataclasses.fields(cls)
-    if {spec.name for spec in specs} != set(fields):
-        raise ValueError(f"the fields of {cls.__name__} are others than {sorted(fields)}")
-    made = cls(**{spec.name: fields[spec.name] for spec in specs if spec.init})
-    for spec in specs:
-        if not spec.init:
-            object.__setattr__(made, spec.name, fields[spec.name])
-    return made
-
-
-def _member(cls: Any, name: str) -> Any:
-    """The member of an enumeration, or the flags whose names are joined by bars."""
-    if name in cls.__members__ or not issubclass(cls, Flag):
-        return cls[name]
-    parts = name.split("|")
-    if len(parts) > len(cls.__members__):
-        raise ValueError(f"{len(parts)} flags of a {cls.__name__}, which has {len(cls.__members__)}")
-    return functools.reduce(operator.or_, (cls[part] for part in parts))
-
-
-def _is_enum(cls: type) -> bool:
-    return issubclass(cls, Enum)
-
-
-def _is_named_tuple(cls: type) -> bool:
-    return issubclass(cls, tuple) and hasattr(cls, "_fields")
-
-
-def _tuple_fields(cls: type) -> tuple[str, ...]:
-    names: tuple[str, ...] = cls._fields  # type: ignore[attr-defined]
-    return names
+def _public_module(cls: type) -> str | None:
+    """The module that users import a class of this library from."""
+    if cls.__module__.split(".")[0] != "mediatensor":
+        return None
+    return next((module for module, names in _MODULES.items() if cls.__name__ in names), None)

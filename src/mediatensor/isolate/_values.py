@@ -1,4 +1,4 @@
-"""Values as text and bytes, and back: what comes from a process that need not be trusted.
+"""Plain data, arrays and result types of this library as text and bytes, and back, for an untrusted sender.
 
 The structure is JSON. A value that JSON does not have is an object with one key, its kind: ``{"tuple": [1, 2]}``. The
 contents of tensors, arrays and ``bytes`` lie beside it, in one block. Nothing in the structure can name code to be run,
@@ -11,10 +11,8 @@ more memory than the text.
 
 from __future__ import annotations
 
-import datetime
 import json
 import math
-import pathlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
@@ -26,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import InvalidArgumentError
-from ._result_types import ResultTypes
+from ._result_types import put_together, take_apart
 
 __all__ = [
     "MAX_DEPTH",
@@ -43,8 +41,8 @@ __all__ = [
 #: How deep lists, dictionaries and objects may lie in each other.
 MAX_DEPTH = 100
 
-#: How many keys and members of sets, of all kinds but text, may come back: numbers can be chosen so that finding their
-#: places takes time by the square of how many they are. Where text lies nobody can foresee.
+#: Most dictionary keys that are not text. Numbers can be chosen so that looking them up takes time by the square of their
+#: count. The places of text cannot be foreseen.
 MAX_NUM_HASHED = 16_384
 
 _MAX_NUM_DIMENSIONS = 64  # NumPy's
@@ -64,12 +62,9 @@ _TORCH_DTYPES = {
     if isinstance(dtype, torch.dtype) and (dtype.is_floating_point or dtype.is_complex or dtype is torch.bool)
 } | {name: getattr(torch, name) for name in ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64")}
 
-_TIMES: dict[str, Any] = {"datetime": datetime.datetime, "date": datetime.date, "time": datetime.time}
-
 
 class _Encoder:
-    def __init__(self, types: ResultTypes) -> None:
-        self._types = types
+    def __init__(self) -> None:
         self.pieces: list[memoryview] = []
         self.num_bytes = 0
         self._depth = 0
@@ -90,34 +85,20 @@ class _Encoder:
     def _node(self, value: Any, kind: type) -> Any:
         if kind is list:
             return value if _PLAIN_SET.issuperset(map(type, value)) else [self.node(item) for item in value]
-        if kind in (set, frozenset, dict):
-            self._num_hashed = _counted(self._num_hashed, value)
-        if kind in (tuple, set, frozenset):
-            return {kind.__name__: [self.node(item) for item in value]}
-        if kind is torch.Size:
-            return {"size": list(value)}
+        if kind is tuple or kind is torch.Size:
+            return {"tuple": [self.node(item) for item in value]}
         if issubclass(kind, dict) and kind.__module__ in ("builtins", "collections"):
-            return {"dict": [[self.node(key), self.node(item)] for key, item in value.items()]}
-        if kind in (bytes, bytearray):
-            return {kind.__name__: self._bytes(memoryview(value))}
+            self._num_hashed = _count_keys(self._num_hashed, value)
+            return {"dict": [[key, self.node(item)] for key, item in value.items()]}
+        if kind is bytes:
+            return {"bytes": self._bytes(memoryview(value))}
         if isinstance(value, Tensor):
             return {"tensor": self._tensor(value)}
         if kind is np.ndarray or isinstance(value, np.generic):
             return {"array" if kind is np.ndarray else "scalar": self._array(np.asarray(value))}
-        return self._other(value, kind)
-
-    def _other(self, value: Any, kind: type) -> Any:
-        if kind is complex:
-            return {"complex": [value.real, value.imag]}
-        if kind is Fraction:
+        if kind is Fraction:  # in the metadata of streams
             return {"fraction": [value.numerator, value.denominator]}
-        if kind is torch.dtype:
-            return {"dtype": str(value).removeprefix("torch.")}
-        if isinstance(value, pathlib.PurePath):
-            return {"path": str(value)}
-        if kind in _TIMES.values():
-            return {kind.__name__: value.isoformat()}
-        parts = self._types.take_apart(value)
+        parts = take_apart(value)
         if parts is None:
             raise InvalidArgumentError(f"an object of {kind.__module__}.{kind.__qualname__}")
         name, fields = parts
@@ -153,7 +134,7 @@ class _Encoder:
         return [dense.dtype.str, list(dense.shape), order, *self._bytes(data)]
 
 
-def encode(value: Any, types: ResultTypes) -> tuple[bytes, list[memoryview]]:
+def encode(value: Any) -> tuple[bytes, list[memoryview]]:
     """(structure, contents): a value as JSON, and the pieces of the block beside it.
 
     Tensors come from whatever device they are on and go without gradients.
@@ -162,39 +143,28 @@ def encode(value: Any, types: ResultTypes) -> tuple[bytes, list[memoryview]]:
         InvalidArgumentError: naming something in it that cannot come back.
 
     Example:
-        >>> encode({1: (2, b"ab")}, ResultTypes())[0]
+        >>> encode({1: (2, b"ab")})[0]
         b'{"dict": [[1, {"tuple": [2, {"bytes": [0, 2]}]}]]}'
     """
-    encoder = _Encoder(types)
+    encoder = _Encoder()
     structure = encoder.node(value)
     return json.dumps(structure).encode(), encoder.pieces
 
 
 class _Decoder:
-    def __init__(self, contents: Tensor, types: ResultTypes) -> None:
+    def __init__(self, contents: Tensor) -> None:
         self._contents = contents
-        self._types = types
         self._num_hashed = 0
         self._num_bytes = 0
         self._kinds: dict[str, Callable[[Any], Any]] = {
             "tuple": lambda node: tuple(map(self.node, node)),
-            "set": lambda node: set(self._hashed(list(map(self.node, node)))),
-            "frozenset": lambda node: frozenset(self._hashed(list(map(self.node, node)))),
-            "size": torch.Size,
             "dict": self._dict,
             "bytes": lambda node: self._part(*node).numpy().tobytes(),
-            "bytearray": lambda node: bytearray(self._part(*node).numpy().data),
             "tensor": lambda node: self._tensor(*node),
             "array": lambda node: self._array(*node),
             "scalar": lambda node: self._array(*node)[()],
-            "complex": lambda node: complex(*node),
             "fraction": lambda node: Fraction(*map(int, node)),
-            "dtype": _TORCH_DTYPES.__getitem__,
-            "path": pathlib.Path,
-            "object": lambda node: self._types.put_together(
-                node[0], {key: self.node(item) for key, item in node[1].items()}
-            ),
-            **{name: cls.fromisoformat for name, cls in _TIMES.items()},
+            "object": lambda node: put_together(node[0], {key: self.node(item) for key, item in node[1].items()}),
         }
 
     def node(self, node: Any) -> Any:
@@ -209,12 +179,8 @@ class _Decoder:
         return self._kinds[kind](content)
 
     def _dict(self, node: list[Any]) -> dict[Any, Any]:
-        keys = self._hashed([self.node(key) for key, _ in node])
-        return dict(zip(keys, (self.node(item) for _, item in node), strict=True))
-
-    def _hashed(self, keys: list[Any]) -> list[Any]:
-        self._num_hashed = _counted(self._num_hashed, keys)
-        return keys
+        self._num_hashed = _count_keys(self._num_hashed, (key for key, _ in node))
+        return {key: self.node(item) for key, item in node}
 
     def _part(self, begin: int, num_bytes: int) -> Tensor:
         if not (0 <= begin <= begin + num_bytes <= len(self._contents)):
@@ -252,21 +218,16 @@ class _Decoder:
         return self._part(begin, num_bytes)
 
 
-def _counted(count: int, keys: Iterable[Any]) -> int:
-    """How many keys that are no text there are, with those of a set or a dictionary; what is in a key counts, too."""
-    count += sum(_weight(key) for key in keys)
+def _count_keys(count: int, keys: Iterable[Any]) -> int:
+    """Add the keys of a dictionary that are not text to their count; large numbers count more."""
+    for key in keys:
+        if type(key) not in _PLAIN_SET:
+            raise InvalidArgumentError(f"a dictionary key of {type(key).__module__}.{type(key).__qualname__}")
+        if type(key) is not str:
+            count += 1 + (key.bit_length() >> 10 if type(key) is int else 0)
     if count > MAX_NUM_HASHED:
-        raise InvalidArgumentError(f"more than {MAX_NUM_HASHED} keys or members of sets that are no text")
+        raise InvalidArgumentError(f"more than {MAX_NUM_HASHED} dictionary keys that are not text")
     return count
-
-
-def _weight(key: Any) -> int:
-    """What it costs to compare a key with one that is almost the same."""
-    if type(key) is str:
-        return 0
-    if type(key) in (tuple, frozenset):
-        return 1 + sum(max(1, _weight(part)) for part in key)
-    return 1 + (key.bit_length() >> 10 if type(key) is int else 0)
 
 
 def _inverse(order: Sequence[int]) -> list[int]:
@@ -276,24 +237,23 @@ def _inverse(order: Sequence[int]) -> list[int]:
     return inverse
 
 
-def decode(structure: bytes, contents: Tensor, types: ResultTypes) -> Any:
+def decode(structure: bytes, contents: Tensor) -> Any:
     """The value that `encode` took apart; its tensors and arrays lie in ``contents``.
 
     Args:
         structure: The JSON.
         contents: The block beside it, a uint8 tensor (bytes,) that may be written to.
-        types: The classes that may be in it.
 
     Raises:
         Exception: of whatever kind, if it is not what `encode` makes.
 
     Example:
         >>> import torch
-        >>> structure, pieces = encode([1.5, {"x"}, None], ResultTypes())
-        >>> decode(structure, torch.empty(0, dtype=torch.uint8), ResultTypes())
-        [1.5, {'x'}, None]
+        >>> structure, pieces = encode([1.5, ("x",), None])
+        >>> decode(structure, torch.empty(0, dtype=torch.uint8))
+        [1.5, ('x',), None]
     """
-    return _Decoder(contents, types).node(read_structure(structure))
+    return _Decoder(contents).node(read_structure(structure))
 
 
 # The text of a structure: counted, then read

@@ -7,10 +7,10 @@ import pickle
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from .._common.checks import items_of, real_number, shown, whole_number
+from .._common.checks import real_number, shown, whole_number
 from .._common.locks import Closing
 from ..errors import ClosedError, InvalidArgumentError, IsolatedWorkerError
 from . import _channel
@@ -18,7 +18,7 @@ from ._child_main import Kind, Settings
 from ._confinement import MEMORY_EXIT_STATUS, can_deny_network
 from ._failures import raised
 from ._process import MAX_TEXT_BYTES, Process, TimeLimit
-from ._result_types import ResultTypes, is_importing_main, this_main
+from ._result_types import is_importing_main, this_main
 from ._values import decode
 
 __all__ = ["DEFAULT_MAX_MEMORY_BYTES", "DEFAULT_TIMEOUT_SECONDS", "Child", "IsolatedWorker"]
@@ -38,13 +38,11 @@ class Child(Process):
 
     Args:
         settings: The limits of the process.
-        types: The classes whose objects may come back.
     """
 
-    def __init__(self, settings: Settings, types: ResultTypes) -> None:
+    def __init__(self, settings: Settings) -> None:
         super().__init__(_PROGRAM, sys.path)
         self._settings = settings
-        self._types = types
         self.num_calls = 0
 
     def call(self, call: bytes) -> Any:
@@ -88,10 +86,9 @@ class Child(Process):
         return self.receive(time_of_call, Kind.VALUE, Kind.FAILURE, Kind.OUT_OF_MEMORY, max_bytes=max_bytes)
 
     def _decoded(self, answer: _channel.Message) -> Any:
-        is_value = answer.kind == Kind.VALUE
         try:
-            value = decode(answer.body, answer.contents, self._types if is_value else ResultTypes())
-            if is_value:
+            value = decode(answer.body, answer.contents)
+            if answer.kind == Kind.VALUE:
                 return value
             if answer.kind != Kind.OUT_OF_MEMORY:
                 failure = raised(value)
@@ -113,7 +110,7 @@ class Child(Process):
 
 def _not_loaded(failure: Exception) -> InvalidArgumentError:
     error = InvalidArgumentError(
-        "The isolated process cannot find the function, its arguments or a class of result_types: they must be at the "
+        "The isolated process cannot find the function or the classes of its arguments: they must be at the "
         f"top of a module that it can import, or of the program's file ({type(failure).__name__}: {failure})."
     )
     error.__cause__ = failure
@@ -153,10 +150,10 @@ class IsolatedWorker(Closing):
     On Linux (x86-64 and AArch64) these cannot leave the session or the process group; on other systems those that did
     so go on.
 
-    Results are data and never code: numbers, text, ``bytes``, lists, tuples, dictionaries, sets, paths, dates,
-    fractions, tensors (on the CPU), numpy arrays, frames, samples, metadata and subtitles of this library, its
-    documents, and the classes of ``result_types``. Large tensors come through shared memory without a copy. Exceptions
-    of ``mediatensor.errors`` and of Python keep their types.
+    Results are data and never code: numbers, text, ``bytes``, ``None``, lists, tuples, dictionaries with plain keys,
+    tensors (on the CPU), numpy arrays, and frames, samples, metadata, subtitles and documents of this library. Return
+    your own classes as a tuple or a dictionary of their parts. Large tensors come through shared memory without a copy.
+    Exceptions of ``mediatensor.errors`` and of Python keep their types.
 
     This is not a sandbox. The process runs as the same user and can read and write the same files. An attacker who
     takes it over can do what you can until the process ends, except open sockets (on Linux), and can falsify the
@@ -173,7 +170,6 @@ class IsolatedWorker(Closing):
             and each call waits for the start of a process.
         allow_network: Whether the function may open sockets. ``False`` is enforced by the kernel on Linux (x86-64 and
             AArch64), for sockets of every kind; on other systems it is not enforced.
-        result_types: Your own data classes, named tuples and enumerations that may come back.
 
     Raises:
         InvalidArgumentError: if an argument has a value that is not accepted.
@@ -194,7 +190,6 @@ class IsolatedWorker(Closing):
         num_processes: int = 1,
         max_calls: int | None = None,
         allow_network: bool = False,
-        result_types: Iterable[type] = (),
     ) -> None:
         if timeout_seconds is not None:
             timeout_seconds = _checked_seconds(timeout_seconds)
@@ -210,8 +205,6 @@ class IsolatedWorker(Closing):
         self._num_processes = num_processes
         self._max_calls = max_calls
         self._allow_network = allow_network
-        self._result_types = tuple(items_of("result_types", result_types, of="classes"))
-        self._types = ResultTypes(self._result_types)
         self._is_closed = False
         self._begin()
 
@@ -223,12 +216,11 @@ class IsolatedWorker(Closing):
         self._slots: weakref.WeakSet[_Slot] = weakref.WeakSet()
 
     def __getstate__(self) -> dict[str, Any]:
-        left_out = ("_process_id", "_changed", "_idle", "_slots", "_types")
+        left_out = ("_process_id", "_changed", "_idle", "_slots")
         return {name: value for name, value in vars(self).items() if name not in left_out}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._types = ResultTypes(self._result_types)
         self._begin()
 
     def run(
@@ -317,7 +309,7 @@ class IsolatedWorker(Closing):
                 if slot.child.is_alive:
                     return slot.child
                 slot.child.close()
-        slot.child = child = Child(self._settings(), self._types)
+        slot.child = child = Child(self._settings())
         self._check_open()  # close() in another thread may not have seen this child
         return child
 
@@ -346,7 +338,6 @@ class IsolatedWorker(Closing):
             self._max_memory_bytes,
             not self._allow_network and can_deny_network(),
             this_main(),
-            pickle.dumps(self._result_types),
         )
 
 
