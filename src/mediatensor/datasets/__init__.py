@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from ._audio_clips import AudioClips, AudioRecipe
-from ._batches import DataLoader, RowBatches, Shuffle, ToDevice, pad, ragged, shuffle_quality, stack, stack_columns
+from ._batches import (
+    BatchIterator,
+    DataLoader,
+    RowBatches,
+    Shuffle,
+    ToDevice,
+    pad,
+    ragged,
+    shuffle_quality,
+    stack,
+    stack_columns,
+)
 from ._check import FINDING_KINDS, CheckedFile, DatasetReport, Finding, FindingKind, MediaFacts, check_dataset
 from ._document_pages import DocumentPages
 from ._lerobot_clips import LeRobotClips, LeRobotRecipe
@@ -39,6 +50,7 @@ __all__ = [
     "AudioClips",
     "AudioRecipe",
     "Batch",
+    "BatchIterator",
     "CheckedFile",
     "ClipCaption",
     "ColumnDict",

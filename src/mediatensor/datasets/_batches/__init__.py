@@ -1,7 +1,7 @@
 """Which rows make which batch, and how a batch reaches its device.
 
 `order` shuffles rows and divides them into batches and among ranks. `resuming` knows how far an epoch, or a stream, has
-come.
+come, and `iterations` whose position a loader reports.
 `collate` makes a batch of samples, `loader` ties these together for torch's ``DataLoader``, and `to_device` copies one
 batch while the one before it is used. Nothing in this room reads a file.
 """
@@ -9,12 +9,14 @@ batch while the one before it is used. Nothing in this room reads a file.
 from __future__ import annotations
 
 from .collate import pad, ragged, stack, stack_columns
+from .iterations import BatchIterator
 from .loader import DataLoader
 from .order import Shuffle, epoch_order, shuffle_quality
 from .resuming import RowBatches
 from .to_device import CopyAhead, CopyNow, ToDevice
 
 __all__ = [
+    "BatchIterator",
     "CopyAhead",
     "CopyNow",
     "DataLoader",

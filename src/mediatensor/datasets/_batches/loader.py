@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar, overload
 
 import torch.utils.data
@@ -24,6 +26,7 @@ from .._rows import (
 )
 from .._sources import Item
 from .collate import stack, stack_columns
+from .iterations import BatchIterator, Iterations
 from .order import Shuffle
 from .resuming import RowBatches, StreamProgress, WithRows
 
@@ -38,6 +41,11 @@ class DataLoader(torch.utils.data.DataLoader[B]):
     Every iteration is another epoch, the first one epoch 0: ``for _ in range(loader.epoch, num_epochs)`` goes over
     the remaining epochs, also after resuming. `state_dict` counts the batches that the loop *received*. Batches that
     workers have read ahead are read again after resuming, and no row is lost or given twice.
+
+    A loop may begin another iteration over the same loader, as ``next(iter(loader))`` does to look at a batch. It does
+    not change the loop's position or the next epoch. While several iterations are under way, as with
+    ``zip(loader, loader)``, each has a position of its own: ``iter(loader)`` gives a `BatchIterator`, with
+    ``state_dict()`` and ``epoch``.
 
     Args:
         dataset: The rows; or `TarSamples`, which shuffle and divide their rows themselves.
@@ -149,8 +157,11 @@ class DataLoader(torch.utils.data.DataLoader[B]):
                 raise InvalidArgumentError("in_order must be True: resuming counts batches, in their order.")
             options |= {"batch_sampler": self.batches, "collate_fn": collate_fn}
         self.failures = FailureReport()
-        self._num_given = 0
+        self._iterations: Iterations[_Position] = Iterations()
+        # Whether an iteration over the epoch of `batches` has begun, so that the next one is over the next epoch.
         self._has_begun = False
+        # The iteration that persistent workers read for.
+        self._kept: _Position | None = None
         # Without a generator of its own, torch's loader takes a number from the global one whenever an iteration
         # begins: a training that resumes, and so begins once more, would go on with other random numbers.
         own_seed = derived_seed(dataset.seed if seed is None else seed, "workers")
@@ -189,26 +200,67 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             3
         """
         self.batches.set_epoch(epoch)
-        self._num_given, self._has_begun = 0, False
+        self._begin_anew()
 
-    def __iter__(self) -> Iterator[B]:  # type: ignore[override]
+    def _begin_anew(self) -> None:
+        """Have the next iteration begin where `batches` is; those that are under way do not count any more."""
+        self._iterations.forget()
+        self._has_begun = False
+
+    def __iter__(self) -> BatchIterator[B]:  # type: ignore[override]
         if self._has_begun:
-            self.set_epoch(self.epoch + 1)
-        self._has_begun = True
-        is_empty, num_failures_before = not self.batches.is_resumed, len(self.failures)
+            if (outer := self._iterations.newest) is not None:
+                self.batches.take_position(outer.batches)  # type: ignore[arg-type]
+            self.batches.set_epoch(self.epoch + 1)
+        position = _Position(copy.copy(self.batches))
         with tensors_on_cpu():  # where the generator of this loader is
-            batches = super().__iter__()
-        for batch in batches:
-            self._num_given += 1
-            if isinstance(self.batches, StreamProgress):
-                batch = self.batches.take(batch)
-            if isinstance(batch, Batch | ColumnDict):
-                self.failures.add(batch.failures)
-                if not len(batch):  # every row was skipped
-                    continue
-            is_empty = False
-            yield batch
-        self.set_epoch(self.epoch + 1)
+            source = self._read(position)
+        self._has_begun = True
+        self._iterations.begin(position)
+        return BatchIterator(self._give(source, position), position, partial(self._end, position, is_over=False))
+
+    def _read(self, position: _Position) -> Any:
+        """torch's iterator over the batches of an iteration, which has its own rows or stream."""
+        reader = copy.copy(self)
+        # torch's loader does not let them be set.
+        if isinstance(position.batches, StreamProgress):
+            vars(reader)["dataset"] = position.batches.stream
+        else:
+            vars(reader)["batch_sampler"] = position.batches
+        if not (self.persistent_workers and self.num_workers > 0):
+            return reader._get_iterator()
+        if self._kept is not None and not self._kept.has_ended:
+            return reader._get_iterator()  # persistent workers read for one iteration at a time
+        if self._iterator is None or self._kept is None:
+            self._iterator = reader._get_iterator()
+        else:
+            if isinstance(position.batches, StreamProgress):
+                position.batches.read_with(self._kept.batches.stream)  # type: ignore[union-attr]
+            else:
+                self._iterator._index_sampler = position.batches
+            self._iterator._reset(self)
+        self._kept = position
+        return self._iterator
+
+    def _give(self, source: Any, position: _Position) -> Generator[B, None, None]:
+        """The batches of an iteration."""
+        is_over = False
+        position.has_begun = True
+        is_empty, num_failures_before = not position.batches.is_resumed, len(self.failures)
+        try:
+            for batch in source:
+                position.num_given += 1
+                if isinstance(position.batches, StreamProgress):
+                    batch = position.batches.take(batch)
+                if isinstance(batch, Batch | ColumnDict):
+                    self.failures.add(batch.failures)
+                    if not len(batch):  # every row was skipped
+                        continue
+                is_empty = False
+                yield batch
+            is_over = True
+        finally:
+            self._end(position, is_over=is_over)
         # Each worker sees its own failures only: too few, perhaps, to be too many.
         if is_empty and len(self.failures) > num_failures_before:
             last = self.failures.failures[-1]
@@ -217,15 +269,28 @@ class DataLoader(torch.utils.data.DataLoader[B]):
                 f"{last.message}"
             )
 
+    def _end(self, position: _Position, *, is_over: bool) -> None:
+        """Have the loader be where it is once an iteration is over, or was left before its end."""
+        position.has_ended = True
+        if not self._iterations.end(position, is_over=is_over):
+            return
+        if (outer := self._iterations.newest) is not None:
+            self.batches.take_position(outer.batches)  # type: ignore[arg-type]
+            return
+        self.batches.take_position(position.batches)  # type: ignore[arg-type]
+        self._has_begun = position.has_begun and not is_over
+        if is_over:
+            self.batches.set_epoch(position.epoch + 1)
+
     def state_dict(self) -> dict[str, Any]:
         """The position of the next batch, for `load_state_dict`, in plain numbers and lists.
 
         Raises:
-            InvalidArgumentError: if the dataset is a stream whose rows have no places that stay the same.
+            InvalidArgumentError: if the dataset is a stream whose rows have no places that stay the same; or if several
+                iterations over this loader are under way, each of which has its own ``state_dict()``.
         """
-        if isinstance(self.batches, StreamProgress):
-            return self.batches.state_dict()
-        return self.batches.state_dict(self._num_given)
+        position = self._iterations.current()
+        return (_Position(self.batches) if position is None else position).state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Have the next iteration continue where `state_dict` was called, with any workers, ranks and batch size.
@@ -251,12 +316,41 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         if isinstance(self.batches, StreamProgress):
             self.batches.load_state_dict(state)
             # Workers that outlive an epoch do not know what to leave out of this one.
-            self._iterator = None
+            self._iterator = self._kept = None
         elif isinstance(state, Mapping):
             self.batches.load_state_dict(state)
         else:
             raise InvalidArgumentError("The state must be that of one rank: it is the same on all of them.")
-        self._num_given, self._has_begun = 0, False
+        self._begin_anew()
+
+
+class _Position:
+    """Where an iteration over a loader is.
+
+    Args:
+        batches: Its own rows or stream.
+
+    Attributes:
+        batches: Those.
+        num_given: How many batches it gave.
+        has_begun: Whether a batch was asked for.
+        has_ended: Whether it gave all batches, or was left.
+    """
+
+    def __init__(self, batches: RowBatches | StreamProgress) -> None:
+        self.batches = batches
+        self.num_given = 0
+        self.has_begun = False
+        self.has_ended = False
+
+    @property
+    def epoch(self) -> int:
+        return self.batches.epoch
+
+    def state_dict(self) -> dict[str, Any]:
+        if isinstance(self.batches, StreamProgress):
+            return self.batches.state_dict()
+        return self.batches.state_dict(self.num_given)
 
 
 def _check_options(collate_fn: Callable[[list[Any]], Any], options: Mapping[str, Any]) -> None:

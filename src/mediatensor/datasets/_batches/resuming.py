@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,8 +91,10 @@ class RowBatches(Sampler[list[RowKey]]):
         self.epoch = 0
         # The parts of the epoch that earlier runs have read: for each run [batch size, ranks, number of batches].
         self._runs: list[list[int]] = []
-        self._num_drawn = 0
-        self._planned: tuple[Any, list[list[NDArray[np.int64]]]] | None = None
+        # The last iteration that has begun.
+        self._drawn = _Drawn()
+        # The steps of one epoch, which copies share.
+        self._plans: dict[Any, list[list[NDArray[np.int64]]]] = {}
 
     @property
     def is_resumed(self) -> bool:
@@ -105,15 +109,24 @@ class RowBatches(Sampler[list[RowKey]]):
             >>> batches = RowBatches(VideoClips("videos", num_frames_per_clip=4), batch_size=2, shuffle=True)
             >>> batches.set_epoch(1)
         """
-        self.epoch, self._runs, self._num_drawn = checked_epoch(epoch), [], 0
+        self.epoch, self._runs, self._drawn = checked_epoch(epoch), [], _Drawn()
+
+    def take_position(self, other: RowBatches) -> None:
+        """Have the next iteration begin where that of another object for the same rows would."""
+        self.epoch, self._runs, self._drawn = other.epoch, other._runs, _Drawn()
 
     def __iter__(self) -> Iterator[list[RowKey]]:
-        epoch = self.epoch
-        self._num_drawn = 0
-        for step in self._plan():
-            if self.rank < len(step):
-                self._num_drawn += 1
-                yield [RowKey(row, epoch) for row in step[self.rank].tolist()]
+        epoch, outer = self.epoch, self._drawn
+        self._drawn = drawn = _Drawn(is_open=True)
+        try:
+            for step in self._plan():
+                if self.rank < len(step):
+                    drawn.num_batches += 1
+                    yield [RowKey(row, epoch) for row in step[self.rank].tolist()]
+        finally:
+            drawn.is_open = False
+            if self._drawn is drawn and outer.is_open:
+                self._drawn = outer  # this was an iteration within another one
 
     def __len__(self) -> int:
         """Number of batches that the next iteration gives on this rank."""
@@ -122,9 +135,11 @@ class RowBatches(Sampler[list[RowKey]]):
     def _plan(self) -> list[list[NDArray[np.int64]]]:
         """The remaining steps of the epoch."""
         key = (self.epoch, self.batch_size, self.num_ranks, str(self._runs))
-        if self._planned is None or self._planned[0] != key:
-            self._planned = (key, self._steps(self._remaining_rows(), self.batch_size, self.num_ranks))
-        return self._planned[1]
+        if key not in self._plans:
+            steps = self._steps(self._remaining_rows(), self.batch_size, self.num_ranks)
+            self._plans.clear()
+            self._plans[key] = steps
+        return self._plans[key]
 
     def _remaining_rows(self) -> NDArray[np.int64]:
         rows = epoch_order(self._file_of_row, self._shuffle, seed=self._seed, epoch=self.epoch)
@@ -147,10 +162,11 @@ class RowBatches(Sampler[list[RowKey]]):
         Args:
             num_batches: How many batches of the last iteration were used. By default all that it gave so far, which is
                 right for torchdata's ``StatefulDataLoader``, because that asks as it hands out work. The workers of
-                torch's DataLoader read ahead, so there you must count the batches yourself.
+                torch's DataLoader read ahead, so there you must count the batches yourself. An iteration that was
+                begun and left within another one does not count.
         """
         if num_batches is None:
-            num_batches = self._num_drawn
+            num_batches = self._drawn.num_batches
         num_batches = whole_number("num_batches", num_batches, at_least=0, or_none=True)
         runs = [*map(list, self._runs), [self.batch_size, self.num_ranks, num_batches]]
         return {
@@ -198,7 +214,15 @@ class RowBatches(Sampler[list[RowKey]]):
             raise InvalidArgumentError(f"The state is damaged ({type(error).__name__}: {error}).") from None
         if any(len(run) != 3 or min(run) < 1 for run in runs):
             raise InvalidArgumentError(f"The state is damaged: its runs are {runs}.")
-        self.epoch, self._runs, self._num_drawn = epoch, runs, 0
+        self.epoch, self._runs, self._drawn = epoch, runs, _Drawn()
+
+
+@dataclass
+class _Drawn:
+    """How many batches an iteration gave, and whether it is under way."""
+
+    num_batches: int = 0
+    is_open: bool = False
 
 
 def _order_of(shuffle: Shuffle | None, file_of_row: NDArray[np.int64], buckets: Sequence[Any] | None) -> str:
@@ -230,14 +254,31 @@ class StreamProgress:
 
     Attributes:
         epoch: The epoch of the next iteration.
+        stream: Where the rows come from. A copy has its own, which no other iteration moves to another epoch.
     """
 
     def __init__(self, stream: TarSamples) -> None:
         self.epoch = stream.epoch
-        self._stream = stream
+        self.stream = stream
         self._given = GivenRows()
         # One rank may finish its share of an epoch before the others. The rows that it gave remain part of their state.
         self._last_epoch: tuple[int, GivenRows] = (-1, GivenRows())
+
+    def __copy__(self) -> Self:
+        own = type(self)(copy.copy(self.stream))
+        own.take_position(self)
+        return own
+
+    def take_position(self, other: StreamProgress) -> None:
+        """Have the next iteration begin where that of another object for the same rows would."""
+        self.epoch, self._last_epoch = other.epoch, other._last_epoch
+        self._given = GivenRows(other._given.intervals())
+        self.stream.take_position(other.stream)
+
+    def read_with(self, stream: TarSamples) -> None:
+        """Read the rows of this iteration with a stream that workers have."""
+        stream.take_position(self.stream)
+        self.stream = stream
 
     @property
     def is_resumed(self) -> bool:
@@ -248,7 +289,7 @@ class StreamProgress:
         """Have the next iteration begin an epoch."""
         self._last_epoch = (self.epoch, self._given)
         self.epoch, self._given = epoch, GivenRows()
-        self._stream.set_epoch(epoch)
+        self.stream.set_epoch(epoch)
 
     def take(self, batch_and_rows: tuple[Any, Sequence[int]]) -> Any:
         """The batch of what `WithRows` made, which is now given."""
@@ -266,14 +307,14 @@ class StreamProgress:
         self._check_resumable()
         return {
             "version": _STATE_VERSION,
-            **self._stream.facts,
+            **self.stream.facts,
             "epoch": self.epoch,
-            "rank": self._stream.rank,
-            "num_ranks": self._stream.num_ranks,
+            "rank": self.stream.rank,
+            "num_ranks": self.stream.num_ranks,
             "given": self._given.intervals(),
             "last_epoch": self._last_epoch[0],
             "given_in_last_epoch": self._last_epoch[1].intervals(),
-            "num_rows": [[shard, count] for shard, count in self._stream.num_rows().items()],
+            "num_rows": [[shard, count] for shard, count in self.stream.num_rows().items()],
         }
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
@@ -291,7 +332,7 @@ class StreamProgress:
             raise InvalidArgumentError(f"A state is a mapping such as state_dict() gives (got {shown(state)}).")
         self._check_origin(states)
         try:
-            saved = [_saved_progress(one, self._stream.facts["num_shards"]) for one in states]
+            saved = [_saved_progress(one, self.stream.facts["num_shards"]) for one in states]
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(f"The state is damaged ({type(error).__name__}: {error}).") from None
         self._check_ranks(saved)
@@ -301,17 +342,17 @@ class StreamProgress:
         self.epoch, self._given = epoch, GivenRows(intervals)
         if len(saved) == 1:
             self._last_epoch = (saved[0].last_epoch, GivenRows(saved[0].given_in_last_epoch))
-        self._stream.resume(self.epoch, GivenRows(intervals), num_rows)
+        self.stream.resume(self.epoch, GivenRows(intervals), num_rows)
 
     def _check_resumable(self) -> None:
-        if not self._stream.can_resume:
+        if not self.stream.can_resume:
             raise InvalidArgumentError(
-                f"{self._stream!r} cannot tell which rows were given: an IterableDataset divides its rows among "
+                f"{self.stream!r} cannot tell which rows were given: an IterableDataset divides its rows among "
                 "workers itself. Resume it by its own means, or read shards with TarSamples."
             )
 
     def _check_origin(self, states: Sequence[Mapping[str, Any]]) -> None:
-        own = {"version": _STATE_VERSION, **self._stream.facts}
+        own = {"version": _STATE_VERSION, **self.stream.facts}
         for state in states:
             for name, value in own.items():
                 if state.get(name) != value:
@@ -325,11 +366,11 @@ class StreamProgress:
             raise InvalidArgumentError("The states must be of one number of ranks, and there must be at least one.")
         num_ranks = states[0].num_ranks
         ranks = sorted(state.rank for state in states)
-        is_own = [(state.rank, num_ranks) for state in states] == [(self._stream.rank, self._stream.num_ranks)]
+        is_own = [(state.rank, num_ranks) for state in states] == [(self.stream.rank, self.stream.num_ranks)]
         if not is_own and not (len(set(ranks)) == num_ranks and set(ranks) <= set(range(num_ranks))):
             raise InvalidArgumentError(
                 f"There are states of the ranks {ranks} of {num_ranks}: each rank knows what it gave itself. Load the "
-                f"list of the states of all of them, or on rank {self._stream.rank} of {self._stream.num_ranks} the "
+                f"list of the states of all of them, or on rank {self.stream.rank} of {self.stream.num_ranks} the "
                 "state of the same rank."
             )
 

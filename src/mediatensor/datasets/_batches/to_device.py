@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from ..._common.devices import checked_device, pinned
 from ...errors import InvalidArgumentError
 from ...frames import FrameBatch
 from .._rows import Batch
+from .iterations import BatchIterator, Iterations
 
 __all__ = ["CopyAhead", "CopyNow", "ToDevice"]
 
@@ -159,19 +161,34 @@ class ToDevice:
         self.loader = loader
         self.device = checked_device(device)
         self._transform = function("transform", transform)
-        # The position behind the batch that was handed over last; None: ask the loader.
-        self._position: _Position | None = None
+        self._iterations: Iterations[_Position] = Iterations()
 
-    def __iter__(self) -> Iterator[Any]:
-        self._position = None
+    def __iter__(self) -> BatchIterator[Any]:
+        batches = iter(self.loader)
+        # The position of the loader's iteration; of a loader whose iterations have none, that of the loader.
+        source = batches if isinstance(batches, BatchIterator) else self.loader
+        position = _Position(*_state_and_epoch(source))
+        self._iterations.begin(position)
+        return BatchIterator(
+            self._hand_over(batches, position, partial(_state_and_epoch, source)),
+            position,
+            partial(self._iterations.end, position, is_over=False),
+        )
+
+    def _hand_over(
+        self, batches: Iterator[Any], position: _Position, where: Callable[[], _StateAndEpoch]
+    ) -> Generator[Any, None, None]:
         copying = CopyAhead(self.device) if self.device.type == "cuda" else CopyNow(self.device)
-        for batch, position in _copied(iter(self.loader), copying, self._position_of_loader):
-            self._position = position
-            if self._transform is not None:
-                batch = _transformed(batch, self._transform)
-            yield batch
-            del batch  # its memory is free while the next one is fetched
-        self._position = None
+        position.has_begun, is_over = True, False
+        try:
+            for batch, (position.state, position.epoch) in _copied(batches, copying, where):
+                if self._transform is not None:
+                    batch = _transformed(batch, self._transform)
+                yield batch
+                del batch  # its memory is free while the next one is fetched
+            is_over = True
+        finally:
+            self._iterations.end(position, is_over=is_over)
 
     def __len__(self) -> int:
         return len(self.loader)  # type: ignore[arg-type]
@@ -181,14 +198,11 @@ class ToDevice:
         """How many batches beyond the one that is handed over have been fetched from the loader."""
         return CopyAhead.num_ahead if self.device.type == "cuda" else CopyNow.num_ahead
 
-    def _position_of_loader(self) -> _Position:
-        loader: Any = self.loader
-        return _Position(loader.state_dict() if hasattr(loader, "state_dict") else None, getattr(loader, "epoch", None))
-
     @property
     def epoch(self) -> int | None:
         """The epoch of the batch that was handed over last; ``None`` if the loader does not count them."""
-        return (self._position or self._position_of_loader()).epoch
+        position = self._iterations.newest or self._iterations.left
+        return getattr(self.loader, "epoch", None) if position is None else position.epoch
 
     def set_epoch(self, epoch: int) -> None:
         """Have the next iteration begin an epoch.
@@ -198,11 +212,15 @@ class ToDevice:
             >>> loader = ToDevice(DataLoader(VideoClips("videos", num_frames_per_clip=4), batch_size=1), "cpu")
             >>> loader.set_epoch(2)
         """
-        self._position = None
+        self._iterations.forget()
         self.loader.set_epoch(epoch)  # type: ignore[attr-defined]
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the loader behind the batch that was handed over last.
+
+        Raises:
+            InvalidArgumentError: if the loader cannot resume; or if several iterations are under way, each of which has
+                its own ``state_dict()``.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, ToDevice, VideoClips
@@ -210,10 +228,8 @@ class ToDevice:
             >>> batch = next(iter(loader))
             >>> loader.load_state_dict(loader.state_dict())
         """
-        state = self._position_of_loader().state if self._position is None else self._position.state
-        if state is None:
-            raise InvalidArgumentError(f"The loader has no state_dict to resume from: {type(self.loader).__name__}.")
-        return state
+        position = self._iterations.current()
+        return (_Position(*_state_and_epoch(self.loader)) if position is None else position).state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Have the next iteration go on where `state_dict` was called.
@@ -227,7 +243,7 @@ class ToDevice:
             >>> len(list(other))
             2
         """
-        self._position = None
+        self._iterations.forget()
         self.loader.load_state_dict(state)  # type: ignore[attr-defined]
 
     def __getattr__(self, name: str) -> Any:
@@ -236,17 +252,39 @@ class ToDevice:
         return getattr(self.loader, name)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Position:
-    """Where a loader was behind a batch."""
+#: The state and the epoch of a loader; in place of a state the reason why there is none.
+_StateAndEpoch = tuple[dict[str, Any] | InvalidArgumentError, int | None]
 
-    state: dict[str, Any] | None
+
+def _state_and_epoch(loader: Any) -> _StateAndEpoch:
+    """Where a loader, or an iteration over one, is."""
+    epoch = getattr(loader, "epoch", None)
+    if not hasattr(loader, "state_dict"):
+        name = type(loader).__name__
+        return InvalidArgumentError(f"The loader has no state_dict to resume from: it is a {name}."), epoch
+    try:
+        return loader.state_dict(), epoch
+    except InvalidArgumentError as error:  # of a stream that cannot resume; only who asks for a state needs to know
+        return error.with_traceback(None), epoch
+
+
+@dataclasses.dataclass
+class _Position:
+    """Where the loader was behind the batch that an iteration handed over last."""
+
+    state: dict[str, Any] | InvalidArgumentError
     epoch: int | None
+    has_begun: bool = False
+
+    def state_dict(self) -> dict[str, Any]:
+        if isinstance(self.state, InvalidArgumentError):
+            raise self.state
+        return self.state
 
 
 def _copied(
-    batches: Iterator[Any], copying: CopyAhead | CopyNow, position: Callable[[], _Position]
-) -> Iterator[tuple[Any, _Position]]:
+    batches: Iterator[Any], copying: CopyAhead | CopyNow, position: Callable[[], _StateAndEpoch]
+) -> Iterator[tuple[Any, _StateAndEpoch]]:
     """The batches on the device, with the position behind each; what the loader raises comes after the batches before.
 
     Args:
@@ -254,7 +292,7 @@ def _copied(
         copying: How they are copied, and how many ahead.
         position: Where the loader is.
     """
-    on_their_way: deque[tuple[Any, _Position]] = deque()
+    on_their_way: deque[tuple[Any, _StateAndEpoch]] = deque()
     error: Exception | None = None
     is_over = False
     while True:
@@ -276,7 +314,7 @@ def _copied(
             del error  # its traceback holds this frame
 
 
-def _arrived(copying: CopyAhead | CopyNow, begun: Any, position: _Position) -> tuple[Any, _Position]:
+def _arrived(copying: CopyAhead | CopyNow, begun: Any, position: _StateAndEpoch) -> tuple[Any, _StateAndEpoch]:
     return copying.complete(begun), position
 
 

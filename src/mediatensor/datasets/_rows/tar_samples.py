@@ -7,7 +7,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from torch import Tensor
@@ -129,6 +129,18 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         """Have the next iteration be of an epoch, in running workers as well; `DataLoader` does without."""
         self._now[0] = checked_epoch(epoch)
         self._now[1] += 1
+
+    def __copy__(self) -> Self:
+        """A stream of the same rows, which goes to other epochs by itself."""
+        own = object.__new__(type(self))
+        vars(own).update(vars(self), _now=shared_numbers((2,), 0))
+        own.take_position(self)
+        return own
+
+    def take_position(self, other: TarSamples) -> None:
+        """Have the next iteration begin where that of another stream of the same rows would."""
+        self._now.copy_(other._now)
+        self._resumed = other._resumed
 
     @property
     def can_resume(self) -> bool:

@@ -1,0 +1,191 @@
+"""Several iterations over one loader: each has its own position, and none loses rows of another."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dataset_samples import made_dataset
+from mediatensor.datasets import DataLoader, RowBatches, TarSamples, ToDevice
+from mediatensor.errors import InvalidArgumentError
+from tar_files import TextRecipe, number_shards
+
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+
+NUM_ROWS = 12
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return number_shards(tmp_path_factory.mktemp("shards"), (3, 5, 4))
+
+
+WORKERS = {
+    "no workers": {},
+    "workers": {"num_workers": 2},
+    "persistent workers": {"num_workers": 2, "persistent_workers": True},
+}
+
+
+@pytest.fixture(params=[(source, workers) for source in ("rows", "stream", "on a device") for workers in WORKERS])
+def make_loader(request: pytest.FixtureRequest, shards: list[Path]) -> Callable[[], Any]:
+    """Makes loaders of the same twelve rows, in batches of two."""
+    source, workers = request.param
+    options: dict[str, Any] = {"batch_size": 2, **WORKERS[workers]}
+
+    def make() -> Any:
+        if source == "stream":
+            return DataLoader(TarSamples(shards, TextRecipe(), shuffle_buffer=4), **options)
+        loader = DataLoader(made_dataset([1] * NUM_ROWS), shuffle=True, **options)
+        return ToDevice(loader, "cpu") if source == "on a device" else loader
+
+    return make
+
+
+def rows_of(batch: Any) -> list[int]:
+    return list(batch.row.tolist())
+
+
+def all_rows(loader: Any) -> list[int]:
+    return [row for batch in loader for row in rows_of(batch)]
+
+
+def test_looking_at_a_batch_within_a_loop_does_not_move_the_loop(make_loader: Callable[[], Any]) -> None:
+    loader = make_loader()
+    expected = sorted(all_rows(make_loader()))
+    for epoch in range(2):
+        for num_done in (1, 4):
+            resumed = make_loader()
+            seen, batches = [], iter(loader)
+            for number, batch in enumerate(batches, start=1):
+                assert batch.epoch == loader.epoch == epoch
+                seen += rows_of(batch)
+                assert next(iter(loader)).epoch == epoch + 1
+                if number == num_done:
+                    break
+            resumed.load_state_dict(loader.state_dict())
+            assert batches.state_dict() == loader.state_dict()
+            rest = all_rows(resumed)
+            assert sorted(seen + rest) == expected
+            loader.set_epoch(epoch)
+        assert sorted(all_rows(loader)) == expected
+        assert loader.epoch == epoch + 1
+
+
+def test_a_whole_iteration_within_a_loop(make_loader: Callable[[], Any]) -> None:
+    loader, resumed = make_loader(), make_loader()
+    expected = sorted(all_rows(make_loader()))
+    seen = []
+    for number, batch in enumerate(loader):
+        seen += rows_of(batch)
+        if number == 1:
+            assert sorted(all_rows(loader)) == expected
+            resumed.load_state_dict(loader.state_dict())
+            assert sorted(seen + all_rows(resumed)) == expected
+    assert sorted(seen) == expected
+    assert loader.epoch == 1
+
+
+def test_iterations_side_by_side_have_states_of_their_own(make_loader: Callable[[], Any]) -> None:
+    expected = sorted(all_rows(make_loader()))
+    loader, resumed = make_loader(), make_loader()
+    first, second = iter(loader), iter(loader)
+    seen: tuple[list[int], list[int]] = ([], [])
+    for number, (one, other) in enumerate(zip(first, second, strict=True)):
+        assert (one.epoch, other.epoch) == (first.epoch, second.epoch) == (0, 1)
+        seen[0].extend(rows_of(one))
+        seen[1].extend(rows_of(other))
+        if number == 2:
+            break
+    with pytest.raises(InvalidArgumentError, match=r"2 iterations .* 0, 1.*batches\.state_dict\(\)"):
+        loader.state_dict()
+    for given, batches in zip(seen, (first, second), strict=True):
+        resumed.load_state_dict(batches.state_dict())
+        assert resumed.epoch == batches.epoch
+        assert sorted(given + all_rows(resumed)) == expected
+    # The iterations that were asked for their states continue.
+    seen[0].extend(all_rows(first))
+    assert sorted(seen[0]) == expected
+    assert loader.state_dict() == second.state_dict()
+    second.close()
+    assert list(second) == []
+
+
+def test_zipping_a_loader_with_itself_gives_two_epochs(make_loader: Callable[[], Any]) -> None:
+    loader = make_loader()
+    expected = sorted(all_rows(make_loader()))
+    # Workers of a stream give other numbers of batches in each epoch.
+    pairs = list(itertools.zip_longest(loader, loader))
+    for epoch in range(2):
+        batches = [pair[epoch] for pair in pairs if pair[epoch] is not None]
+        assert {batch.epoch for batch in batches} == {epoch}
+        assert sorted(all_rows(batches)) == expected
+
+
+def test_states_of_two_iterations_are_resumed_side_by_side(make_loader: Callable[[], Any]) -> None:
+    expected = sorted(all_rows(make_loader()))
+    loader = make_loader()
+    first, second = iter(loader), iter(loader)
+    seen = [rows_of(next(first)), rows_of(next(second)) + rows_of(next(second))]
+    states = [first.state_dict(), second.state_dict()]
+    resumed = make_loader()
+    iterations = []
+    for state in states:
+        resumed.load_state_dict(state)
+        iterations.append(iter(resumed))
+    for given, batches in zip(seen, iterations, strict=True):
+        assert sorted(given + all_rows(batches)) == expected
+
+
+def test_an_iteration_that_was_never_asked_for_a_batch_takes_no_epoch(make_loader: Callable[[], Any]) -> None:
+    loader = make_loader()
+    state = loader.state_dict()
+    iter(loader)
+    gc.collect()
+    assert loader.state_dict() == state
+    assert {batch.epoch for batch in loader} == {0}
+
+
+def test_going_to_an_epoch_leaves_other_iterations_alone(make_loader: Callable[[], Any]) -> None:
+    loader = make_loader()
+    expected = sorted(all_rows(make_loader()))
+    batches = iter(loader)
+    seen = rows_of(next(batches))
+    loader.set_epoch(5)
+    assert loader.state_dict()["epoch"] == 5
+    assert {batch.epoch for batch in loader} == {5}
+    assert sorted(seen + all_rows(batches)) == expected
+    assert loader.epoch == 6
+
+
+def test_a_batch_sampler_counts_the_batches_of_the_outer_iteration() -> None:
+    batches = RowBatches(made_dataset([1] * NUM_ROWS), 2)
+    seen = []
+    for keys in batches:
+        seen += [key.row for key in keys]
+        next(iter(batches))
+        if len(seen) == 6:
+            break
+    resumed = RowBatches(made_dataset([1] * NUM_ROWS), 2)
+    resumed.load_state_dict(batches.state_dict())
+    assert sorted(seen + [key.row for keys in resumed for key in keys]) == list(range(NUM_ROWS))
+
+
+def test_a_stream_that_cannot_resume_is_read_onto_a_device() -> None:
+    torch_data = pytest.importorskip("torch.utils.data")
+
+    class Rows(torch_data.IterableDataset):
+        def __iter__(self) -> Any:
+            return ({"path": None, "video": b"%d" % number} for number in range(4))
+
+    loader = ToDevice(DataLoader(TarSamples(Rows(), TextRecipe()), batch_size=2), "cpu")
+    batches = iter(loader)
+    assert len(next(batches)) == 2
+    with pytest.raises(InvalidArgumentError, match="cannot tell which rows were given"):
+        batches.state_dict()
+    assert len(list(batches)) == 1
