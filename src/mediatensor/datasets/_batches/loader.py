@@ -300,8 +300,9 @@ class DataLoader(torch.utils.data.DataLoader[B]):
                 state of the same rank, or a list of the states of all ranks if the number of ranks has changed.
 
         Raises:
-            InvalidArgumentError: if it is not such a state, or that of a dataset with other numbers of rows, of another
-                seed, shuffling or ``bucket_by``.
+            InvalidArgumentError: if it is not such a state, or that of a dataset with other files, with files in
+                another order, with other numbers of rows, of another seed, shuffling or ``bucket_by``. Files are
+                compared by name, without the folder that all of them are in.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, VideoClips

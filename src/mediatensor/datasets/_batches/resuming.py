@@ -15,7 +15,7 @@ from torch.utils.data import Sampler
 from ..._common.checks import function, shown, whole_number
 from ...errors import InvalidArgumentError
 from .._rows import MediaDataset, RowKey, Sample, Skipped, TarSamples, checked_epoch, rank_and_number
-from .._sources import MAX_SHARD_ROWS, GivenRows, Item
+from .._sources import MAX_SHARD_ROWS, FileOrder, GivenRows, Item
 from .order import Shuffle, epoch_order, epoch_steps
 
 __all__ = ["RowBatches", "StreamProgress", "WithRows"]
@@ -83,6 +83,7 @@ class RowBatches(Sampler[list[RowKey]]):
         self.drop_last = drop_last
         self._shuffle = Shuffle() if shuffle is True else shuffle or None
         self._seed = dataset.seed if seed is None else whole_number("seed", seed, or_none=True)
+        self._dataset = dataset
         self._file_of_row = dataset.file_of_row
         function("bucket_by", bucket_by)
         self._buckets = None if bucket_by is None else [bucket_by(item) for item in dataset.items]
@@ -176,14 +177,16 @@ class RowBatches(Sampler[list[RowKey]]):
             "num_rows": len(self._file_of_row),
             "order": self._order,
             "runs": [run for run in runs if run[2]],
+            **({} if (files := self._dataset._file_order()) is None else files._asdict()),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Have the next iteration go on where `state_dict` was taken.
 
         Raises:
-            InvalidArgumentError: if it is not such a state, or that of a dataset with other numbers of rows, of another
-                seed, shuffling or ``bucket_by``: some rows would come twice, and others never.
+            InvalidArgumentError: if it is not such a state, or that of a dataset with other files, with files in
+                another order, with other numbers of rows, of another seed, shuffling or ``bucket_by``: some rows would
+                come twice, and others never.
 
         Example:
             >>> from mediatensor.datasets import RowBatches, VideoClips
@@ -207,6 +210,7 @@ class RowBatches(Sampler[list[RowKey]]):
                     f"The state has {name}={state.get(name)!r}, but here it is {value!r}: it does not belong to this "
                     "dataset and order."
                 )
+        _check_files(state, self._dataset._file_order())
         try:
             epoch = checked_epoch(state["epoch"])
             runs = [[int(n) for n in run] for run in state["runs"]]
@@ -215,6 +219,23 @@ class RowBatches(Sampler[list[RowKey]]):
         if any(len(run) != 3 or min(run) < 1 for run in runs):
             raise InvalidArgumentError(f"The state is damaged: its runs are {runs}.")
         self.epoch, self._runs, self._drawn = epoch, runs, _Drawn()
+
+
+def _check_files(state: Mapping[str, Any], here: FileOrder | None) -> None:
+    """Raise unless a state is of the same files in the same order, as far as that is known."""
+    # States of the first versions do not have names.
+    if here is None or "files" not in state or state["files"] == here.files:
+        return
+    first = f"the first file of the state is {shown(state.get('first_file'))}, and here it is {here.first_file!r}"
+    if state.get("files_in_any_order") == here.files_in_any_order:
+        raise InvalidArgumentError(
+            f"The state is of the same files in another order ({first}): rows would be lost and others repeated. Give "
+            "the files in one order on every machine: a folder, or sorted(glob.glob(...))."
+        )
+    raise InvalidArgumentError(
+        f"The state is of other files, though of as many rows ({first}): rows would be lost and others repeated. It "
+        "does not belong to this dataset. Files are compared by name, without the folder that all of them are in."
+    )
 
 
 @dataclass
@@ -355,6 +376,11 @@ class StreamProgress:
         own = {"version": _STATE_VERSION, **self.stream.facts}
         for state in states:
             for name, value in own.items():
+                if name == "shards" and state.get(name) != value:
+                    raise InvalidArgumentError(
+                        "The state does not belong to this stream: its shards have other names, or stand in another "
+                        "order. Give the same shards in the same order, such as sorted(glob.glob(...))."
+                    )
                 if state.get(name) != value:
                     raise InvalidArgumentError(
                         f"The state has {name}={shown(state.get(name))}, but here it is {value!r}: it does not belong "

@@ -17,7 +17,7 @@ from torch.utils.data import Dataset, get_worker_info
 from ..._common.checks import shown, whole_number
 from ..._common.stages import collect_stages
 from ...errors import InvalidArgumentError, OutOfRangeError
-from .._sources import Item, count_files
+from .._sources import FileOrder, Item, count_files, file_order_of
 from .reading import OnError, RowReader
 from .recipe import OpenFiles, Recipe, RowSpec, checked_epoch, derived_seed
 from .samples import ColumnDict, Sample, Skipped, Timing
@@ -86,6 +86,8 @@ class MediaDataset(Dataset[Sample | Skipped]):
         self.recipe = recipe
         self.seed = whole_number("seed", seed)
         self._row_ends = _row_ends(rows_per_file, len(items))
+        # Made when a state is asked for: it takes a second for a million files.
+        self._known_file_order: list[FileOrder | None] = []
         # Shared, so that workers that outlive an epoch see the number of the next one.
         self._epoch: Tensor = shared_numbers((), 0)
         num_open_files = whole_number("max_open_files", max_open_files, at_least=1)
@@ -115,6 +117,12 @@ class MediaDataset(Dataset[Sample | Skipped]):
     def file_of_row(self) -> NDArray[np.int64]:
         """For each row the number of its file, int64 (rows,)."""
         return np.repeat(np.arange(len(self._row_ends)), np.diff(self._row_ends, prepend=0))
+
+    def _file_order(self) -> FileOrder | None:
+        """The names of the files in their order, for the state of a loader; ``None`` if they are not known."""
+        if not self._known_file_order:
+            self._known_file_order.append(file_order_of(self.items))
+        return self._known_file_order[0]
 
     @property
     def class_names(self) -> list[str]:

@@ -5,7 +5,8 @@ asks `manifests` (also for folders), `parquet` (also for Hugging Face), `lance` 
 of tables with media in them: `parquet_pages` finds single values in Parquet files, `arrow` those in memory. `sidecars`
 has subtitle files beside media, `lerobot` the episodes of robots, which are in several files each. `streams` gives
 items that can only be read forward. `references` names items by plain columns, for rows that travel to other machines.
-`limits` bounds all of them. Nothing in this room decodes a file, or knows what a sample is.
+`order` names the files of a dataset in their order, for states that go to other machines. `limits` bounds all of them.
+Nothing in this room decodes a file, or knows what a sample is.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from .lerobot import (
     structured_values,
     table_rows,
 )
+from .order import FileOrder, file_order_of
 from .parquet import MediaColumn, parquet_file
 from .parquet_pages import Chunk, UnknownPagesError, data_pages, values_of_page
 from .references import REFERENCE_COLUMNS, alone, place_of, references_of, source_of_reference
@@ -45,6 +47,7 @@ __all__ = [
     "Episode",
     "EpisodeFiles",
     "EpisodeItems",
+    "FileOrder",
     "GivenRows",
     "Item",
     "IterableRows",
@@ -64,6 +67,7 @@ __all__ = [
     "check_kind",
     "count_files",
     "data_pages",
+    "file_order_of",
     "is_captions_path",
     "is_structured",
     "limits",

@@ -132,6 +132,10 @@ class LazyItems(Sequence[Item]):
         """Whether the items can be read in a forked process."""
         return True
 
+    def _portable_names(self) -> list[str] | None:
+        """Names of all items that are the same on every machine; ``None`` if they are not known without reading."""
+        return None
+
     @abstractmethod
     def _make(self, index: int) -> Item:
         """The item of an index from 0 on."""
@@ -173,6 +177,9 @@ class LabelledItems(LazyItems):
     @property
     def is_fork_safe(self) -> bool:
         return getattr(self._items, "is_fork_safe", True)
+
+    def _portable_names(self) -> list[str] | None:
+        return self._items._portable_names() if isinstance(self._items, LazyItems) else None
 
     def __len__(self) -> int:
         return len(self._items)

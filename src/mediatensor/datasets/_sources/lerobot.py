@@ -175,6 +175,9 @@ class EpisodeItems(LazyItems):
         self._table_pattern, self._video_pattern = patterns
         self._cameras = cameras
 
+    def _portable_names(self) -> list[str]:
+        return [f"episode {number}" for number in self._columns["index"]]
+
     def __len__(self) -> int:
         return len(self._columns["index"])
 

@@ -49,6 +49,15 @@ class TableItems(LazyItems):
     def is_fork_safe(self) -> bool:
         return self._media.is_fork_safe
 
+    def _portable_names(self) -> list[str]:
+        table = os.path.basename(self._path)
+        return [self._path_beside_media(row) or f"row {number} of {table}" for number, row in enumerate(self._rows)]
+
+    def _path_beside_media(self, row: dict[str, Any]) -> str | None:
+        media = row.get(self._media_struct) if self._media_struct is not None else None
+        path = media.get("path") if isinstance(media, dict) else None
+        return path if isinstance(path, str) else None
+
     def __len__(self) -> int:
         return len(self._rows)
 

@@ -395,6 +395,11 @@ class TarItems(LazyItems):
             for key, members in _samples(shard):
                 self._index.add(number, key, members)
 
+    def _portable_names(self) -> list[str]:
+        shards = [os.path.basename(shard) for shard in self.shards]
+        # A damaged shard ends with an item whose key is the reason.
+        return [f"{shards[number]}/{key if members else ''}" for number, key, members in self._index]
+
     def __len__(self) -> int:
         return len(self._index)
 
@@ -445,6 +450,12 @@ class _Index:
 
     def __len__(self) -> int:
         return len(self._shards)
+
+    def __iter__(self) -> Iterator[tuple[int, str, bool]]:
+        """(number of the shard, key, whether it has members) of each sample."""
+        for index in range(len(self)):
+            key = self._keys[self._key_ends[index] : self._key_ends[index + 1]].decode()
+            yield self._shards[index], key, self._member_ends[index + 1] > self._member_ends[index]
 
     def __getitem__(self, index: int) -> tuple[int, str, dict[str, Member]]:
         """(number of the shard, key, members by suffix)."""
