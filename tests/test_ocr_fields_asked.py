@@ -143,12 +143,8 @@ def test_labels_that_were_misread() -> None:
         ({"name": "a"}, "nothing tells"),
         ({"name": "a", "labels": ("A",), "where": "left"}, "left"),
         ({"name": "a", "pattern": "(["}, "no regular expression"),
-        ({"name": "a", "pattern": "(a+)+$"}, "very long"),
-        ({"name": "a", "pattern": "(a|a)*b"}, "very long"),
-        ({"name": "a", "pattern": r"(x)\1+"}, "very long"),
-        ({"name": "a", "pattern": ".*.*.*.*=.*"}, "very long"),
-        ({"name": "a", "pattern": "(?:a?){60}b"}, "very long"),
-        ({"name": "a", "pattern": "(" * 3000}, "1000"),
+        ({"name": "a", "pattern": 5}, "as text"),
+        ({"name": "a", "pattern": "(" * 3000}, "no regular expression"),
     ],
 )
 def test_rules_that_cannot_be(arguments: dict[str, object], said: str) -> None:
@@ -161,14 +157,11 @@ def test_unknown_sets_are_named() -> None:
         extract_fields(page_of("a"), "letter")
 
 
-@pytest.mark.parametrize("pattern", [r"\d+[.,]\d+[.,]\d+", r"[A-Z]{2}\d+-\w+", r"\w+@\w+\.\w+", r".*total.*", "a|b|cd"])
-def test_usual_patterns_are_accepted_and_quick(pattern: str) -> None:
-    """On what a pattern likes nearly, which is where backtracking takes its time."""
-    rule = FieldRule("a", pattern=pattern, needs_label=False)
-    lines = ("1" * 5000, "1." * 2000, "a" * 5000, "AB1-" * 900, "a@" * 2000, "total" * 900)
-    before = time.process_time()
-    extract_fields(page_of(*lines), rule)
-    assert time.process_time() - before < 20
+def test_patterns_can_use_all_of_re() -> None:
+    rule = FieldRule("a", pattern=r"(\w)\1+-(?>\d+)", needs_label=False)
+    assert values_of(("x-12", "aab aa-345"), [rule]) == {"a": "a"}
+    long = FieldRule("a", pattern=r"\d+$", needs_label=False)
+    assert values_of(("1" * 5000,), [long]) == {"a": "1" * 200}, "200 characters of a line are looked at"
 
 
 @pytest.mark.parametrize("lines", [(), ("",), ("Total",), ("12.50",), (":",), ("\u200b \u0301",)])

@@ -41,8 +41,8 @@ __all__ = [
 #: How deep lists, dictionaries and objects may lie in each other.
 MAX_DEPTH = 100
 
-#: Most dictionary keys that are not text. Numbers can be chosen so that looking them up takes time by the square of their
-#: count. The places of text cannot be foreseen.
+#: Most dictionary keys that are not text. Numbers can be chosen so that looking them up takes time by the square of
+#: their count. The places of text cannot be foreseen.
 MAX_NUM_HASHED = 16_384
 
 _MAX_NUM_DIMENSIONS = 64  # NumPy's

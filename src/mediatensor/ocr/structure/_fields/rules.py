@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import re._constants as codes  # type: ignore[import-not-found]
-import re._parser as parser  # type: ignore[import-not-found]
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from mediatensor.errors import InvalidArgumentError
 
@@ -15,9 +13,8 @@ from .values import FIELD_KINDS, FieldKind
 
 __all__ = ["FIELD_SETS", "MAX_LINE", "FieldRule", "rules_of"]
 
-# What users' expressions are matched against is cut to this length, and how far one may go back and forth is bounded.
+# Lines are cut to this length before patterns are matched: the text of a page is not trusted.
 MAX_LINE = 200
-_MAX_STEPS = 100_000
 _WHERE = ("right", "below", "any")
 _PREFERRED = ("first", "last", "largest")
 
@@ -45,12 +42,12 @@ class FieldRule:
         not_labels: What must not be in the row of the label, such as "sub total" where the total is asked for.
 
     Raises:
-        InvalidArgumentError: An argument is unknown or of no use, or the pattern is not a regular expression, or one
-            that could take very long: repetitions in repetitions, such as ``(a+)+``, back references, and many
-            repetitions of the same characters in a row.
+        InvalidArgumentError: An argument is unknown or of no use, or the pattern is not a regular expression.
 
     Note:
-        Patterns are matched row by row, against 200 characters of each at most.
+        Patterns are matched row by row, against the first 200 characters of each. Python's ``re`` has no time limit: a
+        pattern with repetitions in repetitions, such as ``(a+)+$``, can take very long on a page that was made for it.
+        Write ``a+$``, or use possessive repetitions (``(a++)+$``). Do not accept patterns from others.
 
     Example:
         >>> from mediatensor.ocr.structure import FieldRule
@@ -86,7 +83,7 @@ class FieldRule:
         if not self.labels and self.pattern is None and self.kind == "text":
             raise InvalidArgumentError(f"{self.name!r} has no labels, no pattern and no kind: nothing tells its value")
         if self.pattern is not None:
-            object.__setattr__(self, "compiled", _bounded(self.name, self.pattern))
+            object.__setattr__(self, "compiled", _compiled(self.name, self.pattern))
 
 
 def rules_of(rules: str | FieldRule | Iterable[str | FieldRule]) -> tuple[FieldRule, ...]:
@@ -121,92 +118,14 @@ def rules_of(rules: str | FieldRule | Iterable[str | FieldRule]) -> tuple[FieldR
     return tuple(found)
 
 
-def _bounded(name: str, pattern: str) -> re.Pattern[str]:
-    """The expression, if going back and forth in it has an end in sight."""
-    if not isinstance(pattern, str) or len(pattern) > 1000:
-        raise InvalidArgumentError(f"pattern of {name!r} is not a text of up to 1000 characters")
+def _compiled(name: str, pattern: str) -> re.Pattern[str]:
+    if not isinstance(pattern, str):
+        raise InvalidArgumentError(f"pattern of {name!r} is {pattern!r}; give a regular expression as text")
     try:
-        compiled = re.compile(pattern, re.IGNORECASE)
-        steps = _steps(parser.parse(pattern), is_last=True)
+        return re.compile(pattern, re.IGNORECASE)
     except (re.error, RecursionError, OverflowError) as error:
         raise InvalidArgumentError(f"pattern of {name!r} is {pattern!r}, no regular expression: {error}") from error
-    if steps > _MAX_STEPS:
-        raise InvalidArgumentError(
-            f"pattern of {name!r} is {pattern!r}, which could take very long; accepted are patterns without back "
-            "references, without repetitions in repetitions, and with few repetitions of the same characters in a row"
-        )
-    return compiled
 
-
-def _steps(tokens: Any, is_last: bool = False) -> float:
-    """In how many ways a sequence can match from one place, at most: what a search that fails may have to try."""
-    ways = 1.0
-    items = list(tokens)
-    for place, (code, argument) in enumerate(items):
-        if code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
-            low, high, body = argument
-            low, high = min(int(low), MAX_LINE), min(int(high), MAX_LINE)
-            inner = _steps(body)
-            if inner > 1:
-                ways *= min(1e300, inner**high * (high - low + 1)) if high * inner < 1e4 else float("inf")
-            elif high > low and not _parted(body, items[place + 1 :], is_last):
-                ways *= high - low + 1
-        elif code is codes.BRANCH:
-            ways *= sum(_steps(branch) for branch in argument[1])
-        elif code is codes.SUBPATTERN:
-            ways *= _steps(argument[3])
-        elif code is codes.ATOMIC_GROUP:
-            ways *= _steps(argument)
-        elif code in (codes.ASSERT, codes.ASSERT_NOT):
-            ways *= _steps(argument[1])
-        elif code in (codes.GROUPREF, codes.GROUPREF_IGNORE, codes.GROUPREF_EXISTS):
-            ways = float("inf")
-    return ways
-
-
-def _parted(body: Any, rest: Sequence[Any], is_last: bool) -> bool:
-    """Whether what comes next cannot be part of the repetition, so that its end is found in one way."""
-    if not rest:
-        return is_last
-    if len(body) != 1:
-        return False
-    first, second = _characters(body[0]), _characters(rest[0])
-    return first is not None and second is not None and not first & second
-
-
-def _characters(item: Any) -> frozenset[str] | None:
-    """The characters below 256 that one item takes; ``None`` where it is not one character."""
-    code, argument = item
-    if code in (codes.MAX_REPEAT, codes.MIN_REPEAT) and argument[0] > 0 and len(argument[2]) == 1:
-        return _characters(argument[2][0])
-    if code not in (codes.LITERAL, codes.IN, codes.NOT_LITERAL):
-        return None
-    signs = [argument] if code is codes.LITERAL else argument if code is codes.IN else None
-    if code is codes.LITERAL:
-        return frozenset({chr(argument).lower(), chr(argument).upper()})
-    if signs is None:
-        return None
-    taken: set[str] = set()
-    for kind, value in signs:
-        if kind is codes.LITERAL:
-            taken |= {chr(value).lower(), chr(value).upper()}
-        elif kind is codes.RANGE and value[1] < 256:
-            taken |= {sign for number in range(value[0], value[1] + 1) for sign in _cases(chr(number))}
-        elif kind is codes.CATEGORY and value in _CATEGORIES:
-            taken |= {chr(number) for number in range(256) if re.match(_CATEGORIES[value], chr(number))}
-        else:
-            return None
-    return frozenset(taken)
-
-
-def _cases(sign: str) -> tuple[str, str]:
-    return sign.lower(), sign.upper()
-
-
-_CATEGORIES = {
-    codes.CATEGORY_DIGIT: r"\d", codes.CATEGORY_NOT_DIGIT: r"\D", codes.CATEGORY_SPACE: r"\s",
-    codes.CATEGORY_NOT_SPACE: r"\S", codes.CATEGORY_WORD: r"\w", codes.CATEGORY_NOT_WORD: r"\W",
-}  # fmt: skip
 
 _DATE_LABELS = (
     "invoice date", "date of invoice", "date of issue", "issue date", "bill date", "tax date", "receipt date",
