@@ -21,6 +21,7 @@ from .._sources import FileOrder, Item, count_files, file_order_of
 from .reading import OnError, RowReader
 from .recipe import OpenFiles, Recipe, RowSpec, checked_epoch, derived_seed
 from .samples import ColumnDict, Sample, Skipped, Timing
+from .torch_loaders import drawn_seeds, is_asked_by_loader
 from .transport import shared_numbers
 
 __all__ = ["ColumnDataset", "MediaDataset", "RowKey", "check_dataset_options", "rank_and_number"]
@@ -43,7 +44,10 @@ class MediaDataset(Dataset[Sample | Skipped]):
         items: The files.
         recipe: Makes samples of the files.
         rows_per_file: How many rows each file has in an epoch; one number for all files, or one for each.
-        seed: With the epoch and the index, decides the random numbers of a row.
+        seed: With the epoch and the index, decides the random numbers of a row. ``None`` is 0, except in torch's own
+            ``DataLoader``: there each row draws its seed from torch's generator, so that clips and crops change with
+            every epoch, and ``torch.manual_seed`` repeats them. With a seed, or after `set_epoch`, rows stay the same
+            there until `set_epoch` is called again.
         on_error: What to do with a row that cannot be read: ``"raise"``; ``"skip"``: leave it out; ``"replace"``: read
             a row of another file, always the same, in its place.
         max_consecutive_failures: With ``"skip"`` and ``"replace"``: how many files may fail in a row, in one worker.
@@ -71,7 +75,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         recipe: Recipe,
         *,
         rows_per_file: int | Sequence[int] = 1,
-        seed: int = 0,
+        seed: int | None = None,
         on_error: OnError = "raise",
         max_consecutive_failures: int = 20,
         max_open_files: int = 8,
@@ -84,19 +88,20 @@ class MediaDataset(Dataset[Sample | Skipped]):
             raise InvalidArgumentError(f"recipe must be a Recipe (got {shown(recipe)}).")
         self.items = items
         self.recipe = recipe
-        self.seed = whole_number("seed", seed)
+        self.seed = 0 if seed is None else whole_number("seed", seed, or_none=True)
+        self._has_own_seed = seed is not None
         self._row_ends = _row_ends(rows_per_file, len(items))
         # Made when a state is asked for: it takes a second for a million files.
         self._known_file_order: list[FileOrder | None] = []
-        # Shared, so that workers that outlive an epoch see the number of the next one.
-        self._epoch: Tensor = shared_numbers((), 0)
+        # Shared, so that workers that outlive an epoch see the number of the next one; -1 until it is set.
+        self._epoch: Tensor = shared_numbers((), -1)
         num_open_files = whole_number("max_open_files", max_open_files, at_least=1)
         self._reader = RowReader(on_error, max_consecutive_failures, OpenFiles(num_open_files))
 
     @property
     def epoch(self) -> int:
         """The epoch that plain indices refer to."""
-        return int(self._epoch)
+        return max(0, int(self._epoch))
 
     def set_epoch(self, epoch: int) -> None:
         """Have plain indices refer to an epoch, in running workers as well; `DataLoader` does without.
@@ -165,7 +170,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         others = len(self) - (stop - start)
         drawn = derived_seed(self.seed, spec.epoch, spec.row, attempt, "other") % (others or len(self))
         other = self.spec(drawn + (stop - start) if others and drawn >= start else drawn, spec.epoch)
-        return dataclasses.replace(other, row=spec.row, attempt=attempt)
+        return dataclasses.replace(other, row=spec.row, attempt=attempt, seed=spec.seed)
 
     def __getitem__(self, row: SupportsIndex | RowKey) -> Sample | Skipped:
         """One sample; under ``on_error="skip"`` a row that cannot be read is `Skipped`."""
@@ -175,15 +180,20 @@ class MediaDataset(Dataset[Sample | Skipped]):
         """Several samples: those of one file are read together, in the order in which they stand in it."""
         started = time.monotonic()
         with collect_stages() as stage_seconds:
-            samples = self._reader.read_all([self._spec_of(row) for row in rows], self._substitute)
+            samples = self._reader.read_all(self._specs_of(rows), self._substitute)
         if samples:
             worker = get_worker_info()
             timing = Timing(None if worker is None else worker.id, started, time.monotonic(), dict(stage_seconds))
             samples[0] = dataclasses.replace(samples[0], timing=timing)
         return samples
 
-    def _spec_of(self, row: SupportsIndex | RowKey) -> RowSpec:
-        return self.spec(row.row, row.epoch) if isinstance(row, RowKey) else self.spec(row)
+    def _specs_of(self, rows: Sequence[SupportsIndex | RowKey]) -> list[RowSpec]:
+        specs = [self.spec(row.row, row.epoch) if isinstance(row, RowKey) else self.spec(row) for row in rows]
+        if self._has_own_seed or int(self._epoch) >= 0 or any(isinstance(row, RowKey) for row in rows):
+            return specs
+        if not is_asked_by_loader():
+            return specs
+        return [dataclasses.replace(spec, seed=seed) for spec, seed in zip(specs, drawn_seeds(len(specs)), strict=True)]
 
     def close(self) -> None:
         """Close the files that this process keeps open; they open again when they are needed.

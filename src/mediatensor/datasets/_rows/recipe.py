@@ -25,7 +25,18 @@ from ...errors import StreamError
 from .._sources import Item
 from .samples import Sample
 
-__all__ = ["LeftOut", "OpenFiles", "Opened", "Recipe", "RowSpec", "checked_epoch", "derived_seed", "file_key", "seeded"]
+__all__ = [
+    "LeftOut",
+    "OpenFiles",
+    "Opened",
+    "Recipe",
+    "RowSpec",
+    "checked_epoch",
+    "derived_seed",
+    "file_key",
+    "generators_lock",
+    "seeded",
+]
 
 
 class LeftOut(StreamError):
@@ -92,7 +103,7 @@ class Recipe(ABC):
 _MAX_EPOCH = 1 << 62
 
 # The generators belong to the process, so threads that read rows take turns.
-_lock = ForkSafeLock()
+generators_lock = ForkSafeLock()
 
 
 def derived_seed(*parts: int | str) -> int:
@@ -117,7 +128,7 @@ def checked_epoch(epoch: int) -> int:
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Seed the generators of torch (CPU), NumPy and Python for a ``with`` block; afterwards they continue as before."""
-    with _lock:
+    with generators_lock:
         torch_state, numpy_state, python_state = torch.get_rng_state(), np.random.get_state(), random.getstate()
         torch.default_generator.manual_seed(seed)
         np.random.seed(seed & 0xFFFFFFFF)

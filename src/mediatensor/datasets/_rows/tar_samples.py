@@ -22,6 +22,7 @@ from .dataset import rank_and_number
 from .reading import RowReader
 from .recipe import OpenFiles, Recipe, RowSpec, checked_epoch, derived_seed
 from .samples import Sample, Skipped, Timing
+from .torch_loaders import epoch_seed, is_asked_by_loader
 from .transport import shared_numbers
 
 __all__ = ["TarSamples"]
@@ -58,7 +59,11 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         label: Gives the label of an `Item`; by default its own.
         shuffle_buffer: ``None``: shards and samples come in order. A number: shards come in random order, and a sample
             is drawn among so many that wait, in each worker, with the bytes of their files in memory.
-        seed: Decides, with the epoch, about the order and the random numbers of the samples.
+        seed: Decides, with the epoch, about the order and the random numbers of the samples. ``None`` is 0, except in
+            torch's own ``DataLoader``: there every epoch draws a seed from torch's generator, so that order, clips and
+            crops change, and ``torch.manual_seed`` repeats them. (Ranks divide the shards, so that with several ranks
+            only `set_epoch` changes the order of shards.) With a seed, or after `set_epoch`, everything stays the same
+            there until `set_epoch` is called again.
         on_error: ``"raise"``, or ``"skip"``: leave out what cannot be read. A shard that is damaged counts as one more
             sample that cannot be read, behind those before the damage. A stream has no other rows to replace one by.
         max_consecutive_failures: How many samples may be skipped one after the other, in one worker.
@@ -90,7 +95,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         media: str | None = None,
         label: Callable[[Item], Any] | None = None,
         shuffle_buffer: int | None = None,
-        seed: int = 0,
+        seed: int | None = None,
         on_error: Literal["raise", "skip"] = "raise",
         max_consecutive_failures: int = 20,
         rank: int | None = None,
@@ -108,7 +113,10 @@ class TarSamples(IterableDataset[Sample | Skipped]):
             raise InvalidArgumentError(f"recipe must be a Recipe (got {shown(recipe)}).")
         self.rank, self.num_ranks = rank_and_number(rank, num_ranks)
         self.recipe = recipe
-        self.seed = whole_number("seed", seed)
+        self.seed = 0 if seed is None else whole_number("seed", seed, or_none=True)
+        # Whether its own seed and epoch decide, whatever loader reads it.
+        self._has_own_seed = seed is not None
+        self._num_iterations = 0
         self._rows = _rows_of(shards, kind, media)
         self._label = function("label", label)
         self._shuffle_buffer = shuffle_buffer
@@ -133,7 +141,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
     def __copy__(self) -> Self:
         """A stream of the same rows, which goes to other epochs by itself."""
         own = object.__new__(type(self))
-        vars(own).update(vars(self), _now=shared_numbers((2,), 0))
+        vars(own).update(vars(self), _now=shared_numbers((2,), 0), _has_own_seed=True)
         own.take_position(self)
         return own
 
@@ -184,16 +192,22 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         epoch, number = self._now.tolist()
         to_skip = self._resumed[1] if self._resumed[0] == number else RowsToSkip()
         share = Share(self.rank, self.num_ranks, *((0, 1) if worker is None else (worker.id, worker.num_workers)))
-        return self._read(epoch, to_skip, share)
+        seed = self.seed
+        if not self._has_own_seed and number == 0 and is_asked_by_loader():
+            seed = epoch_seed(self._num_iterations)
+        self._num_iterations += 1
+        return self._read(seed, epoch, to_skip, share)
 
-    def _read(self, epoch: int, to_skip: RowsToSkip, share: Share) -> Iterator[Sample | Skipped]:
+    def _read(self, seed: int, epoch: int, to_skip: RowsToSkip, share: Share) -> Iterator[Sample | Skipped]:
         order = np.arange(self._rows.num_shards)
-        random = np.random.Generator(np.random.Philox(derived_seed(self.seed, epoch, "shards")))
+        # Ranks draw other numbers, and must divide the shards in one order.
+        order_seed = seed if self.num_ranks == 1 else self.seed
+        random = np.random.Generator(np.random.Philox(derived_seed(order_seed, epoch, "shards")))
         if self._shuffle_buffer is not None:
             order = random.permutation(order)
         rows = self._rows.read(order.tolist(), to_skip, self._num_rows, share)
         if self._shuffle_buffer is not None:
-            own = derived_seed(self.seed, epoch, *share, "buffer")
+            own = derived_seed(seed, epoch, *share, "buffer")
             rows = drawn_from_window(rows, self._shuffle_buffer, np.random.Generator(np.random.Philox(own)))
         while True:
             started = time.monotonic()
@@ -202,14 +216,14 @@ class TarSamples(IterableDataset[Sample | Skipped]):
                     numbered = next(rows, None)
                 if numbered is None:
                     return
-                sample = self._reader.read(self._spec(*numbered, epoch))
+                sample = self._reader.read(self._spec(*numbered, seed, epoch))
             worker = None if get_worker_info() is None else share.worker
             yield dataclasses.replace(sample, timing=Timing(worker, started, time.monotonic(), dict(stage_seconds)))
 
-    def _spec(self, row: int, item: Item, epoch: int) -> RowSpec:
+    def _spec(self, row: int, item: Item, seed: int, epoch: int) -> RowSpec:
         if self._label is not None:
             item = dataclasses.replace(item, label=self._label(item))
-        return RowSpec(item, 0, self.recipe, self.seed, epoch, row)
+        return RowSpec(item, 0, self.recipe, seed, epoch, row)
 
     def __repr__(self) -> str:
         return f"TarSamples({self._rows!r})"

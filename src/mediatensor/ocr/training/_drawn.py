@@ -118,7 +118,7 @@ def drawn_lines(
     texts: Iterable[str] = (),
     style: str = "mixed",
     fonts: Iterable[str | os.PathLike[str]] | None = None,
-    seed: int = 0,
+    seed: int | None = None,
 ) -> DrawnLines:
     """Lines that are drawn when they are asked for: other ones in each epoch, the same ones for the same seed.
 
@@ -134,7 +134,7 @@ def drawn_lines(
         style: How lines look, one of `mediatensor.ocr.drawing.STYLES`.
         fonts: Font files, and folders of them; by default those of the machine. Other machines have other ones, and
             draw other lines.
-        seed: Decides what is drawn.
+        seed: Decides what is drawn; see `MediaDataset` for ``None``.
 
     Raises:
         InvalidArgumentError: if an argument is not among the accepted ones.
@@ -214,7 +214,7 @@ def drawn_pages(
     text_unit: str = "word",
     margin: float = 0.12,
     fonts: Iterable[str | os.PathLike[str]] | None = None,
-    seed: int = 0,
+    seed: int | None = None,
 ) -> DrawnPages:
     """Pages that are drawn when they are asked for: other ones in each epoch, the same ones for the same seed.
 
@@ -235,7 +235,7 @@ def drawn_pages(
             as the default.
         fonts: Font files, and folders of them; by default those of the machine. Other machines have other ones, and
             draw other pages.
-        seed: Decides what is drawn.
+        seed: Decides what is drawn; see `MediaDataset` for ``None``.
 
     Raises:
         InvalidArgumentError: if an argument is not among the accepted ones.
