@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -89,6 +92,49 @@ def test_a_fused_product_is_that_of_linear() -> None:
         assert multiply(rows[:0], weight, None).shape == (0, 301)
     expected = (rows.double() @ weight.double().T + bias.double()).float()
     torch.testing.assert_close(product, expected, rtol=1e-4, atol=1e-4)
+
+
+PRIVATE_OPERATORS = """
+import os
+import types
+import torch
+from torch import nn
+from mediatensor.ocr.models._networks import convolve, multiply
+
+def change(name, is_missing):
+    real = getattr(torch.ops.mkldnn, name)
+    def wrong(*arguments):
+        return real(*arguments) + 1
+    wrong.binary = lambda *arguments: real.binary(*arguments) + 1
+    names = ("_linear_pointwise", "_convolution_pointwise")
+    operators = {each: getattr(torch.ops.mkldnn, each) for each in names} | {name: wrong}
+    if is_missing:
+        del operators[name]
+    torch.ops = types.SimpleNamespace(mkldnn=types.SimpleNamespace(**operators), aten=torch.ops.aten)
+
+def check():
+    layer, x, added = nn.Conv2d(3, 5, 1), torch.randn(2, 3, 4, 4), torch.randn(2, 5, 4, 4)
+    assert torch.equal(convolve(layer, x), layer(x))
+    assert torch.equal(convolve(layer, x, "swish"), nn.functional.silu(layer(x)))
+    assert torch.equal(convolve(layer, x, added=added), layer(x) + added)
+    rows, weight, bias = torch.randn(7, 3), torch.randn(5, 3), torch.randn(5)
+    assert torch.equal(multiply(rows, weight, bias), nn.functional.linear(rows, weight, bias))
+
+for name in ("_linear_pointwise", "_convolution_pointwise"):
+    for is_missing in (False, True):
+        child = os.fork()  # the operators are looked at once in a process
+        if child == 0:
+            change(name, is_missing)
+            with torch.inference_mode():
+                check()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0, (name, is_missing)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_layers_are_called_where_private_operators_of_pytorch_have_changed() -> None:
+    subprocess.run([sys.executable, "-c", PRIVATE_OPERATORS], check=True)
 
 
 def test_spread_keeps_the_order_and_gives_each_thread_its_share() -> None:
