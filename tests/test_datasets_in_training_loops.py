@@ -96,6 +96,52 @@ def test_reports_of_files_whose_names_are_no_text_can_be_printed() -> None:
     text.encode()
 
 
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_ranks_make_equal_numbers_of_steps_whatever_is_skipped(batch_size: int, num_workers: int) -> None:
+    """The first rank has 13 broken files of 21, and the second one none."""
+    broken = [row for row in range(42) if row // batch_size % 2 == 0 and row < 13 * 2]
+    rows = dataset(42, tuple(broken), on_error="skip", max_consecutive_failures=42)
+    given: list[int] = []
+    num_steps = []
+    for rank in range(2):
+        options: dict[str, Any] = {"drop_last": True, "rank": rank, "num_ranks": 2, "num_workers": num_workers}
+        loader = DataLoader(rows, batch_size, **options)
+        batches = list(loader)
+        again = list(DataLoader(rows, batch_size, **options))
+        assert [batch.source for batch in batches] == [batch.source for batch in again]
+        assert all(len(batch) for batch in batches)
+        num_steps.append(len(batches))
+        for batch in batches:
+            skipped = {failure.row for failure in batch.failures}
+            assert skipped <= set(broken)
+            if len(skipped) == batch_size:
+                assert (len(batch), batch.row.tolist()) == (1, [batch.failures[0].row])
+                assert int(batch.source[0].removesuffix(".png")) not in broken
+            else:
+                given += batch.row.tolist()
+        assert len(loader.failures) == (len(broken) if rank == 0 else 0)
+    assert num_steps[0] == num_steps[1] == len(loader)
+    assert sorted(given + broken) == list(range(42 // (2 * batch_size) * 2 * batch_size))
+
+
+def test_a_rank_without_any_readable_file_says_so() -> None:
+    rows = dataset(12, range(12), on_error="skip", max_consecutive_failures=5)
+    with pytest.raises(TooManyFailuresError, match="max_consecutive_failures"):
+        list(DataLoader(rows, 2, rank=0, num_ranks=2))
+
+
+def test_a_rank_whose_files_are_all_broken_gives_up() -> None:
+    rows = dataset(24, range(0, 24, 2), on_error="skip", max_consecutive_failures=5)
+    with pytest.raises(TooManyFailuresError, match="max_consecutive_failures"):
+        list(DataLoader(rows, 1, rank=0, num_ranks=2))
+    assert len(list(DataLoader(rows, 1, rank=1, num_ranks=2))) == 12
+
+
+def test_one_rank_leaves_out_batches_of_which_nothing_can_be_read() -> None:
+    assert rows_of(DataLoader(dataset(6, (2, 3), on_error="skip"), 2)) == [0, 1, 4, 5]
+
+
 # Orders
 
 

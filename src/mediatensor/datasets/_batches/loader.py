@@ -20,6 +20,7 @@ from .._rows import (
     ColumnDict,
     FailureReport,
     MediaDataset,
+    RowKey,
     TarSamples,
     derived_seed,
     why_no_workers,
@@ -55,7 +56,9 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         collate_fn: Makes a batch of samples: `stack`, `ragged`, `pad`, or a function of your own. By default `stack`;
             for rows that are dicts `stack_columns`.
         seed, drop_last, rank, num_ranks, bucket_by: See `RowBatches`. If all ranks must make the same number of steps,
-            as with ``DistributedDataParallel``, set ``drop_last=True``. With `TarSamples`, ``drop_last`` leaves out the
+            as with ``DistributedDataParallel``, set ``drop_last=True``. Rows that cannot be read do not change the
+            number: with several ranks and ``on_error="skip"``, a batch of which every row was skipped has one row of
+            another file. With `TarSamples`, whose ranks make different numbers of steps, ``drop_last`` leaves out the
             last rows of each worker, and the other arguments go to `TarSamples`.
         options: Further arguments of torch's ``DataLoader``: ``num_workers``, ``pin_memory``, ``prefetch_factor``,
             ``persistent_workers``, ``multiprocessing_context``, ``timeout`` ...
@@ -255,7 +258,9 @@ class DataLoader(torch.utils.data.DataLoader[B]):
                 if isinstance(batch, Batch | ColumnDict):
                     self.failures.add(batch.failures)
                     if not len(batch):  # every row was skipped
-                        continue
+                        if isinstance(position.batches, StreamProgress) or position.batches.num_ranks == 1:
+                            continue
+                        batch = self._instead_of(batch)
                 is_empty = False
                 yield batch
             is_over = True
@@ -268,6 +273,15 @@ class DataLoader(torch.utils.data.DataLoader[B]):
                 f"Not one row of the epoch could be read; the last failure is of {last.source!r}: {last.error}: "
                 f"{last.message}"
             )
+
+    def _instead_of(self, batch: Batch | ColumnDict) -> Any:
+        """A batch of one row of another file: ranks that train together wait for each other in every step."""
+        first, dataset = batch.failures[0], self.dataset
+        assert isinstance(dataset, MediaDataset)
+        filled = self.collate_fn([dataset._read_another(RowKey(first.row, first.epoch))])
+        filled = copy.copy(filled)
+        filled.failures, filled.timings = batch.failures, batch.timings
+        return filled
 
     def _end(self, position: _Position, *, is_over: bool) -> None:
         """Have the loader be where it is once an iteration is over, or was left before its end."""

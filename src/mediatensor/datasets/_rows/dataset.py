@@ -187,6 +187,10 @@ class MediaDataset(Dataset[Sample | Skipped]):
             samples[0] = dataclasses.replace(samples[0], timing=timing)
         return samples
 
+    def _read_another(self, row: RowKey) -> Sample | ColumnDict:
+        """A row of another file, always the same, in place of one that was left out."""
+        return self._reader.read_another(self.spec(row.row, row.epoch), self._substitute)
+
     def _specs_of(self, rows: Sequence[SupportsIndex | RowKey]) -> list[RowSpec]:
         specs = [self.spec(row.row, row.epoch) if isinstance(row, RowKey) else self.spec(row) for row in rows]
         if self._has_own_seed or int(self._epoch) >= 0 or any(isinstance(row, RowKey) for row in rows):
@@ -224,12 +228,15 @@ class ColumnDataset(MediaDataset):
 
     def __getitems__(self, rows: Sequence[SupportsIndex | RowKey]) -> list[ColumnDict | Skipped]:  # type: ignore[override]
         """Several rows: those of one file are read together, in the order in which they stand in it."""
-        return [
-            ColumnDict(sample.extra, sample.failures, () if sample.timing is None else (sample.timing,))
-            if isinstance(sample, Sample)
-            else sample
-            for sample in super().__getitems__(rows)
-        ]
+        return [_columns_of(sample) if isinstance(sample, Sample) else sample for sample in super().__getitems__(rows)]
+
+    def _read_another(self, row: RowKey) -> ColumnDict:
+        sample = super()._read_another(row)
+        return _columns_of(sample) if isinstance(sample, Sample) else sample
+
+
+def _columns_of(sample: Sample) -> ColumnDict:
+    return ColumnDict(sample.extra, sample.failures, () if sample.timing is None else (sample.timing,))
 
 
 def check_dataset_options(dataset: MediaDataset, options: Mapping[str, Any]) -> None:

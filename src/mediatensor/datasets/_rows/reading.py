@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Literal
 
@@ -79,6 +80,29 @@ class RowReader:
             if self._on_error == "skip" or substitute is None:
                 return Skipped(tuple(failures))
             trying = substitute(spec, len(failures))
+
+    def read_another(self, spec: RowSpec, substitute: Substitute) -> Sample:
+        """A row of another file in place of one that was left out, whatever the policy.
+
+        Args:
+            spec: The row that was left out.
+            substitute: Gives the row to read in its place.
+
+        Raises:
+            DeviceError: if this process was forked and cannot use the CUDA device of the files.
+            TooManyFailuresError: if too many files failed one after the other.
+        """
+        # These files do not count among the failures of neighbouring rows, and do not end them either.
+        own = RowReader("raise", self._limit, self.files)
+        for attempt in itertools.count(1):
+            trying = substitute(spec, attempt)
+            try:
+                return trying.load(self.files)
+            except (MediaTensorError, OSError) as error:
+                if isinstance(error, DeviceError) and has_lost_cuda():
+                    raise
+                own._count(trying, error, is_replacement=True)
+        raise AssertionError  # counting has no end
 
     def read_all(self, specs: Sequence[RowSpec], substitute: Substitute | None = None) -> list[Sample | Skipped]:
         """The samples of several rows, in the order of the rows; each as `read` gives it.
