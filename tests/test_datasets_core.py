@@ -36,7 +36,7 @@ from mediatensor.datasets import (
     WordCrops,
     stack,
 )
-from mediatensor.decoders import VideoDecoder
+from mediatensor.decoders import AudioDecoder, VideoDecoder
 from mediatensor.errors import (
     InvalidArgumentError,
     OpenError,
@@ -44,8 +44,14 @@ from mediatensor.errors import (
     SourceNotFoundError,
     TooManyFailuresError,
 )
-from mediatensor.samplers import clips_at_random_timestamps, clips_at_regular_indices
-from mediatensor.transforms import RandomCrop, RandomHorizontalFlip
+from mediatensor.samplers import (
+    audio_clips_at_regular_timestamps,
+    clips_at_random_timestamps,
+    clips_at_regular_indices,
+    clips_at_regular_timestamps,
+    clips_at_scenes,
+)
+from mediatensor.transforms import LogMelSpectrogram, RandomCrop, RandomHorizontalFlip, Resize, ToFloat
 from training_set import FPS, linear_decode, make_videos
 
 
@@ -596,6 +602,38 @@ def test_iterating_leaves_torchs_generator_alone(videos: list[Path]) -> None:
     for num_workers in (0, 1):
         next(iter(DataLoader(dataset(videos), 2, num_workers=num_workers)))
     assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize(
+    ("make", "sampler", "options"),
+    [
+        (VideoClips, partial(clips_at_regular_indices, num_clips=1), {}),
+        (VideoClips, partial(partial(clips_at_regular_timestamps), num_clips=1), {"transform": ToFloat()}),
+        (VideoClips, partial(clips_at_scenes, num_frames_per_clip=2), {"keep_clip_dimension": True}),
+        (VideoClips, VideoDecoder.get_all_frames, {"decoder_options": {"transforms": [Resize((8, 8))]}}),
+        (AudioClips, partial(audio_clips_at_regular_timestamps, seconds_per_clip=0.1), {}),
+        (AudioClips, AudioDecoder.get_all_samples, {"transform": LogMelSpectrogram()}),
+    ],
+)
+def test_equal_rows_of_a_file_are_refused(make: Any, sampler: Any, options: Any, videos: list[Path]) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"rows_per_file=3 would give 3 equal rows.*random"):
+        make(videos, sampler, rows_per_file=3, **options)
+    assert len(make(videos, sampler, **options)) == len(videos)
+
+
+def test_rows_of_a_file_differ_by_a_random_transform(videos: list[Path]) -> None:
+    """Of each kind of place for one: in the decoder, of ours, of a user, of several."""
+    sampler = partial(clips_at_regular_indices, num_clips=1, num_frames_per_clip=2)
+    for options in (
+        {"decoder_options": {"transforms": [Resize((30, 30)), RandomCrop((8, 8))]}},
+        {"transform": torch.nn.Sequential(RandomCrop((8, 8)), ToFloat())},
+        {"transform": noisy},
+    ):
+        clips = VideoClips(videos[:1], sampler, rows_per_file=8, **options)
+        data = [clips[row].frames.data for row in range(8)]
+        assert not all(torch.equal(one, data[0]) for one in data)
+    scenes = partial(clips_at_scenes, num_frames_per_clip=2, placement="random")
+    assert len(VideoClips(videos, scenes, rows_per_file=3)) == 18
 
 
 def test_names_of_classes(videos: list[Path]) -> None:

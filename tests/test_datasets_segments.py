@@ -65,14 +65,15 @@ def test_clips_lie_within_the_segment(
 ) -> None:
     linear = linear_decode(video)
     first, stop = round((start or 0.0) * FPS), min(NUM_FRAMES, round((end or 99.0) * FPS))
+    num_rows = 1 if "regular" in getattr(sampler, "func", sampler).__name__ else 4
     dataset = VideoClips(
         [Item(video, start_seconds=start, end_seconds=end)],
         sampler,
         keep_clip_dimension=True,
-        rows_per_file=4,
+        rows_per_file=num_rows,
         decoder_options={"seek_mode": seek_mode},
     )
-    for row in range(4):
+    for row in range(num_rows):
         frames = dataset[row].frames
         indices = (frames.pts_seconds * FPS).round().long().flatten()
         assert ((indices >= first) & (indices < stop)).all()
@@ -235,14 +236,15 @@ def test_pictures_and_sound_lie_within_the_segment(tmp_path: Path) -> None:
 def test_no_frame_of_a_neighbouring_shot_gets_in(start: float, end: float, seek_mode: Any, video: Path) -> None:
     first, stop = (6 if start > 0.51 else 5), 9
     for sampler in SAMPLERS.values():
+        num_rows = 1 if "regular" in getattr(sampler, "func", sampler).__name__ else 6
         dataset = VideoClips(
             [Item(video, start_seconds=start, end_seconds=end)],
             sampler,
             keep_clip_dimension=True,
-            rows_per_file=6,
+            rows_per_file=num_rows,
             decoder_options={"seek_mode": seek_mode},
         )
-        for row in range(6):
+        for row in range(num_rows):
             indices = (dataset[row].frames.pts_seconds * FPS).round().long()
             assert indices.min() >= first
             assert indices.max() < stop

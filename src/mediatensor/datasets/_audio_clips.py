@@ -21,6 +21,7 @@ from ._rows import (
     Sound,
     check_dataset_options,
     check_is_one,
+    check_rows_differ,
     first_request,
     segment_of,
     sound_fields,
@@ -54,7 +55,8 @@ class AudioClips(MediaDataset):
             and ``extra`` has ``audio_pts_seconds``, ``audio_duration_seconds`` and ``num_valid_samples``.
             `LogMelSpectrogram` makes features (channels, mels, frames). Random ones draw anew for each row.
         label: Gives the label of an `Item`; by default its own.
-        rows_per_file: How many rows each file has in an epoch; each draws its own clip.
+        rows_per_file: How many rows each file has in an epoch; each draws its own clip. More than one needs a random
+            sampler or a random transform.
         decoder_options: Further arguments of `AudioDecoder`: ``stream_index``, ``num_ffmpeg_threads``.
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
@@ -97,6 +99,7 @@ class AudioClips(MediaDataset):
         form = {"sample_rate": sample_rate, "num_channels": num_channels, "downmix": downmix}
         options = form | options_dict("decoder_options", decoder_options, AudioDecoder)
         recipe = AudioRecipe(sampler, keep_clip_dimension, transform, options)
+        check_rows_differ(rows_per_file, sampler, transform)
         items = as_items(source, kind="audio", label=label)
         super().__init__(items, recipe, rows_per_file=rows_per_file, **dataset_options)
 

@@ -34,6 +34,7 @@ from ._rows import (
     check_caption_places,
     check_dataset_options,
     check_is_one,
+    check_rows_differ,
     effective_fps,
     find_captions,
     first_request,
@@ -98,7 +99,8 @@ class VideoAudioClips(MediaDataset):
             leaves its rows out, whatever ``on_error`` is. ``"pad"`` needs ``sample_rate``; without ``num_channels``,
             such silence has one channel.
         label: Gives the label of an `Item`; by default its own.
-        rows_per_file: How many rows each file has in an epoch; each draws its own clip.
+        rows_per_file: How many rows each file has in an epoch; each draws its own clip. More than one needs a random
+            sampler or a random transform.
         decoder_options: Further arguments of `AudioVideoDecoder`: ``transforms`` of frames (random ones draw anew for
             each row), ``video_stream_index``, ``audio_stream_index``, ``seek_mode``, ``device`` (of the frames; as in
             `VideoClips`) ...
@@ -162,6 +164,7 @@ class VideoAudioClips(MediaDataset):
             sampler, keep_clip_dimension, transform, audio_transform, options, captions, captions_language, tokenizer,
             missing,
         )  # fmt: skip
+        check_rows_differ(rows_per_file, sampler, transform, audio_transform, options.get("transforms"))
         items = as_items(source, kind="video", label=label)
         super().__init__(items, recipe, rows_per_file=rows_per_file, **dataset_options)
 

@@ -18,6 +18,7 @@ from ._rows import (
     Sample,
     apply_frames_transform,
     check_dataset_options,
+    check_rows_differ,
     effective_fps,
     first_request,
     frames_sampler,
@@ -45,7 +46,8 @@ class VideoClips(MediaDataset):
         transform: Takes the `FrameBatch` of a sample and gives another, or a tensor in place of its data; random ones
             draw anew for each row.
         label: Gives the label of an `Item`; by default its own.
-        rows_per_file: How many rows each file has in an epoch; each draws its own clip.
+        rows_per_file: How many rows each file has in an epoch; each draws its own clip. More than one needs a random
+            sampler or a random transform.
         decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random ones draw anew for each row),
             ``stream_index``, ``dimension_order``, ``output_dtype``, ``seek_mode``, ``device`` ... Without ``on_error``
             among them, a clip that touches damage is a row that cannot be read, for ``on_error`` of the dataset. By
@@ -91,6 +93,7 @@ class VideoClips(MediaDataset):
             sampler = frames_sampler(num_frames_per_clip, num_indices_between_frames)
         options = options_dict("decoder_options", decoder_options, VideoDecoder)
         recipe = VideoRecipe(sampler, keep_clip_dimension, transform, options)
+        check_rows_differ(rows_per_file, sampler, transform, options.get("transforms"))
         items = as_items(source, kind="video", label=label)
         super().__init__(items, recipe, rows_per_file=rows_per_file, **dataset_options)
 

@@ -13,7 +13,7 @@ from typing import Any, Never, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..._common import stages
 from ...decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
@@ -21,17 +21,23 @@ from ...errors import InvalidArgumentError, MediaTensorError
 from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch
 from ...samplers import (
     audio_clips_at_random_timestamps,
+    audio_clips_at_regular_timestamps,
     check_clip_length,
     check_positive_integer,
     check_positive_seconds,
     clips_at_random_indices,
+    clips_at_regular_indices,
+    clips_at_regular_timestamps,
+    clips_at_scenes,
 )
+from ...transforms import CenterCrop, LogMelSpectrogram, Normalize, Pad, Resize, ToFloat
 from .segments import AudioSegment, AudioVideoSegment, VideoSegment
 
 __all__ = [
     "Sound",
     "apply_frames_transform",
     "check_is_one",
+    "check_rows_differ",
     "effective_fps",
     "first_request",
     "frames_sampler",
@@ -67,6 +73,53 @@ def sound_sampler(seconds_per_clip: float) -> Callable[[Any], AudioSamplesBatch]
     """
     seconds = check_positive_seconds("seconds_per_clip", seconds_per_clip)
     return partial(audio_clips_at_random_timestamps, seconds_per_clip=seconds)
+
+
+_REGULAR_SAMPLERS: tuple[Any, ...] = (
+    clips_at_regular_indices,
+    clips_at_regular_timestamps,
+    audio_clips_at_regular_timestamps,
+    VideoDecoder.get_all_frames,
+    AudioDecoder.get_all_samples,
+)
+_TRANSFORMS_WITHOUT_DRAWS = (CenterCrop, LogMelSpectrogram, Normalize, Pad, Resize, ToFloat)
+
+
+def check_rows_differ(rows_per_file: Any, sampler: Callable[..., Any], *transforms: Any) -> None:
+    """Raise if all rows of a file would be equal, as far as the sampler and the transforms are known.
+
+    Args:
+        rows_per_file: How many rows a file has.
+        sampler: The sampler of the dataset.
+        transforms: Its transforms, of frames, of audio, and of decoders; any of them may be ``None``.
+
+    Raises:
+        InvalidArgumentError: if neither the sampler nor a transform draws anything.
+    """
+    several = isinstance(rows_per_file, int) and rows_per_file > 1
+    if not several or _may_draw(transforms):
+        return
+    function_called: Any = sampler
+    keywords: dict[str, Any] = {}
+    while isinstance(function_called, partial):
+        function_called, keywords = function_called.func, {**function_called.keywords, **keywords}
+    is_regular = function_called in _REGULAR_SAMPLERS
+    if is_regular or (function_called is clips_at_scenes and keywords.get("placement", "middle") != "random"):
+        raise InvalidArgumentError(
+            f"rows_per_file={rows_per_file} would give {rows_per_file} equal rows of each file: "
+            f"{function_called.__name__} takes the same clips every time, and no transform is random. Give a random "
+            "sampler such as clips_at_random_timestamps, or a random transform; or rows_per_file=1, with several clips "
+            "in a row (num_clips=... of the sampler, and keep_clip_dimension=True)."
+        )
+
+
+def _may_draw(transform: Any) -> bool:
+    """Whether a transform, or one of several, may be random: those of other libraries and of users may."""
+    if transform is None or isinstance(transform, _TRANSFORMS_WITHOUT_DRAWS):
+        return False
+    if isinstance(transform, list | tuple | nn.Sequential):
+        return any(map(_may_draw, transform))
+    return True
 
 
 def ready_for_rows(opened: V, decoder_options: Mapping[str, Any]) -> V:
