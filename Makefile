@@ -13,7 +13,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed ## decode a generated clip, read a generated page, and show what was checked
-	$(BIN)/mediatensor demo
+	$(BIN)/mediatensor demo --overwrite
 
 test: $(VENV)/.installed-test ## run the tests; PYTEST_ARGS adds arguments
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)

@@ -279,15 +279,15 @@ def test_one_kind_alone_writes_no_images(kind: str, everything: Path, tmp_path: 
     assert names(tmp_path) == ["everything.wav" if kind == "--audio" else "everything.srt"]
 
 
-def test_nothing_is_replaced_without_force(clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_replaced_without_overwrite(clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = f"{clip.stem}_000001_0.040s.png"
     (tmp_path / name).write_text("precious")
     options = ["-o", str(tmp_path), "--frames", "0,1,2"]
     assert main(["extract", str(clip), *options]) == 2
     assert names(tmp_path) == [name]
     assert (tmp_path / name).read_text() == "precious"
-    assert "--force" in capsys.readouterr().err
-    assert main(["extract", str(clip), *options, "--force"]) == 0
+    assert "--overwrite" in capsys.readouterr().err
+    assert main(["extract", str(clip), *options, "--overwrite"]) == 0
     assert len(names(tmp_path)) == 3
     assert Image.open(tmp_path / name).size == (96, 64)
 
@@ -295,9 +295,9 @@ def test_nothing_is_replaced_without_force(clip: Path, tmp_path: Path, capsys: p
 def test_the_file_that_is_read_is_never_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = tmp_path / "talk.srt"
     source.write_text(media_subtitles.SUBRIP, encoding="utf-8")
-    assert main(["extract", str(source), "-o", str(tmp_path), "--subtitles", "--force"]) == 2
+    assert main(["extract", str(source), "-o", str(tmp_path), "--subtitles", "--overwrite"]) == 2
     assert source.read_text(encoding="utf-8") == media_subtitles.SUBRIP
-    assert "is the file that is read" in capsys.readouterr().err
+    assert "is a file that is read" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -164,5 +164,5 @@ def test_a_sheet_on_standard_output(
 def test_fewer_frames_than_asked_for_are_told(clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sheet", str(clip), "-o", str(tmp_path / "sheet.png"), "--frames", "50"]) == 0
     assert "40 frames (not 50: the others would be the same ones again)" in capsys.readouterr().out
-    assert main(["sheet", str(clip), "-o", str(tmp_path / "sheet.png"), "--frames", "40"]) == 0
+    assert main(["sheet", str(clip), "-o", str(tmp_path / "other.png"), "--frames", "40"]) == 0
     assert "(not" not in capsys.readouterr().out

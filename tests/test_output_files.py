@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import shutil
+import tarfile
+import wave
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
+import mediatensor.ocr
+from lerobot_files import write_lerobot
 from mediatensor._pyav import write_test_pattern
 from mediatensor._sources import check_outputs
-from mediatensor.cli import main
+from mediatensor.cli import build_parser, main
 from mediatensor.datasets import check_dataset
 from mediatensor.errors import InvalidArgumentError
+from mediatensor.ocr import models
+from mediatensor.ocr.io import Block, Document, Line, Page, Word
+from mediatensor.ocr.models._networks import Checkpoint, save_checkpoint
+from mediatensor.ocr.models.predictor import CutLine
+from mediatensor.ocr.video import TextTrack, VideoReading
 
 
 def test_outputs_are_compared_as_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,6 +44,195 @@ def test_outputs_are_compared_as_files(tmp_path: Path, monkeypatch: pytest.Monke
     for one, other in (("a.png", "A.PNG"), ("a.png", "folder/a.png"), ("read.csv", "hard.csv")):
         with pytest.raises(InvalidArgumentError, match="would be written into one file"):
             check_outputs([one, other])
+
+
+def test_existing_files_count_in_any_case(tmp_path: Path) -> None:
+    (tmp_path / "Scan.txt").write_text("x")
+    for name in ("Scan.txt", "scan.TXT"):
+        with pytest.raises(InvalidArgumentError, match=r"Scan\.txt' exists already; --overwrite replaces it"):
+            check_outputs([tmp_path / name], overwrite=False)
+        check_outputs([tmp_path / name], overwrite=True)
+        check_outputs([tmp_path / name], overwrite=False, is_own=lambda output, existing: existing.endswith("Scan.txt"))
+    (tmp_path / "away.txt").symlink_to(tmp_path / "nothing")
+    with pytest.raises(InvalidArgumentError, match="exists already"):
+        check_outputs([tmp_path / "away.txt"], overwrite=False)
+    with pytest.raises(InvalidArgumentError, match="is a folder"):
+        check_outputs([tmp_path])
+    check_outputs([os.devnull, tmp_path / "new.txt"], overwrite=False)
+
+
+# Every command and option that writes a file
+
+
+class _FakeReader:
+    """Reads one word on every page, cuts out one line, and finds one caption in every video."""
+
+    def to(self, device: object) -> _FakeReader:
+        return self
+
+    def __call__(self, images: Any) -> Any:
+        if hasattr(images, "frame_index"):
+            box = ((0.3, 0.85), (0.7, 0.95))
+            tracks = (TextTrack("Error 503", "caption", 0.5, 1.5, 5, 9, box, 0.9),)
+            return VideoReading("v.mp4", 48, 64, 10, 0.0, 1.0, tracks, (), ())
+        upright = {"value": 0, "confidence": None}
+        words = [Word("read", 0.9, ((0.1, 0.2), (0.2, 0.3)), 0.8, upright)]
+        return Document([Page(images[0], [Block([Line(words)])], 0, images[0].shape[:2])])
+
+    def cut_lines(self, image: Any) -> list[CutLine]:
+        return [CutLine(np.zeros((12, 40, 3), np.uint8), "read", 0.5, ((0.1, 0.2), (0.4, 0.3)), None)]
+
+    def _read_on(self, video: Any, kept: object, keep: object) -> Any:
+        return self(video)
+
+    def stream(self, video: Any) -> Any:
+        return _FakeStream(self(video))
+
+
+class _FakeStream:
+    problems = ()
+
+    def __init__(self, reading: VideoReading) -> None:
+        self._tracks = iter(reading.tracks)
+
+    def __iter__(self) -> Any:
+        return self._tracks
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a video, a sound file, subtitles, a page, a model and a manifest of lines."""
+    reader = _FakeReader()
+    monkeypatch.setattr(models, "ocr_predictor", lambda **_: reader)
+    monkeypatch.setattr(mediatensor.ocr, "video_text_predictor", lambda **_: reader)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    write_test_pattern(folder / "v.mp4", width=64, height=48, fps=10, num_frames=10)
+    with wave.open(str(folder / "s.wav"), "wb") as file:
+        file.setparams((1, 2, 8000, 0, "NONE", "not compressed"))
+        file.writeframes(bytes(1600))
+    (folder / "t.srt").write_text("1\n00:00:00,000 --> 00:00:01,000\nHello\n")
+    Image.new("RGB", (120, 80), "white").save(folder / "p.tif")
+    Image.new("RGB", (60, 32), "white").save(folder / "line.png")
+    (folder / "lines.jsonl").write_text(json.dumps({"path": "line.png", "text": "012"}) + "\n")
+    (tmp_path / "out").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+@dataclass(frozen=True)
+class _Writing:
+    """A way of writing a file.
+
+    Attributes:
+        command: The command.
+        option: The option that asks for the file.
+        output: The file, in the folder ``out``.
+        source: The file that is read, in the folder ``in``.
+        arguments: All arguments but ``--overwrite``.
+    """
+
+    command: str
+    option: str
+    output: str
+    source: str
+    arguments: str
+
+    def run(self, *more: str) -> int:
+        return main([self.command, *self.arguments.split(), *more])
+
+
+_TRAIN = (
+    "recognition --start crnn_mobilenet_v3_small --random-weights --vocab 012 --epochs 1 --batch-size 1 --device cpu "
+    "--train in/lines.jsonl --validation in/lines.jsonl -o out/m.pt"
+)
+_EVALUATE = "recognition in/lines.jsonl --model in/m.pt"
+_CHECK = "in/v.mp4 --no-decode --workers 0"
+WRITINGS = (
+    _Writing("sheet", "--output", "sheet.png", "v.mp4", "in/v.mp4 --frames 2 -o out/sheet.png"),
+    _Writing("sheet", "--output", "v.png", "v.mp4", "in/v.mp4 in/w.mp4 --frames 2 -o out"),
+    _Writing("scenes", "--output", "rows.csv", "v.mp4", "in/v.mp4 -o out/rows.csv"),
+    _Writing("scenes", "--sheet", "sheet.png", "v.mp4", "in/v.mp4 --sheet out/sheet.png"),
+    _Writing("find", "--sheet", "sheet.png", "v.mp4", "error in/v.mp4 --sheet out/sheet.png"),
+    _Writing("extract", "--output", "v_000001_0.100s.png", "v.mp4", "in/v.mp4 --frames 0,1,2 -o out"),
+    _Writing("extract", "--audio", "s.wav", "s.wav", "in/s.wav --audio -o out"),
+    _Writing("extract", "--subtitles", "t.srt", "t.srt", "in/t.srt --subtitles -o out"),
+    _Writing("ocr", "--output", "p.txt", "p.tif", "in/p.tif -o out"),
+    _Writing("ocr", "--output", "v.srt", "v.mp4", "in/v.mp4 -o out"),
+    _Writing("ocr", "--overlay", "p.page0001.png", "p.tif", "in/p.tif -o out --overlay"),
+    _Writing("ocr", "--export-lines", "images/p-0001.png", "p.tif", "in/p.tif --export-lines out"),
+    _Writing("ocr", "--export-lines", "correct.html", "p.tif", "in/p.tif --export-lines out"),
+    _Writing("train", "--output", "m.pt", "line.png", _TRAIN),
+    _Writing("train", "--output", "m.state.pt", "line.png", _TRAIN),
+    _Writing("train", "--output", "m.jsonl", "lines.jsonl", _TRAIN),
+    _Writing("train", "--output", "m.png", "line.png", _TRAIN),
+    _Writing("evaluate", "--json", "scores.json", "lines.jsonl", f"{_EVALUATE} --json out/scores.json"),
+    _Writing("evaluate", "--picture", "worst.png", "line.png", f"{_EVALUATE} --picture out/worst.png"),
+    _Writing("check", "--html", "page.html", "v.mp4", f"{_CHECK} --html out/page.html"),
+    _Writing("check", "--fix", "good.csv", "v.mp4", f"{_CHECK} --fix out/good.csv"),
+    _Writing("check", "--state", "a.state", "v.mp4", f"{_CHECK} --state out/a.state"),
+    _Writing("demo", "--output", "sheet.png", "v.mp4", "in/v.mp4 -o out"),
+)
+#: Options with a file or folder that is read, or that no other program writes into.
+NOT_WRITTEN = {("evaluate", "--images"), ("serve", "--folder")}
+
+
+def test_the_table_has_all_options_that_write() -> None:
+    (commands,) = (action for action in build_parser()._actions if isinstance(action, argparse._SubParsersAction))
+    found = set()
+    for name, parser in commands.choices.items():
+        for action in parser._actions:
+            if action.option_strings and action.metavar in ("PATH", "FILE", "FOLDER"):
+                found.add((name, action.option_strings[-1]))
+    table = {(one.command, one.option) for one in WRITINGS}
+    assert found - NOT_WRITTEN <= table
+    for name in {one.command for one in WRITINGS}:
+        assert "--overwrite" in commands.choices[name].format_help()
+
+
+@pytest.fixture
+def _no_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out what the demo does with a video besides drawing its sheet: it takes seconds."""
+    from mediatensor.cli import _demo
+
+    monkeypatch.setattr(_demo, "_check_loader", lambda file: (True, ""))
+
+
+def _state_of(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.usefixtures("_no_demo")
+@pytest.mark.parametrize("writing", WRITINGS, ids=lambda one: f"{one.command} {one.option} {one.output}")
+def test_no_command_replaces_what_it_reads_or_what_others_wrote(
+    writing: _Writing, inputs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], training_seed: int
+) -> None:
+    shutil.copy(inputs / "v.mp4", inputs / "w.mp4")
+    if writing.command == "evaluate":
+        network = models.crnn_mobilenet_v3_small(pretrained=False, vocab="012")
+        save_checkpoint(inputs / "m.pt", Checkpoint("crnn_mobilenet_v3_small", network.state_dict(), "012"))
+    output = tmp_path / "out" / writing.output
+    output.parent.mkdir(exist_ok=True)
+
+    os.link(inputs / writing.source, output)
+    before = _state_of(tmp_path)
+    for more in ((), ("--overwrite",)):
+        assert writing.run(*more) == 2
+        assert "is a file that is read" in capsys.readouterr().err
+        assert _state_of(tmp_path) == before
+
+    output.unlink()
+    output.write_text("precious\n")
+    before = _state_of(tmp_path)
+    assert writing.run() == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert _state_of(tmp_path) == before
+    assert writing.run("--overwrite") == 0
+    assert not output.exists() or output.read_bytes() != b"precious\n"
+    assert _state_of(inputs) == {path: data for path, data in before.items() if path.startswith(str(inputs))}
 
 
 def test_check_writes_over_nothing_that_it_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,7 +284,149 @@ def test_fit_replaces_no_labels(tmp_path: Path) -> None:
     labels = tmp_path / "plates.jsonl"
     labels.write_text(json.dumps({"path": "a.png", "text": "abc"}) + "\n")
     lines = LineDataset(labels)
-    for out, message in (("plates.pt", "is not the log of a training"), ("a.pt", "is a file that is read")):
-        with pytest.raises(InvalidArgumentError, match=message):
+    for out in ("plates.pt", "a.pt"):
+        with pytest.raises(InvalidArgumentError, match="is a file that is read"):
             fit("ppocr_v6_small_reco", lines, validation=lines, out=tmp_path / out, resume=False)
     assert json.loads(labels.read_text())["text"] == "abc"
+
+
+def _tar_of(archive: Path, files: dict[str, Path]) -> Path:
+    with tarfile.open(archive, "w") as opened:
+        for name, file in files.items():
+            opened.add(file, name)
+    return archive
+
+
+def _parquet_of(table: Path, column: dict[str, Any]) -> Path:
+    pyarrow = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet")
+    pyarrow.parquet.write_table(pyarrow.table(column), table)
+    return table
+
+
+@pytest.mark.parametrize("kind", ["folder", "manifest", "tar", "parquet", "parquet paths", "lerobot"])
+def test_check_compares_its_outputs_with_all_files_of_a_dataset_before_it_decodes(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import mediatensor.cli._check as command
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a file was checked")
+
+    monkeypatch.setattr(command, "check_dataset", refuse)
+    (tmp_path / "videos").mkdir()
+    video = read = tmp_path / "videos" / "v.mp4"
+    write_test_pattern(video, width=64, height=48, num_frames=5)
+    if kind == "folder":
+        source = video.parent
+    elif kind == "manifest":
+        source = tmp_path / "m.csv"
+        source.write_text("path\nvideos/v.mp4\n")
+    elif kind == "tar":
+        source = read = _tar_of(tmp_path / "a.tar", {"v.mp4": video})
+    elif kind == "parquet":
+        source = read = _parquet_of(tmp_path / "a.parquet", {"video": [video.read_bytes()]})
+    elif kind == "parquet paths":
+        source = _parquet_of(tmp_path / "a.parquet", {"video": [{"bytes": None, "path": "videos/v.mp4"}]})
+    else:
+        pytest.importorskip("pyarrow")
+        source = write_lerobot(tmp_path / "robot", has_still=False)
+        read = next(source.rglob("*.mp4"))
+    for option, name in (("--html", "page.html"), ("--fix", "good.csv"), ("--state", "a.state")):
+        os.link(read, tmp_path / name)
+        assert main(["check", str(source), option, str(tmp_path / name), "--overwrite"]) == 2
+        assert "is a file that is read" in capsys.readouterr().err
+        assert os.path.samefile(read, tmp_path / name)
+
+
+@pytest.mark.parametrize("kind", ["tar", "parquet", "items", "labels.json", "folder"])
+def test_fit_replaces_nothing_that_any_kind_of_dataset_reads(kind: str, tmp_path: Path) -> None:
+    from mediatensor.datasets import Item, TarItems, WordCrops
+    from mediatensor.ocr.training import LineDataset, fit
+
+    (tmp_path / "images").mkdir()
+    picture, label = tmp_path / "images" / "a.png", tmp_path / "a.txt"
+    Image.new("RGB", (60, 32), "white").save(picture)
+    label.write_text("abc")
+    if kind == "tar":
+        read = _tar_of(tmp_path / "a.tar", {"a.png": picture, "a.cls": label})
+        lines = WordCrops(TarItems(read, kind="image"))
+    elif kind == "parquet":
+        read = _parquet_of(tmp_path / "a.parquet", {"image": [picture.read_bytes()], "text": ["abc"]})
+        lines = LineDataset(read)
+    elif kind == "items":
+        read, lines = picture, WordCrops([Item(picture, label="abc")])
+    elif kind == "labels.json":
+        read = tmp_path / "labels.json"
+        read.write_text(json.dumps({"a.png": "abc"}))
+        lines = WordCrops.from_labels(tmp_path / "images")
+    else:
+        read = picture.with_suffix(".gt.txt")
+        label.rename(read)
+        lines = LineDataset(tmp_path / "images")
+    before = read.read_bytes()
+    for name in ("out.pt", "out.png", "out.jsonl", "out.state.pt"):
+        os.link(read, tmp_path / name)
+        with pytest.raises(InvalidArgumentError, match="is a file that is read"):
+            fit("ppocr_v6_small_reco", lines, validation=lines, out=tmp_path / "out.pt", overwrite=True)
+        (tmp_path / name).unlink()
+    assert read.read_bytes() == before
+
+
+def test_a_training_that_begins_anew_replaces_only_files_of_a_training(tmp_path: Path) -> None:
+    from mediatensor.ocr.training import LineDataset, fit
+
+    Image.new("RGB", (60, 32), "white").save(tmp_path / "a.png")
+    (tmp_path / "lines.jsonl").write_text(json.dumps({"path": "a.png", "text": "abc"}) + "\n")
+    lines = LineDataset(tmp_path / "lines.jsonl")
+    for name in ("out.pt", "out.png", "out.jsonl"):
+        (tmp_path / name).write_text("precious")
+        with pytest.raises(InvalidArgumentError, match=rf"{name}' exists already; overwrite=True"):
+            fit("ppocr_v6_small_reco", lines, validation=lines, out=tmp_path / "out.pt", resume=False)
+        assert (tmp_path / name).read_text() == "precious"
+        (tmp_path / name).unlink()
+
+
+def test_ocr_decides_about_all_outputs_before_it_reads(inputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(inputs / "p.tif", inputs / "q.tif")
+    out = inputs.parent / "out"
+    (out / "q.txt").write_text("precious")
+    command = ["ocr", str(inputs / "p.tif"), str(inputs / "q.tif"), "-o", str(out)]
+    assert main(command) == 2
+    assert "q.txt' exists already; --overwrite replaces it" in capsys.readouterr().err
+    assert [path.name for path in out.iterdir()] == ["q.txt"]
+    (out / "q.txt").unlink()
+    assert main(command) == main(command) == 0
+
+
+def test_ocr_knows_its_outputs_in_any_case(inputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = inputs.parent / "out"
+    assert main(["ocr", str(inputs / "p.tif"), "-o", str(out), "--overlay"]) == 0
+    (inputs / "other").mkdir()
+    shutil.copy(inputs / "p.tif", inputs / "other" / "P.tif")
+    before = _state_of(out)
+    for more in ((), ("--overlay", "--format", "json")):
+        assert main(["ocr", str(inputs / "other" / "P.tif"), "-o", str(out), *more]) == 2
+        assert "--overwrite" in capsys.readouterr().err
+    assert _state_of(out) == before
+
+
+def test_pictures_of_a_page_that_was_interrupted_are_cut_again(
+    inputs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from mediatensor.cli._ocr.files import PageStore
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    command = ["ocr", str(inputs / "p.tif"), "--export-lines", str(inputs.parent / "out")]
+    with monkeypatch.context() as patch:
+        patch.setattr(PageStore, "put", interrupt)
+        assert main(command) == 130
+    assert [path.name for path in (inputs.parent / "out" / "images").iterdir()] == ["p-0001.png"]
+    assert main(command) == 0
+    # Pictures that no line names, of a document that is new, are somebody else's.
+    (inputs.parent / "out" / "images" / "Q-p0001-0007.PNG").write_text("precious")
+    shutil.copy(inputs / "p.tif", inputs / "q.tif")
+    assert main(["ocr", str(inputs / "q.tif"), *command[2:]]) == 2
+    assert "Q-p0001-0007.PNG' exists already; --overwrite replaces it" in capsys.readouterr().err

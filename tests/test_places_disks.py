@@ -114,7 +114,7 @@ def test_what_extract_replaces(output: Path, tmp_path: Path, capfd: Any) -> None
 
         def run(option: str = option, name: str = name) -> int:
             with file_size_limit(ROOM):
-                return main(["extract", str(tmp_path / name), "-o", str(output), option, "--force"])
+                return main(["extract", str(tmp_path / name), "-o", str(output), option, "--overwrite"])
 
         assert in_child(tmp_path, run) == 2
         assert "File too large" in capfd.readouterr().err

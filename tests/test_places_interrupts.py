@@ -126,7 +126,7 @@ def test_reading_text(tmp_path: Path) -> None:
 def test_a_command(clip: Path, tmp_path: Path) -> None:
     output, temporary = tmp_path / "output", tmp_path / "temporary"
     temporary.mkdir()
-    arguments = ["extract", str(clip), "-o", str(output), "--force"]
+    arguments = ["extract", str(clip), "-o", str(output), "--overwrite"]
     code = f"""
 import sys
 from mediatensor.cli import main

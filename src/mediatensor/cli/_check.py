@@ -9,19 +9,27 @@ from typing import Any
 
 from .._sources import check_outputs, write_file
 from ..datasets import MEDIA_EXTENSIONS, DatasetReport, check_dataset
+from ..datasets._check import ListedDataset, check_manifest_name, is_check_state, list_dataset
+from ..datasets._sources import files_of
 from ._console import emit, emit_json
 
 __all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    check_outputs([path for path in (args.html, args.fix, args.state) if path is not None], args.files)
+    if args.fix is not None:
+        check_manifest_name(args.fix)
+    dataset = list_dataset(
+        _source(args.files, args.kind),
+        args.kind,
+        media_column=args.media_column,
+        label_column=args.label_column,
+    )
+    _check_outputs(args, dataset)
     try:
         report = check_dataset(
-            _source(args.files, args.kind),
+            dataset,
             kind=args.kind,
-            media_column=args.media_column,
-            label_column=args.label_column,
             num_classes=args.classes,
             decode=not args.no_decode,
             bad_kinds=[*DatasetReport.bad_kinds, *args.bad],
@@ -37,7 +45,6 @@ def run(args: argparse.Namespace) -> int:
     # Files first: whoever reads the output may stop early, as `head` does. One that cannot be written costs no report.
     try:
         if args.html is not None:
-            check_outputs([args.html], [item.source for item in report.items])
             write_file(args.html, report.to_html().encode(errors="replace"))
         if args.fix is not None:
             report.save_manifest(args.fix)
@@ -47,6 +54,18 @@ def run(args: argparse.Namespace) -> int:
         else:
             emit(report.to_text())
     return 0 if report.is_in_order else 1
+
+
+def _check_outputs(args: argparse.Namespace, dataset: ListedDataset) -> None:
+    """Refuse outputs that must not be written, and make place for a state that replaces a file of others."""
+    outputs = [path for path in (args.html, args.fix, args.state) if path is not None]
+
+    def is_own(output: str, existing: str) -> bool:
+        return output == args.state and is_check_state(existing)
+
+    check_outputs(outputs, [*args.files, *files_of(dataset.items)], overwrite=args.overwrite, is_own=is_own)
+    if args.state is not None and os.path.isfile(args.state) and not is_check_state(args.state):
+        os.unlink(args.state)
 
 
 def _source(files: Sequence[str], kind: Any) -> Any:

@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from .._pyav import write_test_pattern
-from .._sources import writing
+from .._sources import check_outputs, writing
 from ..decoders import VideoDecoder
 from ..errors import MissingDependencyError, WeightsNotFoundError
 from ..samplers import clips_at_random_indices, clips_at_regular_timestamps
@@ -188,6 +188,8 @@ def _save(picture: Image.Image, path: Path) -> None:
         picture.save(file, "PNG")
 
 
+#: What is written besides the sheet if there is no video to work on.
+_OUTPUTS_WITHOUT_FILE = ("clip.mp4", "page.png", "page-read.png", "frame-read.png", "timeline.png")
 _NUM_WORKERS = 2
 _BATCH_SIZE = 2
 _FRAMES_PER_CLIP = 8
@@ -220,6 +222,8 @@ class ClipDataset(torch.utils.data.Dataset[tuple[int, Tensor, Tensor]]):
 
 def run(args: argparse.Namespace) -> int:
     file = args.file or str(args.output / "clip.mp4")
+    names = ["sheet.png", *(_OUTPUTS_WITHOUT_FILE if args.file is None else ())]
+    check_outputs([args.output / name for name in names], [args.file], overwrite=args.overwrite)
     if args.file is None:
         args.output.mkdir(parents=True, exist_ok=True)
         _, elapsed = timed(lambda: _make_clip(Path(file)))

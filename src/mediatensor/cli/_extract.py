@@ -10,7 +10,7 @@ import os
 import tempfile
 import wave
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from .._common.subrip import subrip, text_lines
-from .._sources import write_file, writing
+from .._sources import check_outputs, write_file, writing
 from ..decoders import AudioDecoder, FrameIndex, SubtitleDecoder, VideoDecoder
 from ..encoders import JpegEncoder, PngEncoder
 from ..errors import DecodeError, InvalidArgumentError, MediaTensorError, OutOfRangeError
@@ -118,11 +118,27 @@ class FrameOptions:
 class FramesJob(Job):
     """Frames of a video, to be written as images beside ``target``: its name is what theirs begin with.
 
+    Args:
+        file: The video.
+        target: The folder, and the begin of the names.
+        options: Which frames, and how.
+        span: Only frames of this time.
+        check: Refuses outputs that must not be written; called if decoding shows that there are other frames than the
+            packets say, and so other outputs.
+
     Raises:
         MediaTensorError: if the video cannot be read, or there are no such frames.
     """
 
-    def __init__(self, file: str, target: Path, options: FrameOptions, span: TimeRange) -> None:
+    def __init__(
+        self,
+        file: str,
+        target: Path,
+        options: FrameOptions,
+        span: TimeRange,
+        check: Callable[[Sequence[Path]], None],
+    ) -> None:
+        self._check = check
         self._target = target
         self._options = options
         self._span = span
@@ -174,6 +190,7 @@ class FramesJob(Job):
                 if self._decoder.frame_index is not self._index:
                     self._damaged.clear()
                     self._plan(self._decoder.frame_index)
+                    self._check([path for path in self._paths.values() if path not in written])
                     continue
                 paths = [self._paths[number] for number in pictures]
                 for path in pool.map(write_image, pictures.values(), paths):
@@ -422,10 +439,16 @@ def _extract_to_standard_output(args: argparse.Namespace, path: str) -> None:
 
 
 def _extract(args: argparse.Namespace, path: str) -> None:
-    jobs = _jobs(args, path, args.output)
+    def check(outputs: Sequence[Path]) -> None:
+        check_outputs(outputs, [path], overwrite=args.overwrite)
+
+    jobs = _jobs(args, path, args.output, check)
     is_new = not args.output.exists()
     try:
-        prepare_folder(args.output, [output for job in jobs for output in job.outputs()], path, force=args.force)
+        check([output for job in jobs for output in job.outputs()])
+        if args.output.exists() and not args.output.is_dir():
+            raise InvalidArgumentError(f"The output must be a folder, and {str(args.output)!r} is a file.")
+        args.output.mkdir(parents=True, exist_ok=True)
         failures = []
         for job in jobs:
             try:
@@ -439,7 +462,7 @@ def _extract(args: argparse.Namespace, path: str) -> None:
         num_written = sum(output.exists() for output in outputs)
         stop.add_note(
             f"{num_written} of {_text.count(len(outputs), 'file')} are in {args.output}{os.sep}, whole; "
-            "the same command with --force starts over"
+            "the same command with --overwrite starts over"
         )
         raise
     finally:
@@ -450,7 +473,9 @@ def _extract(args: argparse.Namespace, path: str) -> None:
                 args.output.rmdir()
 
 
-def _jobs(args: argparse.Namespace, path: str, folder: Path) -> list[Job]:
+def _jobs(
+    args: argparse.Namespace, path: str, folder: Path, check: Callable[[Sequence[Path]], None] = lambda outputs: None
+) -> list[Job]:
     """The jobs that are asked for; every stream is opened before anything is written."""
     picks_images = (args.images, args.every, args.fps, args.frames, args.size, args.stream)
     wants_images = any(option is not None for option in picks_images) or not (args.audio or args.subtitles)
@@ -466,7 +491,7 @@ def _jobs(args: argparse.Namespace, path: str, folder: Path) -> list[Job]:
     try:
         if wants_images:
             options = FrameOptions(args.images or "png", args.every, args.fps, args.frames, args.size, args.stream)
-            jobs.append(FramesJob(path, target, options, span))
+            jobs.append(FramesJob(path, target, options, span, check))
         if args.audio:
             sound = SoundOptions(args.sample_rate, args.num_channels, args.audio_stream)
             jobs.append(SoundJob(path, target, sound, span))
@@ -477,22 +502,3 @@ def _jobs(args: argparse.Namespace, path: str, folder: Path) -> list[Job]:
             job.close()
         raise
     return jobs
-
-
-def prepare_folder(folder: Path, outputs: Sequence[Path], source: str, *, force: bool) -> None:
-    """Make the folder, after checking that no file in it would be lost.
-
-    Raises:
-        InvalidArgumentError: if one of the files is there and ``force`` is not set, or is the source itself.
-        OSError: if the folder cannot be made.
-    """
-    taken = [path for path in outputs if os.path.lexists(path)]
-    for path in taken:
-        if os.path.exists(source) and path.exists() and path.samefile(source):
-            raise InvalidArgumentError(f"{str(path)!r} is the file that is read; choose another folder with -o.")
-    if taken and not force:
-        others = f" (and {len(taken) - 1} more)" if len(taken) > 1 else ""
-        raise InvalidArgumentError(f"{str(taken[0])!r} exists already{others}; --force replaces what is there.")
-    if folder.exists() and not folder.is_dir():
-        raise InvalidArgumentError(f"The output must be a folder, and {str(folder)!r} is a file.")
-    folder.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ from ..errors import InvalidArgumentError
 from ._console import STANDARD, Region, emit, emit_json, for_each_file, shown_name
 from ._console import text as _text
 from ._ocr import VideoTextReader, place_of
-from ._sheet import Mark, check_output, sheet_outputs, write_marked_sheet
+from ._sheet import Mark, sheet_outputs, write_marked_sheet
 
 if TYPE_CHECKING:
     from ..ocr.video import TextTrack
@@ -35,11 +35,10 @@ class _Hit:
 def run(args: argparse.Namespace) -> int:
     pattern = _pattern(args.text, args.regex, args.case)
     files = list(dict.fromkeys(args.files))
-    sheets = sheet_outputs(files, args.sheet) if args.sheet else {}
-    for file in sheets:
+    for file in files if args.sheet else ():
         if file == STANDARD or _is_stored(file):
             raise InvalidArgumentError(f"--sheet takes frames from videos, and {shown_name(file)} is none.")
-        check_output(file, sheets[file])
+    sheets = sheet_outputs(files, args.sheet, overwrite=args.overwrite) if args.sheet else {}
     reader, found = VideoTextReader(args), list[str]()
 
     def search(path: str, file: str) -> int:

@@ -197,6 +197,7 @@ def _add_sheet(commands: Any) -> None:
         help="the picture to write: .png, .jpg or .webp (default: sheet.png), or - for a PNG to standard output; for "
         "several files a folder (default: sheets)",
     )  # fmt: skip
+    _add_overwrite(parser)
     parser.add_argument("--frames", type=positive_int, default=16, metavar="N", help="how many frames (default: 16)")
     parser.add_argument("--columns", type=positive_int, metavar="N", help="frames in a row (default: a balanced grid)")
     parser.add_argument("--width", type=positive_int, metavar="PX", help="width of a frame in the sheet, in pixels")
@@ -234,6 +235,7 @@ def _add_scenes(commands: Any) -> None:
         "--sheet", type=Path, metavar="PATH",
         help="also draw a frame of each scene: a picture, or for several files a folder of pictures",
     )  # fmt: skip
+    _add_overwrite(parser)
     parser.add_argument(
         "--min-seconds", type=positive_number, default=0.5, metavar="S", help="the shortest scene (default: 0.5)"
     )
@@ -255,7 +257,7 @@ def _add_extract(commands: Any) -> None:
         summary="frames to images, sound to WAV, subtitles to SubRip",
         description=(
             "Write what is in a file as files of their own: frames as images (the default), sound as WAV, subtitles\n"
-            "as SubRip. PNG images are the frames bit for bit. Nothing is overwritten without --force, and a file\n"
+            "as SubRip. PNG images are the frames bit for bit. No file is replaced without --overwrite, and a file\n"
             "is whole or it is not there."
         ),
         epilog=(
@@ -276,7 +278,7 @@ def _add_extract(commands: Any) -> None:
     )
     parser.add_argument("file", metavar="FILE", help="a media file, a URL, or - for standard input")
     _add_folder(parser, "extracted")
-    parser.add_argument("--force", action="store_true", help="replace files that are there")
+    _add_overwrite(parser)
     _add_time_range(parser)
     _add_image_options(parser.add_argument_group("images"))
     sound = parser.add_argument_group("sound")
@@ -477,6 +479,7 @@ def _add_find(commands: Any) -> None:
         "--sheet", type=Path, metavar="PATH",
         help="also draw the frames with it: a picture, or for several files a folder of pictures",
     )  # fmt: skip
+    _add_overwrite(parser)
     _add_json(parser)
     _add_video_text(parser, "count (default: all)")
     _add_models(parser.add_argument_group("models"))
@@ -564,7 +567,12 @@ def _add_train(commands: Any) -> None:
     training.add_argument("--device", metavar="NAME", help="such as cuda (default: cuda where there is one)")
     training.add_argument("--half", action="store_true", help="compute in half precision on a CPU, too")
     training.add_argument("--workers", type=int, default=0, metavar="N", help="processes that read rows (default: 0)")
-    training.add_argument("--no-resume", action="store_true", help="begin anew, and replace what is there")
+    training.add_argument(
+        "--no-resume", action="store_true", help="begin anew, and replace the files of an earlier training"
+    )
+    training.add_argument(
+        "--overwrite", action="store_true", help="begin anew, and replace files that exist, whoever wrote them"
+    )
 
 
 def _add_evaluate(commands: Any) -> None:
@@ -612,6 +620,7 @@ def _add_evaluate(commands: Any) -> None:
     parser.add_argument(
         "--picture", type=Path, metavar="FILE", help="draw the worst lines, or pages: .png, .jpg, .webp"
     )
+    _add_overwrite(parser)
     parser.add_argument(
         "--worst", type=positive_int, default=20, metavar="N", help="how many of them to draw (default: 20)"
     )
@@ -721,6 +730,7 @@ def _add_check(commands: Any) -> None:
     parser.add_argument("--state", metavar="FILE", help="keep what is done there, and go on from it")
     parser.add_argument("--html", metavar="FILE", help="write a page with a picture of each file that is named")
     parser.add_argument("--fix", metavar="FILE", help="write a manifest of the rows that are not bad (.csv or .jsonl)")
+    _add_overwrite(parser)
     _add_json(parser)
 
 
@@ -819,6 +829,7 @@ def _add_demo(commands: Any) -> None:
     )
     parser.add_argument("file", nargs="?", metavar="FILE", help="a video of yours (default: make one)")
     _add_folder(parser, "mediatensor-demo", or_standard=False)
+    _add_overwrite(parser)
 
 
 def _add_files(parser: argparse.ArgumentParser, kind: str) -> None:
@@ -846,6 +857,11 @@ def _add_time_range(parser: argparse.ArgumentParser) -> None:
 def _add_stream(group: Any, name: str = "--stream", what: str = "the video stream's index (default: best)") -> None:
     """A stream by its index in the file."""
     group.add_argument(name, type=non_negative_int, metavar="N", help=what)
+
+
+def _add_overwrite(parser: Any) -> None:
+    """``--overwrite``."""
+    parser.add_argument("--overwrite", action="store_true", help="replace files that exist")
 
 
 def _add_json(parser: argparse.ArgumentParser) -> None:

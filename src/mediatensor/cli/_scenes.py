@@ -16,7 +16,7 @@ from ..errors import InvalidArgumentError
 from ..samplers import Scene, find_scenes
 from ._console import STANDARD, emit, emit_error, emit_json, for_each_file, shown_name
 from ._console import text as _text
-from ._sheet import Mark, check_output, sheet_outputs, write_marked_sheet
+from ._sheet import Mark, sheet_outputs, write_marked_sheet
 
 __all__ = ["run"]
 
@@ -28,10 +28,9 @@ def run(args: argparse.Namespace) -> int:
     files = list(dict.fromkeys(args.files))
     if args.output is not None:
         _check_manifest(args.output, files)
-    sheets = sheet_outputs(files, args.sheet) if args.sheet else {}
-    check_outputs([*sheets.values(), *([args.output] if args.output is not None else [])], files)
-    for file, sheet in sheets.items():
-        check_output(file, sheet)
+    rows_files = [] if args.output is None else [args.output]
+    check_outputs(rows_files, files, overwrite=args.overwrite)
+    sheets = sheet_outputs(files, args.sheet, overwrite=args.overwrite, others=rows_files) if args.sheet else {}
     rows: list[dict[str, object]] = []
     read: list[str] = []
 

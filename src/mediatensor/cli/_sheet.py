@@ -27,7 +27,6 @@ __all__ = [
     "Mark",
     "SheetOptions",
     "Tile",
-    "check_output",
     "check_range",
     "check_size",
     "choose_frames",
@@ -264,7 +263,7 @@ _SIDE_LIMITS = {".png": 1 << 16, ".jpg": 65_500, ".jpeg": 65_500, ".webp": 16_38
 
 def run(args: argparse.Namespace) -> int:
     options = SheetOptions(args.frames, args.columns, args.width, args.start, args.stop)
-    outputs = sheet_outputs(args.files, args.output)
+    outputs = sheet_outputs(args.files, args.output, overwrite=args.overwrite)
 
     def sheet(path: str, file: str) -> int:
         output, name = outputs[file], shown_name(file)
@@ -279,32 +278,41 @@ def run(args: argparse.Namespace) -> int:
     return for_each_file(list(outputs), sheet)
 
 
-def sheet_outputs(files: Sequence[str], output: Path | None) -> dict[str, Path]:
+def sheet_outputs(
+    files: Sequence[str], output: Path | None, *, overwrite: bool, others: Sequence[Path] = ()
+) -> dict[str, Path]:
     """Where the sheet of each file goes: one is the picture that ``output`` names, several go into a folder.
 
     >>> from pathlib import Path
-    >>> sheet_outputs(["talk.mp4"], None)["talk.mp4"].name
+    >>> sheet_outputs(["talk.mp4"], None, overwrite=True)["talk.mp4"].name
     'sheet.png'
-    >>> [path.as_posix() for path in sheet_outputs(["a/talk.mp4", "b/talk.mp4"], Path("out")).values()]
+    >>> outputs = sheet_outputs(["a/talk.mp4", "b/talk.mp4"], Path("out"), overwrite=True)
+    >>> [path.as_posix() for path in outputs.values()]
     ['out/talk.png', 'out/talk.2.png']
 
+    Args:
+        files: The videos.
+        output: The picture or the folder; ``None`` for the default one.
+        overwrite: Whether files that exist are replaced.
+        others: What the command writes besides.
+
     Raises:
-        InvalidArgumentError: if ``output`` is one picture for several files, or a sheet would replace a file.
+        InvalidArgumentError: if ``output`` is one picture for several files, or a file must not be written.
         OSError: if the folder cannot be made.
     """
+    files = list(dict.fromkeys(files))
     if len(files) == 1:
         path = output or Path("sheet.png")
+        outputs = {files[0]: path}
         if str(path) != STANDARD:
-            check_outputs([path], files)
-        return {files[0]: path}
+            check_output(path)
+            check_outputs([path, *others], files, overwrite=overwrite)
+        return outputs
     folder = output or Path("sheets")
     if str(folder) == STANDARD or folder.suffix.lower() in _SIDE_LIMITS:
         raise InvalidArgumentError(f"{len(files)} files need a folder for their sheets; {folder} is one picture.")
-    files = list(dict.fromkeys(files))
     outputs = {file: folder / f"{stem}.png" for file, stem in zip(files, output_stems(files), strict=True)}
-    check_outputs(outputs.values(), files)
-    for file, path in outputs.items():
-        check_output(file, path, needs_folder=False)
+    check_outputs([*outputs.values(), *others], files, overwrite=overwrite)
     folder.mkdir(parents=True, exist_ok=True)
     return outputs
 
@@ -375,7 +383,7 @@ def write_sheet(
         MediaTensorError: if the video cannot be read.
         WriteError: if ``output`` cannot be written.
     """
-    check_output(file, output)
+    check_output(output)
     side_limit = _SIDE_LIMITS[output.suffix.lower()]
     title = os.path.basename(name or file) or file
     with VideoDecoder(file, stream_index=stream_index, dimension_order="NHWC") as decoder:
@@ -404,7 +412,7 @@ def write_marked_sheet(file: str, output: Path, marks: Sequence[Mark], title: st
     Raises:
         As `write_sheet`.
     """
-    check_output(file, output)
+    check_output(output)
     side_limit = _SIDE_LIMITS[output.suffix.lower()]
     with VideoDecoder(file, dimension_order="NHWC") as decoder:
         last = len(decoder) - 1
@@ -478,13 +486,12 @@ def _draw_frames(
     return draw_sheet(tiles, grid, title, [*_details(decoder), *more_details], key_frames)
 
 
-def check_output(file: str, output: Path, *, needs_folder: bool = True) -> None:
-    """Raise `InvalidArgumentError` if the sheet of a video cannot be written there."""
+def check_output(output: Path) -> None:
+    """Raise `InvalidArgumentError` if no sheet can be written there."""
     if output.suffix.lower() not in _SIDE_LIMITS:
         accepted = ", ".join(_SIDE_LIMITS)
         raise InvalidArgumentError(f"The name of the sheet must end in one of {accepted} (got {str(output)!r}).")
-    check_outputs([output], [file])
-    if needs_folder and not output.parent.is_dir():
+    if not output.parent.is_dir():
         raise InvalidArgumentError(f"The folder of the sheet does not exist: {str(output.parent)!r}.")
 
 

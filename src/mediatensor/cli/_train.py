@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._common.plain_values import json_bytes
 from .._sources import check_outputs
+from ..datasets._sources import files_of
 from ..errors import InvalidArgumentError
 from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes
 
@@ -31,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _train(args: argparse.Namespace) -> int:
-    from ..ocr.training import fit, training_files
+    from ..ocr.training import fit
 
     rows = {"on_error": args.on_error}
     if (args.train is None) == (args.train_languages is None):
@@ -40,7 +41,6 @@ def _train(args: argparse.Namespace) -> int:
         raise InvalidArgumentError("--train needs --validation: others, which decide which weights are best.")
     if args.keep is not None and args.keep_languages:
         raise InvalidArgumentError("Give --keep or --keep-languages, not both.")
-    check_outputs(training_files(args.output), [args.train, args.validation, args.keep, args.start])
     if args.train is not None:
         train = _dataset(args.task, args.train, rows)
     else:
@@ -76,6 +76,7 @@ def _train(args: argparse.Namespace) -> int:
         amp=True if args.half else None,
         num_workers=args.workers,
         resume=not args.no_resume,
+        overwrite=args.overwrite,
         report=_report,
     )
     emit(f"{done.path}: epoch {done.best_epoch} is the best one. {_scores(done.scores)}.")
@@ -129,10 +130,8 @@ def _evaluate(args: argparse.Namespace) -> int:
     if args.picture is not None:
         picture_format(args.picture)  # before all is read
     outputs = [path for path in (args.picture, args.json) if path not in (None, STANDARD)]
-    check_outputs(outputs, [args.data, args.model])
     dataset = _scored(args)
-    if isinstance(dataset.items, list):
-        check_outputs(outputs, [item.source for item in dataset.items])
+    check_outputs(outputs, [args.model, *files_of(dataset.items)], overwrite=args.overwrite)
     found = evaluate(
         args.model or _DEFAULTS[args.task],
         dataset,

@@ -29,7 +29,7 @@ from ._rows import (
     apply_image_transform,
     check_dataset_options,
 )
-from ._sources import Item, as_items, limits
+from ._sources import Item, ListedItems, as_items, limits
 
 __all__ = [
     "WORD_COLUMNS",
@@ -254,9 +254,13 @@ class WordCrops(MediaDataset):
             'invoice'
         """
         folder = Path(path_text("images", images))
+        read_from: list[Path] = []
         if not isinstance(labels, Mapping):
-            labels = _read_texts(folder.parent / "labels.json" if labels is None else Path(path_text("labels", labels)))
-        return cls([Item(folder / name, label=text) for name, text in labels.items()], **options)
+            read_from = [folder.parent / "labels.json" if labels is None else Path(path_text("labels", labels))]
+            labels = _read_texts(read_from[0])
+        return cls(
+            ListedItems([Item(folder / name, label=text) for name, text in labels.items()], read_from), **options
+        )
 
 
 @dataclass(frozen=True)

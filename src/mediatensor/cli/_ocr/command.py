@@ -17,7 +17,7 @@ from PIL import Image
 
 from ... import __version__
 from ..._common.devices import checked_device
-from ..._sources import writing
+from ..._sources import check_outputs, writing
 from ...errors import InvalidArgumentError, MediaTensorError, PageError
 from .._console import EXIT_ERROR, STANDARD, StopError, emit, emit_bytes, emit_error, for_each_file, shown_name
 from .._console import text as _text
@@ -27,8 +27,8 @@ from .files import (
     PageStore,
     Task,
     WrittenOutputs,
-    check_overlays,
     choose_pages,
+    existing_overlays,
     find_files,
     open_pages,
     plan_tasks,
@@ -166,16 +166,18 @@ def run(args: argparse.Namespace) -> int:
     if args.export_lines is not None:
         check_arguments(args, args.parser.get_default("output"))
         tasks = plan_tasks(files, args.export_lines, [], args.every)
-        return _Run(args, args.export_lines, sys.stdout).read_all(tasks)
+        run = _Run(args, args.export_lines, sys.stdout)
+        run.check_lines(tasks, files)
+        return run.read_all(tasks)
     tasks = plan_tasks(files, args.output, formats, args.every)
     documents = [task for task in tasks if not task.is_video]
     if args.keep_look and any("txt" not in task.formats for task in documents):
         raise InvalidArgumentError(f"--keep-look is for text, and the output is {','.join(formats)}; add --format txt.")
     if str(args.output) != STANDARD:
         _check_folder(args.output)
-        if args.overlay:
-            check_overlays(documents, files, is_overwriting=args.overwrite)
-        return _Run(args, args.output, sys.stdout).read_all(tasks)
+        run = _Run(args, args.output, sys.stdout)
+        run.check_outputs(tasks, files)
+        return run.read_all(tasks)
     if len(formats) > 1 or args.overlay:
         raise InvalidArgumentError("Standard output takes one format, and no pictures; name a folder with -o.")
     if len(files) > 1 and {*tasks[0].formats, *tasks[-1].formats} & set(_SINGLE_DOCUMENT_FORMATS):
@@ -218,6 +220,46 @@ class _Run:
         if args.export_lines is not None:
             self._lines = LineExporter(args, asdict(self._options), self._reader, _page_failure, messages)
 
+    def check_outputs(self, tasks: Sequence[Task], files: Sequence[str]) -> None:
+        """Refuse outputs that would replace a file that is read, or one that this command did not write.
+
+        Raises:
+            InvalidArgumentError: if one would.
+        """
+        task_of = {str(task.output(kind)): task for task in tasks for kind in task.formats}
+        documents = [task for task in tasks if not task.is_video]
+        overlays = (
+            {str(path): task for path, task in existing_overlays(documents).items()} if self._args.overlay else {}
+        )
+
+        def is_own(output: str, existing: str) -> bool:
+            if output in overlays:
+                source = overlays[output].source
+                source = source if source == STANDARD else source_key(source, source)["source"]
+                return self._is_again(overlays[output]) or self._written.is_of(existing, source)
+            task = task_of[output]
+            if task.source == STANDARD:  # what is read of it decides
+                return True
+            return self._written.is_own(existing, self._key(task, task.source), self._is_again(task))
+
+        check_outputs([*task_of, *overlays], files, overwrite=self._args.overwrite, is_own=is_own)
+
+    def check_lines(self, tasks: Sequence[Task], files: Sequence[str]) -> None:
+        """As `check_outputs`, for the lines that are cut out."""
+        assert self._lines is not None
+        self._lines.check_outputs(tasks, files)
+
+    def _key(self, task: Task, path: str) -> dict[str, Any]:
+        """Return the source and the options that the outputs of a task depend on."""
+        if task.is_video:
+            return self._videos.key(task, path)
+        return source_key(task.source, path) | {"options": asdict(self._options), "pages": self._args.pages}
+
+    def _is_again(self, task: Task) -> bool:
+        """Return whether a run for a document was interrupted, so that its outputs are made again."""
+        source = source_key(task.source, task.source)["source"] if task.source != STANDARD else STANDARD
+        return not task.is_video and PageStore.is_of_source(task.work_folder, source)
+
     def read_all(self, tasks: Sequence[Task]) -> int:
         """Read every document; returns an exit code."""
         task_of = {task.source: task for task in tasks}
@@ -242,13 +284,9 @@ class _Run:
 
     def _read_document(self, task: Task, path: str) -> int:
         """Read the missing pages, write the outputs, and return how many pages and outputs failed."""
-        key = source_key(task.source, path) | {"options": asdict(self._options), "pages": self._args.pages}
-        is_again, is_overwriting = PageStore.is_of_source(task.work_folder, key["source"]), self._args.overwrite
-        kept = [
-            self._written.is_kept(task.output(kind), key, is_again, self._messages, is_overwriting=is_overwriting)
-            for kind in task.formats
-        ]
-        kinds = [kind for kind, stays in zip(task.formats, kept, strict=True) if not stays]
+        key = self._key(task, path)
+        is_again, overwrite = self._is_again(task), self._args.overwrite
+        kinds = self._written.missing(task, key, self._messages, is_again=is_again, overwrite=overwrite)
         if not kinds:
             return 0
         with open_pages(path, self._args.dpi, self._args.password, self._args.every, self._args.page_timeout) as opened:
@@ -286,6 +324,7 @@ class _Run:
         page = self._reader.read(opened.images, number)
         task.folder.mkdir(parents=True, exist_ok=True)
         if self._options.overlay:
+            store.claim()
             picture = overlay(page)
             with writing(task.overlay(number)) as file:
                 Image.fromarray(picture).save(file, "PNG")

@@ -57,8 +57,8 @@ __all__ = [
     "Record",
     "Task",
     "WrittenOutputs",
-    "check_overlays",
     "choose_pages",
+    "existing_overlays",
     "find_files",
     "merge_hocr",
     "open_pages",
@@ -244,7 +244,7 @@ def plan_tasks(files: Sequence[str], folder: Path, formats: Sequence[str], every
         every: Videos are read as pages, at this distance.
 
     Raises:
-        InvalidArgumentError: if an output would replace one of the files, or a format is not for what is read.
+        InvalidArgumentError: if a format is not for what is read.
     """
     tasks = []
     for file, stem in zip(files, output_stems(files), strict=True):
@@ -260,31 +260,23 @@ def plan_tasks(files: Sequence[str], folder: Path, formats: Sequence[str], every
                     f"{shown_name(file)}: {what} is written as {', '.join(known)}, not as {name}{hint}."
                 )
         tasks.append(Task(file, folder, stem, tuple(formats) or ("srt" if is_video else "txt",), is_video))
-    check_outputs([task.output(name) for task in tasks for name in task.formats], files)
     return tasks
 
 
-def check_overlays(tasks: Sequence[Task], files: Sequence[str], *, is_overwriting: bool) -> None:
-    """Refuse pictures of pages that would replace a file that is read, or one that this command did not write.
-
-    Raises:
-        InvalidArgumentError: if one would.
-    """
-    for task in tasks:
-        pattern = re.compile(rf"{re.escape(task.stem)}\.page\d{{4,}}\.png", re.IGNORECASE)
+def existing_overlays(tasks: Sequence[Task]) -> dict[Path, Task]:
+    """Return the pictures of pages that exist under the names of the tasks' pictures, in any case."""
+    task_of = {task.stem.casefold(): task for task in tasks}
+    found = {}
+    for folder in {task.folder for task in tasks}:
         try:
-            names = [name for name in os.listdir(task.folder) if pattern.fullmatch(name)]
+            names = sorted(os.listdir(folder))
         except OSError:  # there is no such folder yet
             continue
-        check_outputs([task.folder / name for name in names], files)
-        written = WrittenOutputs(task.folder)
-        source = source_key(task.source, task.source)["source"] if task.source != STANDARD else None
-        for name in sorted(names):
-            if not is_overwriting and not written.is_of(task.folder / name, source):
-                raise InvalidArgumentError(
-                    f"{str(task.folder / name)!r} is there, and was not written by this command for "
-                    f"{shown_name(task.source)}; --overwrite replaces it."
-                )
+        for name in names:
+            match = re.fullmatch(r"(.*)\.page\d{4,}\.png", name, re.IGNORECASE | re.DOTALL)
+            if match is not None and (task := task_of.get(match[1].casefold())) is not None:
+                found[folder / name] = task
+    return found
 
 
 def _has_video_suffix(file: str) -> bool:
@@ -449,7 +441,7 @@ _KEY_FILE = "key.json"
 class PageStore:
     """Pages by index, each in one or two files. A page is stored whole or not at all.
 
-    Nothing is written before the first page is put.
+    Nothing is written before the first page is put, or the folder is claimed.
 
     Args:
         folder: Where they are kept.
@@ -471,12 +463,16 @@ class PageStore:
     def __contains__(self, number: int) -> bool:
         return self._page(number).exists()
 
-    def put(self, number: int, page: dict[str, Any], pdf: bytes | None = None) -> None:
-        """Keep a page, and with it the PDF file of that page."""
+    def claim(self) -> None:
+        """Note the source, so that files that are written of a page before it is put count as its own."""
         if not self._folder.is_dir():
             self._folder.mkdir(parents=True)
         if not (self._folder / _KEY_FILE).exists():
             write_file(self._folder / _KEY_FILE, self._key.encode())
+
+    def put(self, number: int, page: dict[str, Any], pdf: bytes | None = None) -> None:
+        """Keep a page, and with it the PDF file of that page."""
+        self.claim()
         if pdf is not None:
             write_file(self.pdf(number), pdf)
         self._own[number] = page
@@ -572,10 +568,11 @@ class Record:
     Args:
         path: The file.
         name: The key of an entry under which its name stands.
+        fold: Makes names equal that mean one thing.
     """
 
-    def __init__(self, path: Path, name: str) -> None:
-        self._path, self._name = path, name
+    def __init__(self, path: Path, name: str, fold: Callable[[str], str] = str) -> None:
+        self._path, self._name, self._fold = path, name, fold
         self._entries: dict[str, dict[str, Any]] = {}
         try:
             lines = path.read_bytes().splitlines()
@@ -584,11 +581,11 @@ class Record:
         for line in lines:
             with suppress(ValueError, KeyError, TypeError):  # a line that was cut off does not count
                 entry = json.loads(line)
-                self._entries[entry[name]] = entry
+                self._entries[fold(entry[name])] = entry
 
     def __getitem__(self, name: str) -> dict[str, Any]:
         """The entry of a thing; empty if there is none."""
-        return self._entries.get(name, {})
+        return self._entries.get(self._fold(name), {})
 
     def add(self, entry: Mapping[str, Any]) -> None:
         """Note a thing that is complete as of now."""
@@ -598,69 +595,83 @@ class Record:
             if file.seek(0, os.SEEK_END) and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n":
                 line = f"\n{line}"
             file.write(f"{line}\n".encode())
-        self._entries[entry[self._name]] = json.loads(line)
+        self._entries[self._fold(entry[self._name])] = json.loads(line)
 
 
 class WrittenOutputs:
-    """The record of the complete outputs in a folder: the source and options of each, and its state when written."""
+    """The record of the complete outputs in a folder: the source and options of each, and its state when written.
+
+    Names that differ only in case count as one.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self._record = Record(folder / ".mediatensor-ocr.jsonl", "output")
+        self._record = Record(folder / ".mediatensor-ocr.jsonl", "output", str.casefold)
 
-    def is_of(self, output: Path, source: str | None) -> bool:
+    def is_of(self, output: str, source: str) -> bool:
         """Return whether an output was made from a source, and is as it was written."""
-        entry = self._record[output.name]
-        return entry.get("state") == _file_state(output) and entry.get("key", {}).get("source") == source
+        entry = self._entry(output)
+        return entry.get("state") == _file_state(Path(output)) and entry.get("key", {}).get("source") == source
 
-    def is_kept(
-        self,
-        output: Path,
-        key: Mapping[str, Any],
-        is_again: bool,
-        messages: TextIO | None,
-        *,
-        is_overwriting: bool = False,
-    ) -> bool:
-        """Whether an output is there that was made from this, and stays. It is told.
+    def is_own(self, output: str, key: Mapping[str, Any], is_again: bool) -> bool:
+        """Return whether an existing output stays, or was made from the same source and may be replaced.
 
         Args:
             output: The file.
             key: The source and the options.
             is_again: Whether the output is made again, because a run for it was interrupted.
-            messages: Where it is told.
-            is_overwriting: Whether any file is replaced.
 
         Raises:
-            InvalidArgumentError: if there is something else that is not this command's to replace.
+            InvalidArgumentError: if it was made from another source, or changed since.
         """
-        if output.is_dir():
-            raise InvalidArgumentError(f"The output must be a file, and {str(output)!r} is a folder.")
-        if is_overwriting or not output.exists():
-            return False
-        entry = self._record[output.name]
-        is_as_written = entry.get("state") == _file_state(output)
+        entry = self._entry(output)
         source = entry.get("key", {}).get("source")
         if source is not None and source != key["source"]:
             raise InvalidArgumentError(
-                f"{str(output)!r} is there, and was made from {shown_name(str(source))}; choose another folder with "
+                f"{output!r} exists already, and was made from {shown_name(str(source))}; choose another folder with "
                 "-o, or replace it with --overwrite."
             )
-        if is_again:
-            return False
-        if entry.get("key") == json.loads(json.dumps(key)):
+        return is_again or self._is_complete(output, key) or entry.get("state") == _file_state(Path(output))
+
+    def missing(
+        self, task: Task, key: Mapping[str, Any], messages: TextIO | None, *, is_again: bool = False, overwrite: bool
+    ) -> list[str]:
+        """Return the formats of a task that must be written, and say which outputs stay because they are complete.
+
+        Args:
+            task: The document or video.
+            key: Its source and options.
+            messages: Where outputs that stay are told.
+            is_again: As of `is_own`.
+            overwrite: Whether all are written.
+
+        Raises:
+            InvalidArgumentError: if a file exists that is not this command's to replace.
+        """
+        outputs = {kind: task.output(kind) for kind in task.formats}
+        check_outputs(
+            outputs.values(),
+            overwrite=overwrite,
+            is_own=lambda _, existing: self.is_own(existing, key, is_again),
+        )
+        found = []
+        for kind, output in outputs.items():
+            if overwrite or is_again or not output.exists() or not self._is_complete(str(output), key):
+                found.append(kind)
+                continue
+            is_as_written = self._entry(str(output)).get("state") == _file_state(output)
             changed = "" if is_as_written else ", and was changed since"
             emit(f"kept {output}: it is complete{changed} (--overwrite reads it again)", messages)
-            return True
-        if not is_as_written:
-            raise InvalidArgumentError(
-                f"{str(output)!r} is there, and was not written by this command or was changed since; --overwrite "
-                "replaces it."
-            )
-        return False
+        return found
 
     def add(self, output: Path, key: Mapping[str, Any]) -> None:
         """Note an output that was written just now."""
         self._record.add({"output": output.name, "key": key, "state": _file_state(output)})
+
+    def _is_complete(self, output: str, key: Mapping[str, Any]) -> bool:
+        return bool(self._entry(output).get("key") == json.loads(json.dumps(key)))
+
+    def _entry(self, output: str) -> dict[str, Any]:
+        return self._record[os.path.basename(output)]
 
 
 def source_key(source: str, path: str) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from ... import __version__
+from ..._sources import check_outputs
 from ...errors import InvalidArgumentError
-from .._console import EXIT_ERROR, emit, emit_error, shown_name
+from .._console import EXIT_ERROR, STANDARD, emit, emit_error, shown_name
 from .._console import text as _text
 from .files import PageImages, PageStore, Record, Task, choose_pages, open_pages, read_missing, source_key
 
@@ -81,6 +82,29 @@ class LineExporter:
         self._folder = LineFolder(args.export_lines)
         self._complete = _CompleteDocuments(args.export_lines)
 
+    def check_outputs(self, tasks: Sequence[Task], files: Sequence[str]) -> None:
+        """Refuse pictures that would replace a file that is read, or one that this command did not write.
+
+        Lines are added to the file of texts, which is never replaced by others.
+
+        Raises:
+            InvalidArgumentError: if one would.
+        """
+        missing = [task for task in tasks if self._args.overwrite or not self._complete.is_known(task.source)]
+        task_of = {task.source: task for task in missing if not task.is_video}
+        existing = self._folder.pictures_of({source: task.stem for source, task in task_of.items()})
+        pictures = {str(path): task_of[source] for path, source in existing.items()}
+
+        def is_own(output: str, existing: str) -> bool:
+            if output not in pictures:
+                return self._folder.is_own(existing)
+            task = pictures[output]
+            source = source_key(task.source, task.source)["source"] if task.source != STANDARD else STANDARD
+            return self._folder.is_own(existing) or PageStore.is_of_source(task.work_folder, source)
+
+        outputs = [str(self._folder.file), str(self._folder.page), *pictures]
+        check_outputs(outputs, files, overwrite=self._args.overwrite, is_own=is_own)
+
     def write(self, task: Task, path: str) -> int:
         """Cut out the lines of a document; returns an exit code."""
         if task.is_video:
@@ -102,6 +126,7 @@ class LineExporter:
 
             def read(number: int) -> None:
                 lines = self._reader.cut_lines(opened.images, number)
+                store.claim()
                 has_pages = len(opened.images) > 1
                 rows = self._folder.write_pictures(lines, task.stem, task.source, number, has_pages=has_pages)
                 if number in opened.times:
@@ -128,9 +153,8 @@ class LineExporter:
 
     def say_what_is_next(self) -> None:
         """Tell where the texts are corrected, if there are any."""
-        page = self._folder.file.with_name("correct.html")
-        if page.exists():
-            emit(f"correct the texts in a browser: {page}", self._messages)
+        if self._folder.page.exists():
+            emit(f"correct the texts in a browser: {self._folder.page}", self._messages)
 
     def _without_repeats(self, frames: Sequence[list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
         """The lines of frames without those that stand as they did on the frame before, whose pictures are deleted."""
@@ -167,6 +191,10 @@ class _CompleteDocuments:
 
     def __init__(self, folder: Path) -> None:
         self._record = Record(folder / ".mediatensor-lines.jsonl", "source")
+
+    def is_known(self, source: str) -> bool:
+        """Whether the lines of a version of a document are complete."""
+        return "key" in self._record[source]
 
     def has(self, source: str, key: Mapping[str, Any]) -> bool:
         """Whether the lines of a document are complete.

@@ -170,15 +170,14 @@ class VideoWriter:
         self._messages = messages
         self._reader = VideoTextReader(args)
 
+    def key(self, task: Task, path: str) -> dict[str, Any]:
+        """Return the source and the options that the outputs of a video depend on."""
+        return source_key(task.source, path) | {"options": self._reader.options() | {"kinds": self._args.kinds}}
+
     def write(self, task: Task, path: str) -> int:
         """Read a video and write what is missing; returns an exit code."""
-        key = source_key(task.source, path) | {"options": self._reader.options() | {"kinds": self._args.kinds}}
-        overwrite = self._args.overwrite
-        kept = [
-            self._written.is_kept(task.output(name), key, False, self._messages, is_overwriting=overwrite)
-            for name in task.formats
-        ]
-        missing = [name for name, stays in zip(task.formats, kept, strict=True) if not stays]
+        key, overwrite = self.key(task, path), self._args.overwrite
+        missing = self._written.missing(task, key, self._messages, overwrite=overwrite)
         if not missing:
             return 0
         name = shown_name(os.path.basename(task.source))

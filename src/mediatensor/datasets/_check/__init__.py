@@ -8,8 +8,20 @@ knows the tables and videos of such a dataset. `report` has the result as text, 
 
 from __future__ import annotations
 
-from .checking import check_dataset
+from .checking import ListedDataset, check_dataset, is_check_state, list_dataset
 from .findings import FINDING_KINDS, CheckedFile, Finding, FindingKind, MediaFacts
-from .report import DatasetReport
+from .report import DatasetReport, check_manifest_name
 
-__all__ = ["FINDING_KINDS", "CheckedFile", "DatasetReport", "Finding", "FindingKind", "MediaFacts", "check_dataset"]
+__all__ = [
+    "FINDING_KINDS",
+    "CheckedFile",
+    "DatasetReport",
+    "Finding",
+    "FindingKind",
+    "ListedDataset",
+    "MediaFacts",
+    "check_dataset",
+    "check_manifest_name",
+    "is_check_state",
+    "list_dataset",
+]

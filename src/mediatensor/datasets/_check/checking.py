@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 from ..._common.checks import check_choice, items_of, path_text, real_number, whole_number
 from ..._common.messages import progress
@@ -24,7 +24,7 @@ from .page import MOST_FILES_ON_PAGE
 from .report import DatasetReport
 from .rows import Row, label_counts, within_segment
 
-__all__ = ["check_dataset"]
+__all__ = ["ListedDataset", "check_dataset", "is_check_state", "list_dataset"]
 
 _Result = TypeVar("_Result")
 
@@ -90,7 +90,6 @@ def check_dataset(
     """
     from .media import check_file, thumbnail_of  # they load what decodes
 
-    check_choice("kind", kind, ("video", "audio"))
     bad = tuple(items_of("bad_kinds", bad_kinds, of="names of findings"))
     for name in bad:
         check_choice("kind of finding", name, tuple(FINDING_KINDS))
@@ -100,16 +99,9 @@ def check_dataset(
         raise InvalidArgumentError(f"timeout_seconds must be positive (got {timeout_seconds}).")
     if num_classes is not None:
         num_classes = whole_number("num_classes", num_classes, at_least=1)
-    items: Sequence[Item]
-    episodes: list[tuple[EpisodeTimes, ...]] | None = None
-    together: list[Finding] = []
-    if is_lerobot(source):
-        kind = "video"
-        items, episodes, together = videos_of(source)
-        if not items:
-            raise InvalidArgumentError(f"The dataset {source} has no videos.")
-    else:
-        items = as_items(source, kind=kind, media_column=media_column, label_column=label_column)
+    if not isinstance(source, ListedDataset):
+        source = list_dataset(source, kind, media_column=media_column, label_column=label_column)
+    items, kind, episodes, together = source
     rows, names, keys = [], [], []
     has_urls = False
     for number in range(len(items)):
@@ -159,6 +151,39 @@ def check_dataset(
             for key, file in zip(keys, files, strict=True)
         ]
     return DatasetReport(tuple(files), bad, items, (*together, *found), label_counts(rows))
+
+
+class ListedDataset(NamedTuple):
+    """The rows of a dataset before their files are checked.
+
+    Attributes:
+        items: A row each.
+        kind: Of the media.
+        episodes: Of a LeRobot dataset, for each video its episodes.
+        findings: What is wrong with the tables of a LeRobot dataset.
+    """
+
+    items: Sequence[Item]
+    kind: MediaKind
+    episodes: Sequence[tuple[EpisodeTimes, ...]] = ()
+    findings: Sequence[Finding] = ()
+
+
+def list_dataset(
+    source: Any, kind: MediaKind, *, media_column: str | None = None, label_column: str | None = None
+) -> ListedDataset:
+    """List the rows of a dataset; `check_dataset` takes the result as its source.
+
+    Raises:
+        InvalidArgumentError, SourceTypeError, SourceNotFoundError, ReadError: as `check_dataset`.
+    """
+    check_choice("kind", kind, ("video", "audio"))
+    if not is_lerobot(source):
+        return ListedDataset(as_items(source, kind=kind, media_column=media_column, label_column=label_column), kind)
+    items, episodes, findings = videos_of(source)
+    if not items:
+        raise InvalidArgumentError(f"The dataset {source} has no videos.")
+    return ListedDataset(items, "video", episodes, findings)
 
 
 def _named(file: CheckedFile, name: str) -> CheckedFile:
@@ -243,6 +268,16 @@ def _state(path: str | os.PathLike[str] | None) -> Iterator[tuple[dict[str, Chec
                 raise write_error(text, error) from error
 
         yield known, keep
+
+
+def is_check_state(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file is the state file of a check, or empty."""
+    try:
+        with open(path, "rb") as file:
+            first = file.readline(len(_HEADER))
+    except OSError:
+        return False
+    return first in (b"", _HEADER, *_OLD_HEADERS)
 
 
 def _line(row: bytes) -> bytes:

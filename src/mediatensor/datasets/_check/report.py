@@ -22,6 +22,7 @@ from .._sources import (
     REFERENCE_COLUMNS,
     Item,
     alone,
+    files_of,
     is_captions_path,
     limits,
     place_of,
@@ -47,7 +48,7 @@ _OWN_COLUMNS = frozenset(("path", "label", *REFERENCE_COLUMNS))
 # Findings that mean missing frames. Which episodes lack them, the comparison of each one with its table shows.
 _SEEN_IN_TABLES = ("corrupt", "cut-off", "frame-count")
 
-__all__ = ["DatasetReport"]
+__all__ = ["DatasetReport", "check_manifest_name"]
 
 
 @dataclass(frozen=True)
@@ -266,16 +267,12 @@ class DatasetReport:
             >>> len(as_items("good.csv", kind="video"))
             1
         """
-        text = path_text("path", path)
-        extension = os.path.splitext(text)[1].lower()
-        if extension not in (".csv", ".jsonl"):
-            raise InvalidArgumentError(f"A manifest is written as .csv or .jsonl (got {text!r}).")
+        text = check_manifest_name(path)
+        check_outputs([text], files_of(self.items))
         rows = list(self._rows_left())
-        places = (place_of(item) for item in self.items if not isinstance(item.source, bytes))
-        check_outputs([text], [place["path"] for place in places])
         if not rows:
             raise InvalidArgumentError("Every row is bad, so that there is nothing to write.")
-        write_file(text, _as_csv(rows) if extension == ".csv" else _as_json_lines(rows))
+        write_file(text, _as_csv(rows) if text.lower().endswith(".csv") else _as_json_lines(rows))
         return len(rows)
 
     def _rows_left(self) -> Iterator[dict[str, Any]]:
@@ -306,6 +303,18 @@ class DatasetReport:
             if item.sidecars and not row.get(CAPTIONS_COLUMN):
                 row[CAPTIONS_COLUMN] = _captions_of(item)
             yield row
+
+
+def check_manifest_name(path: str | os.PathLike[str]) -> str:
+    """Return the path of a manifest as text.
+
+    Raises:
+        InvalidArgumentError: if it does not end in ``.csv`` or ``.jsonl``.
+    """
+    text = path_text("path", path)
+    if os.path.splitext(text)[1].lower() not in (".csv", ".jsonl"):
+        raise InvalidArgumentError(f"A manifest is written as .csv or .jsonl (got {text!r}).")
+    return text
 
 
 def _absolute(path: str) -> str:

@@ -13,7 +13,16 @@ from __future__ import annotations
 
 from . import limits
 from .dispatch import as_items
-from .items import LABEL_COLUMNS, MEDIA_EXTENSIONS, Item, MediaKind, UnreadableSource, check_kind, count_files
+from .items import (
+    LABEL_COLUMNS,
+    MEDIA_EXTENSIONS,
+    Item,
+    ListedItems,
+    MediaKind,
+    UnreadableSource,
+    check_kind,
+    count_files,
+)
 from .lerobot import (
     DepthScale,
     Episode,
@@ -30,7 +39,7 @@ from .lerobot import (
 from .order import FileOrder, file_order_of
 from .parquet import MediaColumn, parquet_file
 from .parquet_pages import Chunk, UnknownPagesError, data_pages, values_of_page
-from .references import REFERENCE_COLUMNS, alone, place_of, references_of, source_of_reference
+from .references import REFERENCE_COLUMNS, alone, files_of, place_of, references_of, source_of_reference
 from .sidecars import CAPTIONS_COLUMN, is_captions_path, sidecars_of
 from .streams import MAX_SHARD_ROWS, GivenRows, IterableRows, RowsToSkip, ShardRows, Share, row_number
 from .tar_format import TarReader
@@ -52,6 +61,7 @@ __all__ = [
     "Item",
     "IterableRows",
     "LeRobotFormat",
+    "ListedItems",
     "MediaColumn",
     "MediaKind",
     "RowsToSkip",
@@ -68,6 +78,7 @@ __all__ = [
     "count_files",
     "data_pages",
     "file_order_of",
+    "files_of",
     "is_captions_path",
     "is_structured",
     "limits",

@@ -11,7 +11,7 @@ from typing import Any
 from ..._common.checks import function, optional_text, shown
 from ...errors import InvalidArgumentError, SourceNotFoundError, SourceTypeError
 from . import limits
-from .items import Item, LabelledItems, MediaKind, check_kind, with_coded_labels
+from .items import Item, LabelledItems, ListedItems, MediaKind, check_kind, with_coded_labels
 from .lance import is_lance, items_of_lance, lance_place
 from .manifests import MANIFEST_EXTENSIONS, items_of_folder, items_of_text_manifest
 from .parquet import HuggingFaceItems, hugging_face_type, items_of_parquet
@@ -100,7 +100,8 @@ def as_items(
     if label is None:
         return items
     if isinstance(items, list):
-        return [dataclasses.replace(item, label=label(item)) for item in items]
+        own = [dataclasses.replace(item, label=label(item)) for item in items]
+        return ListedItems(own, items.read_from if isinstance(items, ListedItems) else ())
     return LabelledItems(items, label)
 
 
@@ -142,8 +143,9 @@ def _items_of_path(path: Any, columns: Columns) -> Sequence[Item]:
     if not os.path.exists(path):
         raise SourceNotFoundError(f"There is no manifest {path!r}.")
     if extension == ".parquet":
-        return items_of_parquet(path, columns)
-    return with_parts_of_files(items_of_text_manifest(path, columns))
+        items = items_of_parquet(path, columns)
+        return ListedItems(items, [path]) if isinstance(items, list) else items
+    return ListedItems(with_parts_of_files(items_of_text_manifest(path, columns)), [path])
 
 
 def _items_of_hugging_face(source: Any, columns: Columns) -> Sequence[Item]:
@@ -194,7 +196,7 @@ def _items_of_iterable(source: Iterable[Any], columns: Columns) -> list[Item]:
     # An item that somebody made has the label that it was given.
     for number, item in zip(from_rows, with_coded_labels([items[i] for i in from_rows]), strict=True):
         items[number] = item
-    return items
+    return ListedItems(items, source.read_from if isinstance(source, ListedItems) else ())
 
 
 def _item_of_element(element: Any, columns: Columns, place: str) -> Item:

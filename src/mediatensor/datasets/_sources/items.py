@@ -27,6 +27,7 @@ __all__ = [
     "LabelCoding",
     "LabelledItems",
     "LazyItems",
+    "ListedItems",
     "MediaKind",
     "UnreadableSource",
     "check_kind",
@@ -117,6 +118,19 @@ def count_files(items: Sequence[Item]) -> int:
     return len({id(one) if isinstance(one, (bytes, Source)) else os.fspath(one) for one in sources})
 
 
+class ListedItems(list[Item]):
+    """A list of items that knows which files it was read from, so that nobody writes over these.
+
+    Args:
+        items: The items.
+        read_from: A manifest, or files with the texts or labels of the items; not the items' own files.
+    """
+
+    def __init__(self, items: Iterable[Item] = (), read_from: Iterable[str | os.PathLike[str]] = ()) -> None:
+        super().__init__(items)
+        self.read_from = tuple(os.fspath(file) for file in read_from)
+
+
 class LazyItems(Sequence[Item]):
     """Items that are made on request.
 
@@ -173,6 +187,11 @@ class LabelledItems(LazyItems):
         super().__init__()
         self._items = items
         self._label = label
+
+    @property
+    def unlabelled(self) -> Sequence[Item]:
+        """The items with the labels of their source."""
+        return self._items
 
     @property
     def is_fork_safe(self) -> bool:

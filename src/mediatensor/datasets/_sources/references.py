@@ -12,15 +12,19 @@ from dataclasses import replace
 from typing import Any
 
 from ..._common.checks import shown
-from ..._sources import Source
+from ..._sources import PathSource, Source, SpanSource
 from ...errors import InvalidArgumentError
-from .items import Item, UnreadableSource
+from .items import Item, LabelledItems, UnreadableSource
+from .lerobot import EpisodeFiles
 from .parquet import HuggingFaceItems, ParquetItems, ParquetValue
+from .tables import TableItems
 from .tar_format import TarMember
+from .tar_shards import TarItems
 
 __all__ = [
     "REFERENCE_COLUMNS",
     "alone",
+    "files_of",
     "place_of",
     "references_of",
     "source_of_reference",
@@ -51,6 +55,40 @@ def references_of(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
         )
     for number in range(len(items)):
         yield _columns_of(alone(items, number))
+
+
+def files_of(items: Sequence[Item]) -> Iterator[str]:
+    """Yield the paths and URLs that items are read from, and the manifests that list them. No media are read.
+
+    A path may come more than once. Items that are bytes in memory, or a source that somebody made, have none.
+    """
+    if isinstance(items, LabelledItems):
+        yield from files_of(items.unlabelled)
+    elif isinstance(items, TarItems):
+        yield from items.shards
+    elif isinstance(items, TableItems):
+        yield from items.files()
+    else:
+        yield from getattr(items, "read_from", ())
+        for number in range(len(items)):
+            item = items[number]
+            for source in (item.source, *item.sidecars.values()):
+                yield from _files_of_source(source)
+
+
+def _files_of_source(source: Any) -> Iterator[str]:
+    match source:
+        case str() | os.PathLike():
+            yield os.fsdecode(source)
+        case PathSource() | SpanSource():
+            yield source.describe()
+        case TarMember():
+            yield source.archive
+        case ParquetValue():
+            yield source.table
+        case EpisodeFiles():
+            yield source.table
+            yield from (path for _, path in source.videos)
 
 
 def alone(items: Sequence[Item], number: int) -> Item:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 from ..._sources import Source
@@ -60,6 +61,17 @@ class TableItems(LazyItems):
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def files(self) -> Iterator[str]:
+        """Yield the files of the table, and those that its rows name in place of bytes."""
+        yield self._path
+        for folder, _, names in os.walk(self._path):  # a Lance dataset has many files
+            yield from (os.path.join(folder, name) for name in names)
+        if self._media_struct is not None:
+            for row in self._rows:
+                path = (row.get(self._media_struct) or {}).get("path")
+                if isinstance(path, str):
+                    yield path if "://" in path else os.path.join(os.path.dirname(self._path), path)
 
     def _make(self, index: int) -> Item:
         place = f"row {index} of {self._path}"

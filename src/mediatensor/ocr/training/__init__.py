@@ -9,7 +9,6 @@ from ._exporting import LineFolder as LineFolder  # for the command
 from ._exporting import export_lines
 from ._lines import LineDataset, changed_line
 from ._loop import Fit, fit
-from ._loop import training_files as training_files  # for the command
 from ._pages import PageDataset
 from ._scores import (
     CharacterScore,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["correcting_page"]
+__all__ = ["PAGE_BEGIN", "correcting_page"]
 
 _PAGE = """\
 <!DOCTYPE html>
@@ -110,6 +110,10 @@ document.getElementById("save").addEventListener("click", () => {
 </body>
 </html>
 """
+
+
+#: By this a page is known for one of these.
+PAGE_BEGIN = _PAGE.partition("<style>")[0]
 
 
 def correcting_page(rows: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -23,7 +23,7 @@ from ..models import ocr_predictor
 from ..models._pages import page_sources
 from ..models.predictor import CutLine
 from ..models.predictor.base import TextPredictor
-from ._correcting import correcting_page
+from ._correcting import PAGE_BEGIN, correcting_page
 
 __all__ = ["LineFolder", "export_lines"]
 
@@ -109,6 +109,37 @@ class LineFolder:
     def file(self) -> Path:
         """The file of texts."""
         return self._folder / "lines.jsonl"
+
+    @property
+    def page(self) -> Path:
+        """The page on which the texts are corrected."""
+        return self._folder / "correct.html"
+
+    def pictures_of(self, documents: Mapping[str, str]) -> dict[Path, str]:
+        """Return the pictures that exist under the names that the lines of documents would get, with their documents.
+
+        Args:
+            documents: The begin of the names of the files, by document.
+        """
+        source_of = {self._free_stem(stem, source).casefold(): source for source, stem in documents.items()}
+        try:
+            names = sorted(os.listdir(self._folder / "images"))
+        except OSError:
+            return {}
+        found = {}
+        for name in names:
+            match = re.fullmatch(r"((.*?)(-p\d+)?)-\d+\.png", name.casefold(), re.DOTALL)
+            source = None if match is None else source_of.get(match[1], source_of.get(match[2]))
+            if source is not None:
+                found[self._folder / "images" / name] = source
+        return found
+
+    def is_own(self, path: str) -> bool:
+        """Return whether a file of the folder was written for its lines."""
+        if Path(path) == self.page:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                return file.read(len(PAGE_BEGIN)) == PAGE_BEGIN
+        return Path(path) == self.file or f"images/{Path(path).name}" in {row["file"] for row in self._rows()}
 
     def write_pictures(
         self, lines: Sequence[CutLine], stem: str, source: str, page_index: int, *, has_pages: bool
@@ -223,11 +254,11 @@ class LineFolder:
         lines = [json_bytes(row).decode() for row in rows]
         write_file(self.file, "".join(f"{line}\n" for line in lines).encode())
         self._known = _state(self.file), list(rows)
-        write_file(self._folder / "correct.html", correcting_page(lines).encode())
+        write_file(self.page, correcting_page(lines).encode())
 
 
 def _has_stem(file: str, stem: str) -> bool:
-    return re.fullmatch(rf"images/{re.escape(stem)}(-p\d+)?-\d+\.png", file) is not None
+    return re.fullmatch(rf"images/{re.escape(stem)}(-p\d+)?-\d+\.png", file, re.IGNORECASE) is not None
 
 
 def _state(file: Path) -> list[int] | None:

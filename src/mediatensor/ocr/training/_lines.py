@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ..._common.checks import path_text
 from ...datasets import Item, MediaDataset, Sample, WordCrops, as_items
+from ...datasets._sources import ListedItems, files_of
 from ...errors import InvalidArgumentError, ReadError
 from ._learning import random_number
 
@@ -72,27 +73,28 @@ def _items(source: Any, images: str | os.PathLike[str] | None) -> Sequence[Item]
     else:
         items = as_items(source, kind="image")
         folder = Path(source).parent
-        if images is not None:
-            items = [_moved(item, folder, Path(path_text("images", images))) for item in items]
-        elif Path(source).with_suffix("").is_dir() and not os.path.exists(_path(items[0])):
-            items = [_moved(item, folder, Path(source).with_suffix("")) for item in items]
-    return [_with_text(item) for item in items]
+        other = Path(source).with_suffix("") if images is None else Path(path_text("images", images))
+        if images is not None or (other.is_dir() and not os.path.exists(_path(items[0]))):
+            items = ListedItems([_moved(item, folder, other) for item in items], [source])
+    read_from = items.read_from if isinstance(items, ListedItems) else files_of(items)
+    return ListedItems([_with_text(item) for item in items], read_from)
 
 
-def _items_of_folder(folder: Path) -> list[Item]:
+def _items_of_folder(folder: Path) -> ListedItems:
     pictures = sorted(file for file in folder.rglob("*") if file.suffix.lower() in _IMAGES)
-    items = []
+    items, texts = [], []
     for picture in pictures:
         stem = picture.with_suffix("")
         beside = [text for suffix in _TEXT_SUFFIXES if (text := stem.with_name(stem.name + suffix)).is_file()]
         if beside:
             items.append(Item(picture, label=_text_in(beside[0])))
+            texts.append(beside[0])
     if not items:
         raise InvalidArgumentError(
             f"There are no lines in {str(folder)!r}: it has {len(pictures)} pictures, and none with a text beside it, "
             "NAME.gt.txt or NAME.txt. Is there a manifest? Give its path."
         )
-    return items
+    return ListedItems(items, texts)
 
 
 def _text_in(file: Path) -> str:

@@ -24,6 +24,7 @@ from ..._common.devices import checked_device
 from ..._common.messages import progress
 from ..._sources import check_outputs, write_file
 from ...datasets import DataLoader, MediaDataset
+from ...datasets._sources import files_of
 from ...errors import InvalidArgumentError, TrainingError, WeightsError, WriteError
 from ..models import find_weights, list_models, model_card
 from ..models._networks import (
@@ -142,6 +143,7 @@ def fit(
     num_workers: int = 0,
     save_seconds: float = 120.0,
     resume: bool = True,
+    overwrite: bool = False,
     report: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> Fit:
     """Train a recogniser, a detector or a classifier of directions, and keep its best weights.
@@ -199,6 +201,8 @@ def fit(
         save_seconds: The state is saved when so much time has passed, and after each epoch.
         resume: Go on with a training that was stopped; a checkpoint of one that is done stays. Else begin anew, and
             replace it.
+        overwrite: Begin anew, and replace files that exist even if no training wrote them. Files that are read are
+            never replaced.
         report: Called after each epoch with its line of the log.
 
     Returns:
@@ -206,7 +210,8 @@ def fit(
 
     Raises:
         InvalidArgumentError: if an argument is not among the accepted ones, texts have characters that the recogniser
-            does not know, the state beside ``out`` is that of another training, or there is a checkpoint already.
+            does not know, the state beside ``out`` is that of another training, there is a checkpoint already, or a
+            file of the training would replace one that is read, or that no training wrote.
         TrainingError: if the gradients are not finite any more; the best weights so far stay where they are.
         WeightsNotFoundError: if there are no weights to start with.
         WriteError: if a file cannot be written; what was written before stays.
@@ -223,7 +228,7 @@ def fit(
         raise InvalidArgumentError(f"out must be a file that ends in .pt (got {str(path)!r}).")
     if not path.parent.is_dir():
         raise WriteError(f"{path} cannot be written: there is no folder {path.parent}. Make it first.")
-    _check_files(path, arch, (train, validation, keep))
+    _check_files(path, arch, (train, validation, keep), overwrite=overwrite)
     settings = _Settings(
         arch=os.fspath(arch),
         pretrained=pretrained,
@@ -258,7 +263,7 @@ def fit(
     training = _Training(
         settings, checkpoint, num_new, train, validation, keep, path, _device(device), amp, num_workers
     )
-    if resume:
+    if resume and not overwrite:
         training.resume()
     if _num_ranks() > 1:
         dist.barrier()  # all have looked for files before the first process writes some
@@ -667,28 +672,49 @@ def training_files(out: str | os.PathLike[str]) -> list[Path]:
     return [path, *(path.with_suffix(suffix) for suffix in (".state.pt", ".jsonl", ".png"))]
 
 
-def _check_files(path: Path, arch: str | os.PathLike[str], datasets: Sequence[Any]) -> None:
-    """Refuse to write files that are read, and to replace a log or a picture that no training wrote.
+def _check_files(
+    path: Path, arch: str | os.PathLike[str], datasets: Sequence[MediaDataset | None], *, overwrite: bool
+) -> None:
+    """Refuse to write files that are read, and to replace files that no training wrote.
 
     Raises:
         InvalidArgumentError: if one of the files is.
     """
-    sources: list[Any] = []
+    sources: list[Any] = [arch]
     for dataset in datasets:
-        items = getattr(dataset, "items", None)
-        if isinstance(items, list):  # others read their files to name them, and are parts of larger files
-            sources += [item.source for item in items]
-    checkpoint, state, log, curves = files = training_files(path)
-    check_outputs(files, [arch, *sources])
-    if log.exists() and not _is_log(log):
-        raise InvalidArgumentError(f"{log} is there, and is not the log of a training; choose another name for out.")
-    if curves.exists() and not (log.exists() or state.exists() or checkpoint.exists()):
-        raise InvalidArgumentError(f"{curves} is there, and is not of a training; choose another name for out.")
+        if isinstance(dataset, MediaDataset):
+            sources += files_of(dataset.items)
+    checkpoint, state, log, _ = files = training_files(path)
+
+    def is_own(output: str, existing: str) -> bool:
+        if output == str(checkpoint):
+            return _is_checkpoint(existing)
+        if output == str(log):
+            return _is_log(existing)
+        if output == str(state):
+            return _is_archive(existing)  # whether it is a state, and of what, shows when it is read
+        return any(map(Path.exists, (checkpoint, state, log)))  # curves stand beside one of these
+
+    check_outputs(files, sources, overwrite=overwrite, is_own=is_own, how="overwrite=True (--overwrite)")
 
 
-def _is_log(path: Path) -> bool:
+def _is_checkpoint(path: str) -> bool:
     try:
-        with path.open("rb") as file:
+        read_checkpoint(path)
+    except WeightsError:
+        return False
+    return True
+
+
+def _is_archive(path: str) -> bool:
+    """Return whether a file begins as those do that torch writes, even if it is cut off."""
+    with open(path, "rb") as file:
+        return file.read(4) == b"PK\x03\x04"
+
+
+def _is_log(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
             first = json.loads(file.readline(1 << 20))
     except (OSError, ValueError):
         return False

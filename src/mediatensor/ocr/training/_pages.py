@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..._images import MAX_PIXELS
 from ...datasets import WORD_COLUMNS, Item, MediaDataset, Recipe, Sample, as_items, page_index_of, read_labels, words_of
 from ...datasets._rows import DEFAULT_DPI, Document, DocumentOptions, check_dataset_options
+from ...datasets._sources import ListedItems
 from ...errors import InvalidArgumentError
 
 __all__ = ["PageDataset"]
@@ -116,11 +117,12 @@ def _items(source: Any) -> Sequence[Item]:
     return as_items(source, kind="document")
 
 
-def _items_of_labels(file: Path) -> list[Item]:
+def _items_of_labels(file: Path) -> ListedItems:
     labels = read_labels(file)
     if not isinstance(labels, dict) or not all(
         isinstance(page, dict) and isinstance(page.get("polygons"), list | dict) for page in labels.values()
     ):
         raise InvalidArgumentError(f"{file} must hold one JSON object with 'polygons' for each name of a file.")
     folder = file.parent / "images"
-    return [Item(folder / name, extra={"boxes": page["polygons"]}) for name, page in labels.items()]
+    items = (Item(folder / name, extra={"boxes": page["polygons"]}) for name, page in labels.items())
+    return ListedItems(items, [file])
