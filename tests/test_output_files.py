@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch.utils.data
 from PIL import Image
 
 import mediatensor.ocr
@@ -80,7 +81,7 @@ class _FakeReader:
         return Document([Page(images[0], [Block([Line(words)])], 0, images[0].shape[:2])])
 
     def cut_lines(self, image: Any) -> list[CutLine]:
-        return [CutLine(np.zeros((12, 40, 3), np.uint8), "read", 0.5, ((0.1, 0.2), (0.4, 0.3)), None)]
+        return [CutLine(np.zeros((12, 40, 3), np.uint8), "read", 0.5, ((0.1, y), (0.4, 0.3)), None) for y in (0.1, 0.2)]
 
     def _read_on(self, video: Any, kept: object, keep: object) -> Any:
         return self(video)
@@ -195,10 +196,13 @@ def test_the_table_has_all_options_that_write() -> None:
 
 @pytest.fixture
 def _no_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out what the demo does with a video besides drawing its sheet: it takes seconds."""
-    from mediatensor.cli import _demo
+    """Let the demo read its batches without workers, whose start takes seconds."""
+    loader = torch.utils.data.DataLoader
 
-    monkeypatch.setattr(_demo, "_check_loader", lambda file: (True, ""))
+    def without_workers(dataset: Any, batch_size: int, **options: Any) -> Any:
+        return loader(dataset, batch_size, shuffle=options["shuffle"])
+
+    monkeypatch.setattr(torch.utils.data, "DataLoader", without_workers)
 
 
 def _state_of(folder: Path) -> dict[str, bytes]:
@@ -306,14 +310,8 @@ def _parquet_of(table: Path, column: dict[str, Any]) -> Path:
 
 @pytest.mark.parametrize("kind", ["folder", "manifest", "tar", "parquet", "parquet paths", "lerobot"])
 def test_check_compares_its_outputs_with_all_files_of_a_dataset_before_it_decodes(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import mediatensor.cli._check as command
-
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("a file was checked")
-
-    monkeypatch.setattr(command, "check_dataset", refuse)
     (tmp_path / "videos").mkdir()
     video = read = tmp_path / "videos" / "v.mp4"
     write_test_pattern(video, width=64, height=48, num_frames=5)
@@ -334,8 +332,12 @@ def test_check_compares_its_outputs_with_all_files_of_a_dataset_before_it_decode
         read = next(source.rglob("*.mp4"))
     for option, name in (("--html", "page.html"), ("--fix", "good.csv"), ("--state", "a.state")):
         os.link(read, tmp_path / name)
-        assert main(["check", str(source), option, str(tmp_path / name), "--overwrite"]) == 2
-        assert "is a file that is read" in capsys.readouterr().err
+        work = [] if option == "--state" else ["--state", str(tmp_path / "work.state")]
+        assert main(["check", str(source), option, str(tmp_path / name), "--overwrite", *work]) == 2
+        printed = capsys.readouterr()
+        assert "is a file that is read" in printed.err
+        assert not printed.out
+        assert not (tmp_path / "work.state").exists()  # the check had not begun
         assert os.path.samefile(read, tmp_path / name)
 
 
@@ -414,14 +416,16 @@ def test_ocr_knows_its_outputs_in_any_case(inputs: Path, capsys: pytest.CaptureF
 def test_pictures_of_a_page_that_was_interrupted_are_cut_again(
     inputs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from mediatensor.cli._ocr.files import PageStore
+    save = Image.Image.save
 
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
+    def save_one(image: Image.Image, file: Any, kind: str) -> None:
+        if (inputs.parent / "out" / "images" / "p-0001.png").exists():
+            raise KeyboardInterrupt
+        save(image, file, kind)
 
     command = ["ocr", str(inputs / "p.tif"), "--export-lines", str(inputs.parent / "out")]
     with monkeypatch.context() as patch:
-        patch.setattr(PageStore, "put", interrupt)
+        patch.setattr(Image.Image, "save", save_one)
         assert main(command) == 130
     assert [path.name for path in (inputs.parent / "out" / "images").iterdir()] == ["p-0001.png"]
     assert main(command) == 0
