@@ -23,6 +23,7 @@ from ocr_pages import render_text
 from ocr_reading import words_of
 
 onnx = pytest.importorskip("onnx", reason="makes the files that are read here")
+pytest.importorskip("onnxruntime", reason="runs them")
 
 ENGLISH = "All people are born free"
 # "All people are born free" by the letters of the alphabet, and "good day to all".

@@ -32,6 +32,7 @@ EXTRAS = {
     "html": "web pages as documents",
     "lance": "media in Lance datasets",
     "language": "the language of what was read",
+    "onnx": "recognisers of further scripts, from ONNX files",
     "ocr": "reading text, PDF files; the weights",
     "parquet": "Parquet tables and manifests, LeRobot data sets",
     "plot": "show() and other plots",

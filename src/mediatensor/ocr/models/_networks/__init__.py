@@ -1,8 +1,7 @@
 """Beneath all networks: which architectures there are, their weights, shared layers, and the device that they run on.
 
 * ``registry``: the names of architectures, where each is made, and what is published for it;
-* ``weights``: finding, checking and loading files of weights; ``onnx`` reads those that come as ONNX, and
-  ``onnx_network`` runs a network that is not one of ours;
+* ``weights``: finding, checking and loading files of weights; ``onnx`` reads those that come as ONNX;
 * ``checkpoints``: trained networks in files of ours;
 * ``blocks``: layers that several networks share; ``fused`` runs them quicker on a CPU;
 * ``transfers``: copies to a device and back, each of them counted; networks that may be compiled;
@@ -27,8 +26,7 @@ from .blocks import (
 )
 from .checkpoints import Checkpoint, chosen_network, is_checkpoint, load_checkpoint, read_checkpoint, save_checkpoint
 from .fused import convolve, multiply
-from .onnx import OnnxGraph, OnnxNode, fill_layers, read_onnx
-from .onnx_network import OnnxNetwork
+from .onnx import OnnxGraph, fill_layers, read_onnx, with_output
 from .registry import (
     ModelCard,
     list_models,
@@ -75,8 +73,6 @@ __all__ = [
     "ModelCard",
     "MultiHeadAttention",
     "OnnxGraph",
-    "OnnxNetwork",
-    "OnnxNode",
     "PositionwiseFeedForward",
     "SqueezeExcitation",
     "Stem",
@@ -121,4 +117,5 @@ __all__ = [
     "upload",
     "upload_images",
     "with_open_sizes",
+    "with_output",
 ]

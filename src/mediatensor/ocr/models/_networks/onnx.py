@@ -1,7 +1,7 @@
 """ONNX files of weights, read with numpy alone: tensors, the order of the layers, metadata.
 
 An ONNX file is one protocol-buffer message (https://onnx.ai/onnx/repo-docs/IR.html). Nothing in it is executed here:
-native modules take their parameters from it in the order in which the graph uses them. ``onnx_network`` runs the graph.
+native modules take their parameters from it in the order in which the graph uses them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from ....errors import WeightsError
 
-__all__ = ["OnnxGraph", "OnnxNode", "fill_layers", "read_onnx"]
+__all__ = ["OnnxGraph", "fill_layers", "read_onnx", "with_output"]
 
 MAX_FILE_BYTES = 2**31 - 1
 """The limit of protocol buffers for a message; no known file comes near it."""
@@ -32,22 +32,17 @@ _MOST_NODES = 2**17
 """A graph may have this many operations and tensors; the largest known network has 5,000."""
 
 Array: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
-Attribute: TypeAlias = "float | int | str | tuple[float, ...] | tuple[int, ...]"
 FieldValue: TypeAlias = "int | memoryview"
 
 _PARAMETERS = ("weight", "bias", "running_mean", "running_var")
 
 
 class OnnxNode(NamedTuple):
-    """One operation of the graph: its type, the names of its inputs, the name of its first output, its attributes.
-
-    Attributes of other kinds than numbers, text and lists of numbers are left out.
-    """
+    """One operation of the graph: its type, the names of its inputs, the name of its first output."""
 
     op: str
     inputs: tuple[str, ...]
     output: str
-    attributes: tuple[tuple[str, Attribute], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -84,6 +79,17 @@ def read_onnx(path: Path) -> OnnxGraph:
         return _parse_model(memoryview(path.read_bytes()))
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise WeightsError(f"{path} is not a readable ONNX file ({error}): install or copy it again.") from error
+
+
+def with_output(data: bytes, name: str) -> bytes:
+    """Return the content of an ONNX file whose graph has one more output, a tensor that is made on the way.
+
+    A message that occurs twice counts as one with the fields of both: another graph with only the output is appended.
+    """
+    message = name.encode()
+    for number in (1, 12, 7):  # the name of a value, which is an output of the graph, which is that of the model
+        message = bytes([number << 3 | 2]) + _as_varint(len(message)) + message
+    return data + message
 
 
 def fill_layers(layers: Sequence[nn.Module], graph: OnnxGraph) -> None:
@@ -210,7 +216,6 @@ def _sources_of_identities(nodes: Sequence[OnnxNode]) -> dict[str, str]:
 def _parse_node(data: memoryview) -> tuple[OnnxNode, Array | None]:
     """A node, and its value where it is a constant."""
     inputs, outputs, op = [], [], ""
-    attributes: list[tuple[str, Attribute]] = []
     constant: Array | None = None
     for number, value in _fields(data):
         if number == 1:
@@ -220,30 +225,20 @@ def _parse_node(data: memoryview) -> tuple[OnnxNode, Array | None]:
         elif number == 4:
             op = _text(value)
         elif number == 5:
-            name, content = _parse_attribute(_message(value))
-            if isinstance(content, np.ndarray):
-                constant = content
-            elif content is not None:
-                attributes.append((name, content))
-    if op == "Constant" and constant is None and attributes:
-        constant = np.array(attributes[0][1])
-    return OnnxNode(op, tuple(inputs), outputs[0], tuple(attributes)), constant if op == "Constant" else None
+            constant = _parse_attribute(_message(value)) if constant is None else constant
+    return OnnxNode(op, tuple(inputs), outputs[0]), constant if op == "Constant" else None
 
 
-def _parse_attribute(data: memoryview) -> tuple[str, Attribute | Array | None]:
-    name = ""
-    value: Attribute | Array | None = None
+def _parse_attribute(data: memoryview) -> Array | None:
+    """The value of an attribute that is a number, a tensor or a list of numbers."""
+    value: Array | None = None
     floats: list[memoryview] = []
     integers: list[int] = []
     for number, content in _fields(data):
-        if number == 1:
-            name = _text(content)
-        elif number == 2:
-            value = float(np.frombuffer(_message(content), "<f4")[0])
+        if number == 2:
+            value = np.frombuffer(_message(content), "<f4")[0]
         elif number == 3:
-            value = _integers(content)[0]
-        elif number == 4:
-            value = _text(content)
+            value = np.array(_integers(content)[0])
         elif number == 5:
             value = _parse_tensor(_message(content))[1]
         elif number == 7:
@@ -251,8 +246,8 @@ def _parse_attribute(data: memoryview) -> tuple[str, Attribute | Array | None]:
         elif number == 8:
             integers += _integers(content)
     if floats:
-        value = tuple(np.frombuffer(b"".join(floats), "<f4").tolist())
-    return name, tuple(integers) if integers else value
+        value = np.frombuffer(b"".join(floats), "<f4")
+    return np.array(integers) if integers else value
 
 
 def _parse_tensor(data: memoryview) -> tuple[str, Array]:
@@ -332,6 +327,11 @@ def _varint(data: memoryview, position: int) -> tuple[int, int]:
         shift += 7
         if shift > 63:
             raise ValueError("a number of more than 64 bits")
+
+
+def _as_varint(number: int) -> bytes:
+    rest = number >> 7
+    return bytes([number & 127 | 128]) + _as_varint(rest) if rest else bytes([number])
 
 
 def _integers(value: FieldValue) -> list[int]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ...._common.checks import path_text, shown
-from ....errors import InvalidArgumentError, WeightsError
-from .._networks import OnnxNetwork, given_file, is_file, plain, read_onnx
+from ....errors import InvalidArgumentError, MissingDependencyError, WeightsError
+from .._networks import OnnxGraph, given_file, is_file, plain, read_onnx, with_output
 from .ppocr import CtcLineRecognizer
 
 __all__ = ["OnnxLineRecognizer", "load_line_recognizer"]
@@ -22,15 +23,71 @@ LARGEST_FILE = 2**27
 """In bytes. The largest known recogniser of lines has 85 million."""
 LARGEST_DICTIONARY = 2**21
 """In bytes; the largest known one has 75 thousand."""
-HEIGHT, TRIED_WIDTHS = 48, (320, 4096)
+HEIGHT, TRIED_WIDTHS = 48, (320, 640)
 RIGHT_TO_LEFT_LETTERS = 20
 """A dictionary with so many letters of right-to-left scripts is that of such a script, not one with a few signs."""
+
+
+class FeatureSession:
+    """The body of a recogniser, run by onnxruntime on one thread: pages and lines are spread over threads above it.
+
+    Args:
+        data: The content of the ONNX file.
+        input_name: What lines go in by.
+        features_name: The tensor that the last linear layer takes.
+        file: The path of the file, for errors.
+
+    Raises:
+        MissingDependencyError: onnxruntime is not installed.
+        WeightsError: onnxruntime does not accept the file.
+    """
+
+    def __init__(self, data: bytes, input_name: str, features_name: str, file: Path) -> None:
+        self._state = data, input_name, features_name, file
+        try:
+            import onnxruntime
+        except ImportError:
+            raise MissingDependencyError(
+                'Recognisers from ONNX files need onnxruntime: pip install "mediatensor[onnx]".'
+            ) from None
+        options = onnxruntime.SessionOptions()
+        # Threads of its own would be missing after a fork, and would compete with those that read other lines.
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4  # errors are raised
+        try:
+            self._session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime has many types, none of them public
+            raise WeightsError(f"{file} cannot be used as a network: {_first_line(error)}.") from error
+
+    def __getstate__(self) -> tuple[bytes, str, str, Path]:
+        return self._state
+
+    def __setstate__(self, state: tuple[bytes, str, str, Path]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the features (N, T, width), float32, of lines (N, 3, 48, W), on the CPU.
+
+        Raises:
+            WeightsError: The network does not take lines of this size.
+        """
+        _, input_name, features_name, file = self._state
+        lines = x.detach().to("cpu", torch.float32).contiguous().numpy()
+        try:
+            (features,) = self._session.run([features_name], {input_name: lines})
+        except Exception as error:
+            raise WeightsError(
+                f"{file} cannot be used as a network: it does not take pictures of size {tuple(x.shape)}: "
+                f"{_first_line(error)}."
+            ) from error
+        return torch.from_numpy(features)
 
 
 class OnnxLineRecognizer(CtcLineRecognizer):
     """Recogniser of whole text lines from an ONNX file, made by :func:`load_line_recognizer`.
 
-    It reads, trains, moves and converts like the default recogniser.
+    Its last layer, which scores characters, is a layer of PyTorch: it moves, converts and trains. onnxruntime computes
+    all before that, on the CPU, and training leaves it as it is.
 
     Args:
         network: From lines to the features of their steps, (N, T, width).
@@ -49,8 +106,8 @@ class OnnxLineRecognizer(CtcLineRecognizer):
 
     def __init__(
         self,
-        network: OnnxNetwork,
-        head: torch.nn.Linear,
+        network: Callable[[Tensor], Tensor],
+        head: nn.Linear,
         characters: Sequence[str],
         step_pixels: int,
         right_to_left: bool,
@@ -67,6 +124,7 @@ class OnnxLineRecognizer(CtcLineRecognizer):
         }
         self.set_vocab(characters)
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def features(self, x: Tensor) -> Tensor:
         """The features that the head sees.
 
@@ -74,10 +132,15 @@ class OnnxLineRecognizer(CtcLineRecognizer):
             x: Lines, (N, 3, 48, W), normalised; W a multiple of 8.
 
         Returns:
-            (N, T, width).
+            (N, T, width), of the head's type, on the device of the lines.
+
+        Raises:
+            InvalidArgumentError: The model is being exported.
+            WeightsError: The network does not take lines of this size.
         """
-        features: Tensor = self.network(x)
-        return features
+        if self.exportable:
+            raise InvalidArgumentError("A recogniser from an ONNX file cannot be exported: copy that file.")
+        return self.network(x).to(x.device, self.head.weight.dtype)
 
     def best_of_steps(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """As for other models; weights from anywhere may lead to what is no number, which has the probability 0."""
@@ -94,8 +157,9 @@ def load_line_recognizer(
 ) -> OnnxLineRecognizer:
     """A recogniser of text lines from an ONNX file, such as the language models of PP-OCRv5 that RapidOCR ships.
 
-    The file is read and checked, no code of it is run, and nothing is downloaded. Networks of PP-OCRv3 to v6 are
-    accepted: pictures 48 pixels high of any width go in, classes of characters with CTC come out.
+    onnxruntime runs the network, without limits on memory or time: load only files that you trust. Nothing is
+    downloaded. Networks such as those of PP-OCRv3 to v6 are accepted: pictures 48 pixels high of any width go in,
+    classes of characters with CTC come out.
 
     Args:
         path: The file, for example ``cyrillic_PP-OCRv5_rec_mobile.onnx``.
@@ -111,6 +175,7 @@ def load_line_recognizer(
 
     Raises:
         InvalidArgumentError: ``vocab``, ``right_to_left`` or an entry of the dictionary is of another type.
+        MissingDependencyError: onnxruntime is not installed.
         WeightsNotFoundError: There is no such file.
         WeightsError: The file is damaged, is another kind of network, or its dictionary is missing or has another
             length.
@@ -128,16 +193,16 @@ def load_line_recognizer(
     if file.stat().st_size > LARGEST_FILE:
         raise WeightsError(f"{file} has more than {LARGEST_FILE} bytes: it is no recogniser of lines.")
     graph = read_onnx(file)
-    network = OnnxNetwork(graph, file)
-    num_steps = [_num_steps(network, file, width) for width in TRIED_WIDTHS]
+    if len(graph.inputs) != 1:
+        raise WeightsError(f"{file} is no recogniser of lines: its inputs are {', '.join(graph.inputs) or 'missing'}.")
+    features_name, head = _last_linear(graph, file)
+    network = FeatureSession(with_output(file.read_bytes(), features_name), graph.inputs[0], features_name, file)
+    num_steps = [_num_steps(network, head, file, width) for width in TRIED_WIDTHS]
     step_pixels = TRIED_WIDTHS[0] // max(num_steps[0], 1)
     if not step_pixels or num_steps != [width // step_pixels for width in TRIED_WIDTHS]:
         raise WeightsError(
             f"{file} is no recogniser of lines: for {TRIED_WIDTHS} columns it gives {tuple(num_steps)} steps."
         )
-    head: Any = network.take_last_linear()
-    if head.bias is None:
-        head.bias = torch.nn.Parameter(torch.zeros(head.out_features))
     if isinstance(dictionary, (list, tuple)):
         if not all(isinstance(character, str) and character for character in dictionary):
             raise InvalidArgumentError("dictionary has entries that are no text: give one character for each class.")
@@ -198,13 +263,42 @@ def readers_by_script(
     return found
 
 
-def _num_steps(network: OnnxNetwork, file: Path, width: int) -> int:
-    size = network.try_on(2, 3, HEIGHT, width)
-    if len(size) != 3 or size[0] != 2:
+def _last_linear(graph: OnnxGraph, file: Path) -> tuple[str, nn.Linear]:
+    """The name of what goes into the layer that scores the classes, and the layer, without a softmax after it."""
+    maker = {node.output: node for node in graph.nodes}
+    node = maker.get(graph.outputs[0]) if len(graph.outputs) == 1 else None
+    if node is not None and node.op == "Softmax":
+        node = maker.get(node.inputs[0])
+    bias = None
+    if node is not None and node.op == "Add":
+        constants = [graph.tensors[name] for name in node.inputs if name in graph.tensors]
+        made = [maker[name] for name in node.inputs if name in maker]
+        bias, node = (constants[0], made[0]) if (len(constants), len(made)) == (1, 1) else (None, None)
+    weight = graph.tensors.get(node.inputs[-1]) if node is not None and node.op == "MatMul" else None
+    if node is None or weight is None or weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[1:]):
         raise WeightsError(
-            f"{file} is no recogniser of lines: for 2 pictures it gives {size}, not (2, steps, classes)."
+            f"{file} is no recogniser of lines: it does not end in a linear layer of classes, as those with CTC do."
+        )
+    values = np.asarray(weight, np.float32).T, np.zeros(weight.shape[1]) if bias is None else bias
+    tensors = [torch.tensor(np.ascontiguousarray(value, np.float32)) for value in values]
+    if not all(tensor.isfinite().all() for tensor in tensors):
+        raise WeightsError(f"{file} is no recogniser of lines: a weight of its last layer is not finite.")
+    layer = nn.Linear(weight.shape[0], weight.shape[1], device="meta")
+    layer.weight, layer.bias = map(nn.Parameter, tensors)
+    return node.inputs[0], layer
+
+
+def _num_steps(network: FeatureSession, head: nn.Linear, file: Path, width: int) -> int:
+    size = tuple(network(torch.zeros(2, 3, HEIGHT, width, device="cpu")).shape)
+    if len(size) != 3 or size[0] != 2 or size[2] != head.in_features:
+        raise WeightsError(
+            f"{file} is no recogniser of lines: for 2 pictures it gives {size}, not (2, steps, {head.in_features})."
         )
     return size[1]
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 def _dictionary(file: Path, dictionary: str | os.PathLike[str] | None, own: str | None) -> tuple[list[str], str]:
