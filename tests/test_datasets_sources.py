@@ -256,8 +256,8 @@ def test_missing_files_are_found_when_they_are_read(videos: list[Path]) -> None:
 
 def test_bytes_and_paths_give_the_same_clips_in_workers(videos: list[Path]) -> None:
     rows = [{"path": f"{path.stem}", "bytes": path.read_bytes(), "label": path.stem} for path in videos]
-    of_paths = VideoClips([(path, path.stem) for path in videos], num_frames_per_clip=NUM_FRAMES, rows_per_file=2)
-    of_bytes = VideoClips(rows, num_frames_per_clip=NUM_FRAMES, rows_per_file=2)
+    options: dict[str, Any] = {"num_frames_per_clip": NUM_FRAMES, "rows_per_file": 2, "seed": 0}
+    of_paths, of_bytes = VideoClips([(path, path.stem) for path in videos], **options), VideoClips(rows, **options)
     loader = DataLoader(of_bytes, batch_size=None, num_workers=2)
     count = 0
     for row, sample in enumerate(loader):

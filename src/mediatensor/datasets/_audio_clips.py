@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +27,7 @@ from ._rows import (
     sound_fields,
     sound_sampler,
 )
-from ._sources import Item, as_items
+from ._sources import Item, as_items, checked_classes
 
 __all__ = ["AudioClips", "AudioRecipe"]
 
@@ -55,6 +55,9 @@ class AudioClips(MediaDataset):
             and ``extra`` has ``audio_pts_seconds``, ``audio_duration_seconds`` and ``num_valid_samples``.
             `LogMelSpectrogram` makes features (channels, mels, frames). Random ones draw anew for each row.
         label: Gives the label of an `Item`; by default its own.
+        classes: The names of the classes in the order of their numbers, for labels that are text and for sub-folders,
+            such as ``class_names`` of the dataset that a model is trained with. A class that is not among them is an
+            error. By default the classes of this source, by name.
         rows_per_file: How many rows each file has in an epoch; each draws its own clip. More than one needs a random
             sampler or a random transform.
         decoder_options: Further arguments of `AudioDecoder`: ``stream_index``, ``num_ffmpeg_threads``.
@@ -89,6 +92,7 @@ class AudioClips(MediaDataset):
         keep_clip_dimension: bool = False,
         transform: Callable[[Any], Sound | Tensor] | None = None,
         label: Callable[[Item], Any] | None = None,
+        classes: Sequence[str] | None = None,
         rows_per_file: int = 1,
         decoder_options: Mapping[str, Any] | None = None,
         **dataset_options: Any,
@@ -100,7 +104,8 @@ class AudioClips(MediaDataset):
         options = form | options_dict("decoder_options", decoder_options, AudioDecoder)
         recipe = AudioRecipe(sampler, keep_clip_dimension, transform, options)
         check_rows_differ(rows_per_file, sampler, transform)
-        items = as_items(source, kind="audio", label=label)
+        items = as_items(source, kind="audio", label=label, classes=classes)
+        self._classes = checked_classes(classes)
         super().__init__(items, recipe, rows_per_file=rows_per_file, **dataset_options)
 
 

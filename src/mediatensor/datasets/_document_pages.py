@@ -24,7 +24,7 @@ from ._rows import (
     apply_image_transform,
     check_dataset_options,
 )
-from ._sources import Item, as_items, limits
+from ._sources import Item, as_items, checked_classes, limits
 
 __all__ = ["DocumentPages", "PageChoice", "PageRecipe"]
 
@@ -49,6 +49,9 @@ class DocumentPages(MediaDataset):
         transform: Takes an image, uint8 (3, H, W), and gives another tensor (C, H, W); random ones draw anew for each
             row.
         label: Gives the label of an `Item`; by default its own.
+        classes: The names of the classes in the order of their numbers, for labels that are text and for sub-folders,
+            such as ``class_names`` of the dataset that a model is trained with. A class that is not among them is an
+            error. By default the classes of this source, by name.
         rows_per_file: For ``"random"``: how many rows each document has in an epoch.
         pdf_options: Further arguments of `read_pdf`: ``password``, ``rotation``, ``grayscale`` ..., and
             ``timeout_seconds``, which is 60 by default: a page that takes longer fails. ``None``, no limit, is for
@@ -78,6 +81,7 @@ class DocumentPages(MediaDataset):
         max_pixels: int | None = MAX_PIXELS,
         transform: Callable[[Tensor], Tensor] | None = None,
         label: Callable[[Item], Any] | None = None,
+        classes: Sequence[str] | None = None,
         rows_per_file: int = 1,
         pdf_options: Mapping[str, Any] | None = None,
         **dataset_options: Any,
@@ -92,7 +96,8 @@ class DocumentPages(MediaDataset):
         recipe = PageRecipe(
             pages, DocumentOptions(dpi, max_pixels, options_dict("pdf_options", pdf_options)), transform
         )
-        items = as_items(source, kind="document", label=label)
+        items = as_items(source, kind="document", label=label, classes=classes)
+        self._classes = checked_classes(classes)
         num_rows = _page_counts(items, recipe) if pages == "all" else rows_per_file
         super().__init__(items, recipe, rows_per_file=num_rows, **dataset_options)
 

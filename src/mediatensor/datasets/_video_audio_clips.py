@@ -43,7 +43,7 @@ from ._rows import (
     sound_fields,
     with_token_ids,
 )
-from ._sources import CAPTIONS_COLUMN, Item, as_items
+from ._sources import CAPTIONS_COLUMN, Item, as_items, checked_classes
 
 __all__ = ["VideoAudioClips", "VideoAudioRecipe"]
 
@@ -99,6 +99,9 @@ class VideoAudioClips(MediaDataset):
             leaves its rows out, whatever ``on_error`` is. ``"pad"`` needs ``sample_rate``; without ``num_channels``,
             such silence has one channel.
         label: Gives the label of an `Item`; by default its own.
+        classes: The names of the classes in the order of their numbers, for labels that are text and for sub-folders,
+            such as ``class_names`` of the dataset that a model is trained with. A class that is not among them is an
+            error. By default the classes of this source, by name.
         rows_per_file: How many rows each file has in an epoch; each draws its own clip. More than one needs a random
             sampler or a random transform.
         decoder_options: Further arguments of `AudioVideoDecoder`: ``transforms`` of frames (random ones draw anew for
@@ -144,6 +147,7 @@ class VideoAudioClips(MediaDataset):
         tokenizer: Tokenizer | None = None,
         missing: MissingPolicy = "error",
         label: Callable[[Item], Any] | None = None,
+        classes: Sequence[str] | None = None,
         rows_per_file: int = 1,
         decoder_options: Mapping[str, Any] | None = None,
         **dataset_options: Any,
@@ -165,7 +169,8 @@ class VideoAudioClips(MediaDataset):
             missing,
         )  # fmt: skip
         check_rows_differ(rows_per_file, sampler, transform, audio_transform, options.get("transforms"))
-        items = as_items(source, kind="video", label=label)
+        items = as_items(source, kind="video", label=label, classes=classes)
+        self._classes = checked_classes(classes)
         super().__init__(items, recipe, rows_per_file=rows_per_file, **dataset_options)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +26,7 @@ from ._rows import (
     segment_of,
     without_clip_dimension,
 )
-from ._sources import Item, as_items
+from ._sources import Item, as_items, checked_classes
 
 __all__ = ["VideoClips", "VideoRecipe"]
 
@@ -46,6 +46,9 @@ class VideoClips(MediaDataset):
         transform: Takes the `FrameBatch` of a sample and gives another, or a tensor in place of its data; random ones
             draw anew for each row.
         label: Gives the label of an `Item`; by default its own.
+        classes: The names of the classes in the order of their numbers, for labels that are text and for sub-folders,
+            such as ``class_names`` of the dataset that a model is trained with. A class that is not among them is an
+            error. By default the classes of this source, by name.
         rows_per_file: How many rows each file has in an epoch; each draws its own clip. More than one needs a random
             sampler or a random transform.
         decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random ones draw anew for each row),
@@ -84,6 +87,7 @@ class VideoClips(MediaDataset):
         keep_clip_dimension: bool = False,
         transform: Callable[[FrameBatch], FrameBatch | Tensor] | None = None,
         label: Callable[[Item], Any] | None = None,
+        classes: Sequence[str] | None = None,
         rows_per_file: int = 1,
         decoder_options: Mapping[str, Any] | None = None,
         **dataset_options: Any,
@@ -94,7 +98,8 @@ class VideoClips(MediaDataset):
         options = options_dict("decoder_options", decoder_options, VideoDecoder)
         recipe = VideoRecipe(sampler, keep_clip_dimension, transform, options)
         check_rows_differ(rows_per_file, sampler, transform, options.get("transforms"))
-        items = as_items(source, kind="video", label=label)
+        items = as_items(source, kind="video", label=label, classes=classes)
+        self._classes = checked_classes(classes)
         super().__init__(items, recipe, rows_per_file=rows_per_file, **dataset_options)
 
 

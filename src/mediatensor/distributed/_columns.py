@@ -193,6 +193,7 @@ def clip_rows(
     kind: MediaKind = "video",
     media_column: str | None = None,
     label_column: str | None = None,
+    classes: Sequence[str] | None = None,
     **columns: Sequence[Any],
 ) -> list[dict[str, Any]]:
     """Rows of all that datasets take, numbered as a dataset of the same source and ``rows_per_file`` numbers them.
@@ -207,6 +208,7 @@ def clip_rows(
         kind: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``: what is looked for in a folder or a table.
         media_column: The column of a manifest or a Parquet file with the file, if it has an unusual name.
         label_column: The column with the label, likewise.
+        classes: The names of the classes in the order of their numbers; by default those of the source, by name.
         columns: Further columns, one value for each file.
 
     Returns:
@@ -228,7 +230,7 @@ def clip_rows(
         'videos/c.mp4'
     """
     rows_per_file = whole_number("rows_per_file", rows_per_file, at_least=1)
-    items = as_items(source, kind=kind, media_column=media_column, label_column=label_column)
+    items = as_items(source, kind=kind, media_column=media_column, label_column=label_column, classes=classes)
     columns = {name: items_of(f"The column {name!r}", values, of="values") for name, values in columns.items()}
     files = list(references_of(items))
     # All rows of a table have the same columns.

@@ -69,6 +69,9 @@ class MediaDataset(Dataset[Sample | Skipped]):
         (2, torch.Size([3, 120, 160]))
     """
 
+    #: The names of the classes in the order of their numbers, where they were given.
+    _classes: tuple[str, ...] | None = None
+
     def __init__(
         self,
         items: Sequence[Item],
@@ -131,9 +134,16 @@ class MediaDataset(Dataset[Sample | Skipped]):
 
     @property
     def class_names(self) -> list[str]:
-        """The names of the classes by label, of a source that names them; reads the rows of a lazy source."""
+        """The names of the classes by label: ``classes``, or those that the source names.
+
+        Without ``classes``, the rows of a lazy source are read. A number that no row has is called ``""``.
+        """
+        if self._classes is not None:
+            return list(self._classes)
+        if (stated := getattr(self.items, "class_names", None)) is not None:
+            return list(stated)
         names = {item.label: item.extra["class_name"] for item in self.items if "class_name" in item.extra}
-        return [names[label] for label in sorted(names)]
+        return [names.get(label, "") for label in range(max(names, default=-1) + 1)]
 
     def spec(self, row: SupportsIndex, epoch: int | None = None) -> RowSpec:
         """Everything that a row depends on.

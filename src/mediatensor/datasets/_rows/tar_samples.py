@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
@@ -17,7 +17,19 @@ from ..._common import stages
 from ..._common.checks import function, optional_text, shown, whole_number
 from ..._common.stages import collect_stages
 from ...errors import InvalidArgumentError
-from .._sources import GivenRows, Item, IterableRows, MediaKind, RowsToSkip, ShardRows, Share, check_kind, row_number
+from .._sources import (
+    GivenRows,
+    Item,
+    IterableRows,
+    MediaKind,
+    RowsToSkip,
+    ShardRows,
+    Share,
+    check_kind,
+    checked_classes,
+    class_number,
+    row_number,
+)
 from .dataset import rank_and_number
 from .reading import RowReader
 from .recipe import OpenFiles, Recipe, RowSpec, checked_epoch, derived_seed
@@ -57,6 +69,8 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         kind: The kind of media in a sample: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
         media: The suffix (of a Hugging Face row, the column) of the media, if there are several of the kind.
         label: Gives the label of an `Item`; by default its own.
+        classes: The names of the classes in the order of their numbers; labels that are text become numbers. A class
+            that is not among them is an error. By default such labels stay text.
         shuffle_buffer: ``None``: shards and samples come in order. A number: shards come in random order, and a sample
             is drawn among so many that wait, in each worker, with the bytes of their files in memory.
         seed: Decides, with the epoch, about the order and the random numbers of the samples. ``None`` is 0, except in
@@ -94,6 +108,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         kind: MediaKind = "video",
         media: str | None = None,
         label: Callable[[Item], Any] | None = None,
+        classes: Sequence[str] | None = None,
         shuffle_buffer: int | None = None,
         seed: int | None = None,
         on_error: Literal["raise", "skip"] = "raise",
@@ -119,6 +134,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         self._num_iterations = 0
         self._rows = _rows_of(shards, kind, media)
         self._label = function("label", label)
+        self._classes = checked_classes(classes)
         self._shuffle_buffer = shuffle_buffer
         self._reader = RowReader(on_error, max_consecutive_failures, OpenFiles(max_open=1))
         # Shared, so that workers that outlive an epoch see the next one: its number, and how often it was set.
@@ -223,6 +239,8 @@ class TarSamples(IterableDataset[Sample | Skipped]):
     def _spec(self, row: int, item: Item, seed: int, epoch: int) -> RowSpec:
         if self._label is not None:
             item = dataclasses.replace(item, label=self._label(item))
+        if self._classes is not None:
+            item = dataclasses.replace(item, label=class_number(item.label, self._classes))
         return RowSpec(item, 0, self.recipe, seed, epoch, row)
 
     def __repr__(self) -> str:

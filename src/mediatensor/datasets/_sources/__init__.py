@@ -21,6 +21,8 @@ from .items import (
     MediaKind,
     UnreadableSource,
     check_kind,
+    checked_classes,
+    class_number,
     count_files,
 )
 from .lerobot import (
@@ -75,6 +77,8 @@ __all__ = [
     "alone",
     "as_items",
     "check_kind",
+    "checked_classes",
+    "class_number",
     "count_files",
     "data_pages",
     "file_order_of",

@@ -5,13 +5,23 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from ..._common.checks import function, optional_text, shown
 from ...errors import InvalidArgumentError, SourceNotFoundError, SourceTypeError
 from . import limits
-from .items import Item, LabelledItems, ListedItems, MediaKind, check_kind, with_coded_labels
+from .items import (
+    Item,
+    LabelledItems,
+    ListedItems,
+    MediaKind,
+    check_kind,
+    checked_classes,
+    class_number,
+    with_coded_labels,
+)
 from .lance import is_lance, items_of_lance, lance_place
 from .manifests import MANIFEST_EXTENSIONS, items_of_folder, items_of_text_manifest
 from .parquet import HuggingFaceItems, hugging_face_type, items_of_parquet
@@ -29,6 +39,7 @@ def as_items(
     label: Callable[[Item], Any] | None = None,
     media_column: str | None = None,
     label_column: str | None = None,
+    classes: Sequence[str] | None = None,
 ) -> Sequence[Item]:
     """The files of a source, as the datasets of this package take them. No file is opened, or looked for.
 
@@ -56,6 +67,9 @@ def as_items(
             ``file_name``, the name of the kind (for audio also ``video``, for documents also ``pdf`` and ``image``),
             ``url`` and ``file``; where columns have types, one that is made for media of the kind.
         label_column: The column with the label; by default ``label`` or ``labels``.
+        classes: The names of the classes in the order of their numbers, for labels that are text and for sub-folders.
+            By default the classes that the source has are numbered by name. Give all datasets of one training the same
+            classes, such as ``classes=train.class_names``: otherwise a class that one of them lacks shifts the numbers.
 
     Rows of a manifest that is text may name a part of a file: ``start_byte`` and ``end_byte`` of an uncompressed tar
     shard, or ``table_column`` and ``table_row`` of a Parquet file, as `DatasetReport.save_manifest` writes them;
@@ -71,12 +85,12 @@ def as_items(
         ``extra["class_name"]``. Other columns are in ``extra``, unchanged; values of a CSV file stay text. (Only a path
         in a column ``captions`` is relative to the manifest, too.)
 
-        Only the classes of this source are numbered. For the same numbers in several sources, give your own list:
-        ``label=lambda item: CLASSES.index(item.extra["class_name"])``.
+        Only the classes of this source are numbered, unless ``classes`` are given.
 
     Raises:
         InvalidArgumentError: if the source has no files, is damaged (the message names the line) or beyond a limit, or
-            is nothing of the above: a single file or URL goes into a list.
+            is nothing of the above: a single file or URL goes into a list. Also if ``classes`` lacks a class of the
+            source, which the message names (for tar shards, when the item is asked for).
         SourceTypeError: if the source is of a type that holds no files.
         SourceNotFoundError: if there is no such folder or manifest.
         ReadError: if a folder or a manifest cannot be read.
@@ -94,7 +108,10 @@ def as_items(
     function("label", label)
     optional_text("media_column", media_column)
     optional_text("label_column", label_column)
-    items = _items(source, Columns(kind, media_column, label_column))
+    names = checked_classes(classes)
+    if names is not None and label is not None:
+        raise InvalidArgumentError("Give either label or classes: label gives labels that are not numbered any more.")
+    items = _items(source, Columns(kind, media_column, label_column, names))
     if not len(items):
         raise InvalidArgumentError("There are no files: the source is empty.")
     if label is None:
@@ -116,7 +133,7 @@ def _items(source: Any, columns: Columns) -> Sequence[Item]:
     # Lists may change, or have other things further on.
     is_lazy = isinstance(source, Sequence) and not isinstance(source, list | tuple)
     if is_lazy and len(source) and isinstance(source[0], Item):
-        return source  # type: ignore[no-any-return]
+        return _with_classes(source, columns.classes)
     return _items_of_iterable(source, columns)
 
 
@@ -126,10 +143,10 @@ def _items_of_path(path: Any, columns: Columns) -> Sequence[Item]:
     if is_lance(path):
         return items_of_lance(path, columns)
     if os.path.isdir(path):
-        return items_of_folder(path, columns.kind)
+        return items_of_folder(path, columns.kind, columns.classes)
     stem, extension = os.path.splitext(path.lower())
     if ".tar" in (extension, os.path.splitext(stem)[1]):
-        return TarItems(path, kind=columns.kind)
+        return _with_classes(TarItems(path, kind=columns.kind), columns.classes)
     is_url = "://" in path
     if is_url and extension == ".parquet":
         return items_of_parquet(path, columns)
@@ -146,6 +163,15 @@ def _items_of_path(path: Any, columns: Columns) -> Sequence[Item]:
         items = items_of_parquet(path, columns)
         return ListedItems(items, [path]) if isinstance(items, list) else items
     return ListedItems(with_parts_of_files(items_of_text_manifest(path, columns)), [path])
+
+
+def _with_classes(items: Sequence[Item], classes: tuple[str, ...] | None) -> Sequence[Item]:
+    """Items that are made on request, whose labels that are text are numbered."""
+    return items if classes is None else LabelledItems(items, partial(_class_of, classes=classes))
+
+
+def _class_of(item: Item, classes: tuple[str, ...]) -> Any:
+    return class_number(item.label, classes)
 
 
 def _items_of_hugging_face(source: Any, columns: Columns) -> Sequence[Item]:
@@ -194,7 +220,11 @@ def _items_of_iterable(source: Iterable[Any], columns: Columns) -> list[Item]:
             from_rows.append(number)
         items.append(_item_of_element(element, columns, f"source[{number}]"))
     # An item that somebody made has the label that it was given.
-    for number, item in zip(from_rows, with_coded_labels([items[i] for i in from_rows]), strict=True):
+    if columns.classes is not None:
+        given = set(from_rows)
+        from_rows = [i for i, item in enumerate(items) if i in given or isinstance(item.label, str)]
+    coded = with_coded_labels([items[i] for i in from_rows], columns.classes)
+    for number, item in zip(from_rows, coded, strict=True):
         items[number] = item
     return ListedItems(items, source.read_from if isinstance(source, ListedItems) else ())
 

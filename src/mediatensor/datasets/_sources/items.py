@@ -30,7 +30,10 @@ __all__ = [
     "ListedItems",
     "MediaKind",
     "UnreadableSource",
+    "check_are_classes",
     "check_kind",
+    "checked_classes",
+    "class_number",
     "with_coded_labels",
 ]
 
@@ -232,11 +235,15 @@ class LabelCoding:
     are_class_names: bool = False
 
     @classmethod
-    def of(cls, labels: Iterable[Any]) -> LabelCoding:
-        """The coding of all labels of a source; ``None`` stands for no label.
+    def of(cls, labels: Iterable[Any], classes: Sequence[str] | None = None) -> LabelCoding:
+        """The coding of all labels of a source.
+
+        Args:
+            labels: Them; ``None`` stands for no label.
+            classes: The names of the classes in the order of their numbers; by default those of the labels, by name.
 
         Raises:
-            InvalidArgumentError: if some labels are text, and others are not.
+            InvalidArgumentError: if some labels are text, and others are not; or if ``classes`` has not all of them.
         """
         texts: set[str] = set()
         other: Any = None
@@ -252,6 +259,15 @@ class LabelCoding:
             )
         # Spaces around a label, as after the comma of a manifest, are not a part of it.
         names = sorted({text.strip() for text in texts})
+        if classes is not None:
+            if other is not None:
+                raise InvalidArgumentError(
+                    f"classes= goes with labels that are names, but a label is {other!r} ({type(other).__name__}): "
+                    "leave it out, and the labels stay as they are."
+                )
+            check_are_classes(names, classes)
+            number = {name: number for number, name in enumerate(classes)}
+            return cls({text: number[text.strip()] for text in sorted(texts)}, are_class_names=True)
         if all(map(_WHOLE.fullmatch, names)):
             return cls({text: int(text) for text in sorted(texts)})
         if all(map(_DECIMAL.fullmatch, names)):
@@ -268,14 +284,65 @@ class LabelCoding:
         return dataclasses.replace(item, label=self.number_of[label], extra=extra)
 
 
-def with_coded_labels(items: Sequence[Item]) -> list[Item]:
+def with_coded_labels(items: Sequence[Item], classes: Sequence[str] | None = None) -> list[Item]:
     """Items of rows, whose labels that are text are coded together.
 
     Raises:
-        InvalidArgumentError: if some labels are text, and others are not.
+        InvalidArgumentError: as `LabelCoding.of`.
     """
-    coding = LabelCoding.of(item.label for item in items)
+    coding = LabelCoding.of((item.label for item in items), classes)
     return [coding.apply(item) for item in items]
+
+
+def checked_classes(classes: Any) -> tuple[str, ...] | None:
+    """The names of classes in the order of their numbers, if they are that; ``None`` for ``None``.
+
+    >>> checked_classes(["run", "jump"])
+    ('run', 'jump')
+
+    Raises:
+        InvalidArgumentError: if they are not.
+    """
+    if classes is None:
+        return None
+    names = tuple(classes) if isinstance(classes, list | tuple) else ()
+    named = [name for name in names if name != ""]  # numbers that no row has are called ""
+    if not named or not all(isinstance(name, str) for name in named) or len(set(named)) < len(named):
+        raise InvalidArgumentError(
+            "classes must be a list of different names in the order of their numbers, such as class_names of the "
+            f"dataset that a model is trained with (got {shown(classes)})."
+        )
+    return names
+
+
+def check_are_classes(names: Iterable[str], classes: Sequence[str]) -> None:
+    """Raise unless all names are among the classes.
+
+    Raises:
+        InvalidArgumentError: names the first that is not.
+    """
+    missing = sorted(set(names) - set(classes))
+    if missing:
+        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise InvalidArgumentError(
+            f"The class {missing[0]!r}{others} is not among classes, which are {shown(list(classes))}: add it to the "
+            "classes of all datasets, or leave its files out."
+        )
+
+
+def class_number(label: Any, classes: Sequence[str]) -> Any:
+    """The number of a class; a label that is not text stays as it is.
+
+    >>> class_number("jump", ["run", "jump"]), class_number(7, ["run", "jump"])
+    (1, 7)
+
+    Raises:
+        InvalidArgumentError: if there is no such class.
+    """
+    if not isinstance(label, str):
+        return label
+    check_are_classes([label.strip()], classes)
+    return list(classes).index(label.strip())
 
 
 MediaKind = Literal["video", "audio", "image", "document"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from ..._sources import RangeReader, Reader, Source, url_scheme
@@ -64,7 +65,7 @@ def items_of_lance(path: str, columns: Columns, version: int | None = None) -> S
     binary = [field.name for field in schema if field.name not in blobs and is_binary(field.type)]
     holding = [*blobs, *structs, *(name for name in columns.media_names if name in binary)]
     chosen = columns.choose(holding, schema.names, path, has_bytes="bytes" in [*blobs, *binary])
-    columns = Columns(columns.kind, chosen, columns.label)
+    columns = replace(columns, media=chosen)
     media: str | None = chosen if chosen in [*holding, *binary] else "bytes" if "bytes" in [*blobs, *binary] else None
     others = [leaf for field in schema if field.name not in (*blobs, media) for leaf in _leaves(field, structs)]
     if chosen in structs:
@@ -73,7 +74,8 @@ def items_of_lance(path: str, columns: Columns, version: int | None = None) -> S
     if media is None:
         folder = os.path.dirname(path.rstrip("/"))
         return with_coded_labels(
-            [item_of_row(row, columns, place=f"row {i} of {path}", folder=folder) for i, row in enumerate(rows)]
+            [item_of_row(row, columns, place=f"row {i} of {path}", folder=folder) for i, row in enumerate(rows)],
+            columns.classes,
         )
     leaf = f"{media}.bytes" if media in structs else media
     return TableItems(path.rstrip("/"), columns, rows, leaf, LanceColumn(path, version, leaf, media in blobs))

@@ -6,12 +6,12 @@ import csv
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ...errors import InvalidArgumentError, ReadError
 from . import limits
-from .items import MEDIA_EXTENSIONS, Item, MediaKind, with_coded_labels
+from .items import MEDIA_EXTENSIONS, Item, MediaKind, check_are_classes, with_coded_labels
 from .rows import Columns, item_of_row
 
 __all__ = ["MANIFEST_EXTENSIONS", "check_manifest_file", "items_of_folder", "items_of_text_manifest"]
@@ -43,7 +43,7 @@ def items_of_text_manifest(path: str, columns: Columns) -> list[Item]:
         items.append(item_of_row(row, columns, place=place, folder=folder))
     if not items:
         raise InvalidArgumentError(f"There are no files in {path}: it has no rows.")
-    return with_coded_labels(items)
+    return with_coded_labels(items, columns.classes)
 
 
 def check_manifest_file(path: str, max_bytes: int) -> None:
@@ -178,7 +178,7 @@ class _Waiting(NamedTuple):
     outer: tuple[tuple[int, int], ...]
 
 
-def items_of_folder(folder: str, kind: MediaKind) -> list[Item]:
+def items_of_folder(folder: str, kind: MediaKind, classes: Sequence[str] | None = None) -> list[Item]:
     """The files of a kind in a folder, in the order of their paths, part by part.
 
     A sub-folder is a class if there are such files in it, at any depth; classes are numbered by name. Files directly in
@@ -187,9 +187,10 @@ def items_of_folder(folder: str, kind: MediaKind) -> list[Item]:
     Args:
         folder: An existing folder.
         kind: The kind, whose extensions are in `MEDIA_EXTENSIONS`.
+        classes: The names of the classes in the order of their numbers; by default those of the folder, by name.
 
     Raises:
-        InvalidArgumentError: if there are none, or too many.
+        InvalidArgumentError: if there are none, or too many, or ``classes`` lacks a sub-folder.
         ReadError: if a folder cannot be read.
     """
     found = []
@@ -204,7 +205,9 @@ def items_of_folder(folder: str, kind: MediaKind) -> list[Item]:
             "sub-folders as well. Give files with other extensions as a list of paths."
         )
     class_names = sorted({file.class_name for file in found if file.class_name is not None})
-    number_of = {name: number for number, name in enumerate(class_names)}
+    if classes is not None:
+        check_are_classes(class_names, classes)
+    number_of = {name: number for number, name in enumerate(class_names if classes is None else classes)}
     return [
         Item(file.path)
         if file.class_name is None

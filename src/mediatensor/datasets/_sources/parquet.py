@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -25,7 +25,15 @@ from ...errors import (
 )
 from . import limits
 from .arrow import MAX_WHOLE_BYTES, is_binary, is_media_struct, row_of_table
-from .items import FEATURE_TYPES, Item, LabelCoding, LazyItems, with_coded_labels
+from .items import (
+    FEATURE_TYPES,
+    Item,
+    LabelCoding,
+    LazyItems,
+    check_are_classes,
+    class_number,
+    with_coded_labels,
+)
 from .manifests import check_manifest_file
 from .parquet_pages import Chunk, Page, Place, UnknownPagesError, data_pages, page_of_row, values_of_page
 from .rows import Columns, item_of_row
@@ -85,7 +93,8 @@ def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
         return ParquetItems(path, columns, rows, media_leaf, media)
     folder = os.path.dirname(path)
     return with_coded_labels(
-        [item_of_row(row, columns, place=f"row {i} of {path}", folder=folder) for i, row in enumerate(rows)]
+        [item_of_row(row, columns, place=f"row {i} of {path}", folder=folder) for i, row in enumerate(rows)],
+        columns.classes,
     )
 
 
@@ -415,7 +424,7 @@ def _media_column(schema: Any, structs: list[str], columns: Columns, path: str) 
     binary = {field.name for field in schema if is_binary(field.type)}
     holding_media = [*structs, *(name for name in columns.media_names if name in binary)]
     chosen = columns.choose(holding_media, schema.names, path, has_bytes="bytes" in binary)
-    columns = Columns(columns.kind, chosen, columns.label)
+    columns = replace(columns, media=chosen)
     if chosen in structs:
         return columns, f"{chosen}.bytes"
     if chosen in binary:
@@ -475,14 +484,22 @@ class HuggingFaceItems(LazyItems):
         features = dict(dataset.features or {})
         # As stored: a struct of bytes and path for media, numbers for classes.
         self._stored = dataset.with_format("arrow")
-        self._columns = Columns(columns.kind, _hugging_face_column(features, columns), columns.label)
+        self._columns = replace(columns, media=_hugging_face_column(features, columns))
         chosen = self._columns.media
         self._may_hold_media = frozenset((*columns.media_names, "bytes") if chosen is None else (chosen,))
         label = next((name for name in columns.label_names if name in features), None)
         names = getattr(features.get(label), "names", None)
         self._class_names: tuple[str, ...] = () if names is None else tuple(names)
         is_text = getattr(features.get(label), "dtype", None) in ("string", "large_string")
-        self._coding = LabelCoding.of(dataset.unique(label)) if is_text else LabelCoding()
+        self._coding = LabelCoding.of(dataset.unique(label), columns.classes) if is_text else LabelCoding()
+        if columns.classes is not None and self._class_names:
+            numbers = [number for number in dataset.unique(label) if number is not None and number >= 0]
+            check_are_classes([self._class_names[number] for number in numbers], columns.classes)
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """The names of the classes that the features have; ``None`` if they have none."""
+        return self._class_names or None
 
     def __len__(self) -> int:
         return len(self._stored)
@@ -497,7 +514,9 @@ class HuggingFaceItems(LazyItems):
         # Rows without a label, of a test set, have -1.
         if not self._class_names or not isinstance(number, int) or not 0 <= number < len(self._class_names):
             return item
-        return Item(item.source, number, item.name, {**item.extra, "class_name": self._class_names[number]})
+        name, classes = self._class_names[number], self._columns.classes
+        label = number if classes is None else class_number(name, classes)
+        return replace(item, label=label, extra={**item.extra, "class_name": name})
 
 
 def _hugging_face_column(features: dict[str, Any], columns: Columns) -> str | None:

@@ -31,11 +31,13 @@ class Columns:
         kind: The kind of media.
         media: The column with the file; ``None``: the first of `MEDIA_COLUMNS` that has something in it.
         label: The column with the label; ``None``: the first of `LABEL_COLUMNS` that there is.
+        classes: The names of the classes in the order of their numbers; ``None``: those of the labels, by name.
     """
 
     kind: MediaKind
     media: str | None = None
     label: str | None = None
+    classes: tuple[str, ...] | None = None
 
     @property
     def media_names(self) -> tuple[str, ...]:

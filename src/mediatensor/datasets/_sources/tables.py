@@ -44,7 +44,7 @@ class TableItems(LazyItems):
         self._media_struct = columns.media if media_leaf == f"{columns.media}.bytes" else None
         self._media = media
         self._label_column = next((name for name in columns.label_names if name in rows[0]), None)
-        self._coding = LabelCoding.of(map(self._label, range(len(rows))))
+        self._coding = LabelCoding.of(map(self._label, range(len(rows))), columns.classes)
 
     @property
     def is_fork_safe(self) -> bool:

@@ -1,0 +1,166 @@
+"""Numbers of classes that are the same in every dataset of a training, whatever classes each of them has."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mediatensor.datasets import (
+    AudioClips,
+    DocumentPages,
+    Item,
+    TarItems,
+    TarSamples,
+    VideoAudioClips,
+    VideoClips,
+    as_items,
+)
+from mediatensor.distributed import clip_rows
+from mediatensor.errors import InvalidArgumentError
+from tar_files import TextRecipe, tar_bytes
+
+CLASSES = ["walk", "jump", "run"]
+
+
+def folder_of(folder: Path, labels: list[str]) -> Any:
+    for number, label in enumerate(labels):
+        (folder / label).mkdir(parents=True, exist_ok=True)
+        (folder / label / f"{number}.mp4").touch()
+    return folder
+
+
+def csv_of(folder: Path, labels: list[str]) -> Any:
+    with (folder / "rows.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["path", "label"], *([f"{label}.mp4", label] for label in labels)])
+    return folder / "rows.csv"
+
+
+def json_lines_of(folder: Path, labels: list[str]) -> Any:
+    lines = [json.dumps({"path": f"{label}.mp4", "label": label}) for label in labels]
+    (folder / "rows.jsonl").write_text("\n".join(lines))
+    return folder / "rows.jsonl"
+
+
+def pairs_of(folder: Path, labels: list[str]) -> Any:
+    return [(f"{label}.mp4", label) for label in labels]
+
+
+def made_items_of(folder: Path, labels: list[str]) -> Any:
+    return [Item(f"{label}.mp4", label=label) for label in labels]
+
+
+def shards_of(folder: Path, labels: list[str]) -> Any:
+    members = [part for label in labels for part in ((f"{label}.mp4", b"x"), (f"{label}.cls", label.encode()))]
+    (folder / "rows.tar").write_bytes(tar_bytes(members))
+    return folder / "rows.tar"
+
+
+def parquet_of(folder: Path, labels: list[str], *, has_media: bool = False) -> Any:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    media: dict[str, Any] = (
+        {"video": [b"x" for _ in labels]} if has_media else {"path": [f"{one}.mp4" for one in labels]}
+    )
+    parquet.write_table(pyarrow.table({**media, "label": labels}), folder / "rows.parquet")
+    return folder / "rows.parquet"
+
+
+def media_in_parquet_of(folder: Path, labels: list[str]) -> Any:
+    return parquet_of(folder, labels, has_media=True)
+
+
+def hugging_face_of(folder: Path, labels: list[str]) -> Any:
+    datasets = pytest.importorskip("datasets")
+    rows = {"path": [f"{label}.mp4" for label in labels], "label": labels}
+    return datasets.Dataset.from_dict(rows)
+
+
+def class_labels_of(folder: Path, labels: list[str]) -> Any:
+    datasets = pytest.importorskip("datasets")
+    names = ["swim", *sorted(set(labels))]
+    features = datasets.Features({"path": datasets.Value("string"), "label": datasets.ClassLabel(names=names)})
+    rows = {"path": [f"{label}.mp4" for label in labels], "label": labels}
+    return datasets.Dataset.from_dict(rows, features=features)
+
+
+SOURCES = [
+    folder_of,
+    csv_of,
+    json_lines_of,
+    pairs_of,
+    made_items_of,
+    shards_of,
+    parquet_of,
+    media_in_parquet_of,
+    hugging_face_of,
+    class_labels_of,
+]
+
+
+@pytest.mark.parametrize("source_of", SOURCES)
+def test_classes_fix_the_numbers(source_of: Callable[[Path, list[str]], Any], tmp_path: Path) -> None:
+    source = source_of(tmp_path, ["run", "walk"])
+    items = as_items(source, kind="video", classes=CLASSES)
+    assert sorted(item.label for item in items) == [0, 2]
+    for dataset in (VideoClips(source, classes=CLASSES), VideoAudioClips(source, classes=tuple(CLASSES))):
+        assert sorted(dataset.spec(row).item.label for row in range(2)) == [0, 2]
+        assert dataset.class_names == CLASSES
+
+
+@pytest.mark.parametrize("source_of", SOURCES)
+def test_a_class_that_is_not_among_them_is_named(source_of: Callable[[Path, list[str]], Any], tmp_path: Path) -> None:
+    source = source_of(tmp_path, ["run", "walk"])
+    with pytest.raises(InvalidArgumentError, match=r"class 'run' is not among classes.*\['jump', 'walk'\]"):
+        list(as_items(source, kind="video", classes=["jump", "walk"]))
+
+
+def test_validation_has_the_numbers_of_training(tmp_path: Path) -> None:
+    """A folder without one of the classes numbers the others as the folder of the training does."""
+    train = VideoClips(folder_of(tmp_path / "train", ["jump", "run", "walk"]))
+    validation = VideoClips(folder_of(tmp_path / "validation", ["walk", "run"]), classes=train.class_names)
+    assert [validation.spec(row).item.label for row in range(2)] == [1, 2]
+    assert validation.class_names == train.class_names == ["jump", "run", "walk"]
+
+
+def test_audio_documents_streams_and_rows_for_engines(tmp_path: Path) -> None:
+    for make, name in ((AudioClips, "a.wav"), (DocumentPages, "a.png")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run").mkdir()
+        (tmp_path / name / "run" / name).touch()
+        options = {"pages": "first"} if make is DocumentPages else {}
+        assert make(tmp_path / name, classes=CLASSES, **options).spec(0).item.label == 2
+    shards = shards_of(tmp_path, ["run", "walk"])
+    assert [sample.label for sample in TarSamples(shards, TextRecipe(), classes=CLASSES)] == [2, 0]
+    with pytest.raises(InvalidArgumentError, match="'run' is not among classes"):
+        list(TarSamples(shards, TextRecipe(), classes=["walk"]))
+    assert [row["label"] for row in clip_rows(pairs_of(tmp_path, ["run", "jump"]), classes=CLASSES)] == [2, 1]
+
+
+def test_numbers_are_no_names_of_classes(tmp_path: Path) -> None:
+    rows = [{"path": "a.mp4", "label": 3}]
+    with pytest.raises(InvalidArgumentError, match="a label is 3"):
+        as_items(rows, kind="video", classes=CLASSES)
+    assert as_items([{"path": "a.mp4", "label": "3"}], kind="video", classes=["9", "3"])[0].label == 1
+    assert as_items([Item("a.mp4", label=7)], kind="video", classes=CLASSES)[0].label == 7
+
+
+@pytest.mark.parametrize("classes", [[], ["a", "a"], "run", [1, 2], {"run": 0}])
+def test_bad_classes(classes: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="classes must be a list of different names"):
+        VideoClips(["a.mp4"], classes=classes)
+
+
+def test_a_function_and_classes_are_refused_together() -> None:
+    with pytest.raises(InvalidArgumentError, match="either label or classes"):
+        VideoClips(["a.mp4"], label=lambda item: 0, classes=CLASSES)
+
+
+def test_names_by_label_have_gaps_where_no_row_has_a_class(tmp_path: Path) -> None:
+    items = as_items([("a.mp4", "run")], kind="video", classes=CLASSES)
+    assert VideoClips(items).class_names == ["", "", "run"]
+    shards = TarItems(shards_of(tmp_path, ["run"]))
+    assert VideoClips(shards).class_names == []
