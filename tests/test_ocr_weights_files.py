@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
+import math
 import os
 import pickle
 import random
@@ -22,6 +23,7 @@ import torch
 
 from mediatensor.errors import InvalidArgumentError, WeightsError, WeightsNotFoundError
 from mediatensor.isolate import limited_memory
+from mediatensor.ocr import models as ocr_models
 from mediatensor.ocr.models import (
     crnn_mobilenet_v3_small,
     detection_predictor,
@@ -404,3 +406,23 @@ def test_graphs_that_lack_something_do_not_fit(graph: bytes, tmp_path: Path) -> 
     file.write_bytes(graph)
     with pytest.raises(WeightsError):
         fill_layers([torch.nn.Conv2d(1, 1, 1)], read_onnx(file))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("task", ["recognition", "detection", "classification", "layout", "table_structure"])
+def test_networks_that_are_not_finite_are_refused_as_their_files_are(task: str, value: float) -> None:
+    network, make = {
+        "recognition": (ocr_models.crnn_mobilenet_v3_small, ocr_models.recognition_predictor),
+        "detection": (ocr_models.ppocr_v6_small_det, ocr_models.detection_predictor),
+        "classification": (ocr_models.ppocr_mobile_v2_line_orientation, ocr_models.crop_orientation_predictor),
+        "layout": (ocr_models.lw_detr_s, ocr_models.layout_predictor),
+        "table_structure": (ocr_models.tablecenternet, ocr_models.table_predictor),
+    }[task]
+    given = network(pretrained=False)
+    make(given)
+    name, parameter = list(given.named_parameters())[-1]
+    with torch.no_grad():
+        parameter.view(-1)[-1] = value
+    for one in (given, torch.compile(given)):
+        with pytest.raises(WeightsError, match=rf"{type(given).__name__} has parameters that are not finite.* {name}:"):
+            make(one)

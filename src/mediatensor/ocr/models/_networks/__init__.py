@@ -51,6 +51,7 @@ from .transfers import (
 )
 from .weights import (
     MODELS_FOLDER_VARIABLE,
+    checked_network,
     checksum_in_name,
     compare_checksum,
     find_weights,
@@ -79,6 +80,7 @@ __all__ = [
     "WhitelistHandle",
     "add_whitelist",
     "at_least_float32",
+    "checked_network",
     "checksum_in_name",
     "chosen_network",
     "compare_checksum",

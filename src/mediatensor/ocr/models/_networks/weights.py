@@ -19,9 +19,11 @@ from ...._common.checks import path_text
 from ....errors import InvalidArgumentError, WeightsError, WeightsNotFoundError
 from .onnx import OnnxGraph, read_onnx
 from .registry import ModelCard, model_card
+from .transfers import plain
 
 __all__ = [
     "MODELS_FOLDER_VARIABLE",
+    "checked_network",
     "checksum_in_name",
     "compare_checksum",
     "find_weights",
@@ -264,6 +266,22 @@ def _check_tensors(file: Path, value: Any) -> None:
         raise WeightsError(f"{file} is damaged: its tensors would need {num_bytes} bytes, many times its size.")
     if not all(tensor.isfinite().all() for tensor in tensors if tensor.is_floating_point()):
         raise WeightsError(f"{file} has parameters that are not finite (NaN or infinite): its training failed.")
+
+
+def checked_network(network: nn.Module) -> nn.Module:
+    """Return a network if its parameters are finite, as those in files must be.
+
+    Raises:
+        WeightsError: A parameter or buffer has a number that is not finite.
+    """
+    for name, value in plain(network).state_dict().items():
+        is_number = isinstance(value, Tensor) and value.is_floating_point() and not value.is_meta
+        if is_number and not value.isfinite().all():
+            raise WeightsError(
+                f"The {type(plain(network)).__name__} has parameters that are not finite (NaN or infinite), such as "
+                f"{name}: its training failed. Load other weights."
+            )
+    return network
 
 
 def _tensors_in(value: Any) -> Iterator[Tensor]:

@@ -22,7 +22,7 @@ from .._lines import (
     upside_down_probabilities,
     vote_page_turn,
 )
-from .._networks import compile_network, download, plain, upload_images, with_open_sizes
+from .._networks import checked_network, compile_network, download, plain, upload_images, with_open_sizes
 from .._pages import Image, PreProcessor, as_images
 from .ppocr import LineOrientationClassifier
 
@@ -47,7 +47,7 @@ class OrientationPredictor(nn.Module):
     def __init__(self, pre_processor: PreProcessor | None, model: nn.Module | None) -> None:
         super().__init__()
         self.pre_processor = pre_processor
-        self.model: Any = None if model is None else model.eval()
+        self.model: Any = None if model is None else checked_network(model).eval()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile the network in place: as ``torch.compile``, which takes the arguments."""

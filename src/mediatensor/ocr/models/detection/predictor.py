@@ -21,7 +21,7 @@ from .._maps import (
     with_found,
     without_screens,
 )
-from .._networks import compile_network, download, plain, upload_images, with_open_sizes
+from .._networks import checked_network, compile_network, download, plain, upload_images, with_open_sizes
 from .._pages import FlexiblePreProcessor, Image, PageBatch, PreProcessor, as_images, part_of_page
 from ._segmentation import SegmentationDetector
 from .ppocr import PPOCRDetector
@@ -56,7 +56,7 @@ class DetectionPredictor(nn.Module):
     def __init__(self, pre_processor: PreProcessor | FlexiblePreProcessor, model: nn.Module) -> None:
         super().__init__()
         self.pre_processor = pre_processor
-        self.model: Any = model.eval()
+        self.model: Any = checked_network(model).eval()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile the network in place, for pages of all sizes: as ``torch.compile``, which takes the arguments."""

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .._lines import MAX_LINE_WIDTH, LineBatch, padded_width, readings_of, see_batch, to_float
-from .._networks import compile_network, plain, upload_images, with_open_sizes
+from .._networks import checked_network, compile_network, plain, upload_images, with_open_sizes
 from .._pages import Image, PreProcessor, as_images, resized
 from .ppocr import CtcLineRecognizer
 from .utils import remap_preds, split_crops
@@ -51,7 +51,7 @@ class RecognitionPredictor(nn.Module):
     ) -> None:
         super().__init__()
         self.pre_processor = pre_processor
-        self.model: Any = model.eval()
+        self.model: Any = checked_network(model).eval()
         self.split_wide_crops = split_wide_crops
         self.batch_size = batch_size
 

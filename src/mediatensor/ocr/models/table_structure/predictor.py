@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .._networks import compile_network, with_open_sizes
+from .._networks import checked_network, compile_network, with_open_sizes
 from .._pages import Image, PreProcessor, as_images
 
 __all__ = ["TablePredictor"]
@@ -25,7 +25,7 @@ class TablePredictor(nn.Module):
     def __init__(self, pre_processor: PreProcessor, model: nn.Module) -> None:
         super().__init__()
         self.pre_processor = pre_processor
-        self.model: Any = model.eval()
+        self.model: Any = checked_network(model).eval()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile the network in place: as ``torch.compile``, which takes the arguments."""
