@@ -253,3 +253,65 @@ def test_no_frame_of_a_neighbouring_shot_gets_in(start: float, end: float, seek_
 def test_a_segment_in_which_no_frame_begins_is_the_frame_shown_at_its_start(video: Path) -> None:
     dataset = VideoClips([Item(video, start_seconds=0.52, end_seconds=0.58)], num_frames_per_clip=2)
     assert dataset[0].frame_indices.tolist() == [5, 5]
+
+
+# --- columns that are not meant as segments
+
+
+def manifest_of(folder: Path, rows: list[dict[str, Any]], form: str) -> Any:
+    path = folder / f"rows.{form.rpartition(' ')[2]}"
+    if form == "csv":
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    elif form == "jsonl":
+        path.write_text("\n".join(json.dumps(row) for row in rows))
+    else:
+        pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        if form == "media in parquet":
+            rows = [{**row, "path": None, "video": Path(row["path"]).read_bytes()} for row in rows]
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    return path
+
+
+FORMS = ["csv", "jsonl", "parquet", "media in parquet"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("columns", "named"),
+    [
+        ({"start": "dusk"}, r"'dusk' in the column 'start'.*If 'start' means something else"),
+        (
+            {"start": 0.25, "end": 0.1},
+            r"from the columns 'start' and 'end': the end must be after the start",
+        ),
+        ({"start_seconds": 0.25, "end": 0.1}, r"columns 'start_seconds' and 'end'"),
+    ],
+)
+def test_errors_of_segments_name_the_columns(
+    columns: dict[str, Any], named: str, form: str, tmp_path: Path, video: Path
+) -> None:
+    """When the dataset is made, and not when a training comes to the row."""
+    source = manifest_of(tmp_path, [{"path": str(video), **columns}], form)
+    with pytest.raises(InvalidArgumentError, match=rf"(row 0|line \d) of .*{named}.*rename.*segments=False"):
+        VideoClips(source)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_segment_that_does_not_fit_names_its_columns(form: str, tmp_path: Path, video: Path) -> None:
+    source = manifest_of(tmp_path, [{"path": str(video), "start": 1_700_000_000}], form)
+    with pytest.raises(OutOfRangeError, match=r"is empty.*from 'start'.*rename.*segments=False"):
+        VideoClips(source, num_frames_per_clip=2)[0]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("start", ["dusk", 1_700_000_000])
+def test_columns_of_segments_can_be_ignored(start: Any, form: str, tmp_path: Path, video: Path) -> None:
+    source = manifest_of(tmp_path, [{"path": str(video), "start": start}], form)
+    (item,) = as_items(source, kind="video", segments=False)
+    assert (item.start_seconds, item.end_seconds) == (None, None)
+    sample = VideoClips(as_items(source, kind="video", segments=False), num_frames_per_clip=NUM_FRAMES)[0]
+    assert sample.frame_indices.tolist() == list(range(NUM_FRAMES))
+    assert sample.extra["start"] == (str(start) if form == "csv" else start)

@@ -22,7 +22,7 @@ from ..._video import ApproximateFrames, DecodedPicture
 from ...decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
 from ...errors import OutOfRangeError
 from ...frames import AudioSamples, AudioVideoClip, Frame, FrameBatch
-from .._sources import Item
+from .._sources import Item, advice_on_segments, segment_columns
 
 __all__ = ["AudioSegment", "AudioVideoSegment", "VideoSegment", "segment_of"]
 
@@ -50,9 +50,11 @@ def _span(item: Item, begin: float, end: float | None) -> _Span:
     start = begin if item.start_seconds is None else max(begin, item.start_seconds)
     stop = min(math.inf if end is None else end, math.inf if item.end_seconds is None else item.end_seconds)
     if not start < stop:
+        names = segment_columns(item.extra)
+        advice = f" The times are from {' and '.join(map(repr, names))}. {advice_on_segments(names)}" if names else ""
         raise OutOfRangeError(
             f"The segment from {item.start_seconds} s to {item.end_seconds} s of {item.name!r} is empty: the stream "
-            f"lasts from {begin} s to {end} s."
+            f"lasts from {begin} s to {end} s.{advice}"
         )
     return start, stop
 

@@ -42,6 +42,7 @@ from .order import FileOrder, file_order_of
 from .parquet import MediaColumn, parquet_file
 from .parquet_pages import Chunk, UnknownPagesError, data_pages, values_of_page
 from .references import REFERENCE_COLUMNS, alone, files_of, place_of, references_of, source_of_reference
+from .rows import advice_on_segments, segment_columns
 from .sidecars import CAPTIONS_COLUMN, is_captions_path, sidecars_of
 from .streams import MAX_SHARD_ROWS, GivenRows, IterableRows, RowsToSkip, ShardRows, Share, row_number
 from .tar_format import TarReader
@@ -74,6 +75,7 @@ __all__ = [
     "TarReader",
     "UnknownPagesError",
     "UnreadableSource",
+    "advice_on_segments",
     "alone",
     "as_items",
     "check_kind",
@@ -93,6 +95,7 @@ __all__ = [
     "references_of",
     "row_number",
     "seconds_of_rows",
+    "segment_columns",
     "sidecars_of",
     "source_of_reference",
     "structured_values",

@@ -40,6 +40,7 @@ def as_items(
     media_column: str | None = None,
     label_column: str | None = None,
     classes: Sequence[str] | None = None,
+    segments: bool = True,
 ) -> Sequence[Item]:
     """The files of a source, as the datasets of this package take them. No file is opened, or looked for.
 
@@ -70,6 +71,8 @@ def as_items(
         classes: The names of the classes in the order of their numbers, for labels that are text and for sub-folders.
             By default the classes that the source has are numbered by name. Give all datasets of one training the same
             classes, such as ``classes=train.class_names``: otherwise a class that one of them lacks shifts the numbers.
+
+        segments: Whether the columns below are the bounds of segments. ``False``: they are columns like others.
 
     Rows of a manifest that is text may name a part of a file: ``start_byte`` and ``end_byte`` of an uncompressed tar
     shard, or ``table_column`` and ``table_row`` of a Parquet file, as `DatasetReport.save_manifest` writes them;
@@ -111,7 +114,7 @@ def as_items(
     names = checked_classes(classes)
     if names is not None and label is not None:
         raise InvalidArgumentError("Give either label or classes: label gives labels that are not numbered any more.")
-    items = _items(source, Columns(kind, media_column, label_column, names))
+    items = _items(source, Columns(kind, media_column, label_column, names, segments))
     if not len(items):
         raise InvalidArgumentError("There are no files: the source is empty.")
     if label is None:

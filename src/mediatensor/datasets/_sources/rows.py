@@ -17,7 +17,7 @@ from ...errors import InvalidArgumentError
 from .items import LABEL_COLUMNS, MEDIA_COLUMNS, SEGMENT_COLUMNS, Item, MediaKind, UnreadableSource
 from .sidecars import CAPTIONS_COLUMN, is_captions_path
 
-__all__ = ["Columns", "item_of_row", "media_source"]
+__all__ = ["Columns", "advice_on_segments", "item_of_row", "media_source", "segment_columns", "segment_of_row"]
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
@@ -32,12 +32,14 @@ class Columns:
         media: The column with the file; ``None``: the first of `MEDIA_COLUMNS` that has something in it.
         label: The column with the label; ``None``: the first of `LABEL_COLUMNS` that there is.
         classes: The names of the classes in the order of their numbers; ``None``: those of the labels, by name.
+        has_segments: Whether `SEGMENT_COLUMNS` are the bounds of segments, and not columns like others.
     """
 
     kind: MediaKind
     media: str | None = None
     label: str | None = None
     classes: tuple[str, ...] | None = None
+    has_segments: bool = True
 
     @property
     def media_names(self) -> tuple[str, ...]:
@@ -129,7 +131,7 @@ def item_of_row(
         if not may_be_empty:
             raise nothing
         source = UnreadableSource(str(nothing))
-    segment: dict[str, Any] = _segment(row, place) if columns.kind in ("video", "audio") else {}
+    segment: dict[str, Any] = segment_of_row(row, columns, place)
     used = {media, label, *(name for name in columns.media_names if _is_empty(row.get(name)))}
     if data is not None or beside is None:  # otherwise the column may hold the size of the file
         used.add("bytes")
@@ -140,15 +142,17 @@ def item_of_row(
     return Item(source, None if label is None or _is_empty(row[label]) else row[label], name, extra, **segment)
 
 
-def _segment(row: Mapping[Any, Any], place: str) -> dict[str, float]:
+def segment_of_row(row: Mapping[Any, Any], columns: Columns, place: str) -> dict[str, float]:
     """The segment of a file that a row names, as arguments of `Item`. Its columns stay in ``extra`` as well.
 
     Raises:
-        InvalidArgumentError: if a value is not a time, or the end is not after the start.
+        InvalidArgumentError: if a value is not a time, or the end is not after the start; it names the columns.
     """
+    if not columns.has_segments or columns.kind not in ("video", "audio"):
+        return {}
     found: dict[str, float] = {}
-    for name, names in SEGMENT_COLUMNS.items():
-        column = next((column for column in names if not _is_empty(row.get(column))), None)
+    chosen = {name: _first_filled(row, names) for name, names in SEGMENT_COLUMNS.items()}
+    for name, column in chosen.items():
         if column is None:
             continue
         value = row[column]
@@ -160,16 +164,37 @@ def _segment(row: Mapping[Any, Any], place: str) -> dict[str, float]:
             continue  # what is missing in a table of numbers
         if not math.isfinite(seconds):
             raise InvalidArgumentError(
-                f"{place} has {value!r} in the column {column!r}, which says where in the file clips come from: it "
-                "must be a time such as 83.5, 1:23.5 or 0:01:23.5. Rename the column if it means something else."
+                f"{place} has {shown(value)} in the column {column!r}, which says where in the file clips come from: "
+                f"it must be a time such as 83.5, 1:23.5 or 0:01:23.5. {advice_on_segments([column])}"
             )
         found[name] = seconds
     if len(found) == 2 and not found["start_seconds"] < found["end_seconds"]:
+        names = [column for column in chosen.values() if column is not None]
         raise InvalidArgumentError(
-            f"{place} has a segment from {found['start_seconds']} s to {found['end_seconds']} s: the end must be "
-            "behind the start."
+            f"{place} has a segment from {found['start_seconds']} s to {found['end_seconds']} s, from the columns "
+            f"{' and '.join(map(repr, names))}: the end must be after the start. {advice_on_segments(names)}"
         )
     return found
+
+
+def _first_filled(row: Mapping[Any, Any], names: Sequence[str]) -> str | None:
+    return next((name for name in names if not _is_empty(row.get(name))), None)
+
+
+def segment_columns(columns: Mapping[Any, Any]) -> list[str]:
+    """The columns of a row that say which segment of its file is meant.
+
+    >>> segment_columns({"path": "a.mp4", "start": 2.5, "end": None})
+    ['start']
+    """
+    found = (_first_filled(columns, names) for names in SEGMENT_COLUMNS.values())
+    return [name for name in found if name is not None]
+
+
+def advice_on_segments(names: Sequence[str]) -> str:
+    """What to do if columns were taken for bounds of segments, and are not."""
+    subject = f"If {' and '.join(map(repr, names))} {'means' if len(names) == 1 else 'mean'} something else"
+    return f"{subject}, rename the column, or ignore it with as_items(source, kind=..., segments=False)."
 
 
 def media_source(

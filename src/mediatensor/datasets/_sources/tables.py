@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from ..._sources import Source
 from ...errors import MediaTensorError
 from .items import Item, LabelCoding, LazyItems, UnreadableSource
-from .rows import Columns, item_of_row
+from .rows import Columns, item_of_row, segment_of_row
 
 __all__ = ["Media", "TableItems"]
 
@@ -43,6 +43,9 @@ class TableItems(LazyItems):
         # The name of a plain column may contain a point, too.
         self._media_struct = columns.media if media_leaf == f"{columns.media}.bytes" else None
         self._media = media
+        # Now, and not when a training comes to the row.
+        for number, row in enumerate(rows):
+            segment_of_row(row, columns, f"row {number} of {path}")
         self._label_column = next((name for name in columns.label_names if name in rows[0]), None)
         self._coding = LabelCoding.of(map(self._label, range(len(rows))), columns.classes)
 
