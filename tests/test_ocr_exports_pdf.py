@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import html
+import io
 import json
 import re
 import shutil
@@ -85,6 +87,28 @@ def render(data: bytes, page: int = 0) -> np.ndarray[Any, Any]:
 
 
 # Text
+
+
+def test_the_font_of_the_text_is_a_valid_one_with_a_name_of_its_own() -> None:
+    font_tools = pytest.importorskip("fontTools.ttLib", reason="reads fonts; matplotlib brings it")
+    names = set()
+    for text in ("one", "two"):
+        document = pdfium.PdfDocument(PDFExporter().export(page_of(word(text, (20, 10, 120, 30)))))
+        (item,) = document[0].get_objects([pdfium.raw.FPDF_PAGEOBJ_TEXT])
+        font = pdfium.raw.FPDFTextObj_GetFont(item.raw)
+        length = ctypes.c_size_t()
+        pdfium.raw.FPDFFont_GetFontData(font, None, 0, length)
+        data = (ctypes.c_uint8 * length.value)()
+        pdfium.raw.FPDFFont_GetFontData(font, data, length.value, length)
+        read = font_tools.TTFont(io.BytesIO(bytes(data)), checkChecksums=2)  # a wrong one raises
+        assert [read["hmtx"][name] for name in read.getGlyphOrder()] == [(1000, 0), (1000, 0), (50, 0)]
+        assert (read["hhea"].ascent, read["hhea"].descent, read["head"].unitsPerEm) == (800, -200, 1000)
+        for table in sorted(read.keys()):
+            read[table]  # each is read
+        names.add(read["name"].getDebugName(6))
+        document.close()
+    assert len(names) == 2, "PDFium merges fonts of the same name"
+    assert all(re.fullmatch("Invisible[0-9a-f]{8}", name) for name in names)
 
 
 def test_words_are_found_where_they_are(find_words: Callable[[bytes], Found]) -> None:

@@ -1,4 +1,4 @@
-"""The invisible words of a searchable PDF: their font, and where they are placed. Pure arithmetic."""
+"""The invisible words of a searchable PDF: their font, whose glyphs show nothing, and where they are placed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +27,12 @@ __all__ = [
     "place_words",
 ]
 
-_UNITS_PER_EM = 1000
-# Programs that extract text take the height of a glyph from the font, and ignore a descent of 0.
-_ASCENT, _DESCENT = 800, -200
-_SPACE_WIDTH = 50
+# Programs that extract text take the height of a glyph from the font, and ignore a descent of 0. The box of this one is
+# as wide as the em, from 0.2 below the baseline to 0.8 above it; the space is a twentieth of the em wide.
+_FONT = Path(__file__).with_name("glyphless.ttf")
+_NAME = "Invisible00000000"
 
-ASCENT = _ASCENT / _UNITS_PER_EM
+ASCENT = 0.8
 GLYPH_WIDTH = 1.0
 SPACE_CODE = 1
 # A code takes two bytes.
@@ -42,67 +43,21 @@ _FIRST_FREE = 2
 _ENTRIES_PER_SECTION = 100
 
 
-def _table_checksum(table: bytes) -> int:
-    padded = table + bytes(-len(table) % 4)
-    words: tuple[int, ...] = struct.unpack(f">{len(padded) // 4}I", padded)
-    return sum(words) & 0xFFFFFFFF
-
-
-def _name_table(name: str) -> bytes:
-    """The name as family name and as PostScript name."""
-    text = name.encode("utf-16-be")
-    records = b"".join(struct.pack(">6H", 3, 1, 0x409, kind, len(text), 0) for kind in (1, 6))
-    return struct.pack(">HHH", 0, 2, 6 + len(records)) + records + text
-
-
-def _tables(name: str) -> dict[bytes, bytes]:
-    """The tables of a TrueType file with three glyphs: the missing glyph, a box for text, and a space."""
-    widths = (_UNITS_PER_EM, _UNITS_PER_EM, _SPACE_WIDTH)
-    count = len(widths)
-    box = (0, _DESCENT, _UNITS_PER_EM, _ASCENT)
-    head = struct.pack(
-        ">IIIIHHqqhhhhHHhhh", 0x10000, 0x10000, 0, 0x5F0F3CF5, 0, _UNITS_PER_EM, 0, 0, *box, 0, 8, 2, 0, 0
-    )
-    # Only the segment that must end every table of format 4; it maps nothing.
-    characters = struct.pack(">HHHHI12H", 0, 1, 3, 1, 12, 4, 24, 0, 2, 2, 0, 0, 0xFFFF, 0, 0xFFFF, 1, 0)
-    metrics = struct.pack(
-        ">HhHHH11h10s4I4sHHHhhhHH",
-        *(1, _UNITS_PER_EM, 400, 5, 0, *[0] * 11, bytes(10), *[0] * 4, b"    "),
-        *(64, 0, 0xFFFF, _ASCENT, _DESCENT, 0, _ASCENT, -_DESCENT),
-    )
-    left, bottom, right, top = box
-    # One contour of four points, with 16-bit coordinates relative to the previous point.
-    outline = struct.pack(
-        ">5hHH4B8h", 1, *box, 3, 0, *[1] * 4, left, 0, right, 0, bottom, top - bottom, 0, bottom - top
-    )
-    outline += bytes(-len(outline) % 4)
-    return {
-        b"OS/2": metrics,
-        b"cmap": characters,
-        b"glyf": outline,
-        b"head": head,
-        b"hhea": struct.pack(">I3hH11hH", 0x10000, _ASCENT, _DESCENT, 0, max(widths), *[0] * 3, 1, *[0] * 7, count),
-        b"hmtx": b"".join(struct.pack(">Hh", width, 0) for width in widths),
-        b"loca": struct.pack(">4H", 0, 0, len(outline) // 2, len(outline) // 2),
-        b"maxp": struct.pack(">I14H", 0x10000, count, 4, 1, 0, 0, 1, *[0] * 8),
-        b"name": _name_table(name),
-        b"post": struct.pack(">IIhh5I", 0x30000, 0, 0, 0, 1, *[0] * 4),
-    }
-
-
 def font_file(name: str) -> bytes:
-    """The font as a TrueType file (OpenType 1.9, chapter 'OpenType font file').
+    """Return the glyphless font as a TrueType file: the missing glyph, a box for text, and a space.
 
     Args:
-        name: Its name. PDFium merges fonts of the same name on a page.
+        name: Its name, as long as that of the file. PDFium merges fonts of the same name on a page.
     """
-    tables = _tables(name)
-    directory, data = b"", b""
-    start = 12 + 16 * len(tables)
-    for tag, table in sorted(tables.items()):
-        directory += struct.pack(">4sIII", tag, _table_checksum(table), start + len(data), len(table))
-        data += table + bytes(-len(table) % 4)
-    return struct.pack(">IHHHH", 0x10000, len(tables), 128, 3, 16 * len(tables) - 128) + directory + data
+    font = _FONT.read_bytes()
+    names = _NAME.encode("utf-16-be"), name.encode("utf-16-be")
+    assert len(names[0]) == len(names[1])
+    font = font.replace(*names)
+    # The checksum of the table of names: the sum of its 32-bit words (OpenType 1.9, chapter 'OpenType font file').
+    entry = font.index(b"name") + 4
+    start, length = struct.unpack_from(">II", font, entry + 4)
+    words = struct.unpack_from(f">{(length + 3) // 4}I", font, start)
+    return font[:entry] + struct.pack(">I", sum(words) & 0xFFFFFFFF) + font[entry + 4 :]
 
 
 class FontCodes:
