@@ -20,7 +20,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from mediatensor.datasets import DataLoader, VideoClips
+from mediatensor.datasets import DataLoader, FailureReport, VideoClips
 from mediatensor.decoders import VideoDecoder
 
 from .chart import can_draw
@@ -168,6 +168,7 @@ def _train(files: Sequence[Path], kinds: dict[str, int], on_error: Any, num_epoc
         files, num_frames_per_clip=8, rows_per_file=_ROWS_PER_FILE, on_error=on_error, max_consecutive_failures=50
     )
     loader = DataLoader(dataset, _BATCH_SIZE, shuffle=True, num_workers=_NUM_WORKERS, persistent_workers=True)
+    loader.failures = FailureReport(max_failures=1_000_000)  # all of them are counted by reason
     every = max(1, num_epochs * len(loader) // _NUM_SAMPLES)
     num_rows = num_batches = 0
     begin = time.perf_counter()

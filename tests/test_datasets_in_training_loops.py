@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -140,6 +142,53 @@ def test_a_rank_whose_files_are_all_broken_gives_up() -> None:
 
 def test_one_rank_leaves_out_batches_of_which_nothing_can_be_read() -> None:
     assert rows_of(DataLoader(dataset(6, (2, 3), on_error="skip"), 2)) == [0, 1, 4, 5]
+
+
+def test_a_report_does_not_grow_with_the_epochs_and_its_numbers_are_exact() -> None:
+    """Against a plain count of all failures; each epoch gives other reasons."""
+    report = FailureReport(max_failures=10)
+    sizes = []
+    every: list[Failure] = []
+    for epoch in range(200):
+        for row in range(7):
+            tried = [Failure(f"{row % 3}.mp4", row, epoch, "DecodeError", f"{epoch} {row}", "replaced")]
+            if row == 5:  # the row that was to replace it failed as well
+                tried.append(Failure("3.mp4", row, epoch, "DecodeError", "cut", "replaced"))
+            every += tried
+            report.add(tried)
+        sizes.append(len(pickle.dumps(report)))
+    assert max(sizes) < sizes[10] + 200  # numbers of epochs have more digits
+    assert report.failures == every[-10:]
+    assert len(report) == len(every) == 1600
+    found = report.as_dict()
+    assert (found["num_failures"], found["actions"]) == (1600, {"replaced": 1600})
+    counts = Counter(failure.source for failure in every)
+    assert {name: file["num_failures"] for name, file in found["files"].items()} == counts
+    assert all(len(file["reasons"]) <= 20 for file in found["files"].values())
+    assert [len(failures) for failures in report.by_file().values()] == sorted(
+        Counter(failure.source for failure in every[-10:]).values(), reverse=True
+    )
+    last_files = Counter({(failure.epoch, failure.row): failure.source for failure in every}.values())
+    lines = str(report).splitlines()
+    assert lines[0] == "1400 rows could not be read (0 skipped, 1400 replaced), of 4 files:"
+    for name, num_rows in last_files.items():
+        assert any(line.startswith(f"  {name}: {num_rows} rows") for line in lines)
+    assert "    and 17 or more (see as_dict)" in lines
+
+
+def test_a_loader_keeps_the_last_failures_of_many_epochs() -> None:
+    loader = DataLoader(dataset(30, range(29), on_error="skip", max_consecutive_failures=100), 10)
+    for _ in range(50):
+        assert rows_of(loader) == [29]
+    assert (len(loader.failures), len(loader.failures.failures)) == (50 * 29, 1000)
+    assert loader.failures.failures[-1].epoch == 49
+    assert str(loader.failures).startswith("1450 rows could not be read (1450 skipped, 0 replaced), of 29 files:")
+
+
+@pytest.mark.parametrize("max_failures", [0, -1, None])
+def test_bad_sizes_of_a_report(max_failures: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="max_failures"):
+        FailureReport(max_failures)
 
 
 # Orders

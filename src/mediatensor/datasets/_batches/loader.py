@@ -65,7 +65,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
 
     Attributes:
         batches: The `RowBatches` that says which rows make which batch; for a stream, the object that counts its rows.
-        failures: `FailureReport` of all batches given so far.
+        failures: `FailureReport` of all batches given so far: exact numbers, and the last failures.
 
     Raises:
         InvalidArgumentError: if an argument of ours is not among the accepted ones.

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from ..._common.checks import whole_number
 from ..._common.devices import on_device, pinned
 from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch
 from .captions import ClipCaption
@@ -354,6 +355,10 @@ _ON_DEVICE = (
 _NUM_SHOWN = 4
 #: Reasons of one file in what a report prints: those of neighbouring rows are much the same.
 _REASONS_SHOWN = 3
+#: Reasons of one file that a report keeps: messages may name the frame, and be others in every epoch.
+_MAX_REASONS = 20
+#: A report counts a row once in an epoch. It knows the rows of so many epochs, as batches of two may come in turn.
+_NUM_EPOCHS_COUNTED = 2
 
 
 def _is_before(num_valid: Tensor | None, size: int, count: int, device: torch.device) -> Tensor:
@@ -401,12 +406,49 @@ def _described(value: Any) -> str:
     return repr(value)
 
 
+@dataclass
+class _FileFailures:
+    """The failures of a file.
+
+    Attributes:
+        num_failures: How many there are.
+        num_rows: How many rows failed, each counted once, with this file as the last that was tried for them.
+        reasons: The first reasons, in the order in which they came.
+        has_more_reasons: Whether there are others.
+    """
+
+    num_failures: int = 0
+    num_rows: int = 0
+    reasons: list[str] = field(default_factory=list)
+    has_more_reasons: bool = False
+
+    def add(self, failure: Failure) -> None:
+        self.num_failures += 1
+        reason = f"{failure.error}: {failure.message}"
+        if reason in self.reasons:
+            return
+        if len(self.reasons) < _MAX_REASONS:
+            self.reasons.append(reason)
+        else:
+            self.has_more_reasons = True
+
+
 class FailureReport:
     """Which files failed, why, and how often. Failures travel with the batches, so they arrive from every worker.
 
+    Its size does not grow with the number of epochs: it keeps the last failures, some reasons of each file, and exact
+    numbers.
+
+    Args:
+        max_failures: How many failures are kept.
+
     Attributes:
-        failures: All of them, in the order in which their batches came. A row that should have replaced
+        failures: The last failures, in the order in which their batches came. A row that should have replaced
             several others is listed for each of them, but counted once in print.
+        max_failures: How many of them are kept.
+
+    Raises:
+        InvalidArgumentError: if ``max_failures`` is not positive.
 
     Example:
         >>> from mediatensor.datasets import Failure, FailureReport
@@ -417,81 +459,100 @@ class FailureReport:
           cut.mp4: 1 row, DecodeError: Frame 9 could not be decoded.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_failures: int = 1000) -> None:
+        self.max_failures = whole_number("max_failures", max_failures, at_least=1)
         self.failures: list[Failure] = []
+        self._num_failures = 0
+        self._actions: Counter[str] = Counter()
+        self._files: dict[str, _FileFailures] = {}
+        # For each row of the last epochs the last file that failed for it, and what was done.
+        self._rows: dict[int, dict[int, tuple[_FileFailures, str]]] = {}
+        self._row_actions: Counter[str] = Counter()
 
     def add(self, failures: Iterable[Failure]) -> None:
         """Add those of a batch (``batch.failures``)."""
-        self.failures.extend(failures)
+        for failure in failures:
+            self.failures.append(failure)
+            self._num_failures += 1
+            self._actions[failure.action] += 1
+            file = self._files.setdefault(failure.source, _FileFailures())
+            file.add(failure)
+            self._count_row(failure, file)
+        del self.failures[: -self.max_failures]
+
+    def _count_row(self, failure: Failure, file: _FileFailures) -> None:
+        """Count a row once, although several files may have failed for it."""
+        rows = self._rows.setdefault(failure.epoch, {})
+        if failure.row in rows:
+            last_file, last_action = rows[failure.row]
+            last_file.num_rows -= 1
+            self._row_actions[last_action] -= 1
+        rows[failure.row] = file, failure.action
+        file.num_rows += 1
+        self._row_actions[failure.action] += 1
+        while len(self._rows) > _NUM_EPOCHS_COUNTED:
+            del self._rows[next(iter(self._rows))]
 
     def __len__(self) -> int:
-        return len(self.failures)
+        """How many failures there were, also of those that are not kept any more."""
+        return self._num_failures
 
     def by_file(self) -> dict[str, list[Failure]]:
-        """The failures of each file, those with most of them first.
+        """The failures of each file that are kept, files with most of them first.
 
         Example:
             >>> from mediatensor.datasets import FailureReport
             >>> FailureReport().by_file()
             {}
         """
-        return _by_file(self.failures)
+        files: dict[str, list[Failure]] = {}
+        for failure in self.failures:
+            files.setdefault(failure.source, []).append(failure)
+        return dict(sorted(files.items(), key=lambda entry: -len(entry[1])))
 
     def as_dict(self) -> dict[str, Any]:
-        """Numbers by action, and for each file how often it failed and why, for JSON.
+        """Numbers by action, and for each file how often it failed and why (up to 20 reasons), for JSON.
 
         Example:
             >>> from mediatensor.datasets import FailureReport
             >>> FailureReport().as_dict()
             {'num_failures': 0, 'actions': {}, 'files': {}}
         """
+        files = sorted(self._files.items(), key=lambda entry: -entry[1].num_failures)
         return {
-            "num_failures": len(self.failures),
-            "actions": dict(Counter(failure.action for failure in self.failures)),
-            "files": {
-                name: {"num_failures": len(failures), "reasons": _reasons(failures)}
-                for name, failures in self.by_file().items()
-            },
+            "num_failures": self._num_failures,
+            "actions": dict(self._actions),
+            "files": {name: {"num_failures": file.num_failures, "reasons": list(file.reasons)} for name, file in files},
         }
 
     def __str__(self) -> str:
-        # A row that should have replaced several others has failed for each of them.
-        rows = list({(failure.epoch, failure.row): failure for failure in self.failures}.values())
-        actions = Counter(failure.action for failure in rows)
-        files = _by_file(rows)
+        files = sorted(self._files.items(), key=lambda entry: -entry[1].num_rows)
+        files = [(name, file) for name, file in files if file.num_rows]
+        actions = self._row_actions
         head = (
-            f"{_count(len(rows), 'row')} could not be read ({actions['skipped']} skipped, {actions['replaced']} "
+            f"{_count(actions.total(), 'row')} could not be read ({actions['skipped']} skipped, {actions['replaced']} "
             f"replaced), of {_count(len(files), 'file')}"
         )
         lines = [
-            line
-            for name, failures in files.items()
-            for line in _reason_lines(f"  {name}: {_count(len(failures), 'row')}", _reasons(failures))
+            line for name, file in files for line in _reason_lines(f"  {name}: {_count(file.num_rows, 'row')}", file)
         ]
         text = "\n".join([head + (":" if lines else "."), *lines])
         # Names of files need not be text; what is none cannot be printed.
         return text.encode(errors="backslashreplace").decode()
 
 
-def _by_file(failures: Iterable[Failure]) -> dict[str, list[Failure]]:
-    files: dict[str, list[Failure]] = {}
-    for failure in failures:
-        files.setdefault(failure.source, []).append(failure)
-    return dict(sorted(files.items(), key=lambda entry: -len(entry[1])))
-
-
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _reason_lines(head: str, reasons: list[str]) -> list[str]:
+def _reason_lines(head: str, file: _FileFailures) -> list[str]:
     """The line of a file, with its reason; several stand below it, the first of them only."""
+    reasons = file.reasons
     if len(reasons) == 1:
         return [f"{head}, {reasons[0]}"]
+    or_more = " or more" if file.has_more_reasons else ""
     more = len(reasons) - _REASONS_SHOWN
     lines = [f"    {reason}" for reason in reasons[:_REASONS_SHOWN]]
-    return [f"{head}, {len(reasons)} reasons:", *lines, *([f"    and {more} more (see as_dict)"] if more > 0 else [])]
-
-
-def _reasons(failures: list[Failure]) -> list[str]:
-    return list(dict.fromkeys(f"{failure.error}: {failure.message}" for failure in failures))
+    if more > 0:
+        lines.append(f"    and {more}{or_more or ' more'} (see as_dict)")
+    return [f"{head}, {len(reasons)}{or_more} reasons:", *lines]
