@@ -20,11 +20,12 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 
 import pdf_files
 from mediatensor.errors import InvalidArgumentError, OpenError, OutOfRangeError
-from mediatensor.ocr.io import DocumentFile, Pages, read_pdf
-from mediatensor.ocr.io._documents import PdfDocument
+from mediatensor.ocr.io import Block, Document, DocumentFile, Line, Page, Pages, Word, read_pdf
+from mediatensor.ocr.io._documents import PageOfFile, PdfDocument
 
 pypdfium2 = pytest.importorskip("pypdfium2", reason="needs pypdfium2")
 
@@ -51,6 +52,44 @@ def levels(pages: Any) -> list[int]:
 
 
 # Rendering
+
+
+@pytest.mark.parametrize("box", ["1000 1000 1200 1200", "612 0 700 100", "-50 -50 -10 900"])
+@pytest.mark.parametrize("is_inherited", [False, True])
+@pytest.mark.parametrize("turn", ["", "/Rotate 90"])
+def test_a_page_with_a_crop_box_outside_of_it_shows_its_media_box(
+    box: str, is_inherited: bool, turn: str, pdftoppm: str, tmp_path: Path
+) -> None:
+    content = b"0.2 g 50 500 300 200 re f BT /F 40 Tf 60 300 Td (word) Tj ET"
+    annotation = pdf_files.Annotation("note", 100, 100)
+    crop = f"/CropBox[{box}]{turn}"
+
+    def file(entries: str) -> bytes:
+        if is_inherited:
+            return pdf_files.annotated(content, [annotation], box="0 0 600 800", entries=entries)
+        return pdf_files.document([content], box="0 0 600 800", entries=entries)
+
+    path = tmp_path / "page.pdf"
+    path.write_bytes(file(crop))
+    pages, plain = read_pdf(path, dpi=72), read_pdf(file(turn), dpi=72)
+    np.testing.assert_array_equal(pages[0], plain[0])
+    words = pages.text_layer(0)
+    assert [word.value for word in words] == ["word", "note"][: 1 + is_inherited]
+    assert [word.geometry for word in words] == [word.geometry for word in plain.text_layer(0)]
+    np.testing.assert_array_equal(pages.page_content(0).boxes, plain.page_content(0).boxes)
+    # Poppler shows the media box, unless it is asked for the crop box.
+    subprocess.run([pdftoppm, "-r", "72", "-singlefile", path, tmp_path / "p"], check=True, capture_output=True)
+    with Image.open(tmp_path / "p.ppm") as theirs:
+        assert np.abs(np.asarray(theirs, int) - pages[0]).mean() < 3
+    # A searchable file has the words where they are read.
+    (left, top), (right, bottom) = words[0].geometry
+    read = Word("found", 0.9, ((left, top + 0.3), (right, bottom + 0.3)), 0.9, {"value": 0, "confidence": None})
+    page = Page(pages[0], [Block([Line([read])])], 0, pages[0].shape[:2])
+    page.page = PageOfFile(pages, 0)
+    exported = read_pdf(Document([page]).export_as_pdf(), dpi=72)
+    assert exported[0].shape == pages[0].shape
+    (found,) = (word for word in exported.text_layer(0) if word.value == "found")
+    np.testing.assert_allclose(found.geometry, read.geometry, atol=0.02)
 
 
 @pytest.mark.parametrize(

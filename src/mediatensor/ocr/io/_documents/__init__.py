@@ -13,7 +13,7 @@ from __future__ import annotations
 from .images import ImageDocument, ImageOptions
 from .pages import PageNumbers, PageOfFile, Pages, PageSource, check_output_size, keep_source
 from .pdf import PdfDocument
-from .pdf_page import PdfOptions, characters, relative_matrix
+from .pdf_page import PdfOptions, characters, opened_page, relative_matrix
 from .pdf_process import DEFAULT_TIMEOUT_SECONDS
 from .pdf_text import PageCharacters, words_of
 from .pdfium import OpenPdf, import_pdfium, is_pdf, pdfium_lock, save_document
@@ -42,6 +42,7 @@ __all__ = [
     "is_pdf",
     "is_tiff",
     "keep_source",
+    "opened_page",
     "pdfium_lock",
     "picture_pdf",
     "pixels_as_jpeg",

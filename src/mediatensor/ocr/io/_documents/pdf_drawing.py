@@ -18,7 +18,6 @@ from .pdf_page import (
     Characters,
     PdfOptions,
     characters_of,
-    check_objects,
     page_as_shown,
     picture_size,
     relative_matrix,
@@ -100,21 +99,19 @@ def drawn_page(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> Dra
         DecodeError: if there is too much on the page.
         Exception: whatever pypdfium2 raises.
     """
-    with closing(pdf[number]) as page:
+    with page_as_shown(pdf, number, options, copy) as (page, shown):
         width, height = picture_size(page, options)
-        check_objects(page)
         found, matrix = _Found(page.get_bbox()), relative_matrix(page, options)
-        with page_as_shown(page, number, options, copy) as shown:
-            places: dict[int | None, int] = {}
-            covers: list[tuple[int, _Box]] = []
-            for place, (item, to_page) in enumerate(_objects(shown)):
-                found.add(item, to_page)
-                places[_address(item)] = place
-                if len(covers) < found.num_pictures <= _MAX_COVERS:
-                    covers.append((place, found.last_picture))
-            with closing(shown.get_textpage()) as text:
-                codes, boxes = characters_of(text)
-                styles = _styles(text, len(codes), places, covers)
+        places: dict[int | None, int] = {}
+        covers: list[tuple[int, _Box]] = []
+        for place, (item, to_page) in enumerate(_objects(shown)):
+            found.add(item, to_page)
+            places[_address(item)] = place
+            if len(covers) < found.num_pictures <= _MAX_COVERS:
+                covers.append((place, found.last_picture))
+        with closing(shown.get_textpage()) as text:
+            codes, boxes = characters_of(text)
+            styles = _styles(text, len(codes), places, covers)
     scale = options.scale
     drawn = (found.lines, found.fills, found.areas, found.pictures)
     return DrawnPage(width / scale, height / scale, Characters(codes, boxes, matrix), styles, *drawn)

@@ -26,6 +26,7 @@ __all__ = [
     "characters",
     "characters_of",
     "check_objects",
+    "opened_page",
     "page_as_shown",
     "picture_size",
     "relative_matrix",
@@ -111,11 +112,15 @@ def rendered(pdf: Any, number: int, options: PdfOptions, new_bitmap: Callable[..
         DecodeError, OpenError: if it is too large, or has too much on it.
         Exception: whatever pypdfium2 raises.
     """
-    width, height = (side * options.scale for side in pdf.get_page_size(number))
+    sides = pdf.get_page_size(number)
+    if not all(sides):
+        with opened_page(pdf, number):  # which gives it a size
+            sides = pdf.get_page_size(number)
+    width, height = (side * options.scale for side in sides)
     if not (math.isfinite(width) and math.isfinite(height)):
         raise DecodeError(f"its size is {width}x{height}")
     check_pixels(math.ceil(width), math.ceil(height), options.max_pixels)
-    with closing(pdf[number]) as page:
+    with opened_page(pdf, number) as page:
         check_objects(page)
         arguments = dict(options.render)
         if new_bitmap is not None:
@@ -147,46 +152,58 @@ def characters(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> Cha
         DecodeError: if there is too much on the page.
         Exception: whatever pypdfium2 raises.
     """
-    with closing(pdf[number]) as page:
-        check_objects(page)
-        matrix = relative_matrix(page, options)
-        with page_as_shown(page, number, options, copy) as shown, closing(shown.get_textpage()) as text:
-            return Characters(*characters_of(text), matrix)
+    with page_as_shown(pdf, number, options, copy) as (page, shown), closing(shown.get_textpage()) as text:
+        return Characters(*characters_of(text), relative_matrix(page, options))
 
 
 @contextmanager
-def page_as_shown(page: Any, number: int, options: PdfOptions, copy: OpenPdf) -> Iterator[Any]:
-    """A page whose content includes the form fields and annotations that are drawn on it.
+def opened_page(pdf: Any, number: int) -> Iterator[Any]:
+    """Open a page of a pypdfium2 document. A page whose crop box lies outside of its media box shows all of this.
+
+    PDFium gives such a page no size. Other readers (Poppler, pdf.js) show the media box.
+    """
+    with closing(pdf[number]) as page:
+        if not all(page.get_size()):
+            page.set_cropbox(0, 0, 0, 0)  # an empty one stands for the media box, which may be inherited
+            page.set_cropbox(*page.get_bbox())
+        yield page
+
+
+@contextmanager
+def page_as_shown(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> Iterator[tuple[Any, Any]]:
+    """Open a page, and the same page with a content that includes the form fields and annotations drawn on it.
 
     Fields and annotations are separate from the content of a page, and functions that read the content ignore them.
     PDFium can merge them into the content ("flatten" the page), which changes the document and the boxes of the page.
     This is therefore done in a second copy of the document. Coordinates stay the same.
 
     Args:
-        page: The page of pypdfium2.
-        number: Its number, from 0.
+        pdf: The document of pypdfium2.
+        number: The number of the page, from 0.
         options: How it is rendered: whether fields and annotations are drawn.
         copy: Opens the same file a second time; used only if there are any.
 
     Yields:
-        A page of pypdfium2: ``page`` itself if nothing is drawn on it.
+        Two pages of pypdfium2, which are one if nothing is drawn on the content.
 
     Raises:
         DecodeError: if there is too much on the page.
         Exception: whatever pypdfium2 raises.
     """
-    if not _hide_unseen_annotations(page, options, change=False):
-        yield page
-        return
-    raw = import_pdfium().raw
-    with copy() as pdf:
-        with closing(pdf[number]) as changed:
-            # Another call may have merged them.
-            if _hide_unseen_annotations(changed, options, change=True):
-                raw.FPDFPage_Flatten(changed, raw.FLAT_NORMALDISPLAY)
-        with closing(pdf[number]) as merged:
-            check_objects(merged)
-            yield merged
+    with opened_page(pdf, number) as page:
+        check_objects(page)
+        if not _hide_unseen_annotations(page, options, change=False):
+            yield page, page
+            return
+        raw = import_pdfium().raw
+        with copy() as second:
+            with opened_page(second, number) as changed:
+                # Another call may have merged them.
+                if _hide_unseen_annotations(changed, options, change=True):
+                    raw.FPDFPage_Flatten(changed, raw.FLAT_NORMALDISPLAY)
+            with opened_page(second, number) as merged:
+                check_objects(merged)
+                yield page, merged
 
 
 def _hide_unseen_annotations(page: Any, options: PdfOptions, *, change: bool) -> bool:

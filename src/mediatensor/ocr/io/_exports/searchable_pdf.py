@@ -23,6 +23,7 @@ from .._documents import (
     PdfDocument,
     characters,
     import_pdfium,
+    opened_page,
     pdfium_lock,
     picture_pdf,
     pixels_as_jpeg,
@@ -201,7 +202,7 @@ class PDFExporter:
         if not rows:
             return  # Without PDFium, which may take forever to read the page.
         raw = import_pdfium().raw
-        with pdfium_lock, closing(document[index]) as page:
+        with pdfium_lock, opened_page(document, index) as page:
             if sheet.origin is None:
                 matrix = np.array([[sheet.scale, 0], [0, -sheet.scale], [0, sheet.size[0] * sheet.scale]])
                 texts = place_words(rows, matrix)
