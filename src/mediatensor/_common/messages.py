@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from .locks import ForkSafeLock
 
-__all__ = ["forget_warnings", "progress", "seconds_from_text", "warn_once", "warn_user", "without_bars"]
+__all__ = ["counted", "forget_warnings", "progress", "seconds_from_text", "warn_once", "warn_user", "without_bars"]
 
 # A bound, because messages contain names of files and numbers.
 _MAX_NUM_WARNED = 1024
@@ -73,6 +73,17 @@ def without_bars() -> AbstractContextManager[Any]:
         return nullcontext()
     blank: AbstractContextManager[Any] = tqdm.tqdm.external_write_mode(file=sys.stderr)
     return blank
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and its noun, in the plural unless it is one.
+
+    >>> counted(1, "frame"), counted(300, "frame"), counted(0, "batch")
+    ('1 frame', '300 frames', '0 batches')
+    """
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun}{'es' if noun.endswith(('ch', 's')) else 's'}"
 
 
 def seconds_from_text(text: str) -> float:

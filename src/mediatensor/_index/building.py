@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._bitstreams import Disposable
+from .._common.messages import counted
 from .._containers import NO_PTS, Int8Array, Int64Array, PacketTable
 from ..errors import InvalidArgumentError
 from .frame_index import MAX_DELAY_PACKETS, FrameIndex
@@ -403,9 +404,9 @@ def _findings(records: Sequence[FrameRecord], reasons: tuple[str, ...], num_unde
     num_corrupt = sum(record.is_corrupt for record in records)
     found = [f"the frames were counted by decoding, because of {', '.join(reasons)}"] if reasons else []
     if num_undecodable:
-        found.append(f"{num_undecodable} packet{'s' if num_undecodable > 1 else ''} that the codec cannot decode")
+        found.append(f"{counted(num_undecodable, 'packet')} that the codec cannot decode")
     if num_corrupt:
-        found.append(f"{num_corrupt} frame{'s' if num_corrupt > 1 else ''} that the codec flags as damaged")
+        found.append(f"{counted(num_corrupt, 'frame')} that the codec flags as damaged")
     return tuple(found)
 
 
@@ -418,7 +419,7 @@ def _anomalies(table: PacketTable) -> tuple[str, ...]:
         (int((pts[1:] == pts[:-1]).sum()), "{} with the presentation time of another"),
         (int(table.is_broken.sum()), "{} damaged, encrypted, of another codec or after a loss"),
     ]
-    found = [text.format(f"{count} packet{'s' if count > 1 else ''}") for count, text in counts if count]
+    found = [text.format(counted(count, "packet")) for count, text in counts if count]
     if table.read_error is not None:
         found.append(f"reading stops after {len(table)} packets: {table.read_error}")
     if len(table) and not table.is_key[0]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from .._common import checks
 from .._common.lazy import cached_property, is_tensor
+from .._common.messages import counted
 from .._containers import NO_PTS, Int8Array, Int64Array
 from ..errors import FrameIndexError, InvalidArgumentError
 from .frame_clock import FrameClock, frame_clock
@@ -124,7 +125,7 @@ class FrameIndex:
 
     def __repr__(self) -> str:
         return (
-            f"FrameIndex({_counted(len(self), 'frame')}, {_counted(int(self.is_key.sum()), 'key frame')}, "
+            f"FrameIndex({counted(len(self), 'frame')}, {counted(int(self.is_key.sum()), 'key frame')}, "
             f"{self.begin_seconds:.3f} to {self.end_seconds:.3f} s{', settled' if self.settled else ''})"
         )
 
@@ -543,7 +544,3 @@ def _tensor(values: NDArray[Any]) -> Tensor:
     from torch import from_numpy
 
     return from_numpy(values)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._bitstreams import CODECS_OF_FRAMES_ONLY
+from .._common.messages import counted
 from .._containers import NO_PTS, Int64Array, PacketTable
 
 __all__ = ["FrameHole", "HoleColumns", "describe_hole", "describe_holes", "find_holes"]
@@ -152,7 +153,7 @@ def describe_holes(holes: Sequence[FrameHole], num_frames: int) -> tuple[str, ..
 
 def describe_hole(hole: FrameHole, num_frames: int) -> str:
     """The hole as a sentence without a full stop."""
-    packets = f"{hole.num_packets} packet{'s' if hole.num_packets > 1 else ''}"
+    packets = counted(hole.num_packets, "packet")
     verb = "give" if hole.num_packets > 1 else "gives"
     if hole.frame == 0:
         place = "before the first frame"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .._common.checks import TIME_TOLERANCE
 from .._common.clips import frames_per_clip
-from .._common.messages import warn_once
+from .._common.messages import counted, warn_once
 from .._index import FrameHole, FrameIndex, describe_hole, describe_holes
 from ..errors import DamageWarning, DecodeError
 from ..frames import ReplacedFrame
@@ -111,7 +111,7 @@ def warn_of_damage(name: str, index: FrameIndex | None = None) -> None:
         found = ["the codec flags frames as damaged"]
     else:
         count = int(index.is_damaged.sum())
-        found = [f"the codec flags {count} frame{'s' if count > 1 else ''} as damaged"] if count else []
+        found = [f"the codec flags {counted(count, 'frame')} as damaged"] if count else []
         found += describe_holes(index.holes, len(index))
     warn_once(
         f"{name} is damaged: {'; '.join(found)}. Frames are given as the codec makes them, and is_damaged of a result "

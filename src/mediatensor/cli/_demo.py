@@ -14,6 +14,7 @@ import torch.utils.data
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
+from .._common.messages import counted
 from .._pyav import write_test_pattern
 from .._sources import check_outputs, writing
 from ..decoders import VideoDecoder
@@ -116,7 +117,7 @@ def _check_page(predictor: Any, folder: Path) -> tuple[bool, str]:
     pixels = np.array(page)
     document, elapsed = timed(lambda: predictor([pixels]))
     words = _words(document)
-    emit(row("predictor([page])", _text.count(len(words), "word"), elapsed))
+    emit(row("predictor([page])", counted(len(words), "word"), elapsed))
     _save(_overlay(document), folder / "page-read.png")
     is_right = are_read(written, words, page.size) and len(words) == len(written)
     return is_right, f"{len(written)} words of a page, read as they were written and where they were written"
@@ -140,7 +141,7 @@ def _check_film(predictor: Any, file: str, folder: Path) -> tuple[bool, str]:
     """The time and the number stand in a corner; a number that gets a digit more is another text."""
     reading, elapsed = timed(lambda: predictor(file))
     overlays = reading.of_kind("overlay")
-    emit(row("video_text_predictor(...)(video)", _text.count(len(reading.tracks), "text"), elapsed))
+    emit(row("video_text_predictor(...)(video)", counted(len(reading.tracks), "text"), elapsed))
     _save(Image.fromarray(reading.synthesize_timeline(width=960)), folder / "timeline.png")
     lasts = any(track.num_frames > 0.9 * reading.num_frames for track in overlays)
     is_right = lasts and len(overlays) == len(reading.tracks)

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from .._common.messages import counted
 from .._common.subrip import subrip, text_lines
 from .._sources import check_outputs, write_file, writing
 from ..decoders import AudioDecoder, FrameIndex, SubtitleDecoder, VideoDecoder
@@ -171,10 +172,10 @@ class FramesJob(Job):
         if self._damaged:
             numbers = ", ".join(map(str, self._damaged[:10])) + (", ..." if len(self._damaged) > 10 else "")
             raise DecodeError(
-                f"{_text.count(len(self._damaged), 'frame')} of {len(self._paths)} did not decode and "
+                f"{counted(len(self._damaged), 'frame')} of {len(self._paths)} did not decode and "
                 f"{'is' if len(self._damaged) == 1 else 'are'} missing in {str(self._target.parent)!r}: {numbers}."
             )
-        return f"wrote {_text.count(num_written, 'image')} to {self._target.parent}{os.sep}"
+        return f"wrote {counted(num_written, 'image')} to {self._target.parent}{os.sep}"
 
     def _write_all(self) -> Iterator[Path]:
         """Write the planned images; plan again if decoding shows that there are other frames than the packets say."""
@@ -259,7 +260,7 @@ def _chosen_frames(index: FrameIndex, options: FrameOptions, span: TimeRange) ->
 
 def _valid_index(number: int, num_frames: int) -> int:
     if not -num_frames <= number < num_frames:
-        raise OutOfRangeError(f"There is no frame {number}: the video has {_text.count(num_frames, 'frame')}.")
+        raise OutOfRangeError(f"There is no frame {number}: the video has {counted(num_frames, 'frame')}.")
     return number % num_frames
 
 
@@ -312,7 +313,7 @@ class SoundJob(Job):
                     file.writeframesraw(pcm16(samples.data).numpy().tobytes())
         seconds = _text.seconds(num_samples / first.sample_rate)
         begin = f" from {_text.seconds(first.pts_seconds)} on" if first.pts_seconds else ""
-        channels = _text.count(num_channels, "channel")
+        channels = counted(num_channels, "channel")
         return f"wrote {self._path}: {seconds}{begin}, {first.sample_rate} Hz, {channels}"
 
     def _pieces(self) -> Iterator[AudioSamples]:
@@ -395,7 +396,7 @@ class SubtitlesJob(Job):
             for one in subtitles
         )
         write_file(self._path, subrip(cues).encode())
-        return f"wrote {self._path}: {_text.count(len(subtitles), 'subtitle')}"
+        return f"wrote {self._path}: {counted(len(subtitles), 'subtitle')}"
 
     def close(self) -> None:
         self._decoder.close()
@@ -461,7 +462,7 @@ def _extract(args: argparse.Namespace, path: str) -> None:
         outputs = [output for job in jobs for output in job.outputs()]
         num_written = sum(output.exists() for output in outputs)
         stop.add_note(
-            f"{num_written} of {_text.count(len(outputs), 'file')} are in {args.output}{os.sep}, whole; "
+            f"{num_written} of {counted(len(outputs), 'file')} are in {args.output}{os.sep}, whole; "
             "the same command with --overwrite starts over"
         )
         raise

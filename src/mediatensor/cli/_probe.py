@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from textwrap import wrap
 
+from .._common.messages import counted
 from .._media_info import AudioInfo, FileInfo, StreamSummary, SubtitleInfo, VideoInfo, collect
 from ..decoders import Chapter
 from ._console import EXIT_ERROR, emit, emit_error, emit_json, file_error, for_each_file, shown_name
@@ -61,7 +62,7 @@ def _stream_row(stream: StreamSummary, *, is_chosen: bool) -> tuple[str, ...]:
     if stream.sample_rate is not None:
         details.append(f"{stream.sample_rate} Hz")
     if stream.channel_layout or stream.num_channels is not None:
-        details.append(stream.channel_layout or _text.count(stream.num_channels or 0, "channel"))
+        details.append(stream.channel_layout or counted(stream.num_channels or 0, "channel"))
     if stream.duration_seconds is not None:
         details.append(_text.seconds(stream.duration_seconds))
     if stream.bit_rate is not None:
@@ -196,7 +197,7 @@ def _key_frames_text(video: VideoInfo) -> str:
     if not video.num_key_frames or video.gop_length_median is None:
         return "none"
     if video.gop_length_min == video.gop_length_max:
-        lengths = f"GOP of {_text.count(video.gop_length_max or 0, 'frame')}"
+        lengths = f"GOP of {counted(video.gop_length_max or 0, 'frame')}"
     else:
         shortest, longest = video.gop_length_min, video.gop_length_max
         lengths = f"GOPs of {shortest} to {longest} frames, median {_text.decimal(video.gop_length_median, 1)}"

@@ -9,6 +9,7 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 
+from .._common.messages import counted
 from .._common.plain_values import json_bytes
 from .._sources import check_outputs, write_file
 from ..decoders import VideoDecoder
@@ -57,9 +58,9 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None and rows:
         _save(rows, args.output)
         if not args.json:
-            emit(f"wrote {args.output}: {_text.count(len(rows), 'row')}")
+            emit(f"wrote {args.output}: {counted(len(rows), 'row')}")
     if len(read) < len(files) > 1:
-        emit_error(f"{len(files) - len(read)} of {_text.count(len(files), 'file')} could not be read")
+        emit_error(f"{len(files) - len(read)} of {counted(len(files), 'file')} could not be read")
     return code
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont
 
 from .._common.checks import TIME_TOLERANCE
+from .._common.messages import counted
 from .._media_info import display_size
 from .._sources import check_outputs, writing
 from ..decoders import VideoDecoder
@@ -388,7 +389,7 @@ def write_sheet(
     title = os.path.basename(name or file) or file
     with VideoDecoder(file, stream_index=stream_index, dimension_order="NHWC") as decoder:
         sheet, num_frames = _draw_stable(decoder, title, options, side_limit)
-    frames = _text.count(num_frames, "frame")
+    frames = counted(num_frames, "frame")
     _save(sheet, output)
     if num_frames < options.num_frames:
         frames += f" (not {options.num_frames}: the others would be the same ones again)"
@@ -420,7 +421,7 @@ def write_marked_sheet(file: str, output: Path, marks: Sequence[Mark], title: st
         chosen = sorted({mark.frame_index for mark in marks})
         sheet = _draw_frames(decoder, title, chosen, SheetOptions(), side_limit, marks=marks)
     _save(sheet, output)
-    return f"wrote {output}: {_text.count(len(chosen), 'frame')}, {sheet.width}x{sheet.height} pixels"
+    return f"wrote {output}: {counted(len(chosen), 'frame')}, {sheet.width}x{sheet.height} pixels"
 
 
 def _save(sheet: Image.Image, output: Path) -> None:
@@ -482,7 +483,7 @@ def _draw_frames(
             if picture is not None and mark.box is not None and mark.frame_index == number:
                 _frame_place(picture, mark.box)
         tiles.append(Tile(picture, number, pts_seconds[number], is_key_frame[number]))
-    key_frames = _text.count(sum(is_key_frame), "key frame")
+    key_frames = counted(sum(is_key_frame), "key frame")
     return draw_sheet(tiles, grid, title, [*_details(decoder), *more_details], key_frames)
 
 
@@ -531,5 +532,5 @@ def _details(decoder: VideoDecoder) -> list[str]:
     if metadata.average_fps:
         details.append(f"{_text.decimal(metadata.average_fps)} fps")
     details.append(_text.seconds(metadata.duration_seconds))
-    details.append(_text.count(len(decoder), "frame"))
+    details.append(counted(len(decoder), "frame"))
     return details

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .._common.messages import counted
 from .._index import describe_holes
 from .._pyav import LinearFrame, linear_decode
 from ..decoders import FrameIndex, VideoDecoder
@@ -232,7 +233,7 @@ def compare(file: str, stream_index: int | None, *, num_singles: int | None, see
 
 def _damage(index: FrameIndex) -> tuple[str, ...]:
     count = int(index.is_damaged.sum())
-    flagged = (f"{_text.count(count, 'frame')} that the codec flags as damaged",) if count else ()
+    flagged = (f"{counted(count, 'frame')} that the codec flags as damaged",) if count else ()
     return (*flagged, *describe_holes(index.holes, len(index)))
 
 
@@ -383,7 +384,7 @@ def report(comparison: Comparison) -> dict[str, Any]:
 def describe(comparison: Comparison) -> str:
     """The comparison as text for people."""
     rows = [
-        ("linear decode", _text.count(comparison.num_frames_linear, "frame")),
+        ("linear decode", counted(comparison.num_frames_linear, "frame")),
         ("decoder", _count_text(comparison)),
         *(("damage", text) for text in comparison.damage),
         *((check.kind, _check_text(check)) for check in comparison.checks),
@@ -394,14 +395,14 @@ def describe(comparison: Comparison) -> str:
         lines += [f"  {_mismatch_text(mismatch)}" for mismatch in comparison.mismatches]
     if comparison.identical:
         fetched = sum(check.num_frames for check in comparison.checks)
-        lines.append(f"identical: {_text.count(fetched, 'fetched frame')}, bit for bit, each at its time")
+        lines.append(f"identical: {counted(fetched, 'fetched frame')}, bit for bit, each at its time")
     else:
         lines.append("NOT identical")
     return "\n".join(lines)
 
 
 def _count_text(comparison: Comparison) -> str:
-    text = _text.count(comparison.num_frames, "frame")
+    text = counted(comparison.num_frames, "frame")
     if comparison.num_frames_at_open != comparison.num_frames:
         text += f" ({comparison.num_frames_at_open} before it met what does not decode)"
     if comparison.num_frames != comparison.num_frames_linear:
@@ -410,8 +411,8 @@ def _count_text(comparison: Comparison) -> str:
 
 
 def _check_text(check: CheckResult) -> str:
-    frames = _text.count(check.num_frames, "frame")
-    calls = "" if check.num_requests == check.num_frames else f" in {_text.count(check.num_requests, 'call')}"
+    frames = counted(check.num_frames, "frame")
+    calls = "" if check.num_requests == check.num_frames else f" in {counted(check.num_requests, 'call')}"
     verdict = "all identical" if check.num_mismatches == 0 else f"{check.num_mismatches} DIFFERENT"
     return f"{frames}{calls}, {verdict}"
 

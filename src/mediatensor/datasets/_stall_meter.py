@@ -23,6 +23,7 @@ import numpy as np
 import torch
 
 from .._common.devices import checked_device
+from .._common.messages import counted
 from .._common.stages import STAGES, collect_stages, trace_range
 from .._common.threads import available_cores
 from ..errors import InvalidArgumentError
@@ -462,7 +463,7 @@ def _advice_on_reading(facts: StallFacts, waiting: str) -> str:
     if facts.num_workers == 0:
         return (
             f"The loop reads its batches itself (num_workers=0): {waiting}: try num_workers={_num_needed(1, facts)} "
-            f"({_counted(facts.num_cores, 'core')} here), which read while it works."
+            f"({counted(facts.num_cores, 'core')} here), which read while it works."
         )
     if facts.busy_share is None:
         return (
@@ -480,10 +481,10 @@ def _advice_on_reading(facts: StallFacts, waiting: str) -> str:
         _add_seconds(groups, {_GROUPS.get(stage, stage): seconds})
     main = max(groups, key=groups.__getitem__)
     share = _percent(groups[main] / sum(groups.values()))
-    needed, cores = _num_needed(num_workers, facts), _counted(facts.num_cores, "core")
+    needed, cores = _num_needed(num_workers, facts), counted(facts.num_cores, "core")
     more = f"num_workers={needed} ({cores} here), " if needed > num_workers else ""
     return (
-        f"The workers are slow: {waiting}, and {_counted(num_workers, 'worker')} on {cores} read for "
+        f"The workers are slow: {waiting}, and {counted(num_workers, 'worker')} on {cores} read for "
         f"{_percent(facts.busy_share)} of it, {share} of that in {main}: try {more}{_REMEDIES.get(main, main)}."
     )
 
@@ -504,21 +505,12 @@ def _seconds(seconds: float) -> str:
     return f"{seconds * 1e3:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
-def _counted(number: int, noun: str) -> str:
-    """
-    >>> _counted(1, "batch"), _counted(3, "batch"), _counted(0, "worker")
-    ('1 batch', '3 batches', 'no workers')
-    """
-    ending = "" if number == 1 else "es" if noun == "batch" else "s"
-    return f"{number or 'no'} {noun}{ending}"
-
-
 def _table_lines(facts: StallFacts) -> Iterator[str]:
-    readers = "," if facts.num_workers is None else f", {_counted(facts.num_workers, 'worker')} on"
+    readers = "," if facts.num_workers is None else f", {counted(facts.num_workers, 'worker')} on"
     yield (
         f"The loop waited {_percent(facts.wait_share)} of {_seconds(facts.elapsed_seconds)}: "
-        f"{_counted(facts.num_batches, 'batch')} in {_counted(facts.num_epochs, 'epoch')}"
-        f"{readers} {_counted(facts.num_cores, 'core')}."
+        f"{counted(facts.num_batches, 'batch')} in {counted(facts.num_epochs, 'epoch')}"
+        f"{readers} {counted(facts.num_cores, 'core')}."
     )
     firsts = ", ".join(map(_seconds, facts.first_batch_seconds[:5])) + (", ..." if facts.num_epochs > 5 else "")
     yield f"First {'batch' if facts.num_epochs == 1 else 'batches'}, not counted in it: {firsts}"

@@ -16,6 +16,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from .._common.messages import counted
 from ._errors import ServeError, described, stopping
 from ._settings import (
     MAX_KEPT_JOBS,
@@ -329,7 +330,7 @@ class Jobs:
     def _tell_places(self) -> None:
         """Tell each waiting job how many come first, if nobody else arrives."""
         for place, job in enumerate(self._turns()):
-            message = "waiting" if not place else f"waiting: {_count(place, 'job')} before this one"
+            message = "waiting" if not place else f"waiting: {counted(place, 'job')} before this one"
             if not job.facts and job.message != message:
                 job.show(message=message)
 
@@ -457,10 +458,6 @@ def _delete(folder: Path) -> None:
     with suppress(OSError):
         os.truncate(folder / "upload", 0)
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _busy(status: int, kind: str, what: str) -> ServeError:

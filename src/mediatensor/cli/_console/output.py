@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, TextIO
 from urllib.parse import urlsplit
 
-from ..._common.messages import progress, without_bars
+from ..._common.messages import counted, progress, without_bars
 from ..._common.plain_values import to_json
 from ...errors import DamageWarning, InvalidArgumentError, MediaTensorError
-from .text import count, one_line
+from .text import one_line
 
 __all__ = [
     "EXIT_ERROR",
@@ -192,7 +192,7 @@ def for_each_file(
     except KeyboardInterrupt as stop:
         if len(files) > 1:
             following = f"{Path(files[num_done]).name} is the next" if num_done < len(files) else "that was all"
-            stop.add_note(f"{num_done} of {count(len(files), noun)} done, {following}")
+            stop.add_note(f"{num_done} of {counted(len(files), noun)} done, {following}")
         raise
     return code
 

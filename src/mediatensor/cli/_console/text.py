@@ -13,7 +13,6 @@ __all__ = [
     "byte_size",
     "clock",
     "columns",
-    "count",
     "decimal",
     "duration",
     "one_line",
@@ -103,17 +102,6 @@ def ratio(value: Fraction) -> str:
     '64:45'
     """
     return f"{value.numerator}:{value.denominator}"
-
-
-def count(number: int, noun: str) -> str:
-    """A number and its noun, in the plural where it is one.
-
-    >>> count(1, "frame"), count(300, "frame"), count(0, "batch")
-    ('1 frame', '300 frames', '0 batches')
-    """
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number} {noun}{'es' if noun.endswith(('ch', 's')) else 's'}"
 
 
 def columns(rows: Iterable[tuple[str, ...]], indent: int = 2) -> list[str]:

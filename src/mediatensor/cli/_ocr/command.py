@@ -17,10 +17,10 @@ from PIL import Image
 
 from ... import __version__
 from ..._common.devices import checked_device
+from ..._common.messages import counted
 from ..._sources import check_outputs, writing
 from ...errors import InvalidArgumentError, MediaTensorError, PageError
 from .._console import EXIT_ERROR, STANDARD, StopError, emit, emit_bytes, emit_error, for_each_file, shown_name
-from .._console import text as _text
 from .files import (
     OpenPages,
     PageImages,
@@ -350,10 +350,10 @@ class _Run:
             _give_images(document, opened.images, store)
         name = shown_name(os.path.basename(task.source))
         write_document(document, kind, output, name, opened.times, keep_look=self._options.keep_look)
-        read = _text.count(len(numbers) - len(failures), "page")
+        read = counted(len(numbers) - len(failures), "page")
         place = "standard output" if str(self._args.output) == STANDARD else output
-        found = f", {_text.count(len(tables), 'table')}" if self._options.tables else ""
-        emit(f"wrote {place}: {read}, {_text.count(num_words, 'word')}{found}", self._messages)
+        found = f", {counted(len(tables), 'table')}" if self._options.tables else ""
+        emit(f"wrote {place}: {read}, {counted(num_words, 'word')}{found}", self._messages)
 
 
 def _give_images(document: Document, images: PageImages, store: PageStore) -> None:
@@ -377,15 +377,13 @@ def _notices(document: Document) -> list[str]:
     shown = [f"{number} ({turn} degrees)" for number, turn in turns.items() if turn]
     if shown:
         more = ", ..." if len(shown) > _SHOWN_PAGES else ""
-        notices.append(
-            f"{_text.count(len(shown), 'page')} turned, and read so: {', '.join(shown[:_SHOWN_PAGES])}{more}"
-        )
+        notices.append(f"{counted(len(shown), 'page')} turned, and read so: {', '.join(shown[:_SHOWN_PAGES])}{more}")
     for told, lines in _unread_lines(document).items():
         pages = [str(number) for number, count in lines.items() if count]
         if pages:
             more = ", ..." if len(pages) > _SHOWN_PAGES else ""
             notices.append(
-                f"warning: {_text.count(sum(lines.values()), 'line')} {told}, on page"
+                f"warning: {counted(sum(lines.values()), 'line')} {told}, on page"
                 f"{'s' * (len(pages) > 1)} {', '.join(pages[:_SHOWN_PAGES])}{more}"
             )
     return notices

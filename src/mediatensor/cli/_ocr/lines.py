@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from ... import __version__
+from ..._common.messages import counted
 from ..._sources import check_outputs
 from ...errors import InvalidArgumentError
 from .._console import EXIT_ERROR, STANDARD, emit, emit_error, shown_name
-from .._console import text as _text
 from .files import PageImages, PageStore, Record, Task, choose_pages, open_pages, read_missing, source_key
 
 if TYPE_CHECKING:
@@ -143,8 +143,8 @@ class LineExporter:
                 pages = self._without_repeats(pages)
         rows = [row for page in pages for row in page]
         self._folder.add(rows)
-        counted = f"{_text.count(len(pages), 'page')}, {_text.count(len(rows), 'line')}"
-        emit(f"wrote {self._folder.file}: {counted} of {name}", self._messages)
+        written = f"{counted(len(pages), 'page')}, {counted(len(rows), 'line')}"
+        emit(f"wrote {self._folder.file}: {written} of {name}", self._messages)
         if failures:
             return EXIT_ERROR
         self._complete.add(task.source, key)

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from ... import __version__
 from ..._common.devices import checked_device
+from ..._common.messages import counted
 from ..._sources import write_file
 from ...decoders import VideoDecoder
 from ...errors import InvalidArgumentError, MediaTensorError
 from .._console import EXIT_ERROR, STANDARD, StopError, emit, shown_name
-from .._console import text as _text
 from .files import Task, WrittenOutputs, source_key, write_each
 
 if TYPE_CHECKING:
@@ -205,12 +205,12 @@ class VideoWriter:
         if name in ("srt", "vtt", "ass"):
             captions = reading.of_kind(*(self._args.kinds or ("caption",)))
             captions.save(output, name)  # type: ignore[arg-type]
-            told = _text.count(len(captions), "caption")
+            told = counted(len(captions), "caption")
         else:
             reading.save(output, name)  # type: ignore[arg-type]
-            told = _text.count(len(reading.slides), "slide")
+            told = counted(len(reading.slides), "slide")
             if name in ("json", "csv"):
-                told = f"{_text.count(len(reading.tracks), 'text')}, {told}"
+                told = f"{counted(len(reading.tracks), 'text')}, {told}"
         place = "standard output" if str(self._args.output) == STANDARD else output
         emit(f"wrote {place}: {told}", self._messages)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..._common.messages import counted
 from .findings import CheckedFile, Finding, MediaFacts
 from .rows import Row, labelled, told
 
@@ -139,7 +140,7 @@ def _rate(facts: MediaFacts) -> str | None:
 def _sound(facts: MediaFacts) -> str | None:
     if facts.sample_rate is None:
         return None if facts.num_frames is None else "no sound"
-    return f"{facts.sample_rate} Hz, {facts.num_channels} channel{'' if facts.num_channels == 1 else 's'}"
+    return f"{facts.sample_rate} Hz, {counted(facts.num_channels or 0, 'channel')}"
 
 
 def _codecs(facts: MediaFacts) -> str | None:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..._common.checks import whole_number
 from ..._common.devices import on_device, pinned
+from ..._common.messages import counted
 from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch
 from .captions import ClipCaption
 from .transport import packed, unpacked
@@ -530,19 +531,15 @@ class FailureReport:
         files = [(name, file) for name, file in files if file.num_rows]
         actions = self._row_actions
         head = (
-            f"{_count(actions.total(), 'row')} could not be read ({actions['skipped']} skipped, {actions['replaced']} "
-            f"replaced), of {_count(len(files), 'file')}"
+            f"{counted(actions.total(), 'row')} could not be read ({actions['skipped']} skipped, {actions['replaced']} "
+            f"replaced), of {counted(len(files), 'file')}"
         )
         lines = [
-            line for name, file in files for line in _reason_lines(f"  {name}: {_count(file.num_rows, 'row')}", file)
+            line for name, file in files for line in _reason_lines(f"  {name}: {counted(file.num_rows, 'row')}", file)
         ]
         text = "\n".join([head + (":" if lines else "."), *lines])
         # Names of files need not be text; what is none cannot be printed.
         return text.encode(errors="backslashreplace").decode()
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _reason_lines(head: str, file: _FileFailures) -> list[str]:

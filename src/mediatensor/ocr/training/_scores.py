@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..._common.messages import counted
 from ..._common.plain_values import json_bytes
 from ..._sources import write_file
 from ...datasets import Failure
@@ -295,7 +296,7 @@ class RecognitionEvaluation(Evaluation):
             *self._shared_rows("line"),
         ]
         text = [
-            f"{self.model}: {_count(len(self.lines), 'line')}, compared as {self.normalization}",
+            f"{self.model}: {counted(len(self.lines), 'line')}, compared as {self.normalization}",
             "",
             *_table(rows, "lrl"),
         ]
@@ -445,7 +446,7 @@ class DetectionEvaluation(Evaluation):
             ("mean overlap", _percent(self.mean_iou), "IoU of a found box with the true box that it overlaps most"),
             *self._shared_rows("page"),
         ]
-        title = f"{self.model}: {_count(len(self.pages), 'page')}"
+        title = f"{self.model}: {counted(len(self.pages), 'page')}"
         num_within = sum(page.num_within for page in self.pages)
         note = []
         if num_within > self.num_true / 2:
@@ -510,10 +511,6 @@ def _shown(character: str) -> str:
     if unicodedata.combining(character):
         return f"\u25cc{character}"
     return character if character.isprintable() else f"U+{ord(character):04X}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def _duration(seconds: float) -> str:
