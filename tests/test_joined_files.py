@@ -23,7 +23,7 @@ from media_audio_surgery import id3_size, speex_ogg, with_id3_picture, without_f
 from mediatensor import AudioSamples
 from mediatensor.datasets import AudioClips, Sample
 from mediatensor.decoders import AudioDecoder, AudioVideoDecoder
-from mediatensor.errors import DecodeError, OutOfRangeError
+from mediatensor.errors import DecodeError, OutOfRangeError, ReadError
 
 _NUM_SECONDS = 4
 _ID3V1 = b"TAG" + b"x" * 125
@@ -113,7 +113,8 @@ def test_mp3(name: str, join: str, folder: Path) -> None:
         *(("aac_adts", join) for join in ("nothing", "id3", "garbage")),
         *(("opus_ogg", join) for join in ("nothing", "three", "garbage")),
         *(("vorbis_ogg", join) for join in ("nothing", "three")),
-        *((name, "nothing") for name in ("wavpack_s16", "mp2", "aac_ts", "mp2_ts", "tta", "ac3_51", "pcm_s16_wav")),
+        *(("wavpack_s16", join) for join in ("nothing", "three")),
+        *((name, "nothing") for name in ("mp2", "aac_ts", "mp2_ts", "tta", "ac3_51", "pcm_s16_wav")),
     ],
 )
 def test_others(name: str, join: str, folder: Path) -> None:
@@ -125,6 +126,30 @@ def test_others(name: str, join: str, folder: Path) -> None:
         with truth.open() as decoder:
             expected = truth.num_samples / truth.linear.rate
             assert decoder.metadata.duration_seconds == pytest.approx(expected, abs=0.1)
+
+
+@pytest.mark.parametrize("join", ["id3", "id3v1", "ape", "garbage", "zeros"])
+def test_wavpack_with_tags_between_the_parts(join: str, folder: Path) -> None:
+    """FFmpeg gives up at the first tag, and reads all of the same parts without it."""
+    first, second = (part("wavpack_s16", folder, is_second=b).read_bytes() for b in (False, True))
+    plain, path = folder / "plain_for_tags.wv", folder / f"joined_wavpack_s16_{join}.wv"
+    plain.write_bytes(first + first + second + second)
+    path.write_bytes(_JOINS[join](first + first, second) + _JOINS[join](b"", second) + _ape_tag() + _ID3V1)
+    truth = assert_joined(path, linear_decode_samples(plain))
+    with truth.open() as decoder:
+        assert np.array_equal(decoder.get_all_samples().data.numpy(), truth.linear.data)
+        assert decoder.metadata.duration_seconds == pytest.approx(4 * _NUM_SECONDS, abs=0.1)
+
+
+def test_damage_within_a_part_of_wavpack_is_an_error(folder: Path) -> None:
+    first, second = (part("wavpack_s16", folder, is_second=b).read_bytes() for b in (False, True))
+    place = second.index(b"wvpk", len(second) // 2)
+    path = folder / "joined_wavpack_damaged.wv"
+    path.write_bytes(first + _ID3V1 + second[:place] + _GARBAGE + second[place:])
+    with AudioDecoder(path) as decoder:
+        assert decoder.get_samples_played_in_range(1.0, 5.0).data.shape[1] == 4 * 44100
+        with pytest.raises((DecodeError, ReadError)):
+            decoder.get_all_samples()
 
 
 def test_flac_in_ogg_and_speex(folder: Path) -> None:

@@ -49,7 +49,7 @@ from mediatensor._containers import (
     time_restarts,
     top_level_boxes,
     vorbis_modes,
-    wavpack_seconds,
+    wavpack_parts,
 )
 from mediatensor._images import DamagedImageError, parse_gif, parse_png, read_jpeg_headers, webp_canvas
 from mediatensor._index import parse_frame_mappings
@@ -152,7 +152,7 @@ def joined_files(data: bytes) -> None:
         assert link.kinds is not None
         assert (link.num_seconds or 0) >= 0
     flac_seconds(read_at, len(data))
-    wavpack_seconds(read_at, len(data))
+    wavpack_parts(read_at, len(data))
     has_stated_size(read_at, len(data))
     for is_mp3 in (False, True):
         FrameWalk(is_mp3).place_of(read_at, 0, 1000)

@@ -18,9 +18,9 @@ differ in codec, rate or channels: each run of equal parts is opened by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from itertools import chain, groupby
+from itertools import chain, groupby, pairwise
 from typing import Any, NamedTuple
 
 from .._containers import (
@@ -36,7 +36,7 @@ from .._containers import (
     ogg_links,
     time_restarts,
     vorbis_modes,
-    wavpack_seconds,
+    wavpack_parts,
 )
 from .._pyav import AudioReader, UndecodablePacketError, set_trimming
 from .._sources import RangeReader, Source, SpanSource
@@ -266,16 +266,21 @@ class SoundReader(AudioReader):
         if self.format_name == "flac":
             self.joined_seconds = flac_seconds(read_at, file_size)
         elif self.format_name == "wv":
-            self.joined_seconds = wavpack_seconds(read_at, file_size)
+            found = wavpack_parts(read_at, file_size)
+            self.joined_seconds = found.num_seconds
+            self._divide(found.spans)  # FFmpeg ends with an error at what lies between
         elif self.format_name == "ogg":
             links = ogg_links(read_at, file_size)
             seconds = [link.num_seconds for link in links]
             self.joined_seconds = sum(filter(None, seconds)) if all(seconds) else None
             starts = [next(alike).start for _, alike in groupby(links, lambda link: link.kinds)]
-            if len(starts) > 1:
-                stops = [*starts[1:], file_size]
-                parts = [SpanSource(self._source, *span) for span in zip(starts, stops, strict=True)]
-                self._source, self._further_parts = parts[0], parts[1:]
+            self._divide(list(pairwise([*starts, file_size])))
+
+    def _divide(self, spans: Sequence[tuple[int, int]]) -> None:
+        """Read parts of the file one after the other, if they are several."""
+        if len(spans) > 1:
+            parts = [SpanSource(self._source, *span) for span in spans]
+            self._source, self._further_parts = parts[0], parts[1:]
 
     def decoded(self, packets: Iterable[Any]) -> Iterator[DecodedPacket]:
         decoded = super().decoded(packets)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .boxes import Box, MalformedBoxError, ReadAt, find_all, read_box, top_level_boxes
 from .endings import breaks_off
 from .fragments import packets_of_fragments
-from .joined_files import FrameWalk, begins_file, flac_seconds, id3_end, ogg_links, time_restarts, wavpack_seconds
+from .joined_files import FrameWalk, begins_file, flac_seconds, id3_end, ogg_links, time_restarts, wavpack_parts
 from .matroska import PAYLOAD_BYTES, Blocks, blocks_of_track
 from .mp3 import ConstantFrames, constant_frames, find_frame, has_stated_size
 from .packet_table import NO_PTS, Int8Array, Int64Array, PacketTable, unread_packets
@@ -68,5 +68,5 @@ __all__ = [
     "top_level_boxes",
     "unread_packets",
     "vorbis_modes",
-    "wavpack_seconds",
+    "wavpack_parts",
 ]

@@ -23,12 +23,13 @@ from .mp3 import after_id3, mp3_frame_size
 __all__ = [
     "FrameWalk",
     "OggLink",
+    "WavPackParts",
     "begins_file",
     "flac_seconds",
     "id3_end",
     "ogg_links",
     "time_restarts",
-    "wavpack_seconds",
+    "wavpack_parts",
 ]
 
 _NUM_LOOKS = 9
@@ -337,23 +338,62 @@ def _wavpack_numbers(read_at: ReadAt, file_size: int) -> Iterator[tuple[int, int
                 yield first, first + length, 0 if total == _WAVPACK_UNKNOWN else total
 
 
-def wavpack_seconds(read_at: ReadAt, file_size: int) -> float | None:
-    """How long the parts of a joined file are together; ``None`` if one does not say."""
-    seconds = 0.0
-    for position in range(0, file_size, _MANY_BYTES):
+@dataclass
+class WavPackParts:
+    """The parts of a joined file.
+
+    Attributes:
+        spans: (first byte, one past the last) of parts that other bytes, such as tags, lie between. Parts that follow
+            each other directly are one.
+        num_seconds: Length of all parts together; ``None`` if one does not say.
+    """
+
+    spans: list[tuple[int, int]] = field(default_factory=list)
+    num_seconds: float | None = 0.0
+
+
+def wavpack_parts(read_at: ReadAt, file_size: int) -> WavPackParts:
+    """Find the parts of a joined file, by going from block to block."""
+    parts = WavPackParts()
+    position = end = 0
+    while position < file_size:
+        header = read_at(position, _WAVPACK_BLOCK.size + 4)
+        if not _is_wavpack_block(header):
+            position = _next_wavpack_block(read_at, position, file_size)
+            continue
+        _, size, _, _, _, total, first, length = _WAVPACK_BLOCK.unpack_from(header)
+        flags = int.from_bytes(header[_WAVPACK_BLOCK.size :], "little")
+        if first == 0 and length and flags & _WAVPACK_INITIAL:
+            if not parts.spans or position != end:
+                parts.spans.append((position, position))
+            rate_number = flags >> 23 & 15
+            if total == _WAVPACK_UNKNOWN or rate_number >= len(_WAVPACK_RATES):
+                parts.num_seconds = None
+            elif parts.num_seconds is not None:
+                parts.num_seconds += total / _WAVPACK_RATES[rate_number]
+        position = end = position + 8 + size
+        if parts.spans:
+            parts.spans[-1] = parts.spans[-1][0], min(end, file_size)
+    return parts
+
+
+def _is_wavpack_block(header: bytes) -> bool:
+    if len(header) < _WAVPACK_BLOCK.size + 4 or not header.startswith(b"wvpk"):
+        return False
+    _, size, version, *_ = _WAVPACK_BLOCK.unpack_from(header)
+    return version in _WAVPACK_VERSIONS and size >= _WAVPACK_BLOCK.size
+
+
+def _next_wavpack_block(read_at: ReadAt, position: int, file_size: int) -> int:
+    """Where a block begins after a position; the end of the file if none does."""
+    position += 1
+    while position < file_size:
         data = read_at(position, _MANY_BYTES + _WAVPACK_BLOCK.size + 4)
         for at in _places(data[: _MANY_BYTES + 3], b"wvpk"):
-            block = data[at : at + _WAVPACK_BLOCK.size + 4]
-            if len(block) < _WAVPACK_BLOCK.size + 4:
-                continue
-            _, _, version, _, _, total, first, length = _WAVPACK_BLOCK.unpack_from(block)
-            flags = int.from_bytes(block[_WAVPACK_BLOCK.size :], "little")
-            if version in _WAVPACK_VERSIONS and first == 0 and length and flags & _WAVPACK_INITIAL:
-                rate_number = flags >> 23 & 15
-                if total == _WAVPACK_UNKNOWN or rate_number >= len(_WAVPACK_RATES):
-                    return None
-                seconds += total / _WAVPACK_RATES[rate_number]
-    return seconds
+            if _is_wavpack_block(data[at : at + _WAVPACK_BLOCK.size + 4]):
+                return position + at
+        position += _MANY_BYTES
+    return file_size
 
 
 # Transport streams
