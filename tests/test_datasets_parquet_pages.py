@@ -15,8 +15,8 @@ from pyarrow import parquet  # noqa: E402
 
 from mediatensor._pyav import write_test_pattern  # noqa: E402
 from mediatensor._sources import RangeReader, Source, make_source  # noqa: E402
-from mediatensor.datasets import AudioClips, VideoClips, as_items  # noqa: E402
-from mediatensor.datasets._sources import MediaColumn, parquet_file  # noqa: E402
+from mediatensor.datasets import AudioClips, VideoClips, as_items, check_dataset  # noqa: E402
+from mediatensor.datasets._sources import MediaColumn, alone, parquet_file  # noqa: E402
 from mediatensor.decoders import VideoDecoder  # noqa: E402
 from mediatensor.errors import InvalidArgumentError, OpenError, ReadError  # noqa: E402
 
@@ -243,7 +243,16 @@ def test_rows_of_a_table_that_was_replaced_are_refused(video: Path, tmp_path: Pa
     parquet.write_table(pa.table({"video": [video.read_bytes()], "label": [1]}), path)
     items = as_items(path, kind="video")
     assert isinstance(items[0].source, bytes | Source)
-    parquet.write_table(pa.table({"video": [b"another"], "label": [2]}), path)
-    for given in (items, pickle.loads(pickle.dumps(items))):
-        with pytest.raises(ReadError, match="has changed since its table was read"):
-            VideoDecoder(given[0].source)
+    report = check_dataset(path, num_workers=0)
+    reference = alone(items, 0).source
+    travelling = pickle.dumps(reference)
+    assert len(VideoDecoder(reference)) == len(VideoDecoder(video))
+    other = pa.table({"video": [video.read_bytes()[:-1] + b"x"], "label": [2]})
+    for table in (other, pa.table({"clip": [b"another"]})):
+        parquet.write_table(table, path)
+        for given in (items, pickle.loads(pickle.dumps(items))):
+            with pytest.raises(ReadError, match="has changed since its table was read"):
+                VideoDecoder(given[0].source)
+        for source in (reference, pickle.loads(travelling), alone(report.items, 0).source):
+            with pytest.raises(ReadError, match="has changed since its table was read"):
+                VideoDecoder(source)

@@ -11,7 +11,17 @@ from .http import TIMEOUT_SECONDS, has_ranges
 from .output_files import check_outputs
 from .ranges import BLOCK_BYTES, MIN_REQUEST_BYTES, RangeCache
 from .readers import LOCAL_BLOCK_BYTES, DescriptorReader, MemoryReader, RangeReader, Reader, SourceFaultError
-from .source import FFMPEG_SCHEMES, MemorySource, PathSource, Source, SpanSource, UrlSource, make_source, url_scheme
+from .source import (
+    FFMPEG_SCHEMES,
+    MemorySource,
+    PathSource,
+    Source,
+    SpanSource,
+    UrlSource,
+    make_source,
+    stamp_of,
+    url_scheme,
+)
 
 __all__ = [
     "BLOCK_BYTES",
@@ -34,6 +44,7 @@ __all__ = [
     "check_outputs",
     "has_ranges",
     "make_source",
+    "stamp_of",
     "url_scheme",
     "write_error",
     "write_file",

@@ -53,6 +53,7 @@ __all__ = [
     "Source",
     "UrlSource",
     "make_source",
+    "stamp_of",
     "url_scheme",
 ]
 
@@ -383,6 +384,22 @@ class FileLikeSource(Source):
 def _state_of(status: os.stat_result) -> tuple[int, ...]:
     """(device, file, size, time of the last change)"""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def stamp_of(file: str | int) -> tuple[int, int] | None:
+    """When a file was changed last, in nanoseconds, and its size; they differ if it was replaced.
+
+    Args:
+        file: A path, or a descriptor.
+
+    Returns:
+        ``None`` for a path that is not a file on this machine.
+    """
+    try:
+        status = os.stat(file)
+    except (OSError, ValueError):
+        return None
+    return status.st_mtime_ns, status.st_size
 
 
 def _digest(data: bytes) -> bytes:

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from ..._common.checks import shown
 from ..._common.locks import ForkSafeLock
-from ..._sources import Reader, Source, make_source, url_scheme
+from ..._sources import Reader, Source, make_source, stamp_of, url_scheme
 from ...errors import InvalidArgumentError, MissingDependencyError, OpenError, ReadError, SourceNotFoundError
 from . import limits
 from .items import Item, LazyItems
-from .parquet import batches_of, parquet_file, stamp_of
+from .parquet import batches_of, parquet_file
 
 __all__ = [
     "DepthScale",

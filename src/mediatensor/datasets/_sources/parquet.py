@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import Any
 
 from ..._common.locks import ForkSafeLock
-from ..._sources import Reader, Source, SpanSource, make_source, url_scheme
+from ..._sources import Reader, Source, SpanSource, make_source, stamp_of, url_scheme
 from ...errors import (
     InvalidArgumentError,
     MissingDependencyError,
@@ -48,7 +48,6 @@ __all__ = [
     "hugging_face_type",
     "items_of_parquet",
     "parquet_file",
-    "stamp_of",
 ]
 
 _BATCH_ROWS = 256
@@ -119,7 +118,7 @@ class ParquetItems(TableItems):
         """The item of an index, with a source that any machine opens by itself; of the media nothing is read."""
         if self._column.may_be_missing(index) and not isinstance((item := self[index]).source, bytes | Source):
             return item  # a path, which stands beside no bytes
-        return self.with_media(index, ParquetValue(self._path, self._media_leaf, index))
+        return self.with_media(index, ParquetValue(self._path, self._media_leaf, index, self._column.stamp))
 
 
 class MediaColumn:
@@ -141,7 +140,7 @@ class MediaColumn:
         self._path = path
         self._leaf = leaf
         # Rows keep the labels that they had when the table was read: media of a file that replaced it are others.
-        self._stamp = stamp_of(path)
+        self.stamp = stamp_of(path)
         self._source: Source | None = None  # it compares the versions of remote files
         groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
         self._group_ends = list(accumulate(group.num_rows for group in groups))
@@ -160,7 +159,7 @@ class MediaColumn:
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in vars(self).items() if name not in _OF_A_PROCESS}
         # The version of a remote file travels with its source; that of a file on this machine is its stamp.
-        return state | ({} if self._stamp is None else {"_source": None})
+        return state | ({} if self.stamp is None else {"_source": None})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -173,8 +172,8 @@ class MediaColumn:
             InvalidArgumentError: if the file is damaged, or the row group is beyond a limit.
             OpenError, ReadError: if it cannot be read, or has changed since its table was read.
         """
-        if stamp_of(self._path) != self._stamp:
-            raise ReadError(f"{self._path} has changed since its table was read; make the dataset again.")
+        if stamp_of(self._path) != self.stamp:
+            raise _changed(self._path)
         group = bisect_right(self._group_ends, row)
         if group == len(self._group_ends):
             raise InvalidArgumentError(f"{self._path} has no row {row}: it has {self._group_ends[-1]}.")
@@ -244,11 +243,14 @@ class ParquetValue(Source):
         table: The path or URL of the Parquet file.
         column: The column with bytes, or ``column.bytes``.
         row: The number of the row.
+        stamp: When the table was changed last, and its size, as `stamp_of` gave them when it was read; ``None`` if
+            nothing is compared.
     """
 
     table: str
     column: str
     row: int
+    stamp: tuple[int, int] | None = None
 
     def open(self) -> Reader:
         """A reader of the value.
@@ -256,11 +258,16 @@ class ParquetValue(Source):
         Raises:
             SourceNotFoundError: if there is no such file.
             OpenError: if the row has no bytes.
-            ReadError: if the table is damaged, or has no such column or row.
+            ReadError: if the table is damaged, has no such column or row, or has changed since it was read.
             MissingDependencyError: if pyarrow is not installed.
         """
         try:
-            value = _kept_columns.get(self.table, self.column)[self.row]
+            if self.stamp is not None and stamp_of(self.table) not in (None, self.stamp):
+                raise _changed(self.table)
+            column = _kept_columns.get(self.table, self.column)
+            if self.stamp not in (None, column.stamp):  # it was replaced just now
+                raise _changed(self.table)
+            value = column[self.row]
         except InvalidArgumentError as error:  # for the error policy of whoever reads the row
             raise ReadError(f"{self.describe()}: {error}") from error
         if value is None:
@@ -275,6 +282,11 @@ class ParquetValue(Source):
 
     def describe(self) -> str:
         return f"row {self.row} of {self.table}"
+
+
+def _changed(table: str) -> ReadError:
+    """The error of a table that was replaced."""
+    return ReadError(f"{table} has changed since its table was read; make the dataset again.")
 
 
 class _KeptColumns:
@@ -307,15 +319,6 @@ class _KeptColumns:
             while len(self._columns) > self._max_columns:
                 self._columns.popitem(last=False)
         return found
-
-
-def stamp_of(path: str) -> tuple[int, int] | None:
-    """What changes if a file is written anew; ``None`` of a file that is not on this machine."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size
 
 
 _kept_columns = _KeptColumns(max_columns=64)

@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..._sources import LOCAL_BLOCK_BYTES, Reader, Source, SpanSource, make_source, url_scheme
+from ..._sources import LOCAL_BLOCK_BYTES, Reader, Source, SpanSource, make_source, stamp_of, url_scheme
 from ...errors import OpenError, ReadError, SourceNotFoundError
 from . import limits
 
-__all__ = ["Member", "TarMember", "TarReader", "stamp_of"]
+__all__ = ["Member", "TarMember", "TarReader"]
 
 _BLOCK_BYTES = 512
 _CHUNK_BYTES = 1 << 20
@@ -252,11 +252,6 @@ def _pax_records(data: bytes) -> dict[str, str]:
     return records
 
 
-def stamp_of(status: os.stat_result) -> tuple[int, int]:
-    """Return when a file was changed last, in nanoseconds, and its size: they differ if it was replaced."""
-    return status.st_mtime_ns, status.st_size
-
-
 @dataclass(frozen=True)
 class TarMember(Source):
     """A file in an uncompressed tar archive. Decoders read of it what they need, and no more.
@@ -296,9 +291,8 @@ class TarMember(Source):
             raise SourceNotFoundError(f"Could not open input file: {self.archive} does not exist.") from None
         except OSError as error:
             raise OpenError(f"Could not open input file: {self.archive} ({error}).") from None
-        status = os.fstat(file.fileno())
-        is_changed = self.stamp is not None and self.stamp != stamp_of(status)
-        if is_changed or status.st_size < self.offset + self.size:
+        is_changed = self.stamp is not None and self.stamp != stamp_of(file.fileno())
+        if is_changed or os.fstat(file.fileno()).st_size < self.offset + self.size:
             file.close()
             raise ReadError(f"{self.archive} has changed since it was indexed; make new TarItems of it.")
         return _MemberReader(file, self)

@@ -17,12 +17,12 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from ..._common.checks import optional_text, shown
-from ..._sources import PathSource, Reader, make_source
+from ..._sources import PathSource, Reader, make_source, stamp_of
 from ...errors import InvalidArgumentError, MediaTensorError, OpenError, ReadError, SourceNotFoundError, SourceTypeError
 from . import limits
 from .items import MEDIA_EXTENSIONS, Item, LazyItems, MediaKind, UnreadableSource, check_kind
 from .sidecars import SUBTITLE_EXTENSIONS
-from .tar_format import Member, TarMember, TarReader, stamp_of
+from .tar_format import Member, TarMember, TarReader
 
 __all__ = [
     "COLUMN_SUFFIXES",
@@ -391,7 +391,7 @@ class TarItems(LazyItems):
         self._index = _Index()
         self._stamps: list[tuple[int, int] | None] = []
         for number, shard in enumerate(self.shards):
-            self._stamps.append(_stamp(shard))
+            self._stamps.append(stamp_of(shard))
             for key, members in _samples(shard):
                 self._index.add(number, key, members)
 
@@ -465,13 +465,6 @@ class _Index:
             suffix = self._suffix_names[self._suffixes[i]]
             members[suffix] = Member(f"{key}.{suffix}", self._offsets[i], self._sizes[i])
         return self._shards[index], key, members
-
-
-def _stamp(shard: str) -> tuple[int, int] | None:
-    try:
-        return stamp_of(os.stat(shard))
-    except OSError:
-        return None  # opening it says what is wrong
 
 
 def _samples(shard: str) -> Iterator[tuple[str, dict[str, Member]]]:
