@@ -64,6 +64,9 @@ _TEXT_FORMATS = frozenset(("adf", "bin", "idf", "tty"))
 _SELF_CONTAINED_FORMATS = ",".join(sorted(av.formats_available - _REFERRING_FORMATS - _TEXT_FORMATS))
 
 
+_TGA_ADVICE = " A TGA image is opened only by the path of a file whose name has none of the characters % * ? [ {."
+
+
 def _deny_opening(url: str, *_: object) -> Any:
     raise PermissionError(f"the media refers to another resource ({url!r}), which is not opened")
 
@@ -119,6 +122,11 @@ def _is_wav(beginning: bytes) -> bool:
     return beginning[:4] in (b"RIFF", b"RF64", b"BW64") and beginning[8:_NUM_BYTES_TO_TELL_WAV] == b"WAVE"
 
 
+def _is_tga(beginning: bytes) -> bool:
+    """Whether a file may be a TGA image. These have no signature, and FFmpeg knows them only by their names."""
+    return len(beginning) > 2 and beginning[1] < 2 and beginning[2] in (1, 2, 3, 9, 10, 11)
+
+
 def open_container(source: Source) -> tuple[Any, Any]:
     """(container, reader): an open PyAV container and what must be closed after it (``None`` for a path or URL)."""
     target = source.open()
@@ -156,8 +164,18 @@ def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
     if reader is not None:
         options["io_open"] = _deny_opening
         options["buffer_size"] = reader.block_bytes
-    if _is_wav(_beginning(source, target)):
+    beginning = _beginning(source, target)
+    if _is_wav(beginning):
         options["options"]["probesize"] = _WAV_PROBE_BYTES
+    if (
+        isinstance(target, str)
+        and target.startswith("file:")
+        and target.lower().endswith(".tga")
+        and _is_tga(beginning)
+    ):
+        # Without patterns in names, the demuxer of numbered sequences of images reads this one file.
+        options["format"] = "image2"
+        options["options"] |= {"format_whitelist": "image2", "pattern_type": "none"}
     try:
         with interrupts_kept():
             container = av.open(target if reader is None else _FileForFFmpeg(reader), "r", **options)
@@ -175,6 +193,7 @@ def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
         reported = OpenError(
             f"Could not open input file: {source.describe()} ({error_text(error)}). It must be media that FFmpeg "
             "can read; playlists that name other files are opened only from a URL such as 'file:/path/list.m3u8'."
+            f"{_TGA_ADVICE if source.describe().lower().endswith('.tga') else ''}"
         )
         if reader is None and isinstance(error, av.ArgumentError):
             raise _NameSuggestsOtherFormatError(reported) from error
