@@ -289,16 +289,9 @@ class _OpenVideo(AudioVideoDecoder):
         self.captions: tuple[Item, CaptionTrack] | None = None
         super().__init__(source, **options)
 
-    def _open_audio(
-        self,
-        stream_index: int | None,
-        sample_rate: int | None,
-        num_channels: int | None,
-        num_threads: int | None,
-        downmix: Downmix,
-    ) -> AudioDecoder:
+    def _open_audio(self, **options: Any) -> AudioDecoder:
         try:
-            audio = super()._open_audio(stream_index, sample_rate, num_channels, num_threads, downmix)
+            audio = super()._open_audio(**options)
             if self._missing == "error":
                 return audio
             try:
@@ -313,8 +306,8 @@ class _OpenVideo(AudioVideoDecoder):
             if self._missing == "skip":
                 raise LeftOut(error) from None
         self.is_mute = True
-        assert sample_rate is not None
-        return AudioDecoder(_silent_wav(sample_rate, num_channels or 1), num_ffmpeg_threads=num_threads)
+        silence = _silent_wav(options["sample_rate"], options["num_channels"] or 1)
+        return AudioDecoder(silence, num_ffmpeg_threads=options["num_ffmpeg_threads"])
 
 
 def _silent_wav(sample_rate: int, num_channels: int) -> bytes:

@@ -107,27 +107,19 @@ class AudioVideoDecoder(Closing):
             self._source, stream_index=video_stream_index, num_ffmpeg_threads=num_ffmpeg_threads, **video_options
         )
         try:
-            self.audio = self._open_audio(audio_stream_index, sample_rate, num_channels, num_ffmpeg_threads, downmix)
+            self.audio = self._open_audio(
+                stream_index=audio_stream_index,
+                sample_rate=sample_rate,
+                num_channels=num_channels,
+                num_ffmpeg_threads=num_ffmpeg_threads,
+                downmix=downmix,
+            )
         except BaseException:
             self.video.close()
             raise
 
-    def _open_audio(
-        self,
-        stream_index: int | None,
-        sample_rate: int | None,
-        num_channels: int | None,
-        num_threads: int | None,
-        downmix: Downmix,
-    ) -> AudioDecoder:
-        return AudioDecoder(
-            self._source,
-            stream_index=stream_index,
-            sample_rate=sample_rate,
-            num_channels=num_channels,
-            num_ffmpeg_threads=num_threads,
-            downmix=downmix,
-        )
+    def _open_audio(self, **options: Any) -> AudioDecoder:
+        return AudioDecoder(self._source, **options)
 
     @cached_property
     def _grid(self) -> SampleGrid:
