@@ -34,15 +34,16 @@ class Training:
     """
 
     def __init__(self, options: argparse.Namespace, checkpoint: Path) -> None:
-        torch.manual_seed(0)
+        torch.manual_seed(options.seed)
         self.options, self.checkpoint = options, checkpoint
         train_set = clips(options.folder / "train", clips_per_video=2)
         test_set = clips(options.folder / "test", partial(clips_at_regular_indices, num_clips=1, num_frames_per_clip=8))
         workers = {"num_workers": options.workers, "persistent_workers": options.workers > 0}
-        self.loader = ToDevice(DataLoader(train_set, options.batch_size, shuffle=True, **workers), options.device)
+        loader = DataLoader(train_set, options.batch_size, shuffle=True, seed=options.seed, **workers)
+        self.loader = ToDevice(loader, options.device)
         self.test_loader = ToDevice(DataLoader(test_set, batch_size=16), options.device)
         self.model = MotionNet(dropout=0.1).to(options.device)
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=2e-3)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
         num_steps = options.epochs * len(self.loader)
         self.schedule = torch.optim.lr_scheduler.LinearLR(self.optimizer, 1.0, 0.0, total_iters=num_steps)
         self.meter = StallMeter(device=options.device)
@@ -125,6 +126,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=Path("moving-shapes"), help="where videos and results go")
     parser.add_argument("--workers", type=int, default=2, help="processes that decode; 0 to decode in this one")
     parser.add_argument("--epochs", type=int, help="how often to read the training set")
+    parser.add_argument("--seed", type=int, default=0, help="decides the first weights and the order of the clips")
     parser.add_argument("--device", default="cpu", help="where to train: cpu, cuda ...")
     options = parser.parse_args()
     options.videos_per_class, options.batch_size, options.save_every = (20, 4, 12) if options.quick else (50, 8, 30)
