@@ -83,3 +83,12 @@ def test_the_readme_tells_of_each_notebook_and_has_its_picture() -> None:
         *_, last = [content for _, kind, content in outputs(stored(path)) if kind == "image/png"]
         assert (NOTEBOOKS.parent / "images" / f"{path.stem}.png").read_bytes() == base64.b64decode(last)
     assert [path.name for path in PATHS if f"(notebooks/{path.name})" not in readme] == []
+
+
+def test_lines_printed_one_at_a_time_are_one_output(runner: ModuleType, tmp_path: Path) -> None:
+    code = "import time\nprint('one', flush=True)\ntime.sleep(0.5)\nprint('two')"
+    cell = {"cell_type": "code", "execution_count": None, "id": "a", "metadata": {}, "outputs": [], "source": code}
+    path = tmp_path / "slow.ipynb"
+    notebook = {"cells": [cell], "metadata": runner.METADATA, "nbformat": 4, "nbformat_minor": 5}
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+    assert outputs(runner.executed(path, tmp_path)) == [(0, "text/plain", "one\ntwo\n")]

@@ -40,7 +40,15 @@ def executed(path: Path, folder: Path) -> NotebookNode:
         nbclient.exceptions.CellExecutionError: A cell failed; the message has its traceback.
     """
     notebook = nbformat.read(path, as_version=4)
-    client = NotebookClient(notebook, timeout=200, kernel_name="python3", record_timing=False)
+    client = NotebookClient(
+        notebook,
+        timeout=200,
+        startup_timeout=200,
+        kernel_name="python3",
+        record_timing=False,
+        # A slow machine sends the lines that a cell prints in several messages.
+        coalesce_streams=True,
+    )
     client.execute(cwd=str(folder))
     for cell in notebook.cells:
         cell.metadata = {}
