@@ -10,13 +10,16 @@ INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --editable
 .PHONY: help demo test seeds lint types docs bench clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z%-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed ## decode a generated clip, read a generated page, and show what was checked
 	$(BIN)/mediatensor demo --overwrite
 
 test: $(VENV)/.installed-test ## run the tests; PYTEST_ARGS adds arguments
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
+
+test-%: $(VENV)/.installed-test ## run the tests of one wing that are not slow: media, data, text or apps
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow" tests/$* $(PYTEST_ARGS)
 
 seeds: $(VENV)/.installed-test ## run the tests that train with twenty seeds each
 	$(BIN)/python -m pytest -n auto --dist loadgroup --seeds 20 tests

@@ -9,7 +9,7 @@ from typing import Any
 
 import av
 
-from mediatensor._pyav import VideoReader
+from mediatensor._engine.pyav.reading import VideoReader
 from mediatensor.decoders import VideoDecoder
 
 from .case import Case, Size

@@ -135,7 +135,7 @@ def ratios(rows: Iterable[LoaderRow]) -> list[LoaderRatio]:
 def shuffle_table() -> list[dict[str, Any]]:
     """How well orders mix 10,000 files of 4 rows in batches of 32: arithmetic, so that nothing has to be read."""
     from mediatensor.datasets import Shuffle, shuffle_quality
-    from mediatensor.datasets._batches import epoch_order
+    from mediatensor.datasets._batches.order import epoch_order
 
     files = np.repeat(np.arange(10_000), 4)
     shuffles = {

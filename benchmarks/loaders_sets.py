@@ -91,7 +91,7 @@ def _pairs(name: str, parts: Sequence[Encoded], num_files: int) -> list[Clip]:
 
 def planned(case: LoaderCase) -> LoaderCase:
     """The case with its rows in the order in which mediatensor's loader reads them, and with where clips begin."""
-    from mediatensor.datasets._rows import OpenFiles  # workers of other libraries read cases without it
+    from mediatensor.datasets._rows.recipe import OpenFiles  # workers of other libraries read cases without it
 
     from .loaders_ways import our_batches, our_dataset
 

@@ -7,7 +7,7 @@
     look = Look(face, em_px=32, tracking=0.05, noise=8)
     page = draw_lines(["Total due:", "1,250.00 EUR"], look)
     page = draw_text(TEXTS["cs"], look, width_px=1200)   # broken into lines of this width
-    page.image, page.words, page.lines                   # as in tests/ocr_pages.py
+    page.image, page.words, page.lines                   # as in tests/shared/ocr_pages.py
 
 The same arguments give the same page, with the same versions of Pillow and of the fonts. `em_of_x_height` converts from
 the height of an x to the em. ``DrawnSheet`` is what both draw on; layouts of one's own can use it, too. matplotlib's
@@ -27,7 +27,7 @@ from PIL import Image
 
 from mediatensor.ocr.drawing import Face, find_faces
 
-_TESTS = str(Path(__file__).parents[1] / "tests")
+_TESTS = str(Path(__file__).parents[1] / "tests" / "shared")
 if _TESTS not in sys.path:
     sys.path.append(_TESTS)
 # What draws pages for the tests draws them here, too.

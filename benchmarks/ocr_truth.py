@@ -98,7 +98,7 @@ def draw_pages(folder: Path, limit: int | None = None) -> dict[str, list[TruePag
     """Pages with known text, drawn into ``folder`` by what draws them for the tests."""
     from PIL import Image
 
-    tests = str(Path(__file__).parents[1] / "tests")
+    tests = str(Path(__file__).parents[1] / "tests" / "shared")
     if tests not in sys.path:
         sys.path.append(tests)
     from ocr_pages import RenderedPage, render_page

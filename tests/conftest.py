@@ -18,13 +18,13 @@ from hypothesis import settings
 
 import media
 from fake_device import fake_device as fake_device
-from mediatensor._pyav import VideoReader
+from mediatensor._engine.pyav.reading import VideoReader
 from oracles import linear_decode_rgb
 from real_files import TEST_DATA
 from sharing import STORE_VARIABLE
 
 # These write fixtures, and need what they are recorded from.
-collect_ignore_glob = ["record_*.py"]
+collect_ignore_glob = ["shared/record_*.py"]
 # There is another module of this name beside the examples of the library.
 collect_ignore = ["conftest.py"]
 

@@ -9,8 +9,8 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
-from ._common.checks import real_number, shown, whole_number
-from ._common.devices import pinned
+from ._engine.common.checks import real_number, shown, whole_number
+from ._engine.common.devices import pinned
 from .errors import InvalidArgumentError
 
 __all__ = ["AudioSamples", "AudioSamplesBatch", "AudioVideoClip", "Frame", "FrameBatch", "ReplacedFrame"]
@@ -167,12 +167,12 @@ class Frame:
             >>> from mediatensor.decoders import VideoDecoder
             >>> VideoDecoder("video.mp4").get_frame_at(0).show()  # doctest: +SKIP
         """
-        from ._common.display import frame_picture, show_picture
+        from ._engine.common.display import frame_picture, show_picture
 
         show_picture(frame_picture(self.data), f"{self.pts_seconds:.3f} s")
 
     def _repr_png_(self) -> bytes | None:
-        from ._common.display import frame_picture, png_or_none
+        from ._engine.common.display import frame_picture, png_or_none
 
         return png_or_none(lambda: frame_picture(self.data))
 
@@ -299,12 +299,12 @@ class FrameBatch:
             >>> from mediatensor.decoders import VideoDecoder
             >>> VideoDecoder("video.mp4").get_frames_in_range(0, 9).show()  # doctest: +SKIP
         """
-        from ._common.display import frames_picture, show_picture
+        from ._engine.common.display import frames_picture, show_picture
 
         show_picture(frames_picture(self.data, self.pts_seconds), f"{self.pts_seconds.numel()} frames")
 
     def _repr_png_(self) -> bytes | None:
-        from ._common.display import frames_picture, png_or_none
+        from ._engine.common.display import frames_picture, png_or_none
 
         return png_or_none(lambda: frames_picture(self.data, self.pts_seconds))
 
@@ -375,12 +375,12 @@ class AudioSamples:
             >>> from mediatensor.decoders import AudioDecoder
             >>> AudioDecoder("video.mp4").get_samples_played_in_range(0.0, 2.0).show()  # doctest: +SKIP
         """
-        from ._common.display import show_sound
+        from ._engine.common.display import show_sound
 
         show_sound(list(self.data), self.sample_rate, self.pts_seconds, f"{self.sample_rate} Hz")
 
     def _repr_html_(self) -> str:
-        from ._common.display import html_player
+        from ._engine.common.display import html_player
 
         return html_player(self.data, self.sample_rate)
 

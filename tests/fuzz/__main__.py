@@ -8,7 +8,8 @@ from pathlib import Path
 
 if __name__ == "__main__":
     # Other modules of tests are imported by their names, and one module must not be there twice under two.
-    sys.path[:0] = [str(Path(__file__).parents[1])]
+    tests = Path(__file__).parents[1]
+    sys.path[:0] = [str(tests), str(tests / "shared")]
     os.environ.setdefault("SVT_LOG", "0")
     from fuzz.run import main
 

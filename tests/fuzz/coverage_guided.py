@@ -44,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(Path(__file__).parents[1])]
+    tests = Path(__file__).parents[1]
+    sys.path[:0] = [str(tests), str(tests / "shared")]
     os.environ.setdefault("SVT_LOG", "0")
     sys.exit(main())

@@ -14,52 +14,48 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from mediatensor._audio.opus import OpusMemory
-from mediatensor._bitstreams import (
-    HEAD_BYTES,
-    H264Parser,
+from mediatensor._engine.audio.opus import OpusMemory
+from mediatensor._engine.bitstreams.content import (
     break_detector,
     content_parser,
     disposable_parser,
     is_sound,
     nal_units_are_sound,
-    packet_inspector,
     refreshes_gradually,
     slices_are_sound,
 )
-from mediatensor._containers import (
+from mediatensor._engine.bitstreams.h264 import H264Parser
+from mediatensor._engine.bitstreams.inspection import packet_inspector
+from mediatensor._engine.bitstreams.units import HEAD_BYTES
+from mediatensor._engine.containers.boxes import MalformedBoxError, read_box, top_level_boxes
+from mediatensor._engine.containers.fragments import packets_of_fragments
+from mediatensor._engine.containers.joined_files import (
     FrameWalk,
-    MalformedBoxError,
-    VorbisModes,
     begins_file,
-    blocks_of_track,
-    constant_frames,
-    expected_entries,
-    find_frame,
-    find_track,
-    first_packet_end,
     flac_seconds,
-    has_stated_size,
     id3_end,
     ogg_links,
-    packets_of_fragments,
-    parse_wav_header,
-    read_box,
-    read_samples,
     time_restarts,
-    top_level_boxes,
-    vorbis_modes,
     wavpack_parts,
 )
-from mediatensor._images import DamagedImageError, parse_gif, parse_png, read_jpeg_headers, webp_canvas
-from mediatensor._index import parse_frame_mappings
-from mediatensor.datasets._sources import Chunk, TarReader, UnknownPagesError, data_pages, values_of_page
+from mediatensor._engine.containers.matroska import blocks_of_track
+from mediatensor._engine.containers.mp3 import constant_frames, find_frame, has_stated_size
+from mediatensor._engine.containers.sample_tables import expected_entries, find_track, read_samples
+from mediatensor._engine.containers.vorbis import VorbisModes, first_packet_end, vorbis_modes
+from mediatensor._engine.containers.wav import parse_wav_header
+from mediatensor._engine.images.formats import DamagedImageError, webp_canvas
+from mediatensor._engine.images.gif import parse_gif
+from mediatensor._engine.images.jpeg import read_jpeg_headers
+from mediatensor._engine.images.png import parse_png
+from mediatensor._engine.index.building import parse_frame_mappings
+from mediatensor.datasets._sources.parquet_pages import Chunk, UnknownPagesError, data_pages, values_of_page
+from mediatensor.datasets._sources.tar_format import TarReader
 from mediatensor.decoders import FrameIndex
 from mediatensor.decoders._subtitle_decoder import parse_text
 from mediatensor.errors import MediaTensorError
 from mediatensor.ocr.io import Document
 from mediatensor.ocr.io._documents.tiff import is_tiff, page_offsets
-from mediatensor.ocr.models._networks import read_onnx
+from mediatensor.ocr.models._networks.onnx import read_onnx
 
 from .corpus import seed_file, seed_names
 

@@ -22,7 +22,8 @@ from mediatensor.decoders import (
     get_container_metadata,
 )
 from mediatensor.ocr.io import DocumentFile
-from mediatensor.ocr.models._networks import fill_layers, load_state_dict_file, read_onnx
+from mediatensor.ocr.models._networks.onnx import fill_layers, read_onnx
+from mediatensor.ocr.models._networks.weights import load_state_dict_file
 
 from .answers import Answers, WrongAnswerError, digest
 from .reading_calls import read_calls

@@ -92,7 +92,7 @@ class Worker:
             self._num_cases = 0
             self._scratch = Path(tempfile.mkdtemp(prefix="fuzz-"))
             (self._scratch / "tmp").mkdir()
-            paths = [str(_TESTS), str(_TESTS.parent / "src"), os.environ.get("PYTHONPATH", "")]
+            paths = [str(_TESTS), str(_TESTS / "shared"), str(_TESTS.parent / "src"), os.environ.get("PYTHONPATH", "")]
             environment = os.environ | {
                 "PYTHONPATH": os.pathsep.join(paths), "TMPDIR": str(self._scratch / "tmp"), "OMP_NUM_THREADS": "1",
                 "SVT_LOG": "0", "PYTHONHASHSEED": "0",

@@ -17,8 +17,10 @@ import torch
 import media
 import pdf_files
 import wav_files
-from mediatensor._images import Layout, OpenedImage
-from mediatensor._pyav import linear_decode, stream_info
+from mediatensor._engine.images.channels import Layout
+from mediatensor._engine.images.reading import OpenedImage
+from mediatensor._engine.pyav.linear import linear_decode
+from mediatensor._engine.pyav.probe import stream_info
 from mediatensor.datasets import as_items
 from mediatensor.decoders import AudioDecoder, VideoDecoder, decode_image
 from mediatensor.encoders import JpegEncoder, VideoEncoder
@@ -174,7 +176,7 @@ def test_a_picture_without_pixels_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     # libheif tells a turned or cropped picture of no size only when it is decoded.
     opened = OpenedImage(0, 4, Layout.RGB, np.uint8, lambda: iter(()))
     # Behind the face: no codec of ours writes such a file.
-    monkeypatch.setattr("mediatensor._images.decoding.open_image", lambda *_, **__: opened)
+    monkeypatch.setattr("mediatensor._engine.images.decoding.open_image", lambda *_, **__: opened)
     with pytest.raises(OpenError, match="0x4 pixels"):
         decode_image(b"\xff\xd8\xff")
 

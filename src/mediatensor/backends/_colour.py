@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._common.lazy import cached_property
+from .._engine.common.lazy import cached_property
 
 __all__ = [
     "CENTRE",

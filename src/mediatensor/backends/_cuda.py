@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 
-from .._common.locks import ForkSafeLock
-from .._pyav import CUDA_DECODE_ERRORS, create_cuda_context, cuda_surface_of, why_no_nvcuvid
+from .._engine.common.locks import ForkSafeLock
+from .._engine.pyav.pixels import CUDA_DECODE_ERRORS, create_cuda_context, cuda_surface_of, why_no_nvcuvid
 from ..errors import DeviceError, InvalidArgumentError
 from ._interface import DecodeBackend, Picture, PictureDecoder, StreamParameters, Surface
 

@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from .._common.orientation import Orientation
-from .._common.pictures import PixelStep, Surface
+from .._engine.common.orientation import Orientation
+from .._engine.common.pictures import PixelStep, Surface
 from ..errors import DeviceError
 from ._plane_converter import PlaneConverter
 

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._common.devices import on_device
-from .._common.orientation import Orientation
-from .._common.pictures import CropStep, PixelStep, ResizeStep, Surface, output_size
-from .._pyav import FrameConverter, is_frame, orientation_of
+from .._engine.common.devices import on_device
+from .._engine.common.orientation import Orientation
+from .._engine.common.pictures import CropStep, PixelStep, ResizeStep, Surface, output_size
+from .._engine.pyav.pixels import FrameConverter, is_frame, orientation_of
 from ..errors import DeviceError
 from ._colour import (
     CENTRE,
@@ -51,8 +51,8 @@ _CHROMA_OFFSETS = {1: (0, 128), 2: (128, 128), 3: (0, 0), 4: (128, 0), 5: (0, 25
 class PlaneConverter:
     """Writes pictures as RGB into tensors on a device. Each thread has its own, which caches filters there.
 
-    The result is what `mediatensor._pyav.FrameConverter` makes of the same picture on the CPU, in the arithmetic of
-    libswscale on x86 processors (FFmpeg 8.1; on others it may round differently). uint8 is the same to the bit without
+    The result is what `FrameConverter` makes of the same picture on the CPU, in the arithmetic of libswscale on x86
+    processors (FFmpeg 8.1; on others it may round differently). uint8 is the same to the bit without
     resize, and with one in the same pass that makes pictures smaller; with any other resize it is within 1 level of
     255. float32 is within 0.2 / 255. In three cases results differ by more, because libswscale is wrong:
 

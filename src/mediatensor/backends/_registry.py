@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 import torch
 
-from .._common.pictures import PixelStep
-from .._pyav import FrameConverter, PacketDecoder, surface_of
+from .._engine.common.pictures import PixelStep
+from .._engine.pyav.packet_decoder import PacketDecoder
+from .._engine.pyav.pixels import FrameConverter, surface_of
 from ..errors import InvalidArgumentError
 from ._interface import DecodeBackend, PictureConverter, PictureDecoder, StreamParameters, Surface
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from ..errors import MediaTensorError
-from ._console import EXIT_ERROR, emit, emit_error, showing_damage, unexpected_error
+from ._console.output import EXIT_ERROR, emit, emit_error, showing_damage, unexpected_error
 from ._parser import build_parser as build_parser  # for those who describe the command
 
 __all__ = ["main"]

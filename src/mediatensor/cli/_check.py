@@ -7,11 +7,13 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from .._sources import check_outputs, write_file
+from .._engine.sources.atomic_files import write_file
+from .._engine.sources.output_files import check_outputs
 from ..datasets import MEDIA_EXTENSIONS, DatasetReport, check_dataset
-from ..datasets._check import ListedDataset, check_manifest_name, is_check_state, list_dataset
-from ..datasets._sources import files_of
-from ._console import emit, emit_json
+from ..datasets._check.checking import ListedDataset, is_check_state, list_dataset
+from ..datasets._check.report import check_manifest_name
+from ..datasets._sources.references import files_of
+from ._console.output import emit, emit_json
 
 __all__ = ["run"]
 

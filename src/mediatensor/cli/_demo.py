@@ -14,15 +14,16 @@ import torch.utils.data
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from .._common.messages import counted
-from .._pyav import write_test_pattern
-from .._sources import check_outputs, writing
+from .._engine.common.messages import counted
+from .._engine.pyav.encoding import write_test_pattern
+from .._engine.sources.atomic_files import writing
+from .._engine.sources.output_files import check_outputs
 from ..decoders import VideoDecoder
 from ..errors import MissingDependencyError, WeightsNotFoundError
 from ..samplers import clips_at_random_indices, clips_at_regular_timestamps
 from ..transforms import Resize
-from ._console import emit
 from ._console import text as _text
+from ._console.output import emit
 from ._sheet import SheetOptions, write_sheet
 from ._verify import compare
 

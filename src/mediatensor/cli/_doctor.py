@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ._console import emit, emit_json
 from ._console import text as _text
+from ._console.output import emit, emit_json
 
 __all__ = ["EXTRAS", "run"]
 
@@ -216,7 +216,7 @@ def _tell(**line: Any) -> None:
 
 
 def _codecs() -> dict[str, Any]:
-    from .._pyav import build_versions, has_codec
+    from .._engine.pyav.probe import build_versions, has_codec
 
     version, libraries = build_versions()
     return {
@@ -241,7 +241,7 @@ def _gpu() -> str:
 
 
 def _write_and_read() -> str:
-    from .._pyav import write_test_pattern
+    from .._engine.pyav.encoding import write_test_pattern
     from ._verify import compare
 
     file = Path("clip.mp4")

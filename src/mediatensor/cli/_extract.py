@@ -21,27 +21,28 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .._common.messages import counted
-from .._common.subrip import subrip, text_lines
-from .._sources import check_outputs, write_file, writing
+from .._engine.common.messages import counted
+from .._engine.common.subrip import subrip, text_lines
+from .._engine.sources.atomic_files import write_file, writing
+from .._engine.sources.output_files import check_outputs
 from ..decoders import AudioDecoder, FrameIndex, SubtitleDecoder, VideoDecoder
 from ..encoders import JpegEncoder, PngEncoder
 from ..errors import DecodeError, InvalidArgumentError, MediaTensorError, OutOfRangeError
 from ..frames import AudioSamples
 from ..transforms import Resize
-from ._console import (
+from ._console import text as _text
+from ._console.arguments import grid_frames
+from ._console.output import (
     EXIT_ERROR,
     STANDARD,
     emit,
     emit_bytes,
     emit_error,
     file_error,
-    grid_frames,
     output_stem,
     progress,
     reading,
 )
-from ._console import text as _text
 from ._sheet import check_range, choose_frames
 
 __all__ = ["image_name", "pcm16", "run", "subrip"]

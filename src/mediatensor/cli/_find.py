@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidArgumentError
-from ._console import STANDARD, Region, emit, emit_json, for_each_file, shown_name
 from ._console import text as _text
+from ._console.arguments import Region
+from ._console.output import STANDARD, emit, emit_json, for_each_file, shown_name
 from ._ocr import VideoTextReader, place_of
 from ._sheet import Mark, sheet_outputs, write_marked_sheet
 

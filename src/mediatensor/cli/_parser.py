@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from .. import __version__
-from ._console import (
-    EXIT_ERROR,
+from ._console.arguments import (
     KINDS,
-    emit_error,
     format_names,
     frame_indices,
     kind_names,
@@ -28,6 +26,7 @@ from ._console import (
     share,
     time_in_seconds,
 )
+from ._console.output import EXIT_ERROR, emit_error
 
 __all__ = ["build_parser"]
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from textwrap import wrap
 
-from .._common.messages import counted
-from .._media_info import AudioInfo, FileInfo, StreamSummary, SubtitleInfo, VideoInfo, collect
+from .._engine.common.messages import counted
 from ..decoders import Chapter
-from ._console import EXIT_ERROR, emit, emit_error, emit_json, file_error, for_each_file, shown_name
+from ..decoders._media_info import AudioInfo, FileInfo, StreamSummary, SubtitleInfo, VideoInfo, collect
 from ._console import text as _text
+from ._console.output import EXIT_ERROR, emit, emit_error, emit_json, file_error, for_each_file, shown_name
 
 __all__ = ["describe", "run"]
 

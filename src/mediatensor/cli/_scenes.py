@@ -9,14 +9,15 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 
-from .._common.messages import counted
-from .._common.plain_values import json_bytes
-from .._sources import check_outputs, write_file
+from .._engine.common.messages import counted
+from .._engine.common.plain_values import json_bytes
+from .._engine.sources.atomic_files import write_file
+from .._engine.sources.output_files import check_outputs
 from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError
 from ..samplers import Scene, find_scenes
-from ._console import STANDARD, emit, emit_error, emit_json, for_each_file, shown_name
 from ._console import text as _text
+from ._console.output import STANDARD, emit, emit_error, emit_json, for_each_file, shown_name
 from ._sheet import Mark, sheet_outputs, write_marked_sheet
 
 __all__ = ["run"]

@@ -12,7 +12,7 @@ import sys
 
 from ..errors import InvalidArgumentError
 from ..serve import create_app, make_server
-from ._console import emit
+from ._console.output import emit
 
 __all__ = ["run"]
 

@@ -14,14 +14,15 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
-from .._common.checks import TIME_TOLERANCE
-from .._common.messages import counted
-from .._media_info import display_size
-from .._sources import check_outputs, writing
+from .._engine.common.checks import TIME_TOLERANCE
+from .._engine.common.messages import counted
+from .._engine.sources.atomic_files import writing
+from .._engine.sources.output_files import check_outputs
 from ..decoders import VideoDecoder
+from ..decoders._media_info import display_size
 from ..errors import DecodeError, InvalidArgumentError, OutOfRangeError
-from ._console import STANDARD, emit, emit_bytes, for_each_file, output_stems, progress, shown_name
 from ._console import text as _text
+from ._console.output import STANDARD, emit, emit_bytes, for_each_file, output_stems, progress, shown_name
 
 __all__ = [
     "Grid",

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._common.plain_values import json_bytes
-from .._sources import check_outputs
-from ..datasets._sources import files_of
+from .._engine.common.plain_values import json_bytes
+from .._engine.sources.output_files import check_outputs
+from ..datasets._sources.references import files_of
 from ..errors import InvalidArgumentError
-from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes
+from ._console.output import EXIT_ERROR, STANDARD, emit, emit_bytes
 
 if TYPE_CHECKING:
     from ..datasets import MediaDataset

@@ -16,14 +16,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .._common.messages import counted
-from .._index import describe_holes
-from .._pyav import LinearFrame, linear_decode
+from .._engine.common.messages import counted
+from .._engine.index.holes import describe_holes
+from .._engine.pyav.linear import LinearFrame, linear_decode
 from ..decoders import FrameIndex, VideoDecoder
 from ..errors import DamageWarning, DecodeError, MediaTensorError, OutOfRangeError
 from ..frames import Frame, FrameBatch
-from ._console import emit, emit_json, for_each_file, progress, shown_name
 from ._console import text as _text
+from ._console.output import emit, emit_json, for_each_file, progress, shown_name
 
 __all__ = [
     "CheckResult",

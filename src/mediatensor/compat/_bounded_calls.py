@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from .._common.checks import real_number
+from .._engine.common.checks import real_number
 from ..errors import InvalidArgumentError
 from ..isolate import IsolatedWorker
 

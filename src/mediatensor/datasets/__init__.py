@@ -2,47 +2,36 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from .._engine.common.lazy import lazy_names
 from ._audio_clips import AudioClips, AudioRecipe
-from ._batches import (
-    BatchIterator,
-    DataLoader,
-    RowBatches,
-    Shuffle,
-    ToDevice,
-    pad,
-    ragged,
-    shuffle_quality,
-    stack,
-    stack_columns,
-)
-from ._check import FINDING_KINDS, CheckedFile, DatasetReport, Finding, FindingKind, MediaFacts, check_dataset
-from ._document_pages import DocumentPages
+from ._batches.collate import pad, ragged, stack, stack_columns
+from ._batches.iterations import BatchIterator
+from ._batches.loader import DataLoader
+from ._batches.order import Shuffle, shuffle_quality
+from ._batches.resuming import RowBatches
+from ._batches.to_device import ToDevice
+from ._check.checking import check_dataset
+from ._check.findings import FINDING_KINDS, CheckedFile, Finding, FindingKind, MediaFacts
+from ._check.report import DatasetReport
 from ._lerobot_clips import LeRobotClips, LeRobotRecipe
-from ._rows import (
-    Batch,
-    ClipCaption,
-    ColumnDict,
-    Failure,
-    FailureReport,
-    MediaDataset,
-    Recipe,
-    RowKey,
-    RowSpec,
-    Sample,
-    Skipped,
-    TarSamples,
-    Timing,
-)
-from ._sources import MEDIA_EXTENSIONS, Item, TarItems, as_items
+from ._rows.captions import ClipCaption
+from ._rows.dataset import MediaDataset, RowKey
+from ._rows.recipe import Recipe, RowSpec
+from ._rows.samples import Batch, ColumnDict, Failure, FailureReport, Sample, Skipped, Timing
+from ._rows.tar_samples import TarSamples
+from ._sources.dispatch import as_items
+from ._sources.items import MEDIA_EXTENSIONS, Item
+from ._sources.tar_shards import TarItems
 from ._stall_meter import StallFacts, StallMeter
 from ._video_audio_clips import VideoAudioClips, VideoAudioRecipe
 from ._video_clips import VideoClips, VideoRecipe
 from ._video_text_clips import VideoTextClips, VideoTextRecipe
-from ._word_crops import WORD_COLUMNS as WORD_COLUMNS  # for datasets of other rooms, as those below
-from ._word_crops import WordCrops
-from ._word_crops import page_index_of as page_index_of
-from ._word_crops import read_labels as read_labels
-from ._word_crops import words_of as words_of
+
+if TYPE_CHECKING:
+    from .._text_data.document_pages import DocumentPages
+    from .._text_data.word_crops import WordCrops
 
 __all__ = [
     "FINDING_KINDS",
@@ -94,3 +83,7 @@ __all__ = [
     "stack",
     "stack_columns",
 ]
+
+__getattr__ = lazy_names(
+    __name__, {"DocumentPages": ".._text_data.document_pages", "WordCrops": ".._text_data.word_crops"}
+)

@@ -8,26 +8,20 @@ from typing import Any
 
 from torch import Tensor
 
-from .._audio import Downmix, check_downmix, check_output_format
-from .._common import stages
-from .._common.checks import function, options_dict
+from .._engine.audio.plan import check_downmix, check_output_format
+from .._engine.common import stages
+from .._engine.common.checks import function, options_dict
+from .._engine.pyav.sound import Downmix
 from ..decoders import AudioDecoder
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, AudioSamplesBatch
-from ._rows import (
-    MediaDataset,
-    Recipe,
-    Sample,
-    Sound,
-    check_dataset_options,
-    check_is_one,
-    check_rows_differ,
-    first_request,
-    segment_of,
-    sound_fields,
-    sound_sampler,
-)
-from ._sources import Item, as_items, checked_classes
+from ._rows.clips import Sound, check_is_one, check_rows_differ, first_request, sound_fields, sound_sampler
+from ._rows.dataset import MediaDataset, check_dataset_options
+from ._rows.recipe import Recipe
+from ._rows.samples import Sample
+from ._rows.segments import segment_of
+from ._sources.dispatch import as_items
+from ._sources.items import Item, checked_classes
 
 __all__ = ["AudioClips", "AudioRecipe"]
 

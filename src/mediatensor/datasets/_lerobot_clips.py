@@ -13,26 +13,28 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._common import stages
-from .._common.checks import check_choice, finite_number, function, items_of, options_dict, shown, whole_number
+from .._engine.common import stages
+from .._engine.common.checks import check_choice, finite_number, function, items_of, options_dict, shown, whole_number
 from ..decoders import VideoDecoder, decode_image
 from ..errors import InvalidArgumentError, ReadError
 from ._lerobot_depth import NUM_DEPTH_BITS, DepthUnit, depth_image, depths_of_codes, in_unit
-from ._rows import ColumnDataset, Recipe, Sample, check_dataset_options, ready_for_rows
-from ._sources import (
+from ._rows.clips import ready_for_rows
+from ._rows.dataset import ColumnDataset, check_dataset_options
+from ._rows.recipe import Recipe
+from ._rows.samples import Sample
+from ._sources.items import Item
+from ._sources.lerobot import (
     DepthScale,
     Episode,
     EpisodeFiles,
-    Item,
     LeRobotFormat,
-    MediaColumn,
     is_structured,
     open_lerobot,
-    parquet_file,
     seconds_of_rows,
     structured_values,
     table_rows,
 )
+from ._sources.parquet import MediaColumn, parquet_file
 
 __all__ = ["LeRobotClips", "LeRobotRecipe"]
 

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from PIL import TiffImagePlugin
 from torch import Tensor
 
-from .._common.limits import check_pixels
-from .._images import MAX_PIXELS
-from .._sources import Source, make_source
+from .._engine.common.limits import check_pixels
+from .._engine.images.decoding import MAX_PIXELS
+from .._engine.sources.source import Source, make_source
 from ..decoders import decode_image
 from ..errors import DecodeError, MediaTensorError
-from ._sources import DepthScale
+from ._sources.lerobot import DepthScale
 
 __all__ = ["NUM_DEPTH_BITS", "DepthUnit", "depth_image", "depths_of_codes", "in_unit"]
 

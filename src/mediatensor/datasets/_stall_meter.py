@@ -22,12 +22,12 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import torch
 
-from .._common.devices import checked_device
-from .._common.messages import counted
-from .._common.stages import STAGES, collect_stages, trace_range
-from .._common.threads import available_cores
+from .._engine.common.devices import checked_device
+from .._engine.common.messages import counted
+from .._engine.common.stages import STAGES, collect_stages, trace_range
+from .._engine.common.threads import available_cores
 from ..errors import InvalidArgumentError
-from ._rows import Batch, ColumnDict, Sample, Skipped, Timing
+from ._rows.samples import Batch, ColumnDict, Sample, Skipped, Timing
 
 __all__ = ["StallFacts", "StallMeter"]
 

@@ -13,37 +13,33 @@ from typing import Any, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
-from .._audio import Downmix, check_downmix, check_output_format, sample_grid
-from .._common import stages
-from .._common.checks import check_choice, function, options_dict
+from .._engine.audio.plan import check_downmix, check_output_format
+from .._engine.audio.sample_grid import sample_grid
+from .._engine.common import stages
+from .._engine.common.checks import check_choice, function, options_dict
+from .._engine.pyav.sound import Downmix
 from ..decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
 from ..errors import InvalidArgumentError, StreamError
 from ..frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, FrameBatch
 from ..samplers import ClipPolicy, audio_video_clips_at_random_timestamps, check_audio_video_clips
-from ._rows import (
-    SILENT_SPANS,
-    CaptionPlace,
-    CaptionTrack,
-    LeftOut,
-    MediaDataset,
-    Recipe,
-    Sample,
+from ._rows.captions import CaptionPlace, CaptionTrack, Tokenizer, check_caption_places, find_captions, with_token_ids
+from ._rows.clips import (
     Sound,
-    Tokenizer,
     apply_frames_transform,
-    check_caption_places,
-    check_dataset_options,
     check_is_one,
     check_rows_differ,
     effective_fps,
-    find_captions,
     first_request,
     ready_for_rows,
-    segment_of,
     sound_fields,
-    with_token_ids,
 )
-from ._sources import CAPTIONS_COLUMN, Item, as_items, checked_classes
+from ._rows.dataset import MediaDataset, check_dataset_options
+from ._rows.recipe import LeftOut, Recipe
+from ._rows.samples import SILENT_SPANS, Sample
+from ._rows.segments import segment_of
+from ._sources.dispatch import as_items
+from ._sources.items import Item, checked_classes
+from ._sources.sidecars import CAPTIONS_COLUMN
 
 __all__ = ["VideoAudioClips", "VideoAudioRecipe"]
 

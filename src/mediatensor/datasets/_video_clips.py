@@ -8,25 +8,25 @@ from typing import Any
 
 from torch import Tensor
 
-from .._common import stages
-from .._common.checks import function, options_dict
+from .._engine.common import stages
+from .._engine.common.checks import function, options_dict
 from ..decoders import VideoDecoder
 from ..frames import FrameBatch
-from ._rows import (
-    MediaDataset,
-    Recipe,
-    Sample,
+from ._rows.clips import (
     apply_frames_transform,
-    check_dataset_options,
     check_rows_differ,
     effective_fps,
     first_request,
     frames_sampler,
     ready_for_rows,
-    segment_of,
     without_clip_dimension,
 )
-from ._sources import Item, as_items, checked_classes
+from ._rows.dataset import MediaDataset, check_dataset_options
+from ._rows.recipe import Recipe
+from ._rows.samples import Sample
+from ._rows.segments import segment_of
+from ._sources.dispatch import as_items
+from ._sources.items import Item, checked_classes
 
 __all__ = ["VideoClips", "VideoRecipe"]
 

@@ -9,22 +9,18 @@ from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor
 
-from .._common.checks import finite_number, options_dict
-from .._common.messages import progress
+from .._engine.common.checks import finite_number, options_dict
+from .._engine.common.messages import progress
 from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError, ReadError, StreamError
 from ..frames import FrameBatch
 from ..samplers import check_clip_length
-from ._rows import (
-    CaptionPlace,
-    FoundCaption,
-    MediaDataset,
-    Sample,
-    check_caption_places,
-    check_dataset_options,
-    find_captions,
-)
-from ._sources import CAPTIONS_COLUMN, Item, as_items
+from ._rows.captions import CaptionPlace, FoundCaption, check_caption_places, find_captions
+from ._rows.dataset import MediaDataset, check_dataset_options
+from ._rows.samples import Sample
+from ._sources.dispatch import as_items
+from ._sources.items import Item
+from ._sources.sidecars import CAPTIONS_COLUMN
 from ._video_clips import VideoRecipe
 
 __all__ = ["VideoTextClips", "VideoTextRecipe"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .._common.lazy import lazy_names
+from .._engine.common.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from .._images import ImageReadMode
-    from .._index import FrameHole, FrameIndex
-    from .._metadata import (
+    from .._engine.images.channels import ImageReadMode
+    from .._engine.index.frame_index import FrameIndex
+    from .._engine.index.holes import FrameHole
+    from .._engine.metadata import (
         AudioStreamHeaderMetadata,
         AudioStreamMetadata,
         StreamMetadata,
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
         VideoStreamHeaderMetadata,
         VideoStreamMetadata,
     )
-    from .._video import CpuFallbackStatus
+    from .._engine.video.fallback import CpuFallbackStatus
     from ..backends import get_nvdec_cache_capacity, set_cuda_backend, set_nvdec_cache_capacity
     from ._audio_decoder import AudioDecoder
     from ._audio_video_decoder import AudioVideoDecoder
@@ -89,7 +90,7 @@ __getattr__ = lazy_names(
     {
         **dict.fromkeys(("get_nvdec_cache_capacity", "set_cuda_backend", "set_nvdec_cache_capacity"), "..backends"),
         "AudioDecoder": "._audio_decoder",
-        "AudioStreamMetadata": ".._metadata",
+        "AudioStreamMetadata": ".._engine.metadata",
         "AudioVideoDecoder": "._audio_video_decoder",
         **dict.fromkeys(
             ("Chapter", "ContainerMetadata", "DemuxerMetadata", "get_container_metadata"), "._container_metadata"
@@ -98,13 +99,14 @@ __getattr__ = lazy_names(
         **dict.fromkeys(("AudioStream", "Demuxer", "VideoStream"), "._demuxer"),
         **dict.fromkeys(("AudioPacketDecoder", "VideoPacketDecoder"), "._packet_decoders"),
         **dict.fromkeys(("Packet", "RawAudioSamples", "RawFrame"), "._raw"),
-        "CpuFallbackStatus": ".._video",
-        **dict.fromkeys(("FrameHole", "FrameIndex"), ".._index"),
+        "CpuFallbackStatus": ".._engine.video.fallback",
+        "FrameHole": ".._engine.index.holes",
+        "FrameIndex": ".._engine.index.frame_index",
         **dict.fromkeys(
             ("decode_avif", "decode_gif", "decode_heic", "decode_image", "decode_jpeg", "decode_png", "decode_webp"),
             "._image_decoders",
         ),
-        "ImageReadMode": ".._images",
+        "ImageReadMode": ".._engine.images.channels",
         **dict.fromkeys(
             (
                 "AudioStreamHeaderMetadata",
@@ -113,7 +115,7 @@ __getattr__ = lazy_names(
                 "VideoStreamHeaderMetadata",
                 "VideoStreamMetadata",
             ),
-            ".._metadata",
+            ".._engine.metadata",
         ),
         **dict.fromkeys(("Subtitle", "SubtitleDecoder"), "._subtitle_decoder"),
         **dict.fromkeys(("SimpleVideoDecoder", "VideoDecoder"), "._video_decoder"),

@@ -12,11 +12,8 @@ from typing import Any
 
 import torch
 
-from .._audio import (
-    AudioHandle,
-    AudioHandleSpec,
-    AudioStream,
-    Downmix,
+from .._engine.audio.handle import AudioHandle, AudioHandleSpec
+from .._engine.audio.plan import (
     OutputFormat,
     SamplePlan,
     check_downmix,
@@ -24,16 +21,18 @@ from .._audio import (
     check_range,
     check_ranges,
     group_ranges,
-    is_exact_after_pre_roll,
     no_samples_error,
     sample_range,
 )
-from .._common import stages
-from .._common.checks import check_num_threads, real_number
-from .._common.handle_pool import HandlePool
-from .._common.locks import Closing
-from .._metadata import AudioStreamMetadata, audio_stream_metadata
-from .._sources import make_source
+from .._engine.audio.pre_roll import is_exact_after_pre_roll
+from .._engine.audio.stream import AudioStream
+from .._engine.common import stages
+from .._engine.common.checks import check_num_threads, real_number
+from .._engine.common.handle_pool import HandlePool
+from .._engine.common.locks import Closing
+from .._engine.metadata import AudioStreamMetadata, audio_stream_metadata
+from .._engine.pyav.sound import Downmix
+from .._engine.sources.source import make_source
 from ..errors import InvalidArgumentError, OutOfRangeError, StreamError
 from ..frames import AudioSamples
 

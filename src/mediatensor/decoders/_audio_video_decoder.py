@@ -9,13 +9,14 @@ from typing import Any, Literal, TypedDict, Unpack
 
 import torch
 
-from .._audio import Downmix, SampleGrid, existing_samples, sample_grid, with_silence
-from .._common.checks import items_of, real_number, shown
-from .._common.lazy import cached_property
-from .._common.locks import Closing
-from .._index import FrameIndex
-from .._sources import make_source
-from .._video import ErrorPolicy, SizeChangePolicy
+from .._engine.audio.sample_grid import SampleGrid, existing_samples, sample_grid, with_silence
+from .._engine.common.checks import items_of, real_number, shown
+from .._engine.common.lazy import cached_property
+from .._engine.common.locks import Closing
+from .._engine.index.frame_index import FrameIndex
+from .._engine.pyav.sound import Downmix
+from .._engine.sources.source import make_source
+from .._engine.video.batch import ErrorPolicy, SizeChangePolicy
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, AudioVideoClip
 from ._audio_decoder import AudioDecoder

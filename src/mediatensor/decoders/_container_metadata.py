@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._metadata import Printed, StreamMetadata, stream_header_metadata
-from .._pyav import ContainerInfo, read_container_info
-from .._sources import make_source
+from .._engine.metadata import Printed, StreamMetadata, stream_header_metadata
+from .._engine.pyav.opening import read_container_info
+from .._engine.pyav.probe import ContainerInfo
+from .._engine.sources.source import make_source
 
 __all__ = [
     "Chapter",

@@ -7,11 +7,11 @@ from typing import Any, Literal, NoReturn
 import torch
 from torch import Tensor
 
-from .._audio import Downmix, check_downmix, check_output_format
-from .._common.checks import check_choice, shown
-from .._common.devices import resolve_device
-from .._common.locks import ForkSafeLock
-from .._pyav import Resampler, SampleForm, as_float
+from .._engine.audio.plan import check_downmix, check_output_format
+from .._engine.common.checks import check_choice, shown
+from .._engine.common.devices import resolve_device
+from .._engine.common.locks import ForkSafeLock
+from .._engine.pyav.sound import Downmix, Resampler, SampleForm, as_float
 from ..backends import PictureConverter, get_backend
 from ..errors import DeviceError, InvalidArgumentError
 from ..frames import AudioSamples, Frame

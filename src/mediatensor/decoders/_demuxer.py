@@ -12,25 +12,30 @@ from typing import Any, NoReturn, Self
 
 import torch
 
-from .._common.checks import check_num_threads, finite_number, is_integer, shown
-from .._common.devices import resolve_device
-from .._common.interrupts import interrupts_kept
-from .._common.locks import Closing, ForkSafeLock
-from .._common.orientation import Orientation
-from .._index import FrameIndex, cached_index, first_frame, identify, index_stream, note_source
-from .._metadata import AudioStreamHeaderMetadata, StreamMetadata, VideoStreamHeaderMetadata, stream_header_metadata
-from .._pyav import Demuxer as PacketSource
-from .._pyav import (
-    PacketDecoder,
-    StreamInfo,
-    VideoReader,
-    choose_streams,
-    configure_audio_codec,
-    configure_video_codec,
-    orientation_of,
+from .._engine.common.checks import check_num_threads, finite_number, is_integer, shown
+from .._engine.common.devices import resolve_device
+from .._engine.common.interrupts import interrupts_kept
+from .._engine.common.locks import Closing, ForkSafeLock
+from .._engine.common.orientation import Orientation
+from .._engine.index.cache import cached_index
+from .._engine.index.frame_index import FrameIndex, note_source
+from .._engine.index.identity import identify
+from .._engine.index.indexing import index_stream
+from .._engine.index.scan import first_frame
+from .._engine.metadata import (
+    AudioStreamHeaderMetadata,
+    StreamMetadata,
+    VideoStreamHeaderMetadata,
+    stream_header_metadata,
 )
-from .._sources import Source, make_source
-from .._video import CpuFallbackStatus, stream_parameters, warn_of_fallback, why_not
+from .._engine.pyav.demuxer import Demuxer as PacketSource
+from .._engine.pyav.opening import choose_streams
+from .._engine.pyav.packet_decoder import PacketDecoder, configure_audio_codec, configure_video_codec
+from .._engine.pyav.pixels import orientation_of
+from .._engine.pyav.probe import StreamInfo
+from .._engine.pyav.reading import VideoReader
+from .._engine.sources.source import Source, make_source
+from .._engine.video.fallback import CpuFallbackStatus, stream_parameters, warn_of_fallback, why_not
 from ..backends import choose_backend, get_backend, open_guarded
 from ..errors import ClosedError, InvalidArgumentError, StreamError
 from ._container_metadata import DemuxerMetadata, demuxer_metadata

@@ -10,12 +10,13 @@ from typing import Any, BinaryIO, TypeAlias, TypedDict, Unpack, overload
 import torch
 from torch import Tensor
 
-from .._common import stages
-from .._common.checks import whole_number
-from .._common.devices import checked_device, on_device, pinned_for
-from .._common.limits import check_max_pixels
-from .._common.threads import MAX_NUM_THREADS, get_num_threads, lease_threads, run_in_parallel, working
-from .._images import MAX_PIXELS, ImageReadMode, check_mode, check_output_dtype, decode, read_bytes
+from .._engine.common import stages
+from .._engine.common.checks import whole_number
+from .._engine.common.devices import checked_device, on_device, pinned_for
+from .._engine.common.limits import check_max_pixels
+from .._engine.common.threads import MAX_NUM_THREADS, get_num_threads, lease_threads, run_in_parallel, working
+from .._engine.images.channels import ImageReadMode, check_mode, check_output_dtype
+from .._engine.images.decoding import MAX_PIXELS, decode, read_bytes
 
 __all__ = [
     "decode_avif",

@@ -10,11 +10,12 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import torch
 
-from .._common.checks import shown
-from .._common.interrupts import interrupts_kept
-from .._common.locks import Closing, ForkSafeLock
-from .._common.orientation import Orientation
-from .._pyav import UndecodablePacketError, samples_of
+from .._engine.common.checks import shown
+from .._engine.common.interrupts import interrupts_kept
+from .._engine.common.locks import Closing, ForkSafeLock
+from .._engine.common.orientation import Orientation
+from .._engine.pyav.packet_decoder import UndecodablePacketError
+from .._engine.pyav.sound import samples_of
 from ..errors import ClosedError, DecodeError, InvalidArgumentError
 from ._raw import Packet, ProcessBound, RawAudioSamples, RawFrame, seconds_of_ticks
 

@@ -10,9 +10,10 @@ from typing import Any, ClassVar, NoReturn, Self
 import torch
 from torch import Tensor
 
-from .._common.lazy import cached_property
-from .._common.orientation import Orientation
-from .._pyav import FrameColors, component_planes, frame_colors, is_frame
+from .._engine.common.lazy import cached_property
+from .._engine.common.orientation import Orientation
+from .._engine.pyav.pixels import component_planes, is_frame
+from .._engine.pyav.probe import FrameColors, frame_colors
 from ..backends import Surface, get_backend
 from ..errors import DecodeError, InvalidArgumentError
 

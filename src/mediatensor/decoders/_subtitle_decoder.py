@@ -10,11 +10,11 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, SupportsIndex, overload
 
-from .._common.checks import finite_number, optional_text
-from .._common.locks import Closing, ForkSafeLock
-from .._metadata import SubtitleStreamHeaderMetadata, stream_header_metadata
-from .._pyav import READABLE_PACKETS, SubtitlePacket, read_subtitle_info, read_subtitle_packets
-from .._sources import make_source
+from .._engine.common.checks import finite_number, optional_text
+from .._engine.common.locks import Closing, ForkSafeLock
+from .._engine.metadata import SubtitleStreamHeaderMetadata, stream_header_metadata
+from .._engine.pyav.subtitles import READABLE_PACKETS, SubtitlePacket, read_subtitle_info, read_subtitle_packets
+from .._engine.sources.source import make_source
 from ..errors import ClosedError, DecodeError, InvalidArgumentError, OutOfRangeError, StreamError
 
 __all__ = ["Subtitle", "SubtitleDecoder", "parse_text"]

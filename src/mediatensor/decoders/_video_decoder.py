@@ -14,26 +14,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._common import checks
-from .._common.checks import real_number, shown
-from .._common.devices import resolve_device
-from .._common.locks import Closing
-from .._containers import breaks_off
-from .._index import FrameClock, FrameIndex, check_index_belongs, note_source, parse_frame_mappings
-from .._metadata import VideoStreamMetadata, video_stream_metadata
-from .._sources import MIN_REQUEST_BYTES, make_source
-from .._video import (
-    ApproximateFrames,
-    Asked,
-    CpuFallbackStatus,
-    DecodedPicture,
-    ErrorPolicy,
-    ExactFrames,
-    HandleSpec,
-    OpenVideo,
-    OutputOptions,
-    SizeChangePolicy,
-)
+from .._engine.common import checks
+from .._engine.common.checks import real_number, shown
+from .._engine.common.devices import resolve_device
+from .._engine.common.locks import Closing
+from .._engine.containers.endings import breaks_off
+from .._engine.index.building import parse_frame_mappings
+from .._engine.index.frame_clock import FrameClock
+from .._engine.index.frame_index import FrameIndex, check_index_belongs, note_source
+from .._engine.metadata import VideoStreamMetadata, video_stream_metadata
+from .._engine.sources.ranges import MIN_REQUEST_BYTES
+from .._engine.sources.source import make_source
+from .._engine.video.approximate import ApproximateFrames
+from .._engine.video.batch import DecodedPicture, ErrorPolicy, SizeChangePolicy
+from .._engine.video.damage import Asked
+from .._engine.video.exact import ExactFrames
+from .._engine.video.fallback import CpuFallbackStatus
+from .._engine.video.stream import HandleSpec, OpenVideo, OutputOptions
 from ..backends import choose_backend
 from ..errors import InvalidArgumentError, MediaTensorError
 from ..frames import Frame, FrameBatch

@@ -8,12 +8,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .._audio import WavFile, check_range, check_ranges, convert_samples, no_samples_error, num_lead_bytes, sample_range
-from .._common import buffers, stages
-from .._common.handle_pool import HandlePool
-from .._common.locks import Closing
-from .._containers import WavHeader, layout_name, parse_wav_header
-from .._metadata import AudioStreamMetadata
+from .._engine.audio.plan import check_range, check_ranges, no_samples_error, sample_range
+from .._engine.audio.wav import WavFile, convert_samples, num_lead_bytes
+from .._engine.common import buffers, stages
+from .._engine.common.handle_pool import HandlePool
+from .._engine.common.locks import Closing
+from .._engine.containers.wav import WavHeader, layout_name, parse_wav_header
+from .._engine.metadata import AudioStreamMetadata
 from ..errors import StreamError
 from ..frames import AudioSamples
 

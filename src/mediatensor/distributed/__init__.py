@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from .._engine.common.lazy import lazy_names
 from ._columns import Column, ListColumn, TextColumn, clip_rows
 from ._lerobot_reader import LeRobotReader
 from ._media_readers import AudioReader, ClipDecoder
 from ._row_mapper import RowMapper
-from ._text_reader import TextReader
+
+if TYPE_CHECKING:
+    from .._text_data.text_reader import TextReader
 
 __all__ = [
     "AudioReader",
@@ -19,3 +24,5 @@ __all__ = [
     "TextReader",
     "clip_rows",
 ]
+
+__getattr__ = lazy_names(__name__, {"TextReader": ".._text_data.text_reader"})

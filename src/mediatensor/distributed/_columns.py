@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._common.checks import items_of, whole_number
-from ..datasets import Item, as_items
-from ..datasets._rows import derived_seed
-from ..datasets._sources import REFERENCE_COLUMNS, MediaKind, UnreadableSource, references_of, source_of_reference
+from .._engine.common.checks import items_of, whole_number
+from ..datasets._rows.recipe import derived_seed
+from ..datasets._sources.dispatch import as_items
+from ..datasets._sources.items import Item, MediaKind, UnreadableSource
+from ..datasets._sources.references import REFERENCE_COLUMNS, references_of, source_of_reference
 from ..errors import InvalidArgumentError
 
 __all__ = [

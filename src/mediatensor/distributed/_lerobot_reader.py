@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._common.checks import items_of, whole_number
-from ..datasets import LeRobotClips, LeRobotRecipe, RowSpec, Sample
+from .._engine.common.checks import items_of, whole_number
+from ..datasets._lerobot_clips import LeRobotClips, LeRobotRecipe
+from ..datasets._rows.recipe import RowSpec
+from ..datasets._rows.samples import Sample
 from ..errors import InvalidArgumentError, OutOfRangeError
 from ._columns import Column, ListColumn, TextColumn, row_numbers
 from ._row_mapper import AnyColumn, RowMapper

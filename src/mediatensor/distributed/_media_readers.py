@@ -9,10 +9,12 @@ from typing import Any
 
 import torch
 
-from .._audio import Downmix
-from .._common.checks import options_dict
-from ..datasets import AudioRecipe, Sample, VideoRecipe
-from ..datasets._rows import frames_sampler, sound_sampler
+from .._engine.common.checks import options_dict
+from .._engine.pyav.sound import Downmix
+from ..datasets._audio_clips import AudioRecipe
+from ..datasets._rows.clips import frames_sampler, sound_sampler
+from ..datasets._rows.samples import Sample
+from ..datasets._video_clips import VideoRecipe
 from ..decoders import AudioDecoder, VideoDecoder
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, AudioSamplesBatch, FrameBatch

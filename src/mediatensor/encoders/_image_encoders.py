@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from .._common.devices import check_has_values
-from .._sources import write_error
+from .._engine.common.devices import check_has_values
+from .._engine.sources.atomic_files import write_error
 from ..errors import EncodeError, InvalidArgumentError, SourceTypeError
 from ._target import FileLikeTarget, Sink, Target, make_target
 

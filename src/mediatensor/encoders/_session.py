@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._common.checks import shown
-from .._common.locks import ForkSafeLock
-from .._common.messages import warn_user
-from .._pyav import AudioSettings, Muxer, VideoSettings
+from .._engine.common.checks import shown
+from .._engine.common.locks import ForkSafeLock
+from .._engine.common.messages import warn_user
+from .._engine.pyav.encoding import Muxer
+from .._engine.pyav.encoding_audio import AudioSettings
+from .._engine.pyav.encoding_video import VideoSettings
 from ..errors import ClosedError, EncodeError, InvalidArgumentError
 from ..frames import FrameBatch
 from ._target import Target

@@ -11,9 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._common import limits
-from .._common.devices import check_has_values
-from .._pyav import AudioSettings, VideoSettings
+from .._engine.common import limits
+from .._engine.common.devices import check_has_values
+from .._engine.pyav.encoding_audio import AudioSettings
+from .._engine.pyav.encoding_video import VideoSettings
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, FrameBatch
 from ._session import MAX_SECONDS, Session, batch_times, ticks_of

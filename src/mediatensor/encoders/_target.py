@@ -9,7 +9,8 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
-from .._sources import FFMPEG_SCHEMES, AtomicFile, url_scheme, write_error
+from .._engine.sources.atomic_files import AtomicFile, write_error
+from .._engine.sources.source import FFMPEG_SCHEMES, url_scheme
 from ..errors import InvalidArgumentError, SourceTypeError, WriteError
 
 __all__ = ["FileLikeTarget", "FileTarget", "Sink", "Target", "UrlTarget", "make_target"]

@@ -10,8 +10,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from .._common.checks import real_number, shown, whole_number
-from .._common.locks import Closing
+from .._engine.common.checks import real_number, shown, whole_number
+from .._engine.common.locks import Closing
 from ..errors import ClosedError, InvalidArgumentError, IsolatedWorkerError
 from . import _channel
 from ._child_main import Kind, Settings

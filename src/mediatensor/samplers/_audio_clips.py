@@ -8,8 +8,8 @@ from functools import partial
 
 import torch
 
-from .._audio import SampleGrid, SoundDecoder, existing_samples, sample_grid
-from .._common.limits import check_samples
+from .._engine.audio.sample_grid import SampleGrid, SoundDecoder, existing_samples, sample_grid
+from .._engine.common.limits import check_samples
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamplesBatch
 from ._common import (

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
-from .._audio import sample_grid
-from .._common.checks import frame_rate_times
-from .._common.clips import frames_of_clips
+from .._engine.audio.sample_grid import sample_grid
+from .._engine.common.checks import frame_rate_times
+from .._engine.common.clips import frames_of_clips
 from ..errors import InvalidArgumentError
 from ..frames import AudioVideoClip, FrameBatch
 from ._common import (

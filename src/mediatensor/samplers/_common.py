@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from .._common.checks import TIME_TOLERANCE, real_number, shown, whole_number
-from .._common.limits import check_frames
-from .._index import FrameClock
+from .._engine.common.checks import TIME_TOLERANCE, real_number, shown, whole_number
+from .._engine.common.limits import check_frames
+from .._engine.index.frame_clock import FrameClock
 from ..errors import DecodeError, InvalidArgumentError, SourceTypeError
 from ..frames import FrameBatch
 

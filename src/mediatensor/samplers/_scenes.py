@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import torch
 
-from .._common.checks import check_choice, finite_number, shown
-from .._common.clips import frames_of_clips
-from .._common.limits import check_frames
-from .._common.messages import progress
+from .._engine.common.checks import check_choice, finite_number, shown
+from .._engine.common.clips import frames_of_clips
+from .._engine.common.limits import check_frames
+from .._engine.common.messages import progress
 from ..errors import InvalidArgumentError, StreamError
 from ..frames import FrameBatch
 from ._common import (

@@ -16,7 +16,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from .._common.messages import counted
+from .._engine.common.messages import counted
 from ._errors import ServeError, described, stopping
 from ._settings import (
     MAX_KEPT_JOBS,

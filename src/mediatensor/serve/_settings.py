@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .._common.checks import real_number, shown, whole_number
+from .._engine.common.checks import real_number, shown, whole_number
 from ..errors import InvalidArgumentError
 from ..isolate import DEFAULT_MAX_MEMORY_BYTES
 

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .._common.lazy import lazy_names
+from .._engine.common.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from .._common.pictures import CropStep, ResizeStep
+    from .._engine.common.pictures import CropStep, ResizeStep
     from . import functional
     from ._decoder_transforms import (
         CenterCrop,
@@ -67,7 +67,7 @@ __getattr__ = lazy_names(
             "._decoder_transforms",
         ),
         "LogMelSpectrogram": "._log_mel",
-        **dict.fromkeys(("CropStep", "ResizeStep"), ".._common.pictures"),
+        **dict.fromkeys(("CropStep", "ResizeStep"), ".._engine.common.pictures"),
         **dict.fromkeys(("Normalize", "Pad", "RandomHorizontalFlip", "ToFloat"), "._decoder_transforms"),
         "Transform": "._transform",
     },

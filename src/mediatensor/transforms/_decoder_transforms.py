@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .._common.pictures import CropStep, PixelStep, ResizeStep
+from .._engine.common.pictures import CropStep, PixelStep, ResizeStep
 from ..errors import InvalidArgumentError
 from . import functional
 from ._geometry import (

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import torch
 
-from .._common.checks import finite_numbers, is_integer
-from .._common.pictures import CropStep
+from .._engine.common.checks import finite_numbers, is_integer
+from .._engine.common.pictures import CropStep
 from ..errors import InvalidArgumentError
 
 # Random numbers come from torch's global CPU generator, also under ``torch.set_default_device("cuda")``:

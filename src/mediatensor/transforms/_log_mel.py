@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._common.checks import whole_number
+from .._engine.common.checks import whole_number
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples
 

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from .._common.checks import finite_numbers
-from .._common.devices import on_device
-from .._common.pictures import CropStep
+from .._engine.common.checks import finite_numbers
+from .._engine.common.devices import on_device
+from .._engine.common.pictures import CropStep
 from ..errors import InvalidArgumentError
 from ._geometry import center_window, check_padding, check_size, check_window
 from ._transform import over_images

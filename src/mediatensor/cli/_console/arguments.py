@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from ..._common.messages import seconds_from_text
+from ..._engine.common.messages import seconds_from_text
 from ...errors import InvalidArgumentError
 
 if TYPE_CHECKING:  # the command's help needs neither numpy nor FFmpeg
-    from ..._index import FrameIndex
+    from ..._engine.index.frame_index import FrameIndex
 
 __all__ = [
     "FORMATS",
@@ -236,7 +236,7 @@ def grid_times(start: float, stop: float, every_seconds: float | None, fps: floa
     >>> grid_times(1.0, 2.0, 0.4, None), grid_times(0.0, 0.2, None, 10.0)
     ([1.0, 1.4, 1.8], [0.0, 0.1])
     """
-    from ..._common.checks import TIME_TOLERANCE
+    from ..._engine.common.checks import TIME_TOLERANCE
 
     step = every_seconds if every_seconds is not None else 1 / (fps or 1.0)
     if step <= 0 or (stop - start) / step > _MAX_GRID_TIMES:

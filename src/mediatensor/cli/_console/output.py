@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, TextIO
 from urllib.parse import urlsplit
 
-from ..._common.messages import counted, progress, without_bars
-from ..._common.plain_values import to_json
+from ..._engine.common.messages import counted, progress, without_bars
+from ..._engine.common.plain_values import to_json
 from ...errors import DamageWarning, InvalidArgumentError, MediaTensorError
 from .text import one_line
 

@@ -16,11 +16,12 @@ import numpy as np
 from PIL import Image
 
 from ... import __version__
-from ..._common.devices import checked_device
-from ..._common.messages import counted
-from ..._sources import check_outputs, writing
+from ..._engine.common.devices import checked_device
+from ..._engine.common.messages import counted
+from ..._engine.sources.atomic_files import writing
+from ..._engine.sources.output_files import check_outputs
 from ...errors import InvalidArgumentError, MediaTensorError, PageError
-from .._console import EXIT_ERROR, STANDARD, StopError, emit, emit_bytes, emit_error, for_each_file, shown_name
+from .._console.output import EXIT_ERROR, STANDARD, StopError, emit, emit_bytes, emit_error, for_each_file, shown_name
 from .files import (
     OpenPages,
     PageImages,
@@ -145,7 +146,7 @@ class TextReader:
             MediaTensorError: if it cannot be read.
         """
         from ...ocr.io import Pages
-        from ...ocr.io._documents import PageOfFile
+        from ...ocr.io._documents.pages import PageOfFile
 
         if isinstance(images, Pages) and self._options.text_layer:
             page = self._predictor(images.select([number])).pages[0]
@@ -318,7 +319,7 @@ class _Run:
         return len(failures) + len(unwritten)
 
     def _read_page(self, task: Task, opened: OpenPages, number: int, store: PageStore, source: str) -> None:
-        from ...ocr.io._elements import page_origin
+        from ...ocr.io._elements.pages import page_origin
         from ...ocr.utils.visualization import overlay
 
         page = self._reader.read(opened.images, number)
@@ -359,7 +360,7 @@ class _Run:
 def _give_images(document: Document, images: PageImages, store: PageStore) -> None:
     """Give pages their images. Pages that were kept as PDF files have their text there."""
     from ...ocr.io import DocumentFile, Pages
-    from ...ocr.io._documents import PageOfFile
+    from ...ocr.io._documents.pages import PageOfFile
 
     for page in document.pages:
         file = store.pdf(page.page_idx)

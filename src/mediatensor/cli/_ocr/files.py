@@ -18,9 +18,10 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._common.plain_values import json_bytes
-from ..._images import NUM_SNIFFED_BYTES, sniff
-from ..._sources import check_outputs, write_file
+from ..._engine.common.plain_values import json_bytes
+from ..._engine.images.formats import NUM_SNIFFED_BYTES, sniff
+from ..._engine.sources.atomic_files import write_file
+from ..._engine.sources.output_files import check_outputs
 from ...decoders import VideoDecoder
 from ...errors import (
     InvalidArgumentError,
@@ -31,21 +32,18 @@ from ...errors import (
     SourceNotFoundError,
     WriteError,
 )
-from .._console import (
-    FORMATS,
+from .._console import text as _text
+from .._console.arguments import FORMATS, VIDEO_FORMATS, PageRanges, grid_frames
+from .._console.output import (
     STANDARD,
-    VIDEO_FORMATS,
-    PageRanges,
     StopError,
     emit,
     emit_error,
-    grid_frames,
     output_stems,
     progress,
     shown_name,
     unexpected_error,
 )
-from .._console import text as _text
 
 if TYPE_CHECKING:
     from ...ocr.io import Document
@@ -140,7 +138,7 @@ def open_pages(
 
     options: dict[str, Any] = {} if password is None else {"password": password}
     if _is_pdf(file):
-        from ...ocr.io._documents import DEFAULT_TIMEOUT_SECONDS
+        from ...ocr.io._documents.pdf_process import DEFAULT_TIMEOUT_SECONDS
 
         options["timeout_seconds"] = timeout_seconds or DEFAULT_TIMEOUT_SECONDS
         yield OpenPages(DocumentFile.from_pdf(file, dpi=dpi, **options), dpi=dpi)
@@ -159,7 +157,7 @@ def _is_pdf(file: str) -> bool:
         return urlsplit(file).path.lower().endswith(".pdf")
     if not os.path.isfile(file):
         return False  # opening it will say why
-    from ...ocr.io._documents import is_pdf
+    from ...ocr.io._documents.pdfium import is_pdf
 
     return is_pdf(file)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from ... import __version__
-from ..._common.messages import counted
-from ..._sources import check_outputs
+from ..._engine.common.messages import counted
+from ..._engine.sources.output_files import check_outputs
 from ...errors import InvalidArgumentError
-from .._console import EXIT_ERROR, STANDARD, emit, emit_error, shown_name
+from .._console.output import EXIT_ERROR, STANDARD, emit, emit_error, shown_name
 from .files import PageImages, PageStore, Record, Task, choose_pages, open_pages, read_missing, source_key
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ... import __version__
-from ..._common.devices import checked_device
-from ..._common.messages import counted
-from ..._sources import write_file
+from ..._engine.common.devices import checked_device
+from ..._engine.common.messages import counted
+from ..._engine.sources.atomic_files import write_file
 from ...decoders import VideoDecoder
 from ...errors import InvalidArgumentError, MediaTensorError
-from .._console import EXIT_ERROR, STANDARD, StopError, emit, shown_name
+from .._console.output import EXIT_ERROR, STANDARD, StopError, emit, shown_name
 from .files import Task, WrittenOutputs, source_key, write_each
 
 if TYPE_CHECKING:

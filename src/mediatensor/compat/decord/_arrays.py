@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray as NumpyArray
 from torch import Tensor
 
-from ..._common.checks import whole_number
+from ..._engine.common.checks import whole_number
 
 __all__ = ["DECORDContext", "NDArray", "cpu", "gpu"]
 

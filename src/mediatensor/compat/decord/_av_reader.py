@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..._common.checks import index_of
+from ..._engine.common.checks import index_of
 from ._arrays import DECORDContext, cpu
 from ._audio_reader import AudioReader
 from ._sources import source_of, whole_indices

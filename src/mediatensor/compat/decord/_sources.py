@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._common.checks import shown
+from ..._engine.common.checks import shown
 from ...errors import InvalidArgumentError, OutOfRangeError
 from ._arrays import DECORDContext
 

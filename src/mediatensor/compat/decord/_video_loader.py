@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ..._common.checks import check_choice, shown, whole_number
+from ..._engine.common.checks import check_choice, shown, whole_number
 from ...decoders import VideoDecoder
 from ...errors import InvalidArgumentError
 from ...frames import FrameBatch

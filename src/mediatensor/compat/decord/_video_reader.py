@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray as NumpyArray
 from torch import Tensor
 
-from ..._common.checks import index_of, real_number, shown, whole_number
+from ..._engine.common.checks import index_of, real_number, shown, whole_number
 from ...decoders import VideoDecoder
 from ...errors import DecodeError
 from ...frames import FrameBatch

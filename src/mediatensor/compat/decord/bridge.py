@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..._common.checks import check_choice
+from ..._engine.common.checks import check_choice
 from ._arrays import NDArray
 
 __all__ = ["bridge_out", "reset_bridge", "set_bridge", "use_numpy", "use_torch"]

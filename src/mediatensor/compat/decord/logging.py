@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ..._common.checks import whole_number
+from ..._engine.common.checks import whole_number
 
 __all__ = [
     "CRITICAL",

@@ -8,10 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._common.checks import path_text, shown
-from ..._common.devices import checked_device
-from ..._images import MAX_PIXELS, ImageReadMode, check_mode, decode, read_bytes, sniff
-from ..._sources import write_file as write_whole_file
+from ..._engine.common.checks import path_text, shown
+from ..._engine.common.devices import checked_device
+from ..._engine.images.channels import ImageReadMode, check_mode
+from ..._engine.images.decoding import MAX_PIXELS, decode, read_bytes
+from ..._engine.images.formats import sniff
+from ..._engine.sources.atomic_files import write_file as write_whole_file
 from ...encoders import JpegEncoder, PngEncoder
 from ...errors import InvalidArgumentError, SourceTypeError
 from .. import run_bounded

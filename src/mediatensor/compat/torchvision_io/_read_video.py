@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..._common.checks import check_choice, finite_number, shown
-from ..._index import FrameIndex
+from ..._engine.common.checks import check_choice, finite_number, shown
+from ..._engine.index.frame_index import FrameIndex
 from ...decoders import AudioDecoder, VideoDecoder, get_container_metadata
 from ...errors import InvalidArgumentError, OutOfRangeError
 from .. import run_bounded

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..._common.checks import finite_number, shown, whole_number
+from ..._engine.common.checks import finite_number, shown, whole_number
 from ...decoders import AudioDecoder, VideoDecoder, get_container_metadata
 from ...errors import InvalidArgumentError, OutOfRangeError, StreamError
 from .. import BoundedCalls

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._common.checks import options_dict, path_text, shown
+from ..._engine.common.checks import options_dict, path_text, shown
 from ...encoders import Encoder
 from ...errors import InvalidArgumentError
 from .. import run_bounded

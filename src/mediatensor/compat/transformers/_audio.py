@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..._common.checks import check_choice, shown, whole_number
+from ..._engine.common.checks import check_choice, shown, whole_number
 from ...decoders import AudioDecoder
 from ...errors import InvalidArgumentError, SourceNotFoundError
 from .. import run_bounded

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from functools import partial, wraps
 from typing import Any
 
-from ..._common.checks import check_choice, items_of
-from ..._common.locks import ForkSafeLock
+from ..._engine.common.checks import check_choice, items_of
+from ..._engine.common.locks import ForkSafeLock
 from ...errors import MissingDependencyError
 from .. import check_timeout
 from ._audio import load_audio

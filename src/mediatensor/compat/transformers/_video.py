@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from ..._common.checks import check_choice, finite_number, function, shown, whole_number
+from ..._engine.common.checks import check_choice, finite_number, function, shown, whole_number
 from ...decoders import VideoDecoder
 from ...errors import InvalidArgumentError, SourceTypeError
 from .. import BoundedCalls

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._common.checks import real_number, shown, whole_number
+from ..._engine.common.checks import real_number, shown, whole_number
 from ...errors import DecodeError, InvalidArgumentError, IsolatedWorkerError, OpenError, ReadError
 from .. import check_timeout
 from ._decoding import OpenedVideo, VideoSource

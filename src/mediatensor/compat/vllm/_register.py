@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from types import new_class
 from typing import Any
 
-from ..._common.checks import shown
+from ..._engine.common.checks import shown
 from ...errors import InvalidArgumentError, MissingDependencyError
 from .. import check_timeout
 from ._loader import DEFAULT_TIMEOUT_SECONDS, NAME, VideoLoader

@@ -5,28 +5,3 @@ come, and `iterations` whose position a loader reports.
 `collate` makes a batch of samples, `loader` ties these together for torch's ``DataLoader``, and `to_device` copies one
 batch while the one before it is used. Nothing in this room reads a file.
 """
-
-from __future__ import annotations
-
-from .collate import pad, ragged, stack, stack_columns
-from .iterations import BatchIterator
-from .loader import DataLoader
-from .order import Shuffle, epoch_order, shuffle_quality
-from .resuming import RowBatches
-from .to_device import CopyAhead, CopyNow, ToDevice
-
-__all__ = [
-    "BatchIterator",
-    "CopyAhead",
-    "CopyNow",
-    "DataLoader",
-    "RowBatches",
-    "Shuffle",
-    "ToDevice",
-    "epoch_order",
-    "pad",
-    "ragged",
-    "shuffle_quality",
-    "stack",
-    "stack_columns",
-]

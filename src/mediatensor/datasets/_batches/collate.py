@@ -16,13 +16,14 @@ from torch import Tensor
 from torch.utils.data import get_worker_info
 from torch.utils.data._utils.collate import default_collate_fn_map
 
-from ..._common import stages
-from ..._common.checks import items_of, shown, whole_number
-from ..._common.devices import tensors_on_cpu
-from ..._common.stages import collect_stages
+from ..._engine.common import stages
+from ..._engine.common.checks import items_of, shown, whole_number
+from ..._engine.common.devices import tensors_on_cpu
+from ..._engine.common.stages import collect_stages
 from ...errors import InvalidArgumentError
 from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch, ReplacedFrame
-from .._rows import Batch, ColumnDict, Sample, Skipped, Timing, side_by_side
+from .._rows.samples import Batch, ColumnDict, Sample, Skipped, Timing
+from .._rows.transport import side_by_side
 
 __all__ = [
     "PadSizes",

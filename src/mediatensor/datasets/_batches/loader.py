@@ -11,21 +11,15 @@ from typing import Any, TypeVar, overload
 
 import torch.utils.data
 
-from ..._common.checks import finite_number, function, shown, whole_number
-from ..._common.devices import tensors_on_cpu
+from ..._engine.common.checks import finite_number, function, shown, whole_number
+from ..._engine.common.devices import tensors_on_cpu
 from ...errors import InvalidArgumentError, TooManyFailuresError
-from .._rows import (
-    Batch,
-    ColumnDataset,
-    ColumnDict,
-    FailureReport,
-    MediaDataset,
-    RowKey,
-    TarSamples,
-    derived_seed,
-    why_no_workers,
-)
-from .._sources import Item
+from .._rows.dataset import ColumnDataset, MediaDataset, RowKey
+from .._rows.recipe import derived_seed
+from .._rows.samples import Batch, ColumnDict, FailureReport
+from .._rows.tar_samples import TarSamples
+from .._rows.transport import why_no_workers
+from .._sources.items import Item
 from .collate import stack, stack_columns
 from .iterations import BatchIterator, Iterations
 from .order import Shuffle

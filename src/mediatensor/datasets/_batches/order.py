@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._common.checks import whole_number
-from .._rows import derived_seed
+from ..._engine.common.checks import whole_number
+from .._rows.recipe import derived_seed
 
 __all__ = ["Shuffle", "epoch_order", "epoch_steps", "shuffle_quality"]
 

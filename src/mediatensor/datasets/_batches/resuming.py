@@ -12,10 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
-from ..._common.checks import function, shown, whole_number
+from ..._engine.common.checks import function, shown, whole_number
 from ...errors import InvalidArgumentError
-from .._rows import MediaDataset, RowKey, Sample, Skipped, TarSamples, checked_epoch, rank_and_number
-from .._sources import MAX_SHARD_ROWS, FileOrder, GivenRows, Item
+from .._rows.dataset import MediaDataset, RowKey, rank_and_number
+from .._rows.recipe import checked_epoch
+from .._rows.samples import Sample, Skipped
+from .._rows.tar_samples import TarSamples
+from .._sources.items import Item
+from .._sources.order import FileOrder
+from .._sources.streams import MAX_SHARD_ROWS, GivenRows
 from .order import Shuffle, epoch_order, epoch_steps
 
 __all__ = ["RowBatches", "StreamProgress", "WithRows"]

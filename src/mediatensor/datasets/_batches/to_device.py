@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._common import stages
-from ..._common.checks import function, shown
-from ..._common.devices import checked_device, pinned
+from ..._engine.common import stages
+from ..._engine.common.checks import function, shown
+from ..._engine.common.devices import checked_device, pinned
 from ...errors import InvalidArgumentError
 from ...frames import FrameBatch
-from .._rows import Batch
+from .._rows.samples import Batch
 from .iterations import BatchIterator, Iterations
 
 __all__ = ["CopyAhead", "CopyNow", "ToDevice"]

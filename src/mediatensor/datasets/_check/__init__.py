@@ -5,23 +5,3 @@
 rows that do not fit their files. `checking` does that for all files, in processes, and keeps what is done; `lerobot`
 knows the tables and videos of such a dataset. `report` has the result as text, JSON and a manifest, `page` as HTML.
 """
-
-from __future__ import annotations
-
-from .checking import ListedDataset, check_dataset, is_check_state, list_dataset
-from .findings import FINDING_KINDS, CheckedFile, Finding, FindingKind, MediaFacts
-from .report import DatasetReport, check_manifest_name
-
-__all__ = [
-    "FINDING_KINDS",
-    "CheckedFile",
-    "DatasetReport",
-    "Finding",
-    "FindingKind",
-    "ListedDataset",
-    "MediaFacts",
-    "check_dataset",
-    "check_manifest_name",
-    "is_check_state",
-    "list_dataset",
-]

@@ -12,11 +12,13 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
-from ..._common.checks import check_choice, items_of, path_text, real_number, whole_number
-from ..._common.messages import progress
-from ..._sources import write_error
+from ..._engine.common.checks import check_choice, items_of, path_text, real_number, whole_number
+from ..._engine.common.messages import progress
+from ..._engine.sources.atomic_files import write_error
 from ...errors import InvalidArgumentError, MediaTensorError, ReadError
-from .._sources import Item, MediaKind, alone, as_items, place_of
+from .._sources.dispatch import as_items
+from .._sources.items import Item, MediaKind
+from .._sources.references import alone, place_of
 from .comparing import compared
 from .findings import BAD_KINDS, FINDING_KINDS, CheckedFile, Finding, from_plain, to_plain
 from .lerobot import EpisodeTimes, is_lerobot, videos_of

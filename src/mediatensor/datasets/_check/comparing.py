@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..._common.messages import counted
+from ..._engine.common.messages import counted
 from .findings import CheckedFile, Finding, MediaFacts
 from .rows import Row, labelled, told
 

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ReadError
-from .._sources import Episode, EpisodeFiles, Item, LeRobotFormat, open_lerobot, seconds_of_rows, table_rows
+from .._sources.items import Item
+from .._sources.lerobot import Episode, EpisodeFiles, LeRobotFormat, open_lerobot, seconds_of_rows, table_rows
 from .findings import Finding
 from .pictures import spans_of
 

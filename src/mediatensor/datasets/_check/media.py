@@ -13,9 +13,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from ..._containers import breaks_off
-from ..._index import describe_holes
-from ..._sources import make_source
+from ..._engine.containers.endings import breaks_off
+from ..._engine.index.holes import describe_holes
+from ..._engine.sources.source import make_source
 from ...decoders import AudioDecoder, ContainerMetadata, Demuxer, FrameIndex, VideoDecoder, get_container_metadata
 from ...errors import DecodeError, InvalidArgumentError, MediaTensorError, OutOfRangeError, StreamError
 from ...frames import ReplacedFrame

@@ -13,21 +13,15 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..._common.checks import path_text
-from ..._sources import check_outputs, make_source, write_file
+from ..._engine.common.checks import path_text
+from ..._engine.sources.atomic_files import write_file
+from ..._engine.sources.output_files import check_outputs
+from ..._engine.sources.source import make_source
 from ...errors import InvalidArgumentError
-from .._sources import (
-    CAPTIONS_COLUMN,
-    LABEL_COLUMNS,
-    REFERENCE_COLUMNS,
-    Item,
-    alone,
-    files_of,
-    is_captions_path,
-    limits,
-    place_of,
-    sidecars_of,
-)
+from .._sources import limits
+from .._sources.items import LABEL_COLUMNS, Item
+from .._sources.references import REFERENCE_COLUMNS, alone, files_of, place_of
+from .._sources.sidecars import CAPTIONS_COLUMN, is_captions_path, sidecars_of
 from .findings import (
     BAD_KINDS,
     FINDING_KINDS,

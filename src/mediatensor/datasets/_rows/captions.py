@@ -15,14 +15,16 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 from torch import Tensor
 
-from ..._common.checks import finite_number, function, is_integer, items_of, shown
-from ..._common.messages import seconds_from_text
-from ..._metadata import SubtitleStreamHeaderMetadata
-from ..._sources import url_scheme
+from ..._engine.common.checks import finite_number, function, is_integer, items_of, shown
+from ..._engine.common.messages import seconds_from_text
+from ..._engine.metadata import SubtitleStreamHeaderMetadata
+from ..._engine.sources.source import url_scheme
 from ...decoders import SubtitleDecoder, get_container_metadata
 from ...errors import InvalidArgumentError, MediaTensorError, ReadError, StreamError
 from ...frames import AudioSamples, AudioSamplesBatch
-from .._sources import CAPTIONS_COLUMN, Item, limits, sidecars_of
+from .._sources import limits
+from .._sources.items import Item
+from .._sources.sidecars import CAPTIONS_COLUMN, sidecars_of
 
 __all__ = [
     "CaptionPlace",
@@ -419,16 +421,14 @@ def _begin_of_clock(item: Item) -> float:
 
 
 def _read_json(path: Path) -> Any:
-    """What a JSON file has of captions: a list of them, segments as Whisper writes them, or a `VideoReading`."""
-    if path.stat().st_size <= limits.MAX_JSON_BYTES:
-        try:
-            return _series(json.loads(path.read_bytes()))
-        except (ValueError, RecursionError):
-            pass  # the error of what follows tells why
-    # Reading text is a large part of the package, which those who have no such files need not wait for.
-    from ...ocr.video import VideoReading
-
-    return VideoReading.load(path).captions
+    """What a JSON file has of captions, in any of the forms that `_series` takes."""
+    size = path.stat().st_size
+    if size > limits.MAX_JSON_BYTES:
+        raise ReadError(f"{path} has {size} bytes, more than the {limits.MAX_JSON_BYTES} that are read.")
+    try:
+        return _series(json.loads(path.read_bytes()))
+    except (ValueError, RecursionError) as error:
+        raise ReadError(f"{path} is no JSON: {error}") from error
 
 
 def _parsed(text: str) -> Any:
@@ -447,6 +447,8 @@ def _series(given: Any) -> Iterable[Any]:
         InvalidArgumentError: if it holds none.
     """
     given = getattr(given, "captions", given)  # of a VideoReading
+    if isinstance(given, Mapping) and isinstance(given.get("tracks"), list):  # of one that was saved
+        given = [track for track in given["tracks"] if not isinstance(track, Mapping) or track.get("kind") == "caption"]
     if isinstance(given, Mapping) and isinstance(given.get("segments"), list):  # of Whisper
         given = given["segments"]
     if isinstance(given, Mapping):  # by column, as Hugging Face gives series of structs

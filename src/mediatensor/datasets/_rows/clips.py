@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..._common import stages
+from ..._engine.common import stages
 from ...decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
 from ...errors import InvalidArgumentError, MediaTensorError
 from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch

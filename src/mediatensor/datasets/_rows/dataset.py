@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset, get_worker_info
 
-from ..._common.checks import shown, whole_number
-from ..._common.stages import collect_stages
+from ..._engine.common.checks import shown, whole_number
+from ..._engine.common.stages import collect_stages
 from ...errors import InvalidArgumentError, OutOfRangeError
-from .._sources import FileOrder, Item, count_files, file_order_of
+from .._sources.items import Item, count_files
+from .._sources.order import FileOrder, file_order_of
 from .reading import OnError, RowReader
 from .recipe import OpenFiles, Recipe, RowSpec, checked_epoch, derived_seed
 from .samples import ColumnDict, Sample, Skipped, Timing

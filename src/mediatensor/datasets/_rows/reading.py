@@ -7,9 +7,9 @@ import itertools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Literal
 
-from ..._common import stages
-from ..._common.checks import whole_number
-from ..._common.devices import has_lost_cuda
+from ..._engine.common import stages
+from ..._engine.common.checks import whole_number
+from ..._engine.common.devices import has_lost_cuda
 from ...errors import DeviceError, InvalidArgumentError, MediaTensorError, TooManyFailuresError
 from .recipe import LeftOut, OpenFiles, RowSpec, file_key
 from .samples import Failure, Sample, Skipped

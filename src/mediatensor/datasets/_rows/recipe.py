@@ -16,13 +16,13 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import torch
 
-from ..._common import stages
-from ..._common.checks import whole_number
-from ..._common.devices import tensors_on_cpu
-from ..._common.locks import Closing, ForkSafeLock
+from ..._engine.common import stages
+from ..._engine.common.checks import whole_number
+from ..._engine.common.devices import tensors_on_cpu
+from ..._engine.common.locks import Closing, ForkSafeLock
 from ...decoders import AudioVideoDecoder, VideoDecoder
 from ...errors import StreamError
-from .._sources import Item
+from .._sources.items import Item
 from .samples import Sample
 
 __all__ = [

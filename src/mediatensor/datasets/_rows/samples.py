@@ -10,9 +10,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from ..._common.checks import whole_number
-from ..._common.devices import on_device, pinned
-from ..._common.messages import counted
+from ..._engine.common.checks import whole_number
+from ..._engine.common.devices import on_device, pinned
+from ..._engine.common.messages import counted
 from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch
 from .captions import ClipCaption
 from .transport import packed, unpacked

@@ -15,14 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..._common import checks
-from ..._index import FrameClock
-from ..._metadata import AudioStreamMetadata, VideoStreamMetadata
-from ..._video import ApproximateFrames, DecodedPicture
+from ..._engine.common import checks
+from ..._engine.index.frame_clock import FrameClock
+from ..._engine.metadata import AudioStreamMetadata, VideoStreamMetadata
+from ..._engine.video.approximate import ApproximateFrames
+from ..._engine.video.batch import DecodedPicture
 from ...decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
 from ...errors import OutOfRangeError
 from ...frames import AudioSamples, AudioVideoClip, Frame, FrameBatch
-from .._sources import Item, advice_on_segments, segment_columns
+from .._sources.items import Item
+from .._sources.rows import advice_on_segments, segment_columns
 
 __all__ = ["AudioSegment", "AudioVideoSegment", "VideoSegment", "segment_of"]
 

@@ -13,23 +13,12 @@ import numpy as np
 from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
-from ..._common import stages
-from ..._common.checks import function, optional_text, shown, whole_number
-from ..._common.stages import collect_stages
+from ..._engine.common import stages
+from ..._engine.common.checks import function, optional_text, shown, whole_number
+from ..._engine.common.stages import collect_stages
 from ...errors import InvalidArgumentError
-from .._sources import (
-    GivenRows,
-    Item,
-    IterableRows,
-    MediaKind,
-    RowsToSkip,
-    ShardRows,
-    Share,
-    check_kind,
-    checked_classes,
-    class_number,
-    row_number,
-)
+from .._sources.items import Item, MediaKind, check_kind, checked_classes, class_number
+from .._sources.streams import GivenRows, IterableRows, RowsToSkip, ShardRows, Share, row_number
 from .dataset import rank_and_number
 from .reading import RowReader
 from .recipe import OpenFiles, Recipe, RowSpec, checked_epoch, derived_seed

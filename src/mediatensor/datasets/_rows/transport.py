@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import get_worker_info
 
-from ..._common import buffers
+from ..._engine.common import buffers
 from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch
 
 __all__ = [

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..._sources import MemoryReader, Reader, Source
+from ..._engine.sources.readers import MemoryReader, Reader
+from ..._engine.sources.source import Source
 
 __all__ = ["MAX_WHOLE_BYTES", "BufferSource", "is_binary", "is_media_struct", "media_of", "row_of_table"]
 

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from ..._common.checks import function, optional_text, shown
+from ..._engine.common.checks import function, optional_text, shown
 from ...errors import InvalidArgumentError, SourceNotFoundError, SourceTypeError
 from . import limits
 from .items import (

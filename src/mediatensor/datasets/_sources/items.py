@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import Any, Literal, Never, SupportsIndex, get_args, overload
 from weakref import WeakValueDictionary
 
-from ..._common.checks import finite_number, shown
-from ..._sources import Source
+from ..._engine.common.checks import finite_number, shown
+from ..._engine.sources.source import Source
 from ...errors import InvalidArgumentError, OutOfRangeError, ReadError
 
 __all__ = [

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from ..._sources import RangeReader, Reader, Source, url_scheme
+from ..._engine.sources.readers import RangeReader, Reader
+from ..._engine.sources.source import Source, url_scheme
 from ...errors import InvalidArgumentError, MediaTensorError, MissingDependencyError, ReadError
 from . import limits
 from .arrow import MAX_WHOLE_BYTES, is_binary, is_media_struct, row_of_table

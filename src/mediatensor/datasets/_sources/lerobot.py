@@ -20,9 +20,10 @@ from typing import Any, NamedTuple, Never
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._common.checks import shown
-from ..._common.locks import ForkSafeLock
-from ..._sources import Reader, Source, make_source, stamp_of, url_scheme
+from ..._engine.common.checks import shown
+from ..._engine.common.locks import ForkSafeLock
+from ..._engine.sources.readers import Reader
+from ..._engine.sources.source import Source, make_source, stamp_of, url_scheme
 from ...errors import InvalidArgumentError, MissingDependencyError, OpenError, ReadError, SourceNotFoundError
 from . import limits
 from .items import Item, LazyItems

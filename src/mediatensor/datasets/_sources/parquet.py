@@ -14,8 +14,9 @@ from functools import partial
 from itertools import accumulate
 from typing import Any
 
-from ..._common.locks import ForkSafeLock
-from ..._sources import Reader, Source, SpanSource, make_source, stamp_of, url_scheme
+from ..._engine.common.locks import ForkSafeLock
+from ..._engine.sources.readers import Reader
+from ..._engine.sources.source import Source, SpanSource, make_source, stamp_of, url_scheme
 from ...errors import (
     InvalidArgumentError,
     MissingDependencyError,

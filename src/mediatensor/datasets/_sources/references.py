@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..._common.checks import shown
-from ..._sources import PathSource, Source, SpanSource
+from ..._engine.common.checks import shown
+from ..._engine.sources.source import PathSource, Source, SpanSource
 from ...errors import InvalidArgumentError
 from .items import Item, LabelledItems, UnreadableSource
 from .lerobot import EpisodeFiles

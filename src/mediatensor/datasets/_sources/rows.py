@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..._common.checks import shown
-from ..._common.messages import seconds_from_text
-from ..._sources import Source
+from ..._engine.common.checks import shown
+from ..._engine.common.messages import seconds_from_text
+from ..._engine.sources.source import Source
 from ...errors import InvalidArgumentError
 from .items import LABEL_COLUMNS, MEDIA_COLUMNS, SEGMENT_COLUMNS, Item, MediaKind, UnreadableSource
 from .sidecars import CAPTIONS_COLUMN, is_captions_path

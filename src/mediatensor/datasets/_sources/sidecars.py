@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from ..._sources import Source, url_scheme
+from ..._engine.sources.source import Source, url_scheme
 from .items import Item
 
 __all__ = ["CAPTIONS_COLUMN", "SUBTITLE_EXTENSIONS", "is_captions_path", "sidecars_of"]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from ..._sources import Source
+from ..._engine.sources.source import Source
 from ...errors import MediaTensorError
 from .items import Item, LabelCoding, LazyItems, UnreadableSource
 from .rows import Columns, item_of_row, segment_of_row

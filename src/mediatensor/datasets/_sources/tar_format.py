@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..._sources import LOCAL_BLOCK_BYTES, Reader, Source, SpanSource, make_source, stamp_of, url_scheme
+from ..._engine.sources.readers import LOCAL_BLOCK_BYTES, Reader
+from ..._engine.sources.source import Source, SpanSource, make_source, stamp_of, url_scheme
 from ...errors import OpenError, ReadError, SourceNotFoundError
 from . import limits
 

@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from ..._common.checks import optional_text, shown
-from ..._sources import PathSource, Reader, make_source, stamp_of
+from ..._engine.common.checks import optional_text, shown
+from ..._engine.sources.readers import Reader
+from ..._engine.sources.source import PathSource, make_source, stamp_of
 from ...errors import InvalidArgumentError, MediaTensorError, OpenError, ReadError, SourceNotFoundError, SourceTypeError
 from . import limits
 from .items import MEDIA_EXTENSIONS, Item, LazyItems, MediaKind, UnreadableSource, check_kind

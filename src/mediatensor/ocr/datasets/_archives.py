@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple
 
-from ..._common.messages import progress
+from ..._engine.common.messages import progress
 from ...errors import MediaTensorError, OpenError, ReadError, SourceNotFoundError, WriteError
 
 __all__ = ["Archive", "dataset_folder", "default_cache", "inner_folder"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._common.checks import shown
+from ..._engine.common.checks import shown
 from ...errors import InvalidArgumentError
 from ..file_utils import CLASS_NAME
 from ..io import get_img_shape, read_img_as_tensor

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._common.checks import shown
+from ..._engine.common.checks import shown
 from ...errors import InvalidArgumentError
 from ._archives import Archive, inner_folder
 from ._labels import (

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._common.checks import shown
+from ..._engine.common.checks import shown
 from ...errors import InvalidArgumentError, MissingDependencyError, OpenError, ReadError, SourceNotFoundError
 from ...isolate import IsolatedWorker
 from ..utils.geometry import boxes_to_polygons

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from PIL import Image
 
-from ..._common.messages import progress
+from ..._engine.common.messages import progress
 from ...errors import InvalidArgumentError, MediaTensorError, WriteError
 from ._archives import Archive
 from ._labels import Array, boxes_of, check_file, existing_folder, files_in, read_text

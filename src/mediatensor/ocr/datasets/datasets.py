@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from ..._common.checks import shown
+from ..._engine.common.checks import shown
 from ...errors import InvalidArgumentError
 from ..io import read_img_as_tensor, tensor_from_numpy
 from ..utils.common_types import Sample

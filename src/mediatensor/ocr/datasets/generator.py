@@ -9,8 +9,8 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 
-from ..._common.checks import shown, whole_number
-from ..._common.messages import warn_once
+from ..._engine.common.checks import shown, whole_number
+from ..._engine.common.messages import warn_once
 from ...errors import InvalidArgumentError, OutOfRangeError
 from ..drawing import Face, find_faces
 from ..io import tensor_from_pil

@@ -17,25 +17,10 @@ from numpy.typing import NDArray
 from ...errors import InvalidArgumentError
 from ..utils.reconstitution import synthesize_kie_page, synthesize_page
 from ..utils.visualization import visualize_kie_page, visualize_page
-from ._elements import (
-    Artefact,
-    Block,
-    Character,
-    Element,
-    Field,
-    LayoutElement,
-    Line,
-    PageBase,
-    PageImage,
-    Prediction,
-    Table,
-    TableCell,
-    UnreadLine,
-    Word,
-    page_pixels,
-    stored,
-    stored_list,
-)
+from ._elements.base import Element, stored, stored_list
+from ._elements.leaves import Artefact, Block, Character, Line, Prediction, UnreadLine, Word
+from ._elements.pages import PageBase, PageImage, page_pixels
+from ._elements.structure import Field, LayoutElement, Table, TableCell
 from .exporters import DocumentExportsMixin, KIEPageExportsMixin, PageExportsMixin
 
 __all__ = [

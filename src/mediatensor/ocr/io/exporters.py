@@ -11,27 +11,21 @@ from os import PathLike
 from typing import Any, Generic, Literal, TypeVar, overload
 from xml.etree.ElementTree import ElementTree
 
-from ..._common.checks import shown
-from ..._sources import write_file
+from ..._engine.common.checks import shown
+from ..._engine.sources.atomic_files import write_file
 from ...errors import InvalidArgumentError
-from ._elements import Block, DocumentBase, Element, PredictionPage, Table, TextPage, to_json_safe
-from ._exports import (
-    DEFAULT_TITLE,
-    AltoExporter,
-    AsciiDocExporter,
-    HTMLExporter,
-    MarkdownExporter,
-    PDFExporter,
-    TextExporter,
-    TSVExporter,
-    XMLExporter,
-    joined_tables,
-    ordered_line_words,
-    page_reading_order,
-    predictions_in_reading_order,
-    tables_csv,
-    tables_xlsx,
-)
+from ._elements.base import Element, to_json_safe
+from ._elements.leaves import Block
+from ._elements.pages import DocumentBase, PredictionPage, TextPage
+from ._elements.structure import Table
+from ._exports.alto import AltoExporter
+from ._exports.hocr import DEFAULT_TITLE, XMLExporter
+from ._exports.html import HTMLExporter
+from ._exports.reading import ordered_line_words, page_reading_order, predictions_in_reading_order
+from ._exports.searchable_pdf import PDFExporter
+from ._exports.tables import joined_tables, tables_csv, tables_xlsx
+from ._exports.text import AsciiDocExporter, MarkdownExporter, TextExporter
+from ._exports.tsv import TSVExporter
 
 __all__ = [
     "AltoExporter",

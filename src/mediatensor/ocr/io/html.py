@@ -7,7 +7,7 @@ import io
 from typing import Any
 
 from ...errors import InvalidArgumentError, MissingDependencyError, OpenError, SourceNotFoundError
-from ._documents import Fetched, fetch, web_scheme
+from ._documents.web import Fetched, fetch, web_scheme
 
 __all__ = ["read_html"]
 

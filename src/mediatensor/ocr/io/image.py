@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from ..._common.limits import check_max_pixels
-from ..._images import MAX_PIXELS
+from ..._engine.common.limits import check_max_pixels
+from ..._engine.images.decoding import MAX_PIXELS
 from ...errors import InvalidArgumentError, SourceTypeError
-from ._documents import ImageDocument, ImageOptions, check_output_size
+from ._documents.images import ImageDocument, ImageOptions
+from ._documents.pages import check_output_size
 
 __all__ = [
     "decode_img_as_tensor",

@@ -8,11 +8,13 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from ..._common.checks import real_number
-from ..._common.limits import check_max_pixels
-from ..._images import MAX_PIXELS
+from ..._engine.common.checks import real_number
+from ..._engine.common.limits import check_max_pixels
+from ..._engine.images.decoding import MAX_PIXELS
 from ...errors import InvalidArgumentError
-from ._documents import PageNumbers, Pages, PdfDocument, PdfOptions
+from ._documents.pages import PageNumbers, Pages
+from ._documents.pdf import PdfDocument
+from ._documents.pdf_page import PdfOptions
 
 __all__ = ["read_pdf"]
 

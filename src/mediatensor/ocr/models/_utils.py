@@ -13,7 +13,8 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
 from ...errors import InvalidArgumentError, MissingDependencyError
-from ._pages import elongated_shapes, get_language
+from ._pages.inputs import get_language
+from ._pages.straightening import elongated_shapes
 
 __all__ = [
     "estimate_orientation",

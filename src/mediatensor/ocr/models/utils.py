@@ -11,9 +11,12 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from ..._sources import writing
+from ..._engine.sources.atomic_files import writing
 from ...errors import InvalidArgumentError, MissingDependencyError
-from ._networks import WhitelistHandle, add_whitelist, conv_sequence_pt, load_pretrained_params, plain
+from ._networks.blocks import conv_sequence_pt
+from ._networks.transfers import plain
+from ._networks.weights import load_pretrained_params
+from ._networks.whitelist import WhitelistHandle, add_whitelist
 
 __all__ = [
     "WhitelistHandle",

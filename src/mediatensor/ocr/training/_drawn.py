@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..._common.checks import finite_number, whole_number
+from ..._engine.common.checks import finite_number, whole_number
 from ...datasets import Item, MediaDataset, Recipe, Sample
 from ...errors import InvalidArgumentError
 from ..drawing import (

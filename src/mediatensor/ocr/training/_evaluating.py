@@ -15,14 +15,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ..._common.checks import path_text, shown, whole_number
-from ..._common.devices import checked_device
-from ..._common.messages import progress
+from ..._engine.common.checks import path_text, shown, whole_number
+from ..._engine.common.devices import checked_device
+from ..._engine.common.messages import progress
 from ...datasets import Failure, Skipped
 from ...errors import InvalidArgumentError
 from ..models import detection_predictor, list_models, load_checkpoint, load_line_recognizer, recognition_predictor
 from ..models._lines import straight_boxes
-from ..models._networks import is_checkpoint
+from ..models._networks.checkpoints import is_checkpoint
 from ..models.detection.predictor import DetectionPredictor
 from ..models.recognition.predictor import RecognitionPredictor
 from ..utils import WordErrorRate, aligned, as_picture, match_boxes

@@ -14,13 +14,13 @@ from typing import Any
 
 from PIL import Image
 
-from ..._common.checks import path_text
-from ..._common.messages import progress, warn_user
-from ..._common.plain_values import json_bytes
-from ..._sources import write_file
+from ..._engine.common.checks import path_text
+from ..._engine.common.messages import progress, warn_user
+from ..._engine.common.plain_values import json_bytes
+from ..._engine.sources.atomic_files import write_file
 from ...errors import InvalidArgumentError, PageError
 from ..models import ocr_predictor
-from ..models._pages import page_sources
+from ..models._pages.inputs import page_sources
 from ..models.predictor import CutLine
 from ..models.predictor.base import TextPredictor
 from ._correcting import PAGE_BEGIN, correcting_page

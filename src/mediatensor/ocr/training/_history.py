@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..._common.plain_values import json_bytes
-from ..._sources import write_file, writing
+from ..._engine.common.plain_values import json_bytes
+from ..._engine.sources.atomic_files import write_file, writing
 
 __all__ = ["write_curves", "write_history"]
 

@@ -13,9 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..._common.checks import path_text
+from ..._engine.common.checks import path_text
 from ...datasets import Item, MediaDataset, Sample, WordCrops, as_items
-from ...datasets._sources import ListedItems, files_of
+from ...datasets._sources.items import ListedItems
+from ...datasets._sources.references import files_of
 from ...errors import InvalidArgumentError, ReadError
 from ._learning import random_number
 

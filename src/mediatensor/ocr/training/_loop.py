@@ -19,22 +19,18 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from ... import __version__
-from ..._common.checks import finite_number, path_text, shown, whole_number
-from ..._common.devices import checked_device
-from ..._common.messages import progress
-from ..._sources import check_outputs, write_file
+from ..._engine.common.checks import finite_number, path_text, shown, whole_number
+from ..._engine.common.devices import checked_device
+from ..._engine.common.messages import progress
+from ..._engine.sources.atomic_files import write_file
+from ..._engine.sources.output_files import check_outputs
 from ...datasets import DataLoader, MediaDataset
-from ...datasets._sources import files_of
+from ...datasets._sources.references import files_of
 from ...errors import InvalidArgumentError, TrainingError, WeightsError, WriteError
 from ..models import find_weights, list_models, model_card
-from ..models._networks import (
-    Checkpoint,
-    is_checkpoint,
-    network_factory,
-    read_checkpoint,
-    read_safely,
-    save_checkpoint,
-)
+from ..models._networks.checkpoints import Checkpoint, is_checkpoint, read_checkpoint, save_checkpoint
+from ..models._networks.registry import network_factory
+from ..models._networks.weights import read_safely
 from ._detection import Detection
 from ._drawn import DrawnLines
 from ._history import write_curves, write_history

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...datasets import MediaDataset, Sample, Skipped
-from ..models._pages import PreProcessor
+from ..models._pages.preprocessing import PreProcessor
 from ._learning import first_rows, random_number, with_changes
 from ._lines import changed_picture
 

@@ -11,10 +11,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._images import MAX_PIXELS
-from ...datasets import WORD_COLUMNS, Item, MediaDataset, Recipe, Sample, as_items, page_index_of, read_labels, words_of
-from ...datasets._rows import DEFAULT_DPI, Document, DocumentOptions, check_dataset_options
-from ...datasets._sources import ListedItems
+from ..._engine.images.decoding import MAX_PIXELS
+from ..._text_data.documents import DEFAULT_DPI, Document, DocumentOptions
+from ..._text_data.word_crops import WORD_COLUMNS, page_index_of, read_labels, words_of
+from ...datasets import Item, MediaDataset, Recipe, Sample, as_items
+from ...datasets._rows.dataset import check_dataset_options
+from ...datasets._sources.items import ListedItems
 from ...errors import InvalidArgumentError
 
 __all__ = ["PageDataset"]

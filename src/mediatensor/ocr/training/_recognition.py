@@ -16,7 +16,7 @@ from ...datasets import MediaDataset, RowKey, Sample, Skipped
 from ...errors import InvalidArgumentError
 from ..models import recognition_predictor
 from ..models._lines import MAX_LINE_WIDTH, network_input, padded_width, to_float
-from ..models._pages import Placement, resized
+from ..models._pages.preprocessing import Placement, resized
 from ..models.recognition import CTCPostProcessor
 from ..models.recognition.ppocr import CtcLineRecognizer
 from ..utils import CharacterErrorRate, aligned

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from ..._common.checks import path_text
+from ..._engine.common.checks import path_text
 from ...errors import InvalidArgumentError
 from ..utils import aligned, font_for
 

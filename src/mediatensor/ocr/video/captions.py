@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, SupportsIndex, get_args, overload
 
-from ..._common.checks import MAX_INT, path_text, shown, whole_number
-from ..._sources import write_file
+from ..._engine.common.checks import MAX_INT, path_text, shown, whole_number
+from ..._engine.sources.atomic_files import write_file
 from ...errors import InvalidArgumentError
 from ._subtitle_formats import render_ass, render_srt, render_vtt
 from .tracks import TextTrack, check_seconds, in_order

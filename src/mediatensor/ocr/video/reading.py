@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ..._common.checks import MAX_INT, shown, whole_number
-from ..._common.display import png_of, show_picture
-from ..._common.plain_values import json_bytes
-from ..._sources import write_file
+from ..._engine.common.checks import MAX_INT, shown, whole_number
+from ..._engine.common.display import png_of, show_picture
+from ..._engine.common.plain_values import json_bytes
+from ..._engine.sources.atomic_files import write_file
 from ...errors import InvalidArgumentError, ReadError, SourceNotFoundError
 from ..io import Document, Page
 from ._timeline import clock, draw_slides, draw_timeline

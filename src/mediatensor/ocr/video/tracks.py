@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-from ..._common.checks import MAX_INT, finite_number, shown, whole_number
+from ..._engine.common.checks import MAX_INT, finite_number, shown, whole_number
 from ...errors import InvalidArgumentError
 from ..io import Page
 

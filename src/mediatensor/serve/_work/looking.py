@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..._common.plain_values import to_json
-from ..._images import NUM_SNIFFED_BYTES, look_like, sniff
-from ..._media_info import collect
+from ..._engine.common.plain_values import to_json
+from ..._engine.images.formats import NUM_SNIFFED_BYTES, look_like, sniff
 from ...decoders import VideoDecoder
+from ...decoders._media_info import collect
 from ...errors import InvalidArgumentError, OpenError
 from .pages import open_pages
 from .plain import Options, as_json, finite
@@ -114,7 +114,8 @@ def _not_media(path: str) -> OpenError:
 
 
 def _is_document(path: str, head: bytes) -> bool:
-    from ...ocr.io._documents import is_pdf, is_tiff
+    from ...ocr.io._documents.pdfium import is_pdf
+    from ...ocr.io._documents.tiff import is_tiff
 
     return bool(is_pdf(path) or is_tiff(head) or sniff(head))
 

@@ -149,7 +149,7 @@ def _words(page: Page) -> list[dict[str, Any]]:
 
 
 def _table_lines(table: Table) -> list[list[Word]]:
-    from ...ocr.io._exports import cell_lines
+    from ...ocr.io._exports.reading import cell_lines
 
     return [words for cell in table.cells for words in cell_lines(cell.words)]
 
@@ -224,7 +224,7 @@ def write_document(path: str, folder: str, wanted: Sequence[str], options: Optio
     """
     from ...ocr.io import Document
     from ...ocr.io import Page as PageElement
-    from ...ocr.io._documents import PageOfFile
+    from ...ocr.io._documents.pages import PageOfFile
 
     pages = open_pages(path, options)
     elements = []

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...._common.limits import check_pixels
-from ...._common.locks import ForkSafeLock
-from ...._common.threads import working
-from ...._images import NUM_SNIFFED_BYTES, look_like, open_image, sniff
+from ...._engine.common.limits import check_pixels
+from ...._engine.common.locks import ForkSafeLock
+from ...._engine.common.threads import working
+from ...._engine.images.formats import NUM_SNIFFED_BYTES, look_like, sniff
+from ...._engine.images.reading import open_image
 from ....errors import MissingDependencyError, OpenError
 from .pages import PageSource, keep_source, raising_page_error
 from .pdfium import is_pdf

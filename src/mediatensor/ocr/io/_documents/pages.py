@@ -17,11 +17,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...._images import read_bytes
-from ...._sources import MemorySource, PathSource, make_source
+from ...._engine.images.decoding import read_bytes
+from ...._engine.sources.source import MemorySource, PathSource, make_source
 from ....errors import InvalidArgumentError, MissingDependencyError, OpenError, OutOfRangeError, PageError
 from ...structure import PageContent
-from .._elements import Word
+from .._elements.leaves import Word
 
 __all__ = [
     "KeptSource",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...._common.threads import working
+from ...._engine.common.threads import working
 from ....errors import DecodeError
 from ...structure import PageContent, content_of_drawing
-from .._elements import Word
+from .._elements.leaves import Word
 from .pages import PageSource, keep_source, raising_page_error
 from .pdf_drawing import NUM_STYLE_VALUES, DrawnPage, drawn_page
 from .pdf_page import Characters, PdfOptions, Pixels, characters, rendered

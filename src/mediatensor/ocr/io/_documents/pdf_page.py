@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
-from ...._common.limits import check_pixels
+from ...._engine.common.limits import check_pixels
 from ....errors import DecodeError
 from .pdfium import OpenPdf, import_pdfium
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ...._common.locks import ForkSafeLock
+from ...._engine.common.locks import ForkSafeLock
 from ....errors import DecodeError, IsolatedWorkerError, OpenError
 from ....isolate import Process, TimeLimit, common_memory
 from .pdf_drawing import MAX_DRAWN_LINES, NUM_STYLE_VALUES, DrawnPage
@@ -45,7 +45,7 @@ descriptors = [int(text) for text in sys.argv[1:4]]
 folder = sys.argv[4]
 sys.path[:] = sys.argv[5:]
 del sys.argv[1:]
-for name in ("", "._common", "._images", ".isolate", ".ocr", ".ocr.io", ".ocr.io._documents"):
+for name in ("", "._engine", "._engine.common", "._engine.images", ".isolate", ".ocr", ".ocr.io", ".ocr.io._documents"):
     package = types.ModuleType("mediatensor" + name)
     package.__path__ = [folder + name.replace(".", "/")]
     sys.modules[package.__name__] = package

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._elements import Character, Word
+from .._elements.leaves import Character, Word
 
 __all__ = ["PageCharacters", "places_of_words", "words_of"]
 

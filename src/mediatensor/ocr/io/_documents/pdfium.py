@@ -18,9 +18,9 @@ from contextlib import ExitStack, contextmanager
 from os import PathLike
 from typing import Any, BinaryIO
 
-from ...._common.interrupts import interrupts_kept
-from ...._common.locks import ForkSafeLock
-from ...._images.formats import NUM_SNIFFED_BYTES, look_like, sniff
+from ...._engine.common.interrupts import interrupts_kept
+from ...._engine.common.locks import ForkSafeLock
+from ...._engine.images.formats import NUM_SNIFFED_BYTES, look_like, sniff
 from ....errors import MissingDependencyError, OpenError, SourceNotFoundError
 
 __all__ = ["OpenPdf", "import_pdfium", "is_pdf", "pdfium_lock", "save_document"]

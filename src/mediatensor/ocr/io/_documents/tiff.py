@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, TiffImagePlugin
 
-from ...._common.limits import check_pixels
-from ...._common.orientation import Orientation
-from ...._images import Bands, Layout, Planes, convert
+from ...._engine.common.limits import check_pixels
+from ...._engine.common.orientation import Orientation
+from ...._engine.images.channels import Layout, Planes, convert
+from ...._engine.images.reading import Bands
 from ....errors import DecodeError, OpenError
 from .picture_pdf import Picture, tiff_picture
 

@@ -11,8 +11,8 @@ import urllib.parse
 import urllib.request
 from typing import IO, NamedTuple
 
-from ...._images import MAX_FILE_BYTES
-from ...._sources import TIMEOUT_SECONDS
+from ...._engine.images.decoding import MAX_FILE_BYTES
+from ...._engine.sources.http import TIMEOUT_SECONDS
 from ....errors import InvalidArgumentError, OpenError, SourceNotFoundError
 
 __all__ = ["Fetched", "fetch", "web_scheme"]

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from ...._common.display import png_of
+from ...._engine.common.display import png_of
 from ....errors import InvalidArgumentError, MissingDependencyError
 from ...utils.visualization import overlay
 from .base import Element, stored, stored_list

@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from .._elements import Table, TableCell, UnreadLine
+from .._elements.leaves import UnreadLine
+from .._elements.structure import Table, TableCell
 from .reading import one_line
 from .regions import Place
 from .text import TextFormat

@@ -14,18 +14,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...utils.geometry import reading_geometry
-from .._elements import (
-    Block,
-    LayoutElement,
-    Line,
-    PageBase,
-    Prediction,
-    PredictionPage,
-    Table,
-    TextPage,
-    UnreadLine,
-    Word,
-)
+from .._elements.leaves import Block, Line, Prediction, UnreadLine, Word
+from .._elements.pages import PageBase, PredictionPage, TextPage
+from .._elements.structure import LayoutElement, Table
 
 __all__ = [
     "cell_lines",

@@ -13,18 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...utils.geometry import reading_geometry
-from .._elements import (
-    Block,
-    Character,
-    Geometry,
-    Line,
-    Prediction,
-    Table,
-    TableCell,
-    UnreadLine,
-    Word,
-    enclosing_geometry,
-)
+from .._elements.base import Geometry, enclosing_geometry
+from .._elements.leaves import Block, Character, Line, Prediction, UnreadLine, Word
+from .._elements.structure import Table, TableCell
 from .reading import (
     line_direction,
     ordered_line_words,

@@ -11,7 +11,9 @@ import numpy as np
 
 from ....errors import InvalidArgumentError, MissingDependencyError
 from ...structure import FoundCell, FoundTable, PageContent, join_tables
-from .._elements import DocumentBase, Element, Geometry, Table, TableCell, TextPage
+from .._elements.base import Element, Geometry
+from .._elements.pages import DocumentBase, TextPage
+from .._elements.structure import Table, TableCell
 
 __all__ = ["joined_tables", "tables_csv", "tables_xlsx"]
 

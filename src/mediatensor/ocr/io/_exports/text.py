@@ -12,7 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...structure import mend_hyphenation
-from .._elements import Block, DocumentBase, Line, PredictionPage, Table, TextPage, UnreadLine
+from .._elements.leaves import Block, Line, UnreadLine
+from .._elements.pages import DocumentBase, PredictionPage, TextPage
+from .._elements.structure import Table
 from .reading import (
     cell_lines,
     heading_levels,

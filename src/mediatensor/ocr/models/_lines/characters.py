@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 
 from ....errors import InvalidArgumentError
-from .._networks import download
+from .._networks.transfers import download
 
 __all__ = ["BLANK", "CtcCharacters", "ctc_best_path", "is_east_asian", "is_look_alike", "with_zeros"]
 

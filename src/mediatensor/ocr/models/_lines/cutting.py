@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .._networks import constant, upload
+from .._networks.transfers import constant, upload
 from .geometry import line_sizes
 
 __all__ = [

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from ...io._elements import line_confidence
+from ...io._elements.leaves import line_confidence
 from ...io.elements import UnreadLine
 from .characters import is_east_asian
 from .geometry import (

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from ...io.elements import Character, UnreadLine
-from .._networks import download
+from .._networks.transfers import download
 from .cutting import cut_lines, cut_words
 from .geometry import place_boxes, signed_turn, straight_boxes, turned
 from .words_of_lines import boxes_between_gaps, ink_of_line, inks_of_lines

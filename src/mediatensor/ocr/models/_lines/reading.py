@@ -11,7 +11,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from .._networks import download, plain, spread, spreads, with_open_sizes
+from .._networks.spreading import spread, spreads
+from .._networks.transfers import download, plain, with_open_sizes
 from .characters import BLANK, CtcCharacters, ctc_best_path, with_zeros
 from .cutting import LineBatch, line_cuts, network_input
 from .right_to_left import in_reading_order

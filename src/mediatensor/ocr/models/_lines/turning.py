@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ....errors import InvalidArgumentError
-from .._networks import download, with_open_sizes
+from .._networks.transfers import download, with_open_sizes
 from .cutting import cut_lines, network_input
 from .geometry import TALL_RATIO, WHOLE_CROP, lines_are_tall, side_lengths, turned
 

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...._common.checks import shown
-from ...._sources import write_file
+from ...._engine.common.checks import shown
+from ...._engine.sources.atomic_files import write_file
 from ....errors import InvalidArgumentError, WeightsError
 from .registry import list_models, model_card, network_factory
 from .transfers import plain

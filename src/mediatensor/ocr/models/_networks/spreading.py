@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from ...._common.locks import ForkSafeLock
+from ...._engine.common.locks import ForkSafeLock
 from .transfers import is_compiled
 
 __all__ = ["spread", "spreads"]

@@ -38,7 +38,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from ...._common.devices import on_device, pinned_for
+from ...._engine.common.devices import on_device, pinned_for
 
 __all__ = [
     "at_least_float32",

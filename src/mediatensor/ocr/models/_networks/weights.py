@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Protocol, cast, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from ...._common.checks import path_text
+from ...._engine.common.checks import path_text
 from ....errors import InvalidArgumentError, WeightsError, WeightsNotFoundError
 from .onnx import OnnxGraph, read_onnx
 from .registry import ModelCard, model_card

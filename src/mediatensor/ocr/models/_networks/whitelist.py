@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
-from ...._common.checks import shown
+from ...._engine.common.checks import shown
 from ....errors import InvalidArgumentError
 
 __all__ = ["WhitelistHandle", "add_whitelist"]

@@ -17,7 +17,7 @@ from torch import Tensor
 from ....errors import InvalidArgumentError, MissingDependencyError
 from ....frames import Frame, FrameBatch
 from ...io.reader import Pages, open_document
-from .._networks import download
+from .._networks.transfers import download
 
 __all__ = [
     "Image",

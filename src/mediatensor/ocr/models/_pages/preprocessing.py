@@ -16,7 +16,7 @@ from ....errors import InvalidArgumentError
 from ....frames import FrameBatch
 from ...transforms import Resize
 from ...utils import Letterbox, resized
-from .._networks import constant, upload_images
+from .._networks.transfers import constant, upload_images
 from .inputs import Image, as_image, as_images
 
 __all__ = ["FlexiblePreProcessor", "PageBatch", "Placement", "PreProcessor", "part_of_page", "positive", "resized"]

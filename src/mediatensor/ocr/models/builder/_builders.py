@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ...._common.checks import real_number
+from ...._engine.common.checks import real_number
 from ....errors import InvalidArgumentError
 from ...io.elements import (
     Block,

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from torch import nn
 
 from ...datasets import VOCABS
-from .._networks import load_pretrained_params, load_weights
+from .._networks.weights import load_pretrained_params, load_weights
 
 __all__ = ["Classifier", "build_classifier", "classifier_cfg"]
 

@@ -11,7 +11,9 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .._networks import ConvNorm, OnnxGraph, SqueezeExcitation, fill_layers, load_weights, parameter_layers
+from .._networks.blocks import ConvNorm, SqueezeExcitation, parameter_layers
+from .._networks.onnx import OnnxGraph, fill_layers
+from .._networks.weights import load_weights
 
 __all__ = ["LineOrientationClassifier", "default_cfgs", "ppocr_mobile_v2_line_orientation"]
 

@@ -22,8 +22,10 @@ from .._lines import (
     upside_down_probabilities,
     vote_page_turn,
 )
-from .._networks import checked_network, compile_network, download, plain, upload_images, with_open_sizes
-from .._pages import Image, PreProcessor, as_images
+from .._networks.transfers import compile_network, download, plain, upload_images, with_open_sizes
+from .._networks.weights import checked_network
+from .._pages.inputs import Image, as_images
+from .._pages.preprocessing import PreProcessor
 from .ppocr import LineOrientationClassifier
 
 __all__ = ["CLASSES", "LinePageOrientation", "OrientationPredictor"]

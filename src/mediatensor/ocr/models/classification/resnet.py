@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .._networks import conv_sequence_pt
+from .._networks.blocks import conv_sequence_pt
 from ._classifier import Classifier, build_classifier, classifier_cfg
 
 __all__ = [

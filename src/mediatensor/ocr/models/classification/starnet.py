@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .._networks import DropPath
+from .._networks.blocks import DropPath
 from ._classifier import Classifier, build_classifier, classifier_cfg
 
 __all__ = ["StarNet", "starnet_s3"]

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ....errors import InvalidArgumentError
-from .._networks import DropPath, PositionwiseFeedForward, conv_sequence_pt
+from .._networks.blocks import DropPath, PositionwiseFeedForward, conv_sequence_pt
 from ._classifier import Classifier, build_classifier, classifier_cfg
 
 __all__ = ["VIPNet", "vip_base", "vip_tiny"]

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ....errors import InvalidArgumentError
-from .._networks import EncoderBlock
+from .._networks.blocks import EncoderBlock
 from ._classifier import Classifier, build_classifier, classifier_cfg
 
 __all__ = ["VisionTransformer", "vit_b", "vit_s"]

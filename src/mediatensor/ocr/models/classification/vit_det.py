@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ....errors import InvalidArgumentError
-from .._networks import DropPath
+from .._networks.blocks import DropPath
 from ._classifier import Classifier, build_classifier, classifier_cfg
 
 __all__ = ["VisionDetectionTransformer", "vit_det_m", "vit_det_s"]

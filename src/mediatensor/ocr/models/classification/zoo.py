@@ -7,10 +7,11 @@ from typing import Any
 
 from torch import nn
 
-from ...._common.checks import shown
+from ...._engine.common.checks import shown
 from ....errors import InvalidArgumentError
-from .._networks import is_checkpoint, list_models, load_checkpoint, make_predictor, network_factory, refuse_unknown
-from .._pages import PreProcessor
+from .._networks.checkpoints import is_checkpoint, load_checkpoint
+from .._networks.registry import list_models, make_predictor, network_factory, refuse_unknown
+from .._pages.preprocessing import PreProcessor
 from .ppocr import ppocr_mobile_v2_line_orientation
 from .predictor import LinePageOrientation, OrientationPredictor
 

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ...file_utils import CLASS_NAME
-from .._networks import FeatureExtractor, at_least_float32, load_pretrained_params, load_weights
+from .._networks.blocks import FeatureExtractor
+from .._networks.transfers import at_least_float32
+from .._networks.weights import load_pretrained_params, load_weights
 from .core import DetectionPostProcessor
 
 __all__ = [

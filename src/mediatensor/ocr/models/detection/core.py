@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....errors import InvalidArgumentError
-from .._maps import boxes_from_bitmap, boxes_from_map
+from .._maps.boxes import boxes_from_bitmap, boxes_from_map
 
 __all__ = ["DetectionPostProcessor"]
 

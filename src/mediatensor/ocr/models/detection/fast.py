@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ...file_utils import CLASS_NAME
-from .._maps import dice_loss, draw_targets, hard_negative_mask
-from .._networks import FeatureExtractor
+from .._maps.targets import dice_loss, draw_targets, hard_negative_mask
+from .._networks.blocks import FeatureExtractor
 from ..classification.textnet import FASTConvLayer, TextNet, fuse_conv_norm, textnet_base, textnet_small, textnet_tiny
 from ._segmentation import (
     SegmentationDetector,

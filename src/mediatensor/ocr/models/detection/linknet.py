@@ -12,8 +12,8 @@ from torch import nn
 
 from ....errors import InvalidArgumentError
 from ...file_utils import CLASS_NAME
-from .._maps import dice_loss, draw_targets, focal_loss
-from .._networks import FeatureExtractor
+from .._maps.targets import dice_loss, draw_targets, focal_loss
+from .._networks.blocks import FeatureExtractor
 from ..classification.resnet import NamedResNet, resnet18, resnet34, resnet50
 from ._segmentation import (
     SegmentationDetector,

@@ -17,18 +17,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...file_utils import CLASS_NAME
-from .._maps import boxes_from_bitmap, dice_loss, draw_targets, focal_loss
-from .._networks import (
-    OnnxGraph,
-    SqueezeExcitation,
-    Stem,
-    at_least_float32,
-    convolve,
-    fill_layers,
-    load_weights,
-    make_stage,
-    parameter_layers,
-)
+from .._maps.boxes import boxes_from_bitmap
+from .._maps.targets import dice_loss, draw_targets, focal_loss
+from .._networks.blocks import SqueezeExcitation, Stem, make_stage, parameter_layers
+from .._networks.fused import convolve
+from .._networks.onnx import OnnxGraph, fill_layers
+from .._networks.transfers import at_least_float32
+from .._networks.weights import load_weights
 from .core import DetectionPostProcessor
 
 __all__ = ["PPOCRDetector", "default_cfgs", "ppocr_v6_small_det"]

@@ -11,18 +11,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from .._maps import (
-    Window,
-    ink_left_over,
-    long_lines_cut,
-    tiles_joined,
-    windows_around,
-    with_colons,
-    with_found,
-    without_screens,
-)
-from .._networks import checked_network, compile_network, download, plain, upload_images, with_open_sizes
-from .._pages import FlexiblePreProcessor, Image, PageBatch, PreProcessor, as_images, part_of_page
+from .._maps.colons import with_colons
+from .._maps.leftovers import Window, ink_left_over, windows_around, with_found, without_screens
+from .._maps.tiles import long_lines_cut, tiles_joined
+from .._networks.transfers import compile_network, download, plain, upload_images, with_open_sizes
+from .._networks.weights import checked_network
+from .._pages.inputs import Image, as_images
+from .._pages.preprocessing import FlexiblePreProcessor, PageBatch, PreProcessor, part_of_page
 from ._segmentation import SegmentationDetector
 from .ppocr import PPOCRDetector
 

@@ -8,16 +8,10 @@ from typing import Any
 from torch import nn
 
 from ....errors import InvalidArgumentError
-from .._networks import (
-    is_checkpoint,
-    list_models,
-    load_checkpoint,
-    network_factory,
-    plain,
-    refuse_unknown,
-    register_predictor,
-)
-from .._pages import FlexiblePreProcessor, PreProcessor
+from .._networks.checkpoints import is_checkpoint, load_checkpoint
+from .._networks.registry import list_models, network_factory, refuse_unknown, register_predictor
+from .._networks.transfers import plain
+from .._pages.preprocessing import FlexiblePreProcessor, PreProcessor
 from .fast import FAST, reparameterize
 from .predictor import DetectionPredictor
 

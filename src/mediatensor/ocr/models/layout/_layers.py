@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .._networks import at_least_float32, conv_sequence_pt
+from .._networks.blocks import conv_sequence_pt
+from .._networks.transfers import at_least_float32
 
 __all__ = ["Backbone", "Decoder", "Perceptron", "moved"]
 

@@ -16,7 +16,8 @@ from torch.nn import functional as F
 from ....errors import InvalidArgumentError
 from ...structure import REGION_KINDS
 from ...utils import order_points, polygon_iou
-from .._networks import at_least_float32, constant, download, load_pretrained_params, load_weights
+from .._networks.transfers import at_least_float32, constant, download
+from .._networks.weights import load_pretrained_params, load_weights
 from ..classification import vit_det_m, vit_det_s
 from ._layers import Backbone, Decoder, Perceptron, moved
 from ._learning import LayoutTarget, layout_loss, oriented_regions

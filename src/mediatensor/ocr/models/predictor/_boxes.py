@@ -14,7 +14,7 @@ from torch import Tensor
 from ....errors import InvalidArgumentError
 from ...io.elements import Document, Field, KIEPage, Page, Word
 from .._lines import ClassWords, box_quads, signed_turn, turned
-from .._pages import Straightening, map_boxes
+from .._pages.straightening import Straightening, map_boxes
 from ..detection.predictor import Located
 from ._structure import Structured
 

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import torch
 
 from .._lines import cut_words, straight_boxes
-from .._pages import as_tensor, map_boxes, straighten
+from .._pages.inputs import as_tensor
+from .._pages.straightening import map_boxes, straighten
 from ..reading_order import sort_reading_order
 from ._boxes import PageWords, without_regions
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ...io.elements import Character, Word
 from ...structure import PageContent
 from .._lines import ClassWords, signed_turn, straight_boxes
-from .._pages import Straightening, map_boxes
+from .._pages.straightening import Straightening, map_boxes
 
 __all__ = ["joined", "outside_pictures", "set_upright", "with_words", "words_of_layer"]
 

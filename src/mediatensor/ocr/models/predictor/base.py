@@ -14,10 +14,10 @@ import PIL.Image
 import torch
 from torch import Tensor, nn
 
-from ...._common.checks import shown
+from ...._engine.common.checks import shown
 from ....errors import InvalidArgumentError, PageError
 from ....frames import Frame
-from ...io._documents import PageOfFile
+from ...io._documents.pages import PageOfFile
 from ...io.reader import Pages
 from ...structure import FieldRule
 from .. import _lines as lines
@@ -33,18 +33,11 @@ from .._lines import (
     signed_turn,
     straight_boxes,
 )
-from .._networks import compile_network, plain, spread, spreads, upload_images
-from .._pages import (
-    FlexiblePreProcessor,
-    Image,
-    as_tensor,
-    check_values,
-    estimate_page_skew,
-    get_language,
-    page_sources,
-    plan_straightening,
-    straighten,
-)
+from .._networks.spreading import spread, spreads
+from .._networks.transfers import compile_network, plain, upload_images
+from .._pages.inputs import Image, as_tensor, check_values, get_language, page_sources
+from .._pages.preprocessing import FlexiblePreProcessor
+from .._pages.straightening import estimate_page_skew, plan_straightening, straighten
 from ..builder import DocumentBuilder, KIEDocumentBuilder
 from ..classification.ppocr import LineOrientationClassifier
 from ..classification.predictor import LinePageOrientation, OrientationPredictor

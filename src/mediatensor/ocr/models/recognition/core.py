@@ -15,7 +15,8 @@ from torch.nn import functional as F
 
 from ....errors import InvalidArgumentError
 from ...datasets import VOCABS, encode_sequences
-from .._networks import download, load_pretrained_params
+from .._networks.transfers import download
+from .._networks.weights import load_pretrained_params
 from ..classification.resnet import ResNet
 from ..classification.vit import VisionTransformer
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ....errors import InvalidArgumentError
-from .._networks import load_weights
+from .._networks.weights import load_weights
 from ..classification.mobilenet import mobilenet_v3_large_r, mobilenet_v3_small_r
 from ..classification.vgg import vgg16_bn_r
 from ._ctc import CTCModel, CTCPostProcessor

@@ -11,7 +11,9 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from .._networks import MultiHeadAttention, PositionwiseFeedForward, have_all_ended, load_weights
+from .._networks.blocks import MultiHeadAttention, PositionwiseFeedForward
+from .._networks.transfers import have_all_ended
+from .._networks.weights import load_weights
 from ..classification.magc_resnet import magc_resnet31
 from .core import (
     LeastCertainPostProcessor,

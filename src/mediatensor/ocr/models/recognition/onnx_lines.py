@@ -12,9 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...._common.checks import path_text, shown
+from ...._engine.common.checks import path_text, shown
 from ....errors import InvalidArgumentError, MissingDependencyError, WeightsError
-from .._networks import OnnxGraph, given_file, is_file, plain, read_onnx, with_output
+from .._networks.onnx import OnnxGraph, read_onnx, with_output
+from .._networks.transfers import plain
+from .._networks.weights import given_file, is_file
 from .ppocr import CtcLineRecognizer
 
 __all__ = ["OnnxLineRecognizer", "load_line_recognizer"]

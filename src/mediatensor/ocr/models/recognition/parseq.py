@@ -12,7 +12,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from .._networks import MultiHeadAttention, PositionwiseFeedForward, have_all_ended, load_weights
+from .._networks.blocks import MultiHeadAttention, PositionwiseFeedForward
+from .._networks.transfers import have_all_ended
+from .._networks.weights import load_weights
 from ..classification.vit import vit_s
 from .core import (
     PatchFeatures,

@@ -26,7 +26,10 @@ from .._lines import (
     is_spelled,
     script_classifier_for,
 )
-from .._networks import ConvNorm, OnnxGraph, Stem, fill_layers, load_weights, make_stage, multiply, parameter_layers
+from .._networks.blocks import ConvNorm, Stem, make_stage, parameter_layers
+from .._networks.fused import multiply
+from .._networks.onnx import OnnxGraph, fill_layers
+from .._networks.weights import load_weights
 from ._ctc import ctc_loss
 from ._languages import languages_of, scripts_of
 

@@ -10,8 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .._lines import MAX_LINE_WIDTH, LineBatch, padded_width, readings_of, see_batch, to_float
-from .._networks import checked_network, compile_network, plain, upload_images, with_open_sizes
-from .._pages import Image, PreProcessor, as_images, resized
+from .._networks.transfers import compile_network, plain, upload_images, with_open_sizes
+from .._networks.weights import checked_network
+from .._pages.inputs import Image, as_images
+from .._pages.preprocessing import PreProcessor, resized
 from .ppocr import CtcLineRecognizer
 from .utils import remap_preds, split_crops
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from ....errors import InvalidArgumentError
 from ...datasets import encode_sequences
-from .._networks import load_weights
+from .._networks.weights import load_weights
 from ..classification.resnet import resnet31
 from .core import LeastCertainPostProcessor, RecognitionModel, build_features, masked_cross_entropy, recognition_cfg
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .._networks import load_weights
+from .._networks.weights import load_weights
 from ..classification.vip import VIPNet, vip_tiny
 from ._ctc import CTCModel, CTCPostProcessor
 from .core import recognition_cfg

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from .._networks import load_weights
+from .._networks.weights import load_weights
 from ..classification.vit import VisionTransformer, vit_b, vit_s
 from .core import (
     PatchFeatures,

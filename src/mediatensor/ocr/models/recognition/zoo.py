@@ -8,8 +8,10 @@ from typing import Any
 from torch import nn
 
 from ....errors import InvalidArgumentError
-from .._networks import is_checkpoint, list_models, load_checkpoint, network_factory, plain, refuse_unknown
-from .._pages import PreProcessor, positive
+from .._networks.checkpoints import is_checkpoint, load_checkpoint
+from .._networks.registry import list_models, network_factory, refuse_unknown
+from .._networks.transfers import plain
+from .._pages.preprocessing import PreProcessor, positive
 from .predictor import RecognitionPredictor
 
 __all__ = ["ARCHS", "recognition_predictor"]

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ...utils import order_points
-from .._networks import download
+from .._networks.transfers import download
 
 __all__ = ["TableCenterNetPostProcessor"]
 

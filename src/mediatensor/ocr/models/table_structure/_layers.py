@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .._networks import at_least_float32
+from .._networks.transfers import at_least_float32
 
 __all__ = ["Aggregation", "Merging"]
 

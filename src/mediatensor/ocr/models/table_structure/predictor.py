@@ -8,8 +8,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from .._networks import checked_network, compile_network, with_open_sizes
-from .._pages import Image, PreProcessor, as_images
+from .._networks.transfers import compile_network, with_open_sizes
+from .._networks.weights import checked_network
+from .._pages.inputs import Image, as_images
+from .._pages.preprocessing import PreProcessor
 
 __all__ = ["TablePredictor"]
 

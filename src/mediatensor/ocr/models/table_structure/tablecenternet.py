@@ -10,7 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from .._networks import FeatureExtractor, at_least_float32, load_pretrained_params, load_weights
+from .._networks.blocks import FeatureExtractor
+from .._networks.transfers import at_least_float32
+from .._networks.weights import load_pretrained_params, load_weights
 from ..classification import starnet_s3
 from ._cells import TableCenterNetPostProcessor
 from ._layers import Aggregation, Merging

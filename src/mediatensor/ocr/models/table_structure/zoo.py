@@ -7,8 +7,10 @@ from typing import Any
 
 from torch import nn
 
-from .._networks import chosen_network, list_models, plain, refuse_unknown
-from .._pages import PreProcessor
+from .._networks.checkpoints import chosen_network
+from .._networks.registry import list_models, refuse_unknown
+from .._networks.transfers import plain
+from .._pages.preprocessing import PreProcessor
 from .predictor import TablePredictor
 from .tablecenternet import TableCenterNet
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from torch import nn
 
-from ...._common.checks import finite_number, shown
-from ...._common.messages import progress
+from ...._engine.common.checks import finite_number, shown
+from ...._engine.common.messages import progress
 from ....decoders import VideoDecoder
 from ....errors import ClosedError, InvalidArgumentError, MediaTensorError, OutOfRangeError
 from ...io import Page

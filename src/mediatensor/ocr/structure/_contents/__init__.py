@@ -3,8 +3,3 @@
 `picture` finds `rules`, `pictures` and heavy type (`bold`) in pixels. `drawing` takes lines, areas and pictures of a
 PDF page, joins them in the same way, and finds the lines of its words.
 """
-
-from .drawing import content_of_drawing
-from .picture import content_of_picture
-
-__all__ = ["content_of_drawing", "content_of_picture"]

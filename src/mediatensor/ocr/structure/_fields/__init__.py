@@ -7,19 +7,3 @@
 * ``places``: who wrote a receipt or an invoice, the name and the address at the top;
 * ``values``: the forms of amounts, dates and accounts, and what they mean.
 """
-
-from .asked import extract_fields
-from .pairs import find_fields
-from .rules import FIELD_SETS, FieldRule, rules_of
-from .values import FIELD_KINDS, find_day_first, parse_value
-
-__all__ = [
-    "FIELD_KINDS",
-    "FIELD_SETS",
-    "FieldRule",
-    "extract_fields",
-    "find_day_first",
-    "find_fields",
-    "parse_value",
-    "rules_of",
-]

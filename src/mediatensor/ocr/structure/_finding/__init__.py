@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._content import PageContent
-from .._fields import FieldRule, extract_fields, find_fields
+from .._fields.asked import extract_fields
+from .._fields.pairs import find_fields
+from .._fields.rules import FieldRule
 from .._found import FoundField, FoundRegion, FoundTable, PageStructure
-from .._regions import find_regions
-from .._tables import find_tables
+from .._regions.finding import find_regions
+from .._tables.finding import find_tables
 
 __all__ = ["find_structure"]
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ...._common.lazy import cached_property
+from ...._engine.common.lazy import cached_property
 from .._content import Boxes
 from .._found import Box
 from .lines import TextLine, around

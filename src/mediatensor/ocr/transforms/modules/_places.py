@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from ...._common.checks import shown, whole_number
+from ...._engine.common.checks import shown, whole_number
 from ....errors import InvalidArgumentError
 from ...utils import Letterbox, Nested, Sample
 from ..functional import crop_window, rotate_sample, rotated_image

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...._common.checks import finite_numbers, shown
+from ...._engine.common.checks import finite_numbers, shown
 from ....errors import InvalidArgumentError
 from ...utils import Sample
 

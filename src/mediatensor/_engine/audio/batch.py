@@ -1,0 +1,227 @@
+"""From slices of decoded frames to one tensor of the sample rate and the channels that were asked for."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..common import stages
+from ..common.buffers import empty
+from ..pyav.sound import Resampler, SampleForm, SampleQueue
+from .plan import SamplePlan, rescale_up
+from .stream import FrameSlice
+
+__all__ = ["samples_of"]
+
+# Memory that is set aside at once; a stream that turns out longer gets more.
+_MIN_CAPACITY_BYTES = 1 << 16
+_MAX_CAPACITY_BYTES = 1 << 31
+
+# Samples that are converted at once: enough to do it in few calls, and few enough to be in the processor's cache.
+_QUEUE_LENGTH = 1 << 15
+
+# Leaps in time that are followed in one call: damage can make one of every frame.
+_MAX_LEAPS = 1000
+
+
+def samples_of(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) -> Tensor:
+    """Samples [plan.first, plan.last) of the output as float32 (channels, samples).
+
+    Args:
+        slices: Of the samples [plan.start, plan.stop) of the stream, in order.
+        plan: What the result is to be.
+        expected_length: How many samples the slices probably have.
+    """
+    parts = [run.part(plan.first, plan.last) for run in _runs(slices, plan, expected_length)]
+    if len(parts) == 1:
+        return torch.from_numpy(parts[0])
+    empty_part = np.empty((plan.output.num_channels, 0), np.float32)
+    return torch.from_numpy(np.concatenate([empty_part, *parts], axis=1))
+
+
+def _runs(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) -> Iterator[_CopiedRun | _ResampledRun]:
+    """Consecutive samples of one form. Resampled samples behind a leap in time are a run of their own."""
+    output = plan.output
+    run: _CopiedRun | _ResampledRun | None = None
+    num_leaps = 0
+    for found in slices:
+        if run is not None:
+            is_leap = run.is_resampled and num_leaps < _MAX_LEAPS and found[1] > run.position + run.length
+            if not is_leap and run.append(found):
+                continue
+            if not run.takes(found[0]):
+                # The frame has another form. A leap into another form counts as that.
+                is_leap = False
+                run.limit = rescale_up(found[4] or found[1], plan.stream_rate, output.sample_rate)
+            yield run
+            # The lengths of the parts are not known.
+            expected_length = 0
+            num_leaps += is_leap
+        form = SampleForm.of_frame(found[0])
+        if output.is_that_of(form):
+            run = _CopiedRun(found, form, plan, expected_length)
+        else:
+            run = _ResampledRun(found, form, plan)
+        run.append(found)
+    if run is not None:
+        yield run
+
+
+class _Run(ABC):
+    """Consecutive samples of one form on their way into the result.
+
+    Attributes:
+        position: The sample with which the run begins, as its slices count.
+        length: How many samples it has.
+        limit: The sample of the output with which another run takes over, if one does.
+        output_begin: The first sample of the output that it has.
+    """
+
+    is_resampled: bool
+
+    # Longer frames are converted one by one.
+    _max_queued_frame: int
+
+    def __init__(self, first: FrameSlice, form: SampleForm, plan: SamplePlan) -> None:
+        frame, self.position, _, _, section_start = first
+        self.form = form
+        self.length = 0
+        self.limit: int | None = None
+        rate = plan.output.sample_rate
+        self._section_begin = rescale_up(section_start, plan.stream_rate, rate)
+        self.output_begin = self._section_begin + rescale_up(self.position, form.sample_rate, rate)
+        self._queue = SampleQueue(frame)
+        self.takes = self._queue.takes
+
+    def append(self, found: FrameSlice) -> bool:
+        """Take the next samples, if they are of the run's form."""
+        frame, _, first, last, _ = found
+        length = last - first
+        queue = self._queue
+        if length < self._max_queued_frame and length == frame.samples:
+            if not queue.append(frame):
+                return False
+            if queue.length >= _QUEUE_LENGTH:
+                self._empty_queue()
+        else:
+            if not queue.takes(frame):
+                return False
+            self._empty_queue()
+            memory = self._memory(length)
+            queue.copy_frame(frame, first, last, memory)
+            self._take(memory)
+        self.length += length
+        return True
+
+    def _empty_queue(self) -> None:
+        if self._queue.length:
+            memory = self._memory(self._queue.length)
+            self._queue.copy(memory)
+            self._take(memory)
+
+    def part(self, first: int, last: int | None) -> NDArray[np.float32]:
+        """What the run has of the output's samples [first, last), up to its limit; the last thing to ask for."""
+        self._empty_queue()
+        samples = self._finish(first, last)
+        if self.limit is None:
+            return samples
+        end = self.limit if last is None else min(self.limit, last)
+        missing = max(0, end - max(first, self.output_begin)) - samples.shape[1]
+        # Numbers of samples are rounded where rates differ; the next run is in its place all the same.
+        return samples[:, :missing] if missing < 0 else np.pad(samples, ((0, 0), (0, missing)))
+
+    @abstractmethod
+    def _memory(self, length: int) -> NDArray[np.float32]:
+        """Where the next ``length`` samples go, (channels, length)."""
+
+    @abstractmethod
+    def _take(self, samples: NDArray[np.float32]) -> None:
+        """Samples were written to the `_memory`."""
+
+    @abstractmethod
+    def _finish(self, first: int, last: int | None) -> NDArray[np.float32]:
+        """What the run has of the output's samples [first, last)."""
+
+
+class _CopiedRun(_Run):
+    """Samples that are the output as they are: its slices were cut to the range of the output."""
+
+    is_resampled = False
+    _max_queued_frame = 2048
+
+    def __init__(self, first: FrameSlice, form: SampleForm, plan: SamplePlan, expected_length: int) -> None:
+        super().__init__(first, form, plan)
+        self._full: list[NDArray[np.float32]] = []
+        self._open = self._block(expected_length)
+        self._used = 0
+
+    def _block(self, expected_length: int) -> NDArray[np.float32]:
+        sample_bytes = 4 * self.form.num_channels
+        length = min(max(expected_length, _MIN_CAPACITY_BYTES // sample_bytes), _MAX_CAPACITY_BYTES // sample_bytes)
+        return empty((self.form.num_channels, length), np.float32)
+
+    def _memory(self, length: int) -> NDArray[np.float32]:
+        begin = self._used
+        self._used += length
+        if self._used > self._open.shape[1]:
+            self._full.append(_compact(self._open, begin))
+            self._open, begin, self._used = self._block(max(length, self.length)), 0, length
+        return self._open[:, begin : self._used]
+
+    def _take(self, samples: NDArray[np.float32]) -> None:
+        pass
+
+    def _finish(self, first: int, last: int | None) -> NDArray[np.float32]:
+        samples = _compact(self._open, self._used)
+        return np.concatenate([*self._full, samples], axis=1) if self._full else samples
+
+
+class _ResampledRun(_Run):
+    """Samples that go through FFmpeg's resampler; silence in front of them puts it in phase."""
+
+    is_resampled = True
+    # The resampler costs more by the call than a copy into the queue.
+    _max_queued_frame = _QUEUE_LENGTH
+
+    def __init__(self, first: FrameSlice, form: SampleForm, plan: SamplePlan) -> None:
+        super().__init__(first, form, plan)
+        output = plan.output
+        self._output_rate = output.sample_rate
+        self._resampler = Resampler(form, output.sample_rate, output.num_channels, output.downmix)
+        rate = form.sample_rate
+        # Back to where a sample of the input and one of the output are played at the same time.
+        self._lead = 0 if rate == output.sample_rate else self.position % (rate // math.gcd(rate, output.sample_rate))
+        self._resampler.push(np.zeros((form.num_channels, self._lead), np.float32))
+
+    def _memory(self, length: int) -> NDArray[np.float32]:
+        return np.empty((self.form.num_channels, length), np.float32)
+
+    def _take(self, samples: NDArray[np.float32]) -> None:
+        with stages.CONVERT:
+            self._resampler.push(samples)
+
+    def _finish(self, first: int, last: int | None) -> NDArray[np.float32]:
+        with stages.CONVERT:
+            samples = self._resampler.finish()
+        begin = self._section_begin + (self.position - self._lead) * self._output_rate // self.form.sample_rate
+        first_of_run = max(first, self.output_begin)
+        end = begin + samples.shape[1]
+        last_of_run = end if last is None else max(first_of_run, min(end, last))
+        return np.ascontiguousarray(samples[:, first_of_run - begin : last_of_run - begin])
+
+
+def _compact(block: NDArray[np.float32], length: int) -> NDArray[np.float32]:
+    """The first samples of each channel, moved together in place."""
+    num_channels, capacity = block.shape
+    if length == capacity:
+        return block
+    flat = block.reshape(-1)
+    for channel in range(1, num_channels):
+        flat[channel * length : (channel + 1) * length] = flat[channel * capacity : channel * capacity + length]
+    return flat[: num_channels * length].reshape(num_channels, length)

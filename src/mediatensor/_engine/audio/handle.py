@@ -1,0 +1,113 @@
+"""A handle on one stream of sound for one call at a time: the stream, the threads of its codec, and the retry.
+
+Every range is read here, in the order of the stations: plan, stream, batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from torch import Tensor
+
+from ..common.handle_pool import reclaim_threads
+from ..common.threads import ThreadLease, lease_threads
+from ..pyav.sound import AudioReader, has_frame_threads
+from ..sources.source import Source
+from .batch import samples_of
+from .plan import SamplePlan
+from .reader import SeekMissedError, SoundReader, UnknownPositionError
+from .stream import AudioStream
+
+__all__ = ["AudioHandle", "AudioHandleSpec"]
+
+# Shorter sound decodes before its threads have started.
+_MIN_SECONDS_FOR_THREADS = 10.0
+
+# How far a header that states the length is believed when memory is set aside: ten hours at 48 kHz.
+_MAX_EXPECTED_SAMPLES = 36_000 * 48_000
+
+
+class AudioHandle:
+    """A stream that is open, and the threads of its codec.
+
+    Args:
+        open_reader: Opens a reader whose codec has that many threads.
+        num_threads: Threads to begin with; ``None`` to choose by the length of a range.
+
+    Attributes:
+        stream: Seeks, if its format and codec can.
+        is_at_end: Whether the last range ended because the stream did.
+    """
+
+    def __init__(self, open_reader: Callable[[int], AudioReader], num_threads: int | None) -> None:
+        self._open_reader = open_reader
+        self._num_threads = 1 if num_threads is None else num_threads
+        self.stream = AudioStream(open_reader(self._num_threads))
+        self._sequential_stream: AudioStream | None = None
+        self.is_at_end = False
+        self.lease = ThreadLease(1)
+        self.idle_since = 0.0
+        self._may_have_threads = num_threads is None and has_frame_threads(self.stream.codec)
+
+    def read(self, plan: SamplePlan, duration_seconds: float | None) -> Tensor:
+        """The samples of a plan, float32 (channels, samples); fewer than planned where the stream has no more.
+
+        Args:
+            plan: Made for the stream's sample rate.
+            duration_seconds: Of the stream, as its header says.
+
+        Raises:
+            DecodeError: if a packet that holds wanted samples cannot be decoded.
+            ReadError: if the source cannot be read.
+        """
+        start = plan.start or 0
+        if plan.stop is None:
+            length = min(math.ceil((duration_seconds or 0.0) * plan.stream_rate), _MAX_EXPECTED_SAMPLES) - start
+        else:
+            length = plan.stop - start
+        if self._may_have_threads:
+            self._take_threads(math.inf if plan.start is None else length / plan.stream_rate)
+        stream = self.stream
+        while True:
+            try:
+                samples = samples_of(stream.slices(plan), plan, length)
+            except UnknownPositionError:
+                # The second stream has a reader of its own: the first one still seeks, so that the samples of a range
+                # do not depend on earlier ranges.
+                if self._sequential_stream is None:
+                    self._sequential_stream = AudioStream(self._open_reader(self._num_threads), is_sequential=True)
+                stream = self._sequential_stream
+            except SeekMissedError:
+                continue
+            else:
+                self.is_at_end = stream.is_at_end
+                return samples
+
+    def _take_threads(self, seconds: float) -> None:
+        """Lease threads of the process's budget, if that much sound is worth them."""
+        if self.lease.num_threads == 1 and seconds >= _MIN_SECONDS_FOR_THREADS:
+            self.lease = lease_threads(reclaim_threads)
+            if self.lease.num_threads > 1:
+                self._num_threads = self.lease.num_threads
+                self.stream.use_threads(self._num_threads)
+
+    def close(self) -> None:
+        self.stream.reader.close()
+        if self._sequential_stream is not None:
+            self._sequential_stream.reader.close()
+        self.lease.release()
+
+
+@dataclass(frozen=True)
+class AudioHandleSpec:
+    """All that opening a handle needs; picklable."""
+
+    source: Source
+    stream_index: int | None
+    num_ffmpeg_threads: int | None
+
+    def open(self) -> AudioHandle:
+        return AudioHandle(partial(SoundReader, self.source, self.stream_index), self.num_ffmpeg_threads)

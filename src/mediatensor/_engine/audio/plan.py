@@ -1,0 +1,235 @@
+"""From seconds to samples of the output, and from these to samples of the stream. Pure; no I/O.
+
+    seconds ──plan──► samples of the output, and of the stream ──stream──► slices ──batch──► one tensor
+
+The two differ where the output has another sample rate: FFmpeg's resampling filter sees some samples on both sides::
+
+    output                  first ............. last
+    stream    start [ filter |                   | filter ] stop
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import get_args
+
+from ...errors import InvalidArgumentError, OutOfRangeError
+from ..common.checks import check_choice, finite_number, items_of, real_number, shown, whole_number
+from ..pyav.sound import MAX_CHANNELS, MAX_SAMPLE_RATE, Downmix, SampleForm
+
+__all__ = [
+    "OutputFormat",
+    "SamplePlan",
+    "check_downmix",
+    "check_output_format",
+    "check_range",
+    "check_ranges",
+    "group_ranges",
+    "input_range",
+    "no_samples_error",
+    "rescale_up",
+    "sample_offset",
+    "sample_range",
+]
+
+# Taps of FFmpeg's resampling filter, and its cutoff as a part of the lower of the two bandwidths.
+_NUM_TAPS = 32
+_CUTOFF = 0.97
+
+
+@dataclass(frozen=True)
+class OutputFormat:
+    """Sample rate and number of channels of the result, and how channels are mixed to fewer."""
+
+    sample_rate: int
+    num_channels: int
+    downmix: Downmix = "sum"
+
+    def is_that_of(self, form: SampleForm) -> bool:
+        return (self.sample_rate, self.num_channels) == (form.sample_rate, form.num_channels)
+
+
+def check_output_format(sample_rate: int | None, num_channels: int | None) -> tuple[int | None, int | None]:
+    """The two arguments as ints; ``None`` stands for the stream's own.
+
+    Raises:
+        InvalidArgumentError: if one is not a whole number that FFmpeg's resampler accepts.
+    """
+    return (
+        _check_count("sample_rate", sample_rate, MAX_SAMPLE_RATE, ", in samples per second"),
+        _check_count("num_channels", num_channels, MAX_CHANNELS),
+    )
+
+
+def check_downmix(downmix: object) -> None:
+    """Raise `InvalidArgumentError` unless this is a way to mix channels to fewer."""
+    check_choice("downmix", downmix, get_args(Downmix))
+
+
+def _check_count(name: str, value: int | None, highest: int, unit: str = "") -> int | None:
+    if value is None:
+        return None
+    try:
+        return whole_number(name, value, at_least=1, at_most=highest)
+    except InvalidArgumentError:
+        raise InvalidArgumentError(
+            f"{name} must be > 0 and at most {highest}{unit}, or None for the stream's own (got {shown(value)})."
+        ) from None
+
+
+@dataclass(frozen=True)
+class SamplePlan:
+    """Which samples of the stream are decoded for samples [first, last) of the output; ``None`` is the end.
+
+    Attributes:
+        output: Format of the result.
+        stream_rate: Sample rate of the stream.
+        first: First sample of the output.
+        last: One past the last.
+        start: First sample of the stream; ``None`` for its beginning, whatever the time stamps there say.
+        stop: One past the last.
+    """
+
+    output: OutputFormat
+    stream_rate: int
+    first: int
+    last: int | None
+    start: int | None
+    stop: int | None
+
+    @classmethod
+    def of_range(cls, first: int, last: int | None, stream_rate: int, output: OutputFormat) -> SamplePlan:
+        """The plan for samples [first, last) of the output."""
+        start, stop = input_range(first, last, stream_rate, output.sample_rate)
+        return cls(output, stream_rate, first, last, start, stop)
+
+    @classmethod
+    def of_all(cls, stream_rate: int, output: OutputFormat) -> SamplePlan:
+        """The plan for all samples."""
+        return cls(output, stream_rate, 0, None, None, None)
+
+    def section_range(self, section_start: int, section_rate: int) -> tuple[int, int | None]:
+        """The wanted samples of a section of the stream that has another sample rate, counted from its start."""
+        begin = rescale_up(section_start, self.stream_rate, self.output.sample_rate)
+        last = None if self.last is None else max(0, self.last - begin)
+        return input_range(max(0, self.first - begin), last, section_rate, self.output.sample_rate)
+
+
+def input_range(first: int, last: int | None, input_rate: int, output_rate: int) -> tuple[int, int | None]:
+    """The samples of the input from which samples [first, last) of the output are made.
+
+    The resampling filter sees its taps on both sides. The range begins where a sample of the input and one of the
+    output are played at the same time, so that the resampler has the same phase as when it starts at sample 0.
+
+    >>> input_range(16_000, 32_000, 48_000, 48_000), input_range(16_000, 32_000, 44_100, 16_000)
+    ((16000, 32000), (43659, 88382))
+    """
+    if input_rate == output_rate:
+        return first, last
+    period = input_rate // math.gcd(input_rate, output_rate)
+    margin = 2 * math.ceil(_NUM_TAPS / min(1.0, _CUTOFF * output_rate / input_rate))
+    start = max(0, first * input_rate // output_rate - margin) // period * period
+    return start, None if last is None else -(-last * input_rate // output_rate) + margin
+
+
+def rescale_up(position: int, from_rate: int, to_rate: int) -> int:
+    """The first sample at another rate that is played at or after a sample.
+
+    >>> rescale_up(3, 44_100, 44_100), rescale_up(3, 44_100, 16_000)
+    (3, 2)
+    """
+    return -(-position * to_rate // from_rate)
+
+
+def group_ranges(ranges: list[tuple[float, float | None]], max_distance: float) -> list[list[int]]:
+    """The numbers of ranges that are decoded in one go, in the order of time.
+
+    Args:
+        ranges: Pairs of (start, stop) in seconds.
+        max_distance: How far apart two ranges of a group may lie, in seconds; negative for groups of one.
+
+    >>> group_ranges([(5.0, 6.0), (0.0, 2.0), (1.0, 3.0), (6.1, 7.0)], 0.25)
+    [[1, 2], [0, 3]]
+    """
+    groups: list[list[int]] = []
+    reached = -math.inf
+    for number in sorted(range(len(ranges)), key=lambda number: ranges[number][0]):
+        start, stop = ranges[number]
+        if groups and max_distance >= 0 and start <= reached + max_distance and stop != start:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+            reached = -math.inf
+        reached = max(reached, math.inf if stop is None else stop)
+    return groups
+
+
+def sample_offset(seconds: float, begin_seconds: float, sample_rate: int) -> int:
+    """The number of the sample nearest to a time, halves rounded up.
+
+    ``round`` would take halves to the even neighbour, so that two chunks that meet at half a sample would share one or
+    miss one.
+
+    >>> [sample_offset(k / 4, 0.0, 2) for k in range(5)]
+    [0, 1, 1, 2, 2]
+    """
+    return math.floor((seconds - begin_seconds) * sample_rate + 0.5)
+
+
+def sample_range(start: float, stop: float | None, begin_seconds: float, sample_rate: int) -> tuple[int, int | None]:
+    """The samples [first, last) that are played in a range of seconds; ``None`` is the end of the stream.
+
+    >>> sample_range(0.5, 1.0, 0.0, 8000), sample_range(-1.0, None, 0.0, 8000)
+    ((4000, 8000), (0, None))
+    """
+    first = max(0, sample_offset(start, begin_seconds, sample_rate))
+    return first, None if stop is None else max(first, sample_offset(stop, begin_seconds, sample_rate))
+
+
+def check_range(start_seconds: float, stop_seconds: float | None) -> tuple[float, float | None]:
+    """(start, stop) as floats; both must be finite, and start <= stop.
+
+    >>> check_range(0, None)
+    (0.0, None)
+    """
+    start = _finite("start", start_seconds)
+    stop = None if stop_seconds is None else _finite("stop", stop_seconds)
+    if stop is not None and start > stop:
+        raise InvalidArgumentError(
+            f"Invalid start seconds: {start}. It must be less than or equal to stop seconds ({stop})."
+        )
+    return start, stop
+
+
+def _finite(name: str, seconds: float) -> float:
+    try:
+        return finite_number(name, seconds)
+    except InvalidArgumentError:
+        raise InvalidArgumentError(f"Invalid {name} seconds: {shown(seconds)}. It must be a finite number.") from None
+
+
+def check_ranges(ranges: Iterable[tuple[float, float | None]]) -> list[tuple[float, float | None]]:
+    """Pairs of (start, stop) in seconds as a list of floats, each checked by `check_range`."""
+    checked = []
+    for pair in items_of("ranges", ranges, of="pairs of seconds, (start, stop)"):
+        try:
+            start, stop = pair
+            start, stop = real_number("start", start), None if stop is None else real_number("stop", stop)
+        except (TypeError, ValueError):
+            raise InvalidArgumentError(
+                f"ranges must be pairs of seconds, (start, stop), where stop may be None (got {shown(pair)})."
+            ) from None
+        checked.append(check_range(start, stop))
+    return checked
+
+
+def no_samples_error(start_seconds: float, stop_seconds: float | None, end_seconds: float | None) -> OutOfRangeError:
+    """The error for a range that begins at or behind the end of the stream."""
+    end = "" if end_seconds is None else f" The stream ends at {end_seconds} seconds."
+    return OutOfRangeError(
+        f"No audio frames were decoded: there are no samples to decode between {start_seconds} and "
+        f"{'the end' if stop_seconds is None else stop_seconds}. This is probably because start_seconds is too high "
+        f"({start_seconds}).{end}"
+    )

@@ -1,0 +1,288 @@
+"""Reading packets of sound: seeks in bare MP3 and AAC and in Ogg Vorbis, and files that were joined end to end.
+
+Bare MP3 and AAC (ADTS) have no time stamps and no table of frames. FFmpeg finds a place in them by parsing all frames
+up to it, or by guessing. Here a seek finds the byte of a frame, and the packets behind it get the time stamps that a
+read from the beginning gives them:
+
+* MP3 of constant bit rate: the place of a frame is computed (`ConstantFrames`).
+* MP3 of variable bit rate and AAC: frame headers are read one after the other (`FrameWalk`).
+
+FFmpeg misjudges the length of some packets of Vorbis in Ogg, so that its time stamps disagree with the samples that
+come out. Here packets get the time stamps of their samples: counted from the first packet on, and after a seek from a
+place on which pages agree.
+
+A file that was joined (a chain of Ogg, ``cat a.flac b.flac``) has time stamps or sample numbers that start again. Such
+a file is decoded from the beginning. FFmpeg reads on from one part to the next, except where parts of a chain of Ogg
+differ in codec, rate or channels: each run of equal parts is opened by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from itertools import chain, groupby, pairwise
+from typing import Any, NamedTuple
+
+from ...errors import StreamError
+from ..containers.boxes import ReadAt
+from ..containers.joined_files import FrameWalk, flac_seconds, ogg_links, time_restarts, wavpack_parts
+from ..containers.mp3 import ConstantFrames, constant_frames, find_frame, has_stated_size
+from ..containers.vorbis import VorbisModes, first_packet_end, vorbis_modes
+from ..pyav.packet_decoder import UndecodablePacketError
+from ..pyav.sound import AudioReader, set_trimming
+from ..sources.readers import RangeReader
+from ..sources.source import Source, SpanSource
+
+__all__ = ["DecodedPacket", "SeekMissedError", "SoundReader", "UnknownPositionError"]
+
+#: A packet (``None`` at the end), its frames, and why it could not be decoded.
+DecodedPacket = tuple[Any | None, list[Any], UndecodablePacketError | None]
+
+# FFmpeg parses smaller files faster than their layout is examined.
+_SMALL_FILE_BYTES = 256 * 1024
+
+# Formats whose numbers or time stamps may start again midway.
+_CAN_BE_JOINED = frozenset(("flac", "mpegts", "ogg", "wv"))
+
+
+# By how many seconds the time stamp of a packet of Vorbis in Ogg may differ from what was counted before it is a leap.
+_MAX_VORBIS_JITTER_SECONDS = 0.05
+
+
+class SeekMissedError(Exception):
+    """A packet lies elsewhere than was computed; the next seek to the same time finds it in another way."""
+
+
+class UnknownPositionError(Exception):
+    """Time stamps do not say which samples these are; decoding from the beginning, and counting, does."""
+
+
+class _FirstPacket(NamedTuple):
+    """Byte position, time stamp and duration of the first packet, the last two in ticks."""
+
+    position: int
+    pts: int
+    duration: int
+
+
+class SoundReader(AudioReader):
+    """An `AudioReader` that seeks exactly in bare MP3 and AAC, and knows whether a file was joined.
+
+    Raises:
+        SeekMissedError: when a packet is read that is not where a seek has computed; seek there again.
+        UnknownPositionError: when only a read from the beginning can tell the time stamp of a packet.
+    """
+
+    def __init__(self, source: Source, stream_index: int | None, num_threads: int) -> None:
+        self._first: _FirstPacket | None = None
+        # After a seek that found the byte of a frame: by what, and the number and the byte position of the next packet.
+        self._next: tuple[ConstantFrames | FrameWalk, int, int] | None = None
+        self._frames: ConstantFrames | None = None
+        self._sought_number = 0
+        # Frames that were not where they were computed. Other seeks still compute, so that the samples of a range do
+        # not depend on earlier ranges.
+        self._missed: set[int] = set()
+        # Vorbis in Ogg: the blocks of its modes, the sample with which the first packet ends as pages count and as time
+        # stamps do; of the last packet its block and the time stamp of its end; the page that a seek led to.
+        self._vorbis: VorbisModes | None = None
+        self._vorbis_origin: int | None = None
+        self._vorbis_begin: int | None = None
+        self._vorbis_block: int | None = None
+        self._vorbis_end: int | None = None
+        self._sought_page: int | None = None
+        self._max_vorbis_jitter = 0
+        self._further_parts: list[SpanSource] = []
+        self._part_reader: AudioReader | None = None
+        super().__init__(source, stream_index, num_threads)
+        self._may_be_constant = self.format_name == "mp3"
+        self._walk = FrameWalk(self.format_name == "mp3") if self.format_name in ("aac", "mp3") else None
+        self._has_stated_size: bool | None = None
+        if self.format_name == "ogg" and self.codec_name == "vorbis":
+            self._vorbis = vorbis_modes(self.extradata)
+            time_base = self.stream_info().time_base or Fraction(1)
+            self._max_vorbis_jitter = int(_MAX_VORBIS_JITTER_SECONDS / time_base)
+        # On a remote source each look costs as much as all the rest.
+        if self.format_name in _CAN_BE_JOINED and not isinstance(self.byte_reader, RangeReader):
+            self.look_at_bytes(self._look_for_parts)
+            if self._further_parts:
+                self.reopen()
+
+    def reopen(self) -> None:
+        self._next = self._vorbis_block = self._vorbis_end = self._sought_page = None
+        super().reopen()
+
+    def close(self) -> None:
+        if self._part_reader is not None:
+            self._part_reader.close()
+            self._part_reader = None
+        super().close()
+
+    # Seeking
+
+    def seek(self, timestamp: int, number: int = 0) -> bool:
+        if self._vorbis is not None:
+            return self._seek_vorbis(self._vorbis, timestamp)
+        if self._may_be_constant and self._frames is None:
+            self._frames = self._find_constant_frames()
+            self._may_be_constant = self._frames is not None
+        frames, first = self._frames, self._first
+        if frames is None or first is None:
+            return self._seek_walking(timestamp)
+        frame_number = min((timestamp - first.pts) // first.duration, frames.num_frames - 1)
+        # FFmpeg cuts the encoder's delay from frame 0, which needs a read from the beginning.
+        if frame_number < 1:
+            return False
+        if frame_number in self._missed:
+            # FFmpeg has listed what it read after a seek with wrong times: it has to forget.
+            self.reopen()
+            return self._seek_walking(timestamp)
+        position = self.look_at_bytes(lambda read_at, _: find_frame(read_at, frames, frame_number))
+        if position is None:
+            position = frames.position(frame_number)
+        self._sought_number, self._next = frame_number, (frames, frame_number, position)
+        return self.seek_bytes(position)
+
+    def _seek_walking(self, timestamp: int) -> bool:
+        """Seek by frame headers, or as FFmpeg does where that is exact or the source is remote."""
+        self._next = None
+        walk, first = self._walk, self._first
+        if walk is None or first is None or isinstance(self.byte_reader, RangeReader):
+            return super().seek(timestamp)
+        if self.format_name == "mp3" and self._has_stated_size is None:
+            self._has_stated_size = bool(self.look_at_bytes(has_stated_size))
+        if self._has_stated_size:
+            return super().seek(timestamp)
+        frame_number = max(0, (timestamp - first.pts) // first.duration)
+        position = self.look_at_bytes(lambda read_at, _: walk.place_of(read_at, first.position, frame_number))
+        if position is None:
+            raise UnknownPositionError
+        if not self.seek_bytes(position):
+            return super().seek(timestamp)
+        self._next = walk, frame_number, position
+        return True
+
+    def read_packet(self) -> Any | None:
+        was_fresh = self.is_fresh
+        packet = super().read_packet()
+        if packet is None:
+            return None
+        if self._vorbis is not None:
+            self._place_vorbis(packet, self._vorbis)
+        if self._next is not None:
+            self._place(packet, *self._next)
+        elif was_fresh and None not in (packet.pos, packet.pts, packet.duration):
+            self._first = _FirstPacket(packet.pos, packet.pts, packet.duration)
+        return packet
+
+    def _place(self, packet: Any, frames: ConstantFrames | FrameWalk, number: int, position: int) -> None:
+        """Give a packet the time stamps of a frame, if it lies where that does."""
+        first = self._first
+        assert first is not None
+        if isinstance(frames, FrameWalk):
+            # The packet is something else than a frame, or a frame with something behind it.
+            if packet.pos != position:
+                raise UnknownPositionError
+        elif number < frames.num_frames:
+            # What follows the last frame may be taken for a part of it.
+            may_be_longer = number + 1 == frames.num_frames
+            if packet.pos != position or not frames.is_frame(packet, packet.size, may_be_longer):
+                self._missed.add(self._sought_number)
+                raise SeekMissedError
+        self._next = frames, number + 1, position + packet.size
+        packet.pts = packet.dts = first.pts + number * first.duration
+        if isinstance(frames, ConstantFrames):
+            set_trimming(packet, frames.num_discarded(number))
+
+    def _find_constant_frames(self) -> ConstantFrames | None:
+        """Where the frames of an MP3 file of constant bit rate are, if that agrees with the first packet."""
+        first = self._first
+        if first is None:
+            return None
+        frames = self.look_at_bytes(
+            lambda read_at, file_size: constant_frames(read_at, file_size) if file_size > _SMALL_FILE_BYTES else None
+        )
+        if frames is None or first.position != frames.first_position:
+            return None
+        time_base = self.stream_info().time_base or Fraction(1)
+        return frames if first.duration * time_base * frames.sample_rate == frames.samples_per_frame else None
+
+    def _seek_vorbis(self, modes: VorbisModes, timestamp: int) -> bool:
+        """Seek to a page of which it is known with which sample its first packet ends."""
+        first = self._first
+        if first is None or self._vorbis_begin is None or isinstance(self.byte_reader, RangeReader):
+            raise UnknownPositionError
+        if self._vorbis_origin is None:
+            found = self.look_at_bytes(lambda read_at, _: first_packet_end(read_at, first.position, modes))
+            if found is None:
+                raise UnknownPositionError
+            self._vorbis_origin = found[1]
+        if not super().seek(timestamp):
+            return False
+        packet = super().read_packet()
+        if packet is None or packet.pos is None:
+            return False
+        found = self.look_at_bytes(lambda read_at, _: first_packet_end(read_at, packet.pos, modes))
+        if found is None or found[0] != packet.size:
+            return False
+        self._vorbis_block, self._vorbis_end = None, self._vorbis_begin + found[1] - self._vorbis_origin
+        self._sought_page = packet.pos
+        self.push_back([packet])
+        return True
+
+    def _place_vorbis(self, packet: Any, modes: VorbisModes) -> None:
+        """Give a packet the time stamp of its first sample."""
+        block, previous = modes.block_size(memoryview(packet)[0]), self._vorbis_block
+        pts, end = packet.pts, self._vorbis_end
+        self._vorbis_block = block
+        if previous is None or block is None:
+            # The first packet after a seek, or of all, has no samples of its own.
+            if end is not None:
+                packet.pts = packet.dts = end
+            return
+        if packet.pos == self._sought_page and packet.has_sidedata("skip_samples"):
+            # How much of the end is padding, FFmpeg tells from the page before.
+            raise UnknownPositionError
+        if end is not None and pts is not None and abs(pts - end) <= self._max_vorbis_jitter:
+            packet.pts = packet.dts = pts = end
+        if self._vorbis_begin is None:
+            self._vorbis_begin = pts
+        self._vorbis_end = None if pts is None else pts + (block + previous) // 4
+
+    # Joined files
+
+    def _look_for_parts(self, read_at: ReadAt, file_size: int) -> None:
+        self.time_restarts = time_restarts(self.format_name, read_at, file_size)
+        if not self.time_restarts:
+            return
+        if self.format_name == "flac":
+            self.joined_seconds = flac_seconds(read_at, file_size)
+        elif self.format_name == "wv":
+            found = wavpack_parts(read_at, file_size)
+            self.joined_seconds = found.num_seconds
+            self._divide(found.spans)  # FFmpeg ends with an error at what lies between
+        elif self.format_name == "ogg":
+            links = ogg_links(read_at, file_size)
+            seconds = [link.num_seconds for link in links]
+            self.joined_seconds = sum(filter(None, seconds)) if all(seconds) else None
+            starts = [next(alike).start for _, alike in groupby(links, lambda link: link.kinds)]
+            self._divide(list(pairwise([*starts, file_size])))
+
+    def _divide(self, spans: Sequence[tuple[int, int]]) -> None:
+        """Read parts of the file one after the other, if they are several."""
+        if len(spans) > 1:
+            parts = [SpanSource(self._source, *span) for span in spans]
+            self._source, self._further_parts = parts[0], parts[1:]
+
+    def decoded(self, packets: Iterable[Any]) -> Iterator[DecodedPacket]:
+        decoded = super().decoded(packets)
+        return chain(decoded, self._decoded_parts()) if self._further_parts else decoded
+
+    def _decoded_parts(self) -> Iterator[DecodedPacket]:
+        for part in self._further_parts:
+            try:
+                self._part_reader = reader = AudioReader(part, None, self._num_threads)
+            except StreamError:
+                continue  # no sound
+            yield from reader.decoded(())
+            reader.close()
+            self._part_reader = None

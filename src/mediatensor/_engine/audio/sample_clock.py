@@ -1,0 +1,135 @@
+"""Which sample of the stream a time stamp means. Pure; no I/O.
+
+Containers round time stamps to their ticks (Matroska to milliseconds). Codecs have frames of a few fixed lengths, so
+that a frame can only begin at certain samples; the one next to a rounded time stamp is where it begins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate, pairwise
+
+from ..common.lazy import cached_property
+
+__all__ = ["NUM_FRAMES_TO_FIT", "SampleClock", "fit_clock", "has_coarse_ticks"]
+
+#: How many of the first frames `fit_clock` should see: the more there are, the closer it gets to sample 0.
+NUM_FRAMES_TO_FIT = 32
+
+_MIN_FRAMES_TO_FIT = 4
+
+# Demuxers that give time stamps to several frames of a packet round down at each.
+_ROUNDING_SAMPLES = 4.5
+
+
+@dataclass(frozen=True)
+class SampleClock:
+    """From time stamps to samples.
+
+    Attributes:
+        begin_pts: Time stamp of the first frame, in ticks.
+        samples_per_tick: Sample rate times time base.
+        shift: How far sample 0 is from ``begin_pts``, which was rounded, in samples.
+        grid: Frames begin at multiples of this many samples from ``grid_offset``; 0 if they may begin anywhere.
+        grid_offset: A sample at which a frame begins.
+        tolerance: How far from the grid rounding can move a frame, in samples.
+    """
+
+    begin_pts: int
+    samples_per_tick: Fraction
+    shift: float = 0.0
+    grid: int = 0
+    grid_offset: int = 0
+    tolerance: float = 0.0
+
+    # Fractions are slow, and these are used for every frame.
+    @cached_property
+    def ratio(self) -> tuple[int, int]:
+        """Numerator and denominator of ``samples_per_tick``."""
+        return self.samples_per_tick.numerator, self.samples_per_tick.denominator
+
+    def position(self, pts: int) -> int:
+        """The sample with which a frame of this time stamp begins.
+
+        >>> clock = SampleClock(0, Fraction(44100, 1000), grid=1024, tolerance=23)
+        >>> [clock.position(pts) for pts in (0, 23, 46, 70)]
+        [0, 1024, 2048, 3072]
+        >>> clock.position(60)  # too far from the grid: taken as it is
+        2646
+        """
+        return self.certain_position(pts)[0]
+
+    def certain_position(self, pts: int) -> tuple[int, bool]:
+        """`position`, and whether it is certain. A frame off the grid follows a gap, and may begin at any sample."""
+        numerator, denominator = self.ratio
+        ticks = pts - self.begin_pts
+        if not self.grid:
+            # Rounded to the nearest sample, halves up, in whole numbers.
+            return (2 * ticks * numerator + denominator) // (2 * denominator), numerator == 1
+        shifted = ticks * numerator / denominator + self.shift
+        nearest = self.grid_offset + self.grid * round((shifted - self.grid_offset) / self.grid)
+        if abs(nearest - shifted) <= self.tolerance:
+            return nearest, True
+        return math.floor(shifted + 0.5), False
+
+    def pts_before(self, position: int) -> int:
+        """The last time stamp that a frame which begins at or before a sample is certain to have."""
+        return self.begin_pts + math.floor((position - self.tolerance - self.shift) / float(self.samples_per_tick))
+
+
+def has_coarse_ticks(samples_per_tick: Fraction) -> bool:
+    """Whether some samples begin between two ticks, so that their time stamps are rounded.
+
+    >>> [has_coarse_ticks(ratio) for ratio in (Fraction(44100, 14112000), Fraction(48000, 90000), Fraction(441, 10))]
+    [False, True, True]
+    """
+    return samples_per_tick.numerator != 1
+
+
+def fit_clock(
+    pts: Sequence[int], lengths: Sequence[int], samples_per_tick: Fraction, *, sums_durations: bool = False
+) -> SampleClock:
+    """The clock that explains the first frames of a stream.
+
+    Args:
+        pts: Time stamps of the frames, in ticks; at least one.
+        lengths: How many samples each frame has. The encoder's delay may be cut from the first.
+        samples_per_tick: Sample rate times time base.
+        sums_durations: Whether time stamps are sums of rounded durations.
+
+    Example:
+        312 of the 960 samples of the first frame were cut; the others begin at 648, 1608 ...
+
+        >>> clock = fit_clock([0, 14, 34, 54], [648, 960, 960, 960], Fraction(48))
+        >>> clock.grid, clock.grid_offset, [clock.position(pts) for pts in (14, 34, 54, 74)]
+        (960, 648, [648, 1608, 2568, 3528])
+
+        A frame of 1536 samples is 3134.69 ticks long; the demuxer counts 3134:
+
+        >>> pts = range(0, 31340, 3134)
+        >>> fit_clock(pts, [1536] * 10, Fraction(44100, 90000), sums_durations=True).position(3134_000)
+        1536000
+    """
+    exact = SampleClock(pts[0], samples_per_tick)
+    if not has_coarse_ticks(samples_per_tick) or len(pts) < _MIN_FRAMES_TO_FIT:
+        return exact
+    if sums_durations and len(steps := {b - a for a, b in pairwise(pts)}) == 1 and len(set(lengths)) == 1:
+        samples_per_tick = Fraction(lengths[0], max(1, steps.pop()))
+    # How far each frame is from where its time stamp puts it. All of it must be explained by rounding.
+    counted = list(accumulate(lengths, initial=0))
+    off = [float(count - (stamp - pts[0]) * samples_per_tick) for count, stamp in zip(counted, pts, strict=False)]
+    rounding = max(float(samples_per_tick) / 2, _ROUNDING_SAMPLES)
+    low, high = max(off) - rounding, min(off) + rounding
+    if low > high:
+        return exact
+    return SampleClock(
+        pts[0],
+        samples_per_tick,
+        shift=(low + high) / 2,
+        grid=math.gcd(*lengths[1:-1]),
+        grid_offset=counted[1],
+        tolerance=rounding + (high - low) / 2 + 1,
+    )

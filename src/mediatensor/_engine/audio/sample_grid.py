@@ -1,0 +1,147 @@
+"""Samples of a stream by number, over the public methods of a decoder of sound: for clips of an exact length."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from ...errors import OutOfRangeError
+from ...frames import AudioSamples
+from ..common.limits import check_samples
+from ..metadata import AudioStreamMetadata
+from .plan import sample_offset
+
+__all__ = ["SampleGrid", "SoundDecoder", "existing_samples", "sample_grid", "with_silence"]
+
+# A span with a gap is halved until the pieces miss no more than this, or this many times.
+_MAX_MISSING_SECONDS = 0.001
+_MAX_NUM_SPLITS = 100
+
+
+class SoundDecoder(Protocol):
+    """What `AudioDecoder` and `WavDecoder` have in common, as far as it is needed here."""
+
+    @property
+    def metadata(self) -> AudioStreamMetadata: ...
+
+    def get_samples_played_in_ranges(self, ranges: Sequence[tuple[float, float | None]]) -> list[AudioSamples]: ...
+
+
+@dataclass(frozen=True)
+class SampleGrid:
+    """Where the samples are that a decoder gives.
+
+    Attributes:
+        begin_seconds: Time of sample 0 in seconds.
+        sample_rate: Samples per second of what the decoder gives, which need not be those of the stream.
+        num_channels: Of what the decoder gives, too.
+    """
+
+    begin_seconds: float
+    sample_rate: int
+    num_channels: int
+
+    def offset(self, seconds: float) -> int:
+        """The number of the sample nearest to a time; negative before the stream.
+
+        >>> SampleGrid(1.0, 8, 2).offset(2.0), SampleGrid(1.0, 8, 2).offset(0.5)
+        (8, -4)
+        """
+        return sample_offset(seconds, self.begin_seconds, self.sample_rate)
+
+    def seconds(self, sample: float) -> float:
+        """The time of a sample.
+
+        >>> SampleGrid(1.0, 8, 2).seconds(8)
+        2.0
+        """
+        return self.begin_seconds + sample / self.sample_rate
+
+
+def sample_grid(decoder: SoundDecoder) -> SampleGrid:
+    """The grid of a decoder. The metadata tell of the stream; an empty range tells of what comes out."""
+    begin_seconds = decoder.metadata.begin_stream_seconds
+    (nothing,) = decoder.get_samples_played_in_ranges([(begin_seconds, begin_seconds)])
+    return SampleGrid(begin_seconds, nothing.sample_rate, len(nothing.data))
+
+
+def existing_samples(decoder: SoundDecoder, grid: SampleGrid, spans: Sequence[tuple[int, int]]) -> list[Tensor]:
+    """The samples [first, last), 0 <= first <= last, of each span as (channels, samples).
+
+    Those behind the end of the stream are left out: headers can promise more than there is.
+    """
+    ranges = [(grid.seconds(first), grid.seconds(last)) for first, last in spans]
+    try:
+        return [samples.data for samples in decoder.get_samples_played_in_ranges(ranges)]
+    except OutOfRangeError:
+        if len(ranges) > 1:
+            return [data for span in spans for data in existing_samples(decoder, grid, [span])]
+        return [torch.empty(grid.num_channels, 0, device="cpu")]
+
+
+def with_silence(
+    decoder: SoundDecoder, grid: SampleGrid, first: int, last: int, samples: Tensor
+) -> tuple[Tensor, tuple[tuple[int, int], ...]]:
+    """All samples [first, last), also before 0 and behind the end, with silence where the stream has none.
+
+    Args:
+        decoder: Where to find out about gaps.
+        grid: Its grid.
+        first: First sample; may be negative.
+        last: One past the last.
+        samples: What `existing_samples` gives for the part of the span from 0 on.
+
+    Returns:
+        (channels, last - first), and the parts [begin, end) of it that are silence.
+    """
+    count = last - first
+    if samples.shape[1] == count:
+        return samples, ()
+    check_samples(grid.num_channels * count, f"A range of {count / grid.sample_rate} seconds")
+    data = torch.zeros(grid.num_channels, count, dtype=samples.dtype, device=samples.device)
+    silent_spans = []
+    end = 0
+    for position, run in _runs(decoder, grid, max(0, first), max(0, last), samples):
+        begin = position - first
+        data[:, begin : begin + run.shape[1]] = run
+        if begin > end:
+            silent_spans.append((end, begin))
+        end = begin + run.shape[1]
+    if end < count:
+        silent_spans.append((end, count))
+    return data, tuple(silent_spans)
+
+
+def _runs(decoder: SoundDecoder, grid: SampleGrid, first: int, last: int, samples: Tensor) -> list[tuple[int, Tensor]]:
+    """Which samples there are in [first, last), in order: the number of the first of each run, and the run.
+
+    A decoder joins the samples before and after a gap of the stream into one piece. Fewer samples than expected show
+    that there is a gap; halving the span shows where.
+    """
+    max_missing = _MAX_MISSING_SECONDS * grid.sample_rate
+    runs: dict[int, Tensor] = {}
+    open_spans = deque([(first, last, samples)])
+    num_splits = 0
+    while open_spans:
+        first, last, samples = open_spans.popleft()
+        num_missing = last - first - samples.shape[1]
+        if samples.shape[1] == 0:
+            continue
+        if (
+            num_missing <= max_missing
+            or num_splits == _MAX_NUM_SPLITS
+            or not existing_samples(decoder, grid, [(last - num_missing, last)])[0].shape[1]  # it ends early
+        ):
+            runs[first] = samples[:, : last - first]
+            continue
+        num_splits += 1
+        middle = (first + last) // 2
+        for half in ((first, middle), (middle, last)):
+            (piece,) = existing_samples(decoder, grid, [half])
+            open_spans.append((*half, piece))
+    return sorted(runs.items())

@@ -1,0 +1,527 @@
+"""Decoding the samples of a plan: seek, demux, decode, and cut the frames to what is wanted."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from itertools import accumulate, chain, islice
+from typing import Any
+
+from ...errors import DecodeError, StreamError
+from ..common import stages
+from ..containers.joined_files import begins_file, id3_end
+from ..pyav.packet_decoder import UndecodablePacketError
+from ..pyav.sound import AudioReader, SampleForm
+from .opus import OPUS_STEPS_SECONDS, OpusMemory, begins_with_narrow_band
+from .plan import SamplePlan
+from .pre_roll import (
+    can_seek,
+    has_profiles,
+    has_unbounded_memory,
+    is_exact_after_pre_roll,
+    is_late_by_a_frame,
+    pre_roll_length,
+    reset_method,
+    stores_timestamps,
+    sums_durations,
+)
+from .reader import DecodedPacket, UnknownPositionError
+from .sample_clock import NUM_FRAMES_TO_FIT, SampleClock, fit_clock, has_coarse_ticks
+
+__all__ = ["MAX_JITTER_SECONDS", "AudioStream", "FrameSlice"]
+
+#: (frame, position, first, last, section_start): samples ``first`` to ``last`` of a decoded frame; the first of them is
+#: sample ``position`` of the stream. Frames of another sample rate than the stream's make a section: ``section_start``
+#: is the sample of the stream with which it begins, and ``position`` counts from there at the section's own rate.
+#: Elsewhere ``section_start`` is 0. A plain tuple, because there are 150,000 in an hour.
+FrameSlice = tuple[Any, int, int, int, int]
+
+# Time stamps that deviate by less than this from counting samples are jitter; those that leap further are followed.
+MAX_JITTER_SECONDS = 0.05
+
+# How much earlier to seek, in seconds, as long as the demuxer lands behind the packet that is wanted.
+_STEPS_BACK_SECONDS = (0, 1, 4, 16, 64)
+
+# The demuxer that gives the last packet a shorter duration where the encoder padded it.
+_STATES_THE_END = "mov"
+
+# The demuxer that takes the time of any packet it has read for that of the whole page; so it must not have read any.
+_SEEKS_ONLY_WHEN_FRESH = "ogg"
+
+# How many of the first frames show whether time stamps agree with counting samples.
+_NUM_FRAMES_TO_CHECK = 8
+
+# How much of a decode from the beginning is kept, so that the next range may begin that much before its end. Lists and
+# objects of a frame take about as much as `_FRAME_BYTES`.
+_MAX_KEPT_BYTES = 8 << 20
+_FRAME_BYTES = 1 << 11
+_BYTES_PER_SAMPLE = 4
+
+# Formats in which FFmpeg takes tags and headers of further parts for packets.
+_JOINED_BY_TAGS = frozenset(("aac", "flac", "mp3", "ogg"))
+
+
+class AudioStream:
+    """A stream that stands on an open reader.
+
+    Args:
+        reader: Nothing was read from it yet.
+        is_sequential: Decode every range from the beginning, whatever the time stamps say.
+
+    Attributes:
+        codec: FFmpeg's name of the decoder.
+        is_at_end: Whether the last range ended because the stream did.
+    """
+
+    def __init__(self, reader: AudioReader, *, is_sequential: bool = False) -> None:
+        self.reader = reader
+        self.codec = reader.codec_name
+        self.is_at_end = False
+        self._time_base = reader.stream_info().time_base or Fraction(1)
+        formats = reader.format_name.split(",")
+        self._can_seek = not is_sequential and can_seek(reader.format_name, self.codec)
+        self._states_the_end = _STATES_THE_END in formats
+        self._reset_method = reset_method(self.codec)
+        self._reopens_to_seek = _SEEKS_ONLY_WHEN_FRESH in formats
+        # The profile that was last found to need a bounded pre-roll.
+        self._bounded_profile: str | None = None
+        self._has_profiles = has_profiles(self.codec)
+        self._is_exact = is_exact_after_pre_roll(self.codec)
+        # How many samples before a range decoding may start, the least first.
+        self._pre_rolls: list[int] = []
+        self._form: SampleForm | None = None
+        self._clock: SampleClock | None = None
+        self._first_packet_pts = 0
+        self._max_jitter = 0.0
+        # The first packets, decoded, and what comes after them, as long as nothing else was read.
+        self._beginning: list[DecodedPacket] = []
+        self._after_beginning: Iterator[DecodedPacket] | None = None
+        self._rewind: _RewindBuffer | None = None
+
+    @property
+    def form(self) -> SampleForm:
+        """Rate and channels of the first frame.
+
+        Raises:
+            StreamError: if there is no frame.
+        """
+        if self._form is None:
+            self._decode_beginning()
+        assert self._form is not None
+        return self._form
+
+    @property
+    def clock(self) -> SampleClock:
+        """Which sample a frame begins with, by its time stamp."""
+        if self._clock is None:
+            self._decode_beginning()
+        assert self._clock is not None
+        return self._clock
+
+    @property
+    def begin_seconds(self) -> float:
+        """Time of sample 0."""
+        return self.clock.begin_pts * self._time_base.numerator / self._time_base.denominator
+
+    @property
+    def priming_seconds(self) -> float:
+        """How much earlier than sample 0 the first packet begins: the encoder's delay, which is not played."""
+        return float(max(0, self.clock.begin_pts - self._first_packet_pts) * self._time_base)
+
+    def use_threads(self, num_threads: int) -> None:
+        """From now on decode with another number of threads."""
+        if self.reader.use_threads(num_threads):
+            self._beginning, self._after_beginning, self._rewind = [], None, None
+
+    def slices(self, plan: SamplePlan) -> Iterator[FrameSlice]:
+        """The samples [plan.start, plan.stop) of the stream, in order.
+
+        Raises:
+            DecodeError: if a packet that holds wanted samples cannot be decoded.
+            ReadError: if the source cannot be read.
+            UnknownPositionError: if the range has to be decoded from the beginning, by a sequential stream.
+            SeekMissedError: if a seek led elsewhere; ask again.
+        """
+        start, stop = plan.start, plan.stop
+        stream_rate = self.form.sample_rate
+        decoded, end = self._decoded_from(start)
+        is_counted = end is not None
+        clock = self.clock
+        begin_pts, (numerator, denominator), max_jitter = clock.begin_pts, clock.ratio, self._max_jitter
+        last_packet: Any = None
+        # The last slice, which is cut where the stream ends.
+        held_back: FrameSlice | None = None
+        is_complete = self.is_at_end = False
+        section: _Section | None = None
+        between_files = _BetweenFiles() if self.reader.format_name in _JOINED_BY_TAGS else None
+        rewind, self._rewind = self._rewind, None
+        for item in decoded:
+            packet, frames, error = item
+            if rewind is not None:
+                rewind.note(end or 0, item)
+            if is_complete and packet is not None:
+                break
+            if error is not None and not self._holds_wanted(packet, start, end):
+                error = None
+            if between_files is not None and (error is not None or between_files.is_active):
+                error = between_files.damage(packet, error)
+            if error is not None:
+                # The codec may lack what only came before.
+                if not is_counted and not self._is_exact:
+                    raise UnknownPositionError
+                raise DecodeError(
+                    f"The audio after sample {end or 0} could not be decoded ({error}). The data is damaged; ranges "
+                    "before and behind the damage can still be decoded."
+                ) from error
+            last_packet = packet or last_packet
+            for frame in frames:
+                num_samples = frame.samples
+                if frame.sample_rate != stream_rate:
+                    if not is_counted:
+                        raise UnknownPositionError
+                    rewind = None  # it does not count the samples of a section
+                    if section is None or section.rate != frame.sample_rate:
+                        wanted = plan.section_range(end or 0, frame.sample_rate)
+                        section = _Section(end or 0, frame.sample_rate, *wanted)
+                    found = section.take(frame)
+                    end = section.end(stream_rate)
+                    is_complete = section.is_complete
+                    if found[2] < found[3]:
+                        if held_back is not None:
+                            yield held_back
+                        held_back = found
+                    continue
+                section = None
+                pts = frame.pts
+                if not is_counted:
+                    position = self._position_after_seek(clock, pts, end, start)
+                else:
+                    # Counted, unless time leaps.
+                    position = end or 0
+                    if end and pts is not None and (pts - begin_pts) * numerator > (end + max_jitter) * denominator:
+                        position = max(end, clock.position(pts))
+                end = position + num_samples
+                first = 0 if start is None or start <= position else start - position
+                last = num_samples if stop is None or stop >= end else stop - position
+                if first < last:
+                    if held_back is not None:
+                        yield held_back
+                    held_back = frame, position + first, first, last, 0
+            if is_complete or (section is None and stop is not None and end is not None and end >= stop):
+                # One packet more: if there is none, this one may be longer than the sound.
+                is_complete = True
+                if not self._states_the_end:
+                    break
+        else:
+            self.is_at_end = True
+            limit = self._stated_end(last_packet)
+            if held_back is not None and limit is not None and not held_back[4]:
+                frame, position, first, last, _ = held_back
+                held_back = frame, position, first, min(last, limit - position + first), 0
+        self._rewind = rewind
+        if held_back is not None and held_back[2] < held_back[3]:
+            yield held_back
+
+    def _position_after_seek(self, clock: SampleClock, pts: int | None, end: int | None, start: int | None) -> int:
+        """The sample that a frame begins with: what its time stamp says, if that agrees with counting from ``end``."""
+        # A stream may change its profile midway.
+        if self._has_profiles and (profile := self.reader.profile) != self._bounded_profile:
+            if has_unbounded_memory(self.codec, profile):
+                raise UnknownPositionError
+            self._bounded_profile = profile
+        if pts is None:
+            if end is None:
+                raise UnknownPositionError
+            return end
+        position, is_certain = clock.certain_position(pts)
+        if not is_certain:
+            raise UnknownPositionError
+        if end is not None and position != end:
+            # A leap within the pre-roll does not count: the codec would start cold behind it.
+            is_leap = position - end > self._max_jitter and start is not None and end >= start
+            if not is_leap:
+                raise UnknownPositionError
+        return position
+
+    def _holds_wanted(self, packet: Any, start: int | None, end: int | None) -> bool:
+        """Whether a packet that cannot be decoded belongs to the range, and not only to its pre-roll."""
+        if start is None or packet is None or packet.pts is None:
+            return start is None or end is not None
+        length = round((packet.duration or 0) * self.clock.samples_per_tick)
+        return self.clock.position(packet.pts) + length > start
+
+    def _stated_end(self, last_packet: Any | None) -> int | None:
+        """The sample with which the stream ends, if the duration of its last packet says so."""
+        if not self._states_the_end or last_packet is None or last_packet.pts is None or not last_packet.duration:
+            return None
+        if has_coarse_ticks(self.clock.samples_per_tick):
+            return None
+        return self.clock.position(last_packet.pts + last_packet.duration)
+
+    # Where to begin
+
+    def _decoded_from(self, start: int | None) -> tuple[Iterator[DecodedPacket], int | None]:
+        """The frames to decode for a range that begins with sample ``start``, and their first sample, if known."""
+        if self._can_seek:
+            packets = None if start is None else self._packets_before(start)
+            if packets is not None:
+                return self.reader.decoded(packets), None
+            # A sequential stream keeps what it decodes; this one does not.
+            if start is not None and start > self._pre_rolls[0] + self.form.sample_rate:
+                raise UnknownPositionError
+            return self._from_beginning(), 0
+        if self._rewind is None or start is None or start < self._rewind.begin:
+            self._rewind = _RewindBuffer(self._from_beginning(), self.form.num_channels)
+        return self._rewind.replay(start or 0)
+
+    def _packets_before(self, start: int) -> Iterable[Any] | None:
+        """The packets that are decoded first for a range, after a seek; ``None`` if no seek leads there."""
+        for pre_roll in self._pre_rolls:
+            if start <= pre_roll:
+                break
+            with stages.SEEK:
+                packets = self._seek(self.clock.pts_before(start - pre_roll))
+            if packets is None:
+                break
+            if self.codec != "opus":
+                return packets
+            memory = OpusMemory(self.reader.extradata)
+            if self._fills_memory(memory, packets, self.clock.pts_before(start)):
+                return self._opus_packets(packets, memory)
+        return None
+
+    def _seek(self, pts: int) -> list[Any] | None:
+        """The last packet at or before a time stamp, and the one after it; ``None`` if the demuxer cannot go there."""
+        self._beginning, self._after_beginning = [], None
+        reader = self.reader
+        for seconds in _STEPS_BACK_SECONDS:
+            timestamp = pts - int(seconds / self._time_base) if seconds else pts
+            if timestamp <= self.clock.begin_pts:
+                continue
+            if self._reopens_to_seek:
+                reader.reopen()
+            if not reader.seek(timestamp):
+                continue
+            packet = reader.read_packet()
+            if packet is None or packet.pts is None or packet.pts > pts:
+                continue
+            if self._reset_method == "new_codec":
+                reader.renew_codec()
+            while (following := reader.read_packet()) is not None:
+                if following.pts is None or following.pts > pts:
+                    return [packet, following]
+                packet = following
+            return [packet]
+        return None
+
+    def _fills_memory(self, memory: OpusMemory, packets: list[Any], pts: int) -> bool:
+        """Whether packets of Opus up to a time stamp, which are added to those given, make a new decoder right."""
+        is_right = True
+        for packet in packets:
+            is_right = memory.take(bytes(packet))
+        while packets[-1].pts is not None and packets[-1].pts < pts:
+            packet = self.reader.read_packet()
+            if packet is None:
+                break
+            packets.append(packet)
+            is_right = memory.take(bytes(packet))
+        return is_right
+
+    def _opus_packets(self, packets: list[Any], memory: OpusMemory) -> Iterator[Any]:
+        """Packets that were read and, as long as these could be wrong, those that follow."""
+        yield from packets
+        while not memory.is_complete and (packet := self.reader.read_packet()) is not None:
+            if not memory.take(bytes(packet)):
+                raise UnknownPositionError
+            yield packet
+
+    def _from_beginning(self) -> Iterator[DecodedPacket]:
+        if self._form is None:
+            self._decode_beginning()
+        beginning, rest = self._beginning, self._after_beginning
+        self._beginning, self._after_beginning = [], None
+        if rest is None:
+            self.reader.reopen()
+            return self.reader.decoded(())
+        return chain(beginning, rest)
+
+    def _decode_beginning(self) -> None:
+        """Decode the first frames, to learn their form and their time stamps, and keep them."""
+        reader = self.reader
+        if not reader.is_fresh:
+            reader.reopen()
+        decoded = reader.decoded(())
+        beginning: list[DecodedPacket] = []
+        frames: list[Any] = []
+        samples_per_tick = Fraction(1)
+        num_wanted = 1
+        for item in decoded:
+            beginning.append(item)
+            frames += item[1]
+            if frames and self._form is None:
+                self._form = SampleForm.of_frame(frames[0])
+                samples_per_tick = self._form.sample_rate * self._time_base
+                num_wanted = NUM_FRAMES_TO_FIT if has_coarse_ticks(samples_per_tick) else _NUM_FRAMES_TO_CHECK
+            if len(frames) >= num_wanted:
+                break
+        if self._form is None:
+            reasons = [str(error) for _, _, error in beginning if error is not None]
+            raise StreamError(
+                f"The audio stream has no frames that can be decoded ({reasons[0] if reasons else 'it is empty'})."
+            )
+        packet, pts = beginning[0][0], frames[0].pts
+        self._first_packet_pts = (pts or 0) if packet is None or packet.pts is None else packet.pts
+        self._clock = clock = _clock_of(
+            frames, samples_per_tick, self._first_packet_pts if pts is None else pts, reader.format_name
+        )
+        # Where the first frame has no time stamp, those that have one got it from another packet.
+        follows_leaps = pts is not None and stores_timestamps(reader.format_name) and not reader.time_restarts
+        self._max_jitter = MAX_JITTER_SECONDS * self._form.sample_rate if follows_leaps else math.inf
+        if is_late_by_a_frame(reader.format_name, self.codec):
+            self._max_jitter += max(frame.samples for frame in frames)
+        self._can_seek = (
+            self._can_seek
+            and pts is not None
+            and not reader.time_restarts
+            and not has_unbounded_memory(self.codec, reader.profile)
+            and not (self.codec == "opus" and packet is not None and begins_with_narrow_band(bytes(packet)))
+            and _agrees_with_counting(frames, clock)
+        )
+        rate = self._form.sample_rate
+        is_opus = self.codec == "opus"
+        self._pre_rolls = (
+            [round(seconds * rate) for seconds in OPUS_STEPS_SECONDS]
+            if is_opus
+            else [pre_roll_length(self.codec, rate)]
+        )
+        self._beginning, self._after_beginning = beginning, decoded
+
+
+def _clock_of(frames: list[Any], samples_per_tick: Fraction, begin_pts: int, format_name: str) -> SampleClock:
+    """The clock of a stream by its first frames, which begin at ``begin_pts``."""
+    pts, lengths = [frame.pts for frame in frames], [frame.samples for frame in frames]
+    if None in pts:
+        return SampleClock(begin_pts, samples_per_tick)
+    return fit_clock(pts, lengths, samples_per_tick, sums_durations=sums_durations(format_name))
+
+
+def _agrees_with_counting(frames: list[Any], clock: SampleClock) -> bool:
+    """Whether the time stamps of the first frames mean the same samples as counting their samples."""
+    starts = accumulate((frame.samples for frame in frames), initial=0)
+    stamped = [(start, frame.pts) for start, frame in zip(starts, frames, strict=False) if frame.pts is not None]
+    return all(clock.position(pts) == start for start, pts in stamped[1:])
+
+
+class _RewindBuffer:
+    """The end of what was decoded from the beginning, so that a later range resumes there instead of starting over.
+
+    Args:
+        decoded: The decode from the beginning.
+        num_channels: Of the stream.
+    """
+
+    def __init__(self, decoded: Iterator[DecodedPacket], num_channels: int) -> None:
+        self._decoded = decoded
+        self._sample_bytes = _BYTES_PER_SAMPLE * num_channels
+        # The first sample of each item, its size in bytes, and the item.
+        self._items: deque[tuple[int, int, DecodedPacket]] = deque()
+        self._num_bytes = 0
+        self._num_replayed = 0
+
+    @property
+    def begin(self) -> int:
+        """The first sample that `replay` has."""
+        return self._items[0][0] if self._items else 0
+
+    def replay(self, start: int) -> tuple[Iterator[DecodedPacket], int]:
+        """The items with the samples from ``start`` on, and their first sample; call `note` with each item."""
+        first, self._num_replayed = self.begin, 0
+        for position, _, _ in reversed(self._items):
+            self._num_replayed += 1
+            if position <= start:
+                first = position
+                break
+        kept = islice(self._items, len(self._items) - self._num_replayed, None)
+        return chain([item for _, _, item in kept], self._decoded), first
+
+    def note(self, position: int, item: DecodedPacket) -> None:
+        """Keep an item of `replay`, whose frames begin at a sample, unless it is kept already."""
+        if self._num_replayed:
+            self._num_replayed -= 1
+            return
+        num_bytes = sum(frame.samples * self._sample_bytes + _FRAME_BYTES for frame in item[1])
+        self._items.append((position, num_bytes, item))
+        self._num_bytes += num_bytes
+        while self._num_bytes > _MAX_KEPT_BYTES and len(self._items) > 1:
+            self._num_bytes -= self._items.popleft()[1]
+
+
+class _Section:
+    """Consecutive frames whose sample rate is not the stream's, see `FrameSlice`.
+
+    Args:
+        section_start: The sample of the stream with which it begins.
+        rate: Samples per second.
+        start: The first sample that is wanted, counted in the section.
+        stop: One past the last; ``None`` for all.
+    """
+
+    def __init__(self, section_start: int, rate: int, start: int, stop: int | None) -> None:
+        self._section_start = section_start
+        self.rate = rate
+        self._start = start
+        self._stop = stop
+        self._length = 0
+
+    def take(self, frame: Any) -> FrameSlice:
+        """The part of the next frame that is wanted."""
+        position, num_samples = self._length, frame.samples
+        self._length += num_samples
+        first = max(0, self._start - position)
+        last = num_samples if self._stop is None else max(first, min(num_samples, self._stop - position))
+        return frame, position + first, first, last, self._section_start
+
+    def end(self, stream_rate: int) -> int:
+        """The sample of the stream with which it ends."""
+        return self._section_start - (-self._length * stream_rate // self.rate)
+
+    @property
+    def is_complete(self) -> bool:
+        return self._stop is not None and self._length >= self._stop
+
+
+class _BetweenFiles:
+    """Tells damage from what stands between joined files and cannot be decoded either.
+
+    Tags are no sound. Neither is what cannot be decoded right before a tag or before the first frame of a file, nor
+    what comes between a tag and the next frame: FFmpeg finds frames in a picture that a tag holds.
+    """
+
+    def __init__(self) -> None:
+        self._kept: UndecodablePacketError | None = None
+        self._is_behind_tag = False
+        self._tag_end = 0
+        #: Whether packets without an error matter, too.
+        self.is_active = False
+
+    def damage(self, packet: Any | None, error: UndecodablePacketError | None) -> UndecodablePacketError | None:
+        """The error to raise after a packet (``None`` at the end), which met this error or none."""
+        found = self._kept or error
+        self._kept = None
+        data = b"" if packet is None else bytes(packet)
+        position = 0 if packet is None else packet.pos or 0
+        if packet is None:
+            found = None if self._is_behind_tag else found
+        elif begins_file(data):
+            self._is_behind_tag, self._tag_end = True, max(self._tag_end, position + id3_end(data))
+            found = None
+        elif self._is_behind_tag:
+            self._is_behind_tag = error is not None or position < self._tag_end
+            found = None
+        elif error is not None:
+            # Only the next packet tells whether a tag or a file begins there.
+            self._kept, found = found, None
+        self.is_active = self._kept is not None or self._is_behind_tag
+        return found

@@ -1,0 +1,404 @@
+"""Checks of arguments that several packages share: each returns its argument in one plain form, or raises.
+
+First come checks of any argument, then those of the frames and times that are asked of a video. An argument of the
+wrong type and one out of bounds are the same condition, `InvalidArgumentError`; a frame or a time that the video does
+not have is an `OutOfRangeError`. A source or destination of the wrong type is a `SourceTypeError`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import operator
+import os
+import reprlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import InvalidArgumentError, OutOfRangeError, SourceTypeError
+from .lazy import is_tensor
+from .limits import check_frames
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = [
+    "MAX_INT",
+    "TIME_TOLERANCE",
+    "bounds_of",
+    "check_choice",
+    "check_num_threads",
+    "check_seconds",
+    "check_seconds_range",
+    "finite_number",
+    "finite_numbers",
+    "frame_range",
+    "frame_rate_times",
+    "function",
+    "index_of",
+    "indices_of",
+    "is_integer",
+    "items_of",
+    "latest",
+    "one_time",
+    "optional_text",
+    "options_dict",
+    "path_text",
+    "real_number",
+    "seconds_of",
+    "shown",
+    "valid_index",
+    "whole_number",
+]
+
+#: What FFmpeg counts threads, channels, pixels and rates with.
+MAX_INT = 2**31 - 1
+
+#: Times at most this many seconds apart are equal: half a nanosecond, the finest unit of times in files.
+#: Up to a million seconds, the rounding error of ``start + k / fps`` in float64 is smaller.
+TIME_TOLERANCE = 0.5e-9
+
+F = TypeVar("F", bound=Callable[..., Any] | None)
+T = TypeVar("T")
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
+
+
+def shown(value: object) -> str:
+    """The text of a value in an error message: short, for values of any size.
+
+    >>> shown("clip.mp4"), shown(b"many bytes"), shown(list(range(100)))
+    ("'clip.mp4'", 'bytes of length 10', '[0, 1, 2, 3, 4, 5, ...]')
+    """
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return f"{type(value).__name__} of length {len(value)}"
+    if is_tensor(value) or isinstance(value, np.ndarray):
+        return f"{type(value).__name__} of shape {tuple(value.shape)} and dtype {value.dtype}"
+    return _SHORT.repr(value)
+
+
+def whole_number(
+    name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None, or_none: bool = False
+) -> int:
+    """``value`` as an int, if it is an integer of any library, but not a bool.
+
+    Args:
+        name: Name of the argument.
+        value: Its value.
+        at_least: The smallest accepted value.
+        at_most: The largest accepted value.
+        or_none: Whether the message says that ``None`` is accepted, too; the caller has handled ``None`` already.
+
+    >>> whole_number("batch_size", 4, at_least=1)
+    4
+    """
+    try:
+        if not isinstance(value, bool | np.bool_):
+            integer = operator.index(value)
+            if (at_least is None or integer >= at_least) and (at_most is None or integer <= at_most):
+                return integer
+    except TypeError:
+        pass
+    lowest = {None: "a whole number", 1: "a positive whole number"}.get(at_least, f"a whole number from {at_least} on")
+    highest = "" if at_most is None else f", at most {at_most}"
+    accepted = f"{lowest}{highest}{', or None' if or_none else ''}"
+    raise InvalidArgumentError(f"{name} must be {accepted} (got {shown(value)}).")
+
+
+def real_number(name: str, value: Any) -> float:
+    """``value`` as a float, if it is a number of any library; it may be infinite or NaN.
+
+    >>> real_number("start_seconds", 2)
+    2.0
+    """
+    try:
+        if not isinstance(value, (str, bytes, bytearray)):
+            return float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # the last one is torch's
+        pass
+    raise InvalidArgumentError(f"{name} must be a number (got {shown(value)}).")
+
+
+def finite_number(name: str, value: Any) -> float:
+    """``value`` as a float, if it is a finite number.
+
+    >>> finite_number("overlap_seconds", 0.5)
+    0.5
+    """
+    as_float = real_number(name, value)
+    if not math.isfinite(as_float):
+        raise InvalidArgumentError(f"{name} must be a finite number (got {shown(value)}).")
+    return as_float
+
+
+def finite_numbers(values: object) -> tuple[float, ...]:
+    """``values`` as a tuple of finite floats; empty if they are anything else than a series of such numbers.
+
+    >>> finite_numbers([1, 0.5]), finite_numbers(1), finite_numbers([float("nan")])
+    ((1.0, 0.5), (), ())
+    """
+    if not isinstance(values, Iterable) or isinstance(values, str):
+        return ()
+    try:
+        floats = tuple(float(value) for value in values)
+    except (TypeError, ValueError):
+        return ()
+    return floats if all(math.isfinite(value) for value in floats) else ()
+
+
+def is_integer(value: object) -> bool:
+    """Whether ``value`` is an integer of any library, but not a bool."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def path_text(name: str, value: Any) -> str:
+    """A path as text.
+
+    >>> from pathlib import PurePosixPath
+    >>> path_text("folder", PurePosixPath("videos/a.mp4"))
+    'videos/a.mp4'
+    """
+    if isinstance(value, (str, os.PathLike)):
+        return os.fsdecode(value)
+    raise SourceTypeError(f"{name} must be a path, a str or a pathlib.Path (got {shown(value)}).")
+
+
+def function(name: str, value: F) -> F:
+    """``value``, if it can be called, or is ``None``.
+
+    >>> function("label", None)
+    """
+    if value is None or callable(value):
+        return value
+    raise InvalidArgumentError(f"{name} must be a function, or None (got {shown(value)}).")
+
+
+def options_dict(name: str, value: Any, *takers: Callable[..., object]) -> dict[str, Any]:
+    """A copy of a dictionary of keyword arguments; ``None`` means none.
+
+    Args:
+        name: Name of the argument.
+        value: Its value.
+        *takers: Functions that take the keyword arguments, if they are known: each must be a parameter of one of them.
+
+    >>> options_dict("decoder_options", {"device": "cpu"})
+    {'device': 'cpu'}
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise InvalidArgumentError(f"{name} must be a dict from names to values, or None (got {shown(value)}).")
+    parameters = [parameter for taker in takers for parameter in inspect.signature(taker).parameters.values()]
+    known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    unknown = [key for key in value if key not in known]
+    if takers and unknown:
+        raise InvalidArgumentError(f"{name} has {unknown[0]!r}, which is none of {', '.join(known)}.")
+    return dict(value)
+
+
+def optional_text(name: str, value: str | None) -> None:
+    """Raise unless ``value`` is a string or ``None``.
+
+    >>> optional_text("codec", "libx264")
+    """
+    if value is not None and not isinstance(value, str):
+        raise InvalidArgumentError(f"{name} must be a str, or None (got {shown(value)}).")
+
+
+def items_of(name: str, values: Iterable[T], *, of: str) -> list[T]:
+    """The elements of a series. A string is refused, because it would be a series of letters.
+
+    Args:
+        name: Name of the argument.
+        values: Its value.
+        of: A word for its elements.
+
+    >>> items_of("paths", ("a.mp4", "b.mp4"), of="paths")
+    ['a.mp4', 'b.mp4']
+    """
+    if isinstance(values, Iterable) and not isinstance(values, (str, bytes, bytearray)):
+        return list(values)
+    raise InvalidArgumentError(f"{name} must be a series of {of} (got {shown(values)}).")
+
+
+# Frames and times of a video
+
+
+def check_choice(name: str, value: object, accepted: Sequence[object]) -> None:
+    """Raise unless ``value`` is one of the accepted ones.
+
+    >>> check_choice("seek mode", "exact", ["exact", "approximate"])
+    """
+    if not any(value is choice or value == choice for choice in accepted):
+        supported = ", ".join(repr(choice) if choice == "auto" else str(choice) for choice in accepted)
+        raise InvalidArgumentError(f"Invalid {name} ({value}). Supported values are {supported}.")
+
+
+def check_num_threads(num_ffmpeg_threads: int | None) -> None:
+    """Raise unless it is a number of threads that FFmpeg takes, or ``None``."""
+    if num_ffmpeg_threads is None:
+        return
+    try:
+        whole_number("num_ffmpeg_threads", num_ffmpeg_threads, at_least=0, at_most=MAX_INT)
+    except InvalidArgumentError:
+        raise InvalidArgumentError(
+            f"num_ffmpeg_threads = {shown(num_ffmpeg_threads)} should be an int of at least 0 (0 lets FFmpeg decide), "
+            "or None for the process's thread budget."
+        ) from None
+
+
+def valid_index(index: int, num_frames: int, stream_index: int) -> int:
+    """A frame index with negatives resolved.
+
+    >>> valid_index(-1, 10, 0)
+    9
+    """
+    if index < -num_frames:
+        raise OutOfRangeError(
+            f"Invalid frame index={index} for stream_index={stream_index}; negative indices must have an absolute "
+            f"value of at most the number of frames, {num_frames}."
+        )
+    if index >= num_frames:
+        raise OutOfRangeError(
+            f"Invalid frame index={index} for stream_index={stream_index}; must be less than {num_frames}."
+        )
+    return index + num_frames if index < 0 else index
+
+
+def index_of(index: SupportsIndex) -> int:
+    """One frame index as an int; what is refused in a series of them is refused here, in the same words.
+
+    >>> index_of(np.int64(7))
+    7
+    """
+    try:
+        return operator.index(index)
+    except TypeError:
+        return indices_of([index])[0]
+
+
+def indices_of(indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> list[int]:
+    """Frame indices as a list of ints; a float tensor is truncated, as torchcodec does, a list of floats refused."""
+    if (is_tensor(indices) or isinstance(indices, np.ndarray)) and str(indices.dtype) in ("torch.bool", "bool"):
+        raise InvalidArgumentError(
+            f"indices must be a series of whole numbers (got {shown(indices)}); pass the indices that a mask selects."
+        )
+    if is_tensor(indices):
+        return [int(i) for i in indices.flatten().long().tolist()]
+    if isinstance(indices, np.ndarray) and indices.dtype.kind in "iuf":
+        return [int(i) for i in indices.ravel().astype(np.int64)]
+    try:
+        return [operator.index(i) for i in indices]
+    except TypeError as error:
+        # torch's wording for a list of floats, which callers may look for.
+        is_series = isinstance(indices, Iterable)
+        found = "Float" if is_series and any(isinstance(i, float) for i in indices) else "another type"
+        raise InvalidArgumentError(
+            f"indices must be a series of whole numbers (got {shown(indices)}: {error}); "
+            f"expected Long but found {found}."
+        ) from None
+
+
+def seconds_of(seconds: Tensor | Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
+    """Return times as a float64 array, or as float32 if they were given in that precision."""
+    import torch
+
+    is_single = (is_tensor(seconds) or isinstance(seconds, np.ndarray)) and str(seconds.dtype).endswith("float32")
+    try:
+        dtype = torch.float32 if is_single else torch.float64
+        return torch.as_tensor(seconds, dtype=dtype, device="cpu").numpy().ravel()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InvalidArgumentError(
+            f"Couldn't convert timestamps input to a tensor: seconds must be a number or a series of numbers "
+            f"(got {shown(seconds)}: {error})."
+        ) from None
+
+
+def one_time(seconds: float) -> NDArray[np.float64]:
+    """A time as a float64 array of one."""
+    times = seconds_of([seconds])
+    if len(times) != 1:
+        raise InvalidArgumentError(f"seconds must be one number (got {shown(seconds)}); other methods take several.")
+    return times
+
+
+def latest(seconds: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the latest times that count as equal to the given ones (`TIME_TOLERANCE`, precision of the floats).
+
+    >>> sum([0.1] * 10) < 1.0, bool(latest(np.array([sum([0.1] * 10)]))[0] >= 1.0)
+    (True, True)
+    """
+    tolerance = np.fmax(TIME_TOLERANCE, 2 * np.spacing(np.abs(seconds)))  # of infinity it is NaN
+    times: NDArray[np.float64] = seconds.astype(np.float64) + tolerance
+    return times
+
+
+def check_seconds(seconds: NDArray[np.float64], begin: float, end: float) -> None:
+    """Raise unless every time lies in [begin, end)."""
+    outside = ~((latest(seconds) >= begin) & (seconds < end))  # catches NaN, too
+    if outside.any():
+        raise OutOfRangeError(
+            f"Invalid pts in seconds: {float(seconds[outside][0])}. It must be greater than or equal to {begin} "
+            f"and less than {end}."
+        )
+
+
+def bounds_of(start: int | None, stop: int | None, step: int | None) -> tuple[int | None, int | None, int | None]:
+    """The parts of a Python slice as ints.
+
+    >>> bounds_of(3, None, 1)
+    (3, None, 1)
+    """
+    named = (("start", start), ("stop", stop), ("step", step))
+    try:
+        start, stop, step = (None if value is None else operator.index(value) for _, value in named)
+    except TypeError:
+        for name, value in named:
+            if value is not None:
+                whole_number(name, value, or_none=True)
+        raise
+    return start, stop, step
+
+
+def frame_range(start: int | None, stop: int | None, step: int | None, num_frames: int) -> range:
+    """The indices that a Python slice selects.
+
+    >>> frame_range(-3, None, 1, 10), frame_range(8, 2, 1, 10)
+    (range(7, 10), range(8, 2))
+    """
+    if step is not None and step <= 0:
+        raise InvalidArgumentError(f"Step must be greater than 0; is {step}. Use reversed(decoder) to go backwards.")
+    return range(*slice(start, stop, step).indices(num_frames))
+
+
+def check_seconds_range(start: float, stop: float, begin: float, end: float) -> None:
+    """Raise unless begin <= start < end, start <= stop <= end."""
+    if not start <= stop:
+        raise InvalidArgumentError(
+            f"Invalid start seconds: {start}. It must be less than or equal to stop seconds ({stop})."
+        )
+    if not begin - TIME_TOLERANCE <= start < end:
+        raise OutOfRangeError(
+            f"Invalid start seconds: {start}. It must be greater than or equal to {begin} and less than {end}."
+        )
+    if not stop <= end + TIME_TOLERANCE:
+        raise OutOfRangeError(f"Invalid stop seconds: {stop}. It must be less than or equal to {end}.")
+
+
+def frame_rate_times(start: float, stop: float, fps: float) -> NDArray[np.float64]:
+    """Times ``start + k / fps`` of a resampled range; their number is (stop - start) * fps, rounded, halves up.
+
+    >>> frame_rate_times(0.0, 1.0, 4)
+    array([0.  , 0.25, 0.5 , 0.75])
+    """
+    fps = real_number("fps", fps)
+    if not (fps > 0 and math.isfinite(fps)):
+        raise InvalidArgumentError(f"fps must be positive, got {fps}")
+    check_frames((stop - start) * fps, f"fps ({fps}) over {stop - start} seconds")
+    # Slightly more than a half, because rounding may have made a half smaller.
+    return start + np.arange(math.floor((stop - start) * fps + 0.5 + 1e-9)) / fps

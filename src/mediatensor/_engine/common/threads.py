@@ -1,0 +1,296 @@
+"""One budget of threads for the whole process.
+
+Every decoder that is not told how many threads to use takes its number from here, so that decoders,
+codec threads and DataLoader workers do not multiply into more threads than there are cores.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ...errors import InvalidArgumentError
+from .checks import whole_number
+from .locks import ForkSafeLock
+
+__all__ = [
+    "Division",
+    "ThreadLease",
+    "available_cores",
+    "busy_threads",
+    "divide_threads",
+    "get_num_threads",
+    "lease_threads",
+    "run_in_parallel",
+    "set_num_threads",
+    "working",
+]
+
+#: What FFmpeg counts threads with.
+MAX_NUM_THREADS = 2**31 - 1
+
+ENVIRONMENT_VARIABLE = "MEDIATENSOR_NUM_THREADS"
+
+_num_threads: int | None = None
+
+
+def get_num_threads() -> int:
+    """Number of threads that a decoder may use here.
+
+    Inside a DataLoader worker it is 1: there the workers are the parallelism. Elsewhere it is what
+    `set_num_threads` or the environment variable ``MEDIATENSOR_NUM_THREADS`` says, else one more than the CPU
+    cores this process may run on (one of a codec's threads always waits while its pictures are converted), and 1
+    on a single core.
+
+    Returns:
+        A positive number.
+
+    Raises:
+        InvalidArgumentError: if the environment variable is not a positive whole number.
+
+    Example:
+        >>> from mediatensor import get_num_threads, set_num_threads
+        >>> set_num_threads(2)
+        >>> get_num_threads()
+        2
+        >>> set_num_threads(None)
+    """
+    data = sys.modules.get("torch.utils.data")  # not loaded: this is no worker of a DataLoader
+    if data is not None and data.get_worker_info() is not None:
+        return 1
+    if _num_threads is not None:
+        return _num_threads
+    text = os.environ.get(ENVIRONMENT_VARIABLE)
+    if text is None:
+        return cores + 1 if (cores := available_cores()) > 1 else 1
+    if not text.isdecimal() or int(text) < 1:
+        raise InvalidArgumentError(
+            f"The environment variable {ENVIRONMENT_VARIABLE} must be a positive whole number (got {text!r})."
+        )
+    return int(text)
+
+
+def set_num_threads(num_threads: int | None) -> None:
+    """Set the budget of threads of this process; ``None`` goes back to the default.
+
+    All decoders of the process share it: one that starts while others hold the threads does with the caller's own.
+    Decoders that are already open keep their threads.
+
+    Args:
+        num_threads: A positive number, or ``None``.
+
+    Raises:
+        InvalidArgumentError: if the number is not positive.
+
+    Example:
+        >>> from mediatensor import set_num_threads
+        >>> set_num_threads(4)
+        >>> set_num_threads(None)
+    """
+    global _num_threads
+    if num_threads is not None:
+        num_threads = whole_number("num_threads", num_threads, at_least=1, at_most=MAX_NUM_THREADS, or_none=True)
+    _num_threads = num_threads
+
+
+def available_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class ThreadLease:
+    """Threads of the budget, held until `release`.
+
+    Attributes:
+        num_threads: How many threads the holder may start; 1 means none: it works in the thread that calls it.
+    """
+
+    def __init__(self, num_threads: int) -> None:
+        self.num_threads = num_threads
+        self._process = os.getpid()
+
+    def release(self) -> None:
+        if self.num_threads > 1 and self._process == os.getpid():
+            _budget.give_back(self.num_threads)
+        self.num_threads = 1
+
+
+def lease_threads(reclaim: Callable[[], object] = lambda: None) -> ThreadLease:
+    """All threads of the budget that nobody holds.
+
+    Args:
+        reclaim: Called if there are none, to make idle holders release theirs.
+    """
+    num_threads = _budget.take()
+    if num_threads == 1:
+        reclaim()
+        num_threads = _budget.take()
+    return ThreadLease(num_threads)
+
+
+#: One element for each thread that decodes now: a list needs no lock. See `working`.
+busy_threads: list[None] = []
+
+
+@contextmanager
+def working() -> Iterator[None]:
+    """For the time of a ``with`` block, the calling thread counts as one that decodes."""
+    busy_threads.append(None)
+    try:
+        yield
+    finally:
+        if busy_threads:  # a child forked meanwhile has forgotten them
+            busy_threads.pop()
+
+
+class _Budget:
+    def __init__(self) -> None:
+        self._lock = ForkSafeLock()
+        self._num_leased = 0
+
+    def take(self) -> int:
+        with self._lock:
+            # Each caller beside this one keeps a core busy.
+            num_free = get_num_threads() - self._num_leased - max(0, len(busy_threads) - 1)
+            if num_free < 2:  # one thread more would not be faster than the caller's own
+                return 1
+            self._num_leased += num_free
+            return num_free
+
+    def give_back(self, num_threads: int) -> None:
+        with self._lock:
+            self._num_leased -= num_threads
+
+    def forget(self) -> None:
+        """In a forked child, which has none of the parent's threads."""
+        self._num_leased = 0
+        busy_threads.clear()
+
+
+_budget = _Budget()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_budget.forget)
+
+
+# Dividing threads among the runs of a call. The unit of cost is decoding one picture of 1920x1080.
+
+# Opening a demuxer and a codec.
+_OPENING = 3.0
+# After a jump, a caller is expected to go on for about this many pictures.
+_AHEAD = 10.0
+# Codec threads wait for each other, and for the first and last pictures of a run.
+_CODEC_THREAD_EFFICIENCY = 0.8
+# Starting each of a codec's threads, and handing one a picture. That is more than it takes to decode a small picture.
+_CODEC_THREAD_START = 0.1
+_CODEC_THREAD_HANDOVER = 0.015
+# They take more of all cores together, so they must save a quarter of the time.
+_WORTH_THREADS = 0.75
+# The part of the work on each picture that holds the interpreter's lock.
+_LOCKED = 0.005
+
+_PIXELS_PER_UNIT = 1920 * 1080
+
+WorkerT = TypeVar("WorkerT")
+PartT = TypeVar("PartT")
+
+
+@dataclass(frozen=True)
+class Division:
+    """How the threads of a call are divided.
+
+    Attributes:
+        num_workers: Codecs that run in parallel.
+        num_codec_threads: Threads of each codec.
+    """
+
+    num_workers: int
+    num_codec_threads: int
+
+
+def divide_threads(
+    pictures: Sequence[int],
+    pixels: int,
+    *,
+    num_threads: int,
+    num_codec_threads: int | None,
+    num_open_workers: int,
+    codec_has_threads: bool = True,
+) -> Division:
+    """The quickest division of threads for the runs of a call.
+
+    Args:
+        pictures: How many pictures each run decodes.
+        pixels: Pixels of a picture.
+        num_threads: How many threads there are.
+        num_codec_threads: Threads of the codec that is open; ``None`` if none is.
+        num_open_workers: Workers that are open.
+        codec_has_threads: Whether one codec can use several threads.
+
+    >>> divide_threads([100, 100], 1920 * 1080, num_threads=2, num_codec_threads=None, num_open_workers=1)
+    Division(num_workers=2, num_codec_threads=1)
+    >>> divide_threads([200], 1920 * 1080, num_threads=2, num_codec_threads=None, num_open_workers=1)
+    Division(num_workers=1, num_codec_threads=2)
+    >>> divide_threads([200], 320 * 180, num_threads=2, num_codec_threads=None, num_open_workers=1)
+    Division(num_workers=1, num_codec_threads=1)
+    """
+
+    def opening(codec_threads: int) -> float:
+        return 0.0 if num_codec_threads in (None, codec_threads) else _OPENING
+
+    if num_threads == 1:
+        return Division(1, 1)
+    size = pixels / _PIXELS_PER_UNIT
+    num_pictures = sum(pictures) + (_AHEAD if len(pictures) == 1 else 0.0)
+    speed_up = max(1.0, num_threads * _CODEC_THREAD_EFFICIENCY)
+    num_workers = min(num_threads, len(pictures))
+    longest = max(sum(pictures) * size / num_workers, max(pictures) * size, sum(pictures) * _LOCKED)
+    alone = num_pictures * size + opening(1)
+    costs = {Division(1, 1): alone}
+    if codec_has_threads:
+        starting = 0.0 if num_codec_threads == num_threads else _CODEC_THREAD_START * num_threads
+        each = size / speed_up + _CODEC_THREAD_HANDOVER
+        together = num_pictures * each + starting + opening(num_threads)
+        if together < alone * _WORTH_THREADS:
+            costs[Division(1, num_threads)] = together
+    if num_workers > 1:
+        num_missing = max(0, num_workers - num_open_workers)
+        costs[Division(num_workers, 1)] = longest + opening(1) + num_missing * _OPENING
+    return min(costs, key=costs.__getitem__)
+
+
+def run_in_parallel(workers: Sequence[WorkerT], parts: Sequence[PartT], work: Callable[[WorkerT, PartT], None]) -> None:
+    """Do ``work`` for all parts, each worker in a thread of its own; the first one works in the calling thread.
+
+    Raises:
+        BaseException: the first error of any worker, after all of them have stopped.
+    """
+    waiting = deque(parts)
+    errors: list[BaseException] = []
+
+    def run(worker: WorkerT) -> None:
+        try:
+            while not errors:
+                try:
+                    part = waiting.popleft()
+                except IndexError:
+                    return
+                work(worker, part)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(worker,), name="mediatensor-worker") for worker in workers[1:]]
+    for thread in threads:
+        thread.start()
+    run(workers[0])
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]

@@ -1,0 +1,291 @@
+"""What a WAV file says before its sound: chunks, format, and where the samples lie.
+
+RIFF, RIFX (big-endian), RF64 and BW64 (64-bit sizes in a chunk ``ds64``) and Sony's W64 (the same chunks with GUIDs for
+names). Everything here is believed only as far as the file reaches.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ...errors import OpenError, StreamError
+
+__all__ = ["SampleEncoding", "WavHeader", "layout_name", "parse_wav_header"]
+
+#: Bytes ``[position, position + size)`` of the file, fewer at its end.
+ReadAt = Callable[[int, int], bytes]
+
+# Chunks that are looked at before the sound; files have a handful.
+_MAX_CHUNKS = 10_000
+# What a walk over the chunks reads at a time.
+_WINDOW_BYTES = 4096
+# Bytes to read of a chunk "fmt " or "ds64"; nothing behind them is needed.
+_MAX_CHUNK_BYTES = 64
+_MAX_SAMPLE_RATE = 2**31 - 1
+
+_UNKNOWN_SIZE = 0xFFFFFFFF
+_EXTENSIBLE = 0xFFFE
+_INTEGER, _FLOAT = 1, 3
+# Bytes 4 to 16 of sub-format GUIDs whose first four are a format tag: the usual one, and that of ambisonic sound.
+_GUID_TAILS = (bytes.fromhex("00001000800000aa00389b71"), bytes.fromhex("2107d3118644c8c1ca000000"))
+_TAG_NAMES = {
+    0x0002: "Microsoft ADPCM",
+    0x0006: "A-law",
+    0x0007: "mu-law",
+    0x0011: "IMA ADPCM",
+    0x0031: "GSM 6.10",
+    0x0050: "MPEG",
+    0x0055: "MP3",
+    0x00FF: "AAC",
+    0x2000: "AC-3",
+}
+
+_W64_RIFF = bytes.fromhex("726966662e91cf11a5d628db04c10000")
+_W64_GUID_TAIL = bytes.fromhex("f3acd3118cd100c04f8edb8a")
+
+
+@dataclass(frozen=True)
+class SampleEncoding:
+    """How a sample is stored.
+
+    Attributes:
+        codec: FFmpeg's name, such as ``"pcm_s16le"``.
+        sample_format: FFmpeg's name of what the codec decodes to, such as ``"s16"``.
+        num_bytes: Bytes of one sample of one channel.
+        is_float: Whether it is a float.
+        is_big_endian: Whether its first byte is the highest.
+    """
+
+    codec: str
+    sample_format: str
+    num_bytes: int
+    is_float: bool
+    is_big_endian: bool
+
+
+@dataclass(frozen=True)
+class WavHeader:
+    """Where the sound is and how it is stored.
+
+    Attributes:
+        encoding: Of each sample.
+        num_channels: At least 1; the samples of one moment lie side by side.
+        sample_rate: Samples per second, at least 1.
+        data_offset: Position of the first sample in the file.
+        num_samples: Whole samples (of all channels) that the file really has.
+        channel_mask: A bit for each loudspeaker, in the order of the channels; 0 if the file does not say.
+    """
+
+    encoding: SampleEncoding
+    num_channels: int
+    sample_rate: int
+    data_offset: int
+    num_samples: int
+    channel_mask: int
+
+    @property
+    def frame_bytes(self) -> int:
+        """Bytes of one sample of all channels."""
+        return self.num_channels * self.encoding.num_bytes
+
+
+@dataclass(frozen=True)
+class _Container:
+    """How chunks are written.
+
+    Attributes:
+        byte_order: ``"<"`` or ``">"``, as `struct` has it.
+        is_w64: Whether chunks have GUIDs and 64-bit sizes that include their own header.
+    """
+
+    byte_order: str
+    is_w64: bool = False
+
+    @property
+    def first_chunk(self) -> int:
+        return 40 if self.is_w64 else 12
+
+    @property
+    def head_bytes(self) -> int:
+        return 24 if self.is_w64 else 8
+
+    def read_head(self, head: bytes) -> tuple[bytes, int]:
+        """(name, size of the content) of a chunk; the size is negative if it is none."""
+        if not self.is_w64:
+            return head[:4], int(struct.unpack_from(f"{self.byte_order}I", head, 4)[0])
+        name = head[:4] if head[4:16] == _W64_GUID_TAIL else head[:16]
+        return name, int(struct.unpack_from("<Q", head, 16)[0]) - self.head_bytes
+
+    def after(self, end: int) -> int:
+        """Where the chunk after one that ends at ``end`` begins."""
+        alignment = 8 if self.is_w64 else 2
+        return -(-end // alignment) * alignment
+
+
+def parse_wav_header(read_at: ReadAt, file_size: int, name: str) -> WavHeader:
+    """Find the format and the samples of a WAV file.
+
+    Args:
+        read_at: Reads bytes of it; called for the chunks in front of the sound, never for sound.
+        file_size: Bytes in the file.
+        name: Of the file, in error messages.
+
+    Raises:
+        OpenError: if it is no WAV file, or one that contradicts itself.
+        StreamError: if its sound is compressed, or of a format that is not read here.
+    """
+    container = _container(read_at(0, 40), name)
+    found: dict[bytes, bytes] = {}
+    data: tuple[int, int] | None = None
+    for chunk, offset, size in _chunks(read_at, file_size, container, name):
+        if chunk in (b"fmt ", b"ds64") and chunk not in found:
+            found[chunk] = read_at(offset, min(size, _MAX_CHUNK_BYTES))
+        elif chunk == b"data" and data is None:
+            data = offset, size
+        if data is not None and b"fmt " in found:
+            break
+    if b"fmt " not in found or data is None:
+        missing = "data" if b"fmt " in found else "fmt"
+        raise OpenError(f"Chunk not found: {name} has no chunk '{missing}', or it lies behind the end of the file.")
+    encoding, num_channels, sample_rate = _format(found[b"fmt "], container.byte_order, name)
+    offset, size = data
+    num_bytes = min(_data_size(size, found.get(b"ds64"), container), file_size - offset)
+    num_samples = num_bytes // (num_channels * encoding.num_bytes)
+    mask = _channel_mask(found[b"fmt "], container.byte_order)
+    return WavHeader(encoding, num_channels, sample_rate, offset, num_samples, mask)
+
+
+def _container(beginning: bytes, name: str) -> _Container:
+    if beginning[:16] == _W64_RIFF:
+        container, form = _Container("<", is_w64=True), beginning[24:28]
+    elif beginning[:4] in (b"RIFF", b"RF64", b"BW64", b"RIFX"):
+        container, form = _Container(">" if beginning[:4] == b"RIFX" else "<"), beginning[8:12]
+    else:
+        raise OpenError(
+            f"Missing RIFF header: {name} begins with {beginning[:4]!r}. WavDecoder reads WAV files (RIFF, RIFX, RF64, "
+            "BW64, W64); use AudioDecoder for others."
+        )
+    if form.upper() != b"WAVE":
+        raise OpenError(f"{name} is a RIFF file of type {form!r}, not b'WAVE'; use AudioDecoder for it.")
+    return container
+
+
+def _chunks(read_at: ReadAt, file_size: int, container: _Container, name: str) -> Iterator[tuple[bytes, int, int]]:
+    """(name, offset of the content, size of the content) of the chunks, in the order of the file."""
+    position, start, window = container.first_chunk, 0, b""
+    for _ in range(_MAX_CHUNKS):
+        if position + container.head_bytes > file_size:
+            return
+        if not start <= position <= start + len(window) - container.head_bytes:
+            start, window = position, read_at(position, _WINDOW_BYTES)
+        head = window[position - start : position - start + container.head_bytes]
+        if len(head) < container.head_bytes:
+            return
+        chunk, size = container.read_head(head)
+        offset = position + container.head_bytes
+        if size < 0 and chunk != b"data":
+            raise OpenError(f"{name} is damaged: the chunk at byte {position} is said to be smaller than its header.")
+        yield chunk, offset, size
+        if chunk == b"data" and size <= 0:  # the rest of the file is sound
+            return
+        position = container.after(offset + size)
+    raise OpenError(f"{name} is damaged: it has more than {_MAX_CHUNKS} chunks and no sound among them.")
+
+
+def _data_size(size: int, ds64: bytes | None, container: _Container) -> int:
+    """Bytes of sound that the header promises; those who write to a pipe do not know and write 0 or all ones."""
+    if not container.is_w64 and size == _UNKNOWN_SIZE:
+        size = struct.unpack_from("<Q", ds64, 8)[0] if ds64 is not None and len(ds64) >= 16 else 0
+    return size if size > 0 else 2**64
+
+
+def _format(fmt: bytes, byte_order: str, name: str) -> tuple[SampleEncoding, int, int]:
+    """(encoding, channels, samples per second) of a chunk "fmt "."""
+    if len(fmt) < 16:
+        raise OpenError(f"{name} is damaged: its chunk 'fmt' has {len(fmt)} bytes, at least 16 are needed.")
+    tag, num_channels, sample_rate, _, block_align, num_bits = struct.unpack_from(f"{byte_order}HHIIHH", fmt)
+    if tag == _EXTENSIBLE:
+        tag = _sub_format(fmt, byte_order, name)
+    if num_channels == 0 or not 1 <= sample_rate <= _MAX_SAMPLE_RATE:
+        raise OpenError(
+            f"{name} is damaged: it is said to have {num_channels} channels and {sample_rate} samples per second."
+        )
+    # Widths that are no whole bytes fill the upper bits of the next whole one.
+    num_bytes = (num_bits + 7) // 8
+    encoding = _encoding(tag, num_bytes, byte_order == ">")
+    if encoding is None:
+        kind = {_INTEGER: f"{num_bits}-bit PCM", _FLOAT: f"{num_bits}-bit float"}.get(tag)
+        raise StreamError(
+            f"{name} holds {kind or _TAG_NAMES.get(tag, f'sound of format {tag:#06x}')}. WavDecoder reads PCM of 8, "
+            "16, 24 and 32 bits and float of 32 and 64; use AudioDecoder for it."
+        )
+    if block_align != num_channels * num_bytes:
+        raise OpenError(
+            f"{name} contradicts itself: {num_channels} channels of {num_bits} bits take {num_channels * num_bytes} "
+            f"bytes, not {block_align} as its block align says; AudioDecoder may make sense of it."
+        )
+    return encoding, num_channels, sample_rate
+
+
+def _sub_format(fmt: bytes, byte_order: str, name: str) -> int:
+    """The format tag in the GUID of a WAVE_FORMAT_EXTENSIBLE.
+
+    Its valid bits change nothing: samples fill their container from the top.
+    """
+    if len(fmt) < 40:
+        raise OpenError(f"{name} is damaged: its extensible chunk 'fmt' has {len(fmt)} bytes, 40 are needed.")
+    if fmt[28:40] not in _GUID_TAILS:
+        raise StreamError(f"{name} holds sound of the unknown sub-format {fmt[24:40].hex()}; use AudioDecoder for it.")
+    return int(struct.unpack_from(f"{byte_order}I", fmt, 24)[0])
+
+
+def _channel_mask(fmt: bytes, byte_order: str) -> int:
+    is_extensible = len(fmt) >= 40 and struct.unpack_from(f"{byte_order}H", fmt)[0] == _EXTENSIBLE
+    return int(struct.unpack_from(f"{byte_order}I", fmt, 20)[0]) if is_extensible else 0
+
+
+def _encoding(tag: int, num_bytes: int, is_big_endian: bool) -> SampleEncoding | None:
+    ending = "be" if is_big_endian else "le"
+    names = {
+        (_INTEGER, 1): ("pcm_u8", "u8"),
+        (_INTEGER, 2): (f"pcm_s16{ending}", "s16"),
+        (_INTEGER, 3): (f"pcm_s24{ending}", "s32"),
+        (_INTEGER, 4): (f"pcm_s32{ending}", "s32"),
+        (_FLOAT, 4): (f"pcm_f32{ending}", "flt"),
+        (_FLOAT, 8): (f"pcm_f64{ending}", "dbl"),
+    }.get((tag, num_bytes))
+    return None if names is None else SampleEncoding(*names, num_bytes, tag == _FLOAT, is_big_endian)
+
+
+# The loudspeakers of the mask's bits, from the lowest on.
+# fmt: off
+_SPEAKERS = ("FL", "FR", "FC", "LFE", "BL", "BR", "FLC", "FRC", "BC", "SL", "SR", "TC", "TFL", "TFC", "TFR", "TBL",
+             "TBC", "TBR")
+_NAMES = {
+    "FC": "mono", "FL+FR": "stereo", "FL+FR+LFE": "2.1", "FL+FR+FC": "3.0", "FL+FR+BC": "3.0(back)",
+    "FL+FR+FC+BC": "4.0", "FL+FR+BL+BR": "quad", "FL+FR+SL+SR": "quad(side)", "FL+FR+FC+LFE": "3.1",
+    "FL+FR+FC+BL+BR": "5.0", "FL+FR+FC+SL+SR": "5.0(side)", "FL+FR+FC+LFE+BC": "4.1", "FL+FR+FC+LFE+BL+BR": "5.1",
+    "FL+FR+FC+LFE+SL+SR": "5.1(side)", "FL+FR+FC+BC+SL+SR": "6.0", "FL+FR+FLC+FRC+SL+SR": "6.0(front)",
+    "FL+FR+FC+LFE+TFL+TFR": "3.1.2", "FL+FR+FC+BL+BR+BC": "hexagonal", "FL+FR+FC+LFE+BC+SL+SR": "6.1",
+    "FL+FR+FC+LFE+BL+BR+BC": "6.1(back)", "FL+FR+LFE+FLC+FRC+SL+SR": "6.1(front)", "FL+FR+FC+BL+BR+SL+SR": "7.0",
+    "FL+FR+FC+FLC+FRC+SL+SR": "7.0(front)", "FL+FR+FC+LFE+BL+BR+SL+SR": "7.1",
+    "FL+FR+FC+LFE+BL+BR+FLC+FRC": "7.1(wide)", "FL+FR+FC+LFE+FLC+FRC+SL+SR": "7.1(wide-side)",
+    "FL+FR+FC+LFE+SL+SR+TFL+TFR": "5.1.2", "FL+FR+FC+LFE+BL+BR+TFL+TFR": "5.1.2(back)",
+    "FL+FR+FC+BL+BR+BC+SL+SR": "octagonal", "FL+FR+BL+BR+TFL+TFR+TBL+TBR": "cube",
+    "FL+FR+FC+LFE+SL+SR+TFL+TFR+TBL+TBR": "5.1.4", "FL+FR+FC+LFE+BL+BR+SL+SR+TFL+TFR": "7.1.2",
+}
+# fmt: on
+
+
+def layout_name(mask: int, num_channels: int) -> str | None:
+    """The name of a layout; ``None`` if the mask does not say where all the channels are.
+
+    >>> layout_name(0b11, 2), layout_name(0b110000, 2), layout_name(0, 2)
+    ('stereo', '2 channels (BL+BR)', None)
+    """
+    if mask.bit_count() != num_channels or mask >> len(_SPEAKERS):
+        return None
+    speakers = "+".join(name for bit, name in enumerate(_SPEAKERS) if mask >> bit & 1)
+    return _NAMES.get(speakers, f"{num_channels} channels ({speakers})")

@@ -1,0 +1,176 @@
+"""Channels and depth of a picture: what may be asked for, and the conversion. Pure; no I/O.
+
+A picture, or a band of its rows, is a list of planes: 2-D arrays, one for each channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ...errors import InvalidArgumentError, SourceTypeError
+
+__all__ = ["ImageReadMode", "Layout", "Planes", "check_mode", "check_output_dtype", "convert", "wanted_layout"]
+
+Planes = Sequence[NDArray[Any]]
+
+# In ten-thousandths. They add up to 9999, so that white of 16 bits becomes 65528.
+_RED, _GREEN, _BLUE, _WHOLE = 2989, 5870, 1140, 10_000
+
+
+class ImageReadMode(Enum):
+    """Which channels decoded images have; functions take the name as well, in any case.
+
+    Attributes:
+        UNCHANGED: The channels of the file: 1 (gray), 2 (gray and alpha), 3 (RGB) or 4 (RGB and alpha). A palette
+            becomes RGB, with alpha if one of its colours is transparent. CMYK stays four channels of ink, 255 being
+            full ink.
+        GRAY: One channel: 0.2989 R + 0.587 G + 0.114 B, rounded.
+        GRAY_ALPHA: Two channels: gray, and alpha (opaque if the file has none).
+        RGB: Three channels. Alpha is dropped, not blended.
+        RGB_ALPHA: Four channels: RGB, and alpha (opaque if the file has none). ``RGBA`` is the same.
+
+    Example:
+        >>> from mediatensor.decoders import ImageReadMode
+        >>> ImageReadMode.RGBA
+        <ImageReadMode.RGB_ALPHA: 'RGB_ALPHA'>
+    """
+
+    UNCHANGED = "UNCHANGED"
+    GRAY = "GRAY"
+    GRAY_ALPHA = "GRAY_ALPHA"
+    RGB = "RGB"
+    RGB_ALPHA = "RGB_ALPHA"
+    RGBA = "RGB_ALPHA"  # noqa: PIE796
+
+
+class Layout(Enum):
+    """The channels of a picture, in order, by Pillow's letters for them."""
+
+    GRAY = "L"
+    GRAY_ALPHA = "LA"
+    RGB = "RGB"
+    RGB_ALPHA = "RGBA"
+    CMYK = "CMYK"
+
+    @property
+    def num_channels(self) -> int:
+        return len(self.value)
+
+    @property
+    def has_alpha(self) -> bool:
+        return self.value.endswith("A")
+
+    def with_alpha(self) -> Layout:
+        return {Layout.GRAY: Layout.GRAY_ALPHA, Layout.RGB: Layout.RGB_ALPHA}.get(self, self)
+
+
+_LAYOUTS = {
+    ImageReadMode.GRAY: Layout.GRAY,
+    ImageReadMode.GRAY_ALPHA: Layout.GRAY_ALPHA,
+    ImageReadMode.RGB: Layout.RGB,
+    ImageReadMode.RGB_ALPHA: Layout.RGB_ALPHA,
+}
+
+
+def check_mode(mode: object) -> ImageReadMode:
+    """The mode of that name.
+
+    >>> check_mode("rgba")
+    <ImageReadMode.RGB_ALPHA: 'RGB_ALPHA'>
+
+    Raises:
+        SourceTypeError: (a TypeError) if it is no string.
+        InvalidArgumentError: if there is no such mode.
+    """
+    if isinstance(mode, ImageReadMode):
+        return mode
+    if not isinstance(mode, str):
+        raise SourceTypeError(f"mode must be a str (or ImageReadMode), got {type(mode).__name__}.")
+    found = ImageReadMode.__members__.get(mode.upper())
+    if found is None:
+        names = ", ".join(repr(name) for name in ImageReadMode.__members__)
+        raise InvalidArgumentError(f"Invalid mode {mode!r}. Supported modes are {names} (case-insensitive).")
+    return found
+
+
+def check_output_dtype(output_dtype: object) -> type[np.uint8] | type[np.uint16] | None:
+    """The numpy type; ``None`` for "auto", that of the file."""
+    if isinstance(output_dtype, torch.dtype) and output_dtype in (torch.uint8, torch.uint16):
+        return np.uint8 if output_dtype == torch.uint8 else np.uint16
+    if isinstance(output_dtype, str) and output_dtype == "auto":
+        return None
+    raise InvalidArgumentError(
+        f"Invalid output_dtype ({output_dtype}). Supported values are torch.uint8, torch.uint16, and 'auto'."
+    )
+
+
+def wanted_layout(stored: Layout, mode: ImageReadMode) -> Layout:
+    """The channels of the result."""
+    return _LAYOUTS.get(mode, stored)
+
+
+def convert(
+    planes: Planes,
+    stored: Layout,
+    wanted: Layout,
+    dtype: type[np.uint8] | type[np.uint16] | Literal["uint8", "uint16"],
+) -> Planes:
+    """Convert planes to another layout and depth. Channels are converted at the depth of the file, then the depth.
+
+    Args:
+        planes: uint8 or uint16.
+        stored: The layout of the planes.
+        wanted: The layout of the result; CMYK only if the planes are CMYK.
+        dtype: The depth of the result.
+
+    >>> import numpy as np
+    >>> white = [np.full((1, 1), 255, np.uint8)] * 3
+    >>> [int(plane[0, 0]) for plane in convert(white, Layout.RGB, Layout.GRAY_ALPHA, "uint16")]
+    [65535, 65535]
+    """
+    if wanted is not stored:
+        alpha = planes[-1] if stored.has_alpha else None
+        colours = planes[:-1] if stored.has_alpha else planes
+        if stored is Layout.CMYK:
+            colours = _rgb_of_cmyk(planes)
+        if wanted in (Layout.GRAY, Layout.GRAY_ALPHA):
+            colours = [colours[0] if len(colours) == 1 else _gray_of_rgb(colours)]
+        elif len(colours) == 1:
+            colours = [colours[0]] * 3
+        planes = list(colours)
+        if wanted.has_alpha:
+            opaque = np.iinfo(planes[0].dtype).max
+            planes.append(np.full_like(planes[0], opaque) if alpha is None else alpha)
+    return [_of_depth(plane, np.dtype(dtype)) for plane in planes]
+
+
+def _gray_of_rgb(colours: Planes) -> NDArray[Any]:
+    total = np.multiply(colours[0], _RED, dtype=np.uint32)
+    total += np.multiply(colours[1], _GREEN, dtype=np.uint32)
+    total += np.multiply(colours[2], _BLUE, dtype=np.uint32)
+    total += _WHOLE // 2
+    total //= _WHOLE
+    gray: NDArray[Any] = total.astype(colours[0].dtype)
+    return gray
+
+
+def _rgb_of_cmyk(inks: Planes) -> Planes:
+    """(255 - ink) (255 - black) / 255, rounded."""
+    not_black = 255 - inks[3].astype(np.uint32)
+    return [(((255 - ink.astype(np.uint32)) * not_black + 127) // 255).astype(np.uint8) for ink in inks[:3]]
+
+
+def _of_depth(plane: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    if plane.dtype == dtype:
+        return plane
+    if dtype == np.uint16:
+        wide: NDArray[Any] = np.multiply(plane, 257, dtype=np.uint16)
+        return wide
+    # 257 is odd, so no value lies halfway.
+    return ((plane.astype(np.uint32) + 128) // 257).astype(np.uint8)

@@ -1,0 +1,204 @@
+"""From the bytes of one image to its tensor, within a limit of pixels."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...errors import DecodeError, MediaTensorError, OpenError
+from ..common import buffers
+from ..common.orientation import Orientation
+from ..sources.source import MemorySource, PathSource, Source, UrlSource, make_source
+from .channels import ImageReadMode, convert, wanted_layout
+from .formats import DamagedImageError, look_like, sniff
+from .reading import open_image
+
+__all__ = ["MAX_BYTES_PER_PIXEL", "MAX_FILE_BYTES", "MAX_PIXELS", "decode", "read_bytes"]
+
+#: Default of `max_pixels`: that of Pillow, a quarter of a GiB at three bytes a pixel.
+MAX_PIXELS = 178_956_970
+
+#: Most bytes of a result, for each pixel of `max_pixels`.
+MAX_BYTES_PER_PIXEL = 16
+
+
+def decode(
+    data: bytes,
+    name: str,
+    kind: str | None,
+    mode: ImageReadMode,
+    dtype: type[np.uint8] | type[np.uint16] | None,
+    max_pixels: int | None,
+    num_threads: int = 1,
+    *,
+    is_upright: bool = True,
+) -> Tensor:
+    """Decode an image file.
+
+    Args:
+        data: The whole file.
+        name: What messages call the file.
+        kind: The format it must have, one of `FORMATS`; ``None`` for any.
+        mode: Channels of the result.
+        dtype: Type of the result; ``None`` for that of the file.
+        max_pixels: Most pixels of one picture; ``None`` for no limit.
+        num_threads: Threads of decoders that can use several.
+        is_upright: Whether pictures are turned as their EXIF orientation says, or left as they are stored.
+
+    Returns:
+        A contiguous tensor (C, H, W), or (N, C, H, W) if the file has several pictures.
+
+    Raises:
+        OpenError: if the file is not of the format, cannot be read, or exceeds the limit.
+        DecodeError: if it is damaged or incomplete.
+        MissingDependencyError: if a package for the format is missing.
+    """
+    kind = _check_kind(data, name, kind)
+
+    def check_pixels(width: int, height: int) -> None:
+        _check_pixels(width, height, name, max_pixels)
+
+    try:
+        image = open_image(kind, data, check_pixels, wants_8_bits=dtype == np.uint8, num_threads=num_threads)
+    except (MediaTensorError, MemoryError):
+        raise
+    except DamagedImageError as error:
+        raise _damaged(name, kind, error) from None
+    except Exception as error:  # Pillow raises almost anything for headers that make no sense
+        raise OpenError(f"Could not open {name} as a {kind.upper()} image: {_text(error)}.") from error
+    if image.width < 1 or image.height < 1:
+        raise OpenError(f"{name} says that its picture has {image.width}x{image.height} pixels: there is none.")
+    check_pixels(image.width, max(image.height, -(-image.max_pixels // image.width)))
+    layout = wanted_layout(image.layout, mode)
+    stored = image.read_layout or image.layout
+    dtype = dtype or image.dtype
+    orientation = Orientation.from_exif(image.orientation if is_upright else 1)
+    height, width = orientation.size(image.height, image.width)
+    shape = (image.num_frames, layout.num_channels, height, width)
+    num_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+    if max_pixels is not None and num_bytes > max_pixels * MAX_BYTES_PER_PIXEL:
+        raise OpenError(
+            f"{name} has {image.num_frames} pictures of {width}x{height}: a result of {num_bytes} bytes, more than the "
+            f"{max_pixels * MAX_BYTES_PER_PIXEL} that max_pixels = {max_pixels} allows ({MAX_BYTES_PER_PIXEL} for each "
+            "pixel). If you trust the file, pass a larger max_pixels, or None for no limit."
+        )
+    pixels: NDArray[Any] = buffers.empty(shape, dtype)
+    try:
+        for number, bands in enumerate(image.read()):
+            # (C, H, W) as it is stored; writing to it turns the picture upright.
+            picture = orientation.undo(pixels[number].transpose(1, 2, 0)).transpose(2, 0, 1)
+            for top, planes in bands:
+                rows = picture[:, top : top + len(planes[0])]
+                for channel, plane in enumerate(convert(planes, stored, layout, dtype)):
+                    rows[channel] = plane
+    except (MediaTensorError, MemoryError):
+        raise
+    except Exception as error:  # Pillow again
+        raise _damaged(name, kind, error) from error
+    return torch.from_numpy(pixels if image.num_frames > 1 else pixels[0])
+
+
+def _check_kind(data: bytes, name: str, kind: str | None) -> str:
+    found = sniff(data)
+    if found is None and kind is None:
+        raise OpenError(
+            f"Unsupported or unrecognized image format: {name} looks like {look_like(data)}. Supported are JPEG, PNG, "
+            "WebP, GIF, AVIF, HEIC and BMP."
+        )
+    if found is None or (kind is not None and found != kind):
+        other = f"; use decode_{found} or decode_image" if found not in (None, "bmp") else ""
+        raise OpenError(f"{name} is not a {str(kind).upper()} image: it looks like {look_like(data)}{other}.")
+    return found
+
+
+def _check_pixels(width: int, height: int, name: str, max_pixels: int | None) -> None:
+    if max_pixels is not None and width * height > max_pixels:
+        raise OpenError(
+            f"{name} says that its picture has {width}x{height} = {width * height} pixels, more than max_pixels = "
+            f"{max_pixels}. If you trust the file, pass a larger max_pixels, or None for no limit."
+        )
+
+
+def _damaged(name: str, kind: str, error: Exception) -> DecodeError:
+    return DecodeError(
+        f"{name} cannot be decoded as a {kind.upper()} image: {_text(error)}. The file is damaged or incomplete."
+    )
+
+
+def _text(error: Exception) -> str:
+    return str(error).rstrip(".") or type(error).__name__
+
+
+#: Largest image file that is read.
+MAX_FILE_BYTES = 1 << 30
+
+_FILE_SCHEME = "file:"
+
+
+def read_bytes(source: object) -> tuple[bytes, str]:
+    """(the bytes, what to call the source in messages).
+
+    Args:
+        source: Whatever `make_source` takes. A file object is read from its beginning, and stays open.
+
+    Raises:
+        SourceTypeError, SourceNotFoundError, ReadError: as `make_source`.
+        OpenError: if the source has no bytes, more than `MAX_FILE_BYTES`, or is of a kind that only FFmpeg reads.
+    """
+    made = make_source(source)
+    if isinstance(made, UrlSource) and made.url.startswith(_FILE_SCHEME):
+        made = PathSource(made.url.removeprefix(_FILE_SCHEME))
+    name = made.describe()
+    if isinstance(made, MemorySource):
+        return made.data if isinstance(made.data, bytes) else made.data.numpy().tobytes(), name
+    data = _read_path(made) if isinstance(made, PathSource) else _read_source(made)
+    if not data:
+        raise OpenError(f"Could not open {name}: it is empty.")
+    return data, name
+
+
+def _read_path(source: PathSource) -> bytes:
+    source.check_opens_at_once()
+    path = source.path
+    parts: list[bytes] = []
+    num_bytes = 0
+    try:
+        with open(path, "rb", buffering=0) as file:
+            # The size first, so that a plain file comes in one piece; a pipe says 0.
+            size = max(1, os.fstat(file.fileno()).st_size)
+            _check_size(size, path)
+            while part := file.read(size):
+                parts.append(part)
+                num_bytes += len(part)
+                _check_size(num_bytes, path)
+                size = 1 << 20
+    except OSError as error:
+        raise OpenError(f"Could not open input file: {path} ({error}).") from None
+    return b"".join(parts)
+
+
+def _read_source(source: Source) -> bytes:
+    reader = source.open()
+    if isinstance(reader, str):
+        raise OpenError(
+            f"Could not open {reader} as an image: images come from paths, memory, file objects, http(s) and what "
+            "fsspec reads."
+        )
+    try:
+        size = reader.seek(0, os.SEEK_END)
+        _check_size(size, source.describe())
+        reader.will_need(0, size)
+        return reader.read_at(0, size)
+    finally:
+        reader.close()
+
+
+def _check_size(size: int, name: str) -> None:
+    if size > MAX_FILE_BYTES:
+        raise OpenError(f"Could not open {name} as an image: more than {MAX_FILE_BYTES} bytes are not read.")

@@ -1,0 +1,367 @@
+"""Opening image files and reading their pixels in bands of rows, as they are stored.
+
+Pillow decodes, except 16-bit PNG and AVIF of 10 and 12 bits (FFmpeg) and HEIC (pillow-heif). Its class for each
+format is used rather than ``Image.open``, whose limit of pixels is a setting of the whole process.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import PIL
+from numpy.typing import NDArray
+from PIL import Image, features
+
+from ...errors import MissingDependencyError
+from ..common.locks import ForkSafeLock
+from ..pyav.still_images import PlanarPicture, UndecodableImageError, avif_planes, decode_png_16, jpeg_is_damaged
+from .avif import MATRICES, avif_depth, rgb_16_bands
+from .channels import Layout, Planes, convert
+from .formats import DamagedImageError, exif_orientation, webp_canvas, webp_with_alpha
+from .gif import GifFrame, composed_gif, parse_gif, single_gif
+from .jpeg import JpegHeaders, completed_jpegs, read_jpeg_headers
+from .png import PngFile, PngFrame, animation_layout, check_num_bytes, composed_frames, parse_png, single_png
+
+__all__ = ["Bands", "OpenedImage", "open_image"]
+
+#: Rows of one picture from top to bottom: (number of the first row, planes of the rows).
+Bands = Iterator[tuple[int, Planes]]
+
+# A band of so many pixels stays in the processor's cache while it is copied out of Pillow and written to the result.
+_BAND_PIXELS = 1 << 18
+
+_avif_lock = ForkSafeLock()
+
+_LAYOUT_OF_MODE = {
+    "1": Layout.GRAY,
+    "L": Layout.GRAY,
+    "LA": Layout.GRAY_ALPHA,
+    "RGB": Layout.RGB,
+    "RGBX": Layout.RGB,
+    "RGBA": Layout.RGB_ALPHA,
+    "CMYK": Layout.CMYK,
+}
+
+
+@dataclass(frozen=True)
+class OpenedImage:
+    """The properties of an image that are known before its pixels are decoded.
+
+    Attributes:
+        width, height: Size of a picture as it is stored, in pixels.
+        layout: Its channels.
+        dtype: uint8 or uint16.
+        read: Decodes: gives the bands of one picture after the other.
+        num_frames: How many pictures there are.
+        orientation: How to turn them, by EXIF's number.
+        max_pixels: Pixels of the largest part that is decoded by itself, which may be larger than the picture.
+        read_layout: The channels that ``read`` gives, if these are more than the file states.
+    """
+
+    width: int
+    height: int
+    layout: Layout
+    dtype: type[np.uint8] | type[np.uint16]
+    read: Callable[[], Iterator[Bands]]
+    num_frames: int = 1
+    orientation: int = 1
+    max_pixels: int = 0
+    read_layout: Layout | None = None
+
+
+def open_image(
+    kind: str,
+    data: bytes,
+    check_pixels: Callable[[int, int], None],
+    *,
+    wants_8_bits: bool = False,
+    num_threads: int = 1,
+) -> OpenedImage:
+    """Read the headers of an image file of a format that is known.
+
+    Args:
+        kind: One of `FORMATS`.
+        data: The whole file.
+        check_pixels: Given columns and rows, raises if a picture of that size is refused. Some decoders allocate a
+            picture when they are made.
+        wants_8_bits: Whether samples of 8 bits are enough.
+        num_threads: Threads of decoders that can use several.
+
+    Raises:
+        MissingDependencyError: if this Pillow lacks the format, or pillow-heif is not installed.
+        DamagedImageError: if the file is damaged or incomplete.
+        Exception: whatever Pillow raises for headers that it cannot read.
+    """
+    if kind == "webp":
+        check_pixels(*webp_canvas(data))
+    if kind == "avif":
+        return _open_avif(data, wants_8_bits=wants_8_bits, num_threads=num_threads)
+    return _OPENERS[kind](data)
+
+
+def _open_jpeg(data: bytes) -> OpenedImage:
+    headers = read_jpeg_headers(data)
+    image = _pillow("Jpeg", "jpg", data)
+
+    def read() -> Iterator[Bands]:
+        image.load()
+        if _has_flat_corner(image) and jpeg_is_damaged(data) and _lacks_only_data(data, headers):
+            raise DamagedImageError("its data ends before the picture does")
+        yield _bands(image, layout)
+
+    layout = _LAYOUT_OF_MODE[image.mode]
+    return OpenedImage(image.width, image.height, layout, np.uint8, read, orientation=exif_orientation(headers.exif))
+
+
+def _lacks_only_data(data: bytes, headers: JpegHeaders) -> bool:
+    """Whether a damaged file would be whole with more data. One with wrong codes is shown as libjpeg shows it."""
+    return any(not jpeg_is_damaged(longer) for longer in completed_jpegs(data, headers))
+
+
+def _has_flat_corner(image: Image.Image) -> bool:
+    """Whether the last pixels are all of one colour, as libjpeg leaves what it got no data for."""
+    width, height = image.size
+    left, top = max((width - 1) // 8 * 8, width - 4), max((height - 1) // 8 * 8, height - 4)
+    if image.getpixel((left, top)) != image.getpixel((width - 1, height - 1)):
+        return False  # most pictures end here, at a fraction of the time
+    extrema: Any = image.crop((left, top, width, height)).getextrema()
+    return all(least == most for least, most in (extrema if isinstance(extrema[0], tuple) else [extrema]))
+
+
+def _open_png(data: bytes) -> OpenedImage:
+    png = parse_png(data)
+    is_animated = len(png.frames) > 1
+    layout = animation_layout(png) if is_animated else png.layout
+    dtype: type[np.uint8] | type[np.uint16] = np.uint16 if png.is_16_bit else np.uint8
+
+    def read() -> Iterator[Bands]:
+        if not is_animated:
+            yield _png_bands(data, png, png.frames[0])
+            return
+        for canvas in composed_frames(png, dtype, lambda frame: _joined(_png_bands(data, png, frame))):
+            yield iter([(0, list(canvas[: layout.num_channels]))])
+
+    orientation = exif_orientation(png.exif)
+    return OpenedImage(png.width, png.height, layout, dtype, read, len(png.frames), orientation)
+
+
+def _png_bands(data: bytes, png: PngFile, frame: PngFrame) -> Bands:
+    alone = single_png(data, png, frame)
+    colour = png.transparent_colour()
+    stored = png.layout if colour is None else Layout(png.layout.value.removesuffix("A"))
+    if png.is_16_bit:
+        check_num_bytes(data, png, frame)
+        pixels = decode_png_16(alone)
+        if pixels.shape[2] == png.layout.num_channels != stored.num_channels:
+            colour, stored = None, png.layout  # the codec knows transparent colours
+        bands = _array_bands(pixels)
+    else:
+        image = _pillow("Png", "zlib", alone)
+        image.load()
+        bands = _bands(image, stored)
+    for top, planes in bands:
+        yield top, planes if colour is None else [*planes, _alpha_of(planes, colour)]
+
+
+def _alpha_of(planes: Planes, transparent: tuple[int, ...]) -> NDArray[Any]:
+    """Transparent where the colour is a certain one, opaque elsewhere."""
+    differs = planes[0] != transparent[0]
+    for plane, sample in zip(planes[1:], transparent[1:], strict=True):
+        differs |= plane != sample
+    opaque: NDArray[Any] = differs * planes[0].dtype.type(np.iinfo(planes[0].dtype).max)
+    return opaque
+
+
+def _open_gif(data: bytes) -> OpenedImage:
+    gif = parse_gif(data)
+    layout = gif.layout
+
+    def indices(frame: GifFrame) -> NDArray[np.uint8]:
+        image = _pillow("Gif", None, single_gif(data, frame))
+        image.load()
+        return _joined(_bands(image, Layout.GRAY))[0]
+
+    def read() -> Iterator[Bands]:
+        for canvas in composed_gif(gif, indices):
+            yield iter([(0, list(canvas[: layout.num_channels]))])
+
+    max_pixels = max(frame.width * frame.height for frame in gif.frames)
+    return OpenedImage(gif.width, gif.height, layout, np.uint8, read, len(gif.frames), max_pixels=max_pixels)
+
+
+def _open_webp(data: bytes) -> OpenedImage:
+    # libwebp draws on a transparent canvas, which Pillow hides if no frame has alpha of its own.
+    with_alpha = webp_with_alpha(data)
+    image = _pillow("WebP", "webp", with_alpha or data)
+    read_layout, num_frames = _LAYOUT_OF_MODE[image.mode], int(getattr(image, "n_frames", 1))
+    read = _frames_of(image, num_frames, read_layout)
+    orientation = exif_orientation(image.info.get("exif"))
+    layout = Layout.RGB if with_alpha else read_layout
+    return OpenedImage(
+        image.width, image.height, layout, np.uint8, read, num_frames, orientation, read_layout=read_layout
+    )
+
+
+def _open_avif(data: bytes, *, wants_8_bits: bool, num_threads: int) -> OpenedImage:
+    with _avif_lock:
+        plugin: Any = importlib.import_module("PIL.AvifImagePlugin")
+        before = plugin.DEFAULT_MAX_THREADS  # a setting of the module, until Pillow's decoders take options
+        plugin.DEFAULT_MAX_THREADS = num_threads
+        try:
+            image = _pillow("Avif", "avif", data)
+        finally:
+            plugin.DEFAULT_MAX_THREADS = before
+    layout, num_frames = _LAYOUT_OF_MODE[image.mode], int(image.n_frames)
+    orientation = exif_orientation(image.info.get("exif"))
+    if wants_8_bits or avif_depth(data) == 8:
+        read = _frames_of(image, num_frames, layout)
+        return OpenedImage(image.width, image.height, layout, np.uint8, read, num_frames, orientation)
+
+    def read_16() -> Iterator[Bands]:
+        try:
+            pictures = avif_planes(
+                data,
+                image.size,
+                num_frames,
+                has_alpha=layout.has_alpha,
+                matrices=MATRICES,
+                num_threads=num_threads,
+            )
+        except UndecodableImageError:  # in tiles: that is for libavif, which comes with 8 bits
+            for bands in _frames_of(image, num_frames, layout)():
+                yield ((top, convert(planes, layout, layout, np.uint16)) for top, planes in bands)
+            return
+        for parts in zip(*pictures, strict=True):
+            yield _rgb_16(parts, layout)
+
+    return OpenedImage(image.width, image.height, layout, np.uint16, read_16, num_frames, orientation)
+
+
+def _rgb_16(parts: Sequence[PlanarPicture], layout: Layout) -> Bands:
+    """The bands of a picture, and of its alpha if there are two parts."""
+    width = parts[0].planes[0].shape[1]
+    num_rows = max(1, _BAND_PIXELS // width)
+    num_colours = layout.num_channels - layout.has_alpha
+    for bands in zip(*(rgb_16_bands(part, num_rows) for part in parts), strict=True):
+        colours = bands[0][1] * (num_colours // len(bands[0][1]))
+        yield bands[0][0], [*colours[:num_colours], *(planes[0] for _, planes in bands[1:])]
+
+
+def _open_bmp(data: bytes) -> OpenedImage:
+    image = _pillow("Bmp", None, data)
+    layout = Layout.RGB if image.mode == "P" else _LAYOUT_OF_MODE[image.mode]
+
+    def read() -> Iterator[Bands]:
+        for decoder, _, offset, arguments in image.tile:
+            if decoder == "raw" and offset + arguments[1] * image.height > len(data):
+                raise DamagedImageError(f"it ends after {len(data)} bytes, before its last row")
+        image.load()
+        yield _bands(image, layout)
+
+    return OpenedImage(image.width, image.height, layout, np.uint8, read)
+
+
+def _open_heic(data: bytes) -> OpenedImage:
+    try:
+        heif = importlib.import_module("pillow_heif")
+    except ImportError:
+        raise MissingDependencyError('Decoding HEIC needs pillow-heif: pip install "mediatensor[heic]".') from None
+    # The file object alone: registering it with Pillow would change what other code of the process opens.
+    pictures = list(heif.open_heif(io.BytesIO(data), convert_hdr_to_8bit=False, hdr_to_16bit=False))
+    first = pictures[0]
+    if any(picture.size != first.size for picture in pictures):
+        sizes = ", ".join(f"{width}x{height}" for width, height in (picture.size for picture in pictures))
+        raise DamagedImageError(f"its pictures have different sizes ({sizes}), which make no batch")
+    depth = int(first.info["bit_depth"])
+    layout = _LAYOUT_OF_MODE[first.mode.split(";")[0]]
+
+    def read() -> Iterator[Bands]:
+        for picture in pictures:
+            pixels = np.asarray(picture)[:, : first.size[0]]
+            pixels = pixels.reshape(*pixels.shape[:2], layout.num_channels)
+            yield _array_bands(pixels if depth == 8 else _scaled_to_16(pixels, depth))
+
+    # libheif turns pictures itself.
+    return OpenedImage(first.size[0], first.size[1], layout, np.uint8 if depth == 8 else np.uint16, read, len(pictures))
+
+
+def _scaled_to_16(pixels: NDArray[Any], depth: int) -> NDArray[np.uint16]:
+    largest = (1 << depth) - 1
+    return ((pixels.astype(np.uint32) * 65535 + largest // 2) // largest).astype(np.uint16)
+
+
+_OPENERS: dict[str, Callable[[bytes], OpenedImage]] = {
+    "jpeg": _open_jpeg,
+    "png": _open_png,
+    "gif": _open_gif,
+    "webp": _open_webp,
+    "heic": _open_heic,
+    "bmp": _open_bmp,
+}
+
+
+def _pillow(name: str, feature: str | None, data: bytes) -> Any:
+    """An image file of Pillow, its pixels not yet decoded."""
+    if feature is not None and not _has_feature(feature):
+        raise MissingDependencyError(
+            f"This Pillow ({PIL.__version__}) cannot decode {name}; the wheels of Pillow on PyPI can "
+            "(AVIF from 11.3 on): pip install --upgrade pillow."
+        )
+    plugin = importlib.import_module(f"PIL.{name}ImagePlugin")
+    return getattr(plugin, f"{name}ImageFile")(io.BytesIO(data))
+
+
+def _has_feature(feature: str) -> bool:
+    known = (*features.modules, *features.codecs)
+    return feature in known and bool(features.check(feature))
+
+
+def _frames_of(image: Any, num_frames: int, layout: Layout) -> Callable[[], Iterator[Bands]]:
+    def read() -> Iterator[Bands]:
+        for number in range(num_frames):
+            image.seek(number)
+            image.load()
+            yield _bands(image, layout)
+
+    return read
+
+
+def _bands(image: Image.Image, layout: Layout) -> Bands:
+    width, height = image.size
+    num_rows = max(1, _BAND_PIXELS // width)
+    for top in range(0, height, num_rows):
+        is_all = num_rows >= height
+        yield top, _planes(image if is_all else image.crop((0, top, width, min(height, top + num_rows))), layout)
+
+
+def _planes(band: Image.Image, layout: Layout) -> Planes:
+    if band.mode in ("P", "PA"):
+        band = band.convert("RGBA" if layout.has_alpha else "RGB")
+    width, height = band.size
+    stored = _LAYOUT_OF_MODE[band.mode]
+    if stored is Layout.GRAY_ALPHA:
+        pixels = np.frombuffer(band.tobytes(), np.uint8).reshape(height, width, 2)
+        planes = [pixels[..., 0], pixels[..., 1]]
+    else:
+        # One channel after the other: Pillow's storage has four bytes a pixel, and picks them faster than numpy.
+        planes = [
+            np.frombuffer(band.tobytes("raw", channel), np.uint8).reshape(height, width) for channel in stored.value
+        ]
+    return convert(planes, stored, layout, np.uint8)
+
+
+def _array_bands(pixels: NDArray[Any]) -> Bands:
+    num_rows = max(1, _BAND_PIXELS // pixels.shape[1])
+    for top in range(0, len(pixels), num_rows):
+        band = pixels[top : top + num_rows]
+        yield top, [band[..., channel] for channel in range(pixels.shape[2])]
+
+
+def _joined(bands: Bands) -> Planes:
+    parts = [planes for _, planes in bands]
+    return [np.concatenate(rows) for rows in zip(*parts, strict=True)]

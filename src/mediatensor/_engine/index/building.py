@@ -1,0 +1,479 @@
+"""Making a `FrameIndex`: from packets, from decoded frames or from a table. Pure functions of plain data.
+
+"Frame i" is the i-th frame that a full linear decode gives. In nearly every stream that is the i-th kept packet by pts,
+so the packets are enough. Where packets and frames need not agree, `from_packets` says why, and the frames themselves
+decide. Their times never fall: see `_ascending_times`.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import InvalidArgumentError
+from ..bitstreams.units import Disposable
+from ..common.messages import counted
+from ..containers.packet_table import NO_PTS, Int8Array, Int64Array, PacketTable
+from .frame_index import MAX_DELAY_PACKETS, FrameIndex
+from .holes import describe_holes, find_holes
+
+__all__ = ["FrameRecord", "from_frames", "from_packets", "from_table", "parse_frame_mappings"]
+
+BoolArray = NDArray[np.bool_]
+_NO_PACKETS: deque[int] = deque()
+
+# A stream of which a larger share of the packets seems to show nothing is decoded to prove it. VP8 and VP9 hide one
+# frame in 4 to 16, as the encoder is set; of the clips of the tests only AV1 in packets cut apart has more (0.3), and
+# streams that begin with another codec. A limit anywhere from 0.16 to 0.29 decodes the same ones.
+_MAX_HIDDEN = 0.25
+
+
+@dataclass(frozen=True)
+class FrameRecord:
+    """One frame of a decoding scan.
+
+    Attributes:
+        pts: As the codec gave it, or ``None``.
+        dts: Decoding time of its packet, or ``None``.
+        duration: In the stream's time base; 0 where unknown.
+        num_packets: How many packets had been fed when the frame came out.
+        fingerprint: CRC-32 of its planes.
+        is_corrupt: The codec flagged it as damaged.
+        is_key: The codec says that it refers to no other.
+    """
+
+    pts: int | None
+    dts: int | None
+    duration: int
+    num_packets: int
+    fingerprint: int
+    is_corrupt: bool
+    is_key: bool
+
+
+def from_packets(
+    table: PacketTable, time_base: Fraction, frame_rate: Fraction | None
+) -> tuple[FrameIndex, tuple[str, ...]]:
+    """The index that the packets suggest, and why it might not be what decoding gives.
+
+    Args:
+        table: All packets of the stream.
+        time_base: Seconds per tick.
+        frame_rate: For the duration of a single frame of unknown duration.
+
+    Returns:
+        (index, reasons to decode); without reasons the index can be used as it is.
+    """
+    kept = np.flatnonzero(~(table.is_discard | table.is_hidden))
+    pts = table.pts[kept]
+    order = np.argsort(pts, kind="stable")
+    kept, pts = kept[order], pts[order]
+    key_frames = _key_frames(table)
+    index = FrameIndex(
+        time_base=time_base,
+        pts=pts,
+        duration=_known_durations(pts, table.duration[kept], time_base, frame_rate),
+        is_key=table.is_key[kept],
+        is_damaged=np.zeros(len(kept), bool),
+        packet=kept,
+        disposable=table.disposable[kept],
+        key_frame_packet=key_frames,
+        key_frame_pts=table.pts[key_frames],
+        key_frame_dts=table.dts[key_frames],
+        key_frame_position=table.position[key_frames],
+        key_frame_bytes=_bytes_by_key_frame(table, key_frames),
+        is_cut_short=table.read_error is not None,
+        anomalies=_anomalies(table),
+    )
+    return index, _reasons_to_decode(table, kept)
+
+
+def from_frames(
+    records: Sequence[FrameRecord],
+    table: PacketTable,
+    time_base: Fraction,
+    frame_rate: Fraction | None,
+    *,
+    reasons_to_decode: tuple[str, ...] = (),
+    refused: Sequence[int] = (),
+    codec: str = "",
+) -> FrameIndex:
+    """The index of the frames that a linear decode gave.
+
+    Args:
+        records: In the order in which the codec gave them, which is that of the frames.
+        table: The packets that were decoded.
+        time_base: Seconds per tick.
+        frame_rate: To make up times where there are none.
+        reasons_to_decode: Why the scan was made.
+        refused: Numbers of the packets that the codec refused.
+        codec: FFmpeg's name of the codec.
+    """
+    codec_pts = np.array([NO_PTS if r.pts is None else r.pts for r in records], np.int64)
+    duration = np.array([r.duration for r in records], np.int64)
+    num_packets = np.array([r.num_packets for r in records], np.int64)
+    packet = _packet_of_frames(codec_pts, num_packets, table)
+    pts = _complete_times(records, codec_pts, duration, time_base, frame_rate)
+    part_of_packet = _parts_of_packets(table)
+    part = np.maximum.accumulate(np.where(packet >= 0, part_of_packet[packet], 0))
+    pts, shifts = _ascending_times(pts, duration, packet, part)
+    is_key = np.array([r.is_key for r in records], bool)
+    if not is_key.any():  # some codecs call no frame a key frame
+        is_key = np.isin(packet, _key_frames(table))
+    # The container's key frame flags can be wrong; the codec knows better where it knows the packet.
+    false_keys = packet[(packet >= 0) & ~is_key]
+    key_frames = _key_frames(table)
+    key_frames = key_frames[~np.isin(key_frames, false_keys) | (key_frames == 0)]
+    in_line = table
+    if part.any():
+        in_line = replace(
+            table,
+            pts=np.where(table.pts == NO_PTS, NO_PTS, table.pts + shifts[part_of_packet.clip(max=part[-1])]),
+            reasons_to_decode=(*table.reasons_to_decode, "parts that were joined"),
+        )
+    shown_pts = np.where(codec_pts == NO_PTS, NO_PTS, codec_pts + shifts[part])
+    holes = find_holes(in_line, refused, pts, duration, shown_pts, codec)
+    index = FrameIndex(
+        time_base=time_base,
+        pts=pts,
+        duration=_known_durations(pts, duration, time_base, frame_rate),
+        is_key=is_key & np.isin(packet, key_frames),
+        is_damaged=np.array([r.is_corrupt for r in records], bool),
+        packet=packet,
+        disposable=_unknown_disposable(len(records)),
+        key_frame_packet=key_frames,
+        key_frame_pts=table.pts[key_frames],
+        key_frame_dts=table.dts[key_frames],
+        key_frame_position=table.position[key_frames],
+        key_frame_bytes=_bytes_by_key_frame(table, key_frames),
+        settled=True,
+        fingerprint=np.array([r.fingerprint for r in records], np.uint32),
+        codec_pts=codec_pts,
+        num_packets=num_packets,
+        is_cut_short=table.read_error is not None,
+        hole_frame=holes.frame,
+        hole_pts=holes.pts,
+        hole_end_pts=holes.end_pts,
+        hole_num_packets=holes.num_packets,
+    )
+    found = _findings(records, reasons_to_decode, len(refused)) + describe_holes(index.holes, len(index))
+    return replace(index, anomalies=_anomalies(table) + found)
+
+
+def from_table(pts: Sequence[int], duration: Sequence[int], is_key: Sequence[bool], time_base: Fraction) -> FrameIndex:
+    """The index of a user's own table of frames (``custom_frame_mappings``)."""
+    order = np.argsort(np.array(pts, np.int64), kind="stable")
+    sorted_pts = np.array(pts, np.int64)[order]
+    keys = np.array(is_key, bool)[order]
+    # Without a key frame decoding starts at the beginning.
+    key_frames = np.flatnonzero(keys) if keys.any() else np.arange(min(1, len(order)))
+    unknown, unknown_position = np.full(len(key_frames), NO_PTS, np.int64), np.full(len(key_frames), -1, np.int64)
+    return FrameIndex(
+        time_base=time_base,
+        pts=sorted_pts,
+        duration=np.array(duration, np.int64)[order],
+        is_key=keys,
+        is_damaged=np.zeros(len(order), bool),
+        packet=np.full(len(order), -1, np.int64),
+        disposable=_unknown_disposable(len(order)),
+        key_frame_packet=np.full(len(key_frames), -1 if keys.any() else 0, np.int64),
+        key_frame_pts=sorted_pts[key_frames],
+        key_frame_dts=unknown,
+        key_frame_position=unknown_position,
+        key_frame_bytes=unknown_position,
+        is_authoritative=True,
+    )
+
+
+def _key_frames(table: PacketTable) -> Int64Array:
+    """Packets at which decoding can start: the key frames, and in any case the first packet."""
+    first = np.zeros(len(table), bool)
+    first[:1] = True
+    return np.flatnonzero(table.is_key | first)
+
+
+def _bytes_by_key_frame(table: PacketTable, key_frames: Int64Array) -> Int64Array:
+    return np.add.reduceat(table.size, key_frames) if len(key_frames) else np.zeros(0, np.int64)
+
+
+def _unknown_disposable(count: int) -> Int8Array:
+    return np.full(count, Disposable.UNKNOWN, np.int8)
+
+
+def _known_durations(
+    pts: Int64Array, duration: Int64Array, time_base: Fraction, frame_rate: Fraction | None
+) -> Int64Array:
+    """Durations without zeros: a frame of unknown duration lasts until the next one."""
+    if len(pts) == 0 or (duration > 0).all():
+        return duration
+    steps = np.diff(pts)
+    typical = round(1 / (frame_rate * time_base)) if frame_rate else 0
+    last = int(np.median(steps)) if len(steps) else max(1, typical)
+    return np.where(duration > 0, duration, np.append(steps, last))
+
+
+def _complete_times(
+    records: Sequence[FrameRecord],
+    codec_pts: Int64Array,
+    duration: Int64Array,
+    time_base: Fraction,
+    frame_rate: Fraction | None,
+) -> Int64Array:
+    """Times for all frames; those that have none keep their place in the codec's order.
+
+    Without any pts, decoding times serve if they ascend. A frame without pts lies between its neighbours, or a frame's
+    duration after the one before it (before the one after it, at the beginning).
+    """
+    known = codec_pts != NO_PTS
+    if known.all():
+        return codec_pts
+    dts = [record.dts for record in records]
+    if not known.any() and all(t is not None for t in dts) and (np.diff(np.array(dts, np.int64)) > 0).all():
+        return np.array(dts, np.int64)
+    typical: int = max(1, round(1 / (frame_rate * time_base))) if frame_rate else 1
+    step: list[int] = np.where(duration > 0, duration, typical).tolist()
+    pts = codec_pts.copy()
+    anchors = np.flatnonzero(known)
+    first = int(anchors[0]) if len(anchors) else 0
+    if not len(anchors):
+        pts[0] = 0
+    for i in range(first - 1, -1, -1):
+        pts[i] = pts[i + 1] - step[i]
+    for i in np.flatnonzero(~known).tolist():
+        if i > first:
+            following = anchors[anchors > i]
+            own_step = step[i - 1]
+            if len(following):
+                room = int(pts[following[0]] - pts[i - 1]) // int(following[0] - i + 1)
+                own_step = min(own_step, max(0, room))
+            pts[i] = pts[i - 1] + own_step
+    return pts
+
+
+def _packet_of_frames(codec_pts: Int64Array, num_packets: Int64Array, table: PacketTable) -> Int64Array:
+    """The packet that each frame comes from; -1 where that is not known.
+
+    It bears the frame's time, and no frame before this one has come from it. Of several, it is the first that was fed
+    at most `MAX_DELAY_PACKETS` before the frame came out: in joined files times come again.
+    """
+    packets: dict[int, deque[int]] = {}
+    for number, pts in enumerate(table.pts.tolist()):
+        packets.setdefault(pts, deque()).append(number)
+    packets.pop(NO_PTS, None)
+    found = np.full(len(codec_pts), -1, np.int64)
+    for frame, (pts, num_fed) in enumerate(zip(codec_pts.tolist(), num_packets.tolist(), strict=True)):
+        numbers = packets.get(pts, _NO_PACKETS)
+        while len(numbers) > 1 and numbers[0] < num_fed - 1 - MAX_DELAY_PACKETS:
+            numbers.popleft()
+        if numbers and numbers[0] < num_fed:
+            found[frame] = numbers.popleft()
+    return found
+
+
+def _parts_of_packets(table: PacketTable) -> Int64Array:
+    """The part of a joined file that each packet is from, ascending.
+
+    A part begins with a key frame at which time leaps back: to where the part before has begun, or over more packets
+    than a codec reorders. A smaller step is jitter.
+    """
+    starts: list[int] = []
+    begin = previous = 0
+    highest = NO_PTS
+    for key in np.flatnonzero(table.is_key).tolist():
+        pts, passed = int(table.pts[key]), table.pts[previous:key]
+        highest = max(highest, int(passed.max(initial=NO_PTS)))
+        previous = key
+        if NO_PTS < pts < highest:
+            before = table.pts[begin:key]
+            if (before > pts).sum() > MAX_DELAY_PACKETS // 2 or pts <= before[before != NO_PTS].min():
+                starts.append(key)
+                begin, highest = key, NO_PTS
+    return np.searchsorted(starts, np.arange(len(table)), side="right")
+
+
+def _ascending_times(
+    pts: Int64Array, duration: Int64Array, packet: Int64Array, part: Int64Array
+) -> tuple[Int64Array, Int64Array]:
+    """(times that never fall, for frames in the codec's order; by how much those of each part of the file are later).
+
+    ::
+
+        times as they are    0 2 1 4 3 6 5    0 1 2 9 3 4 5    0 1 2 3   0 1 2 3
+        ascending            0 1 2 3 4 5 6    0 1 2 3 3 4 5    0 1 2 3   4 5 6 7
+                             of decoding      out of order     joined
+
+    Within a part of a joined file, frames take the times in ascending order if these fall at most places at which the
+    codec reorders: they are those of decoding. Otherwise they are right, but for those of a few frames that a codec
+    gives too early or too late because of damage. Each part begins where the one before it ends, or later.
+
+    Args:
+        pts: A time for each frame.
+        duration: Of the frames; 0 where unknown.
+        packet: The packet that each frame comes from, or -1.
+        part: The part of a joined file that each frame is from, ascending.
+    """
+    ascending = pts.copy()
+    shifts = np.zeros(int(part.max(initial=0)) + 1, np.int64)
+    end: int | None = None
+    for start, stop in pairwise([*np.flatnonzero(np.diff(part, prepend=-1)), len(part)]):
+        times, packets = pts[start:stop], packet[start:stop]
+        num_falls = int((times[1:] < times[:-1]).sum())
+        num_reorderings = int((packets[1:] < packets[:-1]).sum())
+        times = np.sort(times) if 2 * num_falls > num_reorderings else _with_stragglers_in_line(times)
+        if end is not None:
+            shifts[part[start]] = max(0, end - int(times[0]))
+            times = times + shifts[part[start]]
+        ascending[start:stop] = times
+        last = int(duration[stop - 1]) or (int(np.median(np.diff(times))) if len(times) > 1 else 0)
+        end = int(times[-1]) + max(1, last)
+    return ascending, shifts
+
+
+def _with_stragglers_in_line(times: Int64Array) -> Int64Array:
+    """Times of which as few as possible are changed so that none falls: each lies between those of its neighbours."""
+    if not (times[1:] < times[:-1]).any():
+        return times
+    # The longest row that never falls, from its end: for each length, the frame with which a row can begin the latest.
+    # Of a frame that is late and one that is early, the late one gives way.
+    latest: list[int] = []
+    firsts: list[int] = []
+    following = np.full(len(times), -1, np.int64)
+    for frame in range(len(times) - 1, -1, -1):
+        time = -int(times[frame])
+        length = bisect_right(latest, time)
+        latest[length : length + 1], firsts[length : length + 1] = [time], [frame]
+        following[frame] = firsts[length - 1] if length else -1
+    is_in_line = np.zeros(len(times), bool)
+    frame = firsts[-1]
+    while frame >= 0:
+        is_in_line[frame] = True
+        frame = int(following[frame])
+    limits = np.iinfo(np.int64)
+    low = np.maximum.accumulate(np.where(is_in_line, times, limits.min))
+    high = np.minimum.accumulate(np.where(is_in_line, times, limits.max)[::-1])[::-1]
+    return np.maximum.accumulate(np.clip(times, low, high))
+
+
+def _reasons_to_decode(table: PacketTable, kept: Int64Array) -> tuple[str, ...]:
+    """Reasons why frames might differ from kept packets; ``kept`` is in presentation order."""
+    pts = table.pts[kept]
+    reasons = [*table.reasons_to_decode]
+    if (table.pts == NO_PTS).any():
+        reasons.append("packets without a presentation time")
+    elif (pts[1:] == pts[:-1]).any():
+        reasons.append("packets with equal presentation times")
+    if len(table) and (not len(kept) or table.is_hidden.mean() > _MAX_HIDDEN):
+        reasons.append("many packets that seem to show nothing")
+    if table.is_field.any():
+        reasons.append("packets of single fields")
+    if table.is_broken.any():
+        reasons.append("packets that are damaged, lost, encrypted or of another codec")
+    if table.changes_palette:
+        reasons.append("palettes that change")
+    if table.read_error is not None:
+        reasons.append("reading stops early")
+    if len(table) and not table.is_key[0]:
+        reasons.append("the first packet is not a key frame")
+    elif len(table) and _follow_first_key_but_precede_it_in_time(table):
+        reasons.append("frames before the first key frame in time, after it in the file")
+    if _crosses_key_frame(table):
+        reasons.append("frames after a key frame in time, before it in the file")
+    return tuple(reasons)
+
+
+def _follow_first_key_but_precede_it_in_time(table: PacketTable) -> bool:
+    return bool((table.pts[1:] < table.pts[0]).any())
+
+
+def _crosses_key_frame(table: PacketTable) -> bool:
+    """Whether time runs backwards over a key frame, as in files that were spliced."""
+    highest_before = np.maximum.accumulate(table.pts)[:-1]
+    return bool((table.is_key[1:] & (highest_before > table.pts[1:])).any())
+
+
+def _findings(records: Sequence[FrameRecord], reasons: tuple[str, ...], num_undecodable: int) -> tuple[str, ...]:
+    num_corrupt = sum(record.is_corrupt for record in records)
+    found = [f"the frames were counted by decoding, because of {', '.join(reasons)}"] if reasons else []
+    if num_undecodable:
+        found.append(f"{counted(num_undecodable, 'packet')} that the codec cannot decode")
+    if num_corrupt:
+        found.append(f"{counted(num_corrupt, 'frame')} that the codec flags as damaged")
+    return tuple(found)
+
+
+def _anomalies(table: PacketTable) -> tuple[str, ...]:
+    pts = np.sort(table.pts[table.pts != NO_PTS])
+    counts = [
+        (int(table.is_discard.sum()), "{} decoded but not shown (trimmed by an edit list)"),
+        (int(table.is_hidden.sum()), "{} without a picture to show"),
+        (int((table.pts == NO_PTS).sum()), "{} without a presentation time"),
+        (int((pts[1:] == pts[:-1]).sum()), "{} with the presentation time of another"),
+        (int(table.is_broken.sum()), "{} damaged, encrypted, of another codec or after a loss"),
+    ]
+    found = [text.format(counted(count, "packet")) for count, text in counts if count]
+    if table.read_error is not None:
+        found.append(f"reading stops after {len(table)} packets: {table.read_error}")
+    if len(table) and not table.is_key[0]:
+        found.append("the first packet is not a key frame")
+    return tuple(found)
+
+
+# Times that can be added and subtracted without overflow.
+_MAX_TICKS = 1 << 61
+# Names of each value. ffprobe 4 writes the second ones, and ffprobe 5 "pts" with "pkt_duration".
+_PTS_NAMES, _DURATION_NAMES = ("pts", "pkt_pts"), ("duration", "pkt_duration")
+
+
+def parse_frame_mappings(mappings: Any) -> tuple[list[int], list[int], list[bool]]:
+    """(pts, duration, is_key) of a JSON text (str, bytes) or of an object with ``read()`` that gives one.
+
+    >>> parse_frame_mappings('{"frames": [{"pts": "0", "duration": 512, "key_frame": 1}]}')
+    ([0], [512], [True])
+
+    Raises:
+        InvalidArgumentError: if it is not JSON, or frames or keys are missing.
+    """
+    try:
+        table = json.loads(mappings.read() if hasattr(mappings, "read") else mappings)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgumentError(
+            f"Invalid custom frame mappings: {error}. It should be a valid JSON string or a file-like object."
+        ) from None
+    frames = table.get("frames") if isinstance(table, dict) else None
+    if not isinstance(frames, list) or not frames:
+        raise InvalidArgumentError(
+            "Invalid custom frame mappings. The input is empty or missing the required 'frames' key."
+        )
+    rows = [_row(frame, number) for number, frame in enumerate(frames)]
+    return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
+
+
+def _row(frame: Any, number: int) -> tuple[int, int, bool]:
+    names = [_name_in(frame, _PTS_NAMES), _name_in(frame, _DURATION_NAMES), "key_frame"]
+    try:
+        pts, duration, is_key = (int(frame[name]) for name in names)
+    except (KeyError, TypeError):
+        raise InvalidArgumentError(
+            "Invalid custom frame mappings. The 'pts'/'pkt_pts', 'duration'/'pkt_duration', and 'key_frame' keys are "
+            f"required in the frame metadata (frame {number} has "
+            f"{sorted(frame) if isinstance(frame, dict) else frame!r})."
+        ) from None
+    except (ValueError, OverflowError) as error:
+        raise InvalidArgumentError(f"Invalid custom frame mappings. Frame {number}: {error}.") from None
+    if max(abs(pts), abs(duration)) > _MAX_TICKS:
+        raise InvalidArgumentError(f"Invalid custom frame mappings. Frame {number}: times out of all proportion.")
+    return pts, duration, bool(is_key)
+
+
+def _name_in(frame: Any, names: Sequence[str]) -> str:
+    """Return the first name that a frame has, else the first one."""
+    return next((name for name in names if isinstance(frame, dict) and frame.get(name) is not None), names[0])

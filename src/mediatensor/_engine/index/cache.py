@@ -1,0 +1,143 @@
+"""A folder of indexes that many processes share, so that each file is read for its index only once."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+from ...errors import FrameIndexError, InvalidArgumentError
+from ..common.checks import path_text
+from .frame_index import FrameIndex, note_source
+from .identity import SourceIdentity
+from .index_file import FORMAT_VERSION
+
+__all__ = ["cached_index", "get_index_cache", "set_index_cache", "store_index"]
+
+ENVIRONMENT_VARIABLE = "MEDIATENSOR_INDEX_CACHE"
+
+# Goes up when the same file gets another index than before, so that wrong indexes of earlier releases are not found.
+_RULES_VERSION = 2
+
+_folders_warned_of: set[str] = set()
+
+
+def set_index_cache(folder: str | os.PathLike[str] | None) -> None:
+    """Keep frame indexes in a folder, where every decoder of every process finds them again; ``None`` keeps none.
+
+    A decoder that needs the index of a file first looks for it in the folder, and leaves it there otherwise. Files are
+    recognised by their size and by their first and last 64 KiB, wherever they lie; a file that changed gets a new
+    index. URLs that FFmpeg opens are not cached, nor are indexes of files that cannot be read to their end. A folder
+    that cannot be used, a full disk and damaged cache files cost a warning at most.
+
+    The setting is the environment variable ``MEDIATENSOR_INDEX_CACHE``, so that processes that start later
+    (DataLoader workers) have it, too; it can also be set outside. An index takes a few bytes for each frame, and
+    nothing is ever removed: delete the folder, or its files, at any time to start over. Whoever can write to the
+    folder decides which frames decoders see, so share it only with people you trust.
+
+    Args:
+        folder: Made when it is first written to.
+
+    Raises:
+        SourceTypeError: if it is no path.
+        InvalidArgumentError: if no folder can have such a name.
+
+    Example:
+        >>> from mediatensor import get_index_cache, set_index_cache
+        >>> set_index_cache("/tmp/indexes")
+        >>> get_index_cache()
+        '/tmp/indexes'
+        >>> set_index_cache(None)
+    """
+    if folder is None:
+        os.environ.pop(ENVIRONMENT_VARIABLE, None)
+    else:
+        path = os.path.abspath(path_text("folder", folder))
+        try:
+            os.environ[ENVIRONMENT_VARIABLE] = path
+        except ValueError as error:
+            raise InvalidArgumentError(f"folder must be a path of this system (got {path!r}: {error}).") from None
+
+
+def get_index_cache() -> str | None:
+    """The folder in which frame indexes are kept, see `set_index_cache`; ``None`` if there is none.
+
+    Example:
+        >>> from mediatensor import get_index_cache
+        >>> get_index_cache() is None
+        True
+    """
+    return os.environ.get(ENVIRONMENT_VARIABLE) or None
+
+
+def cached_index(identify: Callable[[], SourceIdentity], make: Callable[[], FrameIndex]) -> FrameIndex:
+    """The index of a source from the cache; else ``make`` is called, and what it gives is kept.
+
+    Without a cache folder it only calls ``make``.
+    """
+    if get_index_cache() is None:
+        return make()
+    identity = identify()
+    path = _path_of(identity)
+    index = None if path is None else _load(path, identity)
+    if index is None:
+        index = make()
+        store_index(index, lambda: identity)
+    return index
+
+
+def store_index(index: FrameIndex, identify: Callable[[], SourceIdentity]) -> None:
+    """Keep an index in the cache folder, if there is one. An index made by decoding replaces one made from packets.
+
+    Args:
+        index: Made from the source that ``identify`` identifies.
+        identify: Called if there is a cache folder and the index does not say what it was made from.
+    """
+    if get_index_cache() is None:
+        return
+    if index.made_from is None:
+        note_source(index, identify())
+    assert index.made_from is not None
+    path = _path_of(index.made_from)
+    # An error while reading may pass, and would stay in the cache; a user's own table is nobody else's.
+    if path is None or index.is_cut_short or index.is_authoritative:
+        return
+    # Another process may have decoded the stream meanwhile: its index knows more than one made from packets.
+    if not index.settled and _load(path, index.made_from) is not None:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # To write to a pipe would be to wait for a reader.
+        if path.exists() and not path.is_file():
+            raise FrameIndexError(f"{str(path)!r} is not a regular file")
+        index.save(path)
+    except (OSError, FrameIndexError) as error:
+        _warn_once(path.parent, error)
+
+
+def _path_of(identity: SourceIdentity) -> Path | None:
+    folder = get_index_cache()
+    key = identity.key(f"index {FORMAT_VERSION}.{_RULES_VERSION}")
+    return None if folder is None or key is None else Path(folder, f"{key}.index")
+
+
+def _load(path: Path, identity: SourceIdentity) -> FrameIndex | None:
+    """A valid index of the source; anything else is as good as none."""
+    try:
+        index = FrameIndex.load(path)
+    except FrameIndexError:
+        return None
+    if index.made_from is None or index.made_from.differences(identity, is_decoded=True):
+        return None
+    return index
+
+
+def _warn_once(folder: Path, error: Exception) -> None:
+    if str(folder) not in _folders_warned_of:
+        _folders_warned_of.add(str(folder))
+        warnings.warn(
+            f"Frame indexes cannot be kept in {str(folder)!r}, so files are read for their index again and again "
+            f"({error}). Choose another folder with mediatensor.set_index_cache, or None.",
+            stacklevel=2,
+        )

@@ -1,0 +1,225 @@
+"""`FrameClock`: the times at which frames start, before the container rounded them. Pure arithmetic.
+
+A time can miss its frame through two kinds of rounding. Floats round ``start + k / fps``, so times are compared with a
+tolerance (`latest`). Containers round times to ticks: at 30 frames per second, Matroska has 0, 33, 67 and 100 ms. The
+time 2 / 30 s is earlier than 67 ms, so a grid at the rate of the file would repeat some frames and drop others. A grid
+that meets frames is therefore compared with the times before rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..common.checks import TIME_TOLERANCE, latest
+from ..containers.packet_table import Int64Array
+
+__all__ = ["FrameClock", "frame_clock"]
+
+# Programs round times to the time base, or to milliseconds at most. If times have a coarser common divisor than that,
+# they are exact.
+_MAX_QUANTUM_SECONDS = Fraction(1, 1000)
+# A steady stream has at least this many ticks per frame. With fewer, any times look steady.
+_MIN_TICKS_PER_FRAME = 3
+# Largest difference between two rounding errors, in ticks: one, and a little more if times were rounded twice.
+_MAX_SPREAD = 1.05
+# The same in seconds, for streams with fine ticks. MPEG-PS has times for some frames only, and adding up rounded
+# durations in between is wrong by up to 0.15 ms at 24000/1001 frames per second.
+_MAX_SPREAD_SECONDS = 0.0002
+# Largest share of frames after which a steady stream gets out of step, for example where recordings were joined.
+_MAX_BREAKS_SHARE = 0.1
+# A grid meets frames if its step is a number of whole frames, halves, thirds or quarters.
+_MAX_PARTS = 4
+# In streams with exact times, two rates are equal if they differ by less than this share of a frame over the stream.
+_EXACT_SHARE = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class FrameClock:
+    """Start times of the frames of a stream, as they were before the container rounded them to ticks.
+
+    Attributes:
+        times: Start of each frame in seconds according to the file, float64 (N,).
+        starts: Start of each frame before rounding, at most half a quantum from ``times``.
+        step: Seconds from one frame to the next if the rate is steady, even if frames are missing; ``None`` if it is
+            not steady: all times then count as exact.
+        quantum: Difference between the largest and the smallest rounding error in seconds, at least a tick.
+    """
+
+    times: NDArray[np.float64]
+    starts: NDArray[np.float64]
+    step: Fraction | None = None
+    quantum: float = 0.0
+
+    def for_steps(self, *seconds: float) -> FrameClock:
+        """Return this clock if a grid meets frames, else one that takes the times in the file as exact.
+
+        Args:
+            *seconds: Distances between the times of the grid.
+
+        Example:
+            >>> clock = frame_clock(np.array([0, 33, 67, 100]), Fraction(1, 1000))
+            >>> clock.for_steps(1 / 15) is clock, clock.for_steps(0.07).step
+            (True, None)
+        """
+        if self.step is None or any(self._frames_per_step(one) is not None for one in seconds):
+            return self
+        return FrameClock(self.times, self.times)
+
+    def played_at(self, seconds: NDArray[np.float64]) -> Int64Array:
+        """Return the index of the frame that is shown at each time; before the stream, the first frame.
+
+        Example:
+            >>> clock = frame_clock(np.array([0, 33, 67, 100]), Fraction(1, 1000))
+            >>> clock.played_at(np.arange(4) / 30).tolist(), clock.step
+            ([0, 1, 2, 3], Fraction(1, 30))
+        """
+        return np.maximum(np.searchsorted(self.starts, latest(seconds), side="right").astype(np.int64) - 1, 0)
+
+    def grid(self, start: float, step: float, count: int) -> NDArray[np.float64]:
+        """Return the times ``start + k * step``, after making both exact.
+
+        Example:
+            >>> clock = frame_clock(np.array([0, 33, 67, 100]), Fraction(1, 1000))
+            >>> clock.played_at(clock.grid(0.033, 1 / 29.99, 3)).tolist()
+            [1, 2, 3]
+        """
+        return np.arange(count, dtype=np.float64) * self.exact_step(step) + self.exact_start(start)
+
+    def exact_step(self, seconds: float) -> float:
+        """Return the exact value of a distance between times, if it stands for a number of frames.
+
+        ``1 / metadata.average_fps`` is not exact, because the end of the stream is rounded as well.
+
+        Example:
+            >>> clock = frame_clock(np.array([0, 33, 67, 100]), Fraction(1, 1000))
+            >>> clock.exact_step(1 / 29.99) == 1 / 30, clock.exact_step(1 / 25)
+            (True, 0.04)
+        """
+        frames = self._frames_per_step(seconds)
+        return seconds if frames is None or self.step is None else float(self.step * frames)
+
+    def usual_step(self, average: float) -> float:
+        """Return the seconds from one frame to the next, given their average over the stream.
+
+        The average is returned if the rate is not steady, or if it differs by more than a frame over the stream. A
+        smaller difference comes from one missing frame, or from a last frame of unknown duration.
+
+        Example:
+            >>> clock = frame_clock(np.array([0, 33, 67, 100]), Fraction(1, 1000))
+            >>> clock.usual_step(1 / 39) == 1 / 30, clock.usual_step(1 / 15) == 1 / 15
+            (True, True)
+        """
+        if self.step is None:
+            return average
+        step = float(self.step)
+        drift = abs(average / step - 1) * (self.starts[-1] - self.starts[0] + step)
+        return step if drift <= step + 2 * self.quantum else average
+
+    def _frames_per_step(self, seconds: float) -> Fraction | None:
+        if self.step is None or not seconds * _MAX_PARTS > self.step:
+            return None
+        frames = Fraction(seconds / float(self.step)).limit_denominator(_MAX_PARTS)
+        drift = abs(seconds / float(self.step * frames) - 1) * (self.starts[-1] - self.starts[0] + float(self.step))
+        return frames if drift <= 2 * self.quantum else None
+
+    def exact_start(self, seconds: float) -> float:
+        """Return the exact value of the first time of a grid, if it stands for the start of a frame.
+
+        Example:
+            >>> clock = frame_clock(np.array([0, 33, 67, 100]), Fraction(1, 1000))
+            >>> round(clock.exact_start(0.067), 4), clock.exact_start(0.066)
+            (0.0667, 0.066)
+        """
+        return self._exact(seconds, self.quantum / 2)
+
+    def exact_end(self, seconds: float) -> float:
+        """Return the exact value of the time at which a stream or a segment ends, if a frame starts or ends there.
+
+        Example:
+            >>> clock = frame_clock(np.array([0, 33, 67, 100]), Fraction(1, 1000))
+            >>> round(clock.exact_end(0.134), 4), clock.exact_end(0.12)
+            (0.1333, 0.12)
+        """
+        return self._exact(seconds, 2 * self.quantum)
+
+    def _exact(self, seconds: float, farthest: float) -> float:
+        if self.step is None:
+            return seconds
+        frame, step = int(self.played_at(np.array([seconds]))[0]), float(self.step)
+        exact = float(self.starts[frame]) + round((seconds - float(self.starts[frame])) / step) * step
+        return exact if TIME_TOLERANCE < abs(exact - seconds) <= farthest + TIME_TOLERANCE else seconds
+
+
+def frame_clock(pts: Int64Array, time_base: Fraction) -> FrameClock:
+    """Return the clock of a stream.
+
+    Args:
+        pts: Presentation times in ticks, never decreasing.
+        time_base: Seconds of a tick.
+
+    Example:
+        >>> pts = np.array([126000, 129754, 133508, 137261, 141015])  # 24000/1001 frames per second
+        >>> frame_clock(pts, Fraction(1, 90000)).step
+        Fraction(1001, 24000)
+        >>> frame_clock(np.array([0, 10, 50, 67]), Fraction(1, 1000)).step is None
+        True
+    """
+    seconds = pts.astype(np.float64) * time_base.numerator / time_base.denominator
+    gaps = np.diff(pts)
+    shown = gaps[gaps > 0]
+    if not len(shown):
+        return FrameClock(seconds, seconds)
+    tick = int(np.gcd.reduce(shown))
+    if tick == shown.min():
+        step = int(np.percentile(shown, 50, method="lower")) * time_base
+        return FrameClock(seconds, seconds, step, min(float(time_base), _EXACT_SHARE * float(step)))
+    if tick * time_base > _MAX_QUANTUM_SECONDS:
+        tick = 1
+    fitted = _fit(gaps, tick, time_base)
+    if fitted is None:
+        return FrameClock(seconds, seconds)
+    starts = seconds[0] + fitted[0]
+    return FrameClock(
+        seconds, starts, fitted[1], max(float(tick * time_base), 2 * float(np.abs(starts - seconds).max()))
+    )
+
+
+def _fit(gaps: Int64Array, tick: int, time_base: Fraction) -> tuple[NDArray[np.float64], Fraction] | None:
+    """Return the start of each frame in seconds after the first time, and seconds per frame, if the rate is steady."""
+    shown = gaps[gaps > 0]
+    usual = float(np.median(shown))
+    if usual < _MIN_TICKS_PER_FRAME * tick:
+        return None
+    usual = float(shown[np.rint(shown / usual) == 1].mean())
+    max_spread = max(_MAX_SPREAD * tick, _MAX_SPREAD_SECONDS / float(time_base))
+    steps = np.rint(gaps / usual)
+    is_break = np.abs(gaps - steps * usual) > max_spread
+    if is_break.sum() > _MAX_BREAKS_SHARE * len(gaps):
+        return None
+    rate = Fraction(float(steps[~is_break].sum() / gaps[~is_break].sum())) / time_base
+    numbers, ticks = (np.concatenate([[0.0], np.cumsum(values)]) for values in (steps, gaps))
+    runs = np.concatenate([[0], np.flatnonzero(is_break) + 1])
+    for spread, fps in product((_MAX_SPREAD * tick, max_spread), _likely_rates(rate)):
+        exact = numbers * float(1 / (fps * time_base))
+        errors = ticks - exact
+        least, most = np.minimum.reduceat(errors, runs), np.maximum.reduceat(errors, runs)
+        if (most - least).max() <= spread:
+            middle = np.repeat((least + most) / 2, np.diff(runs, append=len(ticks)))
+            return (exact + middle) * float(time_base), 1 / fps
+    return None
+
+
+def _likely_rates(rate: Fraction) -> list[Fraction]:
+    """Return rates near a measured one, the likeliest first.
+
+    >>> [str(fps) for fps in _likely_rates(Fraction(29.968))][:3]
+    ['30', '30000/1001', '30']
+    """
+    whole = rate.limit_denominator(1)
+    likely = [whole, whole * Fraction(1000, 1001), rate.limit_denominator(2), rate.limit_denominator(100), rate]
+    return [fps for fps in likely if fps > 0]

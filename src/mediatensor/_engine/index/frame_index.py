@@ -1,0 +1,546 @@
+"""`FrameIndex`: which frames a stream has, in the order of a linear decode. Pure data, and where to start decoding."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import FrameIndexError, InvalidArgumentError
+from ..common import checks
+from ..common.lazy import cached_property, is_tensor
+from ..common.messages import counted
+from ..containers.packet_table import NO_PTS, Int8Array, Int64Array
+from .frame_clock import FrameClock, frame_clock
+from .holes import FrameHole
+from .identity import SourceIdentity
+from .index_file import load_index, save_index
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["MAX_DELAY_PACKETS", "FrameIndex", "check_index_belongs", "note_source"]
+
+#: Most packets between the one that bears a picture and the one with which its frame comes out, and most that pictures
+#: are reordered over: H.264 and HEVC hold 16 pictures (A.3.1), and each may come as two packets of one field.
+MAX_DELAY_PACKETS = 32
+
+
+def _no_numbers() -> Int64Array:
+    return np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class FrameIndex:
+    """The frames of a stream in the order of a linear decode: how many, when each is shown, where decoding can start.
+
+    ``VideoDecoder.frame_index`` gives it; `save` keeps it for the next time, and
+    ``VideoDecoder(source, frame_index=...)`` takes it in place of reading the stream. It can be pickled.
+
+    Attributes:
+        time_base: Seconds of one tick of ``pts`` and ``duration``.
+        pts: Presentation times in ticks, int64 array (N,), never decreasing.
+        duration: In ticks, int64 array (N,).
+        is_damaged: Whether the codec flagged the frame as damaged, bool array (N,); known only if ``settled``.
+        settled: Whether the index was made by decoding the stream once, because its packets do not tell.
+        anomalies: What is odd in the stream, as sentences.
+        holes: Where frames are missing.
+
+    Example:
+        >>> from mediatensor.decoders import VideoDecoder
+        >>> index = VideoDecoder("video.mp4").frame_index
+        >>> len(index), index.end_seconds
+        (300, 10.0)
+        >>> index.gop_start_indices, index.gop_lengths
+        (tensor([  0,  48,  96, 144, 192, 240, 288]), tensor([48, 48, 48, 48, 48, 48, 12]))
+    """
+
+    time_base: Fraction
+    pts: Int64Array
+    duration: Int64Array
+    # The fields without a line in the docstring are for planning and decoding, and may change.
+    #: Whether decoding can start at the frame.
+    is_key: NDArray[np.bool_]
+    is_damaged: NDArray[np.bool_]
+    #: Number of the packet, in decode order, that the frame comes from; -1 where unknown.
+    packet: Int64Array
+    #: Whether no other picture refers to the frame, a `Disposable`. Unknowns are filled in when the packet is read:
+    #: what a packet says is always the same, so it does not matter who comes first.
+    disposable: Int8Array
+    #: Key frames, the places where decoding can start: their packets, ascending. The first packet counts as one.
+    key_frame_packet: Int64Array
+    key_frame_pts: Int64Array
+    key_frame_dts: Int64Array
+    key_frame_position: Int64Array
+    #: Size of the packets of the stream from each key frame to the next; -1 where unknown.
+    key_frame_bytes: Int64Array
+    settled: bool = False
+    #: CRC-32 of each frame's planes; only of an index made by decoding.
+    fingerprint: NDArray[np.uint32] | None = None
+    #: The pts that the codec reports for the frame (`NO_PTS` for none); only of an index made by decoding.
+    codec_pts: Int64Array | None = None
+    #: How many packets a linear decode feeds before the frame comes out; only of an index made by decoding.
+    num_packets: Int64Array | None = None
+    #: Reading fails after the last packet, instead of coming to an end.
+    is_cut_short: bool = False
+    #: The user gave the table; what the packets say does not matter.
+    is_authoritative: bool = False
+    #: Where frames are missing, see `holes`: the first frame after each hole, when the first missing frame and the next
+    #: one that exists are shown, and how many packets gave no frame. Only of an index made by decoding.
+    hole_frame: Int64Array = field(default_factory=_no_numbers)
+    hole_pts: Int64Array = field(default_factory=_no_numbers)
+    hole_end_pts: Int64Array = field(default_factory=_no_numbers)
+    hole_num_packets: Int64Array = field(default_factory=_no_numbers)
+    anomalies: tuple[str, ...] = ()
+    #: What the index was made from; ``None`` until somebody asks.
+    made_from: SourceIdentity | None = None
+    _pts_seconds: NDArray[np.float64] = field(init=False)
+    _end_seconds: float = field(init=False)
+    # The frame of each key frame in an index made by decoding, and its time in others: neither always says the other.
+    _key_frame_places: Int64Array = field(init=False)
+    _key_frames_ascend: bool = field(init=False)
+    #: Whether a frame may come out damaged, or frames are missing; of a user's table nobody knows.
+    may_show_damage: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        derive = partial(object.__setattr__, self)  # derived once; the class is frozen for everyone else
+        derive("_pts_seconds", self._seconds(self.pts))
+        ends = self.pts + self.duration
+        derive("_end_seconds", float(self._seconds(ends.max(keepdims=True))[0]) if len(ends) else 0.0)
+        places = self._places_of_key_frames() if self.settled else self.key_frame_pts
+        derive("_key_frame_places", places)
+        derive("_key_frames_ascend", bool((places[1:] >= places[:-1]).all()))
+        has_damage = len(self.hole_frame) > 0 or bool(self.is_damaged.any())
+        derive("may_show_damage", has_damage or self.is_authoritative)
+
+    def __len__(self) -> int:
+        """Number of frames."""
+        return len(self.pts)
+
+    def __repr__(self) -> str:
+        return (
+            f"FrameIndex({counted(len(self), 'frame')}, {counted(int(self.is_key.sum()), 'key frame')}, "
+            f"{self.begin_seconds:.3f} to {self.end_seconds:.3f} s{', settled' if self.settled else ''})"
+        )
+
+    def _seconds(self, ticks: Int64Array) -> NDArray[np.float64]:
+        # Multiply first: the quotient of two whole numbers is then the nearest double.
+        return ticks.astype(np.float64) * self.time_base.numerator / self.time_base.denominator
+
+    def _places_of_key_frames(self) -> Int64Array:
+        """The frame that comes from each key frame; where that is not known, one that comes out later for certain."""
+        if len(self) == 0 or self.num_packets is None:
+            return np.zeros(len(self.key_frame_packet), np.int64)
+        by_packet, numbers = self._frames_by_packet
+        at = np.searchsorted(numbers, self.key_frame_packet).clip(max=len(self) - 1)
+        later = np.searchsorted(self.num_packets, self.key_frame_packet + MAX_DELAY_PACKETS)
+        places = np.where(numbers[at] == self.key_frame_packet, by_packet[at], later)
+        places[self.key_frame_packet == 0] = 0  # from the first packet on, everything can be decoded
+        return places
+
+    # Damage
+
+    @property
+    def holes(self) -> tuple[FrameHole, ...]:
+        """Spans in which packets stand for frames and the codec gave none, ascending; known only if ``settled``."""
+        begins, ends = self._seconds(self.hole_pts).tolist(), self._seconds(self.hole_end_pts).tolist()
+        return tuple(map(FrameHole, self.hole_frame.tolist(), begins, ends, self.hole_num_packets.tolist()))
+
+    # Times
+
+    @property
+    def pts_seconds(self) -> Tensor:
+        """Presentation times in seconds, float64 (N,)."""
+        return _tensor(self._pts_seconds.copy())
+
+    @property
+    def duration_seconds(self) -> Tensor:
+        """Durations in seconds, float64 (N,)."""
+        return _tensor(self._seconds(self.duration))
+
+    @property
+    def begin_seconds(self) -> float:
+        """Time at which the first frame is shown."""
+        return float(self._pts_seconds[0]) if len(self) else 0.0
+
+    @property
+    def end_seconds(self) -> float:
+        """Time at which the last frame ends."""
+        return self._end_seconds
+
+    @property
+    def average_fps(self) -> float | None:
+        """Frames per second over the whole stream."""
+        seconds = self.end_seconds - self.begin_seconds
+        return len(self) / seconds if seconds > 0 else None
+
+    def frame_played_at(self, seconds: float) -> int:
+        """Index of the frame that is shown at a time: the last one with pts <= ``seconds``, also in a gap.
+
+        Args:
+            seconds: In [begin_seconds, end_seconds).
+
+        Raises:
+            OutOfRangeError: if the time lies outside.
+            InvalidArgumentError: if it is not a number.
+
+        Example:
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> VideoDecoder("video.mp4").frame_index.frame_played_at(1.5)
+            45
+        """
+        return int(self.frames_played_at(checks.one_time(seconds))[0])
+
+    def frames_played_at(self, seconds: Tensor | Sequence[float] | NDArray[Any]) -> Tensor:
+        """Indices of the frames that are shown at several times, in the order asked for.
+
+        Args:
+            seconds: Times in [begin_seconds, end_seconds), in any order.
+
+        Returns:
+            int64 (number of times,).
+
+        Raises:
+            OutOfRangeError: if one of them lies outside.
+            InvalidArgumentError: if they are not numbers.
+
+        Example:
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> VideoDecoder("video.mp4").frame_index.frames_played_at([0.0, 1.51])
+            tensor([ 0, 45])
+        """
+        times = checks.seconds_of(seconds)
+        checks.check_seconds(times, self.begin_seconds, self.end_seconds)
+        return _tensor(self.played_at(times))
+
+    # By the names that low-level code has for them, beside those of the metadata
+
+    @property
+    def num_frames_from_content(self) -> int:
+        """Number of frames."""
+        return len(self)
+
+    @property
+    def begin_stream_seconds_from_content(self) -> float:
+        """Time at which the first frame is shown."""
+        return self.begin_seconds
+
+    @property
+    def end_stream_seconds_from_content(self) -> float:
+        """Time at which the last frame ends."""
+        return self.end_seconds
+
+    @property
+    def average_fps_from_content(self) -> float | None:
+        """Frames per second over the whole stream."""
+        return self.average_fps
+
+    @overload
+    def index_at(self, seconds: float) -> int: ...
+    @overload
+    def index_at(self, seconds: Tensor) -> Tensor: ...
+    def index_at(self, seconds: float | Tensor) -> int | Tensor:
+        """Index of the first frame that has not ended at a time; of the first or the last one outside the stream.
+
+        In a gap that is the frame behind it, which differs from `frame_played_at`.
+
+        Args:
+            seconds: A time, or a tensor of times.
+
+        Returns:
+            An int, or an int64 tensor of the shape of ``seconds``.
+
+        Raises:
+            InvalidArgumentError: if it is not a number, or there is no frame.
+
+        Example:
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> index = VideoDecoder("video.mp4").frame_index
+            >>> index.index_at(1.51), index.index_at(99.0)
+            (45, 299)
+        """
+        self._check_has_frames()
+        ends = np.maximum.accumulate(self._seconds(self.pts + self.duration))
+        times = np.asarray(seconds.cpu() if is_tensor(seconds) else checks.real_number("seconds", seconds))
+        found = np.minimum(np.searchsorted(ends, checks.latest(times), side="right"), len(self) - 1)
+        return _tensor(np.asarray(found, np.int64)) if is_tensor(seconds) else int(found)
+
+    def key_frame_seconds_for(self, seconds: float | Tensor) -> float:
+        """Time of the last key frame at or before a time, for `Demuxer.seek`; that of the first frame if there is none.
+
+        Raises:
+            InvalidArgumentError: if it is not a number, or there is no frame.
+
+        Example:
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> VideoDecoder("video.mp4").frame_index.key_frame_seconds_for(2.0)
+            1.6
+        """
+        self._check_has_frames()
+        times = self._pts_seconds[self.is_key]
+        time = checks.latest(np.array([checks.real_number("seconds", seconds)]))
+        before = int(np.searchsorted(times, time, side="right")[0]) - 1
+        return float(times[before] if before >= 0 else self._pts_seconds[0])
+
+    def _check_has_frames(self) -> None:
+        if not len(self):
+            raise InvalidArgumentError("The index has no frames, so that none is shown at any time.")
+
+    # Key frames and GOPs
+
+    @property
+    def is_key_frame(self) -> Tensor:
+        """Whether decoding can start at the frame, bool (N,)."""
+        return _tensor(self.is_key.copy())
+
+    @property
+    def key_frame_indices(self) -> Tensor:
+        """Indices of the key frames, int64 (K,)."""
+        return _tensor(np.flatnonzero(self.is_key))
+
+    @property
+    def gop_start_indices(self) -> Tensor:
+        """Index of the first frame of each GOP (group of pictures), int64 (G,).
+
+        A GOP is a key frame and the frames that are shown after it, up to the next key frame. Frames shown before the
+        first key frame are a GOP as well: their key frame is trimmed, or missing.
+        """
+        return _tensor(self._gop_starts())
+
+    @property
+    def gop_lengths(self) -> Tensor:
+        """Number of frames of each GOP, int64 (G,); they sum up to ``len``."""
+        return _tensor(np.diff(self._gop_starts(), append=len(self)))
+
+    @property
+    def gop_bytes(self) -> Tensor:
+        """Size of each GOP in bytes, int64 (G,): of the packets from its key frame to the next one in the file.
+
+        Pictures that follow a key frame in the file but are shown before it (open GOPs) count for that key frame's
+        GOP. Packets that are not shown count for the GOP that they lie in, so that the sum is the size of the stream.
+        -1 where the size is not known (``custom_frame_mappings``).
+        """
+        num_gops = len(self._gop_starts())
+        if (self.key_frame_bytes < 0).any():
+            return _tensor(np.full(num_gops, -1))
+        total = np.zeros(num_gops, np.int64)
+        np.add.at(total, self._gops_of_key_frames(), self.key_frame_bytes)
+        return _tensor(total)
+
+    def _gop_starts(self) -> Int64Array:
+        return np.union1d(np.arange(min(1, len(self))), np.flatnonzero(self.is_key)).astype(np.int64)
+
+    def _gops_of_key_frames(self) -> Int64Array:
+        """The GOP of each key frame's frame; of the frame shown at its time, if none comes from its packet."""
+        if len(self) == 0:
+            return np.zeros(0, np.int64)
+        by_packet, numbers = self._frames_by_packet
+        at = np.searchsorted(numbers, self.key_frame_packet).clip(max=len(self) - 1)
+        has_frame = (numbers[at] == self.key_frame_packet) & (self.key_frame_packet >= 0)
+        if self.num_packets is None:
+            shown_then = np.searchsorted(self.pts, self.key_frame_pts, side="right") - 1
+            is_placed = has_frame | (self.key_frame_pts != NO_PTS)
+        else:
+            shown_then = np.searchsorted(self.num_packets, self.key_frame_packet, side="right")
+            is_placed = np.ones(len(has_frame), bool)
+        frames = np.where(has_frame, by_packet[at], shown_then)
+        gops = np.maximum(np.searchsorted(self._gop_starts(), frames, side="right") - 1, 0).astype(np.int64)
+        # A key frame of which neither is known stays with the one before it in the file.
+        placed: Int64Array = gops[np.maximum.accumulate(np.where(is_placed, np.arange(len(gops)), 0))]
+        return placed
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the index to a file; at any time there is either the complete file or what was there before.
+
+        The file holds a few bytes for each frame, and says which source the index was made from, by the source's size
+        and content and not by its name: moved and copied files keep their index.
+
+        Args:
+            path: Where to write; a file that is there is replaced.
+
+        Raises:
+            FrameIndexError: if the file cannot be written.
+            SourceTypeError: if ``path`` is no path.
+
+        Example:
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> VideoDecoder("video.mp4").frame_index.save("video.index")
+            >>> decoder = VideoDecoder("video.mp4", frame_index="video.index")
+        """
+        save_index({column.name: getattr(self, column.name) for column in fields(self) if column.init}, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> FrameIndex:
+        """The index that `save` wrote. The file is checked; it need not be trusted.
+
+        Raises:
+            FrameIndexError: if the file is missing, damaged, no saved index, or of an unknown version.
+            SourceTypeError: if ``path`` is no path.
+
+        Example:
+            >>> from mediatensor.decoders import FrameIndex, VideoDecoder
+            >>> VideoDecoder("video.mp4").frame_index.save("video.index")
+            >>> len(FrameIndex.load("video.index"))
+            300
+        """
+        return cls(**load_index(path))
+
+    # For planning and decoding: arguments are not checked
+
+    def times_of(self, frames: Int64Array) -> tuple[Tensor, Tensor]:
+        """(pts, duration) of some frames in seconds, each float64.
+
+        Example:
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> VideoDecoder("video.mp4").frame_index.times_of([30])
+            (tensor([1.], dtype=torch.float64), tensor([0.0333], dtype=torch.float64))
+        """
+        return _tensor(self._pts_seconds[frames]), _tensor(self._seconds(self.duration[frames]))
+
+    def played_at(self, seconds: NDArray[np.float64]) -> Int64Array:
+        """Index of the frame that is shown at each time: the last one that started, also in a gap; the first before it.
+
+        ::
+
+            frames   |--0--|--1--|     |--2--|
+            t           0     1    1      2
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> VideoDecoder("video.mp4").frame_index.played_at(np.array([1.01]))
+            array([30])
+        """
+        started = np.searchsorted(self._pts_seconds, checks.latest(seconds), side="right")
+        return np.maximum(started.astype(np.int64) - 1, 0)
+
+    def _played_in_range(self, start_seconds: float, stop_seconds: float) -> range:
+        """Indices of the frames that are shown within [start, stop), one that started before included."""
+        first = int(self.played_at(np.array([start_seconds]))[0])
+        if start_seconds == stop_seconds:
+            return range(first, first)
+        behind = int(np.searchsorted(self._pts_seconds, stop_seconds - checks.TIME_TOLERANCE))
+        return range(first, max(behind, first + 1))
+
+    def frame_of_packet(self, number: int, pts: int) -> int | None:
+        """Index of the frame that a packet bears, by its number in decode order and its time; ``None`` if unknown."""
+        try:
+            frame = self._frame_by_packet.item(number)
+        except IndexError:
+            return None
+        return frame if frame >= 0 and self.pts.item(frame) == pts else None
+
+    @cached_property
+    def _clock(self) -> FrameClock:
+        """Start times of the frames, for times on a grid."""
+        return frame_clock(self.pts, self.time_base)
+
+    @cached_property
+    def _frame_by_packet(self) -> NDArray[np.int32]:
+        """The frame that each packet bears, by the packet's number; -1 for none."""
+        frames, numbers = self._frames_by_packet
+        by_packet = np.full(int(numbers.max(initial=-1)) + 1, -1, np.int32)
+        is_known = numbers >= 0
+        by_packet[numbers[is_known]] = frames[is_known]
+        return by_packet
+
+    @cached_property
+    def _frames_by_packet(self) -> tuple[Int64Array, Int64Array]:
+        """Frames in the order of their packets, and the numbers of these packets."""
+        order = np.argsort(self.packet, kind="stable")
+        return order, self.packet[order]
+
+    @cached_property
+    def _time_base_terms(self) -> tuple[int, int]:
+        return self.time_base.numerator, self.time_base.denominator
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Values that are derived on demand need not travel to every worker.
+        derived = (
+            "_clock", "_frame_by_packet", "_frames_by_packet", "_time_base_terms", "follows_file", "times_restart",
+        )  # fmt: skip
+        return {name: value for name, value in self.__dict__.items() if name not in derived}
+
+    @cached_property
+    def follows_file(self) -> bool:
+        """Whether frames have the order of their packets, and not all are key frames; for indexes made from packets."""
+        return bool((self.packet[1:] > self.packet[:-1]).all()) and len(self.key_frame_packet) < len(self)
+
+    @cached_property
+    def times_restart(self) -> bool:
+        """Whether a key frame has an earlier time than one before it in the file: a seek by time may miss it."""
+        return bool((self.key_frame_pts[1:] < self.key_frame_pts[:-1]).any())
+
+    def first_frame_from(self, key_frame: int) -> int:
+        """Index of the first frame that can be decoded from a key frame, which is its own."""
+        place = int(self._key_frame_places[key_frame])
+        return min(place if self.settled else int(self.pts.searchsorted(place)), len(self) - 1)
+
+    def key_frame_for(self, frame: int) -> int:
+        """Number of the key frame to decode a frame from: the last one that is not behind it in the file or in time."""
+        packet = int(self.packet[frame])
+        if packet < 0:
+            # At least this many packets before the frame came out, it had been fed.
+            packet = np.iinfo(np.int64).max
+            if self.num_packets is not None:
+                packet = int(self.num_packets[frame]) - MAX_DELAY_PACKETS
+        place = frame if self.settled else self.pts[frame]
+        if not self._key_frames_ascend:
+            possible = np.flatnonzero((self._key_frame_places <= place) & (self.key_frame_packet <= packet))
+            return int(possible[-1]) if len(possible) else 0
+        key_frame = int(np.searchsorted(self._key_frame_places, place, side="right")) - 1
+        while key_frame > 0 and self.key_frame_packet[key_frame] > packet:
+            key_frame -= 1
+        return max(0, key_frame)
+
+
+def note_source(index: FrameIndex, source: SourceIdentity) -> None:
+    """Note what an index was made from."""
+    object.__setattr__(index, "made_from", source)
+
+
+def check_index_belongs(index: FrameIndex, source: SourceIdentity, time_base: Fraction, name: str) -> None:
+    """Raise unless an index was made from a source and a stream.
+
+    Args:
+        index: The index.
+        source: The source and the stream that it is to serve for.
+        time_base: Of the stream.
+        name: Of the source, for the message.
+
+    Raises:
+        FrameIndexError: naming what differs.
+    """
+    if not len(index):
+        raise FrameIndexError(f"The frame index for {name} has no frames. Pass another one, or none to have it made.")
+    if index.made_from is None:
+        differences = ["what it was made from, which is not known"]
+    else:
+        differences = index.made_from.differences(source, is_decoded=index.settled)
+    if index.time_base != time_base:
+        differences.append(f"the time base ({index.time_base}, not {time_base})")
+    if differences:
+        raise FrameIndexError(
+            f"The frame index does not belong to {name}, stream {source.stream_index}: {', '.join(differences)} "
+            "differ. Pass the index of this file and stream, or none."
+        )
+
+
+def frame_times(index: FrameIndex, frame: int) -> tuple[float, float]:
+    """(pts, duration) of one frame in seconds: what `FrameIndex.times_of` gives, without tensors."""
+    numerator, denominator = index._time_base_terms
+    return float(index._pts_seconds[frame]), float(index.duration[frame]) * numerator / denominator
+
+
+def _tensor(values: NDArray[Any]) -> Tensor:
+    from torch import from_numpy
+
+    return from_numpy(values)

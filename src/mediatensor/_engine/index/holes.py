@@ -1,0 +1,169 @@
+"""Holes: spans of a stream in which packets stand for frames, and the codec gave none. Pure functions of plain data.
+
+::
+
+    packets   0   1   2   3   4   5   6        3 and 4 are damaged
+    frames    0   1   2           3   4        the hole lies before frame 3
+
+The frames of a stream keep the numbers of a plain decode, so that the missing ones have no number. The evidence for a
+hole is either that the codec refused a packet, or that no frame covers the time of a packet. The latter counts only for
+codecs in which every such packet gives a frame, and if the packets show no splice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..bitstreams.content import CODECS_OF_FRAMES_ONLY
+from ..common.messages import counted
+from ..containers.packet_table import NO_PTS, Int64Array, PacketTable
+
+__all__ = ["FrameHole", "HoleColumns", "describe_hole", "describe_holes", "find_holes"]
+
+# A packet with a picture always gives a frame, unless something is missing. Other codecs leave out unchanged frames.
+_CODECS_OF_ONE_FRAME = frozenset(("av1", "h264", "hevc", "vp8", "vp9"))
+# Holes that are described one by one.
+_MAX_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class FrameHole:
+    """A span of a stream in which the codec gave no frame for its packets.
+
+    Attributes:
+        frame: Index of the first frame after it; the number of frames if there is none.
+        start_seconds: Time of the first missing frame.
+        end_seconds: Time of the frame after it, or when the last missing frame ends.
+        num_packets: How many packets gave no frame.
+
+    Example:
+        >>> from mediatensor.decoders import FrameHole
+        >>> FrameHole(frame=45, start_seconds=1.5, end_seconds=1.6, num_packets=3).num_packets
+        3
+    """
+
+    frame: int
+    start_seconds: float
+    end_seconds: float
+    num_packets: int
+
+
+class HoleColumns(NamedTuple):
+    """Holes in ascending order, as columns of a `FrameIndex`, each int64 (H,).
+
+    Attributes:
+        frame: Index of the first frame after each.
+        pts, end_pts: From the first missing frame to the next one that exists, in ticks.
+        num_packets: How many packets gave no frame.
+    """
+
+    frame: Int64Array
+    pts: Int64Array
+    end_pts: Int64Array
+    num_packets: Int64Array
+
+
+def find_holes(
+    table: PacketTable, refused: Sequence[int], pts: Int64Array, duration: Int64Array, codec_pts: Int64Array, codec: str
+) -> HoleColumns:
+    """The holes of a stream that was decoded once.
+
+    Args:
+        table: Its packets.
+        refused: Numbers of the packets that the codec refused.
+        pts: When the frames are shown, ascending.
+        duration: How long, as the codec has it; 0 where unknown.
+        codec_pts: The times that the codec gave its frames.
+        codec: FFmpeg's name of the codec.
+    """
+    is_refused = np.zeros(len(table), bool)
+    is_refused[list(refused)] = True
+    # Refusing is no sign of damage where a packet is known to hold no picture, such as the end of a sequence.
+    is_refused &= ~table.is_discard & (~table.is_hidden | table.is_broken | (codec in CODECS_OF_FRAMES_ONLY))
+    is_timed = table.pts != NO_PTS
+    has_no_frame = is_timed & ~table.is_discard & ~np.isin(table.pts, codec_pts)
+    is_covered = _is_covered(table.pts, pts, duration)
+    is_after_first = table.pts >= pts[0]
+    # Wherever a recording is cut, pictures may lack those before that they refer to: the leading ones of the first key
+    # frame, and those before any key frame.
+    can_be_decoded = is_after_first | ((table.pts >= table.pts[0]) & table.is_key[0])
+    is_evidence = is_refused & has_no_frame & can_be_decoded & ~(table.is_hidden & is_covered)
+    has_times = is_timed.all() and (codec_pts != NO_PTS).all() and (codec_pts[1:] >= codec_pts[:-1]).all()
+    has_one_frame_each = has_times and not table.is_field.any()
+    if has_one_frame_each and not table.reasons_to_decode:  # a splice may well drop pictures
+        is_picture = ~table.is_hidden & (codec in _CODECS_OF_ONE_FRAME)
+        is_evidence |= (is_picture | table.is_broken) & has_no_frame & is_after_first & ~is_covered
+    following = np.searchsorted(pts, table.pts)
+    # In a hole, packets that seem to hold no picture are damaged as well.
+    is_missing = is_evidence | (has_no_frame & ~is_covered & np.isin(following, following[is_evidence]))
+    is_missing &= can_be_decoded
+    missing = [
+        (int(following[number]), int(table.pts[number]), int(table.pts[number] + table.duration[number]))
+        for number in np.flatnonzero(is_missing)
+    ]
+    untimed = np.flatnonzero(is_refused & ~is_timed)
+    if len(untimed):
+        # One frame comes of each of the others, in about their order.
+        num_before = np.cumsum(~(is_refused | table.is_hidden | table.is_discard))
+        frames = np.minimum(num_before[untimed], len(pts)).tolist()
+        missing += [(frame, int(time), int(time)) for frame in frames for time in pts[min(frame, len(pts) - 1), None]]
+    return _spans_of(missing, pts)
+
+
+def _is_covered(times: Int64Array, pts: Int64Array, duration: Int64Array) -> NDArray[np.bool_]:
+    """Whether some frame is shown at each time, but for what rounding makes of it."""
+    steps = np.diff(pts)
+    typical = int(np.median(steps)) if len(steps) else 0
+    duration = np.where(duration > 0, duration, typical)
+    before = np.maximum(np.searchsorted(pts, times, side="right") - 1, 0)
+    covered: NDArray[np.bool_] = (times >= pts[before]) & (
+        times - pts[before] < duration[before] - duration[before] // 2
+    )
+    return covered
+
+
+def _spans_of(missing: Sequence[tuple[int, int, int]], pts: Int64Array) -> HoleColumns:
+    """The holes of missing frames, each given as (index of the frame after it, begin, end)."""
+    spans: dict[int, list[int]] = {}
+    for frame, begin, end in sorted(missing):
+        span = spans.setdefault(frame, [frame, begin, end, 0])
+        span[2] = int(pts[frame]) if frame < len(pts) else max(span[2], end)
+        span[3] += 1
+    rows = np.array(list(spans.values()), np.int64).reshape(-1, 4)
+    return HoleColumns(*rows.T.copy())
+
+
+def describe_holes(holes: Sequence[FrameHole], num_frames: int) -> tuple[str, ...]:
+    """One sentence for each of the first holes, and one for the others.
+
+    >>> describe_holes([FrameHole(45, 1.5, 1.6, 3)], 100)
+    ('3 packets from 1.5 s to 1.6 s give no frame, between frames 44 and 45',)
+    """
+    named = [describe_hole(hole, num_frames) for hole in holes[:_MAX_NAMED]]
+    if len(holes) > _MAX_NAMED:
+        num_packets = sum(hole.num_packets for hole in holes[_MAX_NAMED:])
+        named.append(f"{num_packets} packets in {len(holes) - _MAX_NAMED} more places give no frame")
+    return tuple(named)
+
+
+def describe_hole(hole: FrameHole, num_frames: int) -> str:
+    """The hole as a sentence without a full stop."""
+    packets = counted(hole.num_packets, "packet")
+    verb = "give" if hole.num_packets > 1 else "gives"
+    if hole.frame == 0:
+        place = "before the first frame"
+    elif hole.frame == num_frames:
+        place = "after the last frame"
+    else:
+        place = f"between frames {hole.frame - 1} and {hole.frame}"
+    span = f"from {_seconds(hole.start_seconds)} s to {_seconds(hole.end_seconds)} s"
+    return f"{packets} {span} {verb} no frame, {place}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.3f}".rstrip("0").rstrip(".")

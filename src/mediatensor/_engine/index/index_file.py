@@ -1,0 +1,437 @@
+"""The columns of a `FrameIndex` in a file: small, checked, the same on every machine, and safe to read from strangers.
+
+::
+
+    magic (8)  version (4)  header size (4)  payload size (8)     whole numbers are little-endian
+    header     JSON: numbers of frames, of key frames (num_entries) and of holes, flags, sentences, what the index was
+               made from, and for each int64 column its first value and the width of its steps in bytes (0: constant)
+    payload    zlib: one column after the other; int64 columns as their steps, all lowest bytes first
+    checksum   BLAKE2b (16) of everything before it
+
+Times and packet numbers go up by small and nearly equal steps, which take little space and little time to unpack.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, fields
+from fractions import Fraction
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import FrameIndexError, WriteError
+from ..common.checks import path_text
+from ..containers.packet_table import NO_PTS
+from ..sources.atomic_files import write_file
+from .identity import SourceIdentity
+
+__all__ = [
+    "FORMAT_VERSION",
+    "INT64",
+    "MAX_FRAMES",
+    "WIDTHS",
+    "PackedNumbers",
+    "find_inconsistency",
+    "load_index",
+    "pack_numbers",
+    "save_index",
+    "unpack_numbers",
+]
+
+# Times that can be added and subtracted without overflow.
+_MAX_TICKS = 1 << 61
+# More packets than there are in a month of 25 frames per second.
+_MAX_PACKETS = 1 << 26
+
+
+def find_inconsistency(index: Mapping[str, Any]) -> str | None:
+    """The first fault, as the end of a sentence that begins with "it"; ``None`` if there is none.
+
+    Args:
+        index: The fields of a `FrameIndex` by name; its arrays have the right types and lengths.
+    """
+    checks = [_frame_faults(index), _key_frame_faults(index)]
+    if index["settled"]:
+        checks += [_decoded_faults(index), _hole_faults(index)]
+    return next((fault for faults in checks for fault in faults), None)
+
+
+def _frame_faults(index: Mapping[str, Any]) -> Iterator[str]:
+    if not (
+        _lies_within(index["pts"], -_MAX_TICKS, _MAX_TICKS) and _lies_within(index["duration"], -_MAX_TICKS, _MAX_TICKS)
+    ):
+        yield "has times out of all proportion"
+    if (np.diff(index["pts"]) < 0).any():
+        yield "has times that are not in order"
+    if not _lies_within(index["packet"], -1, _MAX_PACKETS):
+        yield "has frames of packets that cannot exist"
+    if not _lies_within(index["disposable"], -1, 1):
+        yield "has marks of disposable pictures that mean nothing"
+
+
+def _key_frame_faults(index: Mapping[str, Any]) -> Iterator[str]:
+    packets = index["key_frame_packet"]
+    if len(packets) == 0:
+        if len(index["pts"]):
+            yield "has frames, but no packet to start decoding at"
+        return
+    if index["is_authoritative"]:
+        # A user's table knows times and no packets, but for the first one.
+        if not (packets == -1).all() and packets.tolist() != [0]:
+            yield "has packets to start decoding at that nobody knows"
+    elif packets[0] != 0 or (np.diff(packets) <= 0).any() or packets[-1] > _MAX_PACKETS:
+        yield "has packets to start decoding at that are not in order"
+    if not _are_times(index["key_frame_pts"]) or not _are_times(index["key_frame_dts"]):
+        yield "has times of key frames out of all proportion"
+    if min(index["key_frame_position"].min(), index["key_frame_bytes"].min()) < -1:
+        yield "has key frames at places that cannot exist"
+
+
+def _decoded_faults(index: Mapping[str, Any]) -> Iterator[str]:
+    if not _lies_within(index["num_packets"], 0, _MAX_PACKETS) or (np.diff(index["num_packets"]) < 0).any():
+        yield "has frames that take packets that cannot exist"
+    if not _are_times(index["codec_pts"]):
+        yield "has decoded times out of all proportion"
+
+
+def _hole_faults(index: Mapping[str, Any]) -> Iterator[str]:
+    frames, begins, ends = index["hole_frame"], index["hole_pts"], index["hole_end_pts"]
+    if not _lies_within(frames, 0, len(index["pts"])) or (np.diff(frames) <= 0).any():
+        yield "has holes that are not in order"
+    if not (_lies_within(begins, -_MAX_TICKS, _MAX_TICKS) and _lies_within(ends, -_MAX_TICKS, _MAX_TICKS)):
+        yield "has times of holes out of all proportion"
+    elif (ends < begins).any():
+        yield "has holes that end before they begin"
+    if not _lies_within(index["hole_num_packets"], 1, _MAX_PACKETS):
+        yield "has holes of packets that cannot exist"
+
+
+def _lies_within(values: NDArray[Any], lowest: int, highest: int) -> bool:
+    return len(values) == 0 or bool(values.min() >= lowest and values.max() <= highest)
+
+
+def _are_times(values: NDArray[np.int64]) -> bool:
+    return _lies_within(values[values != NO_PTS], -_MAX_TICKS, _MAX_TICKS)
+
+
+INT64 = "<i8"
+
+#: Bytes that a step may take.
+WIDTHS = (0, 1, 2, 4, 8)
+
+
+class PackedNumbers(NamedTuple):
+    """A column.
+
+    Attributes:
+        first: Its first number; 0 if it has none.
+        width: Bytes of a step; 0 if all numbers are the same.
+        steps: From each number to the next, signed: their lowest bytes, then their second bytes, and so on.
+    """
+
+    first: int
+    width: int
+    steps: bytes
+
+
+def pack_numbers(numbers: NDArray[np.int64]) -> PackedNumbers:
+    """
+    >>> import numpy as np
+    >>> pack_numbers(np.array([100, 101, 100]))
+    PackedNumbers(first=100, width=1, steps=b'\\x01\\xff')
+    """
+    if len(numbers) == 0:
+        return PackedNumbers(0, 0, b"")
+    steps = numbers[1:] - numbers[:-1]  # may wrap around, and unpacking wraps back
+    width = next(width for width in WIDTHS if _fits(steps, width))
+    if width == 0:
+        return PackedNumbers(int(numbers[0]), 0, b"")
+    by_bytes = np.ascontiguousarray(steps, f"<i{width}").view(np.uint8).reshape(-1, width)
+    return PackedNumbers(int(numbers[0]), width, by_bytes.T.tobytes())
+
+
+def unpack_numbers(steps: bytes, first: int, width: int, count: int) -> NDArray[np.int64]:
+    """The column of ``count`` numbers.
+
+    >>> unpack_numbers(b"\\x01\\xff", 100, 1, 3)
+    array([100, 101, 100])
+
+    Args:
+        steps: ``width * (count - 1)`` bytes.
+        first, width: See `PackedNumbers`.
+    """
+    numbers = np.full(count, first, np.int64)
+    if width and count > 1:
+        by_bytes = np.frombuffer(steps, np.uint8).reshape(width, count - 1)
+        numbers[1:] = np.ascontiguousarray(by_bytes.T).view(f"<i{width}").ravel()
+        np.cumsum(numbers, out=numbers)
+    return numbers
+
+
+def _fits(steps: NDArray[np.int64], width: int) -> bool:
+    if len(steps) == 0:
+        return True
+    limit = 1 << (8 * width - 1) if width else 0
+    return bool(steps.min() >= -limit and steps.max() <= max(0, limit - 1))
+
+
+#: Changes with the format, and when indexes that are made now say something else than older ones.
+FORMAT_VERSION = 3
+
+#: Most frames, and most key frames, of an index in a file: a week at 25 frames per second. Reading a hostile file
+#: allocates no more than an index of this size takes, which is about 2 GB.
+MAX_FRAMES = 1 << 24
+
+# As with PNG, the first and last bytes show damage by transfers of text.
+_MAGIC = b"\x89MTI\r\n\x1a\n"
+_PREFIX = struct.Struct("<8sIIQ")
+_MAX_HEADER_BYTES = 1 << 20
+_CHECKSUM_BYTES = 16
+_LEVEL = 6
+
+_FRAME_COLUMNS = {"pts": INT64, "duration": INT64, "is_key": "|b1", "is_damaged": "|b1", "packet": INT64}
+_FRAME_COLUMNS |= {"disposable": "|i1"}
+_KEY_FRAME_COLUMNS = {f"key_frame_{name}": INT64 for name in ("packet", "pts", "dts", "position", "bytes")}
+_DECODED_COLUMNS = {"fingerprint": "<u4", "codec_pts": INT64, "num_packets": INT64}
+_HOLE_COLUMNS = {f"hole_{name}": INT64 for name in ("frame", "pts", "end_pts", "num_packets")}
+_FLAGS = ("settled", "is_cut_short", "is_authoritative")
+_IDENTITY_TYPES = {"stream_index": int, "header": str, "num_bytes": int | None, "head": str | None, "tail": str | None}
+_IDENTITY_TYPES |= {"pyav_version": str}
+
+
+class _InvalidError(Exception):
+    """A fault of the content; it becomes a `FrameIndexError` that names the file."""
+
+
+def save_index(index: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """Write the fields of an index by name, see `FrameIndex.save`."""
+    try:
+        data = _encoded(index)
+    except _InvalidError as error:
+        raise FrameIndexError(f"The frame index cannot be saved to {str(path)!r}: it {error}.") from None
+    try:
+        write_file(path, data)
+    except WriteError as error:
+        raise FrameIndexError(f"The frame index cannot be saved. {error}") from error
+
+
+def load_index(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The fields of an index by name, see `FrameIndex.load`."""
+    try:
+        header, payload = _read(path_text("path", path))
+        return _decoded(header, payload)
+    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
+        raise FrameIndexError(f"The frame index {str(path)!r} could not be read: {error}.") from error
+    except _InvalidError as error:
+        raise FrameIndexError(
+            f"{str(path)!r} {error}. Give a file that FrameIndex.save wrote, or make a new one from the video."
+        ) from None
+
+
+# Bytes of the file
+
+
+def _encoded(index: Mapping[str, Any]) -> bytes:
+    problem = find_inconsistency(index)
+    if problem:
+        raise _InvalidError(problem)
+    layout = _layout(len(index["pts"]), len(index["key_frame_packet"]), len(index["hole_frame"]), index["settled"])
+    columns = [pack_numbers(index[name]) for name, dtype, _ in layout if dtype == INT64]
+    packed = iter(columns)
+    raw = b"".join(
+        next(packed).steps if dtype == INT64 else np.ascontiguousarray(index[name], dtype).tobytes()
+        for name, dtype, _ in layout
+    )
+    header = json.dumps(
+        {
+            "num_frames": len(index["pts"]),
+            "num_entries": len(index["key_frame_packet"]),
+            "num_holes": len(index["hole_frame"]),
+            "time_base": [index["time_base"].numerator, index["time_base"].denominator],
+            **{flag: index[flag] for flag in _FLAGS},
+            "columns": [[column.first, column.width] for column in columns],
+            "anomalies": list(index["anomalies"]),
+            "made_from": None if index["made_from"] is None else asdict(index["made_from"]),
+        }
+    ).encode()
+    _parsed(header)  # so that what is saved can be loaded
+    payload = zlib.compress(raw, _LEVEL)
+    data = _PREFIX.pack(_MAGIC, FORMAT_VERSION, len(header), len(payload)) + header + payload
+    return data + _checksum(data)
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[bytes, bytes]:
+    """(header, payload), complete and as they were written."""
+    # Opening a pipe would wait for a writer.
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise _InvalidError("is not a regular file")
+    with open(path, "rb") as file:
+        prefix = file.read(_PREFIX.size)
+        if prefix[: len(_MAGIC)] != _MAGIC:
+            raise _InvalidError("is not a saved frame index")
+        if len(prefix) < _PREFIX.size:
+            raise _InvalidError("is truncated")
+        _, format_version, header_size, payload_size = _PREFIX.unpack(prefix)
+        if format_version != FORMAT_VERSION:
+            raise _InvalidError(f"is a frame index of version {format_version}; this library reads {FORMAT_VERSION}")
+        rest_size = header_size + payload_size + _CHECKSUM_BYTES
+        if os.fstat(file.fileno()).st_size != _PREFIX.size + rest_size:
+            raise _InvalidError("is truncated, or has bytes that do not belong to it")
+        rest = file.read(rest_size)
+    if len(rest) != rest_size or _checksum(prefix + rest[:-_CHECKSUM_BYTES]) != rest[-_CHECKSUM_BYTES:]:
+        raise _InvalidError("is damaged: its checksum is wrong")
+    return rest[:header_size], rest[header_size:-_CHECKSUM_BYTES]
+
+
+def _decoded(header: bytes, payload: bytes) -> dict[str, Any]:
+    values = _parsed(header)
+    layout = _layout(values["num_frames"], values["num_entries"], values["num_holes"], values["settled"])
+    numbers = iter(values["columns"])
+    # Each column's name, type and length; for int64 columns also the first number and the width of the steps.
+    plan = [(name, dtype, count, *(next(numbers) if dtype == INT64 else (0, 0))) for name, dtype, count in layout]
+    sizes = [
+        max(0, count - 1) * width if dtype == INT64 else np.dtype(dtype).itemsize * count
+        for _, dtype, count, _, width in plan
+    ]
+    raw = _decompressed(payload, sum(sizes))
+    arrays: dict[str, Any] = {}
+    offset = 0
+    for (name, dtype, count, first, width), size in zip(plan, sizes, strict=True):
+        data = raw[offset : offset + size]
+        arrays[name] = unpack_numbers(data, first, width, count) if dtype == INT64 else _array(data, dtype)
+        offset += size
+    index = {
+        **arrays,
+        "time_base": Fraction(*values["time_base"]),
+        **{flag: values[flag] for flag in _FLAGS},
+        "anomalies": tuple(values["anomalies"]),
+        "made_from": None if values["made_from"] is None else SourceIdentity(**values["made_from"]),
+    }
+    problem = find_inconsistency(index)
+    if problem:
+        raise _InvalidError(f"is no valid frame index: it {problem}")
+    return index
+
+
+# Header
+
+
+def _parsed(header: bytes) -> dict[str, Any]:
+    if len(header) > _MAX_HEADER_BYTES:
+        raise _InvalidError(f"is no valid frame index: its header is larger than {_MAX_HEADER_BYTES} bytes")
+    try:
+        values = json.loads(header)
+    except (ValueError, RecursionError):
+        raise _InvalidError("is no valid frame index: its header is not JSON") from None
+    faults = _header_faults(values)
+    fault = next(faults, None)
+    if fault:
+        raise _InvalidError(f"is no valid frame index: its header {fault}")
+    return values  # type: ignore[no-any-return]
+
+
+def _header_faults(values: Any) -> Iterator[str]:
+    keys = {"num_frames", "num_entries", "num_holes", "time_base", *_FLAGS, "columns", "anomalies", "made_from"}
+    if not isinstance(values, dict) or set(values) != keys:
+        yield "has other fields than expected"
+        return
+    for name in ("num_frames", "num_entries", "num_holes"):
+        if not _is_number(values[name], 0):
+            yield f"has no valid {name}"
+            return
+    problem = _size_problem(values["num_frames"], values["num_entries"], values["num_holes"])
+    if problem:
+        yield problem
+    time_base = values["time_base"]
+    if not (isinstance(time_base, list) and len(time_base) == 2 and all(_is_number(n, 1, 1 << 31) for n in time_base)):
+        yield "has no valid time base"
+    if not all(isinstance(values[flag], bool) for flag in _FLAGS) or (values["settled"] and values["is_authoritative"]):
+        yield "has flags that are not valid"
+        return
+    if values["num_holes"] and not values["settled"]:
+        yield "has holes that only decoding can find"
+    num_columns = sum(dtype == INT64 for _, dtype, _ in _layout(0, 0, 0, values["settled"]))
+    if not (isinstance(values["columns"], list) and [_is_column(c) for c in values["columns"]] == [True] * num_columns):
+        yield "has columns that are not valid"
+    if not (isinstance(values["anomalies"], list) and all(isinstance(text, str) for text in values["anomalies"])):
+        yield "has anomalies that are no sentences"
+    if values["made_from"] is not None and not _is_identity(values["made_from"]):
+        yield "does not say what it was made from"
+
+
+def _is_column(value: object) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and _is_number(value[0], -(1 << 63), (1 << 63) - 1)
+        and type(value[1]) is int
+        and value[1] in WIDTHS
+    )
+
+
+def _is_number(value: object, lowest: int, highest: int = 1 << 62) -> bool:
+    return type(value) is int and lowest <= value <= highest
+
+
+def _is_identity(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and set(value) == {item.name for item in fields(SourceIdentity)}
+        and all(isinstance(value[name], kind) and value[name] is not True for name, kind in _IDENTITY_TYPES.items())
+    )
+
+
+def _size_problem(num_frames: int, num_key_frames: int, num_holes: int) -> str | None:
+    if num_holes > num_frames + 1:
+        return f"has {num_holes} holes between {num_frames} frames"
+    if max(num_frames, num_key_frames) > MAX_FRAMES:
+        return (
+            f"has {num_frames} frames and {num_key_frames} key frames, more than the {MAX_FRAMES} that a file may hold"
+        )
+    return None
+
+
+# Columns
+
+
+def _layout(num_frames: int, num_key_frames: int, num_holes: int, settled: bool) -> list[tuple[str, str, int]]:
+    """(name, dtype, length) of the columns in a file, in their order."""
+    by_frame = {**_FRAME_COLUMNS, **(_DECODED_COLUMNS if settled else {})}
+    frames = [(name, dtype, num_frames) for name, dtype in by_frame.items()]
+    key_frames = [(name, dtype, num_key_frames) for name, dtype in _KEY_FRAME_COLUMNS.items()]
+    holes = [(name, dtype, num_holes) for name, dtype in _HOLE_COLUMNS.items()] if settled else []
+    return frames + key_frames + holes
+
+
+def _array(data: bytes, dtype: str) -> NDArray[Any]:
+    if dtype == "|b1":
+        # Any other byte is a bool that is neither true nor false, to some of the code that meets it.
+        values = np.frombuffer(data, np.uint8)
+        if (values > 1).any():
+            raise _InvalidError("is no valid frame index: it has flags that are neither true nor false")
+        return values.astype(bool)
+    return np.frombuffer(data, dtype).astype(np.dtype(dtype).newbyteorder("="))
+
+
+def _decompressed(payload: bytes, size: int) -> bytes:
+    """The payload, if it is exactly of a size; never more than that is allocated."""
+    decompressor = zlib.decompressobj()
+    try:
+        raw = decompressor.decompress(payload, size + 1)
+    except zlib.error:
+        raise _InvalidError("is no valid frame index: its columns cannot be decompressed") from None
+    if len(raw) != size or not decompressor.eof or decompressor.unused_data:
+        raise _InvalidError("is no valid frame index: its columns do not have the length that its header says")
+    return raw
+
+
+def _checksum(data: bytes) -> bytes:
+    return blake2b(data, digest_size=_CHECKSUM_BYTES).digest()

@@ -1,0 +1,214 @@
+"""How a stream comes to its index: from the header of its file, from its packets, or from its decoded frames.
+
+The first frames of a long file need not wait for that: a few packets decide their places, see `index_first_frames`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+
+from ...errors import ReadError, StreamError
+from ..containers.packet_table import NO_PTS, PacketTable
+from ..pyav.reading import VideoReader
+from ..sources.source import Source
+from .building import from_frames, from_packets
+from .frame_index import MAX_DELAY_PACKETS, FrameIndex
+from .header_table import has_header_table, header_table
+from .identity import LendReader
+from .proven_codecs import is_proven, probed_key_frames
+from .scan import PacketScan, scan_frames, scan_packets
+
+__all__ = ["certain_frames", "index_by_decoding", "index_first_frames", "index_stream", "packet_counts"]
+
+# FFmpeg's names of the formats of single images: png_pipe, webp_pipe.
+_SUFFIX_OF_IMAGE_FORMATS = "_pipe"
+
+
+def index_stream(source: Source, lend_reader: LendReader, before_decoding: Callable[[str], None]) -> FrameIndex:
+    """The frames of a stream.
+
+    Args:
+        source: Where the stream is read from.
+        lend_reader: Lends a reader of the stream. It may stand anywhere, before and afterwards.
+        before_decoding: Called with the reason if the packets do not show which frames there are. What `lend_reader`
+            lends from then on must decode in software.
+
+    Raises:
+        StreamError: if there is no frame at all.
+    """
+    with lend_reader() as reader:
+        _rewind(reader)
+        table = header_table(reader)
+        if table is None:
+            table = scan_packets(reader)
+        if len(table) == 0:
+            raise StreamError(f"{source.describe()}: the video stream has no packets, so there is no frame.")
+        index, reasons = from_packets(table, *_clock(reader))
+    return _index_frames(source, lend_reader, before_decoding, table, reasons) if reasons else index
+
+
+def index_by_decoding(
+    source: Source, lend_reader: LendReader, before_decoding: Callable[[str], None], reason: str
+) -> FrameIndex:
+    """The frames of a stream whose packets turned out to promise the wrong ones; see `index_stream`.
+
+    Raises:
+        StreamError: if there is no frame at all.
+    """
+    with lend_reader() as reader:
+        _rewind(reader)
+        table = scan_packets(reader)
+    return _index_frames(source, lend_reader, before_decoding, table, (reason,))
+
+
+def _index_frames(
+    source: Source,
+    lend_reader: LendReader,
+    before_decoding: Callable[[str], None],
+    table: PacketTable,
+    reasons: tuple[str, ...],
+) -> FrameIndex:
+    """Decode the stream once, in software, and list the frames that come out."""
+    before_decoding(f"The packets do not show which frames there are ({'; '.join(reasons)})")
+    with lend_reader() as reader:
+        codec = reader.stream_info().codec
+        probed = frozenset[int]() if is_proven(codec) else probed_key_frames(np.flatnonzero(table.is_key))
+        records, refused, are_keys = scan_frames(reader, probed)
+        time_base, frame_rate = _clock(reader)
+        is_image = reader.format_name.endswith(_SUFFIX_OF_IMAGE_FORMATS)
+    if not records:
+        hint = " It is an image: decode_image may read it, animations too." if is_image else ""
+        raise StreamError(
+            f"{source.describe()}: none of the {len(table)} packets of the video stream can be decoded "
+            f"(damaged or encrypted), so there is no frame.{hint}"
+        )
+    if not are_keys:
+        table = replace(table, is_key=table.is_key & (np.arange(len(table)) == 0))
+    return from_frames(
+        records, table, time_base, frame_rate, reasons_to_decode=reasons, refused=refused, codec=codec or ""
+    )
+
+
+def _rewind(reader: VideoReader) -> None:
+    if not reader.is_fresh:
+        reader.reopen()
+
+
+def _clock(reader: VideoReader) -> tuple[Fraction, Fraction | None]:
+    """(seconds of a tick, frames per second as far as the header says) of the stream."""
+    info = reader.stream_info()
+    return info.time_base or Fraction(1, 1), info.frame_rate
+
+
+def index_first_frames(reader: VideoReader, num_frames: int) -> tuple[FrameIndex | None, bool]:
+    """The first frames of a stream, at least ``num_frames``, with the same places and times as in the whole index.
+
+    Returns:
+        (index, is_whole): of less than the stream, unless it is so short that it was read to its end; ``None`` if the
+        whole index has to be made, or costs no more.
+    """
+    counts = packet_counts(num_frames)
+    _rewind(reader)
+    if not counts or has_header_table(reader):
+        return None, False
+    time_base, frame_rate = _clock(reader)
+    scan = PacketScan(reader)
+    first: FrameIndex | None = None
+    for num_packets in counts:
+        scan.read(num_packets)
+        table = scan.table()
+        if scan.is_complete:
+            whole, reasons = from_packets(table, time_base, frame_rate)
+            return (whole, True) if len(whole) and not reasons else (None, False)
+        first = certain_frames(table, time_base, frame_rate)
+        if first is None or len(first) >= num_frames:
+            break
+    if first is None or len(first) < num_frames or (reader.times_may_restart and not _runs_on(reader, table)):
+        return None, False
+    return first, False
+
+
+# A request for later frames makes the reader start again, so each step is several times as long as the one before.
+_FIRST_FRAMES, _GROWTH, _NUM_STEPS = 8, 4, 5
+
+# Probes of the time at some byte of the file: how many are evenly spread, and how many packets each may read.
+_NUM_EVEN_PROBES = 16
+_MAX_PACKETS_WITHOUT_TIME = 64
+
+
+def packet_counts(num_frames: int) -> list[int]:
+    """How many packets to read for the first ``num_frames`` frames, and how many if that is not enough, and so on.
+
+    Empty if it takes so many that all may be read as well.
+
+    >>> packet_counts(1), packet_counts(1000), packet_counts(10**6)
+    ([40, 64, 160, 544, 2080], [2080], [])
+    """
+    frames = [_FIRST_FRAMES * _GROWTH**step for step in range(_NUM_STEPS)]
+    return [count + MAX_DELAY_PACKETS for count in frames if count >= num_frames]
+
+
+def certain_frames(table: PacketTable, time_base: Fraction, frame_rate: Fraction | None) -> FrameIndex | None:
+    """The index of the frames whose place the first packets decide; ``None`` if they may differ from the packets.
+
+    Args:
+        table: The first packets of a stream, not all.
+        time_base: Seconds per tick.
+        frame_rate: For the duration of a single frame of unknown duration.
+    """
+    index, reasons = from_packets(table, time_base, frame_rate)
+    if reasons or len(table) <= MAX_DELAY_PACKETS:
+        return None
+    count = int((index.pts < table.pts[-MAX_DELAY_PACKETS:].min()).sum())
+    return replace(
+        index,
+        pts=index.pts[:count],
+        duration=index.duration[:count],
+        is_key=index.is_key[:count],
+        is_damaged=index.is_damaged[:count],
+        packet=index.packet[:count],
+        disposable=index.disposable[:count],
+    )
+
+
+def _runs_on(reader: VideoReader, table: PacketTable) -> bool:
+    """Whether the times of packets further on in the file only grow, as far as a few of them show.
+
+    Two files joined end to end, the second of which starts at the time of the first, differ by that at any point of the
+    second if their rates are alike. So probes lie at twice, four times, ... the distance of the last packet of
+    ``table``, and evenly spread over the file.
+
+    Args:
+        reader: Stands anywhere afterwards.
+        table: The first packets of the stream.
+    """
+    read_up_to, file_size = int(table.position.max()), reader.file_size
+    if read_up_to <= 0 or file_size <= 0:
+        return False
+    doubling = [read_up_to << shift for shift in range(1, 64) if read_up_to << shift < file_size]
+    even = [file_size * k // _NUM_EVEN_PROBES for k in range(1, _NUM_EVEN_PROBES)]
+    times: list[int | None] = [int(table.pts.max())]
+    times += [_time_at(reader, place) for place in sorted({*doubling, *even}) if place > read_up_to]
+    known = [time for time in times if time is not None]
+    return len(known) == len(times) and all(before <= after for before, after in pairwise(known))
+
+
+def _time_at(reader: VideoReader, position: int) -> int | None:
+    """Time of the first packet with one after some byte; ``None`` if there is none."""
+    if not reader.seek_bytes(position):
+        return None
+    for _ in range(_MAX_PACKETS_WITHOUT_TIME):
+        try:
+            packet = reader.read_packet()
+        except ReadError:
+            return None
+        if packet is None:
+            return None
+        if packet.pts is not None and packet.pts != NO_PTS:
+            return int(packet.pts)
+    return None

@@ -1,0 +1,302 @@
+"""Reading a whole stream once: its packets without decoding, or its frames without converting them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from struct import Struct
+from typing import Any
+
+import numpy as np
+
+from ...errors import ReadError
+from ..bitstreams.content import refreshes_gradually
+from ..bitstreams.inspection import packet_inspector
+from ..bitstreams.order import picture_order
+from ..bitstreams.units import HEAD_BYTES, Disposable, PacketContent
+from ..containers.packet_table import NO_PTS, PacketTable
+from ..pyav.packet_decoder import PacketDecoder, UndecodablePacketError
+from ..pyav.pixels import fingerprint
+from ..pyav.reading import VideoReader, is_key_frame
+from ..sources.readers import SourceFaultError
+from .building import FrameRecord
+from .frame_index import MAX_DELAY_PACKETS
+from .proven_codecs import has_packets_too_small, is_proven
+
+__all__ = ["PacketScan", "first_frame", "scan_frames", "scan_packets"]
+
+
+class PacketScan:
+    """Reads the packets of a stream one after the other, and goes on where it stopped.
+
+    Args:
+        reader: Stands at the beginning of the stream.
+    """
+
+    def __init__(self, reader: VideoReader) -> None:
+        self._reader = reader
+        self._codec = reader.stream_info().codec
+        self._inspector = packet_inspector(self._codec, reader.extradata)
+        self._order = picture_order(self._codec, reader.extradata, reader.reorder_depth)
+        self._is_order_known = self._order is None
+        self._has_picture = False
+        self._pts: list[int | None] = []
+        self._dts: list[int | None] = []
+        self._duration: list[int | None] = []
+        self._size: list[int] = []
+        self._position: list[int | None] = []
+        # Numbers of packets that have something
+        self._keys: list[int] = []
+        self._discarded: list[int] = []
+        self._hidden: list[int] = []
+        self._broken: list[int] = []
+        self._fields: list[int] = []
+        self._last_packet: Any = None
+        self._last_not_coded = -1
+        self._reasons_to_decode: dict[str, None] = {}
+        self._read_error: str | None = None
+        #: Whether the stream came to an end, or to an error.
+        self.is_complete = False
+
+    def __len__(self) -> int:
+        return len(self._size)
+
+    @property
+    def may_be_fields(self) -> bool:
+        """Whether what was read allows packets that are single fields."""
+        return self._inspector.may_be_fields
+
+    def read(self, num_packets: int | None = None) -> None:
+        """Read on, up to ``num_packets`` in all, or to the end."""
+        if self.is_complete:
+            return
+        try:
+            self.take(islice(self._reader.packets(), None if num_packets is None else max(0, num_packets - len(self))))
+        except SourceFaultError:
+            raise
+        except ReadError as error:
+            self._read_error = str(error)
+        self.is_complete = num_packets is None or len(self) < num_packets
+        if self.is_complete and self._last_not_coded == len(self) - 1 >= 0:
+            self._reasons_to_decode.setdefault("a last picture that is not coded")
+
+    def take(self, packets: Iterable[Any]) -> None:
+        """Take note of packets: of nearly all by their first bytes alone, see `PacketInspector`."""
+        add_pts, add_dts, add_duration = self._pts.append, self._dts.append, self._duration.append
+        add_size, add_position, add_key = self._size.append, self._position.append, self._keys.append
+        pass_plain = self._inspector.pass_plain if self._has_picture else _not_plain
+        head_of = Struct(f"{HEAD_BYTES}s").unpack_from
+        may_be_encrypted = self._reader.may_be_encrypted
+        order = None if self._is_order_known else self._order
+        number, before = len(self), self._last_packet
+        for packet in packets:
+            size = packet.size
+            pts = packet.pts
+            add_size(size)
+            add_pts(pts)
+            add_dts(packet.dts)
+            add_duration(packet.duration)
+            add_position(packet.pos)
+            if packet.is_keyframe:
+                add_key(number)
+                # This costs more than all the rest. Encryption begins at a key frame.
+                if may_be_encrypted and packet.has_sidedata("encryption_info"):
+                    self._broken.append(number)
+            if packet.is_discard:
+                self._discarded.append(number)
+            if packet.is_corrupt:
+                self._broken.append(number)
+            head = head_of(packet)[0] if size >= HEAD_BYTES else memoryview(packet).tobytes()
+            if not pass_plain(head, size):
+                self._inspect(number, packet, before)
+                if self._has_picture:
+                    pass_plain = self._inspector.pass_plain
+            if order is not None and not order.take(memoryview(packet), head, pts):
+                self._is_order_known, order = True, None
+            number += 1
+            before = packet
+        self._last_packet = before
+
+    def _inspect(self, number: int, packet: Any, before: Any | None) -> None:
+        """Go over a packet that is not plain."""
+        data = memoryview(packet)
+        content, is_whole, follows, is_field, break_reason = self._inspector.inspect(
+            data, None if before is None else memoryview(before)
+        )
+        if break_reason is not None:
+            self._reasons_to_decode.setdefault(break_reason)
+        if content is PacketContent.PICTURE:
+            if not self._has_picture:
+                self._has_picture = True
+                if packet.is_keyframe and refreshes_gradually(self._codec, self._reader.extradata, data):
+                    self._reasons_to_decode.setdefault("pictures that are not refreshed yet at the beginning")
+        elif content is PacketContent.UNCERTAIN:
+            self._reasons_to_decode.setdefault("packets that do not show how many frames come of them")
+        elif content is not PacketContent.FOREIGN:
+            if is_whole:
+                self._hidden.append(number)
+            if content is PacketContent.NOT_CODED:
+                self._last_not_coded = number
+        if not (is_whole and follows):
+            self._broken.append(number)
+        if is_field:
+            self._fields.append(number)
+
+    def table(self) -> PacketTable:
+        """The packets so far, in decode order."""
+        count = len(self)
+        size = np.array(self._size, np.int64)
+        reasons = list(self._reasons_to_decode)
+        if not is_proven(self._codec):
+            reasons.append("a codec whose packets need not be frames")
+        elif has_packets_too_small(self._codec, size):
+            reasons.append("packets too small for a picture")
+        if self._order is not None and self._order.reason is not None:
+            reasons.append(self._order.reason)
+        return PacketTable(
+            pts=_column(self._pts, NO_PTS),
+            dts=_column(self._dts, NO_PTS),
+            duration=_column(self._duration, 0),
+            size=size,
+            position=_column(self._position, -1),
+            is_key=_flags(self._keys, count),
+            is_discard=_flags(self._discarded, count),
+            is_hidden=_flags(self._hidden, count),
+            is_broken=_flags(self._broken, count),
+            is_field=_flags(self._fields, count),
+            # Found out when they are fed to the codec, as after reading a header.
+            disposable=np.full(count, Disposable.UNKNOWN, np.int8),
+            reasons_to_decode=tuple(reasons),
+            read_error=self._read_error,
+            changes_palette=self._reader.changes_palette,
+        )
+
+
+def _not_plain(head: bytes, size: int) -> bool:
+    """Until there is a picture, packets are gone over."""
+    return False
+
+
+def _column(values: Sequence[int | None], unknown: int) -> np.ndarray:
+    try:
+        return np.array(values, np.int64)
+    except TypeError:
+        return np.array([unknown if value is None else value for value in values], np.int64)
+
+
+def _flags(numbers: list[int], count: int) -> np.ndarray:
+    flags = np.zeros(count, bool)
+    flags[numbers] = True
+    return flags
+
+
+def scan_packets(reader: VideoReader) -> PacketTable:
+    """The packets of the stream from where the reader stands (at the beginning) to the end."""
+    scan = PacketScan(reader)
+    scan.read()
+    return scan.table()
+
+
+def scan_frames(reader: VideoReader, probed: frozenset[int] = frozenset()) -> tuple[list[FrameRecord], list[int], bool]:
+    """Decode the whole stream with one thread.
+
+    Args:
+        reader: Stands anywhere.
+        probed: Numbers of packets flagged as key frames, to prove that they are.
+
+    Returns:
+        (records, refused, are_keys): the frames in the codec's order, the numbers of the packets that it refused, and
+        whether each of the probed packets gives the same frame without those before it.
+    """
+    reader.decode_leniently()
+    if not reader.is_fresh:
+        reader.reopen()
+    records: list[FrameRecord] = []
+    refused: list[int] = []
+    probes: list[_Probe] = []
+    num_packets, codec = 0, reader.stream_info().codec
+    while True:
+        try:
+            packet = reader.read_packet()
+        except SourceFaultError:
+            raise
+        except ReadError:
+            packet = None
+        if num_packets in probed and packet is not None:
+            probes.append(_Probe(reader, packet.pts))
+        for probe in probes:
+            probe.feed(packet)
+        num_packets += packet is not None
+        frames = _decoded(reader, packet)
+        if frames is None and packet is not None:
+            refused.append(num_packets - 1)
+        for frame in frames or ():
+            records.append(
+                FrameRecord(
+                    pts=frame.pts,
+                    dts=frame.dts,
+                    duration=frame.duration or 0,
+                    num_packets=num_packets,
+                    fingerprint=fingerprint(frame),
+                    is_corrupt=bool(frame.is_corrupt),
+                    is_key=is_key_frame(frame, codec),
+                )
+            )
+        if packet is None:
+            decoded = {(record.pts, record.fingerprint) for record in records}
+            return records, refused, all(probe.result in decoded for probe in probes)
+
+
+class _Probe:
+    """Decodes from one packet on, until the frame of its time comes out.
+
+    Args:
+        reader: Of the stream.
+        pts: Of the packet.
+    """
+
+    def __init__(self, reader: VideoReader, pts: int | None) -> None:
+        self._decoder: PacketDecoder | None = reader.open_another_decoder()
+        self._pts = pts
+        self._num_left = MAX_DELAY_PACKETS
+        #: Time and fingerprint of the frame; ``None`` before it comes out.
+        self.result: tuple[int | None, int] | None = None
+
+    def feed(self, packet: Any | None) -> None:
+        """Decode the next packet of the stream; ``None`` at its end."""
+        if self._decoder is None:
+            return
+        frames = _decoded(self._decoder, packet) or ()
+        self.result = next(((frame.pts, fingerprint(frame)) for frame in frames if frame.pts == self._pts), None)
+        self._num_left -= 1
+        if self.result is not None or packet is None or not self._num_left:
+            self._decoder.close()
+            self._decoder = None
+
+
+def first_frame(reader: VideoReader) -> Any | None:
+    """The first frame that a codec gives: of the first packet, if that will do, which spares decoding others."""
+    return _first_frame_of(reader, max_packets=1) or _first_frame_of(reader)
+
+
+def _first_frame_of(reader: VideoReader, max_packets: int | None = None) -> Any | None:
+    """The first frame that comes of the first packets, of all by default."""
+    if not reader.is_fresh:
+        reader.reopen()
+    for _ in itertools.count() if max_packets is None else range(max_packets):
+        packet = reader.read_packet()
+        if packet is None:
+            break
+        if frames := _decoded(reader, packet):
+            return frames[0]
+    frames = _decoded(reader, None)
+    return frames[0] if frames else None
+
+
+def _decoded(decoder: VideoReader | PacketDecoder, packet: Any | None) -> Sequence[Any] | None:
+    """The frames that come out; ``None`` if the codec refuses the packet."""
+    try:
+        return decoder.decode(packet)
+    except UndecodablePacketError:
+        return None

@@ -1,0 +1,324 @@
+"""What a stream of each kind is, in the terms that users know."""
+
+from __future__ import annotations
+
+from dataclasses import Field, dataclass, field, fields
+from fractions import Fraction
+from typing import Any
+
+from .index.frame_index import FrameIndex
+from .pyav.probe import ContainerInfo, StreamInfo
+
+__all__ = [
+    "AudioStreamHeaderMetadata",
+    "AudioStreamMetadata",
+    "Printed",
+    "StreamMetadata",
+    "SubtitleStreamHeaderMetadata",
+    "VideoStreamHeaderMetadata",
+    "VideoStreamMetadata",
+    "audio_stream_metadata",
+    "stream_header_metadata",
+    "video_stream_metadata",
+]
+
+
+class Printed:
+    """A dataclass that prints one line a field, those that are keyword-only last."""
+
+    def __repr__(self) -> str:
+        specs = fields(self)  # type: ignore[arg-type]
+        lines = [f"  {spec.name}: {getattr(self, spec.name)}" for spec in sorted(specs, key=_is_keyword_only)]
+        return "\n".join([f"{type(self).__name__}:", *lines])
+
+
+def _is_keyword_only(spec: Field[Any]) -> bool:
+    return spec.kw_only is True
+
+
+@dataclass(repr=False)
+class StreamMetadata(Printed):
+    """What every kind of stream has. Unknown values are ``None``.
+
+    Attributes:
+        duration_seconds_from_header: Duration in seconds, as the container states it.
+        begin_stream_seconds_from_header: Start time in seconds, as the container states it.
+        bit_rate: Bits per second.
+        codec: FFmpeg's name of the codec.
+        stream_index: Index among all streams of the container.
+        media_type: ``"video"``, ``"audio"``, ``"subtitle"``, ``"data"``, ``"attachment"`` or ``"unknown"``.
+        tags: What the container says of the stream in words, such as ``{"language": "eng", "title": "Comments"}``; the
+            names are the container's. At most 256, of at most 65,536 characters each.
+        disposition: What the stream is for, such as ``("default", "forced")``: FFmpeg's names.
+    """
+
+    duration_seconds_from_header: float | None
+    begin_stream_seconds_from_header: float | None
+    bit_rate: float | None
+    codec: str | None
+    stream_index: int
+    media_type: str
+    tags: dict[str, str] = field(default_factory=dict, kw_only=True)
+    disposition: tuple[str, ...] = field(default=(), kw_only=True)
+
+
+@dataclass(repr=False)
+class VideoStreamHeaderMetadata(StreamMetadata):
+    """What the header of a video stream says.
+
+    Attributes:
+        width: Width in pixels as shown, that is after rotation where it is known.
+        height: Height in pixels as shown.
+        num_frames_from_header: Number of frames, as the container states it.
+        average_fps_from_header: Frames per second, as the container states it.
+        pixel_aspect_ratio: Width of a pixel over its height.
+        rotation: Counter-clockwise angle in degrees at which the picture is shown.
+        color_primaries: FFmpeg's name, such as ``"bt709"``.
+        color_space: FFmpeg's name of the YCbCr matrix.
+        color_transfer_characteristic: FFmpeg's name, such as ``"smpte2084"``.
+        pixel_format: FFmpeg's name of the stored pixel format.
+    """
+
+    width: int | None
+    height: int | None
+    num_frames_from_header: int | None
+    average_fps_from_header: float | None
+    pixel_aspect_ratio: Fraction | None
+    rotation: float | None
+    color_primaries: str | None
+    color_space: str | None
+    color_transfer_characteristic: str | None
+    pixel_format: str | None
+
+
+@dataclass(repr=False)
+class VideoStreamMetadata(VideoStreamHeaderMetadata):
+    """Metadata of the stream of a `VideoDecoder`.
+
+    Attributes:
+        begin_stream_seconds_from_content: Time of the first frame in seconds, from the index; ``None`` without one.
+        end_stream_seconds_from_content: Time at which the last frame ends, from the index.
+        num_frames_from_content: Number of frames in the index.
+        duration_seconds: From the content if it is known, else from the header.
+        begin_stream_seconds: From the content, else from the header, else 0.
+        end_stream_seconds: From the content, else begin + duration.
+        num_frames: From the content, else from the header, else duration times rate.
+        average_fps: Frames per second: from the content, else from the header.
+
+    Example:
+        >>> from mediatensor.decoders import VideoDecoder
+        >>> metadata = VideoDecoder("video.mp4").metadata
+        >>> metadata.num_frames, metadata.average_fps, metadata.width, metadata.height
+        (300, 30.0, 640, 360)
+    """
+
+    begin_stream_seconds_from_content: float | None
+    end_stream_seconds_from_content: float | None
+    num_frames_from_content: int | None
+    duration_seconds: float | None
+    begin_stream_seconds: float
+    end_stream_seconds: float | None
+    num_frames: int | None
+    average_fps: float | None
+
+
+@dataclass(repr=False)
+class AudioStreamHeaderMetadata(StreamMetadata):
+    """What the header of an audio stream says.
+
+    Attributes:
+        sample_rate: Samples per second.
+        num_channels: Number of channels.
+        sample_format: FFmpeg's name of the sample format, such as ``"fltp"``.
+        channel_layout: FFmpeg's name of the layout, such as ``"stereo"`` or ``"5.1(side)"``.
+    """
+
+    sample_rate: int | None
+    num_channels: int | None
+    sample_format: str | None
+    channel_layout: str | None = field(default=None, kw_only=True)
+
+
+@dataclass(repr=False)
+class SubtitleStreamHeaderMetadata(StreamMetadata):
+    """What the header of a stream of subtitles says.
+
+    Attributes:
+        language: As the container has it, mostly three letters of ISO 639-2 such as ``"eng"``; ``None`` if it is
+            undetermined.
+        is_text: Whether the subtitles are characters (`SubtitleDecoder` reads them) or pictures of characters;
+            ``None`` if there is no decoder for the codec.
+    """
+
+    language: str | None = field(default=None, kw_only=True)
+    is_text: bool | None = field(default=None, kw_only=True)
+
+
+def stream_header_metadata(info: StreamInfo) -> StreamMetadata:
+    """What the header of a stream says, in the type for its kind."""
+    if info.media_type == "video":
+        return VideoStreamHeaderMetadata(**_common(info), **_video_header(info, rotation=None, size=None))
+    if info.media_type == "audio":
+        return AudioStreamHeaderMetadata(**_common(info), **_audio_header(info))
+    if info.media_type == "subtitle":
+        return SubtitleStreamHeaderMetadata(
+            **_common(info),
+            language=info.language,
+            is_text=info.is_text,
+        )
+    return StreamMetadata(**_common(info))
+
+
+def _common(info: StreamInfo) -> dict[str, Any]:
+    return {
+        "duration_seconds_from_header": info.duration_seconds,
+        "begin_stream_seconds_from_header": info.start_seconds,
+        "bit_rate": info.bit_rate,
+        "codec": info.codec,
+        "stream_index": info.index,
+        "media_type": info.media_type,
+        "tags": dict(info.tags),
+        "disposition": info.disposition,
+    }
+
+
+def _audio_header(info: StreamInfo) -> dict[str, Any]:
+    return {
+        "sample_rate": info.sample_rate,
+        "num_channels": info.num_channels,
+        "sample_format": info.sample_format,
+        "channel_layout": info.channel_layout,
+    }
+
+
+def _video_header(info: StreamInfo, rotation: float | None, size: tuple[int, int] | None) -> dict[str, Any]:
+    height, width = size or (info.height, info.width)
+    return {
+        "width": width,
+        "height": height,
+        "num_frames_from_header": info.num_frames,
+        "average_fps_from_header": float(info.frame_rate) if info.frame_rate else None,
+        "pixel_aspect_ratio": info.pixel_aspect_ratio,
+        "rotation": rotation,
+        "color_primaries": info.color_primaries,
+        "color_space": info.color_space,
+        "color_transfer_characteristic": info.color_transfer_characteristic,
+        "pixel_format": info.pixel_format,
+    }
+
+
+def video_stream_metadata(
+    info: StreamInfo,
+    container_duration_seconds: float | None,
+    *,
+    rotation: float | None,
+    size: tuple[int, int] | None,
+    index: FrameIndex | None,
+) -> VideoStreamMetadata:
+    """The metadata of a decoder.
+
+    Args:
+        info: The header of the stream.
+        container_duration_seconds: For streams that state no duration of their own.
+        rotation: Counter-clockwise angle of the display matrix, if there is one.
+        size: (height, width) as shown; ``None`` if no frame was seen.
+        index: The frames, if they were counted.
+    """
+    header = {**_common(info), **_video_header(info, rotation, size)}
+    if index is not None:
+        begin, end = index.begin_seconds, index.end_seconds
+        return VideoStreamMetadata(
+            **header,
+            begin_stream_seconds_from_content=begin,
+            end_stream_seconds_from_content=end,
+            num_frames_from_content=len(index),
+            duration_seconds=end - begin,
+            begin_stream_seconds=begin,
+            end_stream_seconds=end,
+            num_frames=len(index),
+            average_fps=index.average_fps,
+        )
+    fps = header["average_fps_from_header"]
+    duration = info.duration_seconds
+    if duration is None and info.num_frames and isinstance(fps, float):
+        duration = info.num_frames / fps
+    if duration is None:
+        duration = container_duration_seconds
+    begin = info.start_seconds or 0.0
+    num_frames = info.num_frames
+    if num_frames is None and duration is not None and isinstance(fps, float):
+        num_frames = int(fps * duration)
+    return VideoStreamMetadata(
+        **header,
+        begin_stream_seconds_from_content=None,
+        end_stream_seconds_from_content=None,
+        num_frames_from_content=None,
+        duration_seconds=duration,
+        begin_stream_seconds=begin,
+        end_stream_seconds=None if duration is None else begin + duration,
+        num_frames=num_frames,
+        average_fps=fps if isinstance(fps, float) else None,
+    )
+
+
+@dataclass(repr=False)
+class AudioStreamMetadata(AudioStreamHeaderMetadata):
+    """Metadata of the stream of an `AudioDecoder` or a `WavDecoder`, from its header and its first frame.
+
+    Attributes:
+        duration_seconds: From the header of the stream, else of the container; ``None`` if neither states it.
+        begin_stream_seconds: Time of the first sample in seconds; 0 if the header does not say.
+        end_stream_seconds: Begin plus duration.
+
+    Example:
+        >>> from mediatensor.decoders import AudioDecoder
+        >>> metadata = AudioDecoder("video.mp4").metadata
+        >>> metadata.codec, metadata.sample_rate, metadata.num_channels, metadata.duration_seconds
+        ('aac', 48000, 1, 10.0)
+    """
+
+    duration_seconds: float | None
+    begin_stream_seconds: float
+    end_stream_seconds: float | None
+
+
+def audio_stream_metadata(
+    info: StreamInfo,
+    container: ContainerInfo,
+    begin_seconds: float,
+    priming_seconds: float,
+    joined_seconds: float | None = None,
+) -> AudioStreamMetadata:
+    """The metadata of a decoder.
+
+    Args:
+        info: The header of the stream.
+        container: The header of the container, for streams that state no duration of their own.
+        begin_seconds: Time of the first sample.
+        priming_seconds: The encoder's delay, in front of the first sample.
+        joined_seconds: Length of a joined file, whose headers only state that of the first part.
+    """
+    header = stream_header_metadata(info)
+    assert isinstance(header, AudioStreamHeaderMetadata)
+    end = _end_seconds(info, container, begin_seconds, priming_seconds)
+    if joined_seconds is not None:
+        end = begin_seconds + joined_seconds
+    return AudioStreamMetadata(
+        **{spec.name: getattr(header, spec.name) for spec in fields(header)},
+        duration_seconds=None if end is None else end - begin_seconds,
+        begin_stream_seconds=begin_seconds,
+        end_stream_seconds=end,
+    )
+
+
+def _end_seconds(
+    info: StreamInfo, container: ContainerInfo, begin_seconds: float, priming_seconds: float
+) -> float | None:
+    duration = info.duration_seconds
+    if duration is not None:
+        counts_priming = container.format_name == "ogg" and info.codec == "opus"
+        return begin_seconds + duration - (priming_seconds if counts_priming else 0.0)
+    if container.duration_seconds is None:
+        return None
+    # Matroska and Flash count from time 0.
+    return max(begin_seconds, container.duration_seconds)

@@ -1,0 +1,293 @@
+"""Writing a container: its header, the packets of its streams, and its end."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import av
+
+from ...errors import EncodeError, InvalidArgumentError, MissingDependencyError, WriteError
+from ..common.interrupts import interrupts_kept
+from ..common.messages import warn_user
+from .encoding_audio import AudioSettings, AudioTrack
+from .encoding_options import WITHOUT_LOG, options_of_all_encoders, unused_options
+from .encoding_video import MP4_FAMILY, VideoSettings, VideoTrack
+from .opening import error_text
+
+__all__ = ["Muxer", "OutputFile", "format_of_name", "format_of_path", "write_test_pattern"]
+
+# Formats that PyAV's wheels name differently from what people call them.
+_FORMAT_ALIASES = {"mkv": "matroska", "mka": "matroska", "ts": "mpegts", "m4a": "ipod"}
+_WRITES_ITS_OWN_FILES = 0x1  # AVFMT_NOFILE
+_READ = 0x1  # AVIO_FLAG_READ
+_USUAL_MOVIE_TIMESCALE = 1000  # FFmpeg's
+# Options of one format that people pass for every format.
+_OFTEN_GIVEN = frozenset(("movflags",))
+
+# Fewer and larger writes: each takes the GIL and copies the bytes once.
+_BUFFER_BYTES = 1 << 20
+
+
+class OutputFile(Protocol):
+    """What `Muxer` writes to: a file object that keeps its errors instead of raising them."""
+
+    name: str
+    error: BaseException | None
+    closed: bool
+
+    def write(self, data: bytes) -> int: ...
+    def seek(self, offset: int, whence: int = 0) -> int: ...
+    def tell(self) -> int: ...
+    def seekable(self) -> bool: ...
+    def reader(self) -> Any:
+        """A file object that reads what was written."""
+
+
+def format_of_name(name: str) -> str:
+    """The muxer of a format's name.
+
+    >>> format_of_name("mkv")
+    'matroska'
+    """
+    found = _FORMAT_ALIASES.get(name.lower(), name.lower()) if isinstance(name, str) else ""
+    try:
+        container_format = av.ContainerFormat(found, "w")
+    except ValueError:
+        raise InvalidArgumentError(
+            f"Couldn't allocate AVFormatContext: FFmpeg has no format of this name. Check the desired format? Got "
+            f"format={name!r}; mp4, mov, mkv, webm, avi, gif, wav, mp3, flac and ogg are some that it has."
+        ) from None
+    return _checked(container_format, f"format={name!r}")
+
+
+def format_of_path(path: str | os.PathLike[str]) -> str:
+    """The muxer that fits the extension of a file.
+
+    >>> format_of_path("video.mkv")
+    'matroska'
+    """
+    name = os.path.basename(os.fspath(path))
+    try:
+        container_format = av.open(name, "w").format
+    except (ValueError, av.FFmpegError):
+        raise InvalidArgumentError(
+            f"Couldn't allocate AVFormatContext. The destination file is {os.fspath(path)}, check the desired "
+            "extension? FFmpeg knows no format that goes with it; .mp4, .mkv, .webm, .mov, .wav, .mp3 and .flac are "
+            "some that it knows."
+        ) from None
+    return _checked(container_format, os.fspath(path))
+
+
+def _checked(container_format: Any, wanted: str) -> str:
+    if container_format.flags & _WRITES_ITS_OWN_FILES:
+        raise InvalidArgumentError(
+            f"{wanted} is the format {container_format.name!r} of FFmpeg, which makes files of its own. Use a format "
+            "of one file (for single images, JpegEncoder or PngEncoder)."
+        )
+    return str(container_format.name)
+
+
+def _movie_timescale(tracks: Sequence[VideoTrack | AudioTrack]) -> int:
+    """In what fractions of a second an mp4 file says where its streams begin and end: whole samples, if it has any."""
+    sounds = [track.time_base.denominator for track in tracks if isinstance(track, AudioTrack)]
+    return max(sounds or [track.time_base.denominator for track in tracks] + [_USUAL_MOVIE_TIMESCALE])
+
+
+def _want_early_reading(options: Mapping[str, str]) -> bool:
+    """Whether options of a container ask for fragments, or for every packet to be written at once.
+
+    >>> _want_early_reading({"movflags": "+frag_keyframe+empty_moov"}), _want_early_reading({"movflags": "faststart"})
+    (True, False)
+    """
+    flags = re.findall(r"(?:^|\+)(\w+)", options.get("movflags", ""))
+    names = (*flags, *options)
+    return any(name.startswith("frag_") for name in names) or options.get("flush_packets", "-1") not in ("0", "-1")
+
+
+class Muxer:
+    """One container that is being written.
+
+    Streams are added, `start` opens their encoders and writes the header, `write` takes packets, and `finish` writes
+    the end. A muxer that is dropped instead writes nothing more.
+
+    Args:
+        output: A file object, or a URL that FFmpeg opens.
+        container: Name of the muxer.
+
+    Attributes:
+        is_read_while_written: Whether the options want what is written to be read before the end; known after `start`.
+    """
+
+    is_read_while_written = False
+
+    def __init__(self, output: OutputFile | str, container: str) -> None:
+        self._output = None if isinstance(output, str) else output
+        self._name = container
+        # No reference to this object, which refers to the container: encoders are large, and must not wait for the
+        # collector of cycles.
+        options: dict[str, Any] = {} if self._output is None else {"io_open": partial(_open_again, self._output)}
+        with self.reporting("the container could not be made"):
+            self._container: Any = av.open(output, "w", format=container, buffer_size=_BUFFER_BYTES, **options)
+        self.tracks: list[VideoTrack | AudioTrack] = []
+
+    def add_video(self, settings: VideoSettings) -> None:
+        self.tracks.append(VideoTrack(self._container, self._name, settings))
+
+    def add_audio(self, settings: AudioSettings) -> None:
+        self.tracks.append(AudioTrack(self._container, self._name, settings))
+
+    def start(self) -> None:
+        """Open the encoders and write the header.
+
+        Raises:
+            InvalidArgumentError: if a setting is refused.
+            EncodeError: if an encoder or the container is.
+            WriteError: if nothing can be written.
+        """
+        leftover: dict[str, str] = {}
+        for track in self.tracks:
+            leftover |= track.open()
+        self.is_read_while_written = _want_early_reading(leftover)
+        if self.is_read_while_written:
+            leftover.setdefault("flush_packets", "1")
+        if self._name in MP4_FAMILY:
+            leftover.setdefault("movie_timescale", str(_movie_timescale(self.tracks)))
+        # The encoders are open, so that these reach the container alone.
+        self._container.options.update(leftover)
+        with unused_options(leftover) as unused:
+            try:
+                with self.reporting("the header could not be written"):
+                    self._container.start_encoding()
+            except EncodeError as error:
+                raise EncodeError(self._header_help(error, leftover)) from error
+        if unused:
+            self._tell_of_unused(unused)
+
+    def _tell_of_unused(self, names: set[str]) -> None:
+        """Raise if nothing in FFmpeg has an option, as its program does; warn if something else has it."""
+        users = f"({', '.join(track.codec_name for track in self.tracks)}) nor the format {self._name}"
+        unknown = names - options_of_all_encoders() - _OFTEN_GIVEN
+        if unknown:
+            raise InvalidArgumentError(
+                f"Unknown option in extra_options: {', '.join(sorted(unknown))}. Neither the encoder {users} has it."
+            )
+        warn_user(
+            f"Nothing uses the option {', '.join(sorted(names))}: neither the encoder {users} has it. It is ignored; "
+            "extra_options takes the options of this encoder by their own names."
+        )
+
+    def _header_help(self, error: EncodeError, options: dict[str, str]) -> str:
+        text = str(error)
+        if self._output is not None and not self._output.seekable():
+            text += f" The destination cannot seek, which the format {self._name} may need; matroska does not."
+        codecs = ", ".join(track.codec_name for track in self.tracks)
+        text += f" The format is {self._name}, the codecs are {codecs}"
+        return text + (f", the options of the container are {options}." if options else ".")
+
+    def write(self, packets: Sequence[Any]) -> None:
+        with self.reporting("a packet could not be written"):
+            self._container.mux(packets)
+
+    def finish(self) -> None:
+        """Write the end of the container."""
+        with self.reporting("the end of the file could not be written"):
+            self._container.close()
+
+    @contextmanager
+    def reporting(self, what: str) -> Iterator[None]:
+        """Turn failures of FFmpeg into errors of ours; those of the output come first."""
+        with interrupts_kept():  # around it all: what a signal raises may be an OSError, such as TimeoutError
+            try:
+                yield
+            except (av.FFmpegError, ValueError, OSError, EOFError, OverflowError) as error:
+                self._raise_output_error()
+                if isinstance(error, (InvalidArgumentError, EncodeError)):
+                    raise
+                if self._output is None and isinstance(error, OSError):
+                    raise WriteError(f"Encoding failed: {what} ({error_text(error)}).") from error
+                raise EncodeError(f"Encoding failed: {what} ({error_text(error)}).") from error
+            self._raise_output_error()
+
+    def _raise_output_error(self) -> None:
+        error = None if self._output is None else self._output.error
+        if error is None:
+            return
+        if not isinstance(error, Exception):  # an interrupt, or the end of the program
+            raise error
+        raise WriteError(f"Writing failed: {error or type(error).__name__}.") from error
+
+    def abandon(self) -> None:
+        """Free the encoders now, after the output was closed: what the container still writes is lost."""
+        with interrupts_kept(), suppress(av.FFmpegError, ValueError, OSError):
+            self._container.close()
+        self.tracks.clear()
+
+
+def _open_again(output: OutputFile, url: str, flags: int, options: dict[str, str]) -> Any:
+    """What muxers call to read what they wrote, and to write other files, which they may not."""
+    if url != output.name or flags & ~_READ:
+        raise PermissionError(f"the container wants to open another file ({url!r}), which is not allowed")
+    return output.reader()
+
+
+_SAMPLE_RATE = 48_000
+_AAC_FRAME_LENGTH = 1024
+
+
+def write_test_pattern(
+    path: Path, *, width: int = 640, height: int = 360, fps: int = 30, num_frames: int = 300, gop_length: int = 48
+) -> None:
+    """Write a moving test pattern as H.264 in MP4, with a pyramid of B-frames, and a beep every second as AAC.
+
+    The pattern carries its time and frame number in the picture, so no two frames are equal.
+
+    Args:
+        path: Where to write; replaced if it exists.
+        width: Width in pixels, even.
+        height: Height in pixels, even.
+        fps: Frames per second.
+        num_frames: Number of frames.
+        gop_length: Largest distance between two key frames, in frames.
+
+    Raises:
+        MissingDependencyError: if this build of FFmpeg has no H.264 encoder.
+        OSError: if ``path`` cannot be written.
+    """
+    if "libx264" not in av.codecs_available:
+        raise MissingDependencyError(
+            "Writing an H.264 video needs an FFmpeg with the encoder libx264, which this build of PyAV lacks; "
+            "the PyAV wheels on PyPI have it."
+        )
+    pattern = f"testsrc2=size={width}x{height}:rate={fps}"
+    beeps = f"sine=frequency=440:beep_factor=4:sample_rate={_SAMPLE_RATE}:duration={num_frames / fps}"
+    with av.open(str(path), "w", format="mp4") as output:
+        video = output.add_stream("libx264", rate=fps)
+        video.width, video.height, video.pix_fmt = width, height, "yuv420p"
+        video.options = {**WITHOUT_LOG, "preset": "veryfast", "crf": "23", "bf": "3", "b-pyramid": "normal"}
+        video.codec_context.gop_size = gop_length
+        sound = output.add_stream("aac", rate=_SAMPLE_RATE, layout="mono")
+        resampler = av.AudioResampler(format="fltp", layout="mono", rate=_SAMPLE_RATE, frame_size=_AAC_FRAME_LENGTH)
+        with av.open(beeps, format="lavfi") as source:
+            for beep in source.decode(audio=0):
+                for piece in resampler.resample(beep):
+                    output.mux(sound.encode(piece))
+        for piece in resampler.resample(None):
+            output.mux(sound.encode(piece))
+        output.mux(sound.encode(None))
+        with av.open(pattern, format="lavfi") as source:
+            for number, frame in enumerate(source.decode(video=0)):
+                if number == num_frames:
+                    break
+                picture = frame.reformat(format="yuv420p")
+                # The source marks every frame as an I-frame and x264 obeys: 0 lets the encoder choose.
+                picture.pict_type = 0
+                picture.pts, picture.time_base = number, Fraction(1, fps)
+                output.mux(video.encode(picture))
+        output.mux(video.encode(None))

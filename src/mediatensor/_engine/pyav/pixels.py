@@ -1,0 +1,693 @@
+"""From a decoded frame to RGB pixels in an array: colour, orientation, resize, crop."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import sys
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import av
+import numpy as np
+from av.codec.hwaccel import HWAccel, hwdevices_available
+from av.sidedata.sidedata import SideDataContainer, Type
+from av.video.reformatter import Interpolation, VideoReformatter
+from numpy.typing import NDArray
+
+from ...errors import DecodeError
+from ..common.buffers import empty
+from ..common.orientation import Orientation
+from ..common.pictures import CropStep, PixelStep, ResizeStep, Surface, output_size
+from .opening import error_text
+from .packet_decoder import MAX_PIXELS
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = [
+    "CUDA_DECODE_ERRORS",
+    "FrameConverter",
+    "LumaConverter",
+    "component_planes",
+    "create_cuda_context",
+    "cuda_surface_of",
+    "fingerprint",
+    "is_frame",
+    "luma_of",
+    "orientation_of",
+    "surface_of",
+    "why_no_nvcuvid",
+]
+
+_UNSPECIFIED = 2  # matrix, primaries and transfer characteristics of H.273
+_UNSPECIFIED_RANGE, _LIMITED_RANGE = 0, 1  # FFmpeg's
+# Matrix coefficients of H.273 that swscale accepts, and a substitute for constant luminance of BT.2020. It refuses all
+# other numbers, reserved ones included. They are converted as BT.601, which the ffmpeg program falls back to.
+_BT2020_CONSTANT_LUMINANCE = 10
+_SUBSTITUTE_MATRICES = dict.fromkeys((0, 1, 2, 4, 5, 6, 7, 9)) | {_BT2020_CONSTANT_LUMINANCE: "BT2020"}
+_OTHER_MATRIX = "ITU601"
+_NAMES_IN_FILTERS = {"ITU601": "smpte170m", "BT2020": "bt2020nc"}
+# Primaries and transfer characteristics of H.273 that the scale filter accepts. They do not change RGB pixels.
+_ACCEPTED_PRIMARIES = frozenset((1, 2, *range(4, 13), 22))
+_ACCEPTED_TRANSFERS = frozenset((1, 2, *range(4, 9), *range(11, 19)))
+
+_make_side_data: Any = SideDataContainer  # its type hints know no constructor
+_UPRIGHT = Orientation()
+# The formats of PNG's codec. It stores the name of a colour profile as metadata of side data. PyAV's list of side data
+# frees such metadata, and the frame frees it a second time. No other decoder of FFmpeg adds metadata to side data.
+_FORMATS_OF_PNG = frozenset((
+    "gray", "gray16be", "monoblack", "pal8", "rgb24", "rgb48be", "rgba", "rgba64be", "ya16be", "ya8",
+))  # fmt: skip
+_NUM_KINDS_OF_SIDE_DATA = 48
+# FFmpeg's numbers of colour profiles, and of all types that PyAV has no names for, those of a later FFmpeg included.
+_UNLISTED_SIDE_DATA = (
+    Type.ICC_PROFILE.value,
+    *sorted(set(range(_NUM_KINDS_OF_SIDE_DATA)) - {kind.value for kind in Type}),
+)
+# The system takes larger blocks back as soon as they are free, and the next ones cost a page fault for each 4 KiB.
+_MAX_OWN_BYTES = 1 << 19
+# As numbers: PyAV takes longer to look up members of its enumerations.
+_AREA, _BICUBIC, _BILINEAR = int(Interpolation.AREA), int(Interpolation.BICUBIC), int(Interpolation.BILINEAR)
+
+
+def orientation_of(frame: Any) -> Orientation:
+    """How a decoded frame is to be turned."""
+    rotation = float(frame.rotation) or None
+    if frame.format.name in _FORMATS_OF_PNG:
+        return _orientation_by_filter(frame, rotation)
+    try:
+        # ``frame.side_data`` makes a cycle: the codec would not get the picture's memory back until garbage is
+        # collected. And where damage lets memory show through, it would show something else.
+        side_data = _make_side_data(frame)
+    except ValueError:  # PyAV 18 cannot list side data of a type that it has no name for, such as EXIF
+        return _orientation_by_filter(frame, rotation)
+    return _orientation(side_data, rotation)
+
+
+def _orientation(side_data: Any, rotation: float | None) -> Orientation:
+    matrix = side_data.get("DISPLAYMATRIX") if len(side_data) else None
+    return _UPRIGHT if matrix is None else Orientation.from_display_matrix(bytes(matrix), rotation)
+
+
+def _orientation_by_filter(frame: Any, rotation: float | None) -> Orientation:
+    """The same for a frame whose side data PyAV must not list."""
+    try:
+        selected = _matrix_filter.select(frame)
+    except av.FFmpegError:
+        return Orientation.from_rotation(rotation)
+    return _UPRIGHT if selected is None else _orientation(_make_side_data(selected), rotation)
+
+
+class _MatrixFilter(threading.local):
+    """Selects frames that have a display matrix, and removes side data that PyAV must not list."""
+
+    def __init__(self) -> None:
+        self._graph: Any = None
+        self._configured_for: tuple[object, ...] | None = None
+
+    def select(self, frame: Any) -> Any | None:
+        """Return the frame without that side data; ``None`` if it has no display matrix."""
+        kind = (frame.width, frame.height, frame.format.name)
+        if kind != self._configured_for:
+            removed = [f"mode=delete:type={number}" for number in _UNLISTED_SIDE_DATA]
+            self._graph = _filter_graph(
+                frame, [("sidedata", options) for options in ("mode=select:type=DISPLAYMATRIX", *removed)]
+            )
+        self._configured_for = None  # after an error, the graph is of no more use
+        self._graph.push(frame)
+        try:
+            selected = self._graph.pull()
+        except av.BlockingIOError:
+            selected = None
+        self._configured_for = kind
+        return selected
+
+
+_matrix_filter = _MatrixFilter()
+
+
+def _filter_graph(frame: Any, filters: Iterable[tuple[str, str]]) -> Any:
+    """A graph that applies filters, (name, options) of each, to frames of the size and format of one."""
+    graph: Any = av.filter.Graph()
+    graph.threads = 1
+    source = graph.add_buffer(
+        width=frame.width, height=frame.height, format=frame.format.name, time_base=Fraction(1, 1000)
+    )
+    chain = [source, *(graph.add(name, options) for name, options in filters), graph.add("buffersink")]
+    for one, other in pairwise(chain):
+        one.link_to(other)
+    graph.configure()
+    return graph
+
+
+class FrameConverter:
+    """Writes decoded frames as RGB into arrays; one per thread, because it keeps swscale's context.
+
+    The conversion is swscale's with bicubic chroma and one thread, which is what the ``ffmpeg`` program's
+    ``format=rgb24`` gives; a resize is a second, bilinear pass over the RGB picture unless the step allows one pass.
+
+    Args:
+        steps: What to do with the upright RGB picture, in order.
+        is_float: float32 values in [0, 1] by way of 16 bits a component, instead of uint8.
+    """
+
+    def __init__(self, steps: tuple[PixelStep, ...] = (), *, is_float: bool = False) -> None:
+        self._steps = steps
+        self._is_float = is_float
+        self._format = "rgb48le" if is_float else "rgb24"
+        self._output_format = av.VideoFormat(self._format)  # PyAV takes longer to look up names
+        self._dtype: type[np.generic] = np.uint16 if is_float else np.uint8
+        # Each keeps one context: alternating sizes in one would rebuild it for every frame.
+        self._to_rgb, self._to_components = VideoReformatter(), VideoReformatter()
+        self._filter = _ScaleFilter(self._format)
+        self._narrow_filter = _ScaleFilter("rgb24")
+        self._resizers: dict[int, VideoReformatter] = {}
+
+    #: How a frame is to be turned.
+    orientation_of = staticmethod(orientation_of)
+
+    def empty(self, num_rows: int, height: int, width: int) -> NDArray[Any]:
+        """An array (num_rows, height, width, 3) of undefined values."""
+        return empty((num_rows, height, width, 3), np.float32 if self._is_float else np.uint8)
+
+    def here(self) -> Callable[[], AbstractContextManager[object]]:
+        """Makes contexts for other threads; these convert like any."""
+        return nullcontext
+
+    def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
+        """(height, width) that ``write`` needs for this frame."""
+        size = (picture.width, picture.height) if orientation.transposed else (picture.height, picture.width)
+        return output_size(self._steps, *size) if self._steps else size
+
+    def write(self, picture: Any, orientation: Orientation, out: NDArray[Any]) -> None:
+        """Convert a frame into ``out``, of shape (height, width, 3); of another size, it is scaled to fit.
+
+        Raises:
+            DecodeError: if FFmpeg cannot convert from the colours that the frame says it has.
+        """
+        try:
+            steps = self._steps
+            is_plain = not steps and orientation is _UPRIGHT
+            size = (picture.height, picture.width) if is_plain else self.output_size(picture, orientation)
+            if out.shape[:2] != size:
+                steps = (*steps, ResizeStep(*out.shape[:2]))
+            if steps and isinstance(steps[0], ResizeStep) and steps[0].fast:
+                height, width = orientation.size(steps[0].height, steps[0].width)
+                rgb = self._reformat(self._to_rgb, picture, _BILINEAR, width=width, height=height)
+                steps = steps[1:]
+            else:
+                rgb = self._convert(picture)
+            pixels = _pixels(rgb, self._dtype)
+            if orientation is not _UPRIGHT:
+                pixels = orientation.apply(pixels)
+            if steps and isinstance(steps[0], ResizeStep) and not orientation.turns and _is_own_and_plain(rgb, picture):
+                pixels = self._resize(steps[0], rgb, 0)  # spares a copy of the large picture
+            for number, step in enumerate(steps):
+                pixels = self._apply(step, pixels, number)
+        except av.FFmpegError as error:
+            raise _conversion_error(picture, error) from error
+        if self._is_float:
+            np.divide(pixels, np.float32(65535), out=out, dtype=np.float32)
+        else:
+            out[...] = pixels
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether pictures come out as uint8 and in their own size."""
+        return not self._steps and not self._is_float
+
+    def rgb_of(self, picture: Any) -> NDArray[Any] | None:
+        """The RGB picture (H, W, 3) of a plain converter: what swscale wrote, in memory of its own.
+
+        Returns:
+            ``None`` where `write` has more to do.
+
+        Raises:
+            DecodeError: see `write`.
+        """
+        if not _takes_the_fast_path(picture) or orientation_of(picture) is not _UPRIGHT:
+            return None
+        try:
+            rgb = self._reformat(self._to_rgb, picture, _BICUBIC)
+        except av.FFmpegError as error:
+            raise _conversion_error(picture, error) from error
+        pixels = _pixels(rgb, np.uint8)
+        if rgb is not picture and pixels.nbytes < _MAX_OWN_BYTES and pixels.flags.c_contiguous:
+            return pixels
+        copied = empty(pixels.shape, np.uint8)
+        copied[...] = pixels
+        return copied
+
+    def components_of(self, picture: Any, size: tuple[int, int]) -> NDArray[np.uint8]:
+        """Luma and both chroma of a frame (3, height, width), scaled to ``size`` (height, width), and not upright.
+
+        Luma has values from 16 to 235, whatever the range that the frame is stored in.
+
+        Raises:
+            DecodeError: see `write`.
+        """
+        height, width = size
+        matrix = _substitute_matrix(picture)
+        try:
+            scaled: Any = self._to_components.reformat(
+                picture,
+                width=width,
+                height=height,
+                format="yuv444p",
+                src_colorspace=matrix,
+                dst_colorspace=matrix,
+                interpolation=_AREA,
+                dst_color_range=_LIMITED_RANGE,
+                threads=1,
+            )
+        except av.FFmpegError as error:
+            raise _conversion_error(picture, error) from error
+        return np.stack([np.frombuffer(plane, np.uint8).reshape(height, -1)[:, :width] for plane in scaled.planes])
+
+    def _convert(self, frame: Any) -> Any:
+        if _takes_the_fast_path(frame):
+            return self._reformat(self._to_rgb, frame, _BICUBIC)
+        rgb = self._filter.convert(frame)
+        if self._is_float and _lacks_last_column(frame):
+            last = _pixels(self._narrow_filter.convert(frame), np.uint8)[:, -1]
+            _pixels(rgb, np.uint16)[:, -1] = last * np.uint16(257)
+        return rgb
+
+    def _apply(self, step: PixelStep, pixels: NDArray[Any], number: int) -> NDArray[Any]:
+        if isinstance(step, CropStep):
+            return pixels[step.top : step.top + step.height, step.left : step.left + step.width]
+        if pixels.shape[:2] == (step.height, step.width):
+            return pixels
+        frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format=self._format)
+        return self._resize(step, frame, number)
+
+    def _resize(self, step: ResizeStep, picture: Any, number: int) -> NDArray[Any]:
+        """The resized pixels of a packed RGB frame, whatever it says of the colours that it was converted from."""
+        picture.colorspace = picture.color_primaries = picture.color_trc = _UNSPECIFIED
+        picture.color_range = _UNSPECIFIED_RANGE
+        resizer = self._resizers.setdefault(number, VideoReformatter())
+        size = {"width": step.width, "height": step.height}
+        return _pixels(self._reformat(resizer, picture, _BILINEAR, **size), self._dtype)
+
+    def _reformat(self, reformatter: Any, frame: Any, interpolation: int, **size: int) -> Any:
+        return reformatter.reformat(
+            frame,
+            format=self._output_format,
+            src_colorspace=_substitute_matrix(frame),
+            interpolation=interpolation,
+            threads=1,
+            **size,
+        )
+
+
+class LumaConverter:
+    """Writes the luma of decoded frames as it is stored: codes, whatever range of colours the stream states.
+
+    Args:
+        steps: What to do with the upright picture, in order. A resize takes the nearest sample: a mean of two codes
+            may stand for something that neither of them does.
+        num_bits: How many bits a sample must have.
+    """
+
+    def __init__(self, steps: tuple[PixelStep, ...], num_bits: int) -> None:
+        self._steps = steps
+        self._num_bits = num_bits
+
+    orientation_of = staticmethod(orientation_of)
+
+    def empty(self, num_rows: int, height: int, width: int) -> NDArray[Any]:
+        """An array (num_rows, height, width, 1) of undefined values."""
+        return empty((num_rows, height, width, 1), np.uint16)
+
+    def here(self) -> Callable[[], AbstractContextManager[object]]:
+        """Makes contexts for other threads; these convert like any."""
+        return nullcontext
+
+    def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
+        """(height, width) that ``write`` needs for this frame."""
+        return output_size(self._steps, *orientation.size(picture.height, picture.width))
+
+    def write(self, picture: Any, orientation: Orientation, out: NDArray[Any]) -> None:
+        """Copy the luma of a frame into ``out``, of shape (height, width, 1); of another size, it is scaled to fit.
+
+        Raises:
+            DecodeError: if the frame has no luma of so many bits.
+        """
+        pixel_format = picture.format
+        has_luma = pixel_format.name.startswith(("gray", "yuv4", "yuvj4"))
+        if not has_luma or pixel_format.components[0].bits != self._num_bits:
+            raise DecodeError(
+                f"A frame has the pixel format {pixel_format.name}, and should have luma of {self._num_bits} bits."
+            )
+        try:
+            luma: NDArray[Any] = component_planes(picture)[0].numpy()
+        except ValueError as error:
+            raise DecodeError(f"The luma of a frame cannot be read: {error}.") from error
+        pixels = orientation.apply(luma[..., None])
+        for step in (*self._steps, ResizeStep(*out.shape[:2])):
+            if isinstance(step, CropStep):
+                pixels = pixels[step.top : step.top + step.height, step.left : step.left + step.width]
+            elif pixels.shape[:2] != (step.height, step.width):
+                rows, columns = (
+                    (np.arange(wanted) * 2 + 1) * stored // (2 * wanted)
+                    for wanted, stored in ((step.height, pixels.shape[0]), (step.width, pixels.shape[1]))
+                )
+                pixels = pixels[rows[:, None], columns]
+        out[...] = pixels
+
+
+def _conversion_error(picture: Any, error: av.FFmpegError) -> DecodeError:
+    return DecodeError(
+        f"A frame could not be converted to RGB from format {picture.format.name} with matrix "
+        f"{int(picture.colorspace)}: {error_text(error)}. The file may be damaged."
+    )
+
+
+class _ScaleFilter:
+    """Converts colours with libavfilter's ``scale``, as the ``ffmpeg`` program does.
+
+    Where chroma is really interpolated, a plain reformat honours what the program does not look at: the chroma
+    location, and that a frame is interlaced.
+
+    Args:
+        pixel_format: The format of the result.
+    """
+
+    def __init__(self, pixel_format: str) -> None:
+        self._pixel_format = pixel_format
+        self._graph: Any = None
+        self._configured_for: tuple[object, ...] | None = None
+
+    def convert(self, frame: Any) -> Any:
+        is_accepted = frame.color_primaries in _ACCEPTED_PRIMARIES and frame.color_trc in _ACCEPTED_TRANSFERS
+        kind = (frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range, is_accepted)
+        if kind != self._configured_for:
+            matrix = _substitute_matrix(frame)
+            tags = [] if is_accepted else ["color_primaries=unknown", "color_trc=unknown"]
+            tags += [] if matrix is None else [f"colorspace={_NAMES_IN_FILTERS[matrix]}"]
+            filters = [("setparams", ":".join(tags))] if tags else []
+            self._graph = _filter_graph(frame, [*filters, ("scale", "flags=bicubic"), ("format", self._pixel_format)])
+        self._configured_for = None  # after an error, the graph is of no more use
+        self._graph.push(frame)
+        rgb = self._graph.pull()
+        self._configured_for = kind
+        return rgb
+
+
+def _substitute_matrix(frame: Any) -> Any:  # PyAV takes names of matrices, but its type hints are of numbers
+    """Return the name of the matrix to convert a frame with if swscale refuses its own, else ``None``."""
+    return _SUBSTITUTE_MATRICES.get(frame.colorspace, _OTHER_MATRIX)
+
+
+def _takes_the_fast_path(frame: Any) -> bool:
+    """Whether swscale repeats chroma samples instead of interpolating them, or there is nothing to interpolate."""
+    name = frame.format.name
+    if name in ("yuv420p", "yuvj420p"):
+        return not (frame.width % 2 or frame.height % 2 or frame.interlaced_frame)
+    return bool(frame.format.is_rgb or name.startswith(("gray", "pal8", "mono")))
+
+
+def _lacks_last_column(frame: Any) -> bool:
+    """Whether swscale, making 16 bits of 8, converts pairs of pixels and leaves an odd one as its memory was."""
+    is_paired = frame.format.name in ("yuv420p", "yuvj420p", "yuv422p", "yuvj422p")
+    return bool(is_paired and frame.width % 2 and not frame.height % 2)
+
+
+def _is_own_and_plain(picture: Any, frame: Any) -> bool:
+    """Whether an RGB picture is not the codec's frame itself, and nothing but its pixels tells how it is scaled."""
+    return picture is not frame and not picture.interlaced_frame
+
+
+def _pixels(picture: Any, dtype: type[np.generic]) -> NDArray[Any]:
+    """A view (H, W, 3) of a packed RGB frame, without the padding at the end of its lines."""
+    plane = picture.planes[0]
+    line_bytes, height, width = plane.line_size, picture.height, picture.width
+    if line_bytes == width * 3 and dtype is np.uint8:
+        return np.frombuffer(plane, dtype, height * line_bytes).reshape(height, width, 3)
+    is_upside_down = line_bytes < 0
+    stride = (-line_bytes if is_upside_down else line_bytes) // np.dtype(dtype).itemsize
+    lines = np.frombuffer(plane, dtype, count=height * stride).reshape(height, stride)
+    pixels = lines[:, : width * 3].reshape(height, width, 3)
+    return pixels[::-1] if is_upside_down else pixels
+
+
+def fingerprint(frame: Any) -> int:
+    """CRC-32 of the planes of a decoded frame as they are, without the padding at the end of their lines."""
+    checksum = 0
+    for number, plane in enumerate(frame.planes):
+        stride, row = abs(plane.line_size), _row_bytes(frame.format, number, plane)
+        lines = np.frombuffer(plane, np.uint8)
+        if 0 < row < stride:
+            height = len(lines) // stride
+            lines = np.ascontiguousarray(lines[: height * stride].reshape(height, stride)[:, :row])
+        checksum = zlib.crc32(lines.data, checksum)
+    return checksum
+
+
+def _row_bytes(pixel_format: Any, number: int, plane: Any) -> int:
+    """Bytes of one line of a plane that bear pixels."""
+    in_plane = [component for component in pixel_format.components if component.plane == number]
+    if not in_plane:  # the palette of pal8
+        return 0
+    if all(component.plane == 0 for component in pixel_format.components):
+        return -(-int(plane.width) * int(pixel_format.padded_bits_per_pixel) // 8)
+    return int(plane.width) * sum((int(component.bits) + 7) // 8 for component in in_plane)
+
+
+_EXPORT_ERRORS = (NotImplementedError, TypeError, ValueError)
+
+
+def is_frame(picture: object) -> bool:
+    """Whether a picture is one of PyAV's, wherever its pixels are."""
+    return isinstance(picture, av.VideoFrame)
+
+
+def surface_of(frame: Any) -> Surface:
+    """A frame in the memory of the CPU as tensors, without a copy: they must not be written to.
+
+    There are no planes where DLPack cannot describe the format: palettes, bits packed into bytes, pictures stored
+    upside down.
+    """
+    try:
+        planes = _planes(frame)
+    except _EXPORT_ERRORS:
+        planes = ()
+    return _surface(frame, frame.format.name, planes, nullcontext)
+
+
+def cuda_surface_of(frame: Any, reading: Callable[[], AbstractContextManager[object]]) -> Surface:
+    """A frame of a CUDA decoder as tensors on its device, without a copy.
+
+    Raises:
+        ValueError: if the planes are not those of nv12, p010le or p016le, or chroma samples are missing: PyAV leaves
+            out the last ones where a size is odd.
+    """
+    try:
+        planes = _planes(frame)
+    except _EXPORT_ERRORS as error:
+        raise ValueError(f"the decoder's pictures cannot be handed over ({error})") from error
+    expected = ((frame.height, frame.width), (-(-frame.height // 2), -(-frame.width // 2), 2))
+    if tuple(tuple(plane.shape) for plane in planes) != expected:
+        raise ValueError(f"the decoder's pictures have planes of {[tuple(plane.shape) for plane in planes]}")
+    # 10, 12 and 16 bits lie in the high bits alike: one name serves for all.
+    return _surface(frame, "nv12" if planes[0].element_size() == 1 else "p016le", planes, reading)
+
+
+def _planes(frame: Any) -> tuple[Tensor, ...]:
+    from torch.utils.dlpack import from_dlpack
+
+    # The capsule, and not the plane: torch would ask for a stream, which PyAV does not know.
+    return tuple(from_dlpack(plane.__dlpack__()) for plane in frame.planes)
+
+
+def _surface(
+    frame: Any,
+    pixel_format: str,
+    planes: tuple[Tensor, ...],
+    reading: Callable[[], AbstractContextManager[object]],
+) -> Surface:
+    return Surface(
+        planes,
+        pixel_format,
+        frame.width,
+        frame.height,
+        pts=frame.pts,
+        duration=frame.duration,
+        key_frame=bool(frame.key_frame),
+        is_corrupt=frame.is_corrupt,
+        matrix=int(frame.colorspace),
+        color_range=int(frame.color_range),
+        is_interlaced=bool(frame.interlaced_frame),
+        chroma_location=int(getattr(frame, "chroma_location", 0)),  # from PyAV 19 on
+        orientation=orientation_of(frame),
+        reading=reading,
+    )
+
+
+# Planar formats, and those whose chroma samples share a plane, begin with a plane of luma.
+_FORMATS_WITH_LUMA = ("yuv4", "yuvj4", "yuva4", "nv12", "nv21", "nv16", "nv24", "p010", "p012", "p016", "gray")
+
+# Components that share a plane, in the order in which formats list components: (first sample, step between samples).
+_UV, _VU = ((0, 1), (0, 2), (1, 2)), ((0, 1), (1, 2), (0, 2))
+_SHARED_PLANES = {
+    **dict.fromkeys(
+        ("nv12", "nv16", "nv24", "p010", "p012", "p016", "p210", "p212", "p216", "p410", "p412", "p416"), _UV
+    ),
+    **dict.fromkeys(("nv21", "nv42"), _VU),
+    "yuyv422": ((0, 2), (1, 4), (3, 4)),
+    "uyvy422": ((1, 2), (0, 4), (2, 4)),
+    "yvyu422": ((0, 2), (3, 4), (1, 4)),
+}
+_PACKED = re.compile(r"(?P<letters>[0abgrxy]{2,4})(?:8|16|24|32|48|64)?")
+
+
+def luma_of(frame: Any, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
+    """The brightness of a frame in the memory of the CPU, as stored: not turned upright.
+
+    Args:
+        frame: The frame. The result may be a view of its memory, which must not be written to.
+        size: (height, width) to scale to; ``None`` for that of the frame.
+
+    Returns:
+        (H, W). Where the format has a plane of luma, this plane, in the range that it is stored in, and of more than 8
+        bits the upper ones. Other formats are converted to gray.
+
+    Raises:
+        DecodeError: if FFmpeg cannot convert from the colours that the frame says it has.
+    """
+    pixel_format, plane = frame.format, frame.planes[0]
+    component = pixel_format.components[0]
+    has_luma = component.plane == 0 and component.bits >= 8 and pixel_format.name.startswith(_FORMATS_WITH_LUMA)
+    is_as_asked = size is None or size == (frame.height, frame.width)
+    if has_luma and is_as_asked and plane.line_size > 0 and not pixel_format.is_big_endian:
+        if component.bits == 8:
+            rows: NDArray[np.uint8] = np.frombuffer(plane, np.uint8).reshape(frame.height, -1)
+            return rows[:, : frame.width]
+        deep: NDArray[np.uint16] = np.frombuffer(plane, np.uint16).reshape(frame.height, -1)
+        shift = 8 if pixel_format.name.startswith("p0") else int(component.bits) - 8
+        return (deep[:, : frame.width] >> shift).astype(np.uint8)
+    height, width = size or (frame.height, frame.width)
+    try:
+        gray: Any = VideoReformatter().reformat(
+            frame,
+            width=width,
+            height=height,
+            format="gray",
+            src_colorspace=_substitute_matrix(frame),
+            interpolation=_BILINEAR,
+            threads=1,
+        )
+    except av.FFmpegError as error:
+        raise _conversion_error(frame, error) from error
+    grays: NDArray[np.uint8] = np.frombuffer(gray.planes[0], np.uint8).reshape(height, -1)
+    return grays[:, :width]
+
+
+def component_planes(frame: Any) -> tuple[Tensor, ...]:
+    """One 2-D view (height, width) of each component of a frame in the memory of the CPU, uint8 or uint16.
+
+    The views have the order in which FFmpeg describes the pixel format, and are the codec's own memory. Samples of big
+    endian are copied.
+
+    Raises:
+        ValueError: if the components are no whole bytes (palettes, packed bits, floats), or the frame is stored upside
+            down.
+    """
+    import torch
+
+    pixel_format = frame.format
+    name = pixel_format.name
+    components = pixel_format.components
+    places = _places(name, [component.plane for component in components])
+    bits = max(component.bits for component in components)
+    if places is None or not 8 <= bits <= 16 or min(component.bits for component in components) < 8 or "f16" in name:
+        raise ValueError(f"{name} has components that are not whole bytes, or are floats or indices into a palette")
+    size = 1 if bits == 8 else 2
+    planes, views = frame.planes, []
+    for component, (first, step) in zip(components, places, strict=True):
+        plane = planes[component.plane]
+        if plane.line_size < 0:
+            raise ValueError("the frame is stored upside down")
+        samples = torch.frombuffer(plane, dtype=torch.uint8 if size == 1 else torch.uint16)
+        shape, strides = (component.height, component.width), (plane.line_size // size, step)
+        view = samples.as_strided(shape, strides, first)
+        views.append(torch.from_numpy(view.numpy().byteswap()) if size == 2 and name.endswith("be") else view)
+    return tuple(views)
+
+
+def _places(name: str, planes: list[int]) -> Sequence[tuple[int, int]] | None:
+    """Where the samples of each component begin in their plane, and how far they lie apart; ``None`` if unknown."""
+    if len(set(planes)) == len(planes) and not name.startswith(("pal8", "mono")):
+        return [(0, 1)] * len(planes)
+    stem = name.removesuffix("le").removesuffix("be")
+    if stem in _SHARED_PLANES:
+        return _SHARED_PLANES[stem]
+    packed = _PACKED.fullmatch(stem)
+    if packed is None or set(planes) != {0}:
+        return None
+    letters = packed["letters"]
+    order = [letter for letter in ("ya" if "y" in letters else "rgba") if letter in letters]
+    if len(order) != len(planes):
+        return None
+    return [(letters.index(letter), len(letters)) for letter in order]
+
+
+#: What making and running such a decoder raises.
+CUDA_DECODE_ERRORS = (av.FFmpegError, OSError, ValueError, NotImplementedError)
+
+
+@lru_cache(maxsize=1)
+def why_no_nvcuvid() -> str | None:
+    """Why FFmpeg cannot decode with NVDEC on this machine; ``None`` if it can try."""
+    if "cuda" not in hwdevices_available():
+        return "the FFmpeg that PyAV brings was built without CUDA"
+    library = "nvcuvid.dll" if sys.platform == "win32" else "libnvcuvid.so.1"
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return (
+            f"the driver's video library {library} cannot be loaded (in containers, NVIDIA_DRIVER_CAPABILITIES must "
+            "include 'video')"
+        )
+    return None
+
+
+def create_cuda_context(codec: str, extradata: bytes, size: tuple[int, int], device_index: int) -> Any:
+    """A codec context whose pictures stay on a CUDA device, for a stream that begins anew.
+
+    The device's primary context, torch's, must be current in the calling thread: FFmpeg refuses to take it by itself
+    where torch has made it. The codec is chosen by FFmpeg's name of the format, for AV1 too: what a container's stream
+    has is libdav1d there, which knows no devices.
+
+    Args:
+        codec: FFmpeg's name of the format.
+        extradata: Its configuration record.
+        size: (height, width) that the container states: what the stream itself says is often a multiple of 16.
+        device_index: Number of the CUDA device.
+
+    Raises:
+        CUDA_DECODE_ERRORS: if there is no such decoder, or no device.
+    """
+    accelerator = HWAccel(
+        "cuda",
+        device=str(device_index),
+        is_hw_owned=True,
+        allow_software_fallback=False,
+        options={"primary_ctx": "0", "current_ctx": "1"},
+    )
+    context: Any = av.CodecContext.create(codec, "r", hwaccel=accelerator)
+    if not context.is_hwaccel:
+        raise NotImplementedError(f"FFmpeg has no CUDA decoder of {codec}")
+    if extradata:
+        context.extradata = extradata
+    context.height, context.width = size
+    context.thread_count = 1  # each further one takes surfaces, of which NVDEC has 32
+    context.options = {"max_pixels": str(MAX_PIXELS)}
+    return context

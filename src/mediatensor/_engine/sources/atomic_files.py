@@ -1,0 +1,235 @@
+"""Files that appear complete under their name, or not at all.
+
+Everything that the library writes to a path goes through this module. A file is written under a hidden name in the
+folder of its destination, and renamed when it is complete. Devices and pipes cannot be renamed and are written
+directly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import secrets
+import stat
+import weakref
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from ...errors import MediaTensorError, WriteError
+from ..common.checks import path_text
+
+__all__ = ["AtomicFile", "write_error", "write_file", "writing"]
+
+# Special files whose paths lead, as links, to something that must not be replaced.
+_SPECIAL_FOLDERS = ("/dev/fd/", "/proc/")
+_SPECIAL_FILES = ("/dev/stdin", "/dev/stdout", "/dev/stderr")
+
+# Characters of the destination's name in the hidden one: names have at most 255 bytes, a character has up to 4.
+_NUM_KEPT_CHARACTERS = 50
+
+
+class AtomicFile:
+    """One file that is being written; `commit` lets it appear, `discard` gives it up.
+
+    Until then the destination stays as it was. An error, an interrupt at any line, the end of the program and dropping
+    the object leave nothing behind. A process that is killed leaves a hidden file whose name ends in ``.part``.
+    `appear` lets the file appear early. The file gets the permissions of the file that it replaces, and its owner where
+    the system permits. A symbolic link stays, and the file that it points to is replaced. Devices and pipes are written
+    directly.
+
+    Args:
+        path: The destination.
+
+    Attributes:
+        file: The file, open for writing without a buffer, and for reading if it is a regular file. Like every raw file
+            it may accept a part of the data.
+        name: The path of the file until `commit`.
+
+    Raises:
+        WriteError: if the file cannot be created.
+        SourceTypeError: if ``path`` is not a path.
+
+    Example:
+        >>> from mediatensor._engine.sources.atomic_files import AtomicFile
+        >>> new = AtomicFile("notes.txt")
+        >>> size = new.file.write(b"all of it")
+        >>> new.commit()
+        >>> open("notes.txt").read()
+        'all of it'
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = path_text("the destination", path)
+        self._final: str | None = None
+        try:
+            if not _is_special(self._path):
+                self._final = os.path.realpath(self._path)
+            self.name = self._path if self._final is None else _hidden_name(self._final)
+            opened: list[io.FileIO] = []
+            # Made before the file, so that an interrupt at any moment leaves none, and without a reference to this
+            # object, so that dropping the object runs it. The copy in a forked process must not remove the file.
+            self._given_up = (opened, None if self._final is None else self.name, os.getpid())
+            self._finalizer = weakref.finalize(self, _give_up, *self._given_up)
+            opened.append(_open(self.name, self._final))
+        except (OSError, ValueError) as error:
+            advice = "It must be a valid path, in a folder in which files can be created."
+            raise write_error(repr(self._path), error, advice) from error
+        self.file = opened[0]
+
+    def appear(self) -> None:
+        """Give the file its name now, and let it grow there. From then on it stays, even after a failure.
+
+        On Windows, where an open file cannot be renamed, it still appears with `commit`.
+
+        Raises:
+            WriteError: if it cannot.
+        """
+        if self._final is None or os.name == "nt":
+            return
+        try:
+            os.replace(self.name, self._final)
+        except OSError as error:
+            raise write_error(repr(self._path), error) from error
+        self._finalizer.detach()
+        self._given_up = ([self.file], None, os.getpid())
+        self._finalizer = weakref.finalize(self, _give_up, *self._given_up)
+        self.name, self._final = self._final, None
+
+    def commit(self) -> None:
+        """Finish the file and give it its name.
+
+        Raises:
+            WriteError: if that fails; the file must still be discarded.
+        """
+        try:
+            self.file.close()
+            if self._final is not None:
+                os.replace(self.name, self._final)
+        except OSError as error:
+            raise write_error(repr(self._path), error) from error
+        self._finalizer.detach()
+
+    def discard(self) -> None:
+        """Remove the file; after `commit` that does nothing."""
+        if self._finalizer.alive:
+            # Not by calling the finalizer, which would count as run if it is interrupted.
+            _give_up(*self._given_up)
+            self._finalizer.detach()
+
+
+@contextlib.contextmanager
+def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A binary file that appears at the end of the ``with`` block, unless the block raises; see `AtomicFile`.
+
+    Its ``name`` is the path of the unfinished file, for libraries that write only to paths.
+
+    Args:
+        path: The destination.
+
+    Raises:
+        WriteError: if the file cannot be written, or the block raises another ``OSError``.
+        SourceTypeError: if ``path`` is not a path.
+
+    Example:
+        >>> from mediatensor._engine.sources.atomic_files import writing
+        >>> with writing("notes.txt") as file:
+        ...     size = file.write(b"all of it")
+        >>> open("notes.txt").read()
+        'all of it'
+    """
+    new = AtomicFile(path)
+    try:
+        # It stays open if the block fails, because closing would write its buffer.
+        file = io.BufferedWriter(new.file)
+        yield file
+        file.flush()
+        new.commit()
+    except MediaTensorError:
+        raise
+    except OSError as error:
+        raise write_error(repr(os.fsdecode(path)), error) from error
+    finally:
+        new.discard()
+
+
+def write_file(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a complete file; see `AtomicFile`.
+
+    Args:
+        path: The destination.
+        data: Its content.
+
+    Raises:
+        WriteError: if it cannot be written.
+        SourceTypeError: if ``path`` is not a path.
+
+    Example:
+        >>> from mediatensor._engine.sources.atomic_files import write_file
+        >>> write_file("notes.txt", b"all of it")
+        >>> open("notes.txt").read()
+        'all of it'
+    """
+    with writing(path) as file:
+        file.write(data)
+
+
+def write_error(destination: str, error: BaseException, advice: str = "") -> WriteError:
+    """Make the error for a destination that cannot be written.
+
+    Args:
+        destination: The destination in words, such as ``"'video.mp4'"``.
+        error: The cause.
+        advice: A sentence that says what to do.
+
+    Example:
+        >>> from mediatensor._engine.sources.atomic_files import write_error
+        >>> write_error("'video.mp4'", OSError(28, "No space left on device"))
+        WriteError("Could not write to 'video.mp4': No space left on device.")
+    """
+    # The full message of a system error would name the hidden file, which users do not know.
+    reason = getattr(error, "strerror", None) or str(error).rstrip(".") or type(error).__name__
+    return WriteError(f"Could not write to {destination}: {reason}. {advice}".rstrip())
+
+
+def _is_special(path: str) -> bool:
+    """Whether a path names something other than a regular file, which must not be replaced by one."""
+    if path in _SPECIAL_FILES or path.startswith(_SPECIAL_FOLDERS):
+        return True
+    try:
+        return not stat.S_ISREG(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return not path or path.endswith(os.sep)  # not a file name: opening it raises the system's error
+    except OSError:
+        return True
+
+
+def _hidden_name(path: str) -> str:
+    """A name beside ``path`` that no other writer uses, and that patterns such as ``*.mp4`` do not match."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name[:_NUM_KEPT_CHARACTERS]}.{secrets.token_hex(6)}.part")
+
+
+def _open(name: str, final: str | None) -> io.FileIO:
+    """Open a new file with the permissions of the finished one; or a special file."""
+    if final is None:
+        return open(name, "wb", buffering=0)
+    file = open(name, "x+b", buffering=0)  # noqa: SIM115
+    if os.path.exists(final):
+        with contextlib.suppress(OSError, AttributeError):
+            replaced = os.stat(final)
+            with contextlib.suppress(PermissionError):
+                os.fchown(file.fileno(), replaced.st_uid, replaced.st_gid)
+            os.fchmod(file.fileno(), stat.S_IMODE(replaced.st_mode))
+    return file
+
+
+def _give_up(opened: list[io.FileIO], hidden: str | None, process: int) -> None:
+    try:
+        for file in opened:
+            with contextlib.suppress(OSError):
+                file.close()
+    finally:
+        if hidden is not None and os.getpid() == process:
+            with contextlib.suppress(OSError):
+                os.unlink(hidden)

@@ -1,0 +1,105 @@
+"""Which files may be written: never one that is read, never two outputs into one, and no file of somebody else.
+
+All commands, `fit` and the reports decide this here, before any work starts.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ...errors import InvalidArgumentError
+
+__all__ = ["check_outputs"]
+
+
+def check_outputs(
+    outputs: Iterable[str | os.PathLike[str]],
+    sources: Iterable[Any] = (),
+    *,
+    overwrite: bool = True,
+    is_own: Callable[[str, str], bool] | None = None,
+    how: str = "--overwrite",
+) -> None:
+    """Refuse outputs that are a file that is read, the same file as another output, a folder, or a file of others.
+
+    Paths are compared as the files that they lead to, through symbolic and hard links. Outputs whose names differ only
+    in case are one file on some systems, and count as one everywhere. Devices and pipes may be written.
+
+    Args:
+        outputs: Paths.
+        sources: The files that are read. Whatever is not a path of this machine is left out.
+        overwrite: Whether files that exist may be replaced.
+        is_own: Decides whether an existing file may be replaced without ``overwrite``: called with the output, and with
+            the path of the file, which may differ in case. By default no file may be.
+        how: The option that allows to replace files, for the message.
+
+    Raises:
+        InvalidArgumentError: if one of these holds.
+
+    Example:
+        >>> from mediatensor._engine.sources.output_files import check_outputs
+        >>> check_outputs(["page.html", "good.csv"], ["rows.csv"], overwrite=False)
+    """
+    names = [os.fsdecode(output) for output in outputs]
+    read = {place for source in sources if isinstance(source, (str, os.PathLike)) for place in _places(source)}
+    written: dict[object, str] = {}
+    for name in names:
+        places = _places(name)
+        if not read.isdisjoint(places):
+            raise InvalidArgumentError(
+                f"{name!r} is a file that is read; choose another name or folder for the output."
+            )
+        for place in (*places, os.path.realpath(name).casefold()):
+            if place in written:
+                raise InvalidArgumentError(
+                    f"{written[place]!r} and {name!r} would be written into one file; choose names that differ in more "
+                    "than case."
+                )
+        written |= dict.fromkeys((*places, os.path.realpath(name).casefold()), name)
+    folders: dict[str, dict[str, str]] = {}
+    for name in names:
+        existing = _existing(name, folders)
+        if os.path.isdir(existing or name):
+            raise InvalidArgumentError(f"The output must be a file, and {name!r} is a folder.")
+        if existing is not None and not overwrite and not (is_own is not None and is_own(name, existing)):
+            raise InvalidArgumentError(f"{existing!r} exists already; {how} replaces it.")
+
+
+def _places(path: str | os.PathLike[str]) -> frozenset[object]:
+    """Identify the file of a path: by its real path, and if it exists by its number on its device."""
+    try:
+        text = os.path.realpath(os.fsdecode(path))
+        status = os.stat(text)
+    except OSError:
+        return frozenset((text,))
+    except ValueError:  # a zero within the path, which no file has
+        return frozenset()
+    return frozenset((text, (status.st_dev, status.st_ino)))
+
+
+def _existing(path: str, folders: dict[str, dict[str, str]]) -> str | None:
+    """Return the file that is there under the name of an output, in any case; ``None`` if there is none.
+
+    Args:
+        path: The output.
+        folders: The names in folders by their casefolded form, which is filled here.
+    """
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        folder, name = os.path.split(path)
+        if folder not in folders:
+            try:
+                folders[folder] = {entry.casefold(): entry for entry in os.listdir(folder or os.curdir)}
+            except OSError:
+                folders[folder] = {}
+        found = folders[folder].get(name.casefold())
+        return None if found is None else os.path.join(folder, found)
+    except ValueError:
+        return None
+    if stat.S_ISLNK(mode) and os.path.exists(path):
+        mode = os.stat(path).st_mode
+    return path if stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode) else None

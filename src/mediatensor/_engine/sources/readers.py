@@ -1,0 +1,336 @@
+"""Readers: the file objects from which the demuxer reads, unless FFmpeg opens the source itself.
+
+Each reader of a source has its own position, so that several handles (threads, a scan beside a decoder) can read the
+source at the same time.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ...errors import MediaTensorError, ReadError
+from ..common.interrupts import call_of_user
+from ..common.locks import ForkSafeLock
+from .ranges import MIN_REQUEST_BYTES, RangeCache
+
+__all__ = [
+    "LOCAL_BLOCK_BYTES",
+    "DescriptorReader",
+    "FileReader",
+    "MemoryReader",
+    "RangeReader",
+    "Reader",
+    "SharedFile",
+    "SourceFaultError",
+    "regular_file_descriptor",
+]
+
+
+#: What FFmpeg reads of a file on this machine at a time. By default it is four times as much, of which most is read in
+#: vain where a clip takes a few small groups of pictures; reading a whole file takes a few more calls of the system.
+LOCAL_BLOCK_BYTES = 1 << 13
+
+
+class Reader(ABC):
+    """A binary file as the demuxer wants it: ``read`` never returns more than asked, ``seek`` returns the position."""
+
+    #: Reading so many bytes in one call costs hardly more than reading one.
+    small_read_bytes = 1 << 13
+    #: What FFmpeg asks for at a time, where it reads no more than a little: its own default.
+    block_bytes = 1 << 15
+
+    def __init__(self) -> None:
+        self._position = 0
+        #: A `KeyboardInterrupt` or the like that was raised while FFmpeg read, see `pyav.opening.raise_interruption`.
+        self.interruption: BaseException | None = None
+
+    @abstractmethod
+    def _size(self) -> int: ...
+
+    @abstractmethod
+    def _read_at(self, position: int, size: int) -> bytes: ...
+
+    def read(self, size: int) -> bytes:
+        data = self._read_at(self._position, size)
+        self._position += len(data)
+        return data
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position}.get(whence)
+        self._position = max(0, (self._size() if base is None else base) + offset)
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """``size`` bytes from ``position``, in as many reads as necessary; fewer only at the end of the file."""
+        self.seek(position)
+        data = bytearray()
+        while len(data) < size and (part := self.read(size - len(data))):
+            data += part
+        return bytes(data)
+
+    def will_need(self, start: int, stop: int) -> None:  # noqa: B027
+        """Announce that bytes ``start`` to ``stop`` are read next, for readers that fetch ahead."""
+
+    def close(self) -> None:  # noqa: B027
+        """Close what this reader opened; an object that the user opened stays open."""
+
+
+class SpanReader(Reader):
+    """Bytes ``start`` to ``stop`` of another reader, which is closed with this one."""
+
+    def __init__(self, whole: Reader, start: int, stop: int) -> None:
+        super().__init__()
+        self._whole = whole
+        self._start = start
+        self._length = stop - start
+        self.small_read_bytes = whole.small_read_bytes
+        self.block_bytes = whole.block_bytes
+
+    def _size(self) -> int:
+        return self._length
+
+    def _read_at(self, position: int, size: int) -> bytes:
+        return self._whole.read_at(self._start + position, max(0, min(size, self._length - position)))
+
+    def will_need(self, start: int, stop: int) -> None:
+        self._whole.will_need(self._start + start, self._start + stop)
+
+    def close(self) -> None:
+        self._whole.close()
+
+
+class MemoryReader(Reader):
+    small_read_bytes = 1 << 6
+
+    def __init__(self, data: memoryview) -> None:
+        super().__init__()
+        self._data = data
+
+    def _size(self) -> int:
+        return len(self._data)
+
+    def _read_at(self, position: int, size: int) -> bytes:
+        return bytes(self._data[position : position + size])
+
+
+class DescriptorReader(Reader):
+    """Reads a regular file by position, independent of the offset of the user or of a forked process.
+
+    Args:
+        file: Of `regular_file_descriptor`.
+        descriptor: Of the file.
+        close: Whether to close the file with the reader.
+    """
+
+    # The system reads ahead, so that fewer bytes a call cost as much time.
+    small_read_bytes = 1 << 14
+    block_bytes = LOCAL_BLOCK_BYTES
+
+    def __init__(self, file: Any, descriptor: int, *, close: bool = False) -> None:
+        super().__init__()
+        self._file = file
+        self._descriptor = descriptor
+        self._close = close
+
+    def _size(self) -> int:
+        self._check()
+        return os.fstat(self._descriptor).st_size
+
+    def _read_at(self, position: int, size: int) -> bytes:
+        self._check()
+        return os.pread(self._descriptor, size, position)
+
+    def read_at(self, position: int, size: int) -> bytes:
+        if self._file.closed:
+            self._check()
+        # One call of the system gives all of it, but at the end of the file, or for enormous sizes.
+        data = os.pread(self._descriptor, size, position)
+        return data if len(data) == size or not data else data + super().read_at(position + len(data), size - len(data))
+
+    def close(self) -> None:
+        if self._close:
+            self._file.close()
+
+    def _check(self) -> None:
+        if self._file.closed:
+            raise ReadError("The source file was closed while the decoder still needs it; keep it open.")
+
+
+class SharedFile:
+    """A file object with one position that several readers share; each seeks to its own position when it reads."""
+
+    def __init__(self, file: Any) -> None:
+        self.file = file
+        self.lock = ForkSafeLock()
+        self.last_reader: object = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"file": self.file}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["file"])  # type: ignore[misc]
+
+    def check_open(self) -> None:
+        if getattr(self.file, "closed", False) is True:
+            raise ReadError("The source file is closed; pass an open file and keep it open.")
+
+
+class FileReader(Reader):
+    """Reads a file object.
+
+    Args:
+        shared: The file.
+        close: Whether to close the file with the reader.
+        owner: An object that must live as long as the reader, for example an archive that closes its files.
+    """
+
+    def __init__(self, shared: SharedFile, *, close: bool, owner: object = None) -> None:
+        super().__init__()
+        self._shared = shared
+        self._owner = owner
+        self._close = close
+        self._file_position = -1
+        self._last_seek: object = None
+
+    def _size(self) -> int:
+        with self._shared.lock:
+            self._shared.last_reader = None
+            self._seek(0, os.SEEK_END)
+            size = self._last_seek
+            if not isinstance(size, int) and (tell := getattr(self._shared.file, "tell", None)) is not None:
+                size = self._call("Asking for the position", tell)
+        if not isinstance(size, int):
+            raise ReadError(f"seek of {type(self._shared.file).__name__} must return the new position (got {size!r}).")
+        return size
+
+    def _seek(self, offset: int, whence: int) -> None:
+        self._shared.check_open()
+        self._last_seek = self._call(f"Seeking to {offset} (whence={whence})", self._shared.file.seek, offset, whence)
+
+    def _call(self, what: str, function: Callable[..., Any], *args: int) -> Any:
+        """Call the file object, and turn every `Exception` that it raises into `ReadError`."""
+        try:
+            return call_of_user(function, *args)
+        except MediaTensorError:
+            raise
+        except OSError as error:
+            raise ReadError(f"{what} in the source file failed: {error}.") from error
+        except Exception as error:
+            try:
+                text = str(error)
+            except Exception:  # its __str__ may raise, too
+                text = ""
+            reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
+            raise SourceFaultError(f"{what} in the source file failed ({reason}).") from error
+
+    def _read_at(self, position: int, size: int) -> bytes:
+        with self._shared.lock:
+            self._shared.check_open()
+            # A forked child has a copy of the reader, but may share the position of the file with the parent.
+            me = (os.getpid(), id(self))
+            if self._shared.last_reader != me:
+                self._seek(position, os.SEEK_SET)
+                self._shared.last_reader = me
+            elif position != self._file_position:
+                self._seek(position, os.SEEK_SET)
+            data = self._call(f"Reading {size} bytes at {position}", self._shared.file.read, size)
+            data = self._checked(data, size)
+            self._file_position = position + len(data)
+        return data
+
+    def _checked(self, data: object, size: int) -> bytes:
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise ReadError(f"read of the source file must return bytes (got {type(data).__name__}).")
+        if len(data) > size:
+            raise ReadError(
+                f"read({size}) of the source file returned {len(data)} bytes, more than asked: "
+                "it does not conform to the read protocol."
+            )
+        return bytes(data)
+
+    def close(self) -> None:
+        if self._close:
+            self._shared.file.close()
+
+
+class SourceFaultError(ReadError):
+    """Reading the source failed. That the data ends there does not mean that the media ends there."""
+
+
+class RangeFetcher(Protocol):
+    """Fetches the bytes of a `RangeReader`; it belongs to that reader alone."""
+
+    def fetch(self, start: int, stop: int) -> bytes:
+        """Return exactly the bytes ``start`` to ``stop``, or raise any exception."""
+
+    def close(self) -> None:
+        """Release connections."""
+
+
+class RangeReader(Reader):
+    """Reads a remote file by ranges, with few requests for the necessary parts, see `RangeCache`.
+
+    Args:
+        fetcher: Closed with the reader.
+        size: Size of the file in bytes.
+        name: Name of the file in error messages.
+        beginning: The first bytes, if they are known already: complete blocks of the cache, or the complete file.
+    """
+
+    small_read_bytes = MIN_REQUEST_BYTES
+
+    def __init__(self, fetcher: RangeFetcher, size: int, name: str, beginning: bytes = b"") -> None:
+        super().__init__()
+        self._fetcher = fetcher
+        self._name = name
+        self._cache = RangeCache(size)
+        self._cache.store(0, beginning)
+
+    def _size(self) -> int:
+        return self._cache.size
+
+    def _read_at(self, position: int, size: int) -> bytes:
+        stop = min(position + min(size, self._cache.max_read_bytes), self._cache.size)
+        if stop <= position:
+            return b""
+        for start, end in self._cache.plan(position, stop):
+            self._cache.store(start, self._fetch(start, end))
+        return self._cache.take(position, stop)
+
+    def _fetch(self, start: int, stop: int) -> bytes:
+        try:
+            data = self._fetcher.fetch(start, stop)
+        except Exception as error:  # each file system has its own
+            message = f"{error or type(error).__name__}"
+            raise SourceFaultError(f"Reading bytes {start} to {stop} of {self._name} failed: {message}.") from error
+        if len(data) != stop - start:
+            raise SourceFaultError(
+                f"Reading bytes {start} to {stop} of {self._name} failed: {len(data)} bytes came, "
+                f"not {stop - start}; the file may have changed."
+            )
+        return data
+
+    def will_need(self, start: int, stop: int) -> None:
+        self._cache.will_need(start, stop)
+
+    def close(self) -> None:
+        self._fetcher.close()
+
+
+def regular_file_descriptor(file: Any) -> int | None:
+    """The descriptor of a regular file from Python's ``open(..., "rb")``, if it can be read by position."""
+    if type(file) not in (io.BufferedReader, io.FileIO) or not hasattr(os, "pread"):
+        return None
+    try:
+        descriptor = file.fileno()
+    except OSError:
+        return None
+    return descriptor if stat.S_ISREG(os.fstat(descriptor).st_mode) else None

@@ -1,0 +1,481 @@
+"""Sources of media: picklable descriptions that open a new reader for every handle.
+
+A `Source` never holds an open handle of its own. `Source.open` returns what the demuxer reads from: a string that
+FFmpeg opens itself, or a `Reader`.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import stat
+from abc import ABC, abstractmethod
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...errors import MissingDependencyError, OpenError, ReadError, SourceNotFoundError, SourceTypeError
+from ..common.lazy import is_tensor
+from .http import (
+    FileChangedError,
+    FileVersion,
+    FsspecRanges,
+    HttpError,
+    HttpRanges,
+    NotAFileError,
+    facts_of_version,
+    has_ranges,
+    is_plain_http,
+)
+from .ranges import MIN_REQUEST_BYTES
+from .readers import (
+    DescriptorReader,
+    FileReader,
+    MemoryReader,
+    RangeReader,
+    Reader,
+    SharedFile,
+    SpanReader,
+    regular_file_descriptor,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = [
+    "FFMPEG_SCHEMES",
+    "FileLikeSource",
+    "FsspecSource",
+    "MemorySource",
+    "PathSource",
+    "Reader",
+    "Source",
+    "UrlSource",
+    "make_source",
+    "stamp_of",
+    "url_scheme",
+]
+
+# Two characters at least, so that a Windows drive letter is not taken for a scheme.
+_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
+# fmt: off
+FFMPEG_SCHEMES = frozenset((
+    "async", "cache", "concat", "concatf", "crypto", "data", "fd", "file", "ftp", "gopher", "gophers", "hls", "http",
+    "httpproxy", "https", "icecast", "ipfs", "ipns", "mmsh", "mmst", "pipe", "rtmp", "rtmpe", "rtmps", "rtmpt",
+    "rtmpte", "rtmpts", "rtp", "rtsp", "sftp", "srt", "srtp", "subfile", "tcp", "tls", "udp", "udplite", "unix",
+))
+# fmt: on
+
+
+# The HTTP statuses "not found" and "gone".
+_NOT_THERE = frozenset((404, 410))
+_NUM_TEXT_BYTES = 1024
+
+# A pipe with such a name has its other end open already, so that opening it does not wait.
+_OPEN_ALREADY = ("/dev/stdin", "/dev/fd/", "/proc/")
+# The first bytes identify a file: most formats have a header or their first frame there.
+_NUM_IDENTITY_BYTES = 4096
+_NUM_MAGIC_BYTES = 12
+
+# FFmpeg treats paths of pictures with these characters as patterns of many files.
+_OF_PATTERNS = frozenset("%*?[{")
+
+
+def url_scheme(text: str) -> str | None:
+    """What stands before the colon of a URL, in small letters; ``None`` if the text is a plain path.
+
+    >>> url_scheme("HTTPS://example.org/clip.mp4"), url_scheme("C:/clip.mp4")
+    ('https', None)
+    """
+    match = _SCHEME.match(text)
+    return None if match is None else match[1].lower()
+
+
+class Source(ABC):
+    """A picklable description of a source of media."""
+
+    #: Whether FFmpeg may open further files or URLs that this one refers to (playlists).
+    may_refer_elsewhere = False
+
+    #: The first bytes of the source when it was opened last, if they are known.
+    magic = b""
+
+    @abstractmethod
+    def open(self) -> str | Reader:
+        """Open the source for the demuxer; a `Reader` is closed with the handle."""
+
+    def open_bytes(self) -> Reader | None:
+        """Open a reader of the bytes of a source that FFmpeg opens itself; ``None`` if only FFmpeg can read it."""
+        return None
+
+    def check_unchanged(self) -> None:  # noqa: B027
+        """Raise `ReadError` if the source is known to have changed since it was opened."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """The source in an error message."""
+
+    @property
+    def file_name(self) -> str:
+        """The name of the file without its folders, or a description."""
+        return os.path.basename(self.describe())
+
+
+class PathSource(Source):
+    """A file on this machine. It may grow between two openings, but not change otherwise."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        # The state of the file when it was opened last, and the digest of its first bytes with their number.
+        self._state: tuple[int, ...] | None = None
+        self._beginning: tuple[int, bytes] = (0, b"")
+        # An early check, so that a typo shows where it was made and not in a worker.
+        self._check()
+
+    def _check(self) -> os.stat_result:
+        try:
+            status = os.stat(self.path)
+        except FileNotFoundError:
+            raise SourceNotFoundError(f"Could not open input file: {self.path} does not exist.") from None
+        except (OSError, ValueError) as error:
+            raise OpenError(f"Could not open input file: {self.path!r} ({error}).") from None
+        mode = status.st_mode
+        if stat.S_ISDIR(mode):
+            raise OpenError(f"Could not open input file: {self.path} is a directory; give the path of a media file.")
+        if stat.S_ISREG(mode) and status.st_size == 0:
+            raise OpenError(f"Could not open input file: {self.path} is empty.")
+        return status
+
+    def check_opens_at_once(self) -> os.stat_result:
+        """Raise if opening could wait for a writer that never comes; otherwise return the result of `os.stat`.
+
+        Raises:
+            OpenError, SourceNotFoundError: if it is a pipe or a socket, or cannot be opened at all.
+        """
+        status = self._check()
+        is_pipe = stat.S_ISFIFO(status.st_mode)
+        if (is_pipe or stat.S_ISSOCK(status.st_mode)) and not self.path.startswith(_OPEN_ALREADY):
+            raise OpenError(
+                f"Could not open input file: {self.path} is a {'named pipe' if is_pipe else 'socket'}. "
+                "Media is read at any position: give a regular file, or the bytes."
+            )
+        return status
+
+    def open(self) -> str | Reader:
+        self._look(self.check_opens_at_once())
+        if not _OF_PATTERNS.isdisjoint(self.path) and (reader := self.open_bytes()) is not None:
+            return reader
+        # The explicit scheme keeps FFmpeg from reading a name such as "concat:x" or "a:b.mp4" as a URL.
+        return f"file:{self.path}"
+
+    def open_bytes(self) -> Reader | None:
+        if not os.path.isfile(self.path):  # a pipe gives its bytes only once
+            return None
+        try:
+            file = open(self.path, "rb", buffering=0)  # noqa: SIM115
+        except OSError as error:
+            raise OpenError(f"Could not open input file: {self.path} ({error}).") from error
+        descriptor = regular_file_descriptor(file)
+        if descriptor is not None:
+            return DescriptorReader(file, descriptor, close=True)
+        return FileReader(SharedFile(file), close=True)
+
+    def check_unchanged(self) -> None:
+        if self._state is None:
+            return
+        try:
+            status = os.stat(self.path)
+        except OSError:  # the file was removed, but open handles can still read it
+            return
+        state = _state_of(status)
+        # A file that replaced this one is not the one that handles have open.
+        if state != self._state and state[:2] == self._state[:2]:
+            self._look(status)
+
+    def _look(self, status: os.stat_result) -> None:
+        """Note the first bytes of a regular file, or compare them with those noted before.
+
+        Raises:
+            OpenError: if the file cannot be opened.
+            ReadError: if it has changed, because the index of the old file would show wrong frames of the new one.
+        """
+        if not stat.S_ISREG(status.st_mode):
+            return
+        try:
+            with open(self.path, "rb", buffering=0) as file:
+                beginning = file.read(_NUM_IDENTITY_BYTES)
+        except OSError as error:
+            raise OpenError(f"Could not open input file: {self.path} ({error}).") from error
+        count, digest = self._beginning
+        if self._state is None:
+            self._beginning = (len(beginning), _digest(beginning))
+        elif status.st_size < self._state[2] or _digest(beginning[:count]) != digest:
+            raise ReadError(f"{self.path} has changed since it was opened; make a new decoder.")
+        self.magic = beginning[:_NUM_MAGIC_BYTES]
+        self._state = _state_of(status)
+
+    def describe(self) -> str:
+        return self.path
+
+
+class SpanSource(Source):
+    """A part of another source whose bytes can be read.
+
+    Args:
+        whole: The other source.
+        start: The first byte.
+        stop: One past the last one.
+    """
+
+    def __init__(self, whole: Source, start: int, stop: int) -> None:
+        self._whole = whole
+        self._start = start
+        self._stop = stop
+
+    def open(self) -> Reader:
+        reader = self.open_bytes()
+        if reader is None:
+            raise OpenError(f"Could not open {self.describe()}: its bytes cannot be read.")
+        return reader
+
+    def open_bytes(self) -> Reader | None:
+        whole = self._whole.open_bytes()
+        if whole is None:
+            target = self._whole.open()
+            whole = None if isinstance(target, str) else target
+        return None if whole is None else SpanReader(whole, self._start, self._stop)
+
+    def describe(self) -> str:
+        return self._whole.describe()
+
+
+class UrlSource(Source):
+    """A URL of a scheme that FFmpeg knows.
+
+    A media file on a web server is read by ranges. FFmpeg itself opens everything else: playlists, live streams, URLs
+    with passwords or proxies, and all other schemes.
+    """
+
+    may_refer_elsewhere = True
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        # Of the file when it was opened first. It travels with pickles: an index of this version shows wrong frames of
+        # another one.
+        self._version: FileVersion | None = None
+
+    def open(self) -> str | Reader:
+        if not is_plain_http(self.url):
+            return self.url
+        server = HttpRanges(self.url, self._version)
+        try:
+            beginning = server.fetch(0, MIN_REQUEST_BYTES)
+        except NotAFileError:
+            return self.url
+        except FileChangedError as error:
+            raise ReadError(f"{self.url}: {error}; make a new decoder.") from error
+        except HttpError as error:
+            raise self._failure(error) from error
+        if _is_text(beginning):
+            server.close()
+            return self.url
+        self._version = server.version
+        return RangeReader(server, server.size, self.url, beginning)
+
+    def _failure(self, error: HttpError) -> OpenError:
+        if error.status in _NOT_THERE:
+            return SourceNotFoundError(f"Could not open input file: {self.url} does not exist ({error}).")
+        return OpenError(f"Could not open input file: {self.url} ({error}).")
+
+    def describe(self) -> str:
+        return self.url
+
+
+class FsspecSource(Source):
+    """A URL of any file system that fsspec knows. Every handle opens it anew.
+
+    The file is read by ranges if the file system can fetch them, and otherwise through a file object of fsspec.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._version: tuple[tuple[str, str], ...] | None = None  # as in `UrlSource`
+        self._import()
+
+    def _import(self) -> Any:
+        try:
+            import fsspec
+        except ImportError:
+            raise MissingDependencyError(
+                f'Reading {self.url} needs fsspec: pip install "mediatensor[fsspec]" '
+                "(and the package of its file system)."
+            ) from None
+        return fsspec
+
+    def open(self) -> Reader:
+        fsspec = self._import()
+        try:
+            file_system, path = fsspec.core.url_to_fs(self.url)
+            version = facts_of_version(file_system, path)
+            if self._version not in (None, version):
+                raise ReadError(
+                    f"{self.url} has changed since it was opened (from {self._version} to {version}); make a new "
+                    "decoder."
+                )
+            self._version = version
+            if has_ranges(file_system):
+                ranges = FsspecRanges(file_system, path)
+                if ranges.size is not None:
+                    return RangeReader(ranges, ranges.size, self.url)
+            return FileReader(SharedFile(file_system.open(path, "rb")), close=True, owner=file_system)
+        except ReadError:
+            raise
+        except FileNotFoundError:
+            raise SourceNotFoundError(f"Could not open input file: {self.url} does not exist.") from None
+        except ImportError as error:
+            raise MissingDependencyError(f"Reading {self.url} needs another package: {error}.") from error
+        except Exception as error:  # unknown protocol, access denied: each file system has its own
+            raise OpenError(f"Could not open {self.url}: {error or type(error).__name__}") from error
+
+    def describe(self) -> str:
+        return self.url
+
+
+class MemorySource(Source):
+    """A whole file in memory: bytes, or a one-dimensional uint8 tensor (not copied)."""
+
+    def __init__(self, data: bytes | Tensor) -> None:
+        self.data = data
+        if len(data) == 0:
+            raise OpenError(f"Could not open {self.describe()}: the data must not be empty.")
+
+    def open(self) -> Reader:
+        data = self.data if isinstance(self.data, bytes) else self.data.numpy().data
+        return MemoryReader(memoryview(data))
+
+    def describe(self) -> str:
+        return f"{type(self.data).__name__} of {len(self.data)} bytes"
+
+
+class FileLikeSource(Source):
+    """A binary file object that the user opened, and keeps."""
+
+    def __init__(self, file: Any) -> None:
+        self._shared = SharedFile(file)
+
+    def open(self) -> Reader:
+        self._shared.check_open()
+        descriptor = regular_file_descriptor(self._shared.file)
+        if descriptor is not None:
+            return DescriptorReader(self._shared.file, descriptor)
+        return FileReader(self._shared, close=False)
+
+    def describe(self) -> str:
+        name = getattr(self._shared.file, "name", None)
+        return f"{type(self._shared.file).__name__} object" + (f" {name!r}" if isinstance(name, str) else "")
+
+    @property
+    def file_name(self) -> str:
+        name = getattr(self._shared.file, "name", None)
+        return os.path.basename(name if isinstance(name, str) and name else self.describe())
+
+
+def _state_of(status: os.stat_result) -> tuple[int, ...]:
+    """(device, file, size, time of the last change)"""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def stamp_of(file: str | int) -> tuple[int, int] | None:
+    """When a file was changed last, in nanoseconds, and its size; they differ if it was replaced.
+
+    Args:
+        file: A path, or a descriptor.
+
+    Returns:
+        ``None`` for a path that is not a file on this machine.
+    """
+    try:
+        status = os.stat(file)
+    except (OSError, ValueError):
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).digest()
+
+
+def _is_text(beginning: bytes) -> bool:
+    """Whether a file begins like a playlist: with text. Media containers begin with binary numbers."""
+    return not any(byte < 9 for byte in beginning[:_NUM_TEXT_BYTES])
+
+
+def make_source(source: object) -> Source:
+    """Make the `Source` for the argument of a decoder.
+
+    Args:
+        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, the same as a 1-D uint8 tensor on
+            the CPU, or a binary file object with ``read(size)`` and ``seek(offset, whence)``.
+
+    Raises:
+        SourceTypeError: for anything else; the message names what is missing.
+        SourceNotFoundError: if a path does not exist.
+        OpenError: if the source is empty or a directory.
+        ReadError: if the file object is closed.
+    """
+    if isinstance(source, Source):
+        return source
+    if isinstance(source, Path):
+        return PathSource(str(source))
+    if isinstance(source, str):
+        return _source_of_string(source)
+    if isinstance(source, (bytes, bytearray)):
+        return MemorySource(bytes(source))
+    if is_tensor(source):
+        return _source_of_tensor(source)
+    if isinstance(source, io.TextIOBase):
+        raise SourceTypeError(
+            "source is for reading text, likely from open(..., 'r'). Try with 'rb' for binary reading?"
+        )
+    return _source_of_file_like(source)
+
+
+def _source_of_string(text: str) -> Source:
+    scheme = url_scheme(text)
+    if scheme is None or os.path.exists(text):
+        return PathSource(text)
+    if scheme in FFMPEG_SCHEMES and "::" not in text:
+        return UrlSource(text)
+    if "://" in text:
+        return FsspecSource(text)
+    return PathSource(text)
+
+
+def _source_of_tensor(tensor: Tensor) -> Source:
+    import torch
+
+    if tensor.dtype != torch.uint8:
+        raise SourceTypeError(f"A tensor source must be of dtype torch.uint8, kUInt8 (got {tensor.dtype}).")
+    if tensor.ndim != 1 or tensor.device.type != "cpu":
+        raise SourceTypeError(
+            "A tensor source must be 1-dimensional and on the CPU "
+            f"(got shape {tuple(tensor.shape)} on {tensor.device})."
+        )
+    return MemorySource(tensor.detach().contiguous())
+
+
+def _source_of_file_like(source: Any) -> Source:
+    missing = [name for name in ("read", "seek") if not callable(getattr(source, name, None))]
+    if len(missing) == 2:
+        raise SourceTypeError(
+            f"Unknown source type: {type(source)}. Supported types are str, Path, bytes, Tensor and file-like objects "
+            "with read(self, size: int) -> bytes and seek(self, offset: int, whence: int) -> int methods."
+        )
+    if missing:
+        raise SourceTypeError(
+            f"File like object must implement a {missing[0]} method ({type(source).__name__} has none)."
+        )
+    file_like = FileLikeSource(source)
+    file_like._shared.check_open()
+    return file_like

@@ -1,0 +1,279 @@
+"""Approximate access: frames by what the header says of the frame rate, without an index."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...errors import DecodeError, DeviceError, StreamError
+from ...frames import Frame, FrameBatch, ReplacedFrame
+from ..common import checks, stages
+from ..common.lazy import cached_property
+from ..common.threads import divide_threads
+from ..index.frame_clock import FrameClock
+from ..metadata import video_stream_metadata
+from .approximate_stream import ApproximateStream
+from .batch import IS_FLAGGED, NEAREST_REACH, DecodedRows, damage_error
+from .damage import Asked, warn_of_damage
+from .stream import OpenVideo
+
+__all__ = ["ApproximateFrames", "Timeline"]
+
+# The distance between two times that were rounded to ticks is wrong by up to a tick. Coarser ticks are exact.
+_MAX_SLACK_SECONDS = 0.001
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Frame i is taken to be shown at ``begin_seconds + i / fps``.
+
+    Attributes:
+        begin_seconds: Start of the stream as its header states it.
+        fps: Average frames per second as the header states it.
+        num_frames: From the header, else duration times rate.
+        end_seconds: End of the stream as its header states it.
+    """
+
+    begin_seconds: float
+    fps: float
+    num_frames: int
+    end_seconds: float
+
+    def seconds(self, index: int) -> float:
+        """
+        >>> Timeline(begin_seconds=1.0, fps=25.0, num_frames=100, end_seconds=5.0).seconds(5)
+        1.2
+        """
+        return self.begin_seconds + index / self.fps
+
+    def nearest(self, seconds: float) -> int:
+        """The frame whose time is nearest.
+
+        >>> Timeline(begin_seconds=1.0, fps=25.0, num_frames=100, end_seconds=5.0).nearest(1.19)
+        5
+        """
+        return min(max(round((seconds - self.begin_seconds) * self.fps), 0), self.num_frames - 1)
+
+    def indices(self, start_seconds: float, stop_seconds: float) -> range:
+        """The frames shown within [start, stop), one that started before included.
+
+        >>> Timeline(begin_seconds=1.0, fps=25.0, num_frames=100, end_seconds=5.0).indices(1.02, 1.11)
+        range(0, 3)
+        """
+        if start_seconds == stop_seconds:
+            return range(0)
+        first = math.floor((start_seconds + checks.TIME_TOLERANCE - self.begin_seconds) * self.fps)
+        stop = math.ceil((stop_seconds - checks.TIME_TOLERANCE - self.begin_seconds) * self.fps)
+        return range(first, max(stop, first + 1))
+
+
+class ApproximateFrames:
+    """Frames by index and by time, without an index.
+
+    Args:
+        video: The opened stream.
+
+    Raises:
+        StreamError: if its header states no frame rate, or nothing that the number of frames follows from.
+    """
+
+    def __init__(self, video: OpenVideo) -> None:
+        self._video = video
+        self._timeline = _timeline(video)
+
+    @property
+    def _slack(self) -> float:
+        return min(float(self._video.time_base), _MAX_SLACK_SECONDS)
+
+    @property
+    def num_frames(self) -> int:
+        return self._timeline.num_frames
+
+    @property
+    def span_seconds(self) -> tuple[float, float]:
+        return self._timeline.begin_seconds, self._timeline.end_seconds
+
+    def has_frame(self, i: int) -> bool:
+        """Whether the header promises a frame of a non-negative index."""
+        return i < self.num_frames
+
+    def frame_at(self, i: int) -> Frame:
+        """The frame nearest to the time of an index; a negative one counts from the end."""
+        i = checks.valid_index(i, self.num_frames, self._video.stream_info.index)
+        return self._frame_at([self._timeline.seconds(i)], nearest=True)
+
+    def frame_played_at(self, seconds: NDArray[np.float64], *, within: tuple[int, int] | None = None) -> Frame:
+        """The frame shown at a time; ``within`` has no effect without an index."""
+        checks.check_seconds(seconds, *self.span_seconds)
+        return self._frame_at(checks.latest(seconds).tolist(), nearest=False)
+
+    def by_index(
+        self,
+        select: Callable[[int], Sequence[int]],
+        highest: int | None = None,
+        *,
+        asked: Asked | None = None,
+        is_sequential: bool = False,
+    ) -> FrameBatch:
+        """The frames nearest to the times of the indices that ``select`` gives for a number of frames."""
+        return self._batch(select(self.num_frames))
+
+    @cached_property
+    def clock(self) -> FrameClock:
+        """Start times of the frames according to the rate in the header, for times on a grid."""
+        timeline = self._timeline
+        times = timeline.begin_seconds + np.arange(timeline.num_frames) / timeline.fps
+        return FrameClock(times, times, 1 / Fraction(timeline.fps), self._slack)
+
+    def by_time(
+        self, seconds: NDArray[np.float64], *, is_grid: bool = False, within: tuple[int, int] | None = None
+    ) -> FrameBatch:
+        """The frames shown at times, or up to a tick later on a grid; ``within`` has no effect without an index."""
+        if not is_grid:
+            checks.check_seconds(seconds, *self.span_seconds)
+        slack = self._slack if is_grid else 0.0
+        return self._batch_at((checks.latest(seconds) + slack).tolist(), nearest=False)
+
+    def by_range(
+        self, start_seconds: float, stop_seconds: float, *, within: tuple[int, int] | None = None
+    ) -> FrameBatch:
+        """The frames shown within [start, stop); ``within`` has no effect without an index."""
+        checks.check_seconds_range(start_seconds, stop_seconds, *self.span_seconds)
+        return self._batch(self._timeline.indices(start_seconds, stop_seconds))
+
+    def _batch(self, indices: Sequence[int]) -> FrameBatch:
+        return self._batch_at([self._timeline.seconds(i) for i in indices], nearest=True)
+
+    def _batch_at(self, seconds: list[float], *, nearest: bool) -> FrameBatch:
+        decoded, times = self._decode(seconds, nearest=nearest)
+        return self._video.batch(decoded, times[0], times[1])
+
+    def _frame_at(self, seconds: list[float], *, nearest: bool) -> Frame:
+        decoded, times = self._decode(seconds, nearest=nearest)
+        if not decoded.frames:
+            raise DecodeError(
+                f"The frame at {seconds[0]:.6f} s could not be decoded ({decoded.replaced[0].reason}), and "
+                "on_error='skip' leaves nothing to return; use on_error='nearest', or a method that returns a batch."
+            )
+        assert decoded.pixels is not None
+        return self._video.frame(
+            decoded.pixels[0],
+            times[0, 0].item(),
+            times[1, 0].item(),
+            replaced=decoded.replaced,
+            is_damaged=bool(decoded.damaged),
+        )
+
+    def _decode(self, seconds: list[float], *, nearest: bool) -> tuple[DecodedRows, Tensor]:
+        """The frames of some times, and their (pts, duration). If the device cannot decode, the CPU does."""
+        self._video.check_ready()
+        decodes_in_software = self._video.spec.decodes_in_software
+        try:
+            return self._decode_once(seconds, nearest=nearest)
+        except DeviceError as error:
+            if decodes_in_software:
+                raise
+            reason = str(error)
+        self._video.decode_on_cpu(reason)
+        return self._decode_once(seconds, nearest=nearest)
+
+    def _decode_once(self, seconds: list[float], *, nearest: bool) -> tuple[DecodedRows, Tensor]:
+        tick = self._video.time_base
+        times = torch.zeros(2, len(seconds), dtype=torch.float64, device="cpu")
+        with stages.DECODE, self._video.pool.borrow() as handle:
+            assert isinstance(handle.stream, ApproximateStream)
+            reader = handle.stream.reader
+            if handle.chooses_threads and not reader.is_codec_open:
+                division = divide_threads(
+                    [len(seconds)],
+                    reader.num_pixels,
+                    num_threads=handle.num_threads(),
+                    num_codec_threads=None,
+                    num_open_workers=1,
+                )
+                reader.use_threads(division.num_codec_threads)
+            writer = self._video.pixel_writer(len(seconds))
+            damaged: set[int] = set()
+            replaced: dict[int, ReplacedFrame] = {}
+            for row in sorted(range(len(seconds)), key=seconds.__getitem__):
+                frame, report = self._picture(handle.stream, seconds[row], row, nearest=nearest)
+                if report is not None:
+                    replaced[row] = report
+                if frame is None:
+                    continue
+                if frame.is_corrupt:
+                    damaged.add(row)
+                writer.write(handle.converter, frame, [row], f"at {seconds[row]:.6f} s")
+                times[0, row] = frame.pts * tick.numerator / tick.denominator
+                times[1, row] = frame.duration * tick.numerator / tick.denominator or 1 / self._timeline.fps
+        if damaged:
+            warn_of_damage(self._video.name)
+        kept = [row for row in range(len(seconds)) if row not in replaced or replaced[row].used_index is not None]
+        pixels = writer.pixels if len(kept) == len(seconds) or writer.pixels is None else writer.pixels[kept]
+        reports = tuple(replaced[row] for row in sorted(replaced))
+        return DecodedRows(pixels if kept else None, kept, reports, damaged), times[:, kept]
+
+    def _picture(
+        self, stream: ApproximateStream, seconds: float, row: int, *, nearest: bool
+    ) -> tuple[Any | None, ReplacedFrame | None]:
+        """The frame of a time as the error policy has it, and what the policy did; ``None`` if it was left out.
+
+        Raises:
+            DecodeError: under ``"raise"`` if it is damaged, under ``"keep"`` and ``"raise"`` if there is none, or if
+                nothing can take its place.
+        """
+        on_error = self._video.options.on_error
+        try:
+            picture = self._picture_at(stream, seconds, nearest=nearest)
+            if on_error == "keep" or not picture.is_corrupt:
+                return picture, None
+            error = damage_error(f"at {seconds:.6f} s")
+            reason = IS_FLAGGED
+        except DecodeError as failure:
+            error, reason = failure, str(failure)
+        if on_error in ("keep", "raise"):
+            raise error
+        index = self._timeline.nearest(seconds)
+        if on_error == "skip":
+            return None, ReplacedFrame(index, reason, row)
+        for distance in range(1, NEAREST_REACH + 1):
+            for other in (index - distance, index + distance):
+                if not 0 <= other < self.num_frames:
+                    continue
+                with suppress(DecodeError):
+                    picture = self._picture_at(stream, self._timeline.seconds(other), nearest=True)
+                    if not picture.is_corrupt:
+                        return picture, ReplacedFrame(index, reason, row, other)
+        raise DecodeError(f"{error} Nor could any of the {NEAREST_REACH} frames to either side.")
+
+    def _picture_at(self, stream: ApproximateStream, seconds: float, *, nearest: bool) -> Any:
+        try:
+            return stream.frame_at(seconds, nearest=nearest)
+        except DecodeError as error:
+            if self._video.spec.decodes_in_software:
+                raise
+            raise DeviceError(f"The device's decoder gives no frame: {error}") from error
+
+
+def _timeline(video: OpenVideo) -> Timeline:
+    header = video_stream_metadata(
+        video.stream_info, video.container_info.duration_seconds, rotation=None, size=None, index=None
+    )
+    if header.average_fps is None:
+        raise StreamError(
+            f"Seek mode is approximate, but stream {video.stream_info.index} does not have an average fps in its "
+            "metadata. "
+            "Use seek_mode='exact'."
+        )
+    if header.num_frames is None or header.end_stream_seconds is None:
+        raise StreamError("The number of frames is unknown: the header states no duration. Use seek_mode='exact'.")
+    return Timeline(header.begin_stream_seconds, header.average_fps, header.num_frames, header.end_stream_seconds)

@@ -1,0 +1,515 @@
+"""From wanted frames to one array: each is decoded once, written where it belongs, and the error policy applied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...backends import PictureConverter
+from ...errors import DecodeError, DeviceError, ReadError, SizeChangeError
+from ...frames import ReplacedFrame
+from ..common import stages, threads
+from ..common.locks import ForkSafeLock
+from ..common.orientation import Orientation
+from ..index.frame_index import FrameIndex
+from ..pyav.pixels import FrameConverter, luma_of, orientation_of
+from .frame_stream import FrameStream, MissingFrameError
+from .handles import Handle, Worker
+from .plan import Segment, first_place_of, num_pictures, runs_by_key_frame
+
+__all__ = [
+    "IS_FLAGGED",
+    "NEAREST_REACH",
+    "DecodedPicture",
+    "DecodedRows",
+    "ErrorPolicy",
+    "PictureWriter",
+    "PixelWriter",
+    "SizeChangePolicy",
+    "damage_error",
+    "decode_rows",
+    "single_at_hand",
+]
+
+ErrorPolicy = Literal["keep", "raise", "skip", "nearest"]
+SizeChangePolicy = Literal["raise", "scale"]
+
+#: Why a frame that decodes counts as damaged.
+IS_FLAGGED = "the codec flags it as damaged"
+
+#: How far from a frame that cannot be decoded a replacement is looked for, in frames to either side.
+NEAREST_REACH = 32
+
+# A call for more frames than this counts as going through the video once: keeping its frames would cost fresh memory.
+_MAX_KEPT = 64
+
+# A request up to this many frames before the previous one counts as stepping backwards.
+_STEP_BACK = 32
+
+
+# One for all calls: it is held for a moment, once a call.
+_allocating = ForkSafeLock()
+
+
+class PixelWriter:
+    """Writes frames into the rows of one array, which is made when the size of the first frame is known.
+
+    Args:
+        num_rows: Rows to allocate.
+        size: (height, width) to scale frames of other sizes to; ``None`` if they are an error.
+        orientation: How frames are turned that say nothing of it; ``None`` for not at all.
+    """
+
+    def __init__(self, num_rows: int, size: tuple[int, int] | None, orientation: Orientation | None = None) -> None:
+        self._num_rows = num_rows
+        self._scale_to = size
+        self._orientation = orientation
+        self._size: tuple[int, int] | None = None
+        self.pixels: NDArray[Any] | Tensor | None = None
+
+    def write(self, converter: PictureConverter, picture: Any, rows: Sequence[int], name: object) -> None:
+        """Convert a picture into the first of ``rows``, copy it to the others. Threads may write different rows.
+
+        Raises:
+            SizeChangeError: if it has another size than the rows that were written before; it names the frame.
+        """
+        orientation = converter.orientation_of(picture)
+        if self._orientation is not None and not orientation.turns:
+            orientation = self._orientation
+        size = converter.output_size(picture, orientation)
+        if self._size is None:
+            with _allocating:
+                if self._size is None:
+                    pixels_size = self._scale_to or size
+                    self.pixels = converter.empty(self._num_rows, *pixels_size)
+                    self._size = pixels_size
+        pixels: Any = self.pixels
+        if size != self._size and self._scale_to is None:
+            raise SizeChangeError(
+                f"Frame {name} is {size[1]}x{size[0]} (width x height), but the frames before it are "
+                f"{pixels.shape[2]}x{pixels.shape[1]}: the resolution of the stream changes. "
+                "Pass on_size_change='scale' or transforms=[Resize(...)], or decode such frames one by one."
+            )
+        first = rows[0]
+        with stages.CONVERT:
+            converter.write(picture, orientation, pixels[first])
+            if len(rows) > 1:
+                for row in rows[1:]:
+                    pixels[row] = pixels[first]
+
+    def start_over(self) -> None:
+        """Forget what was written."""
+        self._size = self.pixels = None
+
+
+@dataclass(frozen=True)
+class DecodedPicture:
+    """A decoded picture that is not RGB yet, in the memory of the CPU. It keeps the codec's memory.
+
+    Attributes:
+        frame: Its index.
+        pts_seconds: When it is shown.
+        duration_seconds: For how long.
+    """
+
+    frame: int
+    _picture: Any
+    _converter: PictureConverter
+    pts_seconds: float = 0.0
+    duration_seconds: float = 0.0
+
+    def luma(self, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
+        """Its brightness, upright.
+
+        Args:
+            size: (height, width) to scale to; ``None`` for its own.
+
+        Returns:
+            (H, W), not to be written to.
+        """
+        orientation = orientation_of(self._picture)
+        stored = orientation.size(*size) if size is not None else None
+        return np.ascontiguousarray(orientation.apply(luma_of(self._picture, stored)))
+
+    def components(self, size: tuple[int, int]) -> NDArray[np.uint8]:
+        """Its luma and both chroma (3, H, W), as stored and not upright; ``size`` is (height, width) to scale to."""
+        return cast(FrameConverter, self._converter).components_of(self._picture, size)
+
+    def rgb(self, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
+        """Its colours (H, W, 3), upright, as `VideoDecoder` gives them; ``size`` as for `luma`."""
+        orientation = orientation_of(self._picture)
+        pixels = self._converter.empty(1, *(size or self._converter.output_size(self._picture, orientation)))[0]
+        self._converter.write(self._picture, orientation, pixels)
+        return cast("NDArray[np.uint8]", pixels)
+
+
+class PictureWriter(PixelWriter):
+    """Takes pictures as they are; the rows are of an array of `DecodedPicture`.
+
+    Args:
+        num_rows: How many pictures there are.
+    """
+
+    def __init__(self, num_rows: int) -> None:
+        super().__init__(num_rows, None)
+        self.pixels = np.empty(num_rows, object)
+
+    def write(self, converter: PictureConverter, picture: Any, rows: Sequence[int], name: object) -> None:
+        """Take a picture."""
+        for row in rows:
+            cast("NDArray[Any]", self.pixels)[row] = DecodedPicture(cast(int, name), picture, converter)
+
+    def start_over(self) -> None:
+        """Nothing is to be forgotten: each row is written anew."""
+
+
+@dataclass(slots=True)
+class DecodedRows:
+    """What a call decoded.
+
+    Attributes:
+        pixels: (N, H, W, 3); ``None`` if there is no row.
+        frames: Index of the frame in each row.
+        replaced: What the error policy did.
+        damaged: Which of the frames are damaged.
+    """
+
+    pixels: NDArray[Any] | Tensor | None
+    frames: Sequence[int]
+    replaced: tuple[ReplacedFrame, ...] = ()
+    damaged: Set[int] = frozenset()
+
+
+def single_at_hand(handle: Handle, index: FrameIndex, frame: int) -> NDArray[Any] | None:
+    """The pixels (H, W, 3) of a frame that was kept or that comes out next; ``None`` if there is more to do for it."""
+    converter, cache, stream = handle.converter, handle.frame_cache, handle.stream
+    if cache.index is not index or not isinstance(converter, FrameConverter) or not converter.is_plain:
+        return None
+    picture = cache.get(frame)
+    if picture is None:
+        if not isinstance(stream, FrameStream) or (picture := stream.next_frame(index, frame)) is None:
+            return None
+        cache.keep_only(frame, picture)  # a caller who goes forward does not ask again for what lies behind
+    with stages.CONVERT:
+        pixels = converter.rgb_of(picture)
+    if pixels is not None:
+        handle.last_single = frame
+    return pixels
+
+
+def decode_rows(
+    handle: Handle,
+    index: FrameIndex,
+    frames: Sequence[int],
+    writer: PixelWriter,
+    on_error: ErrorPolicy,
+    *,
+    is_sequential: bool = False,
+) -> DecodedRows:
+    """Decode the wanted frames, each once.
+
+    Args:
+        handle: Gives and keeps decoded pictures.
+        index: The frames of the stream.
+        frames: Wanted indices, in any order and with duplicates; not negative.
+        writer: Takes the frames; one row for each wanted index.
+        on_error: What to do about frames that cannot be decoded.
+        is_sequential: Whether the caller goes through the video, so that nobody will ask for the same frames again.
+
+    Raises:
+        DecodeError: of damage under ``on_error="raise"``, if there is no such frame under ``"keep"``, or if nothing can
+            replace a frame.
+        ReadError: under ``"keep"`` and ``"raise"``.
+        SizeChangeError: see `PixelWriter`.
+    """
+    cache = handle.frame_cache
+    if cache.index is not index:
+        cache.use(index)
+    is_single = len(frames) == 1
+    rows = {frames[0]: [0]} if is_single else _rows_by_frame(frames)
+    wanted = list(rows)
+    failed: dict[int, str] = {}
+    if wanted and (index.may_show_damage or wanted[-1] >= len(index.pts)):
+        failed = _known_failures(index, wanted, on_error)
+        wanted = [frame for frame in wanted if frame not in failed]
+    request: _Request | None = None
+    missing: list[int] = []
+    try:
+        for frame in wanted:
+            picture = cache.get(frame)
+            if picture is None:
+                missing.append(frame)
+            else:
+                writer.write(handle.converter, picture, rows[frame], frame)
+        if missing:
+            request = _Request(handle, index, rows, writer, on_error, failed)
+            _decode(request, missing, overlaps=len(missing) < len(wanted), is_sequential=is_sequential)
+    except SizeChangeError:
+        request = request or _Request(handle, index, rows, writer, on_error, failed)
+        request.raise_size_change(wanted)
+    handle.last_single = frames[0] if is_single else None
+    if not failed:
+        damaged = _damaged(index, wanted, request) if on_error == "keep" and index.may_show_damage else frozenset()
+        return DecodedRows(writer.pixels, frames, damaged=damaged)
+    return _with_replacements(request or _Request(handle, index, rows, writer, on_error, failed), frames)
+
+
+def _rows_by_frame(frames: Sequence[int]) -> dict[int, list[int]]:
+    """The rows that each frame goes to, in ascending order of frames."""
+    rows: dict[int, list[int]] = {}
+    for row, frame in enumerate(frames):
+        rows.setdefault(frame, []).append(row)
+    return dict(sorted(rows.items()))
+
+
+def _known_failures(index: FrameIndex, wanted: Sequence[int], on_error: ErrorPolicy) -> dict[int, str]:
+    """The frames of which the index knows that there is nothing, or nothing good, to decode, with the reason."""
+    num_frames = len(index)
+    reason = f"decoding showed that the stream has only {num_frames} frames"
+    failed = {frame: reason for frame in wanted if frame >= num_frames}
+    if failed and on_error in ("keep", "raise"):
+        raise DecodeError(f"Frame {min(failed)} could not be decoded: {reason} ({'; '.join(index.anomalies)}).")
+    if on_error == "keep":
+        return failed
+    damaged = [frame for frame in wanted if frame < num_frames and index.is_damaged[frame]]
+    if damaged and on_error == "raise":
+        raise damage_error(damaged[0])
+    return failed | dict.fromkeys(damaged, IS_FLAGGED)
+
+
+def damage_error(name: object) -> DecodeError:
+    """The error of a frame that decodes, and is damaged."""
+    return DecodeError(
+        f"Frame {name} is damaged: {IS_FLAGGED}. on_error='keep' gives it as it is, 'skip' and 'nearest' leave it out "
+        "or put the nearest frame in its place."
+    )
+
+
+def _damaged(index: FrameIndex, frames: Sequence[int], request: _Request | None) -> Set[int]:
+    """Which frames are damaged, by the index or, if that is a user's table, by what the codec just said."""
+    if index.is_authoritative:
+        return frozenset() if request is None else request.damaged
+    return {frame for frame in frames if index.is_damaged[frame]}
+
+
+class _Request:
+    """What one call wants, shared by the threads that work on it.
+
+    Args:
+        handle: Gives and keeps decoded pictures.
+        index: The frames of the stream.
+        rows: The rows that each wanted frame goes to.
+        writer: Takes the frames.
+        on_error: What to do about frames that cannot be decoded.
+        failed: Frames that are known not to be decodable, with the reason; others are added.
+    """
+
+    def __init__(
+        self,
+        handle: Handle,
+        index: FrameIndex,
+        rows: dict[int, list[int]],
+        writer: PixelWriter,
+        on_error: ErrorPolicy,
+        failed: dict[int, str],
+    ) -> None:
+        self.handle = handle
+        self.index = index
+        self.rows = rows
+        self.writer = writer
+        self.on_error = on_error
+        self.failed = failed
+        #: Frames that the codec flags as damaged, of a user's table: an index made by decoding has them already.
+        self.damaged: set[int] = set()
+
+    def decode(
+        self,
+        worker: Worker,
+        places: Sequence[int],
+        rows: dict[int, list[int]],
+        segments: list[Segment] | None = None,
+        *,
+        keeps: bool = False,
+        drains: bool = False,
+    ) -> None:
+        """Decode frames and write those that have rows; what cannot be decoded is noted in ``failed``, or raises.
+
+        Args:
+            worker: Decodes.
+            places: The frames to decode, ascending.
+            rows: The rows that frames go to.
+            segments: How to decode them; ``None`` to plan it here.
+            keeps: Whether to keep the pictures in the frame cache.
+            drains: Whether to drain the codec afterwards.
+        """
+        index, stream = self.index, worker.stream
+        remaining = set(places)
+        while remaining:
+            if segments is None:
+                segments = stream.plan(index, sorted(remaining), drains=drains)
+            try:
+                for frame, picture in stream.run(index, segments):
+                    remaining.remove(frame)
+                    is_flagged = index.is_authoritative and picture.is_corrupt
+                    if frame in rows and (not is_flagged or self._keeps(frame)):
+                        self.writer.write(worker.converter, picture, rows[frame], frame)
+                    if keeps and stream.may_keep and not is_flagged:
+                        self.handle.frame_cache.put(frame, picture)
+                    del picture  # else it would be held while frames that nobody asked for are decoded
+                return
+            except MissingFrameError as error:
+                remaining.remove(error.place)
+                self._note_missing(stream, error.place)
+            except ReadError as error:
+                if self.on_error in ("keep", "raise"):
+                    raise
+                self.failed.update((frame, str(error)) for frame in remaining)
+                remaining.clear()
+            stream.position = segments = None
+
+    def _note_missing(self, stream: FrameStream, frame: int) -> None:
+        reason = "it does not come out of the codec"
+        if not stream.decodes_in_software:
+            raise DeviceError(f"Frame {frame} does not come out of the device's decoder.")
+        if self.on_error in ("keep", "raise"):
+            raise DecodeError(f"Frame {frame} could not be decoded: {reason}.")
+        self.failed[frame] = reason
+
+    def _keeps(self, frame: int) -> bool:
+        """Note that the codec flags a frame as damaged; whether it is given all the same."""
+        if self.on_error == "raise":
+            raise damage_error(frame)
+        if self.on_error == "keep":
+            self.damaged.add(frame)
+            return True
+        self.failed[frame] = IS_FLAGGED
+        return False
+
+    def raise_size_change(self, frames: list[int]) -> None:
+        """Decode frames in order of their indices, so that the error names the first that differs from those before."""
+        self.handle.frame_cache.clear()
+        self.writer.start_over()
+        self.decode(self.handle.worker, frames, self.rows)
+
+    def write_nearest(self, frame: int) -> int:
+        """Fill the rows of a frame with the decodable one nearest to it (the earlier of two); return its index."""
+        rows = self.rows[frame]
+        for distance in range(1, NEAREST_REACH + 1):
+            for other in (frame - distance, frame + distance):
+                if not 0 <= other < len(self.index) or other in self.failed or self.index.is_damaged[other]:
+                    continue
+                picture = self.handle.frame_cache.get(other)
+                if picture is not None:
+                    self.writer.write(self.handle.converter, picture, rows, other)
+                else:
+                    self.decode(self.handle.worker, [other], {other: rows})
+                if other not in self.failed:
+                    return other
+        raise DecodeError(
+            f"Frame {frame} could not be decoded ({self.failed[frame]}), nor any of the {NEAREST_REACH} frames to "
+            "either side."
+        )
+
+
+def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequential: bool) -> None:
+    """Decode and write frames, in the way that is quickest.
+
+    Args:
+        request: The call.
+        frames: Wanted frames that were not kept, ascending.
+        overlaps: Whether other frames of the call had been kept.
+        is_sequential: Whether nobody will ask for these frames again.
+    """
+    handle, index = request.handle, request.index
+    worker = handle.worker
+    stream = worker.stream
+    goes_back = handle.last_single is not None and frames[0] < handle.last_single
+    if goes_back and len(frames) == 1 and (window := _window_before(handle, index, frames[0])):
+        request.decode(worker, window, request.rows, keeps=True, drains=True)
+        return
+    segments = stream.plan(index, frames)
+    if stream.position == frames[0] and not overlaps:
+        handle.frame_cache.clear()  # a caller who goes forward does not ask again for what lies behind
+    keeps = not is_sequential and (len(frames) == 1 or _can_keep(handle, stream, len(frames)))
+    # A codec that goes on keeps its threads, and so does one whose frames must be compared with a linear decode.
+    if segments[0].key_frame is None or not handle.chooses_threads or index.settled or index.is_authoritative:
+        request.decode(worker, frames, request.rows, segments, keeps=keeps)
+        return
+    runs = runs_by_key_frame(index, frames)
+    sizes = {key_frame: num_pictures(index, key_frame, members) for key_frame, members in runs.items()}
+    workers = _workers_for(handle, list(sizes.values()))
+    if len(workers) == 1:
+        request.decode(worker, frames, request.rows, segments, keeps=keeps)
+        return
+    longest_first = sorted(runs, key=sizes.__getitem__, reverse=True)  # the longest must not come last
+    parts = [runs[key_frame] for key_frame in longest_first]
+    on_device = handle.converter.here()
+
+    def decode(worker: Worker, part: list[int]) -> None:
+        with on_device():
+            request.decode(worker, part, request.rows, keeps=keeps, drains=True)
+
+    threads.run_in_parallel(workers, parts, decode)
+
+
+def _can_keep(handle: Handle, stream: FrameStream, num_frames: int) -> bool:
+    return num_frames <= _MAX_KEPT and handle.frame_cache.has_room_for(num_frames, stream.reader.num_pixels)
+
+
+def _workers_for(handle: Handle, pictures: list[int]) -> list[Worker]:
+    """The workers for a call, given how many pictures each of its runs decodes. Runs do not depend on each other."""
+    worker = handle.worker
+    stream = worker.stream
+    division = threads.divide_threads(
+        pictures,
+        stream.reader.num_pixels,
+        num_threads=handle.num_threads(),
+        num_codec_threads=stream.num_codec_threads,
+        num_open_workers=handle.num_open_workers,
+        codec_has_threads=stream.reader.codec_has_threads,
+    )
+    if division.num_workers > 1:
+        return handle.workers(division.num_workers)
+    stream.use_threads(division.num_codec_threads)
+    return [worker]
+
+
+def _window_before(handle: Handle, index: FrameIndex, frame: int) -> Sequence[int]:
+    """The frames to decode and keep for a caller who steps backwards: those of the same GOP that come before.
+
+    ::
+
+        key frame                 frame  last asked for
+          k . . . . . [ . . . . . . x ]  x
+                        as many as can be kept
+    """
+    last = handle.last_single
+    if last is None or not 0 < last - frame <= _STEP_BACK:
+        return ()
+    if index.settled or index.is_authoritative:
+        return ()
+    first = max(first_place_of(index, index.key_frame_for(frame)), frame + 1 - handle.frame_cache.capacity())
+    return range(min(first, frame), frame + 1)
+
+
+def _with_replacements(request: _Request, frames: Sequence[int]) -> DecodedRows:
+    """Do with the frames that failed what the error policy says."""
+    failed, pixels, used = request.failed, request.writer.pixels, list(frames)
+    if request.on_error == "nearest":
+        for frame in sorted(failed):
+            nearest = request.write_nearest(frame)
+            for row in request.rows[frame]:
+                used[row] = nearest
+        pixels = request.writer.pixels
+        replaced = tuple(
+            ReplacedFrame(frame, failed[frame], row, used[row]) for row, frame in enumerate(frames) if frame in failed
+        )
+        return DecodedRows(pixels, used, replaced)
+    kept = [row for row, frame in enumerate(frames) if frame not in failed]
+    replaced = tuple(ReplacedFrame(frame, failed[frame], row) for row, frame in enumerate(frames) if frame in failed)
+    return DecodedRows(None if pixels is None else pixels[kept], [frames[row] for row in kept], replaced)

@@ -1,0 +1,197 @@
+"""The frame cache: decoded pictures, kept within one bound for the whole process.
+
+It keeps decoded pictures, not RGB: they take half the memory, and keeping one costs no copy. Each handle has its own
+cache, because a picture must not be converted by two threads at once. The bound is shared, and the handle that was used
+least recently gives way first.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections import OrderedDict
+from typing import Any
+
+from ...errors import InvalidArgumentError
+from ..common.checks import whole_number
+from ..common.locks import ForkSafeLock
+from ..pyav.pixels import is_frame
+
+__all__ = ["FrameCache", "get_frame_cache_bytes", "kept_bytes", "set_frame_cache_bytes"]
+
+ENVIRONMENT_VARIABLE = "MEDIATENSOR_FRAME_CACHE_BYTES"
+
+# Some forty 1080p pictures of 8 bits.
+_DEFAULT_BYTES = 1 << 27
+
+
+def get_frame_cache_bytes() -> int:
+    """How many bytes of decoded pictures this process keeps, in all decoders together.
+
+    Asking for the same frames again, stepping backwards and clips that overlap are then free of decoding. It is what
+    `set_frame_cache_bytes` or the environment variable ``MEDIATENSOR_FRAME_CACHE_BYTES`` says, else 128 MiB. A codec
+    keeps the memory of pictures that were dropped for its next ones, until its decoder is closed.
+
+    Raises:
+        InvalidArgumentError: if the environment variable is not a whole number.
+
+    Example:
+        >>> from mediatensor import get_frame_cache_bytes, set_frame_cache_bytes
+        >>> set_frame_cache_bytes(1 << 26)
+        >>> get_frame_cache_bytes()
+        67108864
+        >>> set_frame_cache_bytes(None)
+    """
+    if _cache.limit is not None:
+        return _cache.limit
+    text = os.environ.get(ENVIRONMENT_VARIABLE)
+    if text is None:
+        return _DEFAULT_BYTES
+    if not text.isdecimal():
+        raise InvalidArgumentError(
+            f"The environment variable {ENVIRONMENT_VARIABLE} must be a number of bytes, 0 for no cache (got {text!r})."
+        )
+    return int(text)
+
+
+def set_frame_cache_bytes(num_bytes: int | None) -> None:
+    """Set how many bytes of decoded pictures this process keeps; 0 keeps none, ``None`` goes back to the default.
+
+    Args:
+        num_bytes: Not negative, or ``None``. A 1080p picture of 8 bits takes 3.1 MB.
+
+    Raises:
+        InvalidArgumentError: if the number is negative or not whole.
+
+    Example:
+        >>> from mediatensor import get_frame_cache_bytes, set_frame_cache_bytes
+        >>> set_frame_cache_bytes(0)
+        >>> get_frame_cache_bytes()
+        0
+        >>> set_frame_cache_bytes(None)
+    """
+    _cache.limit = None if num_bytes is None else whole_number("num_bytes", num_bytes, at_least=0, or_none=True)
+    _cache.shrink(get_frame_cache_bytes())
+
+
+def kept_bytes() -> int:
+    """How many bytes all frame caches of this process hold now."""
+    return _cache.num_bytes
+
+
+class FrameCache:
+    """The decoded pictures that one handle keeps, by the index of their frame."""
+
+    def __init__(self) -> None:
+        self._pictures: OrderedDict[int, tuple[Any, int]] = OrderedDict()
+        #: The index by which pictures are numbered.
+        self.index: object = None
+        self._key, self._reference = id(self), weakref.ref(self)
+        self._kind: tuple[int, int, str] | None = None
+        #: Size of the picture that was seen last; ``None`` before the first.
+        self.bytes_per_picture: int | None = None
+
+    def use(self, index: object) -> None:
+        """Number pictures by an index from now on. Pictures that were numbered by another one are dropped."""
+        if index is not self.index:
+            self.clear()
+            self.index = index
+
+    def get(self, frame: int) -> Any | None:
+        with _cache.lock:
+            if frame not in self._pictures:
+                return None
+            self._pictures.move_to_end(frame)
+            return self._pictures[frame][0]
+
+    def put(self, frame: int, picture: Any) -> None:
+        size = self._size_of(picture)
+        limit = get_frame_cache_bytes()
+        with _cache.lock:
+            if frame not in self._pictures and size <= limit:
+                self._pictures[frame] = picture, size
+                _cache.num_bytes += size
+                _cache.owners[self._key] = self._reference
+                _cache.owners.move_to_end(self._key)
+                if _cache.num_bytes > limit:
+                    _cache.shrink(limit)
+
+    def keep_only(self, frame: int, picture: Any) -> None:
+        """Keep a picture in place of all others."""
+        with _cache.lock:
+            pictures = self._pictures
+            if len(pictures) == 1 and self._kind == (picture.width, picture.height, picture.format.name):
+                _, (_, size) = pictures.popitem()  # the total stays
+                pictures[frame] = picture, size
+            else:
+                self.clear()
+                self.put(frame, picture)
+
+    def _size_of(self, picture: Any) -> int:
+        if not is_frame(picture):  # a backend's own; what it does not tell is taken to be as large as RGB
+            self.bytes_per_picture = int(getattr(picture, "num_bytes", picture.width * picture.height * 3))
+            return self.bytes_per_picture
+        kind = (picture.width, picture.height, picture.format.name)
+        if kind != self._kind or self.bytes_per_picture is None:
+            self._kind = kind
+            self.bytes_per_picture = sum(plane.buffer_size for plane in picture.planes)
+        return self.bytes_per_picture
+
+    def capacity(self) -> int:
+        """How many pictures of the size seen last fit into the bound."""
+        return get_frame_cache_bytes() // self.bytes_per_picture if self.bytes_per_picture else 0
+
+    def has_room_for(self, num_pictures: int, num_pixels: int) -> bool:
+        """Whether that many pictures fit into the bound. Before the first one is seen, 4:2:0 of 8 bits is assumed."""
+        size = self.bytes_per_picture or num_pixels * 3 // 2
+        return num_pictures * size <= get_frame_cache_bytes()
+
+    def clear(self) -> None:
+        with _cache.lock:
+            while self._pictures:
+                _cache.num_bytes -= self._pictures.popitem()[1][1]
+
+    def close(self) -> None:
+        """Drop all pictures for good."""
+        self.clear()
+        with _cache.lock:
+            _cache.owners.pop(self._key, None)
+
+    def drop_oldest(self) -> None:
+        _, (_, size) = self._pictures.popitem(last=False)
+        _cache.num_bytes -= size
+
+    def __bool__(self) -> bool:
+        return bool(self._pictures)
+
+
+class _Cache:
+    """The bound that all handles share."""
+
+    def __init__(self) -> None:
+        self.lock = ForkSafeLock()
+        self.limit: int | None = None
+        self.num_bytes = 0
+        self.owners: OrderedDict[int, weakref.ref[FrameCache]] = OrderedDict()
+
+    def shrink(self, limit: int) -> None:
+        """Drop the oldest pictures of the handles that were used least recently, until the rest fits."""
+        with self.lock:
+            while self.num_bytes > limit and self.owners:
+                key, reference = next(iter(self.owners.items()))
+                owner = reference()
+                if owner:
+                    owner.drop_oldest()
+                else:
+                    del self.owners[key]
+
+    def forget(self) -> None:
+        """In a forked child, where the handles of the parent are out of use."""
+        self.num_bytes = 0
+        self.owners = OrderedDict()
+
+
+_cache = _Cache()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_cache.forget)

@@ -1,0 +1,132 @@
+"""What to decode for a set of frames: where to start, and when going on is cheaper than seeking. Pure functions.
+
+A frame's *place* is its index: its number in the order in which a linear decode gives frames.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..bitstreams.units import Disposable
+from ..index.frame_index import FrameIndex
+
+__all__ = ["Segment", "byte_range", "first_place_of", "make_plan", "num_pictures", "runs_by_key_frame"]
+
+_YES = int(Disposable.YES)  # looking up a member of an enumeration costs more than the rest of the decision
+
+
+@dataclass(slots=True)
+class Segment:
+    """Frames that come out of one run of the codec.
+
+    Attributes:
+        key_frame: Number of the key frame to seek to; ``None`` to go on where the codec stands.
+        places: The wanted frames, ascending.
+        drains: Whether to drain the codec after the last of them. The frame then comes out without the packets behind
+            it, and the next call has to seek.
+    """
+
+    key_frame: int | None
+    places: tuple[int, ...]
+    drains: bool
+
+    def needs(self, place: int) -> bool:
+        """Whether the codec must see a disposable picture, for its own sake: no other picture refers to it.
+
+        ::
+
+            places                   *           *
+            pictures     I  b  B  b  P  b  B  b  P  b  B  b  P
+            fed          I     B     P     B     P              (drains)
+            fed          I     B     P     B     P  b  B  b  P  (else: what follows may be asked for next)
+        """
+        if place > self.places[-1]:
+            return not self.drains
+        return self.places[bisect_left(self.places, place)] == place
+
+
+def make_plan(
+    index: FrameIndex, places: Sequence[int], position: int | None, max_skipped: int, *, drains: bool = False
+) -> list[Segment]:
+    """Group wanted frames into runs, none of which decodes a frame twice.
+
+    ::
+
+        position    key frame of w       w
+           x ---------------- k --------- o      seek to k if x..k is more than ``max_skipped`` frames,
+                                                 else decode through: a flush throws that much away
+
+    Args:
+        index: The frames of the stream.
+        places: The wanted frames, ascending, without duplicates.
+        position: Place of the frame that comes out next if decoding goes on; ``None`` if that is not known.
+        max_skipped: Most frames before the key frame that are decoded rather than skipped by a seek. A seek throws away
+            as many: those that the codec reorders, and those that its threads hold.
+        drains: Whether to drain the codec after the last frame. A plan with several segments always does: after one
+            jump, the caller is expected to jump again.
+
+    Returns:
+        Segments in the order in which to run them.
+    """
+    runs: list[tuple[int | None, list[int]]] = []
+    for place in places:
+        if place != position:
+            key_frame = index.key_frame_for(place)
+            if position is None or place < position or first_place_of(index, key_frame) - position > max_skipped:
+                runs.append((key_frame, [place]))
+                position = place + 1
+                continue
+        if runs:
+            runs[-1][1].append(place)
+        else:
+            runs.append((None, [place]))
+        position = place + 1
+    drains = drains or len(runs) > 1
+    return [Segment(key_frame, tuple(members), drains) for key_frame, members in runs]
+
+
+def runs_by_key_frame(index: FrameIndex, places: Sequence[int]) -> dict[int, list[int]]:
+    """Wanted frames by the key frame that each is decoded from: runs that need nothing of each other."""
+    runs: dict[int, list[int]] = {}
+    for place in places:
+        runs.setdefault(index.key_frame_for(place), []).append(place)
+    return runs
+
+
+def num_pictures(index: FrameIndex, key_frame: int, places: Sequence[int]) -> int:
+    """About how many pictures a run decodes. Pictures that may be disposable, for all that is known, count.
+
+    Args:
+        index: The frames of the stream.
+        key_frame: Number of the key frame where the run starts.
+        places: The wanted frames, ascending.
+    """
+    last = places[-1]
+    first = first_place_of(index, key_frame)
+    num_disposable = (index.disposable[min(first, last) : last + 1] == _YES).sum()
+    return max(len(places), last + 1 - first - int(num_disposable))
+
+
+def byte_range(index: FrameIndex, key_frame: int, place: int) -> tuple[int, int] | None:
+    """Where in the file the packets lie that lead from a key frame to a frame, about; ``None`` where that is unknown.
+
+    Other streams lie between them, so the range up to the next key frame is taken in the proportion of the packets.
+    """
+    start = int(index.key_frame_position[key_frame])
+    if start < 0 or index.key_frame_bytes[key_frame] < 0:
+        return None
+    stop = start + int(index.key_frame_bytes[key_frame])
+    first = int(index.key_frame_packet[key_frame])
+    last = int(index.packet[place])
+    if key_frame + 1 < len(index.key_frame_packet) and index.key_frame_position[key_frame + 1] > start:
+        stop = int(index.key_frame_position[key_frame + 1])
+        share = (last + 2 - first) / max(1, int(index.key_frame_packet[key_frame + 1]) - first)
+        stop = start + round((stop - start) * min(1.0, share))
+    return start, max(start + 1, stop)
+
+
+def first_place_of(index: FrameIndex, key_frame: int) -> int:
+    """Place of the first frame that can be decoded from a key frame."""
+    return index.first_frame_from(key_frame)

@@ -1,0 +1,320 @@
+"""One video stream, opened: its handles, its header, the size of its frames, and how they are to come out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...backends import PictureConverter, PictureDecoder, get_backend, open_guarded
+from ...errors import DeviceError, MediaTensorError
+from ...frames import Frame, FrameBatch, ReplacedFrame
+from ..common import stages
+from ..common.devices import check_process
+from ..common.handle_pool import HandlePool
+from ..common.locks import ForkSafeLock
+from ..common.messages import warn_once
+from ..common.orientation import Orientation
+from ..common.pictures import PixelStep, output_size
+from ..index.identity import SourceIdentity, identify
+from ..index.scan import first_frame
+from ..pyav.pixels import LumaConverter, orientation_of
+from ..pyav.reading import VideoReader
+from ..sources.source import Source
+from .approximate_stream import ApproximateStream
+from .batch import DecodedRows, ErrorPolicy, PixelWriter, SizeChangePolicy
+from .fallback import CpuFallbackStatus, stream_parameters, warn_of_fallback, why_not
+from .frame_stream import FrameStream
+from .handles import Handle
+
+__all__ = ["HandleSpec", "OpenVideo", "OutputOptions"]
+
+# Containers that can say that pictures are to be turned.
+_FORMATS_THAT_TURN = frozenset(("mov", "mp4", "matroska", "webm"))
+
+_HDR_TRANSFERS = {"smpte2084": "PQ, smpte2084", "arib-std-b67": "HLG, arib-std-b67"}
+
+
+@dataclass(frozen=True)
+class HandleSpec:
+    """All that opening a handle needs; picklable."""
+
+    source: Source
+    stream_index: int | None
+    num_ffmpeg_threads: int | None
+    is_approximate: bool
+    device: torch.device
+    backend: str
+    is_float: bool = False
+    steps: tuple[PixelStep, ...] = ()
+    #: Bits of the luma that comes out as it is stored; ``None`` for RGB.
+    luma_bits: int | None = None
+    #: Whether FFmpeg's own decoders decode, which alone tell damage, and give pictures that can be compared.
+    decodes_in_software: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "decodes_in_software", self.backend == "cpu")
+
+    def open(self) -> Handle:
+        # One thread, until a call finds that there are more for it.
+        num_threads = 1 if self.num_ffmpeg_threads is None else self.num_ffmpeg_threads
+        reader = self._open_reader(num_threads)
+        chooses_threads = self.num_ffmpeg_threads is None and self.decodes_in_software
+        open_stream = self._open_stream if chooses_threads else None
+        if self.is_approximate:
+            return Handle(ApproximateStream(reader), self.converter, open_stream)
+        stream = FrameStream(reader, num_threads, decodes_in_software=self.decodes_in_software)
+        return Handle(stream, self.converter, open_stream)
+
+    def _open_stream(self) -> FrameStream:
+        return FrameStream(self._open_reader(1), 1)
+
+    def _open_reader(self, num_threads: int) -> VideoReader:
+        # Exact access takes refused packets as a reason to make the index by decoding.
+        is_strict = not self.is_approximate
+        return VideoReader(
+            self.source, self.stream_index, num_threads, is_strict=is_strict, open_decoder=self._open_decoder
+        )
+
+    def _open_decoder(self, reader: VideoReader) -> PictureDecoder:
+        backend, parameters = get_backend(self.backend), stream_parameters(reader.stream_info(), reader.codec_context)
+        if self.decodes_in_software:
+            return backend.open(parameters, self.device)
+        return open_guarded(backend, parameters, self.device)
+
+    def converter(self) -> PictureConverter:
+        if self.luma_bits is not None:
+            return LumaConverter(self.steps, self.luma_bits)
+        return get_backend(self.backend).converter(self.device, self.steps, is_float=self.is_float)
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """How batches are to come out, see `VideoDecoder`."""
+
+    is_channels_first: bool
+    on_error: ErrorPolicy
+    on_size_change: SizeChangePolicy
+    is_strict_device: bool = False
+
+
+class OpenVideo:
+    """What exact and approximate access share. Pickles without its handles.
+
+    Args:
+        spec: How to open handles.
+        options: How batches are to come out.
+
+    Raises:
+        OpenError, ReadError, StreamError: if the source or the stream cannot be opened.
+        DeviceError: if the device must decode, and it is known already that it cannot.
+    """
+
+    def __init__(self, spec: HandleSpec, options: OutputOptions) -> None:
+        self.options = options
+        self._size: tuple[int, int] | None = None
+        self._orientation: Orientation | None = None
+        self._fallback_reason: str | None = None
+        self._has_decoded = False
+        self._use(spec)
+        with self.pool.borrow() as handle:
+            self.container_info = handle.stream.reader.container_info()
+            self.stream_info = handle.stream.reader.stream_info()
+            formats = set(handle.stream.reader.format_name.split(","))
+            self._may_turn = not formats.isdisjoint(_FORMATS_THAT_TURN)
+            parameters = stream_parameters(self.stream_info, handle.stream.reader.codec_context)
+        self._hdr_transfer = _HDR_TRANSFERS.get(self.stream_info.color_transfer_characteristic or "")
+        self.spec = replace(spec, stream_index=self.stream_info.index)
+        reason = why_not(get_backend(spec.backend), parameters, spec.device, options.on_error)
+        if reason is not None:
+            self.decode_on_cpu(reason)
+
+    pool: HandlePool[Handle]
+    spec: HandleSpec
+
+    def _use(self, spec: HandleSpec) -> None:
+        self.spec = spec
+        self._lock = ForkSafeLock()
+        self.pool = HandlePool(spec.open, spec.source.check_unchanged)
+
+    def convert_with(self, steps: tuple[PixelStep, ...], *, is_float: bool, luma_bits: int | None = None) -> None:
+        """Set what is done to the pixels from now on; what was decoded before is kept."""
+        spec = replace(self.spec, steps=steps, is_float=is_float, luma_bits=luma_bits)
+        if spec != self.spec:
+            self.spec = spec
+            self.pool.change(spec.open, lambda handle: handle.convert_with(spec.converter))
+
+    def renew_handles(self) -> None:
+        """Open handles anew from now on."""
+        self.pool.replace(self.spec.open)
+
+    # What decodes
+
+    @property
+    def cpu_fallback(self) -> CpuFallbackStatus:
+        is_known = self.spec.decodes_in_software or self._has_decoded
+        return CpuFallbackStatus(is_known, self.spec.device.type, self._fallback_reason)
+
+    def check_ready(self) -> None:
+        """Before a call decodes: refuse a device that a fork has lost, and warn of frames that are not tone-mapped."""
+        if self.spec.device.type != "cpu":
+            check_process(self.spec.device)
+        if self._hdr_transfer is not None:
+            warn_once(
+                f"This video is HDR ({self._hdr_transfer}), and its frames are not tone-mapped: as RGB for "
+                "screens they look gray. (metadata.color_transfer_characteristic tells such files; the ffmpeg program "
+                "converts them with its filters zscale and tonemap.)"
+            )
+
+    def decode_on_cpu(self, reason: str) -> None:
+        """From now on decode on the CPU; what is decoded goes to the device all the same.
+
+        Raises:
+            DeviceError: if the device must decode.
+        """
+        reason = reason.rstrip(".") or f"the backend {self.spec.backend!r} gives no reason"
+        with self._lock:
+            if self.spec.decodes_in_software:
+                return  # as before, or another thread has seen to it
+            if self.options.is_strict_device:
+                raise DeviceError(
+                    f"{self.name} cannot be decoded on {str(self.spec.device)!r}: {reason}. Without strict_device=True "
+                    "it is decoded on the CPU and converted on the device."
+                )
+            self._fallback_reason = reason
+            self.spec = replace(self.spec, backend="cpu")
+            self.pool.replace(self.spec.open)
+        warn_of_fallback(self.cpu_fallback)
+
+    @property
+    def source(self) -> Source:
+        return self.spec.source
+
+    @property
+    def name(self) -> str:
+        return self.source.describe()
+
+    @contextmanager
+    def lend_reader(self, *, is_moved: bool) -> Iterator[VideoReader]:
+        """The reader of a handle for the time of a ``with`` block; ``is_moved``: it will not stand where it was."""
+        with self.pool.borrow() as handle:
+            if is_moved:
+                handle.stream.reset()
+            yield handle.stream.reader
+
+    def identify(self) -> SourceIdentity:
+        """By what an index of the stream is told from that of another source."""
+        return identify(self.source, self.container_info, self.stream_info, lambda: self.lend_reader(is_moved=False))
+
+    @property
+    def time_base(self) -> Fraction:
+        return self.stream_info.time_base or Fraction(1, 1)
+
+    # The first frame: only decoding shows how the picture is turned
+
+    @property
+    def rotation(self) -> float | None:
+        """Counter-clockwise angle in degrees of the display matrix, if it says one."""
+        self.upright_size()
+        return None if self._orientation is None else self._orientation.rotation
+
+    def _stated_orientation(self) -> Orientation | None:
+        """How the container says that pictures are turned, where those of the backend do not say it themselves.
+
+        What the container says goes with the stream's own codec: it has to decode a picture to tell.
+        """
+        if not self._may_turn:
+            return None
+        self.upright_size()
+        return self._orientation
+
+    def upright_size(self) -> tuple[int, int]:
+        """(height, width) of the first frame as shown, before transforms; from the header if no frame decodes."""
+        with self._lock:
+            if self._size is None:
+                with stages.DECODE:
+                    self._look_at_first_frame()
+        return self._size or (self.stream_info.height or 0, self.stream_info.width or 0)
+
+    def _look_at_first_frame(self) -> None:
+        """Note its size and orientation: of the first packet's if that gives one, which spares decoding the others."""
+        is_borrowed = False
+        try:
+            with self.pool.borrow() as handle:
+                is_borrowed = True
+                frame = self._first_frame_of(handle)
+        except MediaTensorError:  # which has closed the handle
+            if is_borrowed:
+                return
+            raise
+        if frame is not None:
+            self._orientation = orientation_of(frame)
+            self._size = self._orientation.size(frame.height, frame.width)
+
+    def _first_frame_of(self, handle: Handle) -> Any | None:
+        handle.stream.reset()
+        reader = handle.stream.reader
+        if not self.spec.decodes_in_software:
+            reader = VideoReader(self.spec.source, self.spec.stream_index, num_threads=1)
+        try:
+            return first_frame(reader)
+        finally:
+            if reader is not handle.stream.reader:
+                reader.close()
+
+    # Batches
+
+    def output_size(self) -> tuple[int, int]:
+        """(height, width) after transforms of a frame of the first frame's size."""
+        return output_size(self.spec.steps, *self.upright_size())
+
+    def pixel_writer(self, num_rows: int) -> PixelWriter:
+        """What writes frames into rows of one array."""
+        size = self.output_size() if self.options.on_size_change == "scale" else None
+        return PixelWriter(num_rows, size, None if self.spec.decodes_in_software else self._stated_orientation())
+
+    def batch(self, decoded: DecodedRows, pts_seconds: Tensor, duration_seconds: Tensor) -> FrameBatch:
+        """Decoded rows as a batch in the user's layout."""
+        pixels = decoded.pixels
+        if pixels is None:
+            pixels = self.spec.converter().empty(0, *self.output_size())
+        else:
+            self._has_decoded = True
+        data = pixels if isinstance(pixels, Tensor) else torch.from_numpy(pixels)
+        if self.options.is_channels_first:
+            data = data.permute(0, 3, 1, 2)
+        if not decoded.damaged:
+            return FrameBatch(data, pts_seconds, duration_seconds, replaced=decoded.replaced)
+        is_damaged = torch.tensor([frame in decoded.damaged for frame in decoded.frames], device="cpu")
+        return FrameBatch(data, pts_seconds, duration_seconds, replaced=decoded.replaced, is_damaged=is_damaged)
+
+    def frame(
+        self,
+        pixels: NDArray[Any] | Tensor,
+        pts_seconds: float,
+        duration_seconds: float,
+        replaced: tuple[ReplacedFrame, ...] = (),
+        *,
+        is_damaged: bool = False,
+    ) -> Frame:
+        """A decoded picture (H, W, 3) as a frame in the user's layout."""
+        self._has_decoded = True
+        if isinstance(pixels, Tensor):
+            data = pixels.permute(2, 0, 1) if self.options.is_channels_first else pixels
+        else:  # NumPy permutes in a tenth of the time
+            data = torch.from_numpy(pixels.transpose(2, 0, 1) if self.options.is_channels_first else pixels)
+        return Frame(data, pts_seconds, duration_seconds, replaced=replaced, is_damaged=is_damaged)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Handles and locks belong to a process.
+        return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "pool")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._use(self.spec)

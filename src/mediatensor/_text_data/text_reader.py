@@ -1,0 +1,369 @@
+"""`TextReader`: the text of documents and videos as columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._engine.common import stages
+from .._engine.common.checks import TIME_TOLERANCE, function, options_dict, real_number
+from .._engine.common.devices import checked_device
+from .._engine.common.locks import Closing, ForkSafeLock
+from ..datasets._rows.recipe import Recipe
+from ..datasets._rows.samples import Sample
+from ..datasets._sources.items import Item
+from ..decoders import VideoDecoder
+from ..distributed._columns import Column, ListColumn, TextColumn, number_or_none
+from ..distributed._row_mapper import AnyColumn, RowMapper
+from ..errors import InvalidArgumentError, OutOfRangeError, PageError
+from .documents import DEFAULT_DPI, Document, DocumentOptions
+
+__all__ = ["TextReader"]
+
+_MAX_FRAMES = 100_000
+
+# Frames are decoded so many at a time: a video need not fit in memory.
+_FRAMES_AT_A_TIME = 4
+
+
+class LazyPredictor:
+    """Options of a predictor, which travel between processes, and the predictor, which does not.
+
+    Args:
+        options: Options of `mediatensor.ocr.ocr_predictor`.
+        make: Gives the predictor instead.
+        device: Where it goes.
+    """
+
+    def __init__(self, options: dict[str, Any], make: Callable[[], Any] | None, device: str) -> None:
+        self._options = options
+        self._make = make
+        self._device = device
+        self._loaded: Any = None
+        self._lock = ForkSafeLock()
+
+    def load(self) -> Any:
+        """The predictor.
+
+        Raises:
+            MediaTensorError: if weights or packages are missing, an option is not accepted, or torch has no such
+                device.
+        """
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = self._made()
+            return self._loaded
+
+    def _made(self) -> Any:
+        if self._make is not None:
+            predictor = self._make()
+        else:
+            # Imported late: reading text is a large part of the package, and users of clips need not wait for it.
+            from ..ocr import ocr_predictor
+
+            predictor = ocr_predictor(**{"pretrained": True, **self._options})
+        return predictor.to(checked_device(self._device)) if hasattr(predictor, "to") else predictor
+
+    def __reduce__(self) -> tuple[type[LazyPredictor], tuple[Any, ...]]:
+        return LazyPredictor, (self._options, self._make, self._device)
+
+
+# As `Document.render` puts between pages.
+_PAGE_BREAK = "\n\n\n\n"
+
+
+class TextReader(RowMapper):
+    """Reads the text of each row of a batch: of images, of the pages of PDF files, or of frames of videos.
+
+    Columns that come out, beside those that came in:
+
+    * ``text``: all text, in the order in which it is read; blank lines between blocks and between pages.
+    * ``words``: a list of strings; and for each word ``confidences``, float32 (words,) in [0, 1]; ``boxes``, float32
+      (words, 4): left, top, right and bottom, relative to the page (of turned words the upright rectangle around
+      them); ``pages``, int64 (words,): the page, or which of the frames that are read, from 0; ``pts_seconds``,
+      float64 (words,): when the frame is shown, NaN on pages.
+    * ``source``: the path, or another name of the file.
+    * ``error``: why the row, or some of its pages, could not be read; empty if they could. The text of the other pages
+      is there.
+    * ``n_replaced``: how many frames were replaced by another, with ``decoder_options={"on_error": "nearest"}``.
+
+    A batch may have a column ``page``, with the number of a page, or of one of the frames: then only that is read.
+    Models are loaded at the first batch, once for each process.
+
+    Args:
+        every_seconds: The files are videos, and frames so far apart are read; ``None`` for images and PDF files.
+        dpi: Pixels per inch that pages of PDF files are rendered at.
+        predictor_options: Arguments of `mediatensor.ocr.ocr_predictor`: ``det_arch``, ``reco_arch`` ...; by default its
+            defaults, with ``pretrained=True``.
+        make_predictor: Gives the predictor instead, anything that takes a list of pages as `OCRPredictor` does.
+        device: Where the models go, such as ``"cuda"``.
+        pdf_options: Further arguments of `read_pdf`: ``password`` ..., and ``timeout_seconds``, which is 60 by default:
+            a page that takes longer fails. ``None``, no limit, is for trusted files.
+        decoder_options: For videos, arguments of `VideoDecoder`: ``on_error``, ``stream_index`` ...
+        page_column: Name of the column with numbers of pages.
+        options: Arguments of `RowMapper`: ``path_column``, ``bytes_column``, ``prefix``, ``keep_bytes``,
+            ``max_open_files`` ...
+
+    Raises:
+        InvalidArgumentError: if an argument is not among the accepted ones.
+
+    Example:
+        >>> import ray  # doctest: +SKIP
+        >>> texts = ray.data.read_binary_files("scans", include_paths=True).map_batches(
+        ...     TextReader, batch_size=8, num_cpus=2, compute=ray.data.ActorPoolStrategy(size=4)
+        ... )  # doctest: +SKIP
+        >>> texts.select_columns(["source", "text", "error"]).write_parquet("texts")  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        *,
+        every_seconds: float | None = None,
+        dpi: float = DEFAULT_DPI,
+        predictor_options: Mapping[str, Any] | None = None,
+        make_predictor: Callable[[], Any] | None = None,
+        device: str = "cpu",
+        pdf_options: Mapping[str, Any] | None = None,
+        decoder_options: Mapping[str, Any] | None = None,
+        page_column: str = "page",
+        **options: Any,
+    ) -> None:
+        if every_seconds is not None and not 0 < real_number("every_seconds", every_seconds) < math.inf:
+            raise InvalidArgumentError(f"every_seconds must be a positive number or None (got {every_seconds!r}).")
+        if every_seconds is None and decoder_options:
+            raise InvalidArgumentError("decoder_options are for videos: give every_seconds, too.")
+        self._predictor = LazyPredictor(
+            options_dict("predictor_options", predictor_options), function("make_predictor", make_predictor), device
+        )
+        recipe = TextRecipe(
+            self._predictor,
+            every_seconds,
+            DocumentOptions(dpi, pdf_options=options_dict("pdf_options", pdf_options)),
+            options_dict("decoder_options", decoder_options, VideoDecoder),
+            page_column,
+        )
+        columns: list[AnyColumn] = [
+            TextColumn("text"),
+            ListColumn("words"),
+            Column("confidences", "float32", (None,)),
+            Column("boxes", "float32", (None, 4)),
+            Column("pages", "int64", (None,)),
+            Column("pts_seconds", "float64", (None,)),
+        ]
+        super().__init__(recipe, columns, used_columns=(page_column,), **options)
+
+    def prepare(self) -> None:
+        self._predictor.load()
+
+    def values(self, sample: Sample) -> dict[str, Any]:
+        values: dict[str, Any] = sample.extra[_READ]
+        return values
+
+
+# The key of what was read, in ``Sample.extra``.
+_READ = "read"
+
+
+@dataclass(frozen=True)
+class PageImage:
+    """A page or a frame that text is read from.
+
+    Attributes:
+        number: Which page of the document, or which of the frames that are read, it is, from 0.
+        pixels: uint8 (H, W, 3), or ``None`` if it cannot be had.
+        seconds: When the frame is shown; NaN for a page.
+        num_replaced: 1 if another frame took its place.
+        error: Why there are no pixels.
+    """
+
+    number: int
+    pixels: NDArray[np.uint8] | None
+    seconds: float = math.nan
+    num_replaced: int = 0
+    error: str = ""
+
+
+class DocumentSource(Closing):
+    """Pages of a document.
+
+    Args:
+        document: The document, opened.
+    """
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+
+    def images(self, number: int | None) -> Iterator[PageImage]:
+        """Its pages, or the one of a number.
+
+        Raises:
+            OutOfRangeError: if there is no such page.
+        """
+        pages = self._document.pages
+        for i in _chosen(number, len(pages), "page"):
+            try:
+                yield PageImage(i, pages[i])
+            except PageError as error:
+                yield PageImage(i, None, error=str(error))
+
+    def close(self) -> None:
+        self._document.close()
+
+
+class VideoSource(Closing):
+    """Frames of a video.
+
+    Args:
+        decoder: The video, opened, with frames (H, W, C).
+        every_seconds: How far apart the frames are that are read.
+    """
+
+    def __init__(self, decoder: VideoDecoder, every_seconds: float) -> None:
+        self._decoder = decoder
+        index = decoder.frame_index
+        clock = index._clock.for_steps(every_seconds)
+        begin, end = clock.exact_start(index.begin_seconds), clock.exact_end(index.end_seconds)
+        times = np.array(frame_times(begin, end, clock.exact_step(every_seconds)))
+        self._indices: list[int] = list(dict.fromkeys(clock.played_at(times).tolist()))
+
+    def images(self, number: int | None) -> Iterator[PageImage]:
+        """Its frames, or the one of a number.
+
+        Raises:
+            OutOfRangeError: if there is no such frame.
+            DecodeError: if one cannot be decoded.
+        """
+        numbers = _chosen(number, len(self._indices), "frame")
+        for start in range(0, len(numbers), _FRAMES_AT_A_TIME):
+            yield from self._decoded(numbers[start : start + _FRAMES_AT_A_TIME])
+
+    def _decoded(self, numbers: Sequence[int]) -> Iterator[PageImage]:
+        frames = self._decoder.get_frames_at([self._indices[i] for i in numbers]).to("cpu")
+        left_out = {frame.position for frame in frames.replaced if frame.used_index is None}
+        replaced = {frame.position for frame in frames.replaced if not frame.num_missing} - left_out
+        present = [(k, i) for k, i in enumerate(numbers) if k not in left_out]
+        for frame, (k, i) in zip(frames, present, strict=True):
+            yield PageImage(i, frame.data.numpy(), float(frame.pts_seconds), int(k in replaced))
+
+    def close(self) -> None:
+        self._decoder.close()
+
+
+def frame_times(begin_seconds: float, end_seconds: float, every_seconds: float) -> list[float]:
+    """Times from the begin of a video on, before its end.
+
+    >>> frame_times(1.0, 2.0, 0.4)
+    [1.0, 1.4, 1.8]
+
+    Raises:
+        InvalidArgumentError: if there are too many.
+    """
+    count = math.ceil((end_seconds - begin_seconds) / every_seconds)
+    if count > _MAX_FRAMES:
+        raise InvalidArgumentError(
+            f"every_seconds = {every_seconds} makes {count} frames of this video, more than the {_MAX_FRAMES} that are "
+            "read: take a greater one."
+        )
+    times: list[Any] = [begin_seconds + k * every_seconds for k in range(max(count, 1))]
+    return times[:1] + [time for time in times[1:] if time < end_seconds - TIME_TOLERANCE]
+
+
+def _chosen(number: int | None, count: int, noun: str) -> Sequence[int]:
+    if number is None:
+        return range(count)
+    if not 0 <= number < count:
+        raise OutOfRangeError(f"There is no {noun} {number}: {noun}s go from 0 to {count - 1}.")
+    return [number]
+
+
+@dataclass(frozen=True)
+class TextRecipe(Recipe):
+    """How text is read from a document or a video; see `TextReader`."""
+
+    used_columns: ClassVar[frozenset[str]] = frozenset()
+
+    predictor: LazyPredictor
+    every_seconds: float | None = None
+    document_options: DocumentOptions = field(default_factory=DocumentOptions)
+    decoder_options: dict[str, Any] = field(default_factory=dict)
+    page_column: str = "page"
+
+    def open(self, item: Item) -> DocumentSource | VideoSource:
+        if self.every_seconds is None:
+            return DocumentSource(Document(item.source, self.document_options))
+        decoder = VideoDecoder(item.source, **{**self.decoder_options, "dimension_order": "NHWC"})
+        try:
+            return VideoSource(decoder, self.every_seconds)
+        except BaseException:
+            decoder.close()
+            raise
+
+    def read(self, opened: DocumentSource | VideoSource, item: Item, part: int) -> Sample:
+        found = _Found()
+        for image in opened.images(self._page(item)):
+            if image.pixels is None:
+                found.add_error(image, image.error)
+                continue
+            with stages.TRANSFORM:
+                # One at a time: what is read of a page does not depend on the pages beside it.
+                page = self.predictor.load()([image.pixels]).pages[0]
+            found.add_page(image, page)
+        return Sample(extra={_READ: found.values()})
+
+    def position(self, opened: DocumentSource | VideoSource, item: Item, part: int) -> float:
+        return self._page(item) or 0
+
+    def _page(self, item: Item) -> int | None:
+        return number_or_none(item.extra.get(self.page_column), self.page_column)
+
+
+class _Found:
+    """The text that was read of the pages of a row."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._words: list[str] = []
+        self._confidences: list[float] = []
+        self._boxes: list[tuple[float, float, float, float]] = []
+        self._pages: list[int] = []
+        self._seconds: list[float] = []
+        self._errors: list[str] = []
+        self._num_replaced = 0
+
+    def add_page(self, image: PageImage, page: Any) -> None:
+        if page.error is not None:
+            self.add_error(image, page.error)
+            return
+        self._num_replaced += image.num_replaced
+        self._texts.append(page.render())
+        words = [word for block in page.blocks for line in block.lines for word in line.words]
+        # Other predictors than ours may have pages without tables, and cells without words.
+        cells = [cell for table in getattr(page, "tables", ()) for cell in table.cells]
+        words += [word for cell in cells for word in getattr(cell, "words", ())]
+        for word in words:
+            corners = np.asarray(word.geometry)
+            self._words.append(word.value)
+            self._confidences.append(word.confidence)
+            self._boxes.append((*corners.min(0).tolist(), *corners.max(0).tolist()))
+            self._pages.append(image.number)
+            self._seconds.append(image.seconds)
+
+    def add_error(self, image: PageImage, error: str) -> None:
+        self._errors.append(f"PageError: Page {image.number} (counted from 0): {error}")
+
+    def values(self) -> dict[str, Any]:
+        return {
+            "text": _PAGE_BREAK.join(self._texts),
+            "words": self._words,
+            "confidences": np.array(self._confidences, np.float32),
+            "boxes": np.array(self._boxes, np.float32).reshape(-1, 4),
+            "pages": np.array(self._pages, np.int64),
+            "pts_seconds": np.array(self._seconds, np.float64),
+            "error": "; ".join(self._errors),
+            "n_replaced": self._num_replaced,
+        }

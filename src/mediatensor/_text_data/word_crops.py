@@ -1,0 +1,386 @@
+"""`WordCrops`: pictures of words, for those who train recognition."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .._engine.common import stages
+from .._engine.common.checks import function, path_text
+from .._engine.images.decoding import MAX_PIXELS
+from ..datasets._rows.dataset import MediaDataset, check_dataset_options
+from ..datasets._rows.recipe import Recipe
+from ..datasets._rows.samples import Sample
+from ..datasets._sources import limits
+from ..datasets._sources.dispatch import as_items
+from ..datasets._sources.items import Item, ListedItems
+from ..errors import InvalidArgumentError, OpenError, SourceNotFoundError
+from .documents import DEFAULT_DPI, Document, DocumentOptions, apply_image_transform
+
+__all__ = [
+    "WORD_COLUMNS",
+    "BoxUnit",
+    "WordCrops",
+    "WordRecipe",
+    "Words",
+    "crop_word",
+    "page_index_of",
+    "read_labels",
+    "words_of",
+]
+
+BoxUnit: TypeAlias = Literal["auto", "pixels", "relative"]
+
+#: The columns that say what words there are.
+WORD_COLUMNS = frozenset(("boxes", "texts", "text"))
+
+# Relative coordinates may lie somewhat beyond the page; no page with words is as small as this in pixels.
+_MAX_RELATIVE = 2.0
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of a page.
+
+    Attributes:
+        boxes: float64 (N, 4), as (xmin, ymin, xmax, ymax), or (N, 4, 2), four points from the top left one on in
+            reading direction.
+        texts: Their texts; ``None`` if they are not known.
+        numbers: Which of the boxes are words: those whose text is not blank.
+        is_relative: Whether coordinates are shares of the width and the height of the page; else pixels.
+    """
+
+    boxes: NDArray[np.float64]
+    texts: tuple[str, ...] | None
+    numbers: tuple[int, ...]
+    is_relative: bool
+
+
+def words_of(columns: Mapping[str, Any], name: str, unit: BoxUnit) -> Words | None:
+    """The words that the columns ``boxes`` and ``texts`` of a page annotate; ``None`` if there are no such columns.
+
+    >>> words_of({"boxes": [[8, 4, 20, 9], [0, 0, 3, 3]], "texts": ["Dear", " "]}, "page.png", "auto").numbers
+    (0,)
+
+    Args:
+        columns: The columns of the page.
+        name: The name of the page.
+        unit: The unit of the coordinates. With "auto", integers are pixels, and so are all numbers if one is beyond 2.
+
+    Raises:
+        InvalidArgumentError: if they are not as described.
+    """
+    if columns.get("boxes") is None:
+        return None
+    given = _array(columns["boxes"], name)
+    texts = _texts(columns.get("texts"), len(given), name)
+    numbers = tuple(i for i in range(len(given)) if texts is None or texts[i].strip())
+    is_integer = np.issubdtype(given.dtype, np.integer)
+    boxes = given.astype(np.float64)
+    if not np.isfinite(boxes).all():
+        raise InvalidArgumentError(f"The boxes of {name} must be finite.")
+    is_small = not is_integer and bool((np.abs(boxes) <= _MAX_RELATIVE).all())
+    return Words(boxes, texts, numbers, is_small if unit == "auto" else unit == "relative")
+
+
+def _array(value: Any, name: str) -> NDArray[Any]:
+    try:
+        boxes = np.asarray(value)
+    except (TypeError, ValueError):
+        boxes = np.empty(0, dtype=object)
+    if boxes.size == 0 and boxes.dtype != object:
+        return np.empty((0, 4))
+    if boxes.shape[1:] == (2, 2):
+        boxes = boxes.reshape(-1, 4)
+    if boxes.dtype.kind not in "iuf" or boxes.shape[1:] not in ((4,), (4, 2)):
+        raise InvalidArgumentError(
+            f"The boxes of {name} must be numbers of shape (N, 4), as (xmin, ymin, xmax, ymax), or (N, 4, 2), four "
+            f"points each (got {boxes.dtype} of shape {boxes.shape})."
+        )
+    return boxes
+
+
+def _texts(value: Any, num_boxes: int, name: str) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    texts = tuple(value) if isinstance(value, list | tuple | np.ndarray) else ()
+    if len(texts) != num_boxes or not all(isinstance(text, str) for text in texts):
+        raise InvalidArgumentError(
+            f"The texts of {name} must be a list of as many strings as there are boxes, {num_boxes} "
+            f"(got {len(texts)} in a {type(value).__name__})."
+        )
+    return tuple(map(str, texts))
+
+
+def crop_word(page: NDArray[np.uint8], words: Words, number: int, name: str) -> NDArray[np.uint8]:
+    """The picture of a word, set upright: (h, w, 3) uint8, contiguous.
+
+    Args:
+        page: (H, W, 3) uint8.
+        words: Those of the page.
+        number: The number of its box.
+        name: The name of the page.
+
+    Raises:
+        InvalidArgumentError: if the box holds no pixel of the page, or has four points and more area than the page.
+    """
+    from ..ocr.utils.geometry import extract_crops, extract_rcrops
+
+    height, width = page.shape[:2]
+    box = words.boxes[number]
+    size = np.array([width, height], dtype=np.float64)
+    if box.ndim == 2:
+        quad = box if not words.is_relative else box * size
+        _check_area(quad, page, name)
+        (crop,) = extract_rcrops(page, (quad / size)[None])
+    elif words.is_relative:
+        (crop,) = extract_crops(page, box[None])
+    else:
+        pixels = np.round(box).clip(0, [width, height, width, height]).astype(np.int64)
+        (crop,) = extract_crops(page, pixels[None])
+    if crop.size == 0:
+        raise InvalidArgumentError(
+            f"Box {number} of {name}, {box.tolist()}, holds no pixel of the page, which is {width} wide and {height} "
+            "high. Are the coordinates pixels or shares of the page? See box_unit."
+        )
+    return crop
+
+
+def _check_area(quad: NDArray[np.float64], page: NDArray[np.uint8], name: str) -> None:
+    """Raise if a crop would be larger than the page: annotations may say anything."""
+    along, down = math.dist(*quad[:2].tolist()), math.dist(*quad[1:3].tolist())
+    height, width = page.shape[:2]
+    if not along * down <= height * width:
+        raise InvalidArgumentError(
+            f"A box of {name} measures {along:.0f}x{down:.0f} pixels, more than the page, which is {width} wide and "
+            f"{height} high."
+        )
+
+
+class WordCrops(MediaDataset):
+    """Pictures of words with their text, one sample a row: cut out of annotated pages, or cut already.
+
+    The annotation of a page stands in two columns (``Item.extra``, or those of a manifest): ``boxes`` and ``texts``.
+    Each word is a row; words whose text is blank are none. ``Sample.image`` is uint8 (3, h, w), set upright, of the
+    size that it has on the page; ``label`` is the text, and ``extra["word_index"]`` its place in the annotation. A
+    file without the column ``boxes`` is one word, which was cut already: its text is the column ``text``, or the label
+    of an `Item`.
+
+    The page is decoded once for the words that are read together: see `Shuffle`.
+
+    Args:
+        source: The pages or words: items, a manifest, rows of a Hugging Face dataset; see `as_items`. For the layout
+            that docTR trains on see `from_labels`.
+        box_unit: The unit of the coordinates. Boxes are (xmin, ymin, xmax, ymax), or four points from the top left one
+            on in reading direction. ``"pixels"``: pixels of the page. ``"relative"``: shares of its width and height.
+            ``"auto"``: whole numbers of an integer type, and pages with any number beyond 2, are pixels.
+        max_pixels: A page with more pixels fails; ``None`` for no limit.
+        dpi: Pixels per inch that a page of a PDF file is rendered at (needs the extra ``ocr``). A column
+            ``page_index`` tells which page of a document is meant, from 0; by default the first.
+        transform: Takes an image, uint8 (3, h, w), and gives another tensor (C, h, w); random ones draw anew for each
+            row.
+        label: Gives the label of an `Item` that is a word; by default its text.
+        dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
+            ``max_open_files``.
+
+    A page whose annotation is not as described has one row, which fails; so does a word without pixels.
+
+    Raises:
+        InvalidArgumentError: if there are no words, the label of one is no text, or an argument is not among the
+            accepted ones.
+
+    Example:
+        >>> from mediatensor.datasets import Item, WordCrops
+        >>> page = Item("form.png", extra={"boxes": [[84, 109, 136, 119]], "texts": ["Total:"]})
+        >>> dataset = WordCrops([page])
+        >>> len(dataset)
+        1
+        >>> dataset[0].image.shape, dataset[0].label  # doctest: +SKIP
+        (torch.Size([3, 10, 52]), 'Total:')
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        box_unit: BoxUnit = "auto",
+        max_pixels: int | None = MAX_PIXELS,
+        dpi: float = DEFAULT_DPI,
+        transform: Callable[[Tensor], Tensor] | None = None,
+        label: Callable[[Item], Any] | None = None,
+        **dataset_options: Any,
+    ) -> None:
+        check_dataset_options(self, dataset_options)
+        if box_unit not in get_args(BoxUnit):
+            raise InvalidArgumentError(f"box_unit must be 'auto', 'pixels' or 'relative' (got {box_unit!r}).")
+        recipe = WordRecipe(box_unit, DocumentOptions(dpi, max_pixels), transform)
+        items = as_items(source, kind="image", label=_own_text if label is None else label)
+        num_words = [_num_rows(item, box_unit) for item in items]
+        if num_words and not any(num_words):
+            raise InvalidArgumentError("There are no words: no page of the source has a box with a text.")
+        super().__init__(items, recipe, rows_per_file=num_words, **dataset_options)
+
+    @classmethod
+    def from_labels(cls, images: str | os.PathLike[str], labels: Any = None, **options: Any) -> Self:
+        """Words that are cut already, in the layout that docTR trains recognition on.
+
+        Args:
+            images: The folder of the images.
+            labels: A JSON file ``{file name: text}``, or such a mapping; by default ``labels.json`` beside the folder.
+            options: Further arguments of `WordCrops`.
+
+        Raises:
+            SourceNotFoundError: if there is no such file.
+            OpenError: if it is no JSON, or larger than 1 GiB.
+            InvalidArgumentError: if it is something else than a mapping of names to texts, or an empty one.
+
+        Example:
+            >>> dataset = WordCrops.from_labels("train/images")  # doctest: +SKIP
+            >>> dataset[0].label  # doctest: +SKIP
+            'invoice'
+        """
+        folder = Path(path_text("images", images))
+        read_from: list[Path] = []
+        if not isinstance(labels, Mapping):
+            read_from = [folder.parent / "labels.json" if labels is None else Path(path_text("labels", labels))]
+            labels = _read_texts(read_from[0])
+        return cls(
+            ListedItems([Item(folder / name, label=text) for name, text in labels.items()], read_from), **options
+        )
+
+
+@dataclass(frozen=True)
+class WordRecipe(Recipe):
+    """How the picture of a word is made of a page; see `WordCrops`."""
+
+    used_columns: ClassVar[frozenset[str]] = WORD_COLUMNS
+
+    box_unit: BoxUnit = "auto"
+    options: DocumentOptions = field(default_factory=DocumentOptions)
+    transform: Callable[[Tensor], Tensor] | None = None
+
+    def __post_init__(self) -> None:
+        function("transform", self.transform)
+
+    def open(self, item: Item) -> _Pages:
+        return _Pages(item.source, self.options)
+
+    def read(self, opened: _Pages, item: Item, part: int) -> Sample:
+        words = opened.words(item, self.box_unit)
+        page = opened.page(page_index_of(item))
+        if words is None:
+            return Sample(image=apply_image_transform(self.transform, _tensor(page)))
+        number = words.numbers[part]
+        crop = _tensor(crop_word(page, words, number, item.name))
+        return Sample(
+            image=apply_image_transform(self.transform, crop),
+            label=None if words.texts is None else words.texts[number],
+            extra={"word_index": number},
+        )
+
+
+class _Pages(Document):
+    """A document that keeps the page, and the annotation, that were read last."""
+
+    def __init__(self, source: object, options: DocumentOptions) -> None:
+        super().__init__(source, options)
+        self._kept: tuple[int, NDArray[np.uint8]] | None = None
+        self._annotated: tuple[Item, Words | None] | None = None
+
+    def words(self, item: Item, unit: BoxUnit) -> Words | None:
+        """The words that an item annotates; see `words_of`."""
+        # Other items may have the same file, and other words of it.
+        if self._annotated is None or self._annotated[0] is not item:
+            self._annotated = (item, words_of(item.extra, item.name, unit))
+        return self._annotated[1]
+
+    def page(self, number: int) -> NDArray[np.uint8]:
+        """(H, W, 3) uint8, not to be written to."""
+        if self._kept is not None and self._kept[0] == number:
+            return self._kept[1]
+        with stages.DECODE:
+            page = self.pages[number]
+        self._kept = (number, page) if page.nbytes <= limits.MAX_KEPT_PAGE_BYTES else None
+        return page
+
+
+def _tensor(image: NDArray[np.uint8]) -> Tensor:
+    """(3, H, W), with memory of its own."""
+    return torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1)))
+
+
+def _own_text(item: Item) -> Any:
+    """The text of a word; of an annotated page its label."""
+    text = item.extra.get("text", item.label)
+    if "boxes" not in item.extra and not isinstance(text, str | None):
+        raise InvalidArgumentError(
+            f"The text of the word {item.name} must be a string (got {text!r}). In a manifest it is the column 'text'; "
+            "labels are numbered there, as names of classes."
+        )
+    return text
+
+
+def _num_rows(item: Item, unit: BoxUnit) -> int:
+    try:
+        words = words_of(item.extra, item.name, unit)
+    except InvalidArgumentError:  # reading the row says what is wrong
+        return 1
+    return 1 if words is None else len(words.numbers)
+
+
+def page_index_of(item: Item) -> int:
+    """Which page of a document is meant, from 0.
+
+    Raises:
+        InvalidArgumentError: if the column ``page_index`` is no whole number.
+    """
+    given = item.extra.get("page_index", 0)
+    try:
+        number = int(given)
+    except (TypeError, ValueError, OverflowError):
+        number = None
+    # Text is what a CSV file has, and a whole float what a table with gaps has.
+    if number is None or isinstance(given, bool) or (isinstance(given, float) and given != number):
+        raise InvalidArgumentError(f"The column page_index of {item.name} must be a whole number (got {given!r}).")
+    return number
+
+
+def read_labels(file: Path, hint: str = "") -> Any:
+    """What a JSON file of labels holds.
+
+    Args:
+        file: The file.
+        hint: What to do if there is none, for the message.
+
+    Raises:
+        SourceNotFoundError: if there is no such file.
+        OpenError: if it is no JSON, or larger than 1 GiB.
+    """
+    try:
+        if file.stat().st_size > limits.MAX_LABELS_BYTES:
+            raise OpenError(f"Could not open {file}: it has more than {limits.MAX_LABELS_BYTES} bytes.")
+        with file.open(encoding="utf-8") as stream:
+            return json.load(stream)
+    except FileNotFoundError:
+        raise SourceNotFoundError(f"Could not open {file}: there is no such file of labels{hint}.") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise OpenError(f"Could not open {file} as JSON: {error}.") from None
+
+
+def _read_texts(file: Path) -> dict[str, str]:
+    labels = read_labels(file, "; pass labels=")
+    if not isinstance(labels, dict) or not all(isinstance(text, str) for text in labels.values()):
+        raise InvalidArgumentError(
+            f"{file} must hold one JSON object with a text for each name of a file, {{'1.png': 'invoice', ...}}."
+        )
+    return labels

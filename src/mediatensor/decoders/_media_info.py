@@ -1,0 +1,468 @@
+"""The contents of a media file as plain values, from its headers and from reading its streams."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import pairwise
+from statistics import median
+
+from .._engine.index.cache import cached_index, store_index
+from .._engine.index.frame_index import FrameIndex
+from .._engine.index.identity import SourceIdentity, identify
+from .._engine.index.indexing import index_by_decoding, index_stream
+from .._engine.index.scan import first_frame
+from .._engine.metadata import video_stream_metadata
+from .._engine.pyav.opening import read_container_info
+from .._engine.pyav.pixels import orientation_of
+from .._engine.pyav.probe import ContainerInfo, StreamInfo
+from .._engine.pyav.reading import VideoReader
+from .._engine.sources.source import make_source
+from .._engine.video.frame_stream import FrameStream, IndexMismatchError, MissingFrameError
+from ..errors import DecodeError, MediaTensorError, StreamError
+from . import Chapter, SubtitleDecoder
+from ._container_metadata import container_metadata
+
+__all__ = [
+    "AudioInfo",
+    "FileInfo",
+    "StreamSummary",
+    "SubtitleInfo",
+    "Timing",
+    "VideoInfo",
+    "collect",
+    "describe_timing",
+    "display_size",
+    "gop_lengths",
+    "is_constant_frame_rate",
+    "video_info",
+]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Frame rate and key frames of a stream; see `describe_timing`."""
+
+    is_constant_frame_rate: bool | None
+    min_frame_step_seconds: float | None
+    max_frame_step_seconds: float | None
+    num_key_frames: int
+    gop_length_min: int | None
+    gop_length_median: float | None
+    gop_length_max: int | None
+
+
+@dataclass(frozen=True)
+class VideoInfo:
+    """The chosen video stream, as ``--json`` prints it."""
+
+    stream_index: int
+    codec: str | None = None
+    profile: str | None = None
+    pixel_format: str | None = None
+    width: int | None = None
+    height: int | None = None
+    stored_width: int | None = None
+    stored_height: int | None = None
+    display_width: int | None = None
+    display_height: int | None = None
+    pixel_aspect_ratio: Fraction | None = None
+    rotation: float | None = None
+    color_primaries: str | None = None
+    color_transfer: str | None = None
+    color_space: str | None = None
+    color_range: str | None = None
+    scanned: bool = False
+    num_frames: int | None = None
+    average_fps: float | None = None
+    is_constant_frame_rate: bool | None = None
+    min_frame_step_seconds: float | None = None
+    max_frame_step_seconds: float | None = None
+    num_key_frames: int | None = None
+    gop_length_min: int | None = None
+    gop_length_median: float | None = None
+    gop_length_max: int | None = None
+    begin_seconds: float | None = None
+    end_seconds: float | None = None
+    duration_seconds: float | None = None
+    anomalies: tuple[str, ...] = ()
+
+
+def is_constant_frame_rate(pts_seconds: Sequence[float], tick_seconds: float) -> bool | None:
+    """Whether the frames follow each other at one rate, or ``None`` if they are too few to tell.
+
+    Containers round times to their clock (Matroska and FLV to milliseconds), so equal steps come out as, say,
+    33, 33 and 34 ms. The frames are at a constant rate if each lies within one tick of its place on the straight
+    line from the first to the last. A clock that ticks about once a frame rounds nothing: there a step of two
+    ticks is a frame that is missing, so the steps must be equal.
+
+    Args:
+        pts_seconds: Ascending presentation times in seconds.
+        tick_seconds: The unit in which the container stores times, in seconds; 0 if it is exact.
+
+    Example:
+        >>> is_constant_frame_rate([0.0, 0.033, 0.067, 0.1], tick_seconds=0.001)
+        True
+        >>> is_constant_frame_rate([0.0, 0.033, 0.1, 0.133], tick_seconds=0.001)
+        False
+    """
+    intervals = len(pts_seconds) - 1
+    if intervals < 2:
+        return None
+    begin, step = pts_seconds[0], (pts_seconds[-1] - pts_seconds[0]) / intervals
+    if step <= 0:
+        return False
+    tolerance = tick_seconds if step >= 2 * tick_seconds else 0.0
+    tolerance += 1e-6 * max(step, 1e-6)  # the times are doubles
+    return all(abs(begin + i * step - pts) <= tolerance for i, pts in enumerate(pts_seconds))
+
+
+def gop_lengths(key_frame_indices: Sequence[int], num_frames: int) -> list[int]:
+    """The number of frames from each key frame to the next, the last one to the end of the stream.
+
+    >>> gop_lengths([0, 48, 96], 100)
+    [48, 48, 4]
+    """
+    ends = [*key_frame_indices[1:], num_frames]
+    return [end - start for start, end in zip(key_frame_indices, ends, strict=True)] if key_frame_indices else []
+
+
+def describe_timing(pts_seconds: Sequence[float], key_frame_indices: Sequence[int], tick_seconds: float) -> Timing:
+    """Frame rate and key frames of a stream whose frames have these times, in presentation order."""
+    steps = [after - before for before, after in pairwise(pts_seconds)]
+    lengths = gop_lengths(key_frame_indices, len(pts_seconds))
+    return Timing(
+        is_constant_frame_rate=is_constant_frame_rate(pts_seconds, tick_seconds),
+        min_frame_step_seconds=min(steps, default=None),
+        max_frame_step_seconds=max(steps, default=None),
+        num_key_frames=len(key_frame_indices),
+        gop_length_min=min(lengths, default=None),
+        gop_length_median=median(lengths) if lengths else None,
+        gop_length_max=max(lengths, default=None),
+    )
+
+
+def video_info(file: str, header: StreamInfo, *, scan: bool) -> VideoInfo:
+    """The info of a video stream from its header and, with ``scan``, from its packets and its first frame.
+
+    Raises:
+        MediaTensorError: if the stream is to be scanned and cannot be decoded.
+    """
+    info = VideoInfo(
+        stream_index=header.index,
+        codec=header.codec,
+        profile=header.profile,
+        pixel_format=header.pixel_format,
+        stored_width=header.width,
+        stored_height=header.height,
+        pixel_aspect_ratio=header.pixel_aspect_ratio,
+        color_primaries=header.color_primaries,
+        color_transfer=header.color_transfer_characteristic,
+        color_space=header.color_space,
+        color_range=header.color_range,
+        num_frames=header.num_frames,
+        average_fps=float(header.frame_rate) if header.frame_rate else None,
+        begin_seconds=header.start_seconds,
+        duration_seconds=header.duration_seconds,
+    )
+    if not scan:
+        return info
+    with closing(_Stream(file, header.index)) as stream:
+        return _scanned(info, stream)
+
+
+class _Stream:
+    """A video stream that is read once, without making tensors.
+
+    Its index is the one that a `VideoDecoder` would make.
+    """
+
+    def __init__(self, file: str, stream_index: int) -> None:
+        self.source = make_source(file)
+        self.reader = VideoReader(self.source, stream_index, num_threads=1, is_strict=True)
+        self.container_info = self.reader.container_info()
+        self.stream_info = self.reader.stream_info()
+
+    def identify(self) -> SourceIdentity:
+        return identify(self.source, self.container_info, self.stream_info, self._lend_reader)
+
+    def make_index(self) -> FrameIndex:
+        return cached_index(
+            self.identify, lambda: index_stream(self.source, self._lend_reader, _is_decoded_in_software)
+        )
+
+    def make_index_by_decoding(self, reason: str) -> FrameIndex:
+        index = index_by_decoding(self.source, self._lend_reader, _is_decoded_in_software, reason)
+        store_index(index, self.identify)
+        return index
+
+    def _lend_reader(self) -> AbstractContextManager[VideoReader]:
+        return nullcontext(self.reader)
+
+    def close(self) -> None:
+        self.reader.close()
+
+
+def _is_decoded_in_software(reason: str) -> None:
+    """Does nothing: the stream is always decoded in software."""
+
+
+def _scanned(info: VideoInfo, stream: _Stream) -> VideoInfo:
+    index = stream.make_index()
+    index, failure = _first_contact(stream, index)
+    try:
+        frame = first_frame(stream.reader)
+    except MediaTensorError:
+        frame = None
+    rotation, size = None, (stream.stream_info.height or 1, stream.stream_info.width or 1)
+    if frame is not None:
+        orientation = orientation_of(frame)
+        rotation, size = orientation.rotation, orientation.size(frame.height, frame.width)
+    metadata = video_stream_metadata(
+        stream.stream_info,
+        stream.container_info.duration_seconds,
+        rotation=rotation,
+        size=size,
+        index=index,
+    )
+    height, width = size
+    displayed = display_size(width, height, metadata.pixel_aspect_ratio, metadata.rotation)
+    pts_seconds = index.pts.astype(float) * index.time_base.numerator / index.time_base.denominator
+    is_key = index.is_key.nonzero()[0].tolist()
+    timing = describe_timing(pts_seconds.tolist(), is_key, float(index.time_base))
+    return replace(
+        info,
+        width=width,
+        height=height,
+        display_width=displayed[0],
+        display_height=displayed[1],
+        rotation=metadata.rotation,
+        scanned=True,
+        num_frames=len(index),
+        average_fps=metadata.average_fps,
+        begin_seconds=metadata.begin_stream_seconds,
+        end_seconds=metadata.end_stream_seconds,
+        duration_seconds=metadata.duration_seconds,
+        anomalies=tuple(index.anomalies) + failure,
+        **vars(timing),
+    )
+
+
+def _first_contact(stream: _Stream, index: FrameIndex) -> tuple[FrameIndex, tuple[str, ...]]:
+    """Decode one frame, because packets alone do not show that a stream is encrypted or that its codec data is lost.
+
+    Returns:
+        The index, made by decoding if the packets prove wrong, and what is the matter, if anything is.
+    """
+    frames = FrameStream(stream.reader, 1)
+    try:
+        for _ in frames.run(index, frames.plan(index, [0])):
+            pass
+    except IndexMismatchError as mismatch:
+        return _first_contact(stream, stream.make_index_by_decoding(str(mismatch)))
+    except MissingFrameError:
+        return index, ("the first frame does not decode: it does not come out of the codec",)
+    except DecodeError as error:
+        return index, (f"the first frame does not decode: {error}",)
+    return index, ()
+
+
+@dataclass(frozen=True)
+class StreamSummary:
+    """One stream, by its headers."""
+
+    index: int
+    media_type: str
+    codec: str | None
+    duration_seconds: float | None = None
+    bit_rate: float | None = None
+    width: int | None = None
+    height: int | None = None
+    average_fps: float | None = None
+    sample_rate: int | None = None
+    num_channels: int | None = None
+    channel_layout: str | None = None
+    language: str | None = None
+    disposition: tuple[str, ...] = ()
+    tags: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AudioInfo:
+    """The chosen audio stream, as ``--json`` prints it."""
+
+    stream_index: int
+    codec: str | None = None
+    profile: str | None = None
+    sample_rate: int | None = None
+    num_channels: int | None = None
+    channel_layout: str | None = None
+    sample_format: str | None = None
+    bit_rate: float | None = None
+    language: str | None = None
+    begin_seconds: float | None = None
+    duration_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class SubtitleInfo:
+    """The chosen stream of subtitles, as ``--json`` prints it."""
+
+    stream_index: int
+    codec: str | None = None
+    language: str | None = None
+    is_text: bool | None = None
+    scanned: bool = False
+    num_subtitles: int | None = None
+    begin_seconds: float | None = None
+    end_seconds: float | None = None
+    anomalies: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileInfo:
+    """A media file, as ``--json`` prints it."""
+
+    file: str
+    file_size_bytes: int | None
+    container: str | None
+    duration_seconds: float | None
+    bit_rate: float | None
+    tags: dict[str, str] = field(default_factory=dict)
+    chapters: tuple[Chapter, ...] = ()
+    streams: tuple[StreamSummary, ...]
+    video: VideoInfo | None = None
+    audio: AudioInfo | None = None
+    subtitles: SubtitleInfo | None = None
+    error: str | None = None
+
+
+def collect(file: str, stream_index: int | None, *, scan: bool) -> FileInfo:
+    """Read what is in ``file``.
+
+    Args:
+        file: Path or URL.
+        stream_index: The stream to describe instead of the best one of its kind.
+        scan: Read the packets of the video and of the subtitles, and decode a frame.
+
+    Raises:
+        MediaTensorError: if the file cannot be opened. A video stream that cannot be decoded is no reason to raise:
+            the result says so in ``error``, beside all that the headers say.
+    """
+    container = read_container_info(make_source(file))
+    info = FileInfo(
+        file=file,
+        file_size_bytes=os.path.getsize(file) if os.path.isfile(file) else None,
+        container=container.format_name,
+        duration_seconds=container.duration_seconds,
+        bit_rate=container.bit_rate,
+        tags=container.tags,
+        chapters=container_metadata(container).chapters,
+        streams=tuple(_stream_summary(stream) for stream in container.streams),
+    )
+    try:
+        chosen = _choose(container, stream_index)
+    except StreamError as failure:
+        return replace(info, error=str(failure))
+    if "audio" in chosen:
+        info = replace(info, audio=_audio_info(chosen["audio"], container.duration_seconds))
+    if "subtitle" in chosen:
+        info = replace(info, subtitles=_subtitle_info(file, chosen["subtitle"], scan=scan))
+    if "video" in chosen:
+        try:
+            info = replace(info, video=video_info(file, chosen["video"], scan=scan))
+        except MediaTensorError as failure:
+            info = replace(info, error=str(failure))
+    return info
+
+
+def _choose(container: ContainerInfo, stream_index: int | None) -> dict[str, StreamInfo]:
+    """The stream of each kind that is described: the best, or the one that was asked for."""
+    streams = {stream.index: stream for stream in container.streams}
+    best = (
+        ("video", container.best_video_stream_index),
+        ("audio", container.best_audio_stream_index),
+        ("subtitle", container.best_subtitle_stream_index),
+    )
+    chosen = {kind: streams[index] for kind, index in best if index is not None}
+    if stream_index is not None:
+        asked = streams.get(stream_index)
+        if asked is None or asked.media_type not in ("video", "audio", "subtitle"):
+            others = ", ".join(f"{stream.index} {stream.media_type}" for stream in container.streams)
+            raise StreamError(
+                f"Stream {stream_index} is not a stream of video, audio or subtitles of this file ({others})."
+            )
+        chosen[asked.media_type] = asked
+    return chosen
+
+
+def _stream_summary(header: StreamInfo) -> StreamSummary:
+    return StreamSummary(
+        index=header.index,
+        media_type=header.media_type,
+        codec=header.codec,
+        duration_seconds=header.duration_seconds,
+        bit_rate=header.bit_rate,
+        width=header.width,
+        height=header.height,
+        average_fps=float(header.frame_rate) if header.frame_rate else None,
+        sample_rate=header.sample_rate,
+        num_channels=header.num_channels,
+        channel_layout=header.channel_layout,
+        language=header.language,
+        disposition=header.disposition,
+        tags=header.tags,
+    )
+
+
+def _audio_info(header: StreamInfo, container_duration_seconds: float | None) -> AudioInfo:
+    duration = header.duration_seconds
+    return AudioInfo(
+        stream_index=header.index,
+        codec=header.codec,
+        profile=header.profile,
+        sample_rate=header.sample_rate,
+        num_channels=header.num_channels,
+        channel_layout=header.channel_layout,
+        sample_format=header.sample_format,
+        bit_rate=header.bit_rate,
+        language=header.language,
+        begin_seconds=header.start_seconds,
+        duration_seconds=container_duration_seconds if duration is None else duration,
+    )
+
+
+def _subtitle_info(file: str, header: StreamInfo, *, scan: bool) -> SubtitleInfo:
+    info = SubtitleInfo(header.index, header.codec, header.language, header.is_text)
+    if not scan or not header.is_text:
+        return info
+    try:
+        subtitles = SubtitleDecoder(file, stream_index=header.index).get_all_subtitles()
+    except MediaTensorError as failure:
+        return replace(info, anomalies=(str(failure),))
+    return replace(
+        info,
+        scanned=True,
+        num_subtitles=len(subtitles),
+        begin_seconds=min((subtitle.start_seconds for subtitle in subtitles), default=None),
+        end_seconds=max((subtitle.end_seconds for subtitle in subtitles), default=None),
+    )
+
+
+def display_size(
+    width: int, height: int, pixel_aspect_ratio: Fraction | None, rotation: float | None
+) -> tuple[int, int]:
+    """(width, height) in square pixels of an upright frame.
+
+    The ratio belongs to the stored picture: turned by a quarter, it stretches the height.
+
+    >>> display_size(720, 576, Fraction(64, 45), None), display_size(576, 720, Fraction(64, 45), 90.0)
+    ((1024, 576), (576, 1024))
+    """
+    ratio = pixel_aspect_ratio or Fraction(1)
+    if round((rotation or 0) / 90) % 2:
+        return width, max(round(height * ratio), 1)
+    return max(round(width * ratio), 1), height

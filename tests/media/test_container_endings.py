@@ -1,0 +1,94 @@
+"""Files that break off are told from whole ones by what their containers say of sizes."""
+
+from __future__ import annotations
+
+import io
+import random
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+
+from mediatensor._engine.containers.endings import breaks_off
+from real_files import TEST_DATA
+
+#: Names of muxers, their options, and codecs.
+MUXERS: dict[str, tuple[str, dict[str, str], str]] = {
+    "mp4": ("mp4", {}, "mpeg4"),
+    "mp4 with its header in front": ("mp4", {"movflags": "faststart"}, "mpeg4"),
+    "fragmented mp4": ("mp4", {"movflags": "frag_keyframe+empty_moov"}, "mpeg4"),
+    "mov": ("mov", {}, "mpeg4"),
+    "matroska": ("matroska", {}, "mpeg4"),
+    "live matroska": ("matroska", {"live": "1"}, "mpeg4"),
+    "webm": ("webm", {}, "libvpx"),
+    "avi": ("avi", {}, "mpeg4"),
+    "flv": ("flv", {}, "flv1"),
+    "mpegts": ("mpegts", {}, "mpeg2video"),
+    "m2ts": ("mpegts", {"mpegts_m2ts_mode": "1"}, "mpeg2video"),
+}
+
+
+def pictures(count: int) -> list[av.VideoFrame]:
+    grey = np.random.default_rng(0).integers(0, 256, (count, 64, 96, 1), np.uint8)
+    return [av.VideoFrame.from_ndarray(picture, format="rgb24") for picture in np.repeat(grey, 3, axis=3)]
+
+
+def is_cut_off(data: bytes) -> bool:
+    return breaks_off(lambda position, count: data[position : position + count], len(data))
+
+
+def written(name: str, folder: Path) -> bytes:
+    muxer, options, codec = MUXERS[name]
+    path = folder / "video"
+    with av.open(str(path), "w", format=muxer, options=options) as output:
+        stream = output.add_stream(codec, rate=25)
+        stream.width, stream.height, stream.pix_fmt, stream.gop_size = 96, 64, "yuv420p", 8
+        for picture in pictures(40):
+            output.mux(stream.encode(picture))
+        output.mux(stream.encode(None))
+    return path.read_bytes()
+
+
+def num_packets(data: bytes) -> list[int]:
+    with av.open(io.BytesIO(data)) as source:
+        return [packet.size for packet in source.demux(video=0) if packet.size]
+
+
+@pytest.mark.parametrize("name", [name for name in MUXERS if name != "live matroska"])
+def test_every_cut_but_those_between_parts_is_seen(name: str, tmp_path: Path) -> None:
+    whole = written(name, tmp_path)
+    assert not is_cut_off(whole)
+    places = random.Random(0).sample(range(len(whole) // 4, len(whole)), 60)
+    unseen = [place for place in places if not is_cut_off(whole[:place])]
+    # Such a file could as well have been written so: all of its packets are whole.
+    packets = num_packets(whole)
+    for place in unseen:
+        assert num_packets(whole[:place]) == packets[: len(num_packets(whole[:place]))]
+    assert len(unseen) <= 3
+
+
+def test_live_recordings_do_not_say_how_long_they_are(tmp_path: Path) -> None:
+    whole = written("live matroska", tmp_path)
+    assert not is_cut_off(whole)
+    assert not is_cut_off(whole[: len(whole) // 2])
+
+
+@pytest.mark.parametrize("data", [b"", b"\0", b"RIFF", b"FLV", b"\x1a\x45\xdf\xa3", b"\0\0\0\x08ftyp", bytes(1000)])
+def test_beginnings_promise_nothing(data: bytes) -> None:
+    assert not is_cut_off(data)
+
+
+def test_random_bytes_behind_a_magic_number_end() -> None:
+    chance = random.Random(1)
+    for magic in (b"\x1a\x45\xdf\xa3", b"RIFF\0\0\0\0AVI ", b"FLV\1\5\0\0\0\x09", b"\0\0\0\x10ftypisom\0\0\0\0"):
+        for _ in range(200):
+            is_cut_off(magic + chance.randbytes(chance.randrange(100)))
+
+
+@pytest.mark.skipif(not TEST_DATA.is_dir(), reason="needs the real media files")
+def test_real_files_are_whole() -> None:
+    suffixes = {".mp4", ".mov", ".m4v", ".3gp", ".mkv", ".webm", ".mka", ".avi", ".flv", ".ts", ".m2ts", ".mts"}
+    files = sorted(path for path in TEST_DATA.rglob("*") if path.suffix.lower() in suffixes)
+    assert files
+    assert [path.name for path in files if is_cut_off(path.read_bytes())] == []

@@ -1,0 +1,64 @@
+"""Damaged FFV1 packets are noticed by the checksums in them, and sound ones raise no alarm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+
+from mediatensor._engine.bitstreams.content import slices_are_sound
+
+# What the encoder writes: options, and whether slices have checksums then.
+STREAMS = {
+    "version 3": ({"level": "3", "g": "4"}, True),
+    "one slice": ({"level": "3", "slices": "1"}, True),
+    "range coder": ({"level": "3", "coder": "1", "slices": "24"}, True),
+    "version 4": ({"level": "4", "strict": "-2", "g": "4"}, True),
+    "version 3 without checksums": ({"level": "3", "slicecrc": "0"}, False),
+    "version 1": ({"level": "1"}, False),
+}
+
+
+def encode(options: dict[str, str], path: Path) -> list[bytes]:
+    noise = np.random.default_rng(7)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("ffv1", rate=25, options=options)
+        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
+        packets = []
+        for _ in range(8):
+            picture = noise.integers(0, 255, (64, 96, 3), np.uint8)
+            packets += stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24"))
+        return [bytes(packet) for packet in packets + stream.encode()]
+
+
+def with_byte_changed(packet: bytes, at: int) -> memoryview:
+    return memoryview(packet[:at] + bytes([packet[at] ^ 0x10]) + packet[at + 1 :])
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_sound_packets_raise_no_alarm(name: str, tmp_path: Path) -> None:
+    packets = encode(STREAMS[name][0], tmp_path / "clip.mkv")
+    assert len(packets) == 8
+    assert all(slices_are_sound(memoryview(packet)) for packet in packets)
+
+
+@pytest.mark.parametrize("name", [name for name, (_, has_checksums) in STREAMS.items() if has_checksums])
+def test_a_changed_byte_anywhere_before_the_last_trailer_is_noticed(name: str, tmp_path: Path) -> None:
+    """Unless it breaks the chain of lengths: then the codec refuses the packet."""
+    packet = encode(STREAMS[name][0], tmp_path / "clip.mkv")[5]
+    places = range(0, len(packet) - 8, max(1, len(packet) // 97))
+    unnoticed = [at for at in places if slices_are_sound(with_byte_changed(packet, at))]
+    assert len(unnoticed) <= len(places) // 30
+
+
+@pytest.mark.parametrize("name", [name for name, (_, has_checksums) in STREAMS.items() if not has_checksums])
+def test_without_checksums_nothing_is_noticed(name: str, tmp_path: Path) -> None:
+    packet = encode(STREAMS[name][0], tmp_path / "clip.mkv")[5]
+    assert slices_are_sound(with_byte_changed(packet, len(packet) // 2))
+
+
+@pytest.mark.parametrize("packet", [b"", b"\0", bytes(7), bytes(8), bytes(100), b"\xff" * 100])
+def test_any_bytes_get_an_answer(packet: bytes) -> None:
+    assert slices_are_sound(memoryview(packet)) in (True, False)

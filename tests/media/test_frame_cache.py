@@ -1,0 +1,412 @@
+"""The frame cache: kept frames come again without decoding, they are the right ones, and memory is bounded."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import random
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import av
+import pytest
+import torch
+
+import media
+import mediatensor
+from exactness import assert_same, find_truth
+from mediatensor._engine.video.frame_cache import FrameCache, kept_bytes
+from mediatensor.decoders import VideoDecoder
+from mediatensor.errors import InvalidArgumentError
+from oracles import linear_decode_rgb
+
+GOP = 12
+VARIABLE = "MEDIATENSOR_FRAME_CACHE_BYTES"
+
+
+@pytest.fixture(autouse=True)
+def _default_bound(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    yield
+    monkeypatch.delenv(VARIABLE, raising=False)
+    mediatensor.set_frame_cache_bytes(None)
+
+
+@pytest.fixture
+def decoder(clip: Path) -> Iterator[VideoDecoder]:
+    with VideoDecoder(clip, num_ffmpeg_threads=1) as decoder:
+        len(decoder)
+        yield decoder
+
+
+@pytest.fixture(scope="session")
+def picture_bytes(clip: Path) -> int:
+    """What a decoded picture of the clip takes."""
+    with av.open(str(clip)) as container:
+        return sum(plane.buffer_size for plane in next(container.decode(video=0)).planes)
+
+
+# What comes again without decoding
+
+
+def test_the_same_frames_again_in_any_order(
+    decoder: VideoDecoder, clip_rgb: torch.Tensor, count: Callable[..., int]
+) -> None:
+    wanted = [33, 2, 17, 17, -1, 8]
+    assert torch.equal(decoder.get_frames_at(wanted).data, clip_rgb[wanted])
+    for order in (wanted, sorted(wanted), wanted[::-1], [8], [17, 2, 17]):
+        assert count(lambda order=order: decoder.get_frames_at(order)) == 0
+        assert torch.equal(decoder.get_frames_at(order).data, clip_rgb[order])
+    seconds = decoder.frame_index.pts_seconds[[33, 2]].tolist()
+    assert count(lambda: decoder.get_frames_played_at(seconds)) == 0
+
+
+def test_only_what_is_new_is_decoded(
+    clip: Path, decoder: VideoDecoder, clip_rgb: torch.Tensor, count: Callable[..., int]
+) -> None:
+    decoder.get_frames_at([14, 30])
+    wanted = [30, 26, 14]
+    alone = count(lambda: VideoDecoder(clip, num_ffmpeg_threads=1)[26])
+    assert count(lambda: decoder.get_frames_at(wanted)) <= alone
+    assert torch.equal(decoder.get_frames_at(wanted).data, clip_rgb[wanted])
+
+
+@pytest.mark.parametrize("stride", [1, 3, 5])
+def test_overlapping_clips_decode_each_picture_once(
+    stride: int, decoder: VideoDecoder, clip_rgb: torch.Tensor, count: Callable[..., int]
+) -> None:
+    clips = []
+
+    def slide() -> None:
+        clips.extend(decoder[start : start + 8] for start in range(0, len(decoder) - 8, stride))
+
+    assert count(slide) <= len(decoder) + GOP
+    for number, data in enumerate(clips):
+        assert torch.equal(data, clip_rgb[number * stride : number * stride + 8])
+
+
+BACKWARDS = ["h264_b_pyramid", "h264_open_gop", "h264_10bit", "hevc_open_gop_mkv", "vp9", "av1", "mpeg4_b_frames_avi"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("frame_cache")
+
+
+@pytest.mark.parametrize("name", BACKWARDS)
+@pytest.mark.parametrize("step", [1, 3])
+def test_stepping_backwards_decodes_each_gop_once(
+    step: int, name: str, folder: Path, count: Callable[..., int]
+) -> None:
+    path = media.make(name, folder)
+    _, rgb = linear_decode_rgb(path)
+    order = range(len(rgb) - 1, -1, -step)
+    frames: list[torch.Tensor] = []
+    with VideoDecoder(path, num_ffmpeg_threads=1, dimension_order="NHWC") as decoder:
+        key_frames = decoder.frame_index.key_frame_indices.tolist()
+        cost = count(lambda: frames.extend(decoder[i] for i in order))
+    for i, frame in zip(order, frames, strict=True):
+        assert torch.equal(frame, torch.from_numpy(rgb[i])), f"frame {i}"
+    # The first step is decoded for itself. Pictures between two GOPs may need both key frames, and a codec that goes
+    # past the last wanted picture may have begun with the next.
+    longest = max(b - a for a, b in zip(key_frames, [*key_frames[1:], len(rgb)], strict=True))
+    assert cost <= len(rgb) + longest + 4 * len(key_frames)
+
+
+def test_reversed_decodes_each_gop_once(
+    decoder: VideoDecoder, clip_rgb: torch.Tensor, count: Callable[..., int]
+) -> None:
+    frames: list[torch.Tensor] = []
+    assert count(lambda: frames.extend(reversed(decoder))) <= len(decoder) + GOP
+    assert torch.equal(torch.stack(frames), clip_rgb.flip(0))
+
+
+def test_going_forward_keeps_nothing_behind(decoder: VideoDecoder, count: Callable[..., int]) -> None:
+    frames = list(decoder)
+    assert count(lambda: decoder[len(frames) // 2]) > 0
+    decoder[0]
+    for start in range(1, len(frames) - 4, 4):
+        decoder[start : start + 4]
+    assert count(lambda: decoder[len(frames) // 2]) > 0
+
+
+@pytest.mark.parametrize("name", ["h264_10bit", "h264_mbaff", "h264_422", "rotated_90", "png_palette", "odd_size"])
+def test_what_is_kept_is_converted_like_what_is_decoded(name: str, folder: Path, count: Callable[..., int]) -> None:
+    path = media.make(name, folder)
+    _, rgb = linear_decode_rgb(path)
+    wanted = [5, 4, 9, 5]
+    with VideoDecoder(path, num_ffmpeg_threads=1, dimension_order="NHWC") as decoder:
+        decoder.get_frames_at(wanted)
+        again = []
+        assert count(lambda: again.append(decoder.get_frames_at(wanted[::-1]).data)) == 0
+    expected = torch.from_numpy(rgb[wanted[::-1]])
+    if name == "rotated_90":
+        assert torch.equal(again[0], decoder_without_cache(path, wanted[::-1]))
+    else:
+        assert torch.equal(again[0], expected)
+
+
+def decoder_without_cache(path: Path, wanted: list[int]) -> torch.Tensor:
+    mediatensor.set_frame_cache_bytes(0)
+    with VideoDecoder(path, num_ffmpeg_threads=1, dimension_order="NHWC") as decoder:
+        return decoder.get_frames_at(wanted).data
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["lost_packets_mp4", "damaged_packet_ts", "lost_after_key_mkv_open_gop", "damaged_packet_vp9", "lost_packets_av1",
+     "begins_in_gop_ts", "damage_after_key_hevc_open_gop_ts"],
+)  # fmt: skip
+def test_frames_of_damaged_files_stay_the_same(name: str, folder: Path) -> None:
+    """Decoding shows midway that the frames are others: what was kept by the old numbers must not come."""
+    truth = find_truth(media.make(name, folder))
+    order = list(range(len(truth)))
+    shuffled = random.Random(name).sample(order, len(order))
+    with truth.open() as decoder:
+        for wanted in (order[:4], order[::-1], shuffled, order[::3], shuffled):
+            for i in wanted:
+                assert_same(truth, i, decoder[i])
+
+
+def test_pictures_numbered_by_another_index_are_forgotten(clip: Path) -> None:
+    """Another thread may have replaced the index meanwhile."""
+    with av.open(str(clip)) as container:
+        picture = next(container.decode(video=0))
+    cache, one, other = FrameCache(), object(), object()
+    cache.use(one)
+    cache.put(3, picture)
+    cache.use(one)
+    assert cache.get(3) is picture
+    cache.use(other)
+    assert cache.get(3) is None
+
+
+@pytest.mark.parametrize("on_error", ["skip", "nearest"])
+def test_the_error_policy_says_the_same_again(on_error: str, folder: Path) -> None:
+    path = media.make("damaged_packet_mpeg4_mp4", folder)
+    wanted = [*range(10, 30), 16, 17]
+
+    def ask(decoder: VideoDecoder) -> mediatensor.FrameBatch:
+        return decoder.get_frames_at(wanted)
+
+    mediatensor.set_frame_cache_bytes(0)
+    with VideoDecoder(path, on_error=on_error, num_ffmpeg_threads=1) as decoder:
+        expected = ask(decoder)
+    assert expected.replaced
+    mediatensor.set_frame_cache_bytes(None)
+    with VideoDecoder(path, on_error=on_error, num_ffmpeg_threads=1) as decoder:
+        for _ in range(2):
+            batch = ask(decoder)
+            assert torch.equal(batch.data, expected.data)
+            assert torch.equal(batch.pts_seconds, expected.pts_seconds)
+            assert batch.replaced == expected.replaced
+
+
+# The bound
+
+
+def test_zero_keeps_nothing_and_none_is_the_default(decoder: VideoDecoder, count: Callable[..., int]) -> None:
+    default = mediatensor.get_frame_cache_bytes()
+    decoder[20]
+    assert count(lambda: decoder[20]) == 0
+    mediatensor.set_frame_cache_bytes(0)
+    assert mediatensor.get_frame_cache_bytes() == 0
+    assert count(lambda: decoder[20]) > 0
+    assert count(lambda: decoder[20]) > 0
+    mediatensor.set_frame_cache_bytes(None)
+    assert mediatensor.get_frame_cache_bytes() == default
+    decoder[20]
+    assert count(lambda: decoder[20]) == 0
+
+
+def test_a_picture_that_is_not_kept_waits_for_no_garbage_collection(clip: Path) -> None:
+    """Else the codec needs new memory for each of the next ones."""
+
+    def num_pictures() -> int:
+        return sum(type(thing) is av.VideoFrame for thing in gc.get_objects())
+
+    mediatensor.set_frame_cache_bytes(0)
+    with VideoDecoder(clip, num_ffmpeg_threads=1) as decoder:
+        gc.collect()
+        before = num_pictures()
+        gc.disable()
+        try:
+            decoder.get_frames_at(range(20))
+            assert num_pictures() <= before + 4  # of 20; the codec's next ones may be waiting
+        finally:
+            gc.enable()
+
+
+def test_the_environment_sets_the_bound_and_the_function_overrides_it(
+    decoder: VideoDecoder, count: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "0")
+    decoder[20]
+    assert count(lambda: decoder[20]) > 0
+    mediatensor.set_frame_cache_bytes(1 << 25)
+    assert mediatensor.get_frame_cache_bytes() == 1 << 25
+    decoder[20]
+    assert count(lambda: decoder[20]) == 0
+
+
+@pytest.mark.parametrize("text", ["-1", "many", "1.5", "", "128MB"])
+def test_a_bad_environment_is_named(text: str, clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, text)
+    with pytest.raises(InvalidArgumentError, match=VARIABLE) as caught:
+        mediatensor.get_frame_cache_bytes()
+    assert repr(text) in str(caught.value)
+    with VideoDecoder(clip) as decoder, pytest.raises(InvalidArgumentError, match=VARIABLE):
+        decoder[0]
+
+
+@pytest.mark.parametrize("number", [-1, 1.5, "1", float("inf")])
+def test_a_bad_bound_is_refused(number: int) -> None:
+    with pytest.raises(InvalidArgumentError, match="num_bytes"):
+        mediatensor.set_frame_cache_bytes(number)
+
+
+def test_the_decoder_that_was_used_least_recently_gives_way(
+    clip: Path, picture_bytes: int, count: Callable[..., int]
+) -> None:
+    mediatensor.set_frame_cache_bytes(6 * picture_bytes)
+    one, other, third = (VideoDecoder(clip, num_ffmpeg_threads=1) for _ in range(3))
+    wanted = [2, 8, 14]
+    one.get_frames_at(wanted)
+    other.get_frames_at(wanted)
+    assert count(lambda: one.get_frames_at(wanted)) == 0
+    assert count(lambda: other.get_frames_at(wanted)) == 0
+    third.get_frames_at(wanted)
+    assert count(lambda: third.get_frames_at(wanted)) == 0
+    assert count(lambda: one.get_frames_at(wanted)) > 0
+
+
+def test_more_than_fits_is_not_kept_and_right(
+    decoder: VideoDecoder, clip_rgb: torch.Tensor, picture_bytes: int
+) -> None:
+    for num_pictures in (1, 2, 5):
+        mediatensor.set_frame_cache_bytes(num_pictures * picture_bytes)
+        assert torch.equal(torch.stack(list(reversed(decoder))), clip_rgb.flip(0))
+        assert torch.equal(decoder.get_all_frames().data, clip_rgb)
+        for start in range(0, 30, 3):
+            assert torch.equal(decoder[start : start + 8], clip_rgb[start : start + 8])
+
+
+def test_many_decoders_share_one_bound(folder: Path, count: Callable[..., int]) -> None:
+    """Every picture of the clip is a key frame: each that is not kept any more is decoded, and no other."""
+    path = media.make("h264_all_intra", folder)
+    with av.open(str(path)) as container:
+        size = sum(plane.buffer_size for plane in next(container.decode(video=0)).planes)
+    mediatensor.set_frame_cache_bytes(11 * size)
+    decoders = [VideoDecoder(path, num_ffmpeg_threads=1) for _ in range(6)]
+    wanted = list(range(1, 32, 4))
+    for decoder in decoders:
+        assert count(lambda decoder=decoder: decoder.get_frames_at(wanted)) == len(wanted)
+    mediatensor.set_frame_cache_bytes(1 << 30)  # so that asking makes nothing give way
+    missing = [count(lambda decoder=decoder: decoder.get_frames_at(wanted)) for decoder in decoders]
+    assert sum(missing) == len(decoders) * len(wanted) - 11
+    assert missing[-1] == 0
+
+
+@pytest.mark.parametrize("drop", ["close", "del"])
+def test_what_a_decoder_kept_is_given_back_with_it(drop: str, clip: Path) -> None:
+    gc.collect()
+    before = kept_bytes()
+    decoder = VideoDecoder(clip)
+    decoder.get_frames_at([1, 20])
+    assert kept_bytes() > before
+    if drop == "close":
+        decoder.close()
+    else:
+        del decoder
+        gc.collect()
+    assert kept_bytes() == before
+
+
+# Other threads and processes
+
+
+def test_threads_that_share_a_decoder_get_their_frames(clip: Path, clip_rgb: torch.Tensor, picture_bytes: int) -> None:
+    mediatensor.set_frame_cache_bytes(9 * picture_bytes)
+    decoder = VideoDecoder(clip, num_ffmpeg_threads=1)
+
+    def walk(seed: int) -> bool:
+        source = random.Random(seed)
+        position, right = source.randrange(40), True
+        for _ in range(40):
+            position = max(0, min(39, position + source.choice([-7, -3, -1, -1, 0, 1, 2, 8])))
+            wanted = [position, *(source.randrange(40) for _ in range(source.choice([0, 0, 3])))]
+            right = right and torch.equal(decoder.get_frames_at(wanted).data, clip_rgb[wanted])
+        return right
+
+    with ThreadPoolExecutor(4) as executor:
+        assert all(executor.map(walk, range(8)))
+
+
+def test_a_pickled_decoder_carries_no_pictures(
+    decoder: VideoDecoder, clip_rgb: torch.Tensor, count: Callable[..., int]
+) -> None:
+    small = len(pickle.dumps(decoder))
+    decoder.get_frames_at(range(0, 40, 2))
+    data = pickle.dumps(decoder)
+    assert len(data) < small + clip_rgb[0].numel()
+    with pickle.loads(data) as other:
+        frames: list[torch.Tensor] = []
+        assert count(lambda: frames.append(other[20])) > 0
+        assert torch.equal(frames[0], clip_rgb[20])
+    assert count(lambda: decoder[20]) == 0
+
+
+_FORK = """
+import os, sys, zlib
+import mediatensor
+from mediatensor.decoders import VideoDecoder
+
+def checksums(decoder):
+    return [zlib.crc32(decoder[i].contiguous().numpy()) for i in (30, 29, 28, 5, 4, 30)]
+
+decoder, others = VideoDecoder(sys.argv[1]), [VideoDecoder(sys.argv[1]) for _ in range(3)]
+expected = checksums(decoder)
+for other in others:
+    other.get_frames_at(range(0, 40, 3))
+child = os.fork()
+if child == 0:
+    right = all(checksums(one) == expected for one in [decoder, *others, VideoDecoder(sys.argv[1])])
+    mediatensor.set_frame_cache_bytes(20000)
+    right = right and all(checksums(one) == expected for one in [decoder, *others])
+    decoder.close()
+    os._exit(0 if right else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert checksums(decoder) == expected
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_decodes_on_its_own(clip: Path) -> None:
+    run = subprocess.run([sys.executable, "-c", _FORK, str(clip)], capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+
+
+def test_decoders_that_are_closed_leave_nothing_behind(clip: Path) -> None:
+    """Not even an entry each: a worker opens hundreds of thousands."""
+
+    def open_and_close(count: int) -> None:
+        for _ in range(count):
+            with VideoDecoder(clip) as decoder:
+                decoder.get_frames_at([3, 5])
+
+    only_here = tracemalloc.Filter(True, "*/mediatensor/_engine/video/frame_cache.py")
+    tracemalloc.start()
+    try:
+        open_and_close(10)
+        before = tracemalloc.take_snapshot().filter_traces([only_here])
+        open_and_close(60)
+        after = tracemalloc.take_snapshot().filter_traces([only_here])
+    finally:
+        tracemalloc.stop()
+    grown = sum(change.count_diff for change in after.compare_to(before, "filename"))
+    assert grown < 20

@@ -1,0 +1,162 @@
+"""Local file in, local file out: what a file refers to is neither read nor fetched, unless that was asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import av
+import pytest
+
+import hostile_references as hostile
+from mediatensor._engine.pyav.encoding import write_test_pattern
+from mediatensor.cli import main
+from mediatensor.decoders import (
+    AudioDecoder,
+    SubtitleDecoder,
+    VideoDecoder,
+    WavDecoder,
+    decode_image,
+    get_container_metadata,
+)
+from mediatensor.errors import MediaTensorError, OpenError
+from mediatensor.ocr.io import DocumentFile
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="needs inotify, to see what is opened"),
+    pytest.mark.timeout(60),  # who follows a reference may wait for an answer
+]
+
+READERS: tuple[Callable[[Any], object], ...] = (
+    lambda source: VideoDecoder(source)[0],
+    lambda source: AudioDecoder(source).get_all_samples(),
+    lambda source: SubtitleDecoder(source)[:],
+    get_container_metadata,
+    decode_image,
+    WavDecoder,
+    lambda source: DocumentFile.from_images(source)[0],
+    lambda source: DocumentFile.from_pdf(source)[0],
+)
+
+
+class Elsewhere(NamedTuple):
+    """Files that nobody may open, by path and by URL."""
+
+    movie: Path
+    url: str
+    opened: hostile.OpenedFiles
+    asked: list[str]
+
+    def was_visited(self) -> list[str]:
+        visited = self.opened.names() + self.asked
+        self.asked.clear()
+        return visited
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, clip: Path) -> Iterator[Elsewhere]:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    movie = folder / "secret.mp4"
+    movie.write_bytes(clip.read_bytes())
+    (folder / "secret.sub").write_bytes(b"\0\0\1\xba" * 100)
+    opened = hostile.OpenedFiles(folder)
+    with hostile.counted_server(folder) as (port, asked):
+        yield Elsewhere(movie, f"http://127.0.0.1:{port}/secret.mp4", opened, asked)
+    opened.close()
+
+
+def read_every_way(file: Path) -> None:
+    """Give a file to all that reads: by path and as text, as bytes, and as a file object."""
+    for reader in READERS:
+        for source in (file, str(file), file.read_bytes(), io.BytesIO(file.read_bytes())):
+            with contextlib.suppress(MediaTensorError):
+                reader(source)
+
+
+def test_what_a_user_asks_for_is_read(elsewhere: Elsewhere, tmp_path: Path) -> None:
+    # This shows as well that the other tests would notice.
+    playlist = tmp_path / "list.m3u8"
+    playlist.write_bytes(hostile.playlists("elsewhere/secret.mp4")["list.m3u8"])
+    assert len(VideoDecoder(f"file:{playlist}")) > 0
+    assert elsewhere.was_visited()
+    assert len(VideoDecoder(elsewhere.url)) > 0
+    assert elsewhere.was_visited()
+
+
+@pytest.mark.parametrize("name", sorted(hostile.playlists("")))
+def test_playlists_and_references(elsewhere: Elsewhere, tmp_path: Path, name: str) -> None:
+    targets = (str(elsewhere.movie), "elsewhere/secret.mp4", elsewhere.url, f"file:{elsewhere.movie}")
+    for target in targets:
+        (tmp_path / name).write_bytes(hostile.playlists(target)[name])
+        read_every_way(tmp_path / name)
+        assert not elsewhere.was_visited(), target
+
+
+def test_patterns_of_names(elsewhere: Elsewhere, clip: Path) -> None:
+    folder = elsewhere.movie.parent
+    for name in ("frame001.jpg", "frame001.mp4"):
+        (folder / name).write_bytes(clip.read_bytes())
+    for pattern in (folder / "frame%03d.jpg", folder / "frame%03d.mp4"):
+        with pytest.raises(MediaTensorError, match="does not exist"):
+            VideoDecoder(pattern)
+        elsewhere.was_visited()
+        pattern.write_bytes(clip.read_bytes())
+        elsewhere.was_visited()
+        read_every_way(pattern)
+        assert set(elsewhere.was_visited()) == {pattern.name}
+
+
+def test_a_movie_whose_data_are_elsewhere(elsewhere: Elsewhere, tmp_path: Path, clip: Path) -> None:
+    file = tmp_path / "alias.mov"
+    file.write_bytes(hostile.movie_elsewhere(clip.read_bytes(), "disk", str(elsewhere.movie)))
+    # FFmpeg would, if it were told to.
+    with av.open(str(file), options={"enable_drefs": "1", "use_absolute_path": "1"}) as container:
+        next(container.demux(video=0))
+    assert elsewhere.was_visited()
+    read_every_way(file)
+    assert not elsewhere.was_visited()
+
+
+def test_a_cover_that_is_a_link(elsewhere: Elsewhere, tmp_path: Path) -> None:
+    file = tmp_path / "linked.mp3"
+    file.write_bytes(hostile.id3_with_linked_picture(elsewhere.url) + (b"\xff\xfb\x90\xc4" + bytes(413)) * 20)
+    read_every_way(file)
+    assert not elsewhere.was_visited()
+
+
+def test_links_of_a_pdf(elsewhere: Elsewhere, tmp_path: Path) -> None:
+    file = tmp_path / "linked.pdf"
+    file.write_bytes(hostile.linked_pdf(str(elsewhere.movie), elsewhere.url))
+    for source in (file, file.read_bytes()):
+        pages = DocumentFile.from_pdf(source)
+        assert pages[0].min() < 128  # the text is there
+        assert [word.value for word in pages.text_layer(0)] == ["shown"]
+    assert not elsewhere.was_visited()
+
+
+@pytest.mark.parametrize(
+    "name", ["notes.txt", "notes.nfo", "notes.asc", "notes.bin", "notes.idf", "notes.adf", "notes"]
+)
+def test_text_files_are_not_opened_as_videos(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """FFmpeg draws them as letters on a screen, by their names alone."""
+    path = tmp_path / name
+    path.write_text("The first line of some notes.\n" * 100)
+    sources: tuple[str | Path | bytes, ...] = (str(path), path, f"file:{path}", path.read_bytes())
+    for source in sources:
+        with pytest.raises(OpenError):
+            VideoDecoder(source)
+    assert main(["probe", str(path)]) == 2
+    assert main(["ocr", str(path), "--format", "srt", "-o", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err.count(f"{path}") == 2
+
+
+def test_videos_named_as_text_files_are_opened(tmp_path: Path) -> None:
+    path = tmp_path / "video.txt"
+    write_test_pattern(tmp_path / "video.mp4", width=64, height=48, fps=10, num_frames=20)
+    (tmp_path / "video.mp4").rename(path)
+    assert len(VideoDecoder(path)) == 20

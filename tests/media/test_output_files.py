@@ -1,0 +1,436 @@
+"""What is read is never written, and what another source or program wrote is not replaced: commands and `fit`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import tarfile
+import wave
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch.utils.data
+from PIL import Image
+
+import mediatensor.ocr
+from lerobot_files import write_lerobot
+from mediatensor._engine.pyav.encoding import write_test_pattern
+from mediatensor._engine.sources.output_files import check_outputs
+from mediatensor.cli import build_parser, main
+from mediatensor.datasets import check_dataset
+from mediatensor.errors import InvalidArgumentError
+from mediatensor.ocr import models
+from mediatensor.ocr.io import Block, Document, Line, Page, Word
+from mediatensor.ocr.models._networks.checkpoints import Checkpoint, save_checkpoint
+from mediatensor.ocr.models.predictor import CutLine
+from mediatensor.ocr.video import TextTrack, VideoReading
+
+
+def test_outputs_are_compared_as_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = tmp_path / "read.csv"
+    read.write_text("x")
+    os.link(read, tmp_path / "hard.csv")
+    (tmp_path / "soft.csv").symlink_to(read)
+    (tmp_path / "folder").symlink_to(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for output in ("read.csv", "./read.csv", "hard.csv", "soft.csv", "folder/read.csv"):
+        with pytest.raises(InvalidArgumentError, match="is a file that is read"):
+            check_outputs([output], [read])
+    check_outputs(["a.png", "b.png"], [read, "https://host/a.png", b"bytes", "-", None])
+    for one, other in (("a.png", "A.PNG"), ("a.png", "folder/a.png"), ("read.csv", "hard.csv")):
+        with pytest.raises(InvalidArgumentError, match="would be written into one file"):
+            check_outputs([one, other])
+
+
+def test_existing_files_count_in_any_case(tmp_path: Path) -> None:
+    (tmp_path / "Scan.txt").write_text("x")
+    for name in ("Scan.txt", "scan.TXT"):
+        with pytest.raises(InvalidArgumentError, match=r"Scan\.txt' exists already; --overwrite replaces it"):
+            check_outputs([tmp_path / name], overwrite=False)
+        check_outputs([tmp_path / name], overwrite=True)
+        check_outputs([tmp_path / name], overwrite=False, is_own=lambda output, existing: existing.endswith("Scan.txt"))
+    (tmp_path / "away.txt").symlink_to(tmp_path / "nothing")
+    with pytest.raises(InvalidArgumentError, match="exists already"):
+        check_outputs([tmp_path / "away.txt"], overwrite=False)
+    with pytest.raises(InvalidArgumentError, match="is a folder"):
+        check_outputs([tmp_path])
+    check_outputs([os.devnull, tmp_path / "new.txt"], overwrite=False)
+
+
+# Every command and option that writes a file
+
+
+class _FakeReader:
+    """Reads one word on every page, cuts out one line, and finds one caption in every video."""
+
+    def to(self, device: object) -> _FakeReader:
+        return self
+
+    def __call__(self, images: Any) -> Any:
+        if hasattr(images, "frame_index"):
+            box = ((0.3, 0.85), (0.7, 0.95))
+            tracks = (TextTrack("Error 503", "caption", 0.5, 1.5, 5, 9, box, 0.9),)
+            return VideoReading("v.mp4", 48, 64, 10, 0.0, 1.0, tracks, (), ())
+        upright = {"value": 0, "confidence": None}
+        words = [Word("read", 0.9, ((0.1, 0.2), (0.2, 0.3)), 0.8, upright)]
+        return Document([Page(images[0], [Block([Line(words)])], 0, images[0].shape[:2])])
+
+    def cut_lines(self, image: Any) -> list[CutLine]:
+        return [CutLine(np.zeros((12, 40, 3), np.uint8), "read", 0.5, ((0.1, y), (0.4, 0.3)), None) for y in (0.1, 0.2)]
+
+    def _read_on(self, video: Any, kept: object, keep: object) -> Any:
+        return self(video)
+
+    def stream(self, video: Any) -> Any:
+        return _FakeStream(self(video))
+
+
+class _FakeStream:
+    problems = ()
+
+    def __init__(self, reading: VideoReading) -> None:
+        self._tracks = iter(reading.tracks)
+
+    def __iter__(self) -> Any:
+        return self._tracks
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a video, a sound file, subtitles, a page, a model and a manifest of lines."""
+    reader = _FakeReader()
+    monkeypatch.setattr(models, "ocr_predictor", lambda **_: reader)
+    monkeypatch.setattr(mediatensor.ocr, "video_text_predictor", lambda **_: reader)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    write_test_pattern(folder / "v.mp4", width=64, height=48, fps=10, num_frames=10)
+    with wave.open(str(folder / "s.wav"), "wb") as file:
+        file.setparams((1, 2, 8000, 0, "NONE", "not compressed"))
+        file.writeframes(bytes(1600))
+    (folder / "t.srt").write_text("1\n00:00:00,000 --> 00:00:01,000\nHello\n")
+    Image.new("RGB", (120, 80), "white").save(folder / "p.tif")
+    Image.new("RGB", (60, 32), "white").save(folder / "line.png")
+    (folder / "lines.jsonl").write_text(json.dumps({"path": "line.png", "text": "012"}) + "\n")
+    (tmp_path / "out").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+@dataclass(frozen=True)
+class _Writing:
+    """A way of writing a file.
+
+    Attributes:
+        command: The command.
+        option: The option that asks for the file.
+        output: The file, in the folder ``out``.
+        source: The file that is read, in the folder ``in``.
+        arguments: All arguments but ``--overwrite``.
+    """
+
+    command: str
+    option: str
+    output: str
+    source: str
+    arguments: str
+
+    def run(self, *more: str) -> int:
+        return main([self.command, *self.arguments.split(), *more])
+
+
+_TRAIN = (
+    "recognition --start crnn_mobilenet_v3_small --random-weights --vocab 012 --epochs 1 --batch-size 1 --device cpu "
+    "--train in/lines.jsonl --validation in/lines.jsonl -o out/m.pt"
+)
+_EVALUATE = "recognition in/lines.jsonl --model in/m.pt"
+_CHECK = "in/v.mp4 --no-decode --workers 0"
+WRITINGS = (
+    _Writing("sheet", "--output", "sheet.png", "v.mp4", "in/v.mp4 --frames 2 -o out/sheet.png"),
+    _Writing("sheet", "--output", "v.png", "v.mp4", "in/v.mp4 in/w.mp4 --frames 2 -o out"),
+    _Writing("scenes", "--output", "rows.csv", "v.mp4", "in/v.mp4 -o out/rows.csv"),
+    _Writing("scenes", "--sheet", "sheet.png", "v.mp4", "in/v.mp4 --sheet out/sheet.png"),
+    _Writing("find", "--sheet", "sheet.png", "v.mp4", "error in/v.mp4 --sheet out/sheet.png"),
+    _Writing("extract", "--output", "v_000001_0.100s.png", "v.mp4", "in/v.mp4 --frames 0,1,2 -o out"),
+    _Writing("extract", "--audio", "s.wav", "s.wav", "in/s.wav --audio -o out"),
+    _Writing("extract", "--subtitles", "t.srt", "t.srt", "in/t.srt --subtitles -o out"),
+    _Writing("ocr", "--output", "p.txt", "p.tif", "in/p.tif -o out"),
+    _Writing("ocr", "--output", "v.srt", "v.mp4", "in/v.mp4 -o out"),
+    _Writing("ocr", "--overlay", "p.page0001.png", "p.tif", "in/p.tif -o out --overlay"),
+    _Writing("ocr", "--export-lines", "images/p-0001.png", "p.tif", "in/p.tif --export-lines out"),
+    _Writing("ocr", "--export-lines", "correct.html", "p.tif", "in/p.tif --export-lines out"),
+    _Writing("train", "--output", "m.pt", "line.png", _TRAIN),
+    _Writing("train", "--output", "m.state.pt", "line.png", _TRAIN),
+    _Writing("train", "--output", "m.jsonl", "lines.jsonl", _TRAIN),
+    _Writing("train", "--output", "m.png", "line.png", _TRAIN),
+    _Writing("evaluate", "--json", "scores.json", "lines.jsonl", f"{_EVALUATE} --json out/scores.json"),
+    _Writing("evaluate", "--picture", "worst.png", "line.png", f"{_EVALUATE} --picture out/worst.png"),
+    _Writing("check", "--html", "page.html", "v.mp4", f"{_CHECK} --html out/page.html"),
+    _Writing("check", "--fix", "good.csv", "v.mp4", f"{_CHECK} --fix out/good.csv"),
+    _Writing("check", "--state", "a.state", "v.mp4", f"{_CHECK} --state out/a.state"),
+    _Writing("demo", "--output", "sheet.png", "v.mp4", "in/v.mp4 -o out"),
+)
+#: Options with a file or folder that is read, or that no other program writes into.
+NOT_WRITTEN = {("evaluate", "--images"), ("serve", "--folder")}
+
+
+def test_the_table_has_all_options_that_write() -> None:
+    (commands,) = (action for action in build_parser()._actions if isinstance(action, argparse._SubParsersAction))
+    found = set()
+    for name, parser in commands.choices.items():
+        for action in parser._actions:
+            if action.option_strings and action.metavar in ("PATH", "FILE", "FOLDER"):
+                found.add((name, action.option_strings[-1]))
+    table = {(one.command, one.option) for one in WRITINGS}
+    assert found - NOT_WRITTEN <= table
+    for name in {one.command for one in WRITINGS}:
+        assert "--overwrite" in commands.choices[name].format_help()
+
+
+@pytest.fixture
+def _no_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the demo read its batches without workers, whose start takes seconds."""
+    loader = torch.utils.data.DataLoader
+
+    def without_workers(dataset: Any, batch_size: int, **options: Any) -> Any:
+        return loader(dataset, batch_size, shuffle=options["shuffle"])
+
+    monkeypatch.setattr(torch.utils.data, "DataLoader", without_workers)
+
+
+def _state_of(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.usefixtures("_no_demo")
+@pytest.mark.parametrize("writing", WRITINGS, ids=lambda one: f"{one.command} {one.option} {one.output}")
+def test_no_command_replaces_what_it_reads_or_what_others_wrote(
+    writing: _Writing, inputs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], training_seed: int
+) -> None:
+    shutil.copy(inputs / "v.mp4", inputs / "w.mp4")
+    if writing.command == "evaluate":
+        network = models.crnn_mobilenet_v3_small(pretrained=False, vocab="012")
+        save_checkpoint(inputs / "m.pt", Checkpoint("crnn_mobilenet_v3_small", network.state_dict(), "012"))
+    output = tmp_path / "out" / writing.output
+    output.parent.mkdir(exist_ok=True)
+
+    os.link(inputs / writing.source, output)
+    before = _state_of(tmp_path)
+    for more in ((), ("--overwrite",)):
+        assert writing.run(*more) == 2
+        assert "is a file that is read" in capsys.readouterr().err
+        assert _state_of(tmp_path) == before
+
+    output.unlink()
+    output.write_text("precious\n")
+    before = _state_of(tmp_path)
+    assert writing.run() == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert _state_of(tmp_path) == before
+    assert writing.run("--overwrite") == 0
+    assert not output.exists() or output.read_bytes() != b"precious\n"
+    assert _state_of(inputs) == {path: data for path, data in before.items() if path.startswith(str(inputs))}
+
+
+def test_check_writes_over_nothing_that_it_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    video, manifest = tmp_path / "v.mp4", tmp_path / "m.csv"
+    write_test_pattern(video, width=64, height=48, num_frames=5)
+    manifest.write_text("path,label\nv.mp4,1\naway.mp4,2\n")
+    before = video.read_bytes(), manifest.read_bytes()
+    common = ["--workers", "0", "--no-decode"]
+    for arguments in (
+        [str(video), "--html", str(video)],
+        [str(manifest), "--fix", str(manifest)],
+        [str(manifest), "--html", str(video)],
+        [str(manifest), "--html", str(tmp_path / "new.csv"), "--fix", str(tmp_path / "New.csv")],
+    ):
+        assert main(["check", *arguments, *common]) == 2
+        assert "choose" in capsys.readouterr().err
+    report = check_dataset([video], num_workers=0, decode=False)
+    (tmp_path / "linked.csv").symlink_to(video)
+    with pytest.raises(InvalidArgumentError, match="is a file that is read"):
+        report.save_manifest(tmp_path / "linked.csv")
+    assert before == (video.read_bytes(), manifest.read_bytes())
+
+
+def test_evaluate_and_train_write_over_nothing_that_they_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture, labels = tmp_path / "a.png", tmp_path / "plates.jsonl"
+    Image.new("RGB", (60, 32), "white").save(picture)
+    labels.write_text(json.dumps({"path": "a.png", "text": "abc"}) + "\n")
+    before = picture.read_bytes(), labels.read_bytes()
+    for arguments in (
+        ["evaluate", "recognition", str(labels), "--json", str(labels)],
+        ["evaluate", "recognition", str(labels), "--picture", str(picture)],
+        [
+            "train", "recognition", "--train", str(labels), "--validation", str(labels), "-o",
+            str(tmp_path / "plates.pt"),
+        ],
+        ["train", "recognition", "--train", str(labels), "--validation", str(labels), "-o", str(tmp_path / "a.pt")],
+    ):  # fmt: skip
+        assert main(arguments) == 2, arguments
+        assert "is a file that is read" in capsys.readouterr().err
+    assert before == (picture.read_bytes(), labels.read_bytes())
+
+
+def test_fit_replaces_no_labels(tmp_path: Path) -> None:
+    from mediatensor.ocr.training import LineDataset, fit
+
+    Image.new("RGB", (60, 32), "white").save(tmp_path / "a.png")
+    labels = tmp_path / "plates.jsonl"
+    labels.write_text(json.dumps({"path": "a.png", "text": "abc"}) + "\n")
+    lines = LineDataset(labels)
+    for out in ("plates.pt", "a.pt"):
+        with pytest.raises(InvalidArgumentError, match="is a file that is read"):
+            fit("ppocr_v6_small_reco", lines, validation=lines, out=tmp_path / out, resume=False)
+    assert json.loads(labels.read_text())["text"] == "abc"
+
+
+def _tar_of(archive: Path, files: dict[str, Path]) -> Path:
+    with tarfile.open(archive, "w") as opened:
+        for name, file in files.items():
+            opened.add(file, name)
+    return archive
+
+
+def _parquet_of(table: Path, column: dict[str, Any]) -> Path:
+    pyarrow = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet")
+    pyarrow.parquet.write_table(pyarrow.table(column), table)
+    return table
+
+
+@pytest.mark.parametrize("kind", ["folder", "manifest", "tar", "parquet", "parquet paths", "lerobot"])
+def test_check_compares_its_outputs_with_all_files_of_a_dataset_before_it_decodes(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "videos").mkdir()
+    video = read = tmp_path / "videos" / "v.mp4"
+    write_test_pattern(video, width=64, height=48, num_frames=5)
+    if kind == "folder":
+        source = video.parent
+    elif kind == "manifest":
+        source = tmp_path / "m.csv"
+        source.write_text("path\nvideos/v.mp4\n")
+    elif kind == "tar":
+        source = read = _tar_of(tmp_path / "a.tar", {"v.mp4": video})
+    elif kind == "parquet":
+        source = read = _parquet_of(tmp_path / "a.parquet", {"video": [video.read_bytes()]})
+    elif kind == "parquet paths":
+        source = _parquet_of(tmp_path / "a.parquet", {"video": [{"bytes": None, "path": "videos/v.mp4"}]})
+    else:
+        pytest.importorskip("pyarrow")
+        source = write_lerobot(tmp_path / "robot", has_still=False)
+        read = next(source.rglob("*.mp4"))
+    for option, name in (("--html", "page.html"), ("--fix", "good.csv"), ("--state", "a.state")):
+        os.link(read, tmp_path / name)
+        work = [] if option == "--state" else ["--state", str(tmp_path / "work.state")]
+        assert main(["check", str(source), option, str(tmp_path / name), "--overwrite", *work]) == 2
+        printed = capsys.readouterr()
+        assert "is a file that is read" in printed.err
+        assert not printed.out
+        assert not (tmp_path / "work.state").exists()  # the check had not begun
+        assert os.path.samefile(read, tmp_path / name)
+
+
+@pytest.mark.parametrize("kind", ["tar", "parquet", "items", "labels.json", "folder"])
+def test_fit_replaces_nothing_that_any_kind_of_dataset_reads(kind: str, tmp_path: Path) -> None:
+    from mediatensor.datasets import Item, TarItems, WordCrops
+    from mediatensor.ocr.training import LineDataset, fit
+
+    (tmp_path / "images").mkdir()
+    picture, label = tmp_path / "images" / "a.png", tmp_path / "a.txt"
+    Image.new("RGB", (60, 32), "white").save(picture)
+    label.write_text("abc")
+    if kind == "tar":
+        read = _tar_of(tmp_path / "a.tar", {"a.png": picture, "a.cls": label})
+        lines = WordCrops(TarItems(read, kind="image"))
+    elif kind == "parquet":
+        read = _parquet_of(tmp_path / "a.parquet", {"image": [picture.read_bytes()], "text": ["abc"]})
+        lines = LineDataset(read)
+    elif kind == "items":
+        read, lines = picture, WordCrops([Item(picture, label="abc")])
+    elif kind == "labels.json":
+        read = tmp_path / "labels.json"
+        read.write_text(json.dumps({"a.png": "abc"}))
+        lines = WordCrops.from_labels(tmp_path / "images")
+    else:
+        read = picture.with_suffix(".gt.txt")
+        label.rename(read)
+        lines = LineDataset(tmp_path / "images")
+    before = read.read_bytes()
+    for name in ("out.pt", "out.png", "out.jsonl", "out.state.pt"):
+        os.link(read, tmp_path / name)
+        with pytest.raises(InvalidArgumentError, match="is a file that is read"):
+            fit("ppocr_v6_small_reco", lines, validation=lines, out=tmp_path / "out.pt", overwrite=True)
+        (tmp_path / name).unlink()
+    assert read.read_bytes() == before
+
+
+def test_a_training_that_begins_anew_replaces_only_files_of_a_training(tmp_path: Path) -> None:
+    from mediatensor.ocr.training import LineDataset, fit
+
+    Image.new("RGB", (60, 32), "white").save(tmp_path / "a.png")
+    (tmp_path / "lines.jsonl").write_text(json.dumps({"path": "a.png", "text": "abc"}) + "\n")
+    lines = LineDataset(tmp_path / "lines.jsonl")
+    for name in ("out.pt", "out.png", "out.jsonl"):
+        (tmp_path / name).write_text("precious")
+        with pytest.raises(InvalidArgumentError, match=rf"{name}' exists already; overwrite=True"):
+            fit("ppocr_v6_small_reco", lines, validation=lines, out=tmp_path / "out.pt", resume=False)
+        assert (tmp_path / name).read_text() == "precious"
+        (tmp_path / name).unlink()
+
+
+def test_ocr_decides_about_all_outputs_before_it_reads(inputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(inputs / "p.tif", inputs / "q.tif")
+    out = inputs.parent / "out"
+    (out / "q.txt").write_text("precious")
+    command = ["ocr", str(inputs / "p.tif"), str(inputs / "q.tif"), "-o", str(out)]
+    assert main(command) == 2
+    assert "q.txt' exists already; --overwrite replaces it" in capsys.readouterr().err
+    assert [path.name for path in out.iterdir()] == ["q.txt"]
+    (out / "q.txt").unlink()
+    assert main(command) == main(command) == 0
+
+
+def test_ocr_knows_its_outputs_in_any_case(inputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = inputs.parent / "out"
+    assert main(["ocr", str(inputs / "p.tif"), "-o", str(out), "--overlay"]) == 0
+    (inputs / "other").mkdir()
+    shutil.copy(inputs / "p.tif", inputs / "other" / "P.tif")
+    before = _state_of(out)
+    for more in ((), ("--overlay", "--format", "json")):
+        assert main(["ocr", str(inputs / "other" / "P.tif"), "-o", str(out), *more]) == 2
+        assert "--overwrite" in capsys.readouterr().err
+    assert _state_of(out) == before
+
+
+def test_pictures_of_a_page_that_was_interrupted_are_cut_again(
+    inputs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save = Image.Image.save
+
+    def save_one(image: Image.Image, file: Any, kind: str) -> None:
+        if (inputs.parent / "out" / "images" / "p-0001.png").exists():
+            raise KeyboardInterrupt
+        save(image, file, kind)
+
+    command = ["ocr", str(inputs / "p.tif"), "--export-lines", str(inputs.parent / "out")]
+    with monkeypatch.context() as patch:
+        patch.setattr(Image.Image, "save", save_one)
+        assert main(command) == 130
+    assert [path.name for path in (inputs.parent / "out" / "images").iterdir()] == ["p-0001.png"]
+    assert main(command) == 0
+    # Pictures that no line names, of a document that is new, are somebody else's.
+    (inputs.parent / "out" / "images" / "Q-p0001-0007.PNG").write_text("precious")
+    shutil.copy(inputs / "p.tif", inputs / "q.tif")
+    assert main(["ocr", str(inputs / "q.tif"), *command[2:]]) == 2
+    assert "Q-p0001-0007.PNG' exists already; --overwrite replaces it" in capsys.readouterr().err

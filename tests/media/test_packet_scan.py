@@ -1,0 +1,148 @@
+"""The packet scan tells plain packets by their first bytes: against going over every packet as a whole."""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+import random
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import media
+from mediatensor._engine.bitstreams.inspection import packet_inspector
+from mediatensor._engine.bitstreams.units import HEAD_BYTES, PacketContent
+from mediatensor._engine.index.scan import scan_packets
+from mediatensor._engine.pyav.linear import linear_decode
+from mediatensor._engine.pyav.reading import VideoReader
+from mediatensor._engine.sources.source import make_source
+from mediatensor.decoders import VideoDecoder
+from mediatensor.errors import MediaTensorError, StreamError
+from sharing import grouped
+
+_SMALL_FILE_BYTES = 1 << 20
+# Clips in which most packets are plain pictures, of each codec whose pictures are told in a way of their own.
+_PLAIN_CLIPS = ("ts", "raw_h264", "flv", "mkv", "hevc_open_gop_ts", "hevc_open_gop_mkv", "mpeg2_ts", "mpeg4_avi")
+_PLAIN_CLIPS += ("mjpeg_avi", "av1_ivf", "vp8_ivf", "vp9", "raw_avi", "dirac" if "dirac" in media.CLIPS else "snow")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("scan")
+
+
+def compare_ways(source: object, *, is_damaged: bool = False) -> tuple[int, int]:
+    """Inspect each packet both ways; (packets, how many were passed by their first bytes).
+
+    Where packets are damaged inside, the pictures that lie in them and are no more than debris count in one way alone:
+    then a loss need not be seen at the same packet.
+    """
+    reader = VideoReader(make_source(source), None, 1)
+    num_packets = num_passed = 0
+    try:
+        codec = reader.stream_info().codec
+        by_head, by_all = (packet_inspector(codec, reader.extradata) for _ in range(2))
+        before, has_picture = None, False
+        for packet in reader.packets():
+            data = memoryview(packet)
+            whole = by_all.inspect(data, None)
+            whole = whole._replace(follows=True) if is_damaged else whole
+            num_packets += 1
+            if has_picture and by_head.pass_plain(bytes(data[:HEAD_BYTES]), packet.size):
+                assert whole == (PacketContent.PICTURE, True, True, False, None), f"packet {num_packets - 1}"
+                num_passed += 1
+            else:
+                found = by_head.inspect(data, before)
+                assert (found._replace(follows=True) if is_damaged else found) == whole, f"packet {num_packets - 1}"
+            has_picture |= whole.content is PacketContent.PICTURE
+            before = data
+            assert by_head.may_be_fields == by_all.may_be_fields
+    except MediaTensorError:
+        pass  # damaged so that reading ends early
+    finally:
+        reader.close()
+    return num_packets, num_passed
+
+
+@pytest.mark.parametrize("name", grouped(media.CLIPS))
+def test_first_bytes_say_what_the_whole_packet_does(name: str, folder: Path) -> None:
+    try:
+        compare_ways(media.make(name, folder))
+    except StreamError:
+        assert name == "audio_only"
+
+
+@pytest.mark.parametrize("name", grouped(_PLAIN_CLIPS))
+def test_most_packets_are_told_by_their_first_bytes(name: str, folder: Path) -> None:
+    num_packets, num_passed = compare_ways(media.make(name, folder))
+    assert num_packets / 2 < num_passed < num_packets
+
+
+@pytest.mark.parametrize(
+    ("name", "num_calls"), [("ts", 24), ("flv", 21), ("mkv", 21), ("mjpeg_avi", 16), ("hevc_open_gop_ts", 23)]
+)
+def test_a_packet_takes_few_calls(name: str, num_calls: int, folder: Path) -> None:
+    """Those of C included, for forty packets of which some are key frames."""
+    path = media.make(name, folder)
+    for _ in range(2):  # what is looked up once for all belongs to the first
+        reader = VideoReader(make_source(path), None, 1)
+        profile = cProfile.Profile()
+        profile.enable()
+        table = scan_packets(reader)
+        profile.disable()
+        reader.close()
+    assert pstats.Stats(profile).total_calls < num_calls * len(table)  # type: ignore[attr-defined]
+
+
+def damaged(data: bytes, seed: int) -> Iterator[bytes]:
+    """Copies with a few other bytes, a stretch of zeros, one that is missing, and one from elsewhere."""
+    chance = random.Random(seed)
+    place = lambda: chance.randrange(len(data) // 10, len(data))  # noqa: E731
+    copy = bytearray(data)
+    for _ in range(8):
+        copy[place()] = chance.randrange(256)
+    yield bytes(copy)
+    start, size = place(), chance.choice((40, 2000))
+    yield data[:start] + bytes(size) + data[start + size :]
+    start, size = place() // 188 * 188, 188 * chance.choice((1, 5, 20))
+    yield data[:start] + data[start + size :]
+    start, other = place(), place()
+    yield data[:start] + data[other : other + 1880] + data[start + 1880 :]
+
+
+@pytest.mark.parametrize("name", grouped(media.CLIPS))
+def test_they_do_so_in_damaged_files(name: str, folder: Path) -> None:
+    data = media.make(name, folder).read_bytes()
+    if len(data) > _SMALL_FILE_BYTES:
+        pytest.skip("a large clip")
+    for copy in damaged(data, zlib.crc32(name.encode())):
+        try:
+            compare_ways(copy, is_damaged=True)
+        except MediaTensorError:
+            continue  # not to be opened any more
+
+
+def test_units_within_a_unit_are_proven_without_decoding(folder: Path) -> None:
+    decoder = VideoDecoder(media.make("h264_prefix_units", folder))
+    assert (len(decoder), decoder.frame_index.settled) == (40, False)
+
+
+def test_a_stream_of_which_no_packet_seems_to_be_shown_is_decoded(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mistaken(codec: str | None, extradata: bytes) -> Any:
+        inspector = packet_inspector(codec, extradata)
+        inspect = inspector.inspect
+        inspector.inspect = lambda *packets: inspect(*packets)._replace(content=PacketContent.NO_PICTURE)
+        return inspector
+
+    path = media.make("mkv", folder)
+    expected = [frame.pts for frame in linear_decode(path)]
+    monkeypatch.setattr(sys.modules[scan_packets.__module__], "packet_inspector", mistaken)
+    decoder = VideoDecoder(path)
+    assert decoder.frame_index.pts.tolist() == expected
+    assert decoder.frame_index.settled

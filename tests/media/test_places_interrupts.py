@@ -1,0 +1,157 @@
+"""Ctrl-C: whatever is at work ends at once, and leaves no process, no file and no shared memory behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mediatensor._engine.sources.readers import Reader
+from mediatensor.datasets import DataLoader, VideoClips
+from mediatensor.decoders import VideoDecoder
+from mediatensor.encoders import VideoEncoder
+from places import in_child, interrupted, interrupted_at_line, left_in_group, needs_fork
+
+pytestmark = needs_fork
+
+Ready = Callable[[], object]
+
+
+def shared_memory(process: int) -> list[str]:
+    """Segments in ``/dev/shm`` that torch made for a process."""
+    folder = Path("/dev/shm")
+    return [path.name for path in folder.glob(f"torch_{process}_*")] if folder.is_dir() else []
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.03])
+def test_decoding(seconds: float, clip: Path, tmp_path: Path) -> None:
+    def decode(ready: Ready) -> None:
+        with VideoDecoder(clip) as decoder:
+            ready()
+            while True:
+                decoder.get_frames_at([39, 2, 17])
+
+    assert not left_in_group(interrupted(tmp_path, decode, seconds))
+
+
+def test_a_decoder_goes_on_after_it(clip: Path, clip_rgb: torch.Tensor, tmp_path: Path) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def decode() -> bool:
+        decoder = VideoDecoder(clip)
+        signal.signal(signal.SIGALRM, interrupt)
+
+        def decode_until_interrupted(seconds: float) -> None:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+            while True:  # timers are coarse on some machines: whenever it comes, the decoder is at work
+                decoder.get_frames_at(list(range(0, 40, 3)))
+
+        for microseconds in range(200, 6000, 150):
+            with pytest.raises(KeyboardInterrupt):
+                decode_until_interrupted(microseconds / 1e6)
+            assert torch.equal(decoder[17], clip_rgb[17])
+        return True
+
+    assert in_child(tmp_path, decode)
+
+
+def test_reading_bytes(clip: Path, clip_rgb: torch.Tensor) -> None:
+    """FFmpeg calls the reader, and would take an exception there for the end of the file."""
+    data = clip.read_bytes()
+
+    def decode() -> None:
+        with VideoDecoder(data) as decoder:
+            assert torch.equal(decoder.get_frames_at([39, 2, 17]).data, clip_rgb[[39, 2, 17]])
+
+    number = 1
+    while interrupted_at_line(number, sys.modules[Reader.__module__], decode):
+        number += 1
+    assert number > 50
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.1])
+def test_encoding(seconds: float, tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    output.mkdir()
+    frames = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (60, 3, 256, 256), np.uint8))
+
+    def encode(ready: Ready) -> None:
+        ready()
+        while True:
+            VideoEncoder(frames, frame_rate=25).to_file(output / "video.mp4")
+            (output / "video.mp4").unlink()
+
+    interrupted(tmp_path, encode, seconds)
+    assert [path.name for path in output.iterdir()] in ([], ["video.mp4"])
+    if (output / "video.mp4").exists():  # it came just when one was finished
+        assert len(VideoDecoder(output / "video.mp4")) == 60
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.1])
+def test_an_epoch_with_workers(seconds: float, clip: Path, tmp_path: Path) -> None:
+    def train(ready: Ready) -> None:
+        loader = DataLoader(VideoClips([clip] * 2000, num_frames_per_clip=16), 8, num_workers=2)
+        for number, _ in enumerate(loader):
+            if number == 1:
+                ready()
+
+    process = interrupted(tmp_path, train, seconds)
+    assert not left_in_group(process)
+    assert shared_memory(process) == []
+
+
+def test_reading_text(tmp_path: Path) -> None:
+    from ocr_reading import reader, text_page
+
+    predictor, page = reader(), text_page().image
+
+    def read(ready: Ready) -> None:
+        torch.set_num_threads(1)
+        ready()
+        while True:
+            predictor([page])
+
+    assert not left_in_group(interrupted(tmp_path, read, 0.1))
+
+
+def test_a_command(clip: Path, tmp_path: Path) -> None:
+    output, temporary = tmp_path / "output", tmp_path / "temporary"
+    temporary.mkdir()
+    arguments = ["extract", str(clip), "-o", str(output), "--overwrite"]
+    code = f"""
+import sys
+from mediatensor.cli import main
+while (code := main({arguments})) == 0:
+    pass
+sys.exit(code)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"wrote 40 images")
+        os.killpg(process.pid, signal.SIGINT)
+        try:
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    if process.returncode == 130:
+        assert re.fullmatch(rb"mediatensor: interrupted(; \d+ of 40 files are in [^\n]*)?\n", errors)
+    else:  # it came while Python itself was ending, and Python told
+        assert process.returncode == -signal.SIGINT
+    assert not left_in_group(process.pid)
+    assert list(temporary.iterdir()) == []
+    assert all(path.suffix == ".png" and not path.name.startswith(".") for path in output.iterdir())

@@ -1,0 +1,448 @@
+"""Remote files: few requests, few bytes, the frames of the local file; and errors instead of hanging or wrong bytes."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+import torch
+from benchmarks.remote import remux
+
+from mediatensor._engine.sources.http import has_ranges
+from mediatensor._engine.sources.readers import Reader
+from mediatensor._engine.sources.source import make_source
+from mediatensor.decoders import VideoDecoder
+from mediatensor.errors import OpenError, ReadError, SourceNotFoundError
+from range_server import RangeServer, serve
+
+NUM_FRAMES, GOP = 300, 30
+CLIP = range(163, 179)  # in the middle of a GOP, and across the beginning of no other
+BIG_FILES = ("front.mp4", "back.mp4", "big.mkv", "big.ts")
+
+
+def _write_big_files(folder: Path) -> None:
+    """The same noise in four containers, more than 20 MB each: no frame can be guessed from another."""
+    noise = np.random.default_rng(0).integers(0, 256, (256 * 3 // 2 + 64, 320 + 64), np.uint8)
+    options = {"preset": "ultrafast", "tune": "zerolatency", "qp": "21", "g": str(GOP), "sc_threshold": "0"}
+    with av.open(str(folder / "back.mp4"), "w") as container:
+        stream = container.add_stream("libx264", rate=30, options=options)
+        stream.width, stream.height, stream.pix_fmt = 320, 256, "yuv420p"
+        for number in range(NUM_FRAMES):
+            dy, dx = number * 7 % 64, number * 13 % 64
+            picture = np.ascontiguousarray(noise[dy : dy + 384, dx : dx + 320])
+            frame = av.VideoFrame.from_ndarray(picture, format="yuv420p")
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    for name in BIG_FILES:
+        if name != "back.mp4":
+            remux(folder / "back.mp4", folder / name)
+
+
+@pytest.fixture(scope="module")
+def big_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("big")
+    _write_big_files(folder)
+    assert all((folder / name).stat().st_size > 20e6 for name in BIG_FILES)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected_clip(big_files: Path) -> torch.Tensor:
+    with VideoDecoder(big_files / "back.mp4") as decoder:
+        return decoder.get_frames_at(CLIP).data
+
+
+@pytest.fixture
+def server(big_files: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RangeServer]:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with serve(big_files) as running:
+        yield running
+
+
+@pytest.fixture
+def small(clip: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RangeServer]:
+    """Serves the small clip, and noise of three requests' length."""
+    # Behind the face: nobody waits half a minute here for a server that is silent.
+    monkeypatch.setattr("mediatensor._engine.sources.http.TIMEOUT_SECONDS", 1.0)
+    monkeypatch.setattr("mediatensor._engine.sources.http._MIN_BYTES_PER_SECOND", 1_000_000)
+    noise = clip.parent / "noise.bin"
+    noise.write_bytes(random.Random(0).randbytes(600_001))
+    with serve(clip.parent) as running:
+        yield running
+
+
+# Few requests, few bytes
+
+
+@pytest.mark.parametrize("name", ["front.mp4", "back.mp4"])
+def test_one_clip_of_an_mp4_costs_its_header_and_one_gop(
+    server: RangeServer, expected_clip: torch.Tensor, name: str
+) -> None:
+    file_bytes = (server.folder / name).stat().st_size
+    with VideoDecoder(f"{server.url}/{name}") as decoder:
+        assert len(decoder) == NUM_FRAMES
+        clip = decoder.get_frames_at(CLIP).data
+    assert torch.equal(clip, expected_clip)
+    # A GOP is a tenth of the file. The header is read twice, for the demuxer and for the index.
+    assert len(server.requests) <= 12
+    assert server.num_bytes < file_bytes * 0.25
+
+
+@pytest.mark.parametrize("name", ["front.mp4", "back.mp4", "big.mkv"])
+def test_approximate_mode_reads_no_more_than_that_of_any_file_with_an_index(
+    server: RangeServer, expected_clip: torch.Tensor, name: str
+) -> None:
+    file_bytes = (server.folder / name).stat().st_size
+    with VideoDecoder(f"{server.url}/{name}", seek_mode="approximate") as decoder:
+        clip = decoder.get_frames_at(CLIP).data
+    assert torch.equal(clip, expected_clip)
+    assert len(server.requests) <= 14
+    assert server.num_bytes < file_bytes * 0.4
+
+
+@pytest.mark.parametrize("name", ["big.mkv", "big.ts"])
+def test_a_scan_reads_the_file_once_in_long_requests(
+    server: RangeServer, expected_clip: torch.Tensor, name: str
+) -> None:
+    file_bytes = (server.folder / name).stat().st_size
+    with VideoDecoder(f"{server.url}/{name}") as decoder:
+        assert torch.equal(decoder.get_frames_at(CLIP).data, expected_clip)
+        assert len(server.requests) <= 50
+        # Finding the streams of a transport stream reads its beginning and its end beforehand.
+        assert server.num_bytes < file_bytes * 2
+        server.reset()
+        decoder.get_frames_at(range(40, 50))
+        assert server.num_bytes < file_bytes * 0.4
+
+
+def test_one_connection_serves_a_handle(server: RangeServer) -> None:
+    with VideoDecoder(f"{server.url}/front.mp4", seek_mode="approximate") as decoder:
+        decoder.get_frames_at(CLIP)
+    assert len(server.requests) > 2
+    assert server.num_connections == 1
+
+
+def _reader(url: str) -> Reader:
+    reader = make_source(url).open()
+    assert isinstance(reader, Reader)
+    return reader
+
+
+def test_what_is_announced_comes_in_one_request(server: RangeServer) -> None:
+    content = (server.folder / "front.mp4").read_bytes()
+    reader = _reader(f"{server.url}/front.mp4")
+    server.reset()
+    reader.will_need(10_000_000, 12_000_000)
+    reader.seek(10_000_000)
+    data = b"".join(reader.read(32768) for _ in range(61))
+    assert data == content[10_000_000 : 10_000_000 + 61 * 32768]
+    assert len(server.requests) == 1
+    assert server.num_bytes < 2_000_000 + 2 * 65536
+    reader.close()
+
+
+@pytest.mark.parametrize("name", ["front.mp4", "back.mp4"])
+def test_a_server_that_only_sends_whole_files_still_serves_exact_frames(
+    server: RangeServer, expected_clip: torch.Tensor, name: str
+) -> None:
+    server.fault = "ignore ranges"
+    with VideoDecoder(f"{server.url}/{name}") as decoder:
+        assert torch.equal(decoder.get_frames_at(CLIP).data, expected_clip)
+
+
+# What is not read by ranges
+
+
+def test_a_stream_of_unknown_length_is_left_to_ffmpeg(small: RangeServer, clip: Path) -> None:
+    small.fault = "no length"
+    url = f"{small.url}/{clip.name}"
+    assert make_source(url).open() == url
+
+
+def test_playlists_are_left_to_ffmpeg(small: RangeServer, clip_rgb: torch.Tensor, clip: Path) -> None:
+    with av.open(str(clip)) as source, av.open(str(clip.parent / "list.m3u8"), "w", format="hls") as target:
+        stream = target.add_stream_from_template(source.streams.video[0])
+        for packet in source.demux(video=0):
+            if packet.size:
+                packet.stream = stream
+                target.mux(packet)
+    url = f"{small.url}/list.m3u8"
+    assert make_source(url).open() == url
+    assert torch.equal(VideoDecoder(url).get_frame_at(0).data, clip_rgb[0])
+
+
+@pytest.mark.parametrize(
+    "url", ["http://user:secret@h/a.mp4", "http://h/f%03d.png", "ftp://h/a.mp4", "http://[h/a.mp4"]
+)
+def test_what_needs_more_than_get_is_left_to_ffmpeg(url: str) -> None:
+    assert make_source(url).open() == url
+
+
+def test_a_proxy_is_left_to_ffmpeg(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert make_source("http://example.invalid/a.mp4").open() == "http://example.invalid/a.mp4"
+
+
+# Faults of servers
+
+
+def test_a_redirection_is_followed_once(small: RangeServer, clip: Path, clip_rgb: torch.Tensor) -> None:
+    decoder = VideoDecoder(f"{small.url}/moved/moved/{clip.name}?a=b c\u00fc")
+    assert torch.equal(decoder[3], clip_rgb[3])
+
+
+@pytest.mark.parametrize("fault", [404, 410])
+def test_a_missing_file(small: RangeServer, clip: Path, fault: int) -> None:
+    small.fault = fault
+    with pytest.raises(SourceNotFoundError, match=f"does not exist.*{fault}"):
+        VideoDecoder(f"{small.url}/{clip.name}")
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [401, 403, 416, 429, 500, 503, "truncate", "stall", "trickle", "hang up", "encoded", "endless redirect"],
+)
+def test_what_fails_at_the_beginning_is_an_open_error(small: RangeServer, clip: Path, fault: str | int) -> None:
+    small.fault = fault
+    with pytest.raises(OpenError, match=rf"{clip.name}.*{fault if isinstance(fault, int) else ''}") as caught:
+        VideoDecoder(f"{small.url}/{clip.name}")
+    assert not isinstance(caught.value, SourceNotFoundError)
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (404, "404"),
+        (500, "500"),
+        ("truncate", "Incomplete"),
+        ("stall", "timed out"),
+        ("trickle", "in time|timed out"),
+        ("hang up", "closed|reset"),
+        ("ignore ranges", "answered 200"),
+        ("wrong range", "instead of"),
+        ("no range", "which part"),
+        ("encoded", "Content-Encoding 'gzip'"),
+        ("other tag", "changed"),
+        ("endless redirect", "redirections"),
+    ],
+)
+def test_what_fails_later_is_a_read_error(small: RangeServer, fault: str | int, message: str) -> None:
+    reader = _reader(f"{small.url}/noise.bin")
+    content = (small.folder / "noise.bin").read_bytes()
+    small.fault = fault
+    reader.seek(300_000)
+    with pytest.raises(ReadError, match=rf"noise.bin failed.*({message})"):
+        reader.read(1000)
+    small.fault = None
+    assert reader.read(1000) == content[300_000:301_000], "the reader is as it was"
+
+
+def test_every_opening_compares_the_version_of_a_file(small: RangeServer, clip: Path) -> None:
+    path = small.folder / "changing.mp4"
+    path.write_bytes(clip.read_bytes())
+    decoder = VideoDecoder(f"{small.url}/changing.mp4")
+    assert len(decoder) == len(VideoDecoder(clip))
+    pickled = pickle.dumps(decoder)
+    path.write_bytes(clip.read_bytes() + bytes(8))  # an index of the old file fits, and shows wrong frames
+    with pytest.raises(ReadError, match="changed since it was opened"):
+        pickle.loads(pickled)[0]
+    assert len(VideoDecoder(f"{small.url}/changing.mp4")) == len(decoder)
+
+
+def test_a_file_that_grows_or_shrinks_is_noticed(small: RangeServer) -> None:
+    noise = small.folder / "noise.bin"
+    for size in (600_002, 400_000, 10):
+        noise.write_bytes(bytes(600_001))
+        reader = _reader(f"{small.url}/noise.bin")
+        noise.write_bytes(bytes(size))
+        reader.seek(300_000)
+        with pytest.raises(ReadError, match=r"noise\.bin failed"):
+            reader.read(1000)
+
+
+def test_a_decoder_reports_what_the_server_did(server: RangeServer) -> None:
+    with VideoDecoder(f"{server.url}/front.mp4") as decoder:
+        assert len(decoder) == NUM_FRAMES
+        server.fault = 503
+        with pytest.raises(ReadError, match="503"):
+            decoder.get_frames_at(CLIP)
+
+
+def test_a_fault_while_scanning_is_not_taken_for_the_end_of_the_file(server: RangeServer) -> None:
+    with VideoDecoder(f"{server.url}/big.mkv") as decoder:
+        server.fault = 503
+        with pytest.raises((OpenError, ReadError), match="503"):
+            len(decoder)
+
+
+def test_a_connection_that_was_closed_while_idle_is_made_again(small: RangeServer) -> None:
+    reader = _reader(f"{small.url}/noise.bin")
+    small.fault = "hang up once"
+    reader.seek(-1000, os.SEEK_END)
+    assert reader.read(2000) == (small.folder / "noise.bin").read_bytes()[-1000:]
+    assert reader.read(1) == b""
+    assert small.num_connections == 2
+
+
+# Workers
+
+
+def test_pickle_threads_and_forks(small: RangeServer, clip: Path, clip_rgb: torch.Tensor) -> None:
+    decoder = pickle.loads(pickle.dumps(VideoDecoder(f"{small.url}/{clip.name}")))
+    indices = list(range(len(clip_rgb))) * 2
+    with ThreadPoolExecutor(4) as pool:
+        for index, frame in zip(indices, pool.map(decoder.get_frame_at, indices), strict=True):
+            assert torch.equal(frame.data, clip_rgb[index])
+    if sys.platform != "linux":
+        return
+    with get_context("fork").Pool(2, initializer=_keep, initargs=(decoder,)) as processes:
+        sums = processes.map_async(_sum_of_frame, range(10)).get(60)
+    assert sums == [int(frame.sum()) for frame in clip_rgb[:10]]
+
+
+def _keep(decoder: VideoDecoder) -> None:
+    global _decoder
+    _decoder = decoder
+
+
+def _sum_of_frame(index: int) -> int:
+    return int(_decoder[index].sum())
+
+
+def test_a_forked_reader_has_its_own_connection(small: RangeServer) -> None:
+    reader = _reader(f"{small.url}/noise.bin")
+    context = get_context("fork" if sys.platform == "linux" else "spawn")
+    if context.get_start_method() != "fork":
+        pytest.skip("needs fork")
+    content = (small.folder / "noise.bin").read_bytes()
+    reader.seek(300_000)
+    with context.Pool(1, initializer=_keep, initargs=(reader,)) as processes:
+        assert processes.apply_async(_read_in_child).get(60) == content[300_000:301_000]
+    assert reader.read(1000) == content[300_000:301_000]
+    assert small.num_connections == 2
+
+
+def _read_in_child() -> bytes:
+    return _decoder.read(1000)  # type: ignore[attr-defined]
+
+
+# File systems of fsspec
+
+
+class CountingStore:
+    """A file system in memory, counting the ranges that it is asked for. Made when fsspec is there."""
+
+    files: dict[str, bytes]
+    requests: list[tuple[int, int]]
+    fault: Exception | None = None
+
+
+@pytest.fixture
+def store() -> Iterator[Any]:
+    fsspec = pytest.importorskip("fsspec")
+
+    class CountingFileSystem(fsspec.AbstractFileSystem):  # type: ignore[misc,name-defined]
+        protocol = "counting"
+        cachable = False
+
+        def info(self, path: str, **_: Any) -> dict[str, Any]:
+            name = self._strip_protocol(path)
+            if name not in state.files:
+                raise FileNotFoundError(name)
+            return {"name": name, "size": len(state.files[name]), "type": "file"}
+
+        def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
+            if state.fault is not None:
+                raise state.fault
+            data = state.files[self._strip_protocol(path)][start:end]
+            state.requests.append((start or 0, (start or 0) + len(data)))
+            return data
+
+        def _open(self, *_: Any, **__: Any) -> Any:
+            raise AssertionError("opened, though it serves ranges")
+
+    state = CountingStore()
+    state.files, state.requests = {}, []
+    fsspec.register_implementation("counting", CountingFileSystem, clobber=True)
+    return state
+
+
+def test_a_file_system_with_ranges(store: CountingStore, big_files: Path, expected_clip: torch.Tensor) -> None:
+    content = (big_files / "back.mp4").read_bytes()
+    store.files["big.mp4"] = content
+    with VideoDecoder("counting://big.mp4") as decoder:
+        assert torch.equal(decoder.get_frames_at(CLIP).data, expected_clip)
+    assert len(store.requests) <= 12
+    assert sum(stop - start for start, stop in store.requests) < len(content) * 0.25
+
+
+def test_faults_of_a_file_system(store: CountingStore, clip: Path) -> None:
+    with pytest.raises(SourceNotFoundError, match=r"missing\.mp4"):
+        VideoDecoder("counting://missing.mp4")
+    store.files["clip.mp4"] = random.Random(0).randbytes(600_000)
+    reader = _reader("counting://clip.mp4")
+    store.fault = KeyError("token")
+    with pytest.raises(ReadError, match=r"counting://clip.mp4 failed: .*token"):
+        reader.read(10)
+    store.fault = None
+    store.files["clip.mp4"] = b"short"
+    with pytest.raises(ReadError, match="may have changed"):
+        reader.read(10)
+
+
+@pytest.mark.parametrize("scheme", ["counting", "memory"])
+def test_every_opening_compares_the_version_of_a_file_system(scheme: str, store: CountingStore, clip: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    content = clip.read_bytes()
+
+    def write(data: bytes) -> None:
+        store.files["changing.mp4"] = data
+        fsspec.filesystem("memory").pipe_file("/changing.mp4", data)
+
+    write(content)
+    url = f"{scheme}://changing.mp4"
+    decoder = VideoDecoder(url)
+    pickled = pickle.dumps(decoder)
+    write(content + bytes(8))
+    with pytest.raises(ReadError, match="changed since it was opened"):
+        pickle.loads(pickled)[0]
+    assert len(VideoDecoder(url)) == len(VideoDecoder(clip))
+
+
+def test_file_systems_without_ranges(clip: Path, clip_rgb: torch.Tensor, tmp_path: Path) -> None:
+    pytest.importorskip("fsspec")
+    import zipfile
+
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(clip, "inside.mp4")
+    for url in (f"zip://inside.mp4::{tmp_path / 'a.zip'}", f"simplecache::file://{clip}"):
+        assert torch.equal(VideoDecoder(url)[5], clip_rgb[5]), url
+
+
+@pytest.mark.parametrize(
+    ("protocol", "expected"), [("memory", True), ("file", False), ("filecache", False), ("blockcache", False)]
+)
+def test_which_file_systems_serve_ranges(protocol: str, expected: bool) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    options = {"target_protocol": "memory"} if protocol.endswith("cache") else {}
+    assert has_ranges(fsspec.filesystem(protocol, **options)) == expected
+
+
+def test_unreadable_urls_of_fsspec(tmp_path: Path) -> None:
+    pytest.importorskip("fsspec")
+    with pytest.raises(OpenError, match="nosuchprotocol"):
+        VideoDecoder("nosuchprotocol://a.mp4")
+    with pytest.raises(OpenError, match="directory"):
+        VideoDecoder(f"dir://.::file://{tmp_path}")

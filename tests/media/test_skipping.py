@@ -1,0 +1,170 @@
+"""Pictures that nobody asked for and no other refers to are not decoded; what is asked for is what it always was.
+
+Every picture counts that is fed to a codec. Frames are compared with a linear decode, bit for bit and by time: one by
+one, in pairs and in clips, in a fresh decoder and in one that has been elsewhere.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import av
+import pytest
+
+import media
+from exactness import Truth, assert_all_same, assert_same, find_truth
+from mediatensor._engine.pyav.reading import VideoReader
+from sharing import grouped
+
+# What is special about them is in `media`. Together: hierarchies of B pictures of one to five levels, open GOPs,
+# weighted prediction, interlaced pictures, motion taken from other pictures, sub-layers, and hidden frames.
+_SKIPPING = [
+    "h264_b_pyramid", "h264_open_gop", "h264_16_b_frames", "h264_mbaff", "h264_temporal_direct", "h264_weighted",
+    "h264_hidden_reordering", "h264_hidden_reordering_16", "h264_slices", "h264_long_term", "ts_open_gop",
+    "mkv_open_gop", "vfr_mp4", "gaps_ts", "hevc_closed_gop", "hevc_open_gop", "hevc_open_gop_mkv",
+    "hevc_open_gop_ts", "hevc_radl", "hevc_weighted", "hevc_temporal_layers", "hevc_temporal_layers_ts",
+    "hevc_five_temporal_layers", "av1", "av1_10bit", "av1_low_delay", "av1_hierarchical", "av1_film_grain",
+    "av1_obu", "mpeg1_raw", "mpeg2_open_gop", "mpeg2_mkv", "mpeg2_ts", "mpeg2_interlaced", "mpeg4_mp4",
+    "mpeg4_b_frames_avi", "mpeg4_qpel_gmc",
+]  # fmt: skip
+
+# Nothing to leave out, or nothing that may be: the same must hold.
+_NOT_SKIPPING = [
+    "h264_field_pairs_ts", "h264_field_pairs_mp4", "h264_field_pairs_unreferenced", "h264_field_pairs_in_packets",
+    "h264_intra_refresh", "vp8_hidden_frames", "vp9", "vp9_hidden_frames", "vp9_temporal_layers",
+    "vp9_show_existing_frame", "vp9_mp4", "mpeg4_packed_b_frames", "mpeg4_interlaced",
+    "raw_h264_open_gop", "equal_pts_b_frames_mkv",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("skipping")
+
+
+@pytest.fixture(scope="module")
+def truth_of(folder: Path) -> Callable[[str], Truth]:
+    return functools.cache(lambda name: find_truth(media.make(name, folder)))
+
+
+@pytest.fixture
+def fed(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
+    """The pts of packets, in the order in which codecs get them."""
+    packets: list[int | None] = []
+    original = VideoReader.decode
+
+    def recording(self: VideoReader, packet: Any) -> list[Any]:
+        if packet is not None:
+            packets.append(packet.pts)
+        return original(self, packet)
+
+    monkeypatch.setattr(VideoReader, "decode", recording)
+    return packets
+
+
+@pytest.fixture(autouse=True)
+def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every frame must come from a codec."""
+    monkeypatch.setenv("MEDIATENSOR_FRAME_CACHE_BYTES", "0")
+
+
+@pytest.mark.parametrize("name", grouped([*_SKIPPING, *_NOT_SKIPPING]))
+def test_every_frame_alone(name: str, truth_of: Callable[[str], Truth]) -> None:
+    """The decoder comes from another frame at each, forwards and backwards, and every eighth time it is a new one."""
+    truth = truth_of(name)
+    order = list(range(len(truth)))
+    random.Random(name).shuffle(order)
+    decoder = truth.open()
+    for number, index in enumerate(order):
+        if number % 8 == 0:
+            decoder.close()
+            decoder = truth.open()
+        frame = decoder.get_frame_at(index)
+        assert_same(truth, index, frame.data, frame.pts_seconds)
+    decoder.close()
+
+
+@pytest.mark.parametrize("name", grouped([*_SKIPPING, *_NOT_SKIPPING]))
+def test_pairs_and_clips(name: str, truth_of: Callable[[str], Truth]) -> None:
+    truth = truth_of(name)
+    source = random.Random(name)
+    with truth.open() as decoder:
+        for _ in range(12):
+            first = source.randrange(len(truth))
+            near = min(len(truth) - 1, max(0, first + source.randint(-6, 6)))
+            for index in (first, near):
+                assert_same(truth, index, decoder[index])
+        for _ in range(6):
+            indices = sorted(source.sample(range(len(truth)), 5))
+            batch = decoder.get_frames_at(indices)
+            assert_all_same(truth, indices, batch.data, batch.pts_seconds)
+        for step in (1, 2, 3, 5):
+            start = source.randrange(len(truth) - 10)
+            batch = decoder.get_frames_in_range(start, len(truth), step)
+            assert_all_same(truth, range(start, len(truth), step), batch.data, batch.pts_seconds)
+        # Straight on after a jump: nothing that was left out may be missing now.
+        start = source.randrange(len(truth) // 2)
+        assert_same(truth, start, decoder[start])
+        assert_all_same(truth, range(start, len(truth)), decoder[start:])
+
+
+@pytest.mark.parametrize("name", grouped(_SKIPPING))
+def test_fewer_pictures_are_decoded(name: str, truth_of: Callable[[str], Truth], fed: list[int | None]) -> None:
+    """Against the same calls with an index by which no picture can be left out."""
+    truth = truth_of(name)
+    indices = random.Random(name).sample(range(len(truth)), 12)
+
+    def fetch(*, needs_all: bool = False) -> tuple[int, int]:
+        """How many packets are fed for frames one by one, and for a batch; perhaps as if none could be left out."""
+        with truth.open() as decoder:
+            decoder.frame_index.disposable[:] = 0 if needs_all else decoder.frame_index.disposable
+            fed.clear()
+            for index in indices:
+                assert_same(truth, index, decoder[index])
+            num_one_by_one = len(fed)
+        with truth.open() as decoder:
+            decoder.frame_index.disposable[:] = 0 if needs_all else decoder.frame_index.disposable
+            fed.clear()
+            assert_all_same(truth, indices, decoder.get_frames_at(indices).data)
+        return num_one_by_one, len(fed)
+
+    one_by_one, in_batch = fetch()
+    all_one_by_one, all_in_batch = fetch(needs_all=True)
+    assert one_by_one < all_one_by_one
+    assert in_batch < all_in_batch
+
+
+@pytest.mark.parametrize("name", ["h264_16_b_frames", "mpeg4_mp4", "hevc_open_gop"])
+def test_a_batch_feeds_what_is_asked_for_and_what_that_needs(
+    name: str, truth_of: Callable[[str], Truth], fed: list[int | None]
+) -> None:
+    """Against libavcodec's own judgement: what is fed beyond the wanted frames are pictures it keeps as references."""
+    truth = truth_of(name)
+    references = set()
+    with av.open(str(truth.path)) as container:
+        container.streams.video[0].codec_context.skip_frame = "NONREF"
+        references = {frame.pts for frame in container.decode(video=0)}
+    assert len(references) < len(truth)
+    with truth.open() as decoder:
+        decoder[-1]
+        fed.clear()
+        indices = list(range(3, len(truth) - 12, 4))
+        batch = decoder.get_frames_at(indices)
+        assert_all_same(truth, indices, batch.data, batch.pts_seconds)
+    wanted = {truth.pts[index] for index in indices}
+    assert wanted <= set(fed)
+    assert set(fed) - wanted <= references | {pts for pts in truth.pts if pts > max(wanted)}
+
+
+def test_iterating_decodes_every_picture_once(truth_of: Callable[[str], Truth], fed: list[int | None]) -> None:
+    truth = truth_of("h264_b_pyramid")
+    with truth.open() as decoder:
+        decoder[0]
+        fed.clear()
+        for index, data in enumerate(decoder):
+            assert_same(truth, index, data)
+    assert len(fed) <= len(truth) + 12

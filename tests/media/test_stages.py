@@ -1,0 +1,209 @@
+"""`stages` and `collect_stages`: whose second is whose, and what it costs when nobody asks."""
+
+from __future__ import annotations
+
+import cProfile
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from mediatensor import set_frame_cache_bytes
+from mediatensor._engine.common import stages
+from mediatensor._engine.common.stages import STAGES, collect_stages, trace_range
+from mediatensor.decoders import AudioDecoder, VideoDecoder, decode_image
+from mediatensor.encoders import AudioEncoder, PngEncoder
+
+
+class Clock:
+    """A clock that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    fake = Clock()
+    monkeypatch.setattr(time, "perf_counter", fake)
+    return fake
+
+
+def test_an_inner_stage_interrupts_the_outer_one(clock: Clock) -> None:
+    with collect_stages() as seconds:
+        clock.advance(100)  # at no stage
+        with stages.DECODE:
+            clock.advance(1)
+            with stages.CONVERT:
+                clock.advance(2)
+            clock.advance(4)
+            with stages.DECODE:
+                clock.advance(8)
+            clock.advance(16)
+        clock.advance(100)
+    assert seconds == {"decode": 29, "convert": 2}
+
+
+def test_a_stage_ends_with_an_exception(clock: Clock) -> None:
+    def fail() -> None:
+        clock.advance(1)
+        raise ValueError("broken")
+
+    with collect_stages() as seconds:
+        with pytest.raises(ValueError, match="broken"), stages.OPEN, stages.INDEX:
+            fail()
+        clock.advance(10)
+    assert seconds == {"open": 0, "index": 1}
+
+
+def test_who_collects_further_out_gets_the_same_seconds_once(clock: Clock) -> None:
+    with collect_stages() as outer, stages.TRANSFORM:
+        clock.advance(1)
+        with collect_stages() as inner:
+            clock.advance(2)  # still at the outer stage
+            with stages.DECODE:
+                clock.advance(4)
+        clock.advance(8)
+        with stages.DECODE:
+            clock.advance(16)
+    assert inner == {"transform": 2, "decode": 4}
+    assert outer == {"transform": 11, "decode": 20}
+
+
+def test_collecting_that_fails_leaves_nothing_behind(clock: Clock) -> None:
+    def fail() -> None:
+        clock.advance(1)
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"), collect_stages() as seconds, stages.OPEN:
+        fail()
+    assert seconds == {"open": 1}
+    with stages.OPEN:  # nobody collects any more
+        clock.advance(1)
+    assert seconds == {"open": 1}
+
+
+def test_other_threads_have_stages_of_their_own(clock: Clock) -> None:
+    found: dict[str, float] = {}
+
+    def work() -> None:
+        with stages.CONVERT:  # nobody collects in this thread
+            clock.advance(1)
+        with collect_stages() as seconds, stages.COPY:
+            clock.advance(2)
+        found.update(seconds)
+
+    with collect_stages() as here, stages.DECODE:
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert found == {"copy": 2}
+    assert here == {"decode": 3}  # for the calling thread it was waiting
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_does_not_go_on_with_the_stages_of_its_parent() -> None:
+    with collect_stages(), stages.COPY:
+        child = os.fork()
+        if child == 0:
+            with collect_stages() as seconds, stages.DECODE:
+                pass
+            os._exit(0 if set(seconds) == {"decode"} else 1)
+        _, status = os.waitpid(child, 0)
+    assert status == 0
+
+
+def test_a_stage_reads_no_clock_and_calls_nothing_when_nobody_collects() -> None:
+    with stages.DECODE:  # finds the profiler of torch, once
+        pass
+    profiler = cProfile.Profile()
+    profiler.enable()
+    with stages.DECODE:
+        pass
+    profiler.disable()
+    called = {row.code.co_name for row in profiler.getstats() if not isinstance(row.code, str)}
+    assert called == {"__enter__", "__exit__"}
+    assert sum(row.callcount for row in profiler.getstats()) <= 3  # these two, and the profiler's own end
+
+
+def test_reading_a_video_is_accounted_for(clip: Path) -> None:
+    set_frame_cache_bytes(0)
+    try:
+        begin = time.perf_counter()
+        with collect_stages() as seconds, VideoDecoder(clip) as decoder:
+            for _ in range(10):
+                decoder.get_frames_at([len(decoder) - 1, 3, 20])
+        total = time.perf_counter() - begin
+    finally:
+        set_frame_cache_bytes(None)
+    assert set(seconds) == {"open", "index", "seek", "decode", "convert"}
+    assert all(spent > 0 for spent in seconds.values())
+    assert 0.5 * total < sum(seconds.values()) <= total
+    assert seconds["decode"] == max(seconds.values())
+
+
+def test_reading_approximately_needs_no_index(clip: Path) -> None:
+    with collect_stages() as seconds, VideoDecoder(clip, seek_mode="approximate") as decoder:
+        decoder.get_frames_at([20])
+    assert set(seconds) == {"open", "seek", "decode", "convert"}
+
+
+def test_reading_sound_is_accounted_for(tmp_path: Path) -> None:
+    path = tmp_path / "sound.flac"
+    AudioEncoder(torch.zeros(1, 80_000), sample_rate=16_000).to_file(path)
+    with collect_stages() as seconds, AudioDecoder(path) as decoder:
+        decoder.get_samples_played_in_range(3.0, 4.0)
+    assert set(seconds) == {"open", "seek", "decode"}
+    with collect_stages() as seconds, AudioDecoder(path, sample_rate=8000) as decoder:
+        decoder.get_samples_played_in_range(3.0, 4.0)
+    assert set(seconds) == {"open", "seek", "decode", "convert"}
+
+
+def test_reading_an_image_is_accounted_for(tmp_path: Path) -> None:
+    path = tmp_path / "image.png"
+    PngEncoder(torch.zeros(3, 16, 16, dtype=torch.uint8)).to_file(path)
+    with collect_stages() as seconds:
+        decode_image(path)
+    assert set(seconds) == {"open", "decode"}
+
+
+def test_stages_are_ranges_in_a_trace(clip: Path) -> None:
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+        with VideoDecoder(clip) as decoder:
+            decoder.get_frames_at([3, 20])
+        with pytest.raises(ValueError, match="broken"), stages.COPY:
+            raise ValueError("broken")
+        with trace_range("wait"):
+            pass
+    names = {event.key for event in profiler.key_averages()}
+    expected = {f"mediatensor::{name}" for name in ("open", "index", "seek", "decode", "convert", "copy", "wait")}
+    assert {name for name in names if name.startswith("mediatensor::")} == expected
+
+
+def test_a_profiler_may_start_and_stop_within_a_stage() -> None:
+    profiler = profile(activities=[ProfilerActivity.CPU])
+    with stages.OPEN:
+        profiler.start()
+        with stages.INDEX:
+            pass
+        stages.DECODE.__enter__()
+        profiler.stop()
+        with stages.COPY:
+            pass
+        stages.DECODE.__exit__()
+    names = {event.key for event in profiler.key_averages()}
+    assert {name for name in names if name.startswith("mediatensor::")} == {"mediatensor::index", "mediatensor::decode"}
+
+
+def test_stages_have_the_names_that_are_listed() -> None:
+    assert STAGES == ("open", "index", "seek", "decode", "convert", "transform", "collate", "copy")

@@ -1,0 +1,492 @@
+"""`VideoDecoder` by index and by time: what is returned, and which error is raised for what is not there."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import math
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+import torch
+
+import media
+from mediatensor import Frame, FrameBatch
+from mediatensor._engine.common.messages import forget_warnings
+from mediatensor.decoders import VideoDecoder
+from mediatensor.encoders import VideoEncoder
+from mediatensor.errors import InvalidArgumentError, OutOfRangeError, SizeChangeError, StreamError
+
+
+@pytest.fixture(scope="module")
+def decoder(clip: Path) -> VideoDecoder:
+    return VideoDecoder(clip)
+
+
+@pytest.fixture(scope="module")
+def gappy(tmp_path_factory: pytest.TempPathFactory) -> VideoDecoder:
+    """A clip with a gap: some frame's duration ends long before the next one starts."""
+    return VideoDecoder(media.make("gaps_mkv", tmp_path_factory.mktemp("gap")))
+
+
+# By index
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [int, np.int8, np.uint16, np.int64, torch.tensor, bool],
+    ids=["int", "int8", "uint16", "int64", "tensor", "bool"],
+)
+def test_whole_numbers_of_every_kind(kind: Callable[[int], Any], decoder: VideoDecoder, clip_rgb: torch.Tensor) -> None:
+    assert torch.equal(decoder[kind(1)], clip_rgb[1])
+    assert torch.equal(decoder.get_frame_at(kind(1)).data, clip_rgb[1])
+
+
+def test_negative_indices_count_from_the_end(decoder: VideoDecoder, clip_rgb: torch.Tensor) -> None:
+    count = len(clip_rgb)
+    for i in (-1, -2, -count):
+        assert torch.equal(decoder[i], clip_rgb[i])
+    assert torch.equal(decoder.get_frames_at([-1, count - 1, 0, -count]).data, clip_rgb[[-1, -1, 0, 0]])
+
+
+BOUNDS = (None, 0, 3, 17, 39, 40, 41, 1000, -1, -7, -40, -41, -1000)
+
+
+@pytest.mark.parametrize("step", [None, 1, 2, 7, 100])
+def test_slices_select_what_python_slices_select(
+    step: int | None, decoder: VideoDecoder, clip_rgb: torch.Tensor
+) -> None:
+    generator = np.random.default_rng(step)
+    for start, stop in generator.permutation(list(itertools.product(BOUNDS, BOUNDS)))[:40]:
+        expected = clip_rgb[list(range(len(clip_rgb)))[start:stop:step]]
+        assert torch.equal(decoder[start:stop:step], expected), (start, stop, step)
+        batch = decoder.get_frames_in_range(start, stop, step)
+        assert len(batch) == len(expected)
+
+
+@pytest.mark.parametrize("key", [slice(5, 5), slice(10, 5), slice(100, 200), slice(-1, 3)])
+def test_empty_slices_are_empty_batches(key: slice, decoder: VideoDecoder, clip_rgb: torch.Tensor) -> None:
+    batch = decoder.get_frames_in_range(key.start, key.stop)
+    assert batch.data.shape == (0, *clip_rgb.shape[1:])
+    assert batch.data.dtype == torch.uint8
+    assert batch.pts_seconds.shape == batch.duration_seconds.shape == (0,)
+    assert batch.pts_seconds.dtype == torch.float64
+
+
+def test_batches_come_in_the_order_asked_for_each_row_its_own_memory(
+    decoder: VideoDecoder, clip_rgb: torch.Tensor
+) -> None:
+    indices = [30, 2, 2, 39, 0, 30]
+    batch = decoder.get_frames_at(indices)
+    assert torch.equal(batch.data, clip_rgb[indices])
+    batch.data[1] = 0
+    assert torch.equal(batch.data[2], clip_rgb[2])
+
+
+@pytest.mark.parametrize("as_type", [list, tuple, np.array, torch.tensor, lambda i: torch.tensor(i, dtype=torch.int8)])
+def test_indices_in_every_form(
+    as_type: Callable[[list[int]], Any], decoder: VideoDecoder, clip_rgb: torch.Tensor
+) -> None:
+    assert torch.equal(decoder.get_frames_at(as_type([7, 3])).data, clip_rgb[[7, 3]])
+
+
+def test_no_index_at_all(decoder: VideoDecoder) -> None:
+    assert len(decoder.get_frames_at([])) == 0
+    assert len(decoder.get_frames_played_at([])) == 0
+
+
+@pytest.mark.parametrize("index", [40, 1000, -41, -1000, 2**70])
+def test_indices_out_of_range(index: int, decoder: VideoDecoder) -> None:
+    for call in (decoder.__getitem__, decoder.get_frame_at, lambda i: decoder.get_frames_at([0, i])):
+        for kind in (OutOfRangeError, IndexError, RuntimeError, ValueError):
+            with pytest.raises(kind, match=f"Invalid frame index={index}"):
+                call(index)
+
+
+@pytest.mark.parametrize("key", ["0", 1.0, None, (0, 1)])
+def test_keys_that_are_no_indices(key: Any, decoder: VideoDecoder) -> None:
+    with pytest.raises(TypeError, match="Unsupported key type"):
+        decoder[key]
+
+
+def test_indices_that_are_no_whole_numbers(decoder: VideoDecoder) -> None:
+    with pytest.raises(RuntimeError, match="Long but found Float"):
+        decoder.get_frames_at([1.5])  # type: ignore[list-item]
+    with pytest.raises(InvalidArgumentError, match="whole numbers"):
+        decoder.get_frame_at("one")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("step", [0, -1])
+def test_steps_must_be_positive(step: int, decoder: VideoDecoder) -> None:
+    for kind in (RuntimeError, ValueError):
+        with pytest.raises(kind, match=f"Step must be greater than 0; is {step}"):
+            decoder.get_frames_in_range(0, 5, step)
+
+
+# By time
+
+
+def test_frames_carry_their_times(decoder: VideoDecoder) -> None:
+    batch = decoder.get_all_frames()
+    assert batch.pts_seconds.tolist() == [i / 25 for i in range(40)]
+    assert batch.duration_seconds.tolist() == [1 / 25] * 40
+    frame = decoder.get_frame_at(3)
+    assert isinstance(frame, Frame)
+    assert (frame.pts_seconds, frame.duration_seconds) == (3 / 25, 1 / 25)
+
+
+@pytest.mark.parametrize(("offset", "played"), [(0.0, 5), (0.02, 5), (0.0399, 5), (-1e-9, 4), (0.04, 6)])
+def test_the_frame_played_at_a_time(offset: float, played: int, decoder: VideoDecoder, clip_rgb: torch.Tensor) -> None:
+    seconds = 5 / 25 + offset
+    frame = decoder.get_frame_played_at(seconds)
+    assert frame.pts_seconds == played / 25
+    assert torch.equal(frame.data, clip_rgb[played])
+    assert torch.equal(decoder.get_frames_played_at([seconds]).data[0], clip_rgb[played])
+
+
+def test_in_a_gap_every_method_gives_the_frame_before(gappy: VideoDecoder) -> None:
+    pts, duration = gappy.frame_index.pts_seconds, gappy.frame_index.duration_seconds
+    before = int((pts[1:] - pts[:-1] - duration[:-1]).argmax())
+    middle = float(pts[before] + duration[before] + pts[before + 1]) / 2
+    assert middle > float(pts[before] + duration[before]), "there is a gap"
+    expected = gappy[before]
+    assert torch.equal(gappy.get_frame_played_at(middle).data, expected)
+    assert torch.equal(gappy.get_frames_played_at([middle]).data[0], expected)
+    assert torch.equal(gappy.get_frames_played_in_range(middle, middle + 1e-6).data, expected[None])
+    assert torch.equal(gappy.get_frames_played_in_range(middle, middle + 0.01, fps=100).data, expected[None])
+
+
+@pytest.mark.parametrize("seconds", [-0.001, 1.6, 100.0, math.nan, math.inf, -math.inf])
+def test_times_out_of_range(seconds: float, decoder: VideoDecoder) -> None:
+    assert (decoder.metadata.begin_stream_seconds, decoder.metadata.end_stream_seconds) == (0.0, 1.6)
+    for call in (decoder.get_frame_played_at, lambda t: decoder.get_frames_played_at([0.1, t])):
+        for kind in (IndexError, RuntimeError, ValueError):
+            with pytest.raises(kind, match="Invalid pts in seconds"):
+                call(seconds)
+
+
+def test_times_that_are_no_numbers(decoder: VideoDecoder) -> None:
+    with pytest.raises(ValueError, match="Couldn't convert timestamps input to a tensor"):
+        decoder.get_frames_played_at(["now"])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "indices"),
+    [
+        (0.0, 0.2, range(5)),
+        (8 / 25 - 0.02, 8 / 25 + 0.02, (7, 8)),
+        (35 / 25, 35 / 25 + 1e-10, (35,)),
+        (0.01, 0.04, (0,)),
+        (0.01, 0.0400001, (0, 1)),
+        (0.3, 0.3, ()),
+        (0.0, 1.6, range(40)),
+        (1.59, 1.6, (39,)),
+    ],
+)
+def test_ranges_of_time(start: float, stop: float, indices: Any, decoder: VideoDecoder, clip_rgb: torch.Tensor) -> None:
+    batch = decoder.get_frames_played_in_range(start, stop)
+    assert torch.equal(batch.data, clip_rgb[list(indices)])
+    assert batch.pts_seconds.tolist() == [i / 25 for i in indices]
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "message"),
+    [
+        (1.0, 0.5, "Invalid start seconds: 1.0. It must be less than or equal to stop seconds"),
+        (-0.1, 0.5, "Invalid start seconds: -0.1. It must be greater than or equal to 0.0 and less than 1.6"),
+        (1.6, 1.6, "Invalid start seconds: 1.6"),
+        (0.5, 1.7, "Invalid stop seconds: 1.7. It must be less than or equal to 1.6"),
+        (math.nan, 1.0, "Invalid start seconds"),
+        (0.0, math.nan, "Invalid start seconds"),
+    ],
+)
+@pytest.mark.parametrize("fps", [None, 10])
+def test_ranges_of_time_out_of_range(
+    start: float, stop: float, message: str, fps: float | None, decoder: VideoDecoder
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        decoder.get_frames_played_in_range(start, stop, fps)
+
+
+@pytest.mark.parametrize("fps", [5, 15, 24, 29.97, 30.1, 60])
+def test_resampling_takes_every_frame_that_is_shown(fps: float, decoder: VideoDecoder, clip_rgb: torch.Tensor) -> None:
+    batch = decoder.get_frames_played_in_range(0.2, 1.4, fps=fps)
+    times = [0.2 + k / fps for k in range(math.floor(1.2 * fps + 0.5))]
+    assert batch.pts_seconds.tolist() == times
+    assert batch.duration_seconds.tolist() == [1 / fps] * len(times)
+    starts = [i / 25 for i in range(40)]
+    shown = [max(i for i, start in enumerate(starts) if start <= t) for t in times]
+    assert torch.equal(batch.data, clip_rgb[shown])
+
+
+def test_resampling_the_whole_stream(decoder: VideoDecoder) -> None:
+    assert len(decoder.get_all_frames(fps=10)) == 16
+    assert len(decoder.get_all_frames()) == 40
+
+
+@pytest.mark.parametrize("fps", [0, -5, math.nan, math.inf])
+def test_frame_rates_must_be_positive(fps: float, decoder: VideoDecoder) -> None:
+    with pytest.raises(RuntimeError, match="fps must be positive"):
+        decoder.get_frames_played_in_range(0.0, 1.0, fps=fps)
+
+
+# What the frames look like
+
+
+def test_layouts(clip: Path, decoder: VideoDecoder) -> None:
+    other = VideoDecoder(clip, dimension_order="NHWC")
+    assert other[3].shape == (64, 96, 3)
+    assert other[3].is_contiguous()
+    assert decoder[3].shape == (3, 64, 96)
+    assert torch.equal(other[3].permute(2, 0, 1), decoder[3])
+    assert decoder[:4].is_contiguous(memory_format=torch.channels_last)
+    assert other[9:9].shape == (0, 64, 96, 3)
+
+
+def test_float_output_is_near_the_uint8_output(clip: Path, decoder: VideoDecoder) -> None:
+    batch = VideoDecoder(clip, output_dtype=torch.float32)[:10]
+    assert batch.dtype == torch.float32
+    assert float(batch.min()) >= 0
+    assert float(batch.max()) <= 1
+    # Both round colours in their own way; the 8-bit path is within 3 levels (a fast path of swscale).
+    assert float((batch * 255 - decoder[:10].float()).abs().max()) <= 3
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("h264_10bit", torch.float32), ("h264_no_b_frames", torch.uint8)])
+def test_automatic_dtype_follows_the_bit_depth(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
+    decoder = VideoDecoder(media.make(name, tmp_path), output_dtype="auto")
+    assert decoder[0].dtype == decoder[3:3].dtype == dtype
+
+
+@pytest.mark.parametrize(
+    ("transfer", "name"), [("smpte2084", "PQ"), ("arib-std-b67", "HLG"), ("bt709", None), ("smpte170m", None)]
+)
+def test_hdr_is_told_once(transfer: str, name: str | None) -> None:
+    forget_warnings()
+    frames = torch.zeros(3, 3, 64, 64, dtype=torch.uint8)
+    video = VideoEncoder(frames, frame_rate=25).to_tensor("mp4", extra_options={"color_trc": transfer})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert len(VideoDecoder(video)) == 3
+        assert VideoDecoder(video).metadata.color_transfer_characteristic == transfer
+        assert caught == []
+        for _ in range(2):
+            decoder = VideoDecoder(video)
+            decoder[0], decoder.get_frame_played_at(0.05), VideoDecoder(video, seek_mode="approximate")[1]
+    assert [warning.filename for warning in caught] == [__file__] * (name is not None)
+    assert name is None or name in str(caught[0].message)
+
+
+def test_a_change_of_size_names_the_frame(tmp_path: Path) -> None:
+    path = media.make("size_change_mkv", tmp_path)
+    decoder = VideoDecoder(path)
+    sizes = [tuple(decoder[i].shape[1:]) for i in range(len(decoder))]
+    changed = next(i for i, size in enumerate(sizes) if size != sizes[0])
+    with pytest.raises(SizeChangeError, match=f"Frame {changed} is {sizes[changed][1]}x{sizes[changed][0]}"):
+        decoder.get_all_frames()
+    with pytest.raises(RuntimeError):
+        decoder[:]
+    scaled = VideoDecoder(path, on_size_change="scale")
+    assert scaled[:].shape == (len(decoder), 3, *sizes[0])
+    assert scaled[changed:].shape[2:] == sizes[0], "the size is the stream's, not the batch's"
+    assert torch.equal(scaled[0], decoder[0])
+
+
+# Metadata
+
+
+def test_metadata_of_a_plain_clip(decoder: VideoDecoder) -> None:
+    metadata = decoder.metadata
+    assert (metadata.width, metadata.height) == (96, 64)
+    assert metadata.num_frames == metadata.num_frames_from_content == metadata.num_frames_from_header == len(decoder)
+    assert metadata.average_fps == metadata.average_fps_from_header == 25
+    assert metadata.duration_seconds == metadata.end_stream_seconds_from_content == 1.6
+    assert metadata.begin_stream_seconds == metadata.begin_stream_seconds_from_content == 0
+    assert (metadata.codec, metadata.pixel_format, metadata.media_type) == ("h264", "yuv420p", "video")
+    assert metadata.stream_index == decoder.stream_index == 0
+    assert metadata.rotation is None
+    names = [line.split(":")[0].strip() for line in str(metadata).splitlines()]
+    assert names[0] == "VideoStreamMetadata"
+    assert names[1:] == [
+        "duration_seconds_from_header",
+        "begin_stream_seconds_from_header",
+        "bit_rate",
+        "codec",
+        "stream_index",
+        "media_type",
+        "width",
+        "height",
+        "num_frames_from_header",
+        "average_fps_from_header",
+        "pixel_aspect_ratio",
+        "rotation",
+        "color_primaries",
+        "color_space",
+        "color_transfer_characteristic",
+        "pixel_format",
+        "begin_stream_seconds_from_content",
+        "end_stream_seconds_from_content",
+        "num_frames_from_content",
+        "duration_seconds",
+        "begin_stream_seconds",
+        "end_stream_seconds",
+        "num_frames",
+        "average_fps",
+        "tags",
+        "disposition",
+    ]
+    metadata.average_fps = 3.0
+    assert decoder.metadata.average_fps == 3.0, "it can be assigned to"
+
+
+def test_key_frames_are_where_the_container_says(clip: Path, decoder: VideoDecoder) -> None:
+    with av.open(str(clip)) as container:
+        packets = [(p.pts, p.is_keyframe) for p in container.demux(video=0) if p.size]
+    expected = [i for i, (_, is_key) in enumerate(sorted(packets)) if is_key]
+    assert len(expected) > 2
+    assert decoder._get_key_frame_indices().tolist() == expected
+
+
+# Streams
+
+
+def test_streams_are_chosen_by_index(tmp_path: Path) -> None:
+    path = media.make("two_video_streams", tmp_path)
+    with av.open(str(path)) as container:
+        sizes = {s.index: (s.height, s.width) for s in container.streams.video}
+        best = container.streams.best("video").index
+    for index, size in sizes.items():
+        assert VideoDecoder(path, stream_index=index)[0].shape[1:] == size
+    assert VideoDecoder(path).stream_index == best
+
+
+@pytest.mark.parametrize(
+    ("name", "stream_index", "message"),
+    [
+        ("audio_only", None, "no video stream"),
+        ("audio_only", 0, "not a video stream that can be decoded"),
+        ("audio_beside_video", 40, "stream index 40 is not a valid stream"),
+        ("audio_beside_video", -1, "stream index -1 is not a valid stream"),
+    ],
+)
+def test_streams_that_are_not_there(name: str, stream_index: int | None, message: str, tmp_path: Path) -> None:
+    with pytest.raises(StreamError, match=message):
+        VideoDecoder(media.make(name, tmp_path), stream_index=stream_index)
+
+
+# Arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"seek_mode": "fast"}, r"Invalid seek mode \(fast\). Supported values are exact, approximate."),
+        ({"dimension_order": "CHW"}, r"Invalid dimension order \(CHW\). Supported values are NCHW, NHWC."),
+        ({"num_ffmpeg_threads": -1}, "num_ffmpeg_threads = -1"),
+        ({"num_ffmpeg_threads": 1.5}, "num_ffmpeg_threads = 1.5"),
+        ({"output_dtype": torch.int8}, r"Invalid output_dtype \(torch.int8\).*torch.uint8, torch.float32, 'auto'"),
+        ({"on_error": "ignore"}, "Invalid on_error"),
+        ({"on_size_change": "crop"}, "Invalid on_size_change"),
+        ({"device": "meta"}, "Unsupported device: meta"),
+        ({"seek_mode": "approximate", "custom_frame_mappings": "{}"}, "incompatible"),
+        ({"transforms": [5]}, "5"),
+    ],
+)
+def test_arguments_that_are_not_accepted(arguments: dict[str, Any], message: str, clip: Path) -> None:
+    for kind in (ValueError, RuntimeError):
+        with pytest.raises(kind, match=message):
+            VideoDecoder(clip, **arguments)
+
+
+@pytest.mark.parametrize("num_ffmpeg_threads", [0, 1, 2, 7, None])
+def test_any_number_of_codec_threads_gives_the_same_frames(
+    num_ffmpeg_threads: int | None, clip: Path, clip_rgb: torch.Tensor
+) -> None:
+    decoder = VideoDecoder(clip, num_ffmpeg_threads=num_ffmpeg_threads)
+    indices = [39, 0, 12, 13, 14, 30, 2]
+    for i in indices:
+        assert torch.equal(decoder[i], clip_rgb[i])
+    assert torch.equal(decoder.get_frames_at(indices).data, clip_rgb[indices])
+
+
+def test_the_default_device_is_followed(clip: Path) -> None:
+    with torch.device("cpu"):
+        VideoDecoder(clip)[0]
+    with torch.device("meta"), pytest.raises(InvalidArgumentError, match="meta"):
+        VideoDecoder(clip)
+
+
+def test_there_is_no_fallback_from_the_cpu(decoder: VideoDecoder) -> None:
+    assert decoder.cpu_fallback.status_known
+    assert not decoder.cpu_fallback
+    assert "No fallback required" in str(decoder.cpu_fallback)
+
+
+# The user's own table of frames
+
+
+def mappings_of(path: Path, pts: str = "pts", duration: str = "duration", *, as_text: bool = False) -> str:
+    with av.open(str(path)) as container:
+        packets = [p for p in container.demux(video=0) if p.size]
+    number: Callable[[int], Any] = str if as_text else int
+    rows = [
+        {
+            pts: number(p.pts),
+            duration: number(p.duration),
+            "key_frame": number(int(p.is_keyframe)),
+        }
+        for p in sorted(packets, key=lambda p: p.pts)
+    ]
+    return json.dumps({"frames": rows})
+
+
+@pytest.mark.parametrize("pts", ["pts", "pkt_pts"])
+@pytest.mark.parametrize("duration", ["duration", "pkt_duration"])
+@pytest.mark.parametrize("wrap", [str, str.encode, io.StringIO])
+def test_custom_frame_mappings_are_read_in_every_spelling(
+    pts: str, duration: str, wrap: Callable[[str], Any], clip: Path, clip_rgb: torch.Tensor
+) -> None:
+    mappings = mappings_of(clip, pts, duration, as_text=pts == "pts")
+    decoder = VideoDecoder(clip, custom_frame_mappings=wrap(mappings))
+    assert len(decoder) == len(clip_rgb)
+    assert torch.equal(decoder[:], clip_rgb)
+    assert torch.equal(decoder.get_frames_at([33, 5, -1]).data, clip_rgb[[33, 5, -1]])
+    assert decoder.get_frame_played_at(0.5).pts_seconds == 12 / 25
+
+
+def test_the_table_is_believed(clip: Path, clip_rgb: torch.Tensor) -> None:
+    frames = json.loads(mappings_of(clip))["frames"]
+    every_third = json.dumps({"frames": frames[::3]})
+    decoder = VideoDecoder(clip, custom_frame_mappings=every_third)
+    assert torch.equal(decoder[:], clip_rgb[::3])
+
+
+@pytest.mark.parametrize(
+    ("mappings", "message"),
+    [
+        ("not json", "valid JSON"),
+        (5, "valid JSON"),
+        ("{}", "'frames' key"),
+        ("[]", "'frames' key"),
+        ('{"frames": []}', "empty or missing"),
+        ('{"frames": [{"pts": 0}]}', "keys are required"),
+        ('{"frames": [{"pts": "x", "duration": 1, "key_frame": 1}]}', "Frame 0"),
+        ('{"frames": [{"pts": 0, "duration": 1, "key_frame": 1}, 3]}', "frame 1"),
+    ],
+)
+def test_tables_that_are_none(mappings: Any, message: str, clip: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        VideoDecoder(clip, custom_frame_mappings=mappings)
+
+
+def test_batches_are_what_samplers_expect(decoder: VideoDecoder) -> None:
+    batch = decoder.get_frames_at(range(6))
+    assert isinstance(batch, FrameBatch)
+    assert batch.pts_seconds.dtype == batch.duration_seconds.dtype == torch.float64
+    assert batch.replaced == ()

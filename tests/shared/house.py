@@ -1,0 +1,182 @@
+"""The structure of the library, as its imports show it: modules, packages, wings and circles."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "src"
+PACKAGE = "mediatensor"
+
+Graph = Mapping[str, frozenset[str]]
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of the library by its dotted name."""
+    return {module_name(path): path for path in sorted((SOURCES / PACKAGE).rglob("*.py"))}
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(SOURCES).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_modules(tree: ast.AST, package: str, known: Iterable[str]) -> set[str]:
+    """The modules of ours that a file imports, wherever it does so: inside functions and for type checkers, too.
+
+    Args:
+        tree: The parsed file.
+        package: The package that its relative imports start from.
+        known: Names of all modules.
+    """
+    known, found = set(known), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name in known}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*above, base] if base else above)
+            for alias in node.names:
+                name = f"{base}.{alias.name}"
+                found |= {name} if name in known else {base} & known
+    return found
+
+
+@cache
+def module_graph() -> Graph:
+    """Which modules each module imports."""
+    graph = {}
+    for name, path in modules().items():
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        imported = imported_modules(ast.parse(path.read_text(encoding="utf-8")), package, modules())
+        graph[name] = frozenset(imported - {name})
+    return graph
+
+
+def package_of(module: str) -> str:
+    """The folder that a module is in.
+
+    Modules beside the packages, such as ``errors``, stand for themselves, and so do packages that hold other packages:
+    what they offer to users is above what they gather, although the modules beside it may be below.
+    """
+    if modules()[module].name == "__init__.py":
+        holds_packages = any(modules()[module].parent.glob("*/__init__.py")) or module in _GATHERING
+        return f"{module}.__init__" if holds_packages else module
+    package = module.rpartition(".")[0]
+    return module if package == PACKAGE else package
+
+
+def folder_graph() -> Graph:
+    """Which folders the modules of each folder import from."""
+    graph: dict[str, set[str]] = {package_of(module): set() for module in modules()}
+    for module, imported in module_graph().items():
+        graph[package_of(module)] |= {package_of(other) for other in imported} - {package_of(module)}
+    return {folder: frozenset(others) for folder, others in graph.items()}
+
+
+def circles(graph: Graph) -> list[list[str]]:
+    """The groups in which everything imports everything else, by however many steps: Tarjan's components."""
+    number: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found = []
+
+    def visit(node: str) -> None:
+        number[node] = lowest[node] = len(number)
+        stack.append(node)
+        for other in graph[node]:
+            if other not in number:
+                visit(other)
+                lowest[node] = min(lowest[node], lowest[other])
+            elif other in stack:
+                lowest[node] = min(lowest[node], number[other])
+        if lowest[node] == number[node]:
+            group = [stack.pop()]
+            while group[-1] != node:
+                group.append(stack.pop())
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    for node in graph:
+        if node not in number:
+            visit(node)
+    return sorted(found)
+
+
+#: The wings of the library, the highest first, and what is in each. Arrows go down; data and text know nothing of each
+#: other, and what needs both stands above them.
+WINGS: Mapping[str, Mapping[str, str]] = {
+    "apps": {
+        "cli": "the command",
+        "serve": "a service and its page",
+        "compat": "calls of other libraries",
+    },
+    "data and text": {
+        "ocr.training": "training, scores",
+        "_text_data": "datasets of documents and words",
+    },
+    "data": {
+        "datasets": "rows, batches, checks",
+        "distributed": "columns in and out",
+    },
+    "text": {
+        "ocr.video": "text in video, subtitles",
+        "ocr.models": "networks, predictors",
+        "ocr.io": "documents in and out",
+        "ocr.structure": "tables, regions, fields",
+        "ocr.datasets": "data sets, vocabularies",
+        "ocr.drawing": "pages, drawn with their truth",
+        "ocr.transforms": "pictures with their truth",
+        "ocr.utils": "geometry, scores, drawing",
+    },
+    "media": {
+        "samplers": "which clips",
+        "decoders": "the public classes",
+        "encoders": "tensors to files",
+        "backends": "packets to RGB: cpu, cuda",
+        "transforms": "crops, sizes, spectra",
+        "isolate": "calls in other processes",
+        "frames": "what decoding returns",
+        "errors": "one type for each condition",
+        "_engine": "from bytes to frames and samples",
+    },
+}
+
+#: Wings by those that they may import from.
+_BELOW = {
+    "apps": {"data and text", "data", "text", "media"},
+    "data and text": {"data", "text", "media"},
+    "data": {"media"},
+    "text": {"media"},
+    "media": set(),
+}
+#: What users import from these packages is partly above them; the packages themselves only say where it is.
+_GATHERING = {f"{PACKAGE}.datasets", f"{PACKAGE}.distributed"}
+
+
+def wing_of(module: str) -> str:
+    """The wing that a module is in."""
+    if module in _GATHERING:
+        return "data and text"
+    name = module.removeprefix(f"{PACKAGE}.")
+    for wing, packages in WINGS.items():
+        if any(name == package or name.startswith(f"{package}.") for package in packages):
+            return wing
+    top = name.partition(".")[0]
+    return {"__main__": "apps", "ocr": "text"}.get(top, "media")
+
+
+def arrows_up() -> list[str]:
+    """The imports that lead from a wing into one that is not below it."""
+    return sorted(
+        f"{module} ({wing_of(module)}) imports {other} ({wing_of(other)})"
+        for module, imported in module_graph().items()
+        for other in imported
+        if wing_of(other) != wing_of(module) and wing_of(other) not in _BELOW[wing_of(module)]
+    )

@@ -1,0 +1,11 @@
+"""Where the real media files and documents are that some tests read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["TEST_DATA"]
+
+# A folder beside the checkout, or wherever the variable says; it holds the folder ``media``.
+TEST_DATA = Path(os.environ.get("MEDIATENSOR_TEST_DATA") or Path(__file__).parents[3] / "shared" / "data")

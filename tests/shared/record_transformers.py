@@ -1,0 +1,29 @@
+"""Record what transformers' own backends give, for `test_compat_transformers.py`.
+
+In an environment of its own: ``pip install transformers torchvision av decord opencv-python-headless soundfile soxr``,
+then ``python tests/shared/record_transformers.py``.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+from types import SimpleNamespace
+
+from transformers.audio_utils import load_audio
+from transformers.video_utils import load_video
+
+from decord_calls import FOLDER
+from transformers_calls import CALLS, outcome
+
+
+def main() -> None:
+    module = SimpleNamespace(load_video=load_video, load_audio=load_audio)
+    found = {name: outcome(call, module) for name, call in CALLS.items()}
+    found["versions"] = {name: version(name) for name in ("transformers", "av", "decord", "opencv-python-headless")}
+    lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in found.items()]
+    (FOLDER / "transformers.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""Classifiers against docTR's, with the same weights: ``record_ocr_detection.py`` recorded what those give."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from mediatensor.errors import InvalidArgumentError, WeightsError
+from mediatensor.ocr.models import classification
+from mediatensor.ocr.models.classification import mobilenet, resnet, starnet, textnet, vit_det
+from ocr_weights import assert_summary, describe_state, fill, formula_input
+
+RECORDS: dict[str, dict[str, Any]] = json.loads(
+    (Path(__file__).parents[1] / "records" / "ocr" / "classification_models.json").read_text(encoding="utf-8")
+)
+CFGS = {
+    name: cfg for module in (mobilenet, resnet, starnet, textnet, vit_det) for name, cfg in module.default_cfgs.items()
+}
+LARGE = {"resnet34", "resnet34_wide", "resnet50", "textnet_base"}
+NETWORKS = [pytest.param(name, marks=pytest.mark.slow if name in LARGE else ()) for name in RECORDS]
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_same_weights_give_the_same_scores_as_in_doctr(name: str) -> None:
+    record = RECORDS[name]
+    model = fill(getattr(classification, name)(), record["gain"])
+    assert describe_state(model) == record["state"]
+    with torch.no_grad():
+        scores = model(formula_input((2, 3, 64, 96)))
+    assert_summary(scores, record["scores"])
+
+
+@pytest.mark.parametrize("name", list(RECORDS))
+def test_configuration_is_that_of_doctr(name: str) -> None:
+    cfg, expected = CFGS[name], RECORDS[name]["cfg"]
+    assert [list(cfg[key]) for key in ("mean", "std", "input_shape")] == [
+        expected[key] for key in ("mean", "std", "input_shape")
+    ]
+    classes = cfg["classes"]
+    assert (classes if isinstance(expected["classes"], list) else "".join(classes)) == expected["classes"]
+    assert cfg["url"].endswith(expected["file"])
+
+
+def test_rectangular_variants_keep_the_width_of_words() -> None:
+    words = torch.zeros(1, 3, 32, 128)
+    square = classification.mobilenet_v3_small().eval().features(words)
+    rectangular = classification.mobilenet_v3_small_r().eval().features(words)
+    assert square.shape[-2:] == (1, 4)
+    assert rectangular.shape[-2:] == (1, 32)
+
+
+def test_other_classes_change_head_and_configuration_but_not_the_defaults() -> None:
+    model = classification.mobilenet_v3_small_crop_orientation(num_classes=2, classes=[0, 180])
+    assert model.eval()(torch.zeros(1, 3, 64, 64)).shape == (1, 2)
+    assert model.cfg["classes"] == [0, 180]
+    assert model.cfg["num_classes"] == 2
+    assert mobilenet.default_cfgs["mobilenet_v3_small_crop_orientation"]["classes"] == [0, -90, 180, 90]
+
+
+def test_configuration_of_a_model_is_its_own() -> None:
+    classification.mobilenet_v3_small_crop_orientation().cfg["classes"].append(45)
+    assert classification.mobilenet_v3_small_crop_orientation().cfg["classes"] == [0, -90, 180, 90]
+
+
+def test_orientation_networks_keep_the_size_that_they_are_for() -> None:
+    for factory in (
+        classification.mobilenet_v3_small_crop_orientation,
+        classification.mobilenet_v3_small_page_orientation,
+    ):
+        model = factory(input_shape=(3, 96, 128)).eval()
+        assert model.cfg["input_shape"] == (3, 96, 128)
+        assert model(torch.zeros(2, 3, 96, 128)).shape == (2, 4)
+        assert factory().cfg["input_shape"] != (3, 96, 128)
+
+
+@pytest.mark.parametrize("name", ["resnet31", "starnet_s3", "vit_det_s"])
+def test_networks_without_their_head_give_what_it_sees(name: str) -> None:
+    whole = fill(getattr(classification, name)(num_classes=5))
+    features = fill(getattr(classification, name)(num_classes=5, include_top=False))
+    images = formula_input((2, 3, 32, 64))
+    seen = features(images)
+    assert isinstance(seen, list) == (name == "vit_det_s")
+    head = list(whole)[len(list(features)) :]
+    torch.testing.assert_close(torch.nn.Sequential(*head)(seen), whole(images))
+
+
+def test_detection_transformers_give_features_of_the_layers_asked_for() -> None:
+    model = classification.VisionDetectionTransformer(
+        24, 4, 2, input_shape=(3, 64, 32), window_block_indexes=[0, 2], out_feature_indexes=[1, -1], include_top=False
+    )
+    assert [tuple(features.shape) for features in model(torch.zeros(1, 3, 64, 32))] == [(1, 24, 16, 8)] * 2
+    with pytest.raises(InvalidArgumentError, match="15 x 8 patches"):
+        model(torch.zeros(1, 3, 60, 32))
+
+
+def test_windows_do_not_see_each_other() -> None:
+    def changed(windowed: list[int]) -> torch.Tensor:
+        torch.manual_seed(0)
+        model = classification.VisionDetectionTransformer(
+            24, 2, 2, window_block_indexes=windowed, out_feature_indexes=[1], include_top=False
+        ).eval()
+        image = formula_input((1, 3, 64, 64))
+        other = image.clone()
+        other[..., :16, :16] += 1  # the first window of 4 x 4
+        return (model(image)[0] != model(other)[0]).any(dim=1)[0]
+
+    alone, together = changed([0, 1]), changed([0])
+    assert alone.nonzero().amax() == 3
+    assert together.all()
+
+
+def test_checkpoint_loads_by_path(tmp_path: Path) -> None:
+    saved = fill(classification.resnet18(num_classes=3))
+    torch.save(saved.state_dict(), tmp_path / "mine.pt")
+    model = classification.resnet18(num_classes=3).eval()
+    model.from_pretrained(str(tmp_path / "mine.pt"))
+    images = formula_input((1, 3, 32, 32))
+    torch.testing.assert_close(model(images), saved(images))
+
+
+def test_checkpoint_of_another_network_is_refused(tmp_path: Path) -> None:
+    torch.save(classification.resnet18(num_classes=3).state_dict(), tmp_path / "other.pt")
+    with pytest.raises(WeightsError):
+        classification.mobilenet_v3_small().from_pretrained(str(tmp_path / "other.pt"))
+
+
+def test_published_weights_of_other_classes_leave_the_head_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arch = "mobilenet_v3_small_crop_orientation"
+    published = fill(classification.mobilenet_v3_small_crop_orientation())
+    torch.save(published.state_dict(), tmp_path / f"{arch}.pt")
+    monkeypatch.setenv("MEDIATENSOR_MODELS", str(tmp_path))
+    model = classification.mobilenet_v3_small_crop_orientation(pretrained=True, num_classes=2)
+    assert model.classifier[3].out_features == 2
+    torch.testing.assert_close(model.features.state_dict(), published.features.state_dict())
+
+
+def test_heads_of_several_layers_are_left_alone_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.save(fill(classification.vit_det_s()).state_dict(), tmp_path / "vit_det_s.pt")
+    monkeypatch.setenv("MEDIATENSOR_MODELS", str(tmp_path))
+    model = classification.vit_det_s(pretrained=True, num_classes=2)
+    assert (model[4].norm.weight == 1).all()
+    torch.testing.assert_close(model[2].state_dict(), fill(classification.vit_det_s())[2].state_dict())
+
+
+def test_absent_weights_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDIATENSOR_MODELS", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="mobilenet_v3_small_page_orientation-8e60325c"):
+        classification.mobilenet_v3_small_page_orientation(pretrained=True)

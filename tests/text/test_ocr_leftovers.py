@@ -1,0 +1,252 @@
+"""No letters vanish: what the first look of the detector leaves over is looked at again."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import os
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageDraw, ImageFont
+
+from mediatensor.ocr.models._maps.colons import with_colons
+from mediatensor.ocr.models._maps.leftovers import ink_left_over, windows_around, with_found
+from mediatensor.ocr.models._maps.tiles import tiles_joined
+from ocr_pages import render_text, rotated
+from ocr_reading import reader
+
+SENTENCES = (
+    "The quiet harbour keeps its boats behind a wall of grey stone, and nobody asks why the gate is closed at night.",
+    "Our delivery left the warehouse on Tuesday morning; please check all seven boxes before you sign the receipt.",
+    "A narrow path leads from the old mill down to the river, where the ferry used to wait for travellers in autumn.",
+)
+
+
+@pytest.mark.parametrize(("angle", "is_column"), [(1.5, True), (0.0, False)])
+def test_lines_are_whole_where_the_first_look_passes_over_a_part(angle: float, is_column: bool) -> None:
+    sheet = rotated(render_text(SENTENCES, dpi=100, font_size=10, margin=30), angle)
+    whole = reader(shorter_side=192)([sheet.image]).render()
+    blinded = copy.deepcopy(reader(shorter_side=192))
+    network = blinded.det_predictor.model
+    sizes: list[tuple[int, ...]] = []
+
+    def logits(x: torch.Tensor) -> torch.Tensor:
+        scores = type(network).logits(network, x)
+        sizes.append(tuple(scores.shape[2:]))
+        if len(sizes) == 1:  # the whole page
+            if is_column:
+                left, right = (round(share * scores.shape[3]) for share in (0.4, 0.65))
+                scores[..., left:right] = -20
+            else:
+                scores[..., scores.shape[2] // 3 :, :] = -20
+        return scores
+
+    network.logits = logits
+    assert blinded([sheet.image]).render() == whole
+    assert whole.split() == " ".join(SENTENCES).split()
+    assert len(sizes) > 1
+    assert sum(height * width for height, width in sizes[1:]) <= 1.1 * sizes[0][0] * sizes[0][1]
+
+
+def test_the_middle_of_a_long_line_is_read() -> None:
+    data = Path(os.environ.get("MEDIATENSOR_TEST_DATA", Path(__file__).parents[3] / "shared/data"))
+    path = data / "drawn/lost_middle.png"
+    if not path.exists():
+        pytest.skip("there is no drawn/lost_middle.png in the folder of test data")
+    text = reader(shorter_side=960)([np.array(Image.open(path).convert("RGB"))]).render()
+    assert "Esto es que no espera a su finalizacion" in text.replace("  ", " ")
+
+
+@pytest.mark.parametrize("kind", ["noise", "halftone", "frames", "speckle"])
+def test_what_is_no_text_gives_no_more_boxes_than_the_first_look(kind: str) -> None:
+    generator = np.random.default_rng(0)
+    page = np.full((600, 800), 240, dtype=np.uint8)
+    if kind == "noise":
+        page = generator.integers(0, 256, page.shape, dtype=np.uint8)
+    elif kind == "halftone":
+        rows, columns = np.indices(page.shape)
+        page[((rows % 8 - 4) ** 2 + (columns % 8 - 4) ** 2) < (columns / 80)] = 20
+    elif kind == "frames":
+        for edge in range(20, 280, 40):
+            page[edge : 600 - edge, edge : edge + 2] = page[edge : edge + 2, edge : 800 - edge] = 0
+            page[edge : 600 - edge, 800 - edge : 802 - edge] = page[600 - edge : 602 - edge, edge : 800 - edge] = 0
+    else:
+        page[generator.random(page.shape) > 0.995] = 0
+    predictor = reader(shorter_side=600)
+    picture = torch.from_numpy(page).expand(3, -1, -1)
+    located = next(predictor.det_predictor.locate([picture], rotated=True, return_maps=True))
+    first = predictor.det_predictor.model.postprocessor.boxes(located.map[:, :, 0], straight=False)
+    assert len(located.boxes["words"]) <= len(first)
+
+
+@pytest.mark.parametrize(("paper", "ink"), [(240, 200), (30, 75)])
+def test_faint_letters_are_shown_with_full_contrast(paper: int, ink: int) -> None:
+    page = np.full((200, 400), paper, dtype=np.uint8)
+    for left in range(20, 380, 14):
+        page[90:106, left : left + 3] = page[90:93, left : left + 9] = ink
+    none = np.zeros((0, 4, 2))
+    (window,) = windows_around(ink_left_over(page, none).letters, none, page)
+    assert (window.dark, window.light) == (min(paper, ink), max(paper, ink))
+
+
+def test_a_rule_of_dashes_is_not_looked_at() -> None:
+    page = np.full((200, 400), 240, dtype=np.uint8)
+    for left in range(20, 380, 16):
+        page[90:95, left : left + 11] = 120
+        page[91:94, left + 1 : left + 11 : 2] = 240  # printed badly: less than solid
+    none = np.zeros((0, 4, 2))
+    letters = ink_left_over(page, none).letters
+    assert len(letters) > 20
+    assert windows_around(letters, none, page) == []
+
+
+@pytest.mark.parametrize("inverted", [False, True])
+def test_letters_that_no_box_covers_get_a_window(inverted: bool) -> None:
+    page = np.full((200, 400), 240, dtype=np.uint8)
+    for left in range(20, 380, 14):
+        page[90:106, left : left + 3] = page[90:93, left : left + 9] = 10
+    gray = 255 - page if inverted else page
+    covered = np.array([[[10, 84], [150, 84], [150, 112], [10, 112]], [[300, 84], [390, 84], [390, 112], [300, 112]]])
+    letters = ink_left_over(gray, covered.astype(float)).letters
+    assert letters[:, 0].tolist() == [left for left in range(20, 380, 14) if 152 < left < 290]
+    (window,) = windows_around(letters, covered.astype(float), gray)
+    assert window.left < 155
+    assert window.top < 90
+    assert window.right > 295
+    assert window.bottom > 106
+    boxes = np.concatenate([covered, np.tile([[[0, 0.9]]], (2, 1, 1))], axis=1)
+    found = np.array([[[140, 85], [310, 85], [310, 111], [140, 111], [0, 0.8]]])
+    (joined,) = with_found(boxes, found.astype(float), letters)
+    assert joined[:4].tolist() == [[10, 84], [390, 84], [390, 112], [10, 112]]
+    everything = np.array([[[10, 84], [390, 84], [390, 112], [10, 112]]], dtype=float)
+    assert len(ink_left_over(gray, everything).letters) == 0
+
+
+def _colons_beside(
+    box: tuple[int, int, int, int],
+    *dots: tuple[int, int],
+    side: int = 4,
+    frames: tuple[tuple[int, int, int, int], ...] = (),
+) -> np.ndarray:
+    """What becomes of a box of a page with square dots, left and top of each, and frames of two pixels."""
+    page = np.full((120, 400), 240, np.uint8)
+    for left, top, right, bottom in frames:
+        page[top:bottom, left:right] = 20
+        page[top + 2 : bottom - 2, left + 2 : right - 2] = 240
+    for left, top in dots:
+        page[top : top + side, left : left + side] = 20
+    left, top, right, bottom = box
+    boxes = np.array([[[left, top], [right, top], [right, bottom], [left, bottom], [0, 1]]], dtype=float)
+    return with_colons(boxes, ink_left_over(page, boxes[:, :4]))[0, :4]
+
+
+def test_a_colon_beside_a_box_gets_into_it() -> None:
+    behind = _colons_beside((100, 40, 200, 70), (220, 50), (220, 62))
+    assert behind[0].tolist() == [100, 40]
+    assert 224 <= behind[1][0] <= 240
+    before = _colons_beside((100, 40, 200, 70), (80, 50), (80, 62))
+    assert 60 <= before[0][0] <= 80
+    assert before[2].tolist() == [200, 70]
+
+
+@pytest.mark.parametrize("frame", [(0, 0, 400, 120), (90, 34, 260, 76), (210, 42, 234, 72)])
+def test_a_frame_around_a_colon_is_no_ink_beside_it(frame: tuple[int, int, int, int]) -> None:
+    dots = (220, 50), (220, 62)
+    assert _colons_beside((100, 40, 200, 70), *dots, frames=(frame,))[1][0] >= 224
+    assert _colons_beside((100, 40, 200, 70), *dots, frames=(frame, (216, 46, 260, 70)))[1][0] == 200
+
+
+def test_small_dots_beside_large_letters_are_a_colon() -> None:
+    assert _colons_beside((100, 30, 200, 91), (220, 52), (220, 72), side=3)[1][0] >= 223
+
+
+@pytest.mark.parametrize(
+    "dots",
+    [
+        [(220, 50)],  # one dot
+        [(220, 50), (230, 62)],  # askew
+        [(220, top) for top in range(37, 80, 7)],  # a dotted rule
+        [(220, top) for top in range(38, 80, 12)],  # another one
+        [(213, 50), (220, 50), (220, 62), (227, 62)],  # dirt
+        [(280, 50), (280, 62)],  # far away
+        [(220, 80), (220, 92)],  # on another line
+    ],
+)
+def test_other_dots_leave_a_box_as_it_is(dots: list[tuple[int, int]]) -> None:
+    assert _colons_beside((100, 40, 200, 70), *dots).tolist() == [[100, 40], [200, 40], [200, 70], [100, 70]]
+
+
+def test_colons_in_a_column_of_their_own_are_read() -> None:
+    sheet = Image.new("RGB", (620, 308), "white")
+    font = ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts/ttf/DejaVuSansMono.ttf"), 22)
+    draw = ImageDraw.Draw(sheet)
+    values = {"Discount": "0.00", "Total": "12.50", "Date": "27/03/2018", "Cashier": "Mary", "Net amount": "48.30"}
+    for number, (name, value) in enumerate(values.items()):
+        y = 22 * (1 + 2.4 * number)
+        x = 20 + draw.textlength(name, font=font) + (22 if number % 2 else 11)
+        for place, text in ((20, name), (x, ":"), (x + 65, value)):
+            draw.text((place, y), text, font=font, fill=0)
+    lines = reader()([np.array(sheet)]).render().splitlines()
+    assert [line.split() for line in lines] == [[*name.split(), ":", value] for name, value in values.items()]
+
+
+def _counted(predictor: object, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """The sizes of the inputs that the detector of a predictor sees from now on."""
+    network, sizes = predictor.det_predictor.model, list[tuple[int, ...]]()  # type: ignore[attr-defined]
+
+    def logits(x: torch.Tensor) -> torch.Tensor:
+        sizes.append(tuple(x.shape[2:]))
+        return type(network).logits(network, x)
+
+    monkeypatch.setattr(network, "logits", logits)
+    return sizes
+
+
+@pytest.mark.parametrize("is_upright", [False])
+def test_a_long_strip_of_one_line_is_read_whole(is_upright: bool) -> None:
+    picture, text = Image.new("RGB", (6000, 30), "white"), ""
+    font = ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts/ttf/DejaVuSans.ttf"), 18)
+    for word in itertools.cycle(" ".join(SENTENCES).split()):
+        if font.getlength(f"{text} {word}") > 5900:
+            break
+        text = f"{text} {word}".strip()
+    ImageDraw.Draw(picture).text((20, 4), text, fill="black", font=font)
+    strip = np.array(picture if is_upright else picture.transpose(Image.Transpose.ROTATE_90))
+    read = reader()([strip]).render().split()
+    wanted = text.split()
+    assert len(read) == len(wanted)
+    assert sum(a != b for a, b in zip(read, wanted, strict=True)) <= 2
+
+
+def test_the_lines_of_a_tall_page_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"{number}. {SENTENCES[number % 3][:28].strip()}" for number in range(100, 200)]
+    sheet = render_text(lines, dpi=100, font_size=12, margin=20)
+    predictor = reader(shorter_side=192, longer_side=480)
+    sizes = _counted(predictor, monkeypatch)
+    assert predictor([sheet.image]).render().split() == " ".join(lines).split()
+    assert len([height for height, _ in sizes if height > 400]) > 1  # in tiles
+
+
+def test_a_page_of_regular_dots_has_no_lines_and_costs_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, columns = np.indices((1300, 1000))
+    page = np.where((rows % 20 - 10) ** 2 + (columns % 20 - 10) ** 2 <= 16, 0, 255).astype(np.uint8)
+    predictor = reader(shorter_side=960)
+    sizes = _counted(predictor, monkeypatch)
+    (read,) = predictor([np.repeat(page[:, :, None], 3, axis=2)]).pages
+    assert (read.render(), len(read.unread), len(sizes)) == ("", 0, 1)
+
+
+def test_boxes_of_tiles_are_joined_where_they_meet() -> None:
+    def box(x0: float, y0: float, x1: float, y1: float) -> list[list[float]]:
+        return [[x0, y0], [x1, y0], [x1, y1], [x0, y1], [0, 0.9]]
+
+    tiles = [(0, 100), (80, 180)]  # they meet at 90
+    first = np.array([box(10, 0, 100, 10), box(20, 20, 60, 30), box(92, 40, 100, 50), box(70, 60, 95, 70)])
+    second = np.array([box(80, 0, 170, 10), box(80, 20, 86, 30), box(92, 40, 130, 50), box(80, 62, 95, 70)])
+    found = tiles_joined([first, second], tiles, 0)
+    bounds = sorted((*own[:4].min(axis=0).tolist(), *own[:4].max(axis=0).tolist()) for own in found)
+    assert bounds == [(10, 0, 170, 10), (20, 20, 60, 30), (70, 60, 95, 70), (92, 40, 130, 50)]

@@ -1,0 +1,78 @@
+"""The recognition networks give what docTR's give with the same weights, recorded in ``data/ocr``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from mediatensor.ocr.models import classification, recognition
+from mediatensor.ocr.models.recognition.core import RecognitionModel
+from ocr_weights import assert_summary, describe_state, fill, formula_input
+
+FOLDER = Path(__file__).parents[1] / "records" / "ocr"
+RECORDED: dict[str, dict[str, Any]] = json.loads((FOLDER / "recognition_networks.json").read_text(encoding="utf-8"))
+BACKBONES: dict[str, dict[str, Any]] = json.loads((FOLDER / "recognition_backbones.json").read_text(encoding="utf-8"))
+SLOW = ("crnn_mobilenet_v3_large", "vitstr_base", "sar_resnet31", "master", "vit_b", "vip_base", "resnet31")
+
+
+def marked(names: Iterable[str]) -> list[Any]:
+    """Parameters for names; the large networks are marked slow."""
+    return [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in names]
+
+
+def with_formula_weights(name: str, **kwargs: Any) -> RecognitionModel:
+    """A network with the weights that the recording one had."""
+    model: RecognitionModel = getattr(recognition, name)(**kwargs)
+    fill(model, RECORDED[name]["gain"])
+    model.score_layer()[0].bias.data[len(model.vocab)] += RECORDED[name]["end_bias"]
+    return model
+
+
+@pytest.mark.parametrize("name", marked(RECORDED))
+def test_scores_words_and_losses_are_docTRs(name: str) -> None:
+    recorded = RECORDED[name]
+    model = with_formula_weights(name, **({"dropout_prob": 0.0} if "training_loss" in recorded else {}))
+    images = formula_input((2, 3, 32, 128))
+    assert describe_state(model) == recorded["state"]
+    if recorded["float64"]:
+        model, images = model.double(), images.double()
+
+    with torch.no_grad():
+        out = model(images, return_model_output=True, return_preds=True)
+        assert_summary(out["out_map"], recorded["out_map"])
+        assert [word for word, _ in out["preds"]] == [word for word, _ in recorded["preds"]]
+        assert [c for _, c in out["preds"]] == pytest.approx([c for _, c in recorded["preds"]], abs=1e-5)
+
+        with_target = model(images, target=recorded["target"])
+        assert set(with_target) == {"loss"}
+        assert float(with_target["loss"]) == pytest.approx(recorded["loss"], rel=1e-5)
+        if "training_loss" in recorded:
+            model.train().get_submodule("feat_extractor").eval()
+            loss = model(images, target=recorded["short_target"])["loss"]
+            assert float(loss) == pytest.approx(recorded["training_loss"], rel=1e-5)
+
+
+@pytest.mark.parametrize("name", marked(BACKBONES))
+def test_scores_of_backbones_are_docTRs(name: str) -> None:
+    recorded = BACKBONES[name]
+    model = fill(getattr(classification, name)(), recorded["gain"])
+    assert describe_state(model) == recorded["state"]
+    with torch.no_grad():
+        assert_summary(model(formula_input((2, 3, 32, 32))), recorded["scores"])
+
+
+def test_factories_remember_what_they_were_asked_for() -> None:
+    model = classification.vip_tiny(num_classes=3, classes=["a", "b", "c"], input_shape=(3, 64, 32))
+    assert (model.cfg["num_classes"], model.cfg["classes"], model.cfg["input_shape"]) == (
+        3,
+        ["a", "b", "c"],
+        (3, 64, 32),
+    )
+    reader = recognition.viptr_tiny(vocab="abc", input_shape=(3, 64, 64))
+    assert reader.cfg is not None
+    assert (reader.cfg["vocab"], reader.cfg["input_shape"]) == ("abc", (3, 64, 64))

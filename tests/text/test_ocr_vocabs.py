@@ -1,0 +1,97 @@
+"""Vocabularies are docTR's, character for character, and strings go through them and back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mediatensor.errors import InvalidArgumentError
+from mediatensor.ocr.datasets import VOCABS, decode_sequence, encode_sequences, encode_string, translate
+
+RECORDED: dict[str, list[Any]] = json.loads(
+    (Path(__file__).parents[1] / "records" / "ocr" / "recognition_vocabs.json").read_text(encoding="utf-8")
+)
+
+
+def test_every_vocabulary_is_docTRs_in_its_order() -> None:
+    ours = {name: [len(v), hashlib.sha256(v.encode()).hexdigest()[:16]] for name, v in VOCABS.items()}
+    assert ours == RECORDED
+
+
+def test_no_vocabulary_repeats_a_character() -> None:
+    assert [name for name, vocab in VOCABS.items() if len(set(vocab)) != len(vocab)] == []
+
+
+def test_languages_have_their_letters() -> None:
+    assert set("ÀÉêïôüçŒ".replace("Œ", "")) <= set(VOCABS["french"])
+    assert set("Съешь ещё этих булок".replace(" ", "")) <= set(VOCABS["russian"])
+    assert {unicodedata.name(char).split()[0] for char in VOCABS["arabic"] if char.isalpha()} == {"ARABIC"}
+
+
+@pytest.mark.parametrize(
+    ("text", "vocab", "expected"),
+    [
+        ("f orêt", "latin", "foret"),
+        ("Éclair\t5€", "french", "Éclair5€"),
+        ("Ärger", "french", "Arger"),
+        ("Ł€", "latin", "■■"),
+        ("", "latin", ""),
+    ],
+)
+def test_translate(text: str, vocab: str, expected: str) -> None:
+    assert translate(text, vocab) == expected
+
+
+def test_translate_names_an_unknown_vocabulary() -> None:
+    with pytest.raises(KeyError, match="klingon"):
+        translate("a", "klingon")
+    assert translate("a本", "latin", unknown_char="?") == "a?"
+
+
+def test_strings_go_there_and_back() -> None:
+    text = VOCABS["multilingual"][::-7]
+    encoded = encode_string(text, VOCABS["multilingual"])
+    assert decode_sequence(encoded, VOCABS["multilingual"]) == text
+    assert decode_sequence(np.array(encoded, dtype=np.int16), VOCABS["multilingual"]) == text
+    assert decode_sequence([], "ab") == ""
+
+
+def test_encoding_names_the_characters_that_are_lacking() -> None:
+    with pytest.raises(InvalidArgumentError, match="'df'"):
+        encode_string("abdfd", "abc")
+
+
+@pytest.mark.parametrize("classes", [[0, 2], [-1], np.array([0.5]), "ab", 3])
+def test_decoding_refuses_what_are_no_classes(classes: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="input_seq"):
+        decode_sequence(classes, "ab")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [[0, 1, 2, 9], [2, 9, 9, 9]]),
+        ({"target_size": 6}, [[0, 1, 2, 9, 9, 9], [2, 9, 9, 9, 9, 9]]),
+        ({"target_size": 2}, [[0, 1], [2, 9]]),
+        ({"target_size": 6, "dynamic_seq_length": True}, [[0, 1, 2, 9], [2, 9, 9, 9]]),
+        ({"sos": 7}, [[7, 0, 1, 2, 9], [7, 2, 9, 9, 9]]),
+        ({"sos": 7, "pad": 8}, [[7, 0, 1, 2, 9, 8], [7, 2, 9, 8, 8, 8]]),
+        ({"sos": 7, "pad": 8, "target_size": 3}, [[7, 0, 1], [7, 2, 9]]),
+    ],
+)
+def test_rows_of_classes(options: dict[str, Any], expected: list[list[int]]) -> None:
+    rows = encode_sequences(["abc", "c"], "abc", eos=9, **options)
+    assert rows.dtype == np.int32
+    assert rows.tolist() == expected
+
+
+@pytest.mark.parametrize("mark", ["eos", "sos", "pad"])
+def test_marks_are_outside_the_vocabulary(mark: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"{mark}=1 is the class of 'b'"):
+        encode_sequences(["a"], "abc", **{"eos": 3, mark: 1})
