@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test seeds lint types docs bench clean
+.PHONY: help demo test test-all seeds lint types docs bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z%-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -15,14 +15,17 @@ help: ## list the targets
 demo: $(VENV)/.installed ## decode a generated clip, read a generated page, and show what was checked
 	$(BIN)/mediatensor demo --overwrite
 
-test: $(VENV)/.installed-test ## run the tests; PYTEST_ARGS adds arguments
+test: $(VENV)/.installed-test ## run the tests, except slow ones and most of the large grids; PYTEST_ARGS adds arguments
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
 
-test-%: $(VENV)/.installed-test ## run the tests of one wing that are not slow: media, data, text or apps
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow" tests/$* $(PYTEST_ARGS)
+test-all: $(VENV)/.installed-test ## run all tests; PYTEST_ARGS adds arguments
+	$(BIN)/python -m pytest -n auto --dist loadgroup --all $(PYTEST_ARGS)
+
+test-%: $(VENV)/.installed-test ## run the tests of one wing, as `test` does: media, data, text or apps
+	$(BIN)/python -m pytest -n auto --dist loadgroup tests/$* $(PYTEST_ARGS)
 
 seeds: $(VENV)/.installed-test ## run the tests that train with twenty seeds each
-	$(BIN)/python -m pytest -n auto --dist loadgroup --seeds 20 tests
+	$(BIN)/python -m pytest -n auto --dist loadgroup --all --seeds 20 tests
 
 lint: $(VENV)/.installed-dev ## check style and format
 	$(BIN)/ruff check .

@@ -17,6 +17,7 @@ import torch
 from hypothesis import settings
 
 import media
+import sampling
 from fake_device import fake_device as fake_device
 from mediatensor._engine.pyav.reading import VideoReader
 from oracles import linear_decode_rgb
@@ -29,7 +30,8 @@ collect_ignore_glob = ["shared/record_*.py"]
 collect_ignore = ["conftest.py"]
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.register(sampling)
     parser.addoption("--seeds", type=int, default=1, help="run only the tests that train, with this many seeds each")
 
 

@@ -145,7 +145,6 @@ def test_persistent_workers_begin_an_epoch_that_was_resumed_from_its_beginning(s
     assert sorted(texts(loader)) == ALL
 
 
-@pytest.mark.slow
 def test_spawned_workers(shards: list[Path]) -> None:
     options = {"multiprocessing_context": "spawn"}
     given, state = read_some(make_loader(shards, 1, loader_options=options), 5)

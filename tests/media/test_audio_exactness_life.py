@@ -184,9 +184,7 @@ def test_copies_decode_the_same(through: Any, used: bool, truth: Truth) -> None:
     decoder.close()
 
 
-@pytest.mark.parametrize(
-    "method", [pytest.param(m, marks=[pytest.mark.slow] if m == "spawn" else []) for m in START_METHODS]
-)
+@pytest.mark.parametrize("method", START_METHODS)
 def test_dataloader_workers(method: str, folder: Path) -> None:
     truth = find_truth("mp3_vbr", folder)
     pieces = Pieces(truth.open())

@@ -158,7 +158,6 @@ def test_a_second_near_the_end(name: str, long_file: Callable[[str], tuple[Path,
         assert file.num_read <= spec.share * path.stat().st_size + 200_000
 
 
-@pytest.mark.slow
 def test_an_hour_of_flac_with_a_seek_table(tmp_path: Path) -> None:
     spec = SoundSpec(
         "", "flac", "flac", rate=8000, num_channels=1, num_samples=1800 * 8000, draw=_draw, sample_fmt="s16",

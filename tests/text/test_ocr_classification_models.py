@@ -20,11 +20,9 @@ RECORDS: dict[str, dict[str, Any]] = json.loads(
 CFGS = {
     name: cfg for module in (mobilenet, resnet, starnet, textnet, vit_det) for name, cfg in module.default_cfgs.items()
 }
-LARGE = {"resnet34", "resnet34_wide", "resnet50", "textnet_base"}
-NETWORKS = [pytest.param(name, marks=pytest.mark.slow if name in LARGE else ()) for name in RECORDS]
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", RECORDS)
 def test_same_weights_give_the_same_scores_as_in_doctr(name: str) -> None:
     record = RECORDS[name]
     model = fill(getattr(classification, name)(), record["gain"])

@@ -20,7 +20,6 @@ RECORDS: dict[str, dict[str, Any]] = json.loads(
 )
 CFGS = {**differentiable_binarization.default_cfgs, **fast.default_cfgs, **linknet.default_cfgs}
 QUICK = {"db_mobilenet_v3_large", "fast_tiny", "linknet_resnet18"}
-NETWORKS = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in RECORDS]
 STRAIGHT_BOXES = [[0.1, 0.1, 0.5, 0.3], [0.5, 0.5, 0.52, 0.9], [0.2, 0.6, 0.4, 0.8]]
 QUADRANGLES = [[[0.1, 0.3], [0.5, 0.1], [0.55, 0.3], [0.15, 0.5]], [[0.6, 0.6], [0.9, 0.7], [0.85, 0.9], [0.55, 0.8]]]
 
@@ -29,7 +28,7 @@ def boxes(values: list[Any]) -> np.ndarray:
     return np.array(values, dtype=np.float32)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", RECORDS)
 def test_same_weights_give_the_same_maps_and_losses_as_in_doctr(name: str) -> None:
     record = RECORDS[name]
     model = fill(getattr(detection, name)(), record["gain"])

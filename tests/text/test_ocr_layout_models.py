@@ -29,7 +29,7 @@ from ocr_weights import assert_summary, describe_state, fill, formula_input
 RECORDS: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "records" / "ocr" / "layout_models.json").read_text(encoding="utf-8")
 )
-NETWORKS = ["lw_detr_s", pytest.param("lw_detr_m", marks=pytest.mark.slow)]
+NETWORKS = ["lw_detr_s", "lw_detr_m"]
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,6 @@ def test_losses_are_those_of_doctr(small: LWDETR) -> None:
     assert losses == pytest.approx({key: expected[key] for key in targets}, rel=1e-5)
 
 
-@pytest.mark.slow
 def test_gradients_of_all_groups_are_those_of_doctr() -> None:
     record = RECORDS["lw_detr_s"]
     model = filled("lw_detr_s").double().train()
@@ -172,7 +171,6 @@ def test_half_precision_gives_regions() -> None:
     assert out["preds"][0][1].shape == (0, 4)
 
 
-@pytest.mark.slow
 def test_the_exported_network_gives_the_same(small: LWDETR, tmp_path: Path) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")

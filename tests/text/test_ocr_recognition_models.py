@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,6 @@ from ocr_weights import assert_summary, describe_state, fill, formula_input
 FOLDER = Path(__file__).parents[1] / "records" / "ocr"
 RECORDED: dict[str, dict[str, Any]] = json.loads((FOLDER / "recognition_networks.json").read_text(encoding="utf-8"))
 BACKBONES: dict[str, dict[str, Any]] = json.loads((FOLDER / "recognition_backbones.json").read_text(encoding="utf-8"))
-SLOW = ("crnn_mobilenet_v3_large", "vitstr_base", "sar_resnet31", "master", "vit_b", "vip_base", "resnet31")
-
-
-def marked(names: Iterable[str]) -> list[Any]:
-    """Parameters for names; the large networks are marked slow."""
-    return [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in names]
 
 
 def with_formula_weights(name: str, **kwargs: Any) -> RecognitionModel:
@@ -33,7 +26,7 @@ def with_formula_weights(name: str, **kwargs: Any) -> RecognitionModel:
     return model
 
 
-@pytest.mark.parametrize("name", marked(RECORDED))
+@pytest.mark.parametrize("name", RECORDED)
 def test_scores_words_and_losses_are_docTRs(name: str) -> None:
     recorded = RECORDED[name]
     model = with_formula_weights(name, **({"dropout_prob": 0.0} if "training_loss" in recorded else {}))
@@ -57,7 +50,7 @@ def test_scores_words_and_losses_are_docTRs(name: str) -> None:
             assert float(loss) == pytest.approx(recorded["training_loss"], rel=1e-5)
 
 
-@pytest.mark.parametrize("name", marked(BACKBONES))
+@pytest.mark.parametrize("name", BACKBONES)
 def test_scores_of_backbones_are_docTRs(name: str) -> None:
     recorded = BACKBONES[name]
     model = fill(getattr(classification, name)(), recorded["gain"])

@@ -140,7 +140,6 @@ def test_half_precision_gives_cells(model: TableCenterNet) -> None:
     assert out["preds"][0]["polygons"].dtype == np.float32
 
 
-@pytest.mark.slow
 def test_the_exported_network_gives_the_same(model: TableCenterNet, tmp_path: Path) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")

@@ -119,6 +119,7 @@ def test_boxes_of_drawn_pages_are_around_the_ink(kind: str) -> None:
     assert num_words > 60
 
 
+@pytest.mark.slow
 def test_crops_of_drawn_pages_teach_a_detector(tmp_path: Path, training_seed: int) -> None:
     options = {"kind": "slide", "style": "clean", "fonts": FILES, "size": (128, 128), "text_unit": "line"}
     done = fit(

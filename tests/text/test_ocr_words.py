@@ -362,7 +362,6 @@ def test_words_on_rules_and_in_tight_cells(rotation: float) -> None:
     assert_words_are_placed(render_page("ruled", 4, rotation=rotation), 0.98, shorter_side=960)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "seed", "size"), [("letter", 0, (5, 5)), ("form", 1, None), ("columns", 0, (5, 5)), ("receipt", 1, None)]
 )

@@ -1,0 +1,98 @@
+"""By default, a run leaves out most of the large grids of clips and slow tests, and reports it."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from collections import Counter
+
+import pytest
+
+import media
+import sampling
+
+pytest_plugins = ["pytester"]
+
+WAYS = ("first", "backwards", "random", "slices")
+CELLS = {f"test[{clip}-{way}]": {"clip": clip, "way": way} for clip in media.VIDEO_CLIPS for way in WAYS}
+CLIPS = media.VIDEO_CLIPS[:60]
+SUITE = f"""
+import pytest
+
+@pytest.mark.parametrize("clip", {CLIPS})
+@pytest.mark.parametrize("way", {WAYS})
+def test_large_grid(clip, way):
+    pass
+
+@pytest.mark.parametrize("clip", {CLIPS[:40]})
+@pytest.mark.parametrize("way", {WAYS})
+def test_small_grid(clip, way):
+    pass
+
+@pytest.mark.parametrize("first", range(16))
+@pytest.mark.parametrize("second", range(16))
+def test_no_clips(first, second):
+    pass
+
+@pytest.mark.slow
+def test_slow():
+    pass
+"""
+NUM_TESTS = (60 + 40) * len(WAYS) + 16 * 16 + 1
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester) -> pytest.Pytester:
+    pytester.makeini("[pytest]\nmarkers = slow")
+    pytester.makepyfile(test_suite=SUITE)
+    return pytester
+
+
+def run_suite(suite: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    return suite.runpytest_inprocess("-p", "sampling", "-p", "no:cacheprovider", *arguments)
+
+
+def kind_of(clip: str) -> tuple[str, str]:
+    return media.CLIPS[clip].container, media.CLIPS[clip].codec
+
+
+def test_sample_has_every_clip_and_every_way_on_every_kind_of_clip() -> None:
+    chosen = sampling.choose_cells(CELLS)
+    assert {CELLS[name]["clip"] for name in chosen} == set(media.VIDEO_CLIPS)
+    pairs = {(kind_of(CELLS[name]["clip"]), CELLS[name]["way"]) for name in chosen}
+    assert pairs == set(itertools.product({kind_of(clip) for clip in media.VIDEO_CLIPS}, WAYS))
+    assert len(pairs) <= len(chosen) < len(CELLS) * 2 / 3
+
+
+def test_sample_does_not_depend_on_the_order_of_tests() -> None:
+    names = list(CELLS)
+    random.Random(0).shuffle(names)
+    assert sampling.choose_cells({name: CELLS[name] for name in names}) == sampling.choose_cells(CELLS)
+
+
+def test_only_large_grids_of_clips_and_slow_tests_are_left_out(suite: pytest.Pytester) -> None:
+    result = run_suite(suite, "--collect-only", "-q")
+    num_run = Counter(re.findall(r"^test_suite\.py::(\w+)", result.stdout.str(), re.MULTILINE))
+    assert 60 <= num_run.pop("test_large_grid") < 60 * len(WAYS)
+    assert num_run == {"test_small_grid": 40 * len(WAYS), "test_no_clips": 16 * 16}
+
+
+@pytest.mark.parametrize("processes", [(), ("-p", "xdist", "-n", "1")], ids=["one", "xdist"])
+def test_summary_says_how_many_tests_are_left_out(suite: pytest.Pytester, processes: tuple[str, ...]) -> None:
+    result = run_suite(suite, "-q", *processes)
+    num_cells = NUM_TESTS - 1 - result.parseoutcomes()["passed"]
+    assert num_cells > 0
+    line = f"tests left out: {num_cells} of the grids of clips and 1 slow; --all (make test-all) runs them"
+    assert line in result.outlines
+
+
+def test_all_runs_everything(suite: pytest.Pytester) -> None:
+    result = run_suite(suite, "--all", "-q")
+    result.assert_outcomes(passed=NUM_TESTS)
+    assert "left out" not in result.stdout.str()
+
+
+def test_tests_named_by_their_identifier_always_run(suite: pytest.Pytester) -> None:
+    run_suite(suite, "test_suite.py::test_slow").assert_outcomes(passed=1)
+    run_suite(suite, "test_suite.py::test_large_grid").assert_outcomes(passed=60 * len(WAYS))

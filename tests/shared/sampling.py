@@ -1,0 +1,114 @@
+"""Which tests a run leaves out: most of the grids of clips, and slow tests. ``pytest --all`` runs everything.
+
+A grid is a test over clips of `media` or `media_audio` and over something else, such as the ways to ask for frames. By
+default, a run takes enough of its cells that
+
+* each clip, each way and each other value occurs at least once, and
+* each way is tried on each kind of clip, which is a container with a codec.
+
+Small grids run whole. The choice depends only on the names of the tests, so that all processes and all runs choose the
+same cells.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+import media
+import media_audio
+
+__all__ = ["choose_cells"]
+
+# Of clips, by name.
+_KINDS: dict[object, tuple[str, str]] = {
+    name: (spec.container, spec.codec)
+    for clips in (media.CLIPS, media_audio.SOUND_CLIPS, media_audio.DAMAGED_CLIPS)
+    for name, spec in clips.items()
+}
+# Grids with fewer cells run whole.
+_NUM_CELLS_OF_LARGE_GRID = 200
+_GRID_CELLS, _SLOW_TESTS = "of the grids of clips", "slow"
+# The processes of pytest-xdist each collect all tests, so that the numbers of one are those of the run.
+_num_left_out_key = pytest.StashKey[dict[str, int]]()
+
+
+def choose_cells(cells: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """Return the names of the cells of a grid that are run by default.
+
+    Args:
+        cells: The parameters of each cell, by the name of its test.
+    """
+    in_fixed_random_order = sorted(cells, key=lambda name: (zlib.crc32(name.encode()), name))
+    chosen: set[str] = set()
+    covered: set[object] = set()
+    for find_keys in (_find_values, _find_kinds):
+        for name in in_fixed_random_order:
+            if not find_keys(cells[name]) <= covered:
+                chosen.add(name)
+                covered |= _find_values(cells[name]) | _find_kinds(cells[name])
+    return chosen
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="run the whole grids of clips, and slow tests")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # A test that is named by its identifier must run.
+    if config.getoption("--all") or any("::" in argument for argument in config.args):
+        return
+    reasons = {item: _SLOW_TESTS for item in items if item.get_closest_marker("slow")}
+    for cells in _find_grids(items):
+        chosen = choose_cells({name: item.callspec.params for name, item in cells.items()})
+        reasons |= {item: _GRID_CELLS for name, item in cells.items() if name not in chosen}
+    left_out = [item for item in items if item in reasons]
+    if left_out:
+        items[:] = [item for item in items if item not in reasons]
+        config.hook.pytest_deselected(items=left_out)
+    config.stash[_num_left_out_key] = Counter(reasons.values())
+    if hasattr(config, "workeroutput"):  # a process of pytest-xdist
+        config.workeroutput["num_left_out"] = dict(config.stash[_num_left_out_key])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    if num_left_out := getattr(node, "workeroutput", {}).get("num_left_out"):
+        node.config.stash[_num_left_out_key] = num_left_out
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if num_left_out := config.stash.get(_num_left_out_key, {}):
+        numbers = " and ".join(f"{number} {kind}" for kind, number in sorted(num_left_out.items()))
+        terminalreporter.write_line(f"tests left out: {numbers}; --all (make test-all) runs them")
+
+
+def _find_grids(items: list[pytest.Item]) -> list[dict[str, Any]]:
+    """Return the tests of each function with many tests over clips, by name."""
+    grids: defaultdict[object, dict[str, Any]] = defaultdict(dict)
+    for item in items:
+        if hasattr(item, "callspec") and any(_is_clip(value) for value in item.callspec.params.values()):
+            grids[item.parent, item.originalname][item.name] = item
+    return [cells for cells in grids.values() if len(cells) >= _NUM_CELLS_OF_LARGE_GRID]
+
+
+def _is_clip(value: object) -> bool:
+    return isinstance(value, str) and value in _KINDS
+
+
+def _find_values(parameters: Mapping[str, Any]) -> set[object]:
+    return {(name, _key(value)) for name, value in parameters.items()}
+
+
+def _find_kinds(parameters: Mapping[str, Any]) -> set[object]:
+    """Return the one combination of the parameters, in which all clips of a kind are the same."""
+    return {tuple(_KINDS[value] if _is_clip(value) else _key(value) for _, value in sorted(parameters.items()))}
+
+
+def _key(value: object) -> object:
+    # The tests of a function share the objects that they are given, which need not be hashable.
+    return value if isinstance(value, str) else id(value)
