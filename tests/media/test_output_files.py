@@ -47,6 +47,47 @@ def test_outputs_are_compared_as_files(tmp_path: Path, monkeypatch: pytest.Monke
             check_outputs([one, other])
 
 
+def test_files_that_are_read_by_a_url_or_from_standard_input(
+    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "a b.png"
+    shutil.copy(clip, own)
+    monkeypatch.chdir(tmp_path)
+    for source in ("file:a b.png", f"file:{own}", f"file://{own}", f"FILE:{own.as_posix().replace(' ', '%20')}"):
+        assert main(["sheet", source, "-o", str(own), "--overwrite"]) == 2
+        assert "is a file that is read" in capsys.readouterr().err
+    standard_input = os.dup(0)
+    try:
+        with open(own, "rb") as file:
+            os.dup2(file.fileno(), 0)
+        assert main(["sheet", "-", "-o", str(own), "--overwrite"]) == 2
+        assert "is a file that is read" in capsys.readouterr().err
+    finally:
+        os.dup2(standard_input, 0)
+        os.close(standard_input)
+    assert own.read_bytes() == clip.read_bytes()
+
+
+_CLOSED = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
+
+
+@pytest.mark.parametrize("folder", ["missing", "file", pytest.param("closed", marks=_CLOSED)])
+def test_outputs_that_cannot_be_written_are_found_before_the_work(
+    folder: str, clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "closed").mkdir(mode=0o500)
+    monkeypatch.setattr("mediatensor.cli._check.check_dataset", lambda *_, **__: pytest.fail("the work began"))
+    output = tmp_path / folder / "good.csv"
+    assert main(["check", str(clip), "--workers", "0", "--fix", str(output)]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+    if folder == "missing":  # which other commands make
+        check_outputs([output], makes_folders=True)
+    else:
+        with pytest.raises(InvalidArgumentError, match="cannot be written"):
+            check_outputs([output], makes_folders=True)
+
+
 def test_existing_files_count_in_any_case(tmp_path: Path) -> None:
     (tmp_path / "Scan.txt").write_text("x")
     for name in ("Scan.txt", "scan.TXT"):

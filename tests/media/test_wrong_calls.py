@@ -206,7 +206,6 @@ def test_loaders(clip: Path, name: str, value: Any) -> None:
         (datasets.VideoClips, "decoder_options", "cpu"),
         (datasets.VideoClips, "decoder_options", {"transform": 5}),
         (datasets.VideoAudioClips, "decoder_options", {"video": 5}),
-        (datasets.VideoClips, "seed", None),
         (datasets.AudioClips, "seconds_per_clip", 0),
         (datasets.AudioClips, "sample_rate", -1),
         (datasets.AudioClips, "transform", 5),

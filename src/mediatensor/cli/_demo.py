@@ -225,7 +225,8 @@ class ClipDataset(torch.utils.data.Dataset[tuple[int, Tensor, Tensor]]):
 def run(args: argparse.Namespace) -> int:
     file = args.file or str(args.output / "clip.mp4")
     names = ["sheet.png", *(_OUTPUTS_WITHOUT_FILE if args.file is None else ())]
-    check_outputs([args.output / name for name in names], [args.file], overwrite=args.overwrite)
+    outputs = [args.output / name for name in names]
+    check_outputs(outputs, [args.file], overwrite=args.overwrite, makes_folders=True)
     if args.file is None:
         args.output.mkdir(parents=True, exist_ok=True)
         _, elapsed = timed(lambda: _make_clip(Path(file)))

@@ -442,7 +442,7 @@ def _extract_to_standard_output(args: argparse.Namespace, path: str) -> None:
 
 def _extract(args: argparse.Namespace, path: str) -> None:
     def check(outputs: Sequence[Path]) -> None:
-        check_outputs(outputs, [path], overwrite=args.overwrite)
+        check_outputs(outputs, [path], overwrite=args.overwrite, makes_folders=True)
 
     jobs = _jobs(args, path, args.output, check)
     is_new = not args.output.exists()

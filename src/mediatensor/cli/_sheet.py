@@ -314,7 +314,7 @@ def sheet_outputs(
     if str(folder) == STANDARD or folder.suffix.lower() in _SIDE_LIMITS:
         raise InvalidArgumentError(f"{len(files)} files need a folder for their sheets; {folder} is one picture.")
     outputs = {file: folder / f"{stem}.png" for file, stem in zip(files, output_stems(files), strict=True)}
-    check_outputs([*outputs.values(), *others], files, overwrite=overwrite)
+    check_outputs([*outputs.values(), *others], files, overwrite=overwrite, makes_folders=True)
     folder.mkdir(parents=True, exist_ok=True)
     return outputs
 

@@ -9,6 +9,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable
 from typing import Any
+from urllib.parse import unquote
 
 from ...errors import InvalidArgumentError
 
@@ -22,19 +23,24 @@ def check_outputs(
     overwrite: bool = True,
     is_own: Callable[[str, str], bool] | None = None,
     how: str = "--overwrite",
+    makes_folders: bool = False,
 ) -> None:
     """Refuse outputs that are a file that is read, the same file as another output, a folder, or a file of others.
+
+    Outputs in folders that are missing or cannot be written are refused as well.
 
     Paths are compared as the files that they lead to, through symbolic and hard links. Outputs whose names differ only
     in case are one file on some systems, and count as one everywhere. Devices and pipes may be written.
 
     Args:
         outputs: Paths.
-        sources: The files that are read. Whatever is not a path of this machine is left out.
+        sources: The files that are read: paths and ``file:`` URLs, and ``"-"`` for standard input. Anything that is not
+            on this machine is left out.
         overwrite: Whether files that exist may be replaced.
         is_own: Decides whether an existing file may be replaced without ``overwrite``: called with the output, and with
             the path of the file, which may differ in case. By default no file may be.
         how: The option that allows to replace files, for the message.
+        makes_folders: Whether the caller makes the folders of its outputs.
 
     Raises:
         InvalidArgumentError: if one of these holds.
@@ -44,7 +50,8 @@ def check_outputs(
         >>> check_outputs(["page.html", "good.csv"], ["rows.csv"], overwrite=False)
     """
     names = [os.fsdecode(output) for output in outputs]
-    read = {place for source in sources if isinstance(source, (str, os.PathLike)) for place in _places(source)}
+    paths = [path for source in sources if isinstance(source, (str, os.PathLike)) for path in _paths_of(source)]
+    read = {place for path in paths for place in _places(path)}
     written: dict[object, str] = {}
     for name in names:
         places = _places(name)
@@ -66,15 +73,47 @@ def check_outputs(
             raise InvalidArgumentError(f"The output must be a file, and {name!r} is a folder.")
         if existing is not None and not overwrite and not (is_own is not None and is_own(name, existing)):
             raise InvalidArgumentError(f"{existing!r} exists already; {how} replaces it.")
+        _check_folder(name, makes_folders)
 
 
-def _places(path: str | os.PathLike[str]) -> frozenset[object]:
-    """Identify the file of a path: by its real path, and if it exists by its number on its device."""
+def _paths_of(source: str | os.PathLike[str]) -> list[str | int]:
+    """Return the paths that a source may be read from, with the descriptor of standard input for ``"-"``."""
+    text = os.fsdecode(source)
+    if text == "-":
+        return [text, 0]
+    if text[:5].lower() == "file:":  # FFmpeg takes the rest as it is
+        return [text, text[5:], unquote(text[5:])]
+    return [text]
+
+
+def _check_folder(name: str, makes_folders: bool) -> None:
+    """Refuse an output whose folder is missing, is a file or cannot be written."""
     try:
+        if os.path.exists(name) and not os.path.isfile(name):
+            return  # a device or a pipe
+    except ValueError:
+        return
+    folder = os.path.dirname(os.path.realpath(name))
+    while makes_folders and not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    if not os.path.lexists(folder):
+        raise InvalidArgumentError(f"{name!r} cannot be written: there is no folder {os.path.dirname(name)!r}.")
+    if not os.path.isdir(folder):
+        raise InvalidArgumentError(f"{name!r} cannot be written: {folder!r} is a file, not a folder.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InvalidArgumentError(f"{name!r} cannot be written: you may not write in the folder {folder!r}.")
+
+
+def _places(path: str | os.PathLike[str] | int) -> frozenset[object]:
+    """Identify the file of a path or descriptor: by its real path, and if it exists by its number on its device."""
+    try:
+        if isinstance(path, int):
+            status = os.fstat(path)
+            return frozenset(((status.st_dev, status.st_ino),)) if stat.S_ISREG(status.st_mode) else frozenset()
         text = os.path.realpath(os.fsdecode(path))
         status = os.stat(text)
     except OSError:
-        return frozenset((text,))
+        return frozenset() if isinstance(path, int) else frozenset((text,))
     except ValueError:  # a zero within the path, which no file has
         return frozenset()
     return frozenset((text, (status.st_dev, status.st_ino)))

@@ -243,7 +243,8 @@ class _Run:
                 return True
             return self._written.is_own(existing, self._key(task, task.source), self._is_again(task))
 
-        check_outputs([*task_of, *overlays], files, overwrite=self._args.overwrite, is_own=is_own)
+        outputs = [*task_of, *overlays]
+        check_outputs(outputs, files, overwrite=self._args.overwrite, is_own=is_own, makes_folders=True)
 
     def check_lines(self, tasks: Sequence[Task], files: Sequence[str]) -> None:
         """As `check_outputs`, for the lines that are cut out."""

@@ -650,6 +650,7 @@ class WrittenOutputs:
             outputs.values(),
             overwrite=overwrite,
             is_own=lambda _, existing: self.is_own(existing, key, is_again),
+            makes_folders=True,
         )
         found = []
         for kind, output in outputs.items():

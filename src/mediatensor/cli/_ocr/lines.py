@@ -103,7 +103,7 @@ class LineExporter:
             return self._folder.is_own(existing) or PageStore.is_of_source(task.work_folder, source)
 
         outputs = [str(self._folder.file), str(self._folder.page), *pictures]
-        check_outputs(outputs, files, overwrite=self._args.overwrite, is_own=is_own)
+        check_outputs(outputs, files, overwrite=self._args.overwrite, is_own=is_own, makes_folders=True)
 
     def write(self, task: Task, path: str) -> int:
         """Cut out the lines of a document; returns an exit code."""
