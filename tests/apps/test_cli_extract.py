@@ -337,7 +337,7 @@ def test_a_range_without_sound_leaves_nothing(everything: Path, tmp_path: Path) 
 def test_an_output_that_is_a_file(clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "out").touch()
     assert main(["extract", str(clip), "-o", str(tmp_path / "out")]) == 2
-    assert "must be a folder" in capsys.readouterr().err
+    assert "is a file, not a folder" in capsys.readouterr().err
 
 
 def test_failure_midway_leaves_only_whole_files(clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

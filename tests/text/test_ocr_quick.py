@@ -100,7 +100,7 @@ import os
 import types
 import torch
 from torch import nn
-from mediatensor.ocr.models._networks import convolve, multiply
+from mediatensor.ocr.models._networks.fused import convolve, multiply
 
 def change(name, is_missing):
     real = getattr(torch.ops.mkldnn, name)

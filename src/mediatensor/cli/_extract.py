@@ -448,8 +448,6 @@ def _extract(args: argparse.Namespace, path: str) -> None:
     is_new = not args.output.exists()
     try:
         check([output for job in jobs for output in job.outputs()])
-        if args.output.exists() and not args.output.is_dir():
-            raise InvalidArgumentError(f"The output must be a folder, and {str(args.output)!r} is a file.")
         args.output.mkdir(parents=True, exist_ok=True)
         failures = []
         for job in jobs:

@@ -34,7 +34,7 @@ def breaks_off(read_at: ReadAt, file_size: int) -> bool:
         file_size: Its size.
 
     Example:
-        >>> from mediatensor._engine.containers import breaks_off
+        >>> from mediatensor._engine.containers.endings import breaks_off
         >>> data = b"\\0\\0\\0\\x10ftypisom\\0\\0\\0\\0" + b"\\0\\0\\0\\x0cmdat\\1\\2\\3\\4"
         >>> [breaks_off(lambda at, count: data[at : min(at + count, size)], size) for size in (28, 27, 22, 16)]
         [False, True, True, False]
