@@ -52,7 +52,7 @@ from torch.utils.backend_registration import _setup_privateuseone_for_python_bac
 
 from device_crossings import Crossings, crossings, note
 
-__all__ = ["Crossings", "crossings", "fake_device", "is_fake"]
+__all__ = ["Crossings", "crossings", "fake_device", "is_fake", "make_available"]
 
 NAME = "fake"
 NUM_DEVICES = 2
@@ -352,10 +352,15 @@ def _unreachable(*_: Any, **__: Any) -> Any:
     raise AssertionError("an operation of the fake device reached its kernel")
 
 
+def make_available() -> torch.device:
+    """Register the device if needed, make it available, and return the first of the two, "fake:0"."""
+    _register()
+    _module.available = True
+    return torch.device(NAME, 0)
+
+
 @pytest.fixture
 def fake_device() -> Iterator[torch.device]:
     """The first of the two devices, "fake:0"."""
-    _register()
-    _module.available = True
-    yield torch.device(NAME, 0)
+    yield make_available()
     _module.available = False
