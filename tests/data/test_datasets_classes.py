@@ -118,6 +118,11 @@ def test_a_class_that_is_not_among_them_is_named(source_of: Callable[[Path, list
         list(as_items(source, kind="video", classes=["jump", "walk"]))
 
 
+def test_a_folder_without_classes_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="are directly in it"):
+        as_items(folder_of(tmp_path, ["run"]) / "run", kind="video", classes=["run"])
+
+
 def test_validation_has_the_numbers_of_training(tmp_path: Path) -> None:
     """A folder without one of the classes numbers the others as the folder of the training does."""
     train = VideoClips(folder_of(tmp_path / "train", ["jump", "run", "walk"]))

@@ -229,6 +229,8 @@ def test_a_state_of_files_in_another_order_is_refused() -> None:
         InvalidArgumentError, match=r"same files in another order \(.*'run/1.mp4'.*'jump/1.mp4'\).*sorted"
     ):
         loader_of(items_of(NAMES[::-1])).load_state_dict(state)
+    with pytest.raises(InvalidArgumentError, match=r"same files in another order \(.*a later file differs"):
+        loader_of(items_of([NAMES[0], *NAMES[:0:-1]])).load_state_dict(state)
     with pytest.raises(InvalidArgumentError, match="of other files"):
         loader_of(items_of([*NAMES[:2], "/data/jump/2.mp4"])).load_state_dict(state)
 

@@ -231,7 +231,10 @@ def _check_files(state: Mapping[str, Any], here: FileOrder | None) -> None:
     # States of the first versions do not have names.
     if here is None or "files" not in state or state["files"] == here.files:
         return
-    first = f"the first file of the state is {shown(state.get('first_file'))}, and here it is {here.first_file!r}"
+    if state.get("first_file") == here.first_file:
+        first = f"both begin with {here.first_file!r}, and a later file differs"
+    else:
+        first = f"the first file of the state is {shown(state.get('first_file'))}, and here it is {here.first_file!r}"
     if state.get("files_in_any_order") == here.files_in_any_order:
         raise InvalidArgumentError(
             f"The state is of the same files in another order ({first}): rows would be lost and others repeated. Give "

@@ -190,7 +190,7 @@ def items_of_folder(folder: str, kind: MediaKind, classes: Sequence[str] | None 
         classes: The names of the classes in the order of their numbers; by default those of the folder, by name.
 
     Raises:
-        InvalidArgumentError: if there are none, or too many, or ``classes`` lacks a sub-folder.
+        InvalidArgumentError: if there are none, or too many, or ``classes`` lacks a sub-folder, or there is none.
         ReadError: if a folder cannot be read.
     """
     found = []
@@ -207,6 +207,11 @@ def items_of_folder(folder: str, kind: MediaKind, classes: Sequence[str] | None 
     class_names = sorted({file.class_name for file in found if file.class_name is not None})
     if classes is not None:
         check_are_classes(class_names, classes)
+        if not class_names:
+            raise InvalidArgumentError(
+                f"classes= needs a sub-folder for each class, and all files of {folder} are directly in it. Leave out "
+                "classes, or give the folder above."
+            )
     number_of = {name: number for number, name in enumerate(class_names if classes is None else classes)}
     return [
         Item(file.path)
