@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent / "tests" / "shared"))
 
-import house  # noqa: E402
+import structure  # noqa: E402
 
 PICTURE = DOCS / "architecture.svg"
 
@@ -54,13 +54,13 @@ def draw() -> str:
 
 
 def _height(wing: str) -> int:
-    num_rows = -(-len(house.WINGS[wing]) // _LOOKS[wing][2])
+    num_rows = -(-len(structure.WINGS[wing]) // _LOOKS[wing][2])
     return _TITLE_HEIGHT + num_rows * (_BOX_HEIGHT + _GAP)
 
 
 def _wing(wing: str, left: float, top: float, width: float, height: float) -> list[str]:
     fill, outline, num_columns = _LOOKS[wing]
-    packages = house.WINGS[wing]
+    packages = structure.WINGS[wing]
     parts = [
         _frame(left, top, width, height, fill, outline),
         f'<text x="{left + _GAP:g}" y="{top + 20:g}" class="w">{escape(wing)}</text>',
@@ -71,7 +71,7 @@ def _wing(wing: str, left: float, top: float, width: float, height: float) -> li
         box_width = (width - _GAP * (num_in_row + 1)) / num_in_row
         box_left = left + _GAP + column * (box_width + _GAP)
         box_top = top + _TITLE_HEIGHT + row * (_BOX_HEIGHT + _GAP)
-        path = house.SOURCES / house.PACKAGE / package.replace(".", "/")
+        path = structure.SOURCES / structure.PACKAGE / package.replace(".", "/")
         name = package.replace(".", "/") + ("/" if path.is_dir() else ".py")
         middle = box_left + box_width / 2
         parts += [

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-# Names imported "as" themselves are for the other rooms of this library, and not public.
+# Names imported "as" themselves are for other packages of this library, and not public.
 from .._engine.pyav.packet_decoder import UndecodablePacketError
 from ._cuda import CudaBackend as CudaBackend
 from ._cuda import DecoderCache as DecoderCache

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-# Names imported "as" themselves are for the other rooms of this library, and not public.
+# Names imported "as" themselves are for other packages of this library, and not public.
 from ._channel import common_memory as common_memory
 from ._confinement import MEMORY_EXIT_STATUS as MEMORY_EXIT_STATUS
 from ._confinement import can_deny_network as can_deny_network

@@ -1,5 +1,5 @@
-"""What the packets of each codec say, without decoding them.
+"""Parse packets without decoding them: pure functions on bytes.
 
-Units of H.264, HEVC, AV1, VP8, VP9, MPEG and FFV1: whether a packet holds a picture, whether another picture refers to
-it, whether one was lost before it, and where a stream does not simply go on. Pure functions on bytes.
+They cover units of H.264, HEVC, AV1, VP8, VP9, MPEG and FFV1: whether a packet holds a frame, whether other frames
+refer to it, whether a packet before it is missing, and where a stream is spliced.
 """

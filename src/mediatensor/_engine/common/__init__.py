@@ -1,5 +1,5 @@
-"""Modules that every room may use, and which use no other room.
+"""Helpers that every package may use and that use no other package.
 
-Checks of arguments, limits of one call, threads and locks, devices, memory for batches, stages of reading, messages to
-users, and the plain data of a decoded picture: its planes, its orientation, and the steps of its conversion.
+Argument checks, limits per call, threads and locks, devices, memory for batches, timed stages, messages to users, and
+the plain data of a decoded frame: its planes, its orientation and its conversion steps.
 """

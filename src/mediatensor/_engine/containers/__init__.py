@@ -1,5 +1,5 @@
-"""What containers say: bytes in, tables out.
+"""Parse containers: bytes in, tables out.
 
-MP4 and its relatives, Matroska, MP3, WAV, Vorbis in Ogg, files that were joined end to end, and files that break off.
-Everything here is pure: it parses bytes that somebody else has read, and never trusts a number in them.
+MP4 and related formats, Matroska, MP3, WAV, Vorbis in Ogg, joined files and truncated files. All functions are pure:
+they parse bytes that the caller has read, and validate every number.
 """

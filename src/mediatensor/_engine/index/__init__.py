@@ -1,9 +1,9 @@
-"""Which frames a stream has: the index, how it is made, and where it is kept.
+"""Build, compare and store the index of a stream: the list of its frames.
 
-`frame_index` is the data type, `frame_clock` compares times on a grid with the times of its frames. `scan` reads
-packets, `header_table` reads the tables of a header and `block_table` the headers of blocks, `building` makes an
-index of either, `index_file` and `cache` keep it. `indexing` chooses between them. `proven_codecs` lists the codecs
-whose packets can be trusted.
+`frame_index` defines the data type. `scan` reads packets, `header_table` reads tables in headers, and `block_table`
+reads block headers; `indexing` chooses between them. `building` makes the index, `proven_codecs` lists the codecs whose
+packets can be trusted, and `index_file` and `cache` store indexes. `frame_clock` compares requested times with frame
+times.
 
-This room knows readers and sources, and no opened video. Decoding for users is the video room's work.
+This package uses readers and sources, but never an open video.
 """

@@ -1,12 +1,12 @@
-"""The way from an index to a batch of frames.
+"""Decode a batch of frames with an index.
 
-One call passes these stations, each of which knows only the next::
+A call passes through these modules, each of which uses only the next one::
 
     VideoDecoder ─► exact ──────────► batch ─────────────► frame_stream ─────► batch
-    (decoders)      the index, one    one plan (`plan`),   seek (`seeking`),   convert into rows, and
-                    retry a call      kept pictures first  feed, drain, check  do as the error policy says
+    (decoders)      the index, one    one plan (`plan`),   seek (`seeking`),   convert into rows,
+                    retry per call    cached frames first  feed, drain, check  apply the error policy
 
-`approximate` takes the place of `exact` where there is no index. `stream` is one video stream, opened, whose `handles`
-hold what one call works with; `frame_cache` keeps decoded pictures; `damage` finds the holes that a call reaches over;
-`fallback` says why the CPU decodes.
+`approximate` replaces `exact` if there is no index. `stream` is one open video stream, whose `handles` hold the state
+of a call. `frame_cache` keeps decoded frames, `damage` finds missing frames within a request, and `fallback` explains
+why the CPU decodes.
 """

@@ -6,5 +6,5 @@ of tables with media in them: `parquet_pages` finds single values in Parquet fil
 has subtitle files beside media, `lerobot` the episodes of robots, which are in several files each. `streams` gives
 items that can only be read forward. `references` names items by plain columns, for rows that travel to other machines.
 `order` names the files of a dataset in their order, for states that go to other machines. `limits` bounds all of them.
-Nothing in this room decodes a file, or knows what a sample is.
+Nothing in this package decodes a file.
 """

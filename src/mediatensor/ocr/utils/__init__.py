@@ -1,6 +1,6 @@
-"""Geometry of boxes and pages, metrics, and pictures of what was read. It knows no other room of `ocr`.
+"""Geometry of boxes and pages, metrics, and pictures of what was read. It uses no other package of `ocr`.
 
-The names that are not in ``__all__`` are for other rooms of this library alone.
+The names that are not in ``__all__`` are for other packages of this library only.
 """
 
 from . import common_types, fonts, geometry, metrics, reconstitution, visualization

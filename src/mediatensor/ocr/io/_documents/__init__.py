@@ -5,5 +5,5 @@ with PDFium, in this process (`pdfium`, `pdf_page`) or in a separate one with a 
 `pdf_process_main`); `pdf_text` makes words of characters, and `pdf_drawing` finds type, lines and pictures.
 `picture_pdf` puts an image into a PDF file. `web` fetches files from web servers.
 
-This room knows the elements, because a PDF page has words, and nothing of exports.
+This package uses the elements, because a PDF page has words, but no exports.
 """

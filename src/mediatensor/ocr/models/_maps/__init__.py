@@ -5,5 +5,5 @@
 * ``leftovers``: the letters that no box covers, where to look again, and what to make of what is found there;
 * ``targets``: from the boxes of a page to the maps that a detector should give, and how far a map is from them.
 
-Nothing in this room knows a network.
+Nothing in this package depends on a network.
 """

@@ -1,7 +1,7 @@
 """Reading order: the order in which the lines, tables and figures of a page are read.
 
 No network is needed: the order follows from where things lie, from the direction of the script and, where a layout
-is known, from its labels. The names that are not in ``__all__`` are for other rooms of this library alone.
+is known, from its labels. The names that are not in ``__all__`` are for other packages of this library only.
 """
 
 from __future__ import annotations

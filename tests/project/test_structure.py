@@ -15,8 +15,8 @@ from types import ModuleType
 
 import pytest
 
-import house
 import mediatensor
+import structure
 from public_api import public_modules
 
 ROOT = Path(__file__).parents[2]
@@ -143,28 +143,29 @@ def test_the_map_names_what_is_there() -> None:
 
 
 def test_no_module_imports_itself_by_a_detour() -> None:
-    assert house.circles(house.module_graph()) == []
+    assert structure.circles(structure.module_graph()) == []
 
 
 def test_no_folder_imports_itself_by_a_detour() -> None:
-    assert house.circles(house.folder_graph()) == []
+    assert structure.circles(structure.folder_graph()) == []
 
 
 def test_circles_are_found() -> None:
     graph = {"a": frozenset("b"), "b": frozenset("c"), "c": frozenset("a"), "d": frozenset("a"), "e": frozenset()}
-    assert house.circles(graph) == [["a", "b", "c"]]
-    tree = ast.parse("def f():\n    from ..room import thing\n\nif TYPE_CHECKING:\n    from . import sibling")
-    known = ["house.room.thing", "house.hall.sibling", "house.hall"]
-    assert house.imported_modules(tree, "house.hall", known) == {"house.room.thing", "house.hall.sibling"}
+    assert structure.circles(graph) == [["a", "b", "c"]]
+    tree = ast.parse("def f():\n    from ..package import thing\n\nif TYPE_CHECKING:\n    from . import sibling")
+    known = ["library.package.thing", "library.other.sibling", "library.other"]
+    imported = structure.imported_modules(tree, "library.other", known)
+    assert imported == {"library.package.thing", "library.other.sibling"}
 
 
 def test_wings_import_from_those_below_them() -> None:
-    assert house.arrows_up() == []
+    assert structure.arrows_up() == []
 
 
 def test_every_module_is_in_a_wing() -> None:
-    drawn = [package for wing in house.WINGS.values() for package in wing]
-    tops = {module.split(".")[1] for module in house.modules() if "." in module} - {"__main__"}
+    drawn = [package for wing in structure.WINGS.values() for package in wing]
+    tops = {module.split(".")[1] for module in structure.modules() if "." in module} - {"__main__"}
     assert tops == {package.split(".")[0] for package in drawn}
 
 
