@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from ..errors import MediaTensorError
-from ._console.output import EXIT_ERROR, emit, emit_error, showing_damage, unexpected_error
+from ._console.output import EXIT_ERROR, emit, emit_error, error_text, showing_damage, unexpected_error
 from ._parser import build_parser as build_parser  # for those who describe the command
 
 __all__ = ["main"]
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
     except (MediaTensorError, OSError) as error:
-        emit_error(str(error))
+        emit_error(error_text(error))
         return EXIT_ERROR
     except Exception as error:
         emit_error(str(unexpected_error(error)))

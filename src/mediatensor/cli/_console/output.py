@@ -30,6 +30,7 @@ __all__ = [
     "emit_bytes",
     "emit_error",
     "emit_json",
+    "error_text",
     "file_error",
     "for_each_file",
     "output_stem",
@@ -104,6 +105,21 @@ def shown_name(file: str) -> str:
     return "standard input" if file == STANDARD else file
 
 
+def error_text(error: Exception) -> str:
+    """Return the message of an error; for one of the system, the name of the file and the reason, without numbers.
+
+    >>> error_text(FileExistsError(17, "File exists", "out/images"))
+    'out/images: File exists'
+    """
+    if (
+        isinstance(error, OSError)
+        and not isinstance(error, MediaTensorError)
+        and isinstance(error.filename, (str, bytes))
+    ):
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    return str(error)
+
+
 def file_error(file: str, path: str, error: Exception) -> str:
     """The message of an error, with the name that the user gave the file.
 
@@ -111,7 +127,7 @@ def file_error(file: str, path: str, error: Exception) -> str:
     ('a.mp4: There is no frame 9.', 'standard input: x')
     """
     name = shown_name(file)
-    message = str(error)
+    message = error_text(error)
     if file == STANDARD:  # users do not know the temporary file
         message = message.replace(repr(path), name).replace(path, name)
     return message if name in message else f"{name}: {message}"

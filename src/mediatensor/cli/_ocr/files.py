@@ -39,6 +39,7 @@ from .._console.output import (
     StopError,
     emit,
     emit_error,
+    error_text,
     output_stems,
     progress,
     shown_name,
@@ -338,7 +339,7 @@ def write_each(kinds: Iterable[str], write: Callable[[str], None], name: str) ->
             raise
         except Exception as error:
             is_known = isinstance(error, (MediaTensorError, OSError))
-            emit_error(f"{name}: {kind} was not written: {error if is_known else unexpected_error(error)}")
+            emit_error(f"{name}: {kind} was not written: {error_text(error) if is_known else unexpected_error(error)}")
             failures.append(error)
     return failures
 
