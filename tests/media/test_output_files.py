@@ -23,7 +23,7 @@ from mediatensor._engine.pyav.encoding import write_test_pattern
 from mediatensor._engine.sources.output_files import check_outputs
 from mediatensor.cli import build_parser, main
 from mediatensor.datasets import check_dataset
-from mediatensor.errors import InvalidArgumentError
+from mediatensor.errors import InvalidArgumentError, WriteError
 from mediatensor.ocr import models
 from mediatensor.ocr.io import Block, Document, Line, Page, Word
 from mediatensor.ocr.models._networks.checkpoints import Checkpoint, save_checkpoint
@@ -84,8 +84,10 @@ def test_outputs_that_cannot_be_written_are_found_before_the_work(
     if folder == "missing":  # which other commands make
         check_outputs([output], makes_folders=True)
     else:
-        with pytest.raises(InvalidArgumentError, match="cannot be written"):
+        with pytest.raises(WriteError, match="cannot be written"):
             check_outputs([output], makes_folders=True)
+    with pytest.raises(WriteError, match="not the name of a file"):
+        check_outputs([tmp_path / "a\0b.csv"])
 
 
 def test_existing_files_count_in_any_case(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import unquote
 
-from ...errors import InvalidArgumentError
+from ...errors import InvalidArgumentError, WriteError
 
 __all__ = ["check_outputs"]
 
@@ -26,8 +26,6 @@ def check_outputs(
     makes_folders: bool = False,
 ) -> None:
     """Refuse outputs that are a file that is read, the same file as another output, a folder, or a file of others.
-
-    Outputs in folders that are missing or cannot be written are refused as well.
 
     Paths are compared as the files that they lead to, through symbolic and hard links. Outputs whose names differ only
     in case are one file on some systems, and count as one everywhere. Devices and pipes may be written.
@@ -44,6 +42,7 @@ def check_outputs(
 
     Raises:
         InvalidArgumentError: if one of these holds.
+        WriteError: if the folder of an output is missing, unless the caller makes it, or cannot be written.
 
     Example:
         >>> from mediatensor._engine.sources.output_files import check_outputs
@@ -53,27 +52,41 @@ def check_outputs(
     paths = [path for source in sources if isinstance(source, (str, os.PathLike)) for path in _paths_of(source)]
     read = {place for path in paths for place in _places(path)}
     written: dict[object, str] = {}
+    real_paths = []
     for name in names:
+        real_paths.append(_real_path(name))
         places = _places(name)
         if not read.isdisjoint(places):
             raise InvalidArgumentError(
                 f"{name!r} is a file that is read; choose another name or folder for the output."
             )
-        for place in (*places, os.path.realpath(name).casefold()):
+        places |= {real_paths[-1].casefold()}
+        for place in places:
             if place in written:
                 raise InvalidArgumentError(
                     f"{written[place]!r} and {name!r} would be written into one file; choose names that differ in more "
                     "than case."
                 )
-        written |= dict.fromkeys((*places, os.path.realpath(name).casefold()), name)
+        written |= dict.fromkeys(places, name)
     folders: dict[str, dict[str, str]] = {}
-    for name in names:
+    writable_folders: set[str] = set()
+    for name, real_path in zip(names, real_paths, strict=True):
         existing = _existing(name, folders)
         if os.path.isdir(existing or name):
             raise InvalidArgumentError(f"The output must be a file, and {name!r} is a folder.")
         if existing is not None and not overwrite and not (is_own is not None and is_own(name, existing)):
             raise InvalidArgumentError(f"{existing!r} exists already; {how} replaces it.")
-        _check_folder(name, makes_folders)
+        is_device = os.path.exists(name) and not os.path.isfile(name)
+        if not is_device and (folder := os.path.dirname(real_path)) not in writable_folders:
+            _check_folder(name, folder, makes_folders)
+            writable_folders.add(folder)
+
+
+def _real_path(name: str) -> str:
+    try:
+        return os.path.realpath(name)
+    except ValueError as error:  # a zero within the path, which no file has
+        raise WriteError(f"{name!r} cannot be written: it is not the name of a file ({error}).") from None
 
 
 def _paths_of(source: str | os.PathLike[str]) -> list[str | int]:
@@ -86,22 +99,16 @@ def _paths_of(source: str | os.PathLike[str]) -> list[str | int]:
     return [text]
 
 
-def _check_folder(name: str, makes_folders: bool) -> None:
-    """Refuse an output whose folder is missing, is a file or cannot be written."""
-    try:
-        if os.path.exists(name) and not os.path.isfile(name):
-            return  # a device or a pipe
-    except ValueError:
-        return
-    folder = os.path.dirname(os.path.realpath(name))
+def _check_folder(name: str, folder: str, makes_folders: bool) -> None:
+    """Raise `WriteError` if the folder of an output is missing, is a file or cannot be written."""
     while makes_folders and not os.path.lexists(folder):
         folder = os.path.dirname(folder)
     if not os.path.lexists(folder):
-        raise InvalidArgumentError(f"{name!r} cannot be written: there is no folder {os.path.dirname(name)!r}.")
+        raise WriteError(f"{name!r} cannot be written: there is no folder {folder!r}. Make it first.")
     if not os.path.isdir(folder):
-        raise InvalidArgumentError(f"{name!r} cannot be written: {folder!r} is a file, not a folder.")
+        raise WriteError(f"{name!r} cannot be written: {folder!r} is a file, not a folder.")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise InvalidArgumentError(f"{name!r} cannot be written: you may not write in the folder {folder!r}.")
+        raise WriteError(f"{name!r} cannot be written: you may not write in the folder {folder!r}.")
 
 
 def _places(path: str | os.PathLike[str] | int) -> frozenset[object]:

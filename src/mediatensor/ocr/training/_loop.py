@@ -26,7 +26,7 @@ from ..._engine.sources.atomic_files import write_file
 from ..._engine.sources.output_files import check_outputs
 from ...datasets import DataLoader, MediaDataset
 from ...datasets._sources.references import files_of
-from ...errors import InvalidArgumentError, TrainingError, WeightsError, WriteError
+from ...errors import InvalidArgumentError, TrainingError, WeightsError
 from ..models import find_weights, list_models, model_card
 from ..models._networks.checkpoints import Checkpoint, is_checkpoint, read_checkpoint, save_checkpoint
 from ..models._networks.registry import network_factory
@@ -222,8 +222,6 @@ def fit(
     path = Path(path_text("out", out))
     if path.suffix not in (".pt", ".pth"):
         raise InvalidArgumentError(f"out must be a file that ends in .pt (got {str(path)!r}).")
-    if not path.parent.is_dir():
-        raise WriteError(f"{path} cannot be written: there is no folder {path.parent}. Make it first.")
     _check_files(path, arch, (train, validation, keep), overwrite=overwrite)
     settings = _Settings(
         arch=os.fspath(arch),
