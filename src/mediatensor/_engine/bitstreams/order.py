@@ -22,7 +22,6 @@ from .h264 import H264Parser
 from .mpeg import MPEG2_PICTURE, MPEG4_PICTURE, Mpeg4Content, is_packed
 from .units import (
     BitReader,
-    avc_length_size,
     hevc_length_size,
     hevc_parameter_units,
     nal_units,
@@ -192,21 +191,39 @@ class _Mpeg4Order(_MpegOrder):
 # H.264 and HEVC
 
 
-class _Counts(Protocol):
+class _Counts:
     """Reads picture order counts.
+
+    Args:
+        length_size: Bytes of the length in front of each unit; ``None`` in streams with start codes.
 
     Attributes:
         has_restarted: Whether pictures before the last one come out before it for certain.
     """
 
-    has_restarted: bool
+    def __init__(self, length_size: int | None) -> None:
+        self._length_size = length_size
+        self._count = _OrderCount()
+        self.has_restarted = False
 
     @property
     def last(self) -> int | None:
         """That of the picture that was read last; ``None`` if all pictures are shown in the order of decoding."""
+        return self._count.last
 
     def grows(self, packet: memoryview) -> bool:
         """Whether the picture of the next packet is certain to come out after the one before."""
+        self.has_restarted = False
+        with suppress(ValueError, IndexError, KeyError):
+            for unit in _first_units(packet, self._length_size):
+                grows = self._take_unit(unit)
+                if grows is not None:
+                    return grows
+        return False
+
+    def _take_unit(self, unit: memoryview | bytes) -> bool | None:
+        """Take note of a unit. Returns whether the count grows if it is a slice, else ``None``."""
+        raise NotImplementedError
 
 
 class _CountedOrder:
@@ -309,31 +326,18 @@ class _OrderCount:
         return before is None or count > before
 
 
-class _H264Counts(H264Parser):
+class _H264Counts(_Counts, H264Parser):
     """Reads picture order counts of H.264 frames; of single fields and of unusual kinds nothing is certain."""
 
     def __init__(self, extradata: bytes) -> None:
-        super().__init__(extradata)
-        self._units_have_length = avc_length_size(extradata)
-        self._count = _OrderCount()
-        self.has_restarted = False
+        H264Parser.__init__(self, extradata)
+        _Counts.__init__(self, self._length_size)
 
-    @property
-    def last(self) -> int | None:
-        """See `_Counts`."""
-        return self._count.last
-
-    def grows(self, packet: memoryview) -> bool:
-        """See `_Counts`."""
-        self.has_restarted = False
-        with suppress(ValueError, IndexError, KeyError):
-            for unit in _first_units(packet, self._units_have_length):
-                kind = unit[0] & 31
-                if kind in (7, 8):
-                    self._learn(bytes(unit))
-                elif kind in (1, 5):
-                    return self._reads_growing(unit, is_idr=kind == 5)
-        return False
+    def _take_unit(self, unit: memoryview | bytes) -> bool | None:
+        kind = unit[0] & 31
+        if kind in (7, 8):
+            self._learn(bytes(unit))
+        return self._reads_growing(unit, is_idr=kind == 5) if kind in (1, 5) else None
 
     def _reads_growing(self, unit: memoryview | bytes, *, is_idr: bool) -> bool:
         bits = BitReader(without_emulation_prevention(unit[1:_SLICE_BYTES]))
@@ -358,7 +362,7 @@ class _H264Counts(H264Parser):
         )
 
 
-class _HevcCounts:
+class _HevcCounts(_Counts):
     """Reads picture order counts of HEVC.
 
     Args:
@@ -368,12 +372,10 @@ class _HevcCounts:
     _VCL = frozenset((*range(10), *range(16, 22)))
 
     def __init__(self, extradata: bytes) -> None:
-        self._length_size = hevc_length_size(extradata)
+        super().__init__(hevc_length_size(extradata))
         # Bits of a count, whether slices name a plane; and: sequence, whether pictures may be hidden, further bits.
         self._sequences: dict[int, tuple[int, bool]] = {}
         self._pictures: dict[int, tuple[int, bool, int]] = {}
-        self._count = _OrderCount()
-        self.has_restarted = False
         with suppress(ValueError, IndexError):
             in_record = self._length_size is not None
             for unit in hevc_parameter_units(extradata) if in_record else nal_units(memoryview(extradata), None):
@@ -406,21 +408,12 @@ class _HevcCounts:
         bits.exp_golomb(), bits.exp_golomb()  # bit depths
         self._sequences[identifier] = bits.exp_golomb() + 4, has_separate_planes
 
-    @property
-    def last(self) -> int | None:
-        """See `_Counts`."""
-        return self._count.last
-
-    def grows(self, packet: memoryview) -> bool:
-        """See `_Counts`."""
-        self.has_restarted = False
-        with suppress(ValueError, IndexError, KeyError):
-            for unit in _first_units(packet, self._length_size):
-                kind = unit[0] >> 1 & 63
-                if kind in self._VCL and not unit[0] & 1 and not unit[1] >> 3:
-                    return self._reads_growing(unit, kind)
-                self._learn(unit)
-        return False
+    def _take_unit(self, unit: memoryview | bytes) -> bool | None:
+        kind = unit[0] >> 1 & 63
+        if kind in self._VCL and not unit[0] & 1 and not unit[1] >> 3:
+            return self._reads_growing(unit, kind)
+        self._learn(unit)
+        return None
 
     def _reads_growing(self, unit: memoryview | bytes, kind: int) -> bool:
         bits = BitReader(without_emulation_prevention(unit[2:_SLICE_BYTES]))
