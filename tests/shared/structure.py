@@ -130,6 +130,7 @@ WINGS: Mapping[str, Mapping[str, str]] = {
         "ocr.models": "networks, predictors",
         "ocr.io": "documents in and out",
         "ocr.structure": "tables, regions, fields",
+        "ocr._reading_order": "the order of boxes on a page",
         "ocr.datasets": "data sets, vocabularies",
         "ocr.drawing": "pages, drawn with their truth",
         "ocr.transforms": "pictures with their truth",

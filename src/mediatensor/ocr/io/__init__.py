@@ -1,8 +1,7 @@
 """Documents in and out: readers of pages, the elements of a document that was read, exporters.
 
-From below: `_elements` is data, `_documents` reads pages, `_exports` writes formats, and the modules with the names of
-docTR stand on them: `exporters`, `elements`, `image`, `pdf`, `html`, `reader`. The room knows the geometry and the
-pictures of `ocr.utils`, and of `ocr.models` only the reading order.
+`_elements` has the data, `_documents` reads pages, and `_exports` writes formats. The modules with the names of docTR
+use them: `exporters`, `elements`, `image`, `pdf`, `html`, `reader`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The content of a page in reading order: blocks and tables, the words of a line, predictions.
 
-The order of boxes itself is computed by `ocr.models.reading_order`, which is imported on use, because the package
-around it imports elements.
+The order of boxes itself is computed by `ocr._reading_order`.
 """
 
 from __future__ import annotations
@@ -13,6 +12,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..._reading_order.columns import row_numbers
+from ..._reading_order.geometry import deskew_reading_geometries
+from ..._reading_order.labels import assign_layout_labels, detect_text_direction, normalize_layout_label
+from ..._reading_order.ordering import ReadingOrderPredictor, resolve_reading_segments
 from ...utils.geometry import reading_geometry
 from .._elements.leaves import Block, Line, Prediction, UnreadLine, Word
 from .._elements.pages import PageBase, PredictionPage, TextPage
@@ -53,8 +56,6 @@ class _Item:
 
 
 def _resolve_direction(page: PageBase, texts: Sequence[str], direction: str) -> str:
-    from ...models.reading_order import ReadingOrderPredictor
-
     language = page.language.get("value") if isinstance(page.language, dict) else None
     return ReadingOrderPredictor(direction=direction).resolve_direction(texts, language=language)
 
@@ -82,8 +83,6 @@ def _covering_regions(geometries: Sequence[Any], regions: Sequence[Any]) -> list
 
 def _group_segments(segments: list[list[int]], labels: Sequence[str | None], regions: Sequence[int]) -> list[_Item]:
     """Turn segments into items: the lines of a list-item region become one item, any other segment is one item."""
-    from ...models.reading_order import normalize_layout_label
-
     items: list[_Item] = []
     for segment in segments:
         label = labels[segment[0]]
@@ -121,8 +120,6 @@ def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Bl
         >>> [item.render() for item in items], direction
         (['Total'], 'ltr')
     """
-    from ...models.reading_order import assign_layout_labels, resolve_reading_segments
-
     lines = [line for block in page.blocks for line in block.lines]
     elements: list[Line | Table] = [*lines, *page.tables]
     words = [word for line in lines for word in line.words]
@@ -148,8 +145,6 @@ def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Bl
 
 def _stored_order(page: TextPage) -> tuple[list[Block | Table], list[str | None]]:
     """The blocks of a page as they are stored, with its tables among them, and the types of their regions."""
-    from ...models.reading_order import assign_layout_labels
-
     items: list[Block | Table] = _inserted(page, page.blocks, page.tables)
     labels: list[str | None] = [None] * len(items)
     if page.layout:
@@ -233,8 +228,6 @@ def _upright_geometries(
         turned = [_rotate_back(geometry, quarters) for geometry in geometries]
         return turned, [_rotate_back(region.geometry, quarters) for region in regions]
 
-    from ...models.reading_order import deskew_reading_geometries
-
     return deskew_reading_geometries(
         geometries,
         [region.geometry for region in regions],
@@ -267,8 +260,6 @@ def _rows(
     direction: str,
 ) -> list[list[int]]:
     """The elements as rows: lines side by side in the same region form a row, any other element is a row of its own."""
-    from ...models.reading_order import row_numbers
-
     rows = [[index] for index in range(len(boxes))]
     if direction in _VERTICAL or len(lines) < 2:
         return rows
@@ -361,8 +352,6 @@ def line_direction(line: Line, direction: str, auto: bool) -> str:
     if direction in _VERTICAL or not auto or len(line.words) < 2:
         return direction
 
-    from ...models.reading_order import detect_text_direction
-
     return detect_text_direction([word.value for word in line.words])
 
 
@@ -452,8 +441,6 @@ def predictions_in_reading_order(
         >>> [prediction.value for prediction in predictions_in_reading_order(page, page.predictions["words"])]
         ['first', 'second']
     """
-    from ...models.reading_order import ReadingOrderPredictor
-
     if len(predictions) < 2:
         return list(predictions)
     language = page.language.get("value") if isinstance(page.language, dict) else None

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..._reading_order.labels import layout_label_role, normalize_layout_label
 from ...structure import mend_hyphenation
 from .._elements.leaves import Block, Line, UnreadLine
 from .._elements.pages import DocumentBase, PredictionPage, TextPage
@@ -227,8 +228,6 @@ class _Part:
 
 def _page_parts(page: TextPage, direction: str, include_furniture: bool) -> Iterator[_Part]:
     """The content of the page in reading order, without blocks that have no text, and the lines that were not read."""
-    from ...models.reading_order import normalize_layout_label
-
     found = list(_page_items(page, direction, include_furniture))
     levels = heading_levels(page, [item for item, _, _ in found])
     contents = {id(item): (label, cells, level) for (item, label, cells), level in zip(found, levels, strict=True)}
@@ -256,8 +255,6 @@ def _page_items(
 
     Positions are on the upright page, in units of its width. For right-to-left pages, x is mirrored.
     """
-    from ...models.reading_order import layout_label_role
-
     auto = direction == "auto"
     items, labels, direction = page_reading_order(page, direction)
     lines = [line for item in items if isinstance(item, Block) for line in item.lines]

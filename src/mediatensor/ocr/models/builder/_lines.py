@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....errors import MissingDependencyError
-from ..reading_order import reading_angle, rotation_matrix
+from ..._reading_order.geometry import reading_angle, rotation_matrix
 
 __all__ = ["block_numbers", "frame_order", "line_numbers", "upright_boxes"]
 

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from ..._reading_order.ordering import sort_reading_order
 from .._lines import cut_words, straight_boxes
 from .._pages.inputs import as_tensor
 from .._pages.straightening import map_boxes, straighten
-from ..reading_order import sort_reading_order
 from ._boxes import PageWords, without_regions
 
 __all__ = ["CutLine", "cut_found_lines"]

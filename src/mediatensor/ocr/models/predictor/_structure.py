@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ....errors import InvalidArgumentError
+from ..._reading_order.labels import normalize_layout_label
 from ...io.elements import Block, KIEPage, Page, Table
 from ...io.exporters import page_reading_order
 from ...structure import (
@@ -25,7 +26,6 @@ from ...structure import (
 )
 from .._lines import ClassWords, as_quads, straight_boxes
 from ..layout.predictor import LayoutPredictor
-from ..reading_order import normalize_layout_label
 from ..table_structure.predictor import TablePredictor
 
 __all__ = ["StructureFinder", "Structured", "checked_kinds", "without_kinds"]

@@ -6,7 +6,7 @@ import numpy as np
 
 __all__ = ["Relations", "has_text_columns", "row_numbers"]
 
-# Candidate gutters are tried in slices of about this many (gutter, box) pairs, which bounds the memory.
+# Pairs of boxes, or of gutters and boxes, are compared in slices of about this many, which bounds the memory.
 _PAIRS_AT_ONCE = 1 << 20
 
 # Fewer rows than this do not make a form.
@@ -268,9 +268,6 @@ def _joined(number: int, links: np.ndarray) -> np.ndarray:
         one, other = root(first), root(second)
         parents[max(one, other)] = min(one, other)
     return np.array([root(index) for index in range(number)], dtype=np.int64)
-
-
-# Whole-matrix questions are answered in slices of about this many pairs, which bounds the memory.
 
 
 class Relations:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ....errors import InvalidArgumentError
-from ._geometry import deskew_reading_geometries, to_boxes
+from ...errors import InvalidArgumentError
+from .geometry import deskew_reading_geometries, to_boxes
 
 __all__ = [
     "DIRECTIONS",

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ....errors import InvalidArgumentError
+from ...errors import InvalidArgumentError
+from ..utils.geometry import order_points
 
-__all__ = ["deskew_reading_geometries", "quads_in_order", "reading_angle", "rotation_matrix", "to_boxes"]
+__all__ = ["deskew_reading_geometries", "reading_angle", "rotation_matrix", "to_boxes"]
 
 # Beyond it, corners that were put in order by their position no longer tell which side of a text is its top.
 _MAX_UNORIENTED_DEGREES = 45.0
@@ -47,22 +48,6 @@ def reading_angle(quads: np.ndarray) -> float:
     slopes = (degrees - quarter + 90) % 180 - 90
     angle = (quarter + float(np.median(slopes))) % 360
     return angle - 360 if angle > 180 else angle
-
-
-def quads_in_order(quads: np.ndarray) -> np.ndarray:
-    """Sort the corners of each quad to TL, TR, BR, BL as they lie.
-
-    Args:
-        quads: ``(N, 4, 2)``, corners in any order.
-
-    Returns:
-        ``(N, 4, 2)``; the first corner is the one with the least ``x + y``.
-    """
-    around = quads - quads.mean(axis=1, keepdims=True)
-    clockwise = np.argsort(np.arctan2(around[..., 1], around[..., 0]), axis=1, kind="stable")
-    quads = np.take_along_axis(quads, clockwise[..., None], axis=1)
-    first = quads.sum(axis=2).argmin(axis=1)
-    return np.take_along_axis(quads, ((first[:, None] + np.arange(4)) % 4)[..., None], axis=1)
 
 
 def rotation_matrix(degrees: float) -> np.ndarray:
@@ -146,7 +131,7 @@ def deskew_reading_geometries(
     height, width = (1, 1) if page_shape is None else page_shape
     scale = np.array([width, height], dtype=np.float64)
     oriented = None if angle_geoms is None else _quads(angle_geoms)
-    angle = reading_angle(quads_in_order(quads * scale) if oriented is None else oriented * scale)
+    angle = reading_angle(order_points(quads * scale) if oriented is None else oriented * scale)
     if abs(angle) < min_angle or (oriented is None and abs(angle) >= _MAX_UNORIENTED_DEGREES):
         return list(geoms), regions
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ....errors import InvalidArgumentError
-from ._columns import Relations, has_text_columns
-from ._geometry import deskew_reading_geometries, to_boxes
-from ._labels import check_direction, detect_text_direction, layout_label_role, normalize_layout_label, to_left_to_right
+from ...errors import InvalidArgumentError
+from .columns import Relations, has_text_columns
+from .geometry import deskew_reading_geometries, to_boxes
+from .labels import check_direction, detect_text_direction, layout_label_role, normalize_layout_label, to_left_to_right
 
 __all__ = ["ReadingOrderPredictor", "resolve_reading_segments", "sort_reading_order"]
 
@@ -115,19 +115,17 @@ def resolve_reading_segments(
     check_direction(direction)
     upright, _ = deskew_reading_geometries(geoms, page_shape=page_shape, angle_geoms=angle_geoms)
     boxes = to_left_to_right(to_boxes(upright), direction)
-    if rows:
-        return _row_segments(
-            boxes,
-            rows,
-            direction,
-            labels,
-            x_overlap_threshold,
-            y_overlap_threshold,
-            caption_max_distance,
-            paragraph_gap,
-        )
-    order = _order_labelled(boxes, direction, labels, x_overlap_threshold, y_overlap_threshold, caption_max_distance)
-    return _cut(boxes, order, labels, x_overlap_threshold, paragraph_gap)
+    thresholds = x_overlap_threshold, y_overlap_threshold, caption_max_distance
+    if not rows:
+        order = _order_labelled(boxes, direction, labels, *thresholds)
+        return _cut(boxes, order, labels, x_overlap_threshold, paragraph_gap)
+    members = [np.array(row) for row in rows]
+    unions = np.stack([np.concatenate((boxes[row, :2].min(axis=0), boxes[row, 2:].max(axis=0))) for row in members])
+    is_row = np.array([len(row) > 1 for row in rows])
+    row_labels = None if labels is None else [labels[row[0]] for row in rows]
+    order = _order_labelled(unions, direction, row_labels, *thresholds, is_row)
+    segments = _cut(unions, order, row_labels, x_overlap_threshold, paragraph_gap, is_row)
+    return [[int(index) for row in segment for index in members[row]] for segment in segments]
 
 
 def _cut(
@@ -173,28 +171,6 @@ def _leave_column(boxes: np.ndarray, first: np.ndarray, second: np.ndarray) -> n
             common = np.minimum(boxes[:, 2], other[2]) - np.maximum(boxes[:, 0], other[0])
             leaves[index] |= bool((beside & (common > 0.5 * (boxes[:, 2] - boxes[:, 0]))).any())
     return leaves
-
-
-def _row_segments(
-    boxes: np.ndarray,
-    rows: Sequence[Sequence[int]],
-    direction: str,
-    labels: Sequence[str | None] | None,
-    x_overlap_threshold: float,
-    y_overlap_threshold: float,
-    caption_max_distance: float,
-    paragraph_gap: float,
-) -> list[list[int]]:
-    """Segments of boxes that are read from left to right, of which rows are read as one."""
-    members = [np.array(row) for row in rows]
-    unions = np.stack([np.concatenate((boxes[row, :2].min(axis=0), boxes[row, 2:].max(axis=0))) for row in members])
-    is_row = np.array([len(row) > 1 for row in rows])
-    own = None if labels is None else [labels[row[0]] for row in rows]
-    order = _order_labelled(
-        unions, direction, own, x_overlap_threshold, y_overlap_threshold, caption_max_distance, is_row
-    )
-    segments = _cut(unions, order, own, x_overlap_threshold, paragraph_gap, is_row)
-    return [[int(index) for row in segment for index in members[row]] for segment in segments]
 
 
 def _order_labelled(

@@ -1,0 +1,27 @@
+"""Reading order: the order in which the lines, tables and figures of a page are read.
+
+No network is needed: the order follows from where things lie, from the direction of the script and, where a layout
+is known, from its labels.
+"""
+
+from __future__ import annotations
+
+from .._reading_order.geometry import deskew_reading_geometries
+from .._reading_order.labels import (
+    assign_layout_labels,
+    detect_text_direction,
+    layout_label_role,
+    normalize_layout_label,
+)
+from .._reading_order.ordering import ReadingOrderPredictor, resolve_reading_segments, sort_reading_order
+
+__all__ = [
+    "ReadingOrderPredictor",
+    "assign_layout_labels",
+    "deskew_reading_geometries",
+    "detect_text_direction",
+    "layout_label_role",
+    "normalize_layout_label",
+    "resolve_reading_segments",
+    "sort_reading_order",
+]
