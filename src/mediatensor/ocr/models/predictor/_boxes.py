@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,13 @@ from torch import Tensor
 
 from ....errors import InvalidArgumentError
 from ...io.elements import Document, Field, KIEPage, Page, Word
-from .._lines import ClassWords, box_quads, signed_turn, turned
+from .._lines import box_quads, signed_turn, turned
 from .._pages.straightening import Straightening, map_boxes
+from ..builder._building import PageWords
 from ..detection.predictor import Located
-from ._structure import Structured
 
 __all__ = [
     "IgnoredRegion",
-    "PageWords",
     "checked_boxes",
     "checked_regions",
     "located_upright",
@@ -31,31 +29,6 @@ __all__ = [
 
 IgnoredRegion = Sequence[float]
 """xmin, ymin, xmax, ymax, relative to the page."""
-
-
-@dataclass
-class PageWords:
-    """Everything that was found on a page.
-
-    Attributes:
-        image: The page to show.
-        shape: Height and width of the image that boxes are relative to.
-        words: By class.
-        orientation: How the page was turned when it was given, where that was asked for.
-        language: The language of its text, where that was asked for.
-        error: Why the page could not be read.
-        straightened: How the image that boxes are relative to was made of ``image``, where it is another.
-        structure: Its regions, tables and fields, where these were asked for.
-    """
-
-    image: Any
-    shape: tuple[int, int]
-    words: dict[str, ClassWords]
-    orientation: dict[str, Any] | None = None
-    language: dict[str, Any] | None = None
-    error: str | None = None
-    straightened: Straightening | None = None
-    structure: Structured = field(default_factory=Structured)
 
 
 def located_upright(located: Located, plan: Straightening) -> Located:

@@ -13,7 +13,8 @@ from ..._reading_order.ordering import sort_reading_order
 from .._lines import cut_words, straight_boxes
 from .._pages.inputs import as_tensor
 from .._pages.straightening import map_boxes, straighten
-from ._boxes import PageWords, without_regions
+from ..builder._building import PageWords
+from ._boxes import without_regions
 
 __all__ = ["CutLine", "cut_found_lines"]
 

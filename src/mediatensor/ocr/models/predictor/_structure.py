@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,25 +24,11 @@ from ...structure import (
     rules_of,
 )
 from .._lines import ClassWords, as_quads, straight_boxes
+from ..builder._building import Structured
 from ..layout.predictor import LayoutPredictor
 from ..table_structure.predictor import TablePredictor
 
-__all__ = ["StructureFinder", "Structured", "checked_kinds", "without_kinds"]
-
-
-@dataclass(frozen=True)
-class Structured:
-    """The structure of a page.
-
-    Attributes:
-        found: What rules found; None if nothing was asked of them.
-        regions: What a network found: ``{"class_names", "boxes", "scores"}``.
-        grids: Tables of a network, as :class:`~mediatensor.ocr.models.builder.DocumentBuilder` takes them.
-    """
-
-    found: PageStructure | None = None
-    regions: dict[str, Any] | None = None
-    grids: list[dict[str, Any]] | None = None
+__all__ = ["StructureFinder", "checked_kinds", "without_kinds"]
 
 
 class StructureFinder(nn.Module):

@@ -39,6 +39,7 @@ from .._pages.inputs import Image, as_tensor, check_values, get_language, page_s
 from .._pages.preprocessing import FlexiblePreProcessor
 from .._pages.straightening import estimate_page_skew, plan_straightening, straighten
 from ..builder import DocumentBuilder, KIEDocumentBuilder
+from ..builder._building import PageWords, build_document
 from ..classification.ppocr import LineOrientationClassifier
 from ..classification.predictor import LinePageOrientation, OrientationPredictor
 from ..detection.predictor import DetectionPredictor, Located
@@ -48,7 +49,6 @@ from ..recognition.predictor import RecognitionPredictor
 from ..table_structure.predictor import TablePredictor
 from ._boxes import (
     IgnoredRegion,
-    PageWords,
     checked_boxes,
     checked_regions,
     located_upright,
@@ -578,37 +578,8 @@ class TextPredictor(nn.Module):
             if page.straightened is not None and page.orientation is not None:
                 logger.info("page %d is turned by %d degrees, and was read so", number, page.orientation["value"])
 
-        def of_words(values: Callable[[ClassWords], Any]) -> list[Any]:
-            """Page by page, what the builder is to know of the words."""
-            by_class = [{name: values(found) for name, found in page.words.items()} for page in read]
-            return by_class if self._keeps_classes_apart else [next(iter(page.values())) for page in by_class]
-
-        lines_of_words: dict[str, Any] = {}
-        if not self._keeps_classes_apart:
-            lines_of_words["line_ids"] = of_words(lambda found: found.line_ids)
-            lines_of_words["tables"] = [page.structure.grids for page in read]
-        unknown = {"value": None, "confidence": None}
-        document = self.doc_builder(
-            [page.image for page in read],
-            of_words(lambda found: found.boxes),
-            of_words(lambda found: found.scores),
-            of_words(lambda found: found.texts),
-            [page.shape for page in read],
-            of_words(lambda found: found.orientations),
-            [page.orientation or dict(unknown) for page in read],
-            [page.language or dict(unknown) for page in read] if self.detect_language else None,
-            characters=of_words(lambda found: found.characters),
-            errors=[page.error for page in read],
-            regions=[page.structure.regions for page in read],
-            structures=[page.structure.found for page in read],
-            **lines_of_words,
-        )
-        for page, found in zip(document.pages, read, strict=True):
-            page.unread = [line for own in found.words.values() for line in own.unread]
-            if self.doc_builder.export_as_straight_boxes:
-                for line in page.unread:
-                    corners = np.array(line.geometry)
-                    line.geometry = tuple(corners.min(axis=0).tolist()), tuple(corners.max(axis=0).tolist())
+        document = build_document(self.doc_builder, read, by_class=self._keeps_classes_apart)
+        for page in document.pages:
             if self.ignored_kinds:
                 without_kinds(page, self.ignored_kinds)
             if not (self.detect_layout or self.detect_tables):
