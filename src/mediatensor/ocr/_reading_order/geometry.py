@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InvalidArgumentError
-from ..utils.geometry import order_points
+from ..utils.geometry import box_around, boxes_around, order_points, to_quad
 
 __all__ = ["deskew_reading_geometries", "reading_angle", "rotation_matrix", "to_boxes"]
 
@@ -84,9 +84,9 @@ def to_boxes(geometries: Sequence[Any] | np.ndarray) -> np.ndarray:
     else:
         points = _points(geometries)
         if isinstance(points, np.ndarray):
-            boxes = np.concatenate((points.min(axis=1), points.max(axis=1)), axis=1)
+            boxes = boxes_around(points)
         else:
-            boxes = np.stack([np.concatenate((one.min(axis=0), one.max(axis=0))) for one in points])
+            boxes = np.stack([box_around(one) for one in points])
     if not np.isfinite(boxes).all():
         worst = int(np.flatnonzero(~np.isfinite(boxes).all(axis=1))[0])
         raise InvalidArgumentError(f"geometry {worst} has a coordinate that is not finite: {boxes[worst].tolist()}")
@@ -141,7 +141,7 @@ def deskew_reading_geometries(
     def upright(points: np.ndarray) -> np.ndarray:
         return np.asarray(((points * scale - center) @ turn + center) / scale)
 
-    return list(upright(quads)), [upright(_corners(region)) for region in regions]
+    return list(upright(quads)), [upright(to_quad(region)) for region in regions]
 
 
 def _points(geometries: Sequence[Any] | np.ndarray) -> np.ndarray | list[np.ndarray]:
@@ -158,12 +158,3 @@ def _quads(geometries: Sequence[Any] | np.ndarray) -> np.ndarray | None:
         return None
     points = _points(geometries)
     return points if isinstance(points, np.ndarray) and points.shape[1:] == (4, 2) else None
-
-
-def _corners(region: Any) -> np.ndarray:
-    """The four corners of a region: of its box, unless it is a quad; turning a diagonal alone would make it smaller."""
-    points = np.asarray(region, dtype=np.float64).reshape(-1, 2)
-    if len(points) == 4:
-        return points
-    (left, top), (right, bottom) = points.min(axis=0), points.max(axis=0)
-    return np.array([[left, top], [right, top], [right, bottom], [left, bottom]])

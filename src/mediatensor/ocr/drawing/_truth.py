@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..utils.geometry import box_around
+
 __all__ = [
     "DrawnCell",
     "DrawnField",
@@ -179,9 +181,7 @@ def box_polygon(left: float, top: float, right: float, bottom: float) -> Polygon
 
 def around(polygons: list[Polygon]) -> Polygon:
     """The upright box around polygons."""
-    points = np.concatenate(polygons)
-    (left, top), (right, bottom) = points.min(axis=0), points.max(axis=0)
-    return box_polygon(left, top, right, bottom)
+    return box_polygon(*box_around(np.concatenate(polygons)))
 
 
 def moved_truth(

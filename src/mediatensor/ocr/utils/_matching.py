@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InvalidArgumentError, MissingDependencyError
+from .geometry import boxes_around
 
 __all__ = [
     "Matches",
@@ -122,7 +123,7 @@ def overlaps(boxes_1: NDArray[Any], boxes_2: NDArray[Any], use_polygons: bool = 
     if len(boxes_1) == 0 or len(boxes_2) == 0:
         return Overlaps(nothing, nothing, np.zeros(0))
     ones, others = boxes_1.astype(np.float64), boxes_2.astype(np.float64)
-    extents = (ones, others) if not use_polygons else (_extents(ones), _extents(others))
+    extents = (ones, others) if not use_polygons else (boxes_around(ones), boxes_around(others))
     first, second = _touching(*extents)
     if use_polygons:
         shared = np.concatenate([np.zeros(0), *_shared_areas(ones, others, first, second)])
@@ -136,10 +137,6 @@ def overlaps(boxes_1: NDArray[Any], boxes_2: NDArray[Any], use_polygons: bool = 
     iou = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0).clip(0, 1)
     kept = iou > 0
     return Overlaps(first[kept], second[kept], iou[kept])
-
-
-def _extents(polygons: Floats) -> Floats:
-    return np.concatenate([polygons.min(axis=1), polygons.max(axis=1)], axis=1)
 
 
 def _touching(ones: Floats, others: Floats) -> tuple[Indices, Indices]:

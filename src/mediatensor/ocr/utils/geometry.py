@@ -114,6 +114,36 @@ def boxes_to_polygons(boxes: Array) -> Array:
     return np.stack([boxes[:, [0, 1]], boxes[:, [2, 1]], boxes[:, [2, 3]], boxes[:, [0, 3]]], axis=1)
 
 
+def box_around(geometry: Any) -> NDArray[np.float64]:
+    """The straight box (4,) around all points of a geometry, or of several geometries in one array.
+
+    >>> box_around(((0.1, 0.2), (0.5, 0.1), (0.5, 0.4), (0.1, 0.5))).tolist()
+    [0.1, 0.1, 0.5, 0.5]
+    """
+    points = np.asarray(geometry, dtype=np.float64).reshape(-1, 2)
+    return np.concatenate([points.min(axis=0), points.max(axis=0)])
+
+
+def boxes_around(polygons: Array) -> Array:
+    """The straight boxes (N, 4) around polygons (N, P, 2), of the same dtype."""
+    return np.concatenate([polygons.min(axis=1), polygons.max(axis=1)], axis=1)
+
+
+def to_corners(box: ArrayLike) -> BoundingBox:
+    """A box (4,) as a geometry of two corners, in plain numbers."""
+    left, top, right, bottom = np.asarray(box).tolist()
+    return (left, top), (right, bottom)
+
+
+def to_quad(geometry: Any) -> NDArray[np.float64]:
+    """Four points as they are; of any other geometry the corners (4, 2) of the box around it, from the top left."""
+    points = np.asarray(geometry, dtype=np.float64).reshape(-1, 2)
+    if len(points) == 4:
+        return points
+    quad: NDArray[np.float64] = boxes_to_polygons(box_around(points)[None])[0]
+    return quad
+
+
 def order_points(pts: Array) -> Array:
     """Sort corners into the order top left, top right, bottom right, bottom left.
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from ...._engine.common.threads import working
 from ....errors import DecodeError
 from ...structure import PageContent, content_of_drawing
+from ...utils.geometry import boxes_around
 from .._elements.leaves import Word
 from .pages import PageSource, keep_source, raising_page_error
 from .pdf_drawing import NUM_STYLE_VALUES, DrawnPage, drawn_page
@@ -102,7 +103,7 @@ def _matrix_of(characters: Characters) -> NDArray[np.float64]:
 def _moved(boxes: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     """Boxes (N, 4) of left, right, bottom, top as boxes of xmin, ymin, xmax, ymax."""
     corners = boxes[:, [[0, 2], [1, 2], [1, 3], [0, 3]]] @ matrix[:2] + matrix[2]
-    return np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
+    return boxes_around(corners)
 
 
 def _content_of(drawn: DrawnPage) -> PageContent:

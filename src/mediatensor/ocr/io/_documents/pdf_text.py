@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...utils.geometry import box_around, to_corners
 from .._elements.leaves import Character, Word
 
 __all__ = ["PageCharacters", "places_of_words", "words_of"]
@@ -62,15 +63,13 @@ def _word(codes: NDArray[np.uint32], boxes: NDArray[np.float64]) -> Word | None:
     if not is_seen.any():
         return None
     on_page = boxes[is_seen].clip(0, 1)
-    whole = [*on_page[:, :2].min(axis=0).tolist(), *on_page[:, 2:].max(axis=0).tolist()]
     letters = [
         Character(letter, 1.0, ((box[0], box[1]), (box[2], box[3])))
         for letter, box in zip(_letters(codes[is_seen]), on_page.tolist(), strict=True)
         if letter
     ]
     value = "".join(letter.value for letter in letters)
-    geometry = ((whole[0], whole[1]), (whole[2], whole[3]))
-    return Word(value, 1.0, geometry, 1.0, {"value": 0, "confidence": None}, characters=letters)
+    return Word(value, 1.0, to_corners(box_around(on_page)), 1.0, {"value": 0, "confidence": None}, characters=letters)
 
 
 def _letters(codes: NDArray[np.uint32]) -> list[str]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ....errors import InvalidArgumentError
 from ...utils import Nested
-from ...utils.geometry import resolve_enclosing_rbbox
+from ...utils.geometry import box_around, resolve_enclosing_rbbox, to_corners, to_quad
 
 __all__ = [
     "Element",
@@ -62,14 +62,6 @@ def to_json_safe(value: Any) -> Any:
     return value
 
 
-def _to_quad(geometry: Geometry) -> NDArray[np.float64]:
-    points = np.asarray(geometry, dtype=np.float64).reshape(-1, 2)
-    if len(points) == 4:
-        return points
-    (left, top), (right, bottom) = points.min(axis=0), points.max(axis=0)
-    return np.array([[left, top], [right, top], [right, bottom], [left, bottom]])
-
-
 def enclosing_geometry(geometries: Sequence[Geometry]) -> Geometry:
     """The geometry that encloses others: a box for boxes, the rectangle of least area for four-point geometries.
 
@@ -85,11 +77,9 @@ def enclosing_geometry(geometries: Sequence[Geometry]) -> Geometry:
     if not geometries:
         return _NO_EXTENT
     if all(len(geometry) == 2 for geometry in geometries):
-        corners = np.asarray(geometries, dtype=np.float64).reshape(-1, 2)
-        (left, top), (right, bottom) = corners.min(axis=0).tolist(), corners.max(axis=0).tolist()
-        return (left, top), (right, bottom)
+        return to_corners(box_around(geometries))
 
-    quads = np.stack([_to_quad(geometry) for geometry in geometries])
+    quads = np.stack([to_quad(geometry) for geometry in geometries])
     rectangle = np.asarray(resolve_enclosing_rbbox(list(quads)), dtype=np.float64)
     reading = (quads[:, 1] - quads[:, 0] + quads[:, 2] - quads[:, 3]).sum(axis=0)
     sides = np.roll(rectangle, -1, axis=0) - rectangle

@@ -16,7 +16,7 @@ from ..._reading_order.columns import row_numbers
 from ..._reading_order.geometry import deskew_reading_geometries
 from ..._reading_order.labels import assign_layout_labels, detect_text_direction, normalize_layout_label
 from ..._reading_order.ordering import ReadingOrderPredictor, resolve_reading_segments
-from ...utils.geometry import reading_geometry
+from ...utils.geometry import box_around, reading_geometry, to_corners, to_quad
 from .._elements.leaves import Block, Line, Prediction, UnreadLine, Word
 from .._elements.pages import PageBase, PredictionPage, TextPage
 from .._elements.structure import LayoutElement, Table
@@ -61,11 +61,7 @@ def _resolve_direction(page: PageBase, texts: Sequence[str], direction: str) -> 
 
 
 def _extents(geometries: Sequence[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    boxes = np.empty((len(geometries), 4))
-    for row, geometry in zip(boxes, geometries, strict=True):
-        points = np.asarray(geometry, dtype=np.float64).reshape(-1, 2)
-        row[:2], row[2:] = points.min(axis=0), points.max(axis=0)
-    return boxes
+    return np.array([box_around(geometry) for geometry in geometries]).reshape(-1, 4)
 
 
 def _covering_regions(geometries: Sequence[Any], regions: Sequence[Any]) -> list[int]:
@@ -248,8 +244,7 @@ def _rotate_back(geometry: Any, quarters: int) -> Any:
     points = np.asarray(geometry, dtype=np.float64)
     for _ in range(quarters):
         points = np.stack([points[:, 1], 1 - points[:, 0]], axis=1)
-    (left, top), (right, bottom) = points.min(axis=0).tolist(), points.max(axis=0).tolist()
-    return (left, top), (right, bottom)
+    return to_corners(box_around(points))
 
 
 def _rows(
@@ -392,10 +387,7 @@ def cell_lines(words: Sequence[Word]) -> list[list[Word]]:
     lines: list[list[Word]] = []
     before: np.ndarray[Any, np.dtype[np.float64]] | None = None
     for word in words:
-        quad = np.asarray(reading_geometry(word.geometry, word.crop_orientation.get("value")), dtype=np.float64)
-        if len(quad) == 2:
-            (left, top), (right, bottom) = quad
-            quad = np.array([(left, top), (right, top), (right, bottom), (left, bottom)])
+        quad = to_quad(reading_geometry(word.geometry, word.crop_orientation.get("value")))
         is_beside = False
         if before is not None:
             down = before[[3, 2]].mean(axis=0) - before[[0, 1]].mean(axis=0)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...utils.geometry import reading_geometry
+from ...utils.geometry import box_around, reading_geometry, to_quad
 from .._elements.base import Geometry, enclosing_geometry
 from .._elements.leaves import Block, Character, Line, Prediction, UnreadLine, Word
 from .._elements.structure import Table, TableCell
@@ -68,16 +68,12 @@ class Place:
     @classmethod
     def at(cls, points: NDArray[np.float64]) -> Place:
         """The place of two or four points in pixels."""
-        if len(points) == 4:
-            return cls(points, False)
-        (left, top), (right, bottom) = points.min(axis=0), points.max(axis=0)
-        return cls(np.array([[left, top], [right, top], [right, bottom], [left, bottom]]), True)
+        return cls(to_quad(points), len(points) != 4)
 
     @property
     def box(self) -> tuple[int, int, int, int]:
         """Left, top, right, bottom of the enclosing box, rounded."""
-        left, top = self.quad.min(axis=0)
-        right, bottom = self.quad.max(axis=0)
+        left, top, right, bottom = box_around(self.quad).tolist()
         return round(left), round(top), round(right), round(bottom)
 
     @property

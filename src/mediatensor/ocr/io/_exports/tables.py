@@ -11,7 +11,8 @@ import numpy as np
 
 from ....errors import InvalidArgumentError, MissingDependencyError
 from ...structure import FoundCell, FoundTable, PageContent, join_tables
-from .._elements.base import Element, Geometry
+from ...utils.geometry import box_around
+from .._elements.base import Element
 from .._elements.pages import DocumentBase, TextPage
 from .._elements.structure import Table, TableCell
 
@@ -153,23 +154,23 @@ def joined_tables(document: DocumentBase) -> list[Table]:
 def _as_found(page: TextPage) -> tuple[PageContent, list[FoundTable]]:
     """A page as its tables were found: words of blocks, and cells with a word each that is their whole text."""
     height, width = page.dimensions
-    boxes = [_box(word.geometry) for block in page.blocks for line in block.lines for word in line.words]
+    boxes = [box_around(word.geometry) for block in page.blocks for line in block.lines for word in line.words]
     texts = [word.value for block in page.blocks for line in block.lines for word in line.words]
     found = []
     for table in page.tables:
         cells = []
         for cell in table.cells:
             spans = cell.row_start, cell.row_end, cell.col_start, cell.col_end
-            left, top, right, bottom = (_box(cell.geometry) * (width, height, width, height)).tolist()
+            left, top, right, bottom = (box_around(cell.geometry) * (width, height, width, height)).tolist()
             words = (len(texts),) if cell.value else ()
             cells.append(FoundCell((left, top, right, bottom), *spans, words, cell.is_header))
             if cell.value:
                 texts.append(cell.value)
                 # A cell is higher than its type, which tolerances are measured in.
-                box = _box(cell.geometry)
+                box = box_around(cell.geometry)
                 middle, half = (box[1] + box[3]) / 2, min(box[3] - box[1], _TYPE_HEIGHT) / 2
                 boxes.append(np.array([box[0], middle - half, box[2], middle + half]))
-        left, top, right, bottom = (_box(table.geometry) * (width, height, width, height)).tolist()
+        left, top, right, bottom = (box_around(table.geometry) * (width, height, width, height)).tolist()
         found.append(FoundTable((left, top, right, bottom), table.num_rows, table.num_cols, tuple(cells)))
     content = PageContent(
         float(width),
@@ -182,8 +183,3 @@ def _as_found(page: TextPage) -> tuple[PageContent, list[FoundTable]]:
         np.zeros(len(texts), dtype=np.bool_),
     )
     return content, found
-
-
-def _box(geometry: Geometry) -> np.ndarray[Any, np.dtype[np.float64]]:
-    points = np.asarray(geometry, dtype=np.float64).reshape(-1, 2)
-    return np.concatenate([points.min(axis=0), points.max(axis=0)])

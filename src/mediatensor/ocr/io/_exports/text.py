@@ -13,6 +13,7 @@ import numpy as np
 
 from ..._reading_order.labels import layout_label_role, normalize_layout_label
 from ...structure import mend_hyphenation
+from ...utils.geometry import box_around
 from .._elements.leaves import Block, Line, UnreadLine
 from .._elements.pages import DocumentBase, PredictionPage, TextPage
 from .._elements.structure import Table
@@ -280,7 +281,7 @@ def _table_cells(page: TextPage, table: Table, direction: str) -> list[Cell]:
     for cell in table.cells:
         if not cell.words:
             points = np.asarray(cell.geometry, dtype=np.float64) * (1.0, height / width if height and width else 1.0)
-            boxes.append([*points.min(axis=0).tolist(), *points.max(axis=0).tolist()])
+            boxes.append(box_around(points).tolist())
             texts.append(cell.value)
     return [
         Cell(one_line(text), *((-right, top, -left) if direction == "rtl" else (left, top, right)), bottom)

@@ -27,6 +27,7 @@ from ...io.elements import (
 )
 from ...io.exporters import ordered_line_words, page_reading_order
 from ...structure import PageStructure
+from ...utils.geometry import box_around, boxes_around, to_corners
 from .._lines import ClassWords
 from .._pages.straightening import Straightening
 from ._lines import block_numbers, frame_order, line_numbers, upright_boxes
@@ -199,8 +200,8 @@ def _common_arguments(
 
 
 def _straighten_line(line: UnreadLine) -> UnreadLine:
-    straightened, corners = copy(line), np.array(line.geometry)
-    straightened.geometry = tuple(corners.min(axis=0).tolist()), tuple(corners.max(axis=0).tolist())
+    straightened = copy(line)
+    straightened.geometry = to_corners(box_around(line.geometry))
     return straightened
 
 
@@ -236,7 +237,7 @@ def _check_boxes(boxes: np.ndarray, page: str, **arguments: Sequence[Any] | np.n
 
 def straight(boxes: np.ndarray) -> np.ndarray:
     """The straight boxes ``(N, 4)`` around quads ``(N, 4, 2)``; straight boxes as they are."""
-    return np.concatenate((boxes.min(axis=1), boxes.max(axis=1)), axis=1) if boxes.ndim == 3 else boxes
+    return boxes_around(boxes) if boxes.ndim == 3 else boxes
 
 
 def layout_elements(regions: Mapping[str, Any] | None) -> list[LayoutElement]:

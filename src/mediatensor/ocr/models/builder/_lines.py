@@ -6,6 +6,7 @@ import numpy as np
 
 from ....errors import MissingDependencyError
 from ..._reading_order.geometry import reading_angle, rotation_matrix
+from ...utils.geometry import boxes_around
 
 __all__ = ["block_numbers", "frame_order", "line_numbers", "upright_boxes"]
 
@@ -52,7 +53,7 @@ def upright_boxes(boxes: np.ndarray, shape: tuple[int, int] | None = None) -> tu
     if quarter % 180:
         size = size[::-1]
     turned = turned / size + 0.5
-    return np.concatenate((turned.min(axis=1), turned.max(axis=1)), axis=1), float(size[1] / size[0])
+    return boxes_around(turned), float(size[1] / size[0])
 
 
 def _deskewed(quads: np.ndarray, angle: float) -> np.ndarray:

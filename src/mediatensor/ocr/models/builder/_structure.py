@@ -10,7 +10,7 @@ import numpy as np
 from ....errors import InvalidArgumentError
 from ...io.elements import Field, LayoutElement, Table, TableCell, Word
 from ...structure import FoundTable, PageStructure
-from ...utils.geometry import boxes_to_polygons
+from ...utils.geometry import box_around, boxes_around, boxes_to_polygons, to_corners, to_quad
 
 __all__ = ["fields_of", "found_tables", "layout_of", "tables_of_grids"]
 
@@ -72,8 +72,7 @@ def fields_of(structure: PageStructure, words: Sequence[Word], is_rotated: bool)
 
     def around(indices: Sequence[int]) -> Any:
         points = np.concatenate([np.asarray(words[index].geometry).reshape(-1, 2) for index in indices])
-        box = np.concatenate([points.min(axis=0), points.max(axis=0)])
-        return _geometry(box, is_rotated)
+        return _geometry(box_around(points), is_rotated)
 
     return [
         Field(
@@ -103,8 +102,7 @@ class _Places:
 def _geometry(box: np.ndarray, is_rotated: bool) -> Any:
     if is_rotated:
         return tuple((x, y) for x, y in boxes_to_polygons(box[None])[0].tolist())
-    left, top, right, bottom = box.tolist()
-    return (left, top), (right, bottom)
+    return to_corners(box)
 
 
 def _cell(
@@ -168,7 +166,7 @@ def tables_of_grids(
 
 def _quad(geometry: Any) -> np.ndarray:
     points = np.asarray(geometry, dtype=np.float64)
-    return boxes_to_polygons(points.reshape(1, 4))[0] if points.size == 4 else points.reshape(4, 2)
+    return to_quad(points if points.size == 4 else points.reshape(4, 2))
 
 
 def _table_of_grid(
@@ -180,7 +178,7 @@ def _table_of_grid(
     is_rotated: bool,
 ) -> Table:
     spans = spans - spans.min(axis=0)[[0, 0, 2, 2]]
-    boxes = np.concatenate([quads.min(axis=1), quads.max(axis=1)], axis=1)
+    boxes = boxes_around(quads)
     cells = [
         _cell(
             [words[index] for index in own],
@@ -190,9 +188,8 @@ def _table_of_grid(
         )
         for own, score, quad, box, rows in zip(members, scores, quads, boxes, spans.tolist(), strict=True)
     ]
-    whole = np.concatenate([quads.min(axis=(0, 1)), quads.max(axis=(0, 1))])
     num_rows, num_columns = int(spans[:, 1].max()) + 1, int(spans[:, 3].max()) + 1
-    return Table(cells, num_rows, num_columns, _geometry(whole, is_rotated), float(np.mean(scores)))
+    return Table(cells, num_rows, num_columns, _geometry(box_around(quads), is_rotated), float(np.mean(scores)))
 
 
 def _words_in_cells(
