@@ -54,7 +54,7 @@ from mediatensor.decoders import FrameIndex
 from mediatensor.decoders._subtitle_decoder import parse_text
 from mediatensor.errors import MediaTensorError
 from mediatensor.ocr.io import Document
-from mediatensor.ocr.io._documents.tiff import is_tiff, page_offsets
+from mediatensor.ocr.io._documents.images import is_tiff, page_offsets
 from mediatensor.ocr.models._networks.onnx import read_onnx
 
 from .corpus import seed_file, seed_names

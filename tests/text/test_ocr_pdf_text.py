@@ -10,7 +10,7 @@ import pytest
 
 import pdf_files
 from mediatensor.ocr.io import Page, Pages, Word, read_pdf
-from mediatensor.ocr.io._documents.pdf_text import PageCharacters, words_of
+from mediatensor.ocr.io._documents.pdf import PageCharacters, words_of
 from real_files import TEST_DATA
 
 pytest.importorskip("pypdfium2", reason="needs pypdfium2")

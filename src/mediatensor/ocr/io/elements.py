@@ -19,8 +19,7 @@ from ..utils.reconstitution import synthesize_kie_page, synthesize_page
 from ..utils.visualization import visualize_kie_page, visualize_page
 from ._elements.base import Element, stored, stored_list
 from ._elements.leaves import Artefact, Block, Character, Line, Prediction, UnreadLine, Word
-from ._elements.pages import PageBase, PageImage, page_pixels
-from ._elements.structure import Field, LayoutElement, Table, TableCell
+from ._elements.pages import Field, LayoutElement, PageBase, PageImage, Table, TableCell, page_pixels
 from .exporters import DocumentExportsMixin, KIEPageExportsMixin, PageExportsMixin
 
 __all__ = [

@@ -16,16 +16,13 @@ from ..._engine.sources.atomic_files import write_file
 from ...errors import InvalidArgumentError
 from ._elements.base import Element, to_json_safe
 from ._elements.leaves import Block
-from ._elements.pages import DocumentBase, PredictionPage, TextPage
-from ._elements.structure import Table
-from ._exports.alto import AltoExporter
-from ._exports.hocr import DEFAULT_TITLE, XMLExporter
-from ._exports.html import HTMLExporter
+from ._elements.pages import DocumentBase, PredictionPage, Table, TextPage
+from ._exports.hocr_alto_tsv import DEFAULT_TITLE, AltoExporter, TSVExporter, XMLExporter
+from ._exports.markup import AsciiDocExporter, HTMLExporter, MarkdownExporter
 from ._exports.reading import ordered_line_words, page_reading_order, predictions_in_reading_order
 from ._exports.searchable_pdf import PDFExporter
 from ._exports.tables import joined_tables, tables_csv, tables_xlsx
-from ._exports.text import AsciiDocExporter, MarkdownExporter, TextExporter
-from ._exports.tsv import TSVExporter
+from ._exports.text import TextExporter
 
 __all__ = [
     "AltoExporter",

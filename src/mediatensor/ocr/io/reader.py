@@ -13,10 +13,9 @@ from ..._engine.common.limits import check_max_pixels
 from ..._engine.images.decoding import MAX_PIXELS
 from ..._engine.images.formats import look_like, sniff
 from ...errors import InvalidArgumentError, OpenError, SourceTypeError
-from ._documents.images import ImageDocument, ImageOptions
+from ._documents.images import ImageDocument, ImageOptions, is_tiff
 from ._documents.pages import PageNumbers, Pages, check_output_size, keep_source
 from ._documents.pdfium import is_pdf
-from ._documents.tiff import is_tiff
 from ._documents.web import fetch
 from .html import print_page
 from .pdf import read_pdf

@@ -114,8 +114,8 @@ def _not_media(path: str) -> OpenError:
 
 
 def _is_document(path: str, head: bytes) -> bool:
+    from ...ocr.io._documents.images import is_tiff
     from ...ocr.io._documents.pdfium import is_pdf
-    from ...ocr.io._documents.tiff import is_tiff
 
     return bool(is_pdf(path) or is_tiff(head) or sniff(head))
 

@@ -1,27 +1,276 @@
-"""Image files as documents: every picture of a file is a page, decoded on access."""
+"""Image files as documents: every picture of a file is a page, decoded on access.
+
+Pillow decodes pages of TIFF files. It finds a page by walking over the pages before it, so each page is presented to it
+as the first page of a patched file. All other formats are read by the image decoders of this library.
+"""
 
 from __future__ import annotations
 
+import io
+import os
+import struct
 import weakref
 from collections import deque
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image, TiffImagePlugin
 
 from ...._engine.common.limits import check_pixels
 from ...._engine.common.locks import ForkSafeLock
+from ...._engine.common.orientation import Orientation
 from ...._engine.common.threads import working
+from ...._engine.images.channels import Layout, Planes, convert
 from ...._engine.images.formats import NUM_SNIFFED_BYTES, look_like, sniff
-from ...._engine.images.reading import open_image
-from ....errors import MissingDependencyError, OpenError
+from ...._engine.images.reading import Bands, open_image
+from ....errors import DecodeError, MissingDependencyError, OpenError
 from .pages import PageSource, keep_source, raising_page_error
 from .pdfium import is_pdf
-from .picture_pdf import Picture, jpeg_picture, png_picture
-from .tiff import is_tiff, page_of_bands, page_offsets, read_tiff_page, resized, stored_tiff_page, upright
+from .picture_pdf import Picture, jpeg_picture, png_picture, tiff_picture
 
-__all__ = ["ImageDocument", "ImageOptions"]
+__all__ = [
+    "MAX_TIFF_PAGES",
+    "ImageDocument",
+    "ImageOptions",
+    "blend_over_white",
+    "is_tiff",
+    "page_of_bands",
+    "page_of_pillow",
+    "page_offsets",
+    "read_tiff_page",
+    "resized",
+    "stored_tiff_page",
+    "upright",
+]
+
+
+_WITH_ALPHA = frozenset(("LA", "La", "PA", "RGBA", "RGBa"))
+
+
+def page_of_bands(bands: Bands, layout: Layout, width: int, height: int) -> NDArray[np.uint8]:
+    """Assemble a page from bands of planes, from top to bottom.
+
+    Args:
+        bands: Bands as the image decoders of this library yield them.
+        layout: The layout of the planes.
+        width, height: Stored size of the picture.
+    """
+    page = np.empty((height, width, 3), np.uint8)
+    wanted = Layout.RGB_ALPHA if layout.has_alpha else Layout.RGB
+    for top, planes in bands:
+        converted = convert(planes, layout, wanted, np.uint8)
+        if wanted.has_alpha:
+            converted = blend_over_white(converted)
+        rows = page[top : top + len(planes[0])]
+        for channel, plane in enumerate(converted):
+            rows[..., channel] = plane
+    return page
+
+
+def blend_over_white(planes: Planes) -> Planes:
+    """Blend RGBA planes (uint8) over white: (colour alpha + 255 (255 - alpha)) / 255, rounded.
+
+    >>> import numpy as np
+    >>> planes = [np.full((1, 1), value, np.uint8) for value in (0, 255, 100, 51)]
+    >>> [int(plane[0, 0]) for plane in blend_over_white(planes)]
+    [204, 255, 224]
+    """
+    alpha = planes[3].astype(np.uint32)
+    white = 255 * (255 - alpha)
+    return [((colour * alpha + white + 127) // 255).astype(np.uint8) for colour in planes[:3]]
+
+
+def page_of_pillow(image: Image.Image, *, is_white_zero: bool = False) -> NDArray[np.uint8]:
+    """A loaded Pillow image as a page.
+
+    Args:
+        image: An image of any mode except those with 32 bits per sample, whose range is unknown.
+        is_white_zero: Whether 0 is white in 16-bit samples.
+
+    Raises:
+        DecodeError: for 32-bit samples.
+    """
+    if image.mode.startswith("I;16"):
+        return _page_of_16_bits(np.asarray(image), is_white_zero)
+    if image.mode in ("I", "F"):
+        raise DecodeError("its samples have 32 bits, and the values of black and white are unknown")
+    if image.mode in _WITH_ALPHA or "transparency" in image.info:
+        opaque = image.convert("LA") if image.mode == "La" else image
+        planes = _planes(opaque.convert("RGBA"))
+        return np.stack(blend_over_white(planes), axis=-1)
+    if image.mode == "CMYK":
+        return np.stack(convert(_planes(image), Layout.CMYK, Layout.RGB, np.uint8), axis=-1)
+    return np.array(image.convert("RGB"))
+
+
+def _page_of_16_bits(samples: NDArray[Any], is_white_zero: bool) -> NDArray[np.uint8]:
+    wide = samples.astype(np.uint16)
+    gray = convert([65535 - wide if is_white_zero else wide], Layout.GRAY, Layout.GRAY, np.uint8)[0]
+    return np.repeat(gray[..., None], 3, axis=2)
+
+
+def _planes(image: Image.Image) -> Planes:
+    pixels = np.asarray(image)
+    return [pixels[..., channel] for channel in range(pixels.shape[2])]
+
+
+def upright(page: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
+    """A stored picture turned upright by its EXIF orientation, contiguous.
+
+    >>> import numpy as np
+    >>> upright(np.arange(6, dtype=np.uint8).reshape(2, 3, 1), 6)[..., 0].tolist()
+    [[3, 0], [4, 1], [5, 2]]
+    """
+    return np.ascontiguousarray(Orientation.from_exif(orientation).apply(page))
+
+
+def resized(page: NDArray[np.uint8], size: Sequence[int]) -> NDArray[np.uint8]:
+    """Resize a page to (height, width), bilinearly; shrinking averages, so that thin strokes remain visible."""
+    height, width = size
+    if page.shape[:2] == (height, width):
+        return page
+    return np.array(Image.fromarray(page).resize((width, height), Image.Resampling.BILINEAR))
+
+
+#: Maximum number of pages of a file.
+MAX_TIFF_PAGES = 1 << 20
+
+_MAGIC = {b"II*\0": "<", b"MM\0*": ">", b"II+\0": "<", b"MM\0+": ">"}
+_ORIENTATION, _PHOTOMETRIC, _WHITE_IS_ZERO = 274, 262, 0
+
+
+def is_tiff(beginning: bytes) -> bool:
+    """Whether a file begins as a TIFF or BigTIFF of either byte order.
+
+    >>> is_tiff(b"II*" + bytes(5)), is_tiff(b"II-" + bytes(5))
+    (True, False)
+    """
+    return beginning[:4] in _MAGIC
+
+
+def page_offsets(file: BinaryIO) -> tuple[int, ...]:
+    """The offset of the directory of each page.
+
+    The list ends where the chain of directories leaves the file or becomes a circle. An offset beyond the end of the
+    file counts as a page, so that reading that page reports what is missing.
+
+    Raises:
+        OpenError: if there is no page, or more than `MAX_TIFF_PAGES`.
+    """
+    size = file.seek(0, os.SEEK_END)
+    begin = _read(file, 0, 16)
+    order, is_big = _MAGIC[begin[:4]], begin[2:4].strip(b"\0") == b"+"
+    number, link, entry = (f"{order}Q", f"{order}Q", 20) if is_big else (f"{order}H", f"{order}I", 12)
+    try:
+        (offset,) = struct.unpack_from(link, begin, 8 if is_big else 4)
+    except struct.error:
+        raise OpenError("it ends within its header") from None
+    offsets: dict[int, None] = {}
+    while offset and offset not in offsets:
+        offsets[offset] = None
+        if len(offsets) > MAX_TIFF_PAGES:
+            raise OpenError(f"it has more than {MAX_TIFF_PAGES} pages")
+        if offset >= size:
+            break
+        try:
+            (num_entries,) = struct.unpack(number, _read(file, offset, struct.calcsize(number)))
+            at = offset + struct.calcsize(number) + entry * num_entries
+            (offset,) = struct.unpack(link, _read(file, at, struct.calcsize(link)))
+        except struct.error:
+            break
+    if not offsets:
+        raise OpenError("it has no page")
+    return tuple(offsets)
+
+
+def _read(file: BinaryIO, at: int, size: int) -> bytes:
+    if at >= 1 << 63:
+        return b""
+    file.seek(at)
+    return file.read(size)
+
+
+def read_tiff_page(file: BinaryIO, offset: int, max_pixels: int | None) -> NDArray[np.uint8]:
+    """One page, (H, W, 3) uint8.
+
+    Args:
+        file: The open file; it stays open.
+        offset: The offset of the directory of the page.
+        max_pixels: Maximum number of pixels; ``None`` for no limit.
+
+    Raises:
+        Exception: whatever Pillow raises for a page that it cannot decode.
+    """
+    shown: Any = _with_first_page(file, offset)
+    shown.seek(0)
+    image: Any = TiffImagePlugin.TiffImageFile(shown)
+    check_pixels(image.width, image.height, max_pixels)
+    is_white_zero = image.tag_v2.get(_PHOTOMETRIC) == _WHITE_IS_ZERO
+    image.load()
+    page = page_of_pillow(image, is_white_zero=is_white_zero)
+    # Newer versions of Pillow turn the picture while loading it and remove the tag; older versions do neither.
+    orientation = image.tag_v2.get(_ORIENTATION, 1)
+    return upright(page, orientation if orientation in range(1, 9) else 1)
+
+
+def stored_tiff_page(file: BinaryIO, offset: int) -> Picture | None:
+    """The stored data of a page, if PDF can show it as it is; arguments as for `read_tiff_page`."""
+    shown: Any = _with_first_page(file, offset)
+    shown.seek(0)
+    image: Any = TiffImagePlugin.TiffImageFile(shown)
+    tags = {tag: value if isinstance(value, tuple) else (value,) for tag, value in image.tag_v2.items()}
+    return tiff_picture(
+        file, {tag: value for tag, value in tags.items() if value and all(isinstance(item, int) for item in value)}
+    )
+
+
+def _with_first_page(file: BinaryIO, offset: int) -> _PatchedFile:
+    begin = bytearray(_read(file, 0, 16))
+    order = _MAGIC[bytes(begin[:4])]
+    if begin[2:4].strip(b"\0") == b"+":
+        struct.pack_into(f"{order}Q", begin, 8, offset)
+    else:
+        struct.pack_into(f"{order}I", begin, 4, offset)
+        del begin[8:]
+    return _PatchedFile(file, bytes(begin))
+
+
+class _PatchedFile(io.RawIOBase):
+    """A file with replaced first bytes.
+
+    Args:
+        file: The file; it stays open.
+        begin: The bytes that replace its beginning.
+    """
+
+    def __init__(self, file: BinaryIO, begin: bytes) -> None:
+        self._file = file
+        self._begin = begin
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        # libtiff reads from the descriptor itself; Pillow tells it where the page is.
+        return self._file.fileno()
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def read(self, size: int = -1, /) -> bytes:
+        at = self._file.tell()
+        data = self._file.read(size)
+        return (
+            self._begin[at : at + len(data)] + data[max(0, len(self._begin) - at) :] if at < len(self._begin) else data
+        )
 
 
 # So many animations remember where they were read last.

@@ -1,9 +1,11 @@
-"""The data of pages and documents: the image, its size and orientation, how pages are shown in notebooks."""
+"""Pages: their image, size and orientation, and the regions, tables and fields on them."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import torch
@@ -13,11 +15,347 @@ from PIL import Image
 from ...._engine.common.display import png_of
 from ....errors import InvalidArgumentError, MissingDependencyError
 from ...utils.visualization import overlay
-from .base import Element, stored, stored_list
-from .leaves import Block, Prediction, UnreadLine
-from .structure import Field, LayoutElement, Table
+from .base import Element, Geometry, TypedRegion, stored, stored_list
+from .leaves import Block, Prediction, UnreadLine, Word
 
-__all__ = ["DocumentBase", "PageBase", "PageImage", "PredictionPage", "TextPage", "page_origin", "page_pixels"]
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = [
+    "DocumentBase",
+    "Field",
+    "LayoutElement",
+    "PageBase",
+    "PageImage",
+    "PredictionPage",
+    "Table",
+    "TableCell",
+    "TextPage",
+    "page_origin",
+    "page_pixels",
+]
+
+
+# Maximum number of cells in a grid, because a stored export may claim any number of rows and columns.
+_MAX_GRID_SIZE = 1_000_000
+
+
+class LayoutElement(TypedRegion):
+    """A region of a page's layout.
+
+    Args:
+        layout_type: The class of the region, such as 'Title', 'Text', 'Table' or 'Page-header'.
+        confidence: The confidence of the class, in [0, 1].
+        geometry: Its position, relative to the page.
+        level: The level of a section header, from 1 for the sections right below the title; 0 for all other regions,
+            and where it is not known. Exported only if it is known.
+
+    Example:
+        >>> from mediatensor.ocr.io import LayoutElement
+        >>> LayoutElement("Title", 0.8, ((0.1, 0.1), (0.9, 0.2))).export()["type"]
+        'Title'
+    """
+
+    def __init__(self, layout_type: str, confidence: float, geometry: Geometry, *, level: int = 0) -> None:
+        super().__init__(layout_type, confidence, geometry)
+        self.level = level
+
+    def extra_repr(self) -> str:
+        """Type, confidence, and the level of a heading."""
+        return super().extra_repr() + (f", level={self.level}" if self.level else "")
+
+    def export(self, *, characters: bool = False) -> dict[str, Any]:
+        """Export the region; its level only if it has one."""
+        return super().export() | ({"level": self.level} if self.level else {})
+
+    @classmethod
+    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
+        """Restore the element from the result of `export`."""
+        region = super().from_dict(save_dict)
+        region.level = stored(save_dict, "level", cls) if "level" in save_dict else 0
+        return region
+
+
+class TableCell(Element):
+    """One cell of a table.
+
+    Args:
+        value: Its text.
+        confidence: The mean confidence of its words, in [0, 1].
+        geometry: Its position, relative to the page.
+        row_start: First row that it spans, from 0.
+        row_end: Last row that it spans.
+        col_start: First column that it spans, from 0.
+        col_end: Last column that it spans.
+        is_header: Whether it is part of the head of the table. Exported only if it is.
+        words: Its words with their places, in reading order. Exported only if there are any; docTR's cells have none.
+
+    Example:
+        >>> from mediatensor.ocr.io import TableCell
+        >>> cell = TableCell("Total", 0.9, ((0.0, 0.0), (0.5, 0.1)), 0, 0, 0, 1)
+        >>> cell.col_span, cell.row_span, cell.render(), len(cell.words)
+        (2, 1, 'Total', 0)
+    """
+
+    _exported_keys: ClassVar[list[str]] = [
+        "geometry",
+        "value",
+        "confidence",
+        "row_start",
+        "row_end",
+        "col_start",
+        "col_end",
+    ]
+
+    def __init__(
+        self,
+        value: str,
+        confidence: float,
+        geometry: Geometry,
+        row_start: int,
+        row_end: int,
+        col_start: int,
+        col_end: int,
+        *,
+        is_header: bool = False,
+        words: Sequence[Word] = (),
+    ) -> None:
+        super().__init__()
+        self.value = value
+        self.confidence = confidence
+        self.geometry = geometry
+        self.row_start = row_start
+        self.row_end = row_end
+        self.col_start = col_start
+        self.col_end = col_end
+        self.is_header = is_header
+        self.words = list(words)
+
+    @property
+    def row_span(self) -> int:
+        """The number of rows that the cell spans."""
+        return self.row_end - self.row_start + 1
+
+    @property
+    def col_span(self) -> int:
+        """The number of columns that the cell spans."""
+        return self.col_end - self.col_start + 1
+
+    def render(self) -> str:
+        """The text in the cell."""
+        return self.value
+
+    def extra_repr(self) -> str:
+        """Value, rows and columns."""
+        return f"value='{self.value}', rows=({self.row_start}, {self.row_end}), cols=({self.col_start}, {self.col_end})"
+
+    def export(self, *, characters: bool = False) -> dict[str, Any]:
+        """Export the cell; ``"is_header"`` only if it is part of the head, ``"words"`` only if it has any.
+
+        Args:
+            characters: Whether words include their characters, if these are known, under ``"characters"``.
+        """
+        exported = super().export() | ({"is_header": True} if self.is_header else {})
+        if self.words:
+            exported["words"] = [word.export(characters=characters) for word in self.words]
+        return exported
+
+    @classmethod
+    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
+        """Restore a cell from the result of `export`."""
+        values = {key: stored(save_dict, key, cls) for key in cls._exported_keys}
+        words = [Word.from_dict(word) for word in stored_list(save_dict, "words", cls)]
+        return cls(**values, is_header=save_dict.get("is_header") is True, words=words)
+
+
+class Table(Element):
+    """A table as a grid of cells. Its words are not part of the blocks of the page.
+
+    Args:
+        cells: The cells, in any order.
+        num_rows: Number of rows.
+        num_cols: Number of columns.
+        geometry: The position of the whole table, relative to the page.
+        confidence: The confidence of its structure, in [0, 1].
+
+    Example:
+        >>> from mediatensor.ocr.io import Table, TableCell
+        >>> box = ((0.0, 0.0), (1.0, 1.0))
+        >>> Table([TableCell("sum", 1.0, box, 0, 0, 0, 0)], 1, 2, box).to_grid()
+        [['sum', '']]
+    """
+
+    _exported_keys: ClassVar[list[str]] = ["geometry", "num_rows", "num_cols", "confidence"]
+    _children_names: ClassVar[Sequence[str]] = ["cells"]
+    cells: list[TableCell]
+
+    def __init__(
+        self, cells: list[TableCell], num_rows: int, num_cols: int, geometry: Geometry, confidence: float = 1.0
+    ) -> None:
+        super().__init__(cells=cells)
+        self.num_rows = num_rows
+        self.num_cols = num_cols
+        self.geometry = geometry
+        self.confidence = confidence
+
+    def to_grid(self) -> list[list[str]]:
+        """The texts of the cells as a list of rows; ``pandas.DataFrame`` accepts it directly.
+
+        Returns:
+            ``num_rows`` lists of ``num_cols`` texts. A cell that spans several positions has its text in the top left
+            one. The others are empty, and so are positions without a cell.
+
+        Raises:
+            InvalidArgumentError: if the table has more than a million positions.
+        """
+        sides = self.num_rows, self.num_cols
+        if min(sides) < 0 or max(sides) > _MAX_GRID_SIZE or sides[0] * sides[1] > _MAX_GRID_SIZE:
+            raise InvalidArgumentError(
+                f"A table of {self.num_rows} x {self.num_cols} positions is more than the {_MAX_GRID_SIZE} accepted."
+            )
+        grid = [[""] * self.num_cols for _ in range(self.num_rows)]
+        for cell in self.cells:
+            if 0 <= cell.row_start < self.num_rows and 0 <= cell.col_start < self.num_cols:
+                grid[cell.row_start][cell.col_start] = cell.value
+        return grid
+
+    @property
+    def num_header_rows(self) -> int:
+        """The number of rows of the head, at the top: those whose cells are all marked as its part."""
+        bodies = [cell.row_start for cell in self.cells if not cell.is_header]
+        heads = [cell.row_end + 1 for cell in self.cells if cell.is_header]
+        return max(0, min(min(bodies, default=self.num_rows), max(heads, default=0), self.num_rows))
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """The table as a ``pandas.DataFrame`` of texts.
+
+        The head becomes the names of the columns: names of several rows, and those of cells that span columns, are
+        joined from top to bottom. Without a head, columns are numbered from 0.
+
+        Returns:
+            A frame of ``num_rows - num_header_rows`` rows and ``num_cols`` columns.
+
+        Raises:
+            InvalidArgumentError: if the table has more than a million positions.
+            MissingDependencyError: if pandas is not installed.
+
+        Example:
+            >>> from mediatensor.ocr.io import Table, TableCell
+            >>> box = ((0.0, 0.0), (1.0, 1.0))
+            >>> head = [TableCell(name, 1.0, box, 0, 0, i, i, is_header=True) for i, name in enumerate(["item", "sum"])]
+            >>> row = [TableCell(text, 1.0, box, 1, 1, i, i) for i, text in enumerate(["Tea", "2.50"])]
+            >>> frame = Table(head + row, 2, 2, box).to_dataframe()
+            >>> list(frame.columns), frame["sum"][0]
+            (['item', 'sum'], '2.50')
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise MissingDependencyError(
+                'Table.to_dataframe() needs pandas: pip install "mediatensor[tables]" (to_grid() and to_csv() do '
+                "without)."
+            ) from error
+        head = self.num_header_rows
+        return pandas.DataFrame(self.to_grid()[head:], columns=self.column_names() if head else None)
+
+    def column_names(self) -> list[str]:
+        """The texts of the head above each column, from top to bottom; empty without a head.
+
+        Example:
+            >>> from mediatensor.ocr.io import Table, TableCell
+            >>> box = ((0.0, 0.0), (1.0, 1.0))
+            >>> head = TableCell("Price", 1.0, box, 0, 0, 0, 1, is_header=True)
+            >>> below = [TableCell(text, 1.0, box, 1, 1, i, i, is_header=True) for i, text in enumerate(["net", "all"])]
+            >>> Table([head, *below], 2, 2, box).column_names()
+            ['Price net', 'Price all']
+        """
+        num_rows = self.num_header_rows
+        texts: list[list[str]] = [[] for _ in range(self.num_cols)]
+        for cell in sorted(self.cells, key=lambda cell: cell.row_start):
+            if cell.row_start < num_rows and cell.value:
+                for column in range(max(cell.col_start, 0), min(cell.col_end + 1, self.num_cols)):
+                    texts[column].append(" ".join(cell.value.split()))
+        return [" ".join(above) for above in texts]
+
+    def to_csv(self) -> str:
+        """The table as CSV (RFC 4180), in rows that end with ``"\\r\\n"``; line ends within cells become spaces.
+
+        Example:
+            >>> from mediatensor.ocr.io import Table, TableCell
+            >>> box = ((0.0, 0.0), (1.0, 1.0))
+            >>> Table([TableCell("1,5 kg", 1.0, box, 0, 0, 0, 0)], 1, 2, box).to_csv()
+            '"1,5 kg",\\r\\n'
+        """
+        text = io.StringIO()
+        csv.writer(text).writerows([[" ".join(value.split()) for value in row] for row in self.to_grid()])
+        return text.getvalue()
+
+    def render(self, row_break: str = "\n", col_break: str = "\t") -> str:
+        """The texts of the cells, separated by ``col_break`` and ``row_break``."""
+        return row_break.join(col_break.join(row) for row in self.to_grid())
+
+    def extra_repr(self) -> str:
+        """Size and confidence."""
+        return f"num_rows={self.num_rows}, num_cols={self.num_cols}, confidence={float(self.confidence):.2}"
+
+    @classmethod
+    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
+        """Restore a table from the result of `export`."""
+        values = {key: stored(save_dict, key, cls) for key in cls._exported_keys}
+        return cls(cells=[TableCell.from_dict(cell) for cell in stored(save_dict, "cells", cls)], **values)
+
+
+class Field(Element):
+    """A key with its value: what a form, an invoice or a receipt says of one thing.
+
+    Args:
+        key: The printed label, such as "Invoice No."; empty where the value was found by its form alone.
+        value: The value, as it is printed.
+        confidence: How likely both belong together, in [0, 1].
+        geometry: The position of the value, relative to the page.
+        key_geometry: The position of the key; ``None`` without one.
+        name: The name that was asked for, such as "total"; empty for pairs that were found without being asked for.
+
+    Example:
+        >>> from mediatensor.ocr.io import Field
+        >>> Field("Total", "21.49", 0.9, ((0.6, 0.8), (0.7, 0.85)), ((0.1, 0.8), (0.2, 0.85)), "total").render()
+        'Total: 21.49'
+    """
+
+    _exported_keys: ClassVar[list[str]] = ["name", "key", "value", "confidence", "geometry", "key_geometry"]
+
+    def __init__(
+        self,
+        key: str,
+        value: str,
+        confidence: float,
+        geometry: Geometry,
+        key_geometry: Geometry | None = None,
+        name: str = "",
+    ) -> None:
+        super().__init__()
+        self.name = name
+        self.key = key
+        self.value = value
+        self.confidence = confidence
+        self.geometry = geometry
+        self.key_geometry = key_geometry
+
+    def render(self) -> str:
+        """Key and value; the name stands for a key that is not printed."""
+        key = self.key.rstrip().removesuffix(":") or self.name
+        return f"{key}: {self.value}" if key else self.value
+
+    def extra_repr(self) -> str:
+        """Name, key, value and confidence."""
+        name = f"name='{self.name}', " if self.name else ""
+        return f"{name}key='{self.key}', value='{self.value}', confidence={float(self.confidence):.2}"
+
+    @classmethod
+    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
+        """Restore a field from the result of `export`."""
+        return cls(**{key: stored(save_dict, key, cls) for key in cls._exported_keys})
+
 
 # uint8: (H, W, 3) as an array, (3, H, W) or (H, W, 3) as a tensor on any device.
 PageImage: TypeAlias = NDArray[Any] | torch.Tensor

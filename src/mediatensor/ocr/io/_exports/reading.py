@@ -18,8 +18,7 @@ from ..._reading_order.labels import assign_layout_labels, detect_text_direction
 from ..._reading_order.ordering import ReadingOrderPredictor, resolve_reading_segments
 from ...utils.geometry import box_around, reading_geometry, to_corners, to_quad
 from .._elements.leaves import Block, Line, Prediction, UnreadLine, Word
-from .._elements.pages import PageBase, PredictionPage, TextPage
-from .._elements.structure import LayoutElement, Table
+from .._elements.pages import LayoutElement, PageBase, PredictionPage, Table, TextPage
 
 __all__ = [
     "cell_lines",

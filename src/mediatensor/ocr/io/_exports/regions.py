@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...utils.geometry import box_around, reading_geometry, to_quad
 from .._elements.base import Geometry, enclosing_geometry
 from .._elements.leaves import Block, Character, Line, Prediction, UnreadLine, Word
-from .._elements.structure import Table, TableCell
+from .._elements.pages import Table, TableCell
 from .reading import (
     line_direction,
     ordered_line_words,

@@ -13,8 +13,7 @@ from ....errors import InvalidArgumentError, MissingDependencyError
 from ...structure import FoundCell, FoundTable, PageContent, join_tables
 from ...utils.geometry import box_around
 from .._elements.base import Element
-from .._elements.pages import DocumentBase, TextPage
-from .._elements.structure import Table, TableCell
+from .._elements.pages import DocumentBase, Table, TableCell, TextPage
 
 __all__ = ["joined_tables", "tables_csv", "tables_xlsx"]
 

@@ -1,4 +1,4 @@
-"""Plain text, Markdown and AsciiDoc, and the base class of all text formats."""
+"""Plain text, laid out as on the page or block by block, and the base class of all text formats."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from ..._reading_order.labels import layout_label_role, normalize_layout_label
 from ...structure import mend_hyphenation
 from ...utils.geometry import box_around
 from .._elements.leaves import Block, Line, UnreadLine
-from .._elements.pages import DocumentBase, PredictionPage, TextPage
-from .._elements.structure import Table
+from .._elements.pages import DocumentBase, PredictionPage, Table, TextPage
 from .reading import (
     cell_lines,
     heading_levels,
@@ -31,9 +30,7 @@ from .reading import (
 )
 
 __all__ = [
-    "AsciiDocExporter",
     "Cell",
-    "MarkdownExporter",
     "TextExporter",
     "TextFormat",
     "grid_lines",
@@ -205,13 +202,9 @@ def _collide(one: Cell, other: Cell) -> bool:
 
 # Formats have bullets of their own.
 _BULLET = re.compile(r"^[•‣◦▪■□●○\u2013\u2014*·∙➢-]\s+(?=\S)")
-# A number that Markdown takes for that of an item.
-_NUMBERED = re.compile(r"^\d{1,9}[.)]\s+\S")
 # Headings go down to this level.
 _DEEPEST = 6
 _FURNITURE = ("header", "footer", "footnote")
-_ENTITY = re.compile(r"&(?=#?\w+;)")
-_ASCIIDOC_MARKER = re.compile(r"^(?=\s*(?:[=.\-/:']|(?:\d+|[A-Za-z])\.\s|(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION):))")
 
 
 @dataclass
@@ -287,12 +280,6 @@ def _table_cells(page: TextPage, table: Table, direction: str) -> list[Cell]:
         Cell(one_line(text), *((-right, top, -left) if direction == "rtl" else (left, top, right)), bottom)
         for text, (left, top, right, bottom) in zip(texts, boxes, strict=True)
     ]
-
-
-def _one_head(table: Table) -> list[list[str]]:
-    """The grid of a table with its head in one row, for formats that have no more."""
-    grid, num_rows = table.to_grid(), table.num_header_rows
-    return grid if num_rows < 2 else [table.column_names(), *grid[num_rows:]]
 
 
 class TextFormat:
@@ -490,105 +477,3 @@ class TextExporter(TextFormat):
     def class_header(self, class_name: str, escape: bool = True) -> str:
         """The name and a colon."""
         return f"{class_name}:"
-
-
-class MarkdownExporter(TextFormat):
-    """Export to Markdown (CommonMark, tables of GitHub).
-
-    Example:
-        >>> import numpy as np
-        >>> from mediatensor.ocr.io import Block, Line, MarkdownExporter, Page, Word
-        >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
-        >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
-        >>> MarkdownExporter().export_page(page)
-        'Total'
-    """
-
-    headings: ClassVar[dict[str, str]] = {"title": "# ", "section_header": "## "}
-    bullet: ClassVar[str] = "- "
-    page_break: ClassVar[str] = "\n\n---\n\n"
-
-    def escape_text(self, text: str) -> str:
-        """The text with a backslash before each special character of Markdown."""
-        text = re.sub(r"[\\`*_\[\]|#<>]", r"\\\g<0>", one_line(text))
-        return _ENTITY.sub(r"\\&", text).replace("~~", r"\~\~")
-
-    def finalize_line(self, line: str) -> str:
-        """The line with a backslash before markup that would start a list, a quotation or a heading."""
-        line = re.sub(r"^(\s*\d{1,9})([.)])(?=\s|$)", r"\1\\\2", line)
-        return re.sub(r"^(\s*)(?=[-+=~])", r"\1\\", line)
-
-    def render_list(self, texts: Sequence[str], escape: bool = True) -> str:
-        """A list; items that have numbers of their own keep them."""
-        return "\n".join(
-            text if _NUMBERED.match(text) else self.bullet + (self.finalize_line(text) if escape else text)
-            for text in texts
-        )
-
-    def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
-        """The rows with a hard line break (two spaces) after each but the last."""
-        return "  \n".join(self.finalize_line(row.strip()) if escape else row.strip() for row in rows)
-
-    def render_table(self, table: Table, escape: bool = True) -> str:
-        """The table in the syntax of GitHub: its head as one row, or the first row where no head is known."""
-        rows = [[self._cell(value, escape) for value in row] for row in _one_head(table)]
-        if not rows or not rows[0]:
-            return ""
-        return "\n".join(f"| {' | '.join(row)} |" for row in [rows[0], ["---"] * len(rows[0]), *rows[1:]])
-
-    def _cell(self, value: str, escape: bool) -> str:
-        return (self.escape_text(value) if escape else one_line(value).replace("|", r"\|")).strip()
-
-    def class_header(self, class_name: str, escape: bool = True) -> str:
-        """The name in bold."""
-        return f"**{self.escape_text(class_name) if escape else class_name}**"
-
-
-class AsciiDocExporter(TextFormat):
-    """Export to AsciiDoc.
-
-    Special characters become character references: AsciiDoc shows a backslash, instead of taking it as an escape,
-    before a character that is not special in its context.
-
-    Example:
-        >>> import numpy as np
-        >>> from mediatensor.ocr.io import AsciiDocExporter, Block, Line, Page, Word
-        >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
-        >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
-        >>> AsciiDocExporter().export_page(page)
-        'Total'
-    """
-
-    headings: ClassVar[dict[str, str]] = {"title": "== ", "section_header": "=== "}
-    bullet: ClassVar[str] = "* "
-    page_break: ClassVar[str] = "\n\n<<<\n\n"
-
-    def escape_text(self, text: str) -> str:
-        """The text with each special character of AsciiDoc replaced by a character reference."""
-        text = _ENTITY.sub("&#38;", one_line(text)).replace("::", ":&#58;")
-        return re.sub(r"[\\`*_^~|+{}<>\[\]]|#(?!\d+;)", lambda match: f"&#{ord(match[0])};", text)
-
-    def finalize_line(self, line: str) -> str:
-        """The line with an empty attribute before markup that would start a list, a block or a comment."""
-        return _ASCIIDOC_MARKER.sub("{empty}", line)
-
-    def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
-        """The rows with a hard line break (a plus sign) after each but the last."""
-        return " +\n".join(self.finalize_line(row.strip()) if escape else row.strip() for row in rows)
-
-    def render_table(self, table: Table, escape: bool = True) -> str:
-        """The table: its head as one row, or the first row where no head is known."""
-        rows = [" ".join("|" + self._cell(value, escape) for value in row) for row in _one_head(table)]
-        if not rows or not rows[0]:
-            return ""
-        return "\n".join(["|===", rows[0], "", *rows[1:], "|==="])
-
-    def _cell(self, value: str, escape: bool) -> str:
-        # In a table, a backslash always escapes a bar.
-        return (
-            self.escape_text(value).replace("&#124;", r"\|") if escape else one_line(value).replace("|", r"\|")
-        ).strip()
-
-    def class_header(self, class_name: str, escape: bool = True) -> str:
-        """The name in bold."""
-        return f"*{self.escape_text(class_name) if escape else class_name}*"

@@ -1,0 +1,366 @@
+"""Formats with positions: hOCR 1.2, ALTO 4 and the table of tesseract.
+
+hOCR is HTML with positions (https://github.com/kba/hocr-spec/blob/master/1.2/spec.md). ALTO is the XML of digital
+libraries (https://www.loc.gov/standards/alto/).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+from xml.etree import ElementTree
+from xml.etree.ElementTree import SubElement
+
+from .reading import one_line, unread_lines
+from .regions import Place, Region, TextRow, Token, document_pages, language_tag, page_regions, percent, tool_version
+
+__all__ = [
+    "DEFAULT_TITLE",
+    "AltoExporter",
+    "TSVExporter",
+    "XMLExporter",
+]
+
+
+DEFAULT_TITLE = "mediatensor - XML export (hOCR)"
+
+# Up to this angle, in degrees, text counts as skewed and its baseline gets a slope, which tesseract writes and all
+# readers understand. Beyond it, text counts as rotated and gets a textangle.
+_MAX_SKEW = 5.0
+
+
+def _bbox(place: Place) -> str:
+    return "bbox {} {} {} {}".format(*place.box)
+
+
+def _number(value: float) -> str:
+    text = f"{value:.4f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def _line_title(row: TextRow) -> str:
+    """The position, the slope or rotation, and the size of a line as hOCR properties."""
+    parts = [_bbox(row.place)]
+    angle = row.place.angle
+    if abs(angle) > _MAX_SKEW:
+        parts.append(f"textangle {_number(round(angle, 2))}")
+    else:
+        start, (left, _, _, bottom) = row.baseline[0], row.place.box
+        slope = math.tan(math.radians(-angle))
+        parts.append(f"baseline {_number(slope)} {_number(round(start[1] + slope * (left - start[0]) - bottom, 2))}")
+    parts.append(f"x_size {_number(round(row.place.size, 2))}")
+    return "; ".join(parts)
+
+
+def _add(parent: ElementTree.Element, tag: str, kind: str, identifier: str, title: str) -> ElementTree.Element:
+    return SubElement(parent, tag, {"class": kind, "id": identifier, "title": title})
+
+
+class XMLExporter:
+    """Export to hOCR.
+
+    White space separates words and lines, so that the text content of the file is the text of the page. The file names
+    the language of the page if it is known.
+
+    Rotated text is exported as well: ``bbox`` is its enclosing box, ``baseline`` has the slope of a skewed line, and
+    ``textangle`` the angle of any other.
+
+    A line that was not read is an area whose line has no words. The property ``x_unread`` of the area has the reason,
+    and ``x_script`` a script that could not be read, as in ``x_unread "script"; x_script "Cyrillic"``.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import Block, Line, Page, Word, XMLExporter
+        >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+        >>> XMLExporter().export_page(page)[0][:5]
+        b'<html'
+    """
+
+    ocr_capabilities: ClassVar[str] = "ocr_page ocr_carea ocr_par ocr_line ocrx_word"
+
+    def export_page(
+        self, page: Any, file_title: str = DEFAULT_TITLE, direction: str = "auto", reading_order: bool = True
+    ) -> tuple[bytes, ElementTree.ElementTree]:
+        """Export a `Page` or `KIEPage`; arguments and result as for `Page.export_as_xml`."""
+        root, body = self._new_file(file_title, language_tag(page))
+        height, width = page.dimensions
+        title = f"bbox 0 0 {width} {height}; ppageno {page.page_idx}"
+        page_node = _add(body, "div", "ocr_page", f"page_{page.page_idx + 1}", title)
+        counters = {"block": 0, "line": 0, "word": 0, "table": 0, "prediction": 0, "unread": 0}
+        for region in page_regions(page, direction, reading_order):
+            counters[region.kind] += 1
+            _add_area(page_node, region, counters)
+        return ElementTree.tostring(root, encoding="utf-8", method="xml"), ElementTree.ElementTree(root)
+
+    def export_kie_page(self, page: Any, **kwargs: Any) -> tuple[bytes, ElementTree.ElementTree]:
+        """Export a page of predictions; arguments and result as for `export_page`."""
+        return self.export_page(page, **kwargs)
+
+    def export_document(self, document: Any, **kwargs: Any) -> list[tuple[bytes, ElementTree.ElementTree]]:
+        """Export each page of a document; arguments and results as for `export_page`."""
+        return [self.export_page(page, **kwargs) for page in document.pages]
+
+    def _new_file(self, title: str, language: str | None) -> tuple[ElementTree.Element, ElementTree.Element]:
+        """The root with its head, and the body."""
+        root = ElementTree.Element("html", {"xmlns": "http://www.w3.org/1999/xhtml"})
+        if language is not None:
+            # XML readers use the first, browsers the second.
+            root.attrib.update({"xml:lang": language, "lang": language})
+        head = SubElement(root, "head")
+        SubElement(head, "title").text = one_line(title)
+        content_type = {"http-equiv": "Content-Type", "content": "text/html; charset=utf-8"}
+        SubElement(head, "meta", content_type)
+        system = {"ocr-system": f"mediatensor {tool_version()}", "ocr-capabilities": self.ocr_capabilities}
+        for name, content in system.items():
+            SubElement(head, "meta", {"name": name, "content": content})
+        return root, SubElement(root, "body")
+
+
+def _xml_name(text: str) -> str:
+    """The text as an identifier: all characters but letters, digits, ``.``, ``-`` and ``_`` become ``_``."""
+    return re.sub(r"[^\w.-]", "_", text)
+
+
+def _area_title(region: Region) -> str:
+    if region.unread is None:
+        return _bbox(region.place)
+    values = {"x_unread": region.unread.reason, "x_script": region.unread.script}
+    quoted = [f'{name} "{_property(value)}"' for name, value in values.items() if value is not None]
+    return "; ".join([_bbox(region.place), *quoted])
+
+
+def _property(text: str) -> str:
+    """The text as the value of a property: readers split titles at semicolons, and values at quotation marks."""
+    return re.sub(r'[";]', "_", one_line(text))
+
+
+def _add_area(page_node: ElementTree.Element, region: Region, counters: dict[str, int]) -> None:
+    """Add an area with one paragraph and its lines; the identifiers are those of docTR."""
+    number = counters[region.kind]
+    prefix = _xml_name(region.class_name)
+    names = {
+        "block": (f"block_{number}", f"par_{number}"),
+        "table": (f"table_{number}", f"table_par_{number}"),
+        "prediction": (f"{prefix}_prediction_{number}", f"{prefix}_par_{number}"),
+        "unread": (f"unread_{number}", f"unread_par_{number}"),
+    }[region.kind]
+    area = _add(page_node, "div", "ocr_carea", names[0], _area_title(region))
+    paragraph = _add(area, "p", "ocr_par", names[1], _bbox(region.place))
+    for row in region.rows:
+        _add_line(paragraph, row, region, number, counters)
+    area.tail = "\n"
+
+
+def _add_line(
+    paragraph: ElementTree.Element, row: TextRow, region: Region, number: int, counters: dict[str, int]
+) -> None:
+    counters["line"] += region.kind == "block"
+    line_name = {
+        "block": f"line_{counters['line']}",
+        "table": f"table_{number}_row_{row.index + 1}",
+        "prediction": f"{_xml_name(region.class_name)}_line_{number}",
+        "unread": f"unread_line_{number}",
+    }[region.kind]
+    line = _add(paragraph, "span", "ocr_line", line_name, _line_title(row))
+    if row.right_to_left:
+        line.set("dir", "rtl")
+    for index, token in enumerate(row.tokens):
+        counters["word"] += region.kind == "block"
+        cell, part = token.cell
+        word_name = {
+            "block": f"word_{counters['word']}",
+            "table": f"table_{number}_cell_{row.index + 1}_{cell + 1}" + (f"_{part + 1}" if part else ""),
+            "prediction": f"{_xml_name(region.class_name)}_word_{number}",
+        }[region.kind]
+        word = _add_word(line, token, word_name)
+        word.tail = " " if index + 1 < len(row.tokens) else None
+    line.tail = "\n"
+
+
+def _add_word(line: ElementTree.Element, token: Token, name: str) -> ElementTree.Element:
+    title = f"{_bbox(token.place)}; x_wconf {round(percent(token.confidence))}"
+    word = _add(line, "span", "ocrx_word", name, title)
+    word.text = one_line(token.text)
+    return word
+
+
+_NAMESPACE = "http://www.loc.gov/standards/alto/ns-v4#"
+_SCHEMA = "http://www.loc.gov/standards/alto/v4/alto-4-2.xsd"
+
+
+class AltoExporter:
+    """Export to ALTO 4.2.
+
+    Positions are in pixels. Rotated text has its enclosing box and its outline (``Shape``). Lines have a baseline, and
+    words a confidence and, where they are known, characters (``Glyph``). A line that was not read is a ``TextBlock``
+    without lines. Its tag (``OtherTag`` of the type "unread") has the reason as its label and a script as its
+    description.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import AltoExporter, Block, Line, Page, Word
+        >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+        >>> AltoExporter().export(page)[0][:5]
+        b'<?xml'
+    """
+
+    def export(
+        self, source: Any, file_name: str | None = None, direction: str = "auto", reading_order: bool = True
+    ) -> tuple[bytes, ElementTree.ElementTree]:
+        """Export a page or a document into one file; arguments and result as for `Page.export_as_alto`."""
+        root = ElementTree.Element(
+            "alto",
+            {
+                "xmlns": _NAMESPACE,
+                "xmlns:xsi": "http://www.w3.org/2001/XMLSchema-instance",
+                "xsi:schemaLocation": f"{_NAMESPACE} {_SCHEMA}",
+                "SCHEMAVERSION": "4.2",
+            },
+        )
+        _add_description(root, file_name)
+        pages = document_pages(source)
+        tags = _add_tags(root, pages)
+        layout = SubElement(root, "Layout")
+        for number, page in enumerate(pages, start=1):
+            _add_page(layout, page, number, page_regions(page, direction, reading_order), tags)
+        return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True), ElementTree.ElementTree(root)
+
+
+def _add_description(root: ElementTree.Element, file_name: str | None) -> None:
+    description = SubElement(root, "Description")
+    SubElement(description, "MeasurementUnit").text = "pixel"
+    if file_name is not None:
+        source = SubElement(description, "sourceImageInformation")
+        SubElement(source, "fileName").text = one_line(file_name)
+    software = SubElement(SubElement(description, "Processing", {"ID": "processing_1"}), "processingSoftware")
+    SubElement(software, "softwareName").text = "mediatensor"
+    SubElement(software, "softwareVersion").text = tool_version()
+
+
+def _add_tags(root: ElementTree.Element, pages: Sequence[Any]) -> dict[tuple[str, str | None], str]:
+    """Add a tag for each reason and script of lines that were not read; returns their identifiers."""
+    kinds = dict.fromkeys((line.reason, line.script) for page in pages for line in unread_lines(page))
+    if not kinds:
+        return {}
+    node = SubElement(root, "Tags")
+    names = {kind: f"unread_{index}" for index, kind in enumerate(kinds, start=1)}
+    for (reason, script), name in names.items():
+        description = {} if script is None else {"DESCRIPTION": one_line(script)}
+        SubElement(node, "OtherTag", {"ID": name, "TYPE": "unread", "LABEL": one_line(reason), **description})
+    return names
+
+
+def _add_page(
+    layout: ElementTree.Element, page: Any, number: int, regions: Any, tags: dict[tuple[str, str | None], str]
+) -> None:
+    height, width = page.dimensions
+    size = {"WIDTH": str(width), "HEIGHT": str(height)}
+    name = f"page_{number}"
+    node = SubElement(layout, "Page", {"ID": name, "PHYSICAL_IMG_NR": str(page.page_idx + 1), **size})
+    space = SubElement(node, "PrintSpace", {"HPOS": "0", "VPOS": "0", **size})
+    tag = language_tag(page)
+    language = {} if tag is None else {"LANG": tag}
+    for index, region in enumerate(regions, start=1):
+        attributes = language
+        if region.unread is not None:
+            attributes = {"TAGREFS": tags[region.unread.reason, region.unread.script]}
+        _add_block(space, region, f"{name}_block_{index}", attributes, (width, height))
+
+
+def _add_block(
+    space: ElementTree.Element, region: Region, name: str, attributes: dict[str, str], size: tuple[int, int]
+) -> None:
+    parent = space
+    if region.kind == "table":
+        parent = _placed(space, "ComposedBlock", f"{name}_table", region.place, {"TYPE": "table"})
+    rotation = {} if region.place.straight else {"ROTATION": f"{region.place.angle:.2f}"}
+    block = _placed(parent, "TextBlock", name, region.place, {**rotation, **attributes})
+    for index, row in enumerate((row for row in region.rows if row.tokens), start=1):
+        _add_text_line(block, row, f"{name}_line_{index}", size)
+
+
+def _add_text_line(block: ElementTree.Element, row: TextRow, name: str, size: tuple[int, int]) -> None:
+    line = _placed(block, "TextLine", name, row.place, {"BASELINE": _points(row.baseline)})
+    for index, token in enumerate(row.tokens, start=1):
+        if index > 1:
+            SubElement(line, "SP")
+        _add_string(line, token, f"{name}_string_{index}", size)
+
+
+def _add_string(line: ElementTree.Element, token: Token, name: str, size: tuple[int, int]) -> None:
+    attributes = {"CONTENT": one_line(token.text), "WC": f"{percent(token.confidence) / 100:.4f}"}
+    string = _placed(line, "String", name, token.place, attributes)
+    glyphs = [(one_line(character.value), character) for character in token.characters]
+    if any(len(text) != 1 for text, _ in glyphs):
+        return  # The schema allows glyphs of exactly one character.
+    for index, (text, character) in enumerate(glyphs, start=1):
+        attributes = {"CONTENT": text, "GC": f"{percent(character.confidence) / 100:.4f}"}
+        _placed(string, "Glyph", f"{name}_glyph_{index}", Place.of(character.geometry, *size), attributes)
+
+
+def _placed(
+    parent: ElementTree.Element, tag: str, name: str, place: Place, attributes: dict[str, str] | None = None
+) -> ElementTree.Element:
+    """Add an element with its box and, if it is rotated, its outline, which must be the first child."""
+    left, top, right, bottom = place.box
+    box = {"HPOS": left, "VPOS": top, "WIDTH": right - left, "HEIGHT": bottom - top}
+    texts = {key: str(value) for key, value in box.items()}
+    node = SubElement(parent, tag, {"ID": name, **texts, **(attributes or {})})
+    if not place.straight:
+        SubElement(SubElement(node, "Shape"), "Polygon", {"POINTS": _points(place.quad)})
+    return node
+
+
+def _points(points: Any) -> str:
+    return " ".join(f"{round(float(x))},{round(float(y))}" for x, y in points)
+
+
+_COLUMNS = (
+    *("level", "page_num", "block_num", "par_num", "line_num", "word_num"),
+    *("left", "top", "width", "height", "conf", "text"),
+)
+
+
+class TSVExporter:
+    """Export to the table that ``tesseract image out tsv`` writes.
+
+    Pages (level 1), blocks (2), paragraphs (3), lines (4) and words (5) have a row each. A row has numbers from 1 (0
+    for levels below its own) and the enclosing box in pixels. Words have their confidence in percent and their text,
+    without tabs and line breaks; other rows have -1 and an empty text. A line that was not read has no words.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import Block, Line, Page, TSVExporter, Word
+        >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+        >>> TSVExporter().export(page).split()[-1]
+        'Total'
+    """
+
+    def export(self, source: Any, direction: str = "auto", reading_order: bool = True) -> str:
+        """Export a page or a document; arguments and result as for `Page.export_as_tsv`."""
+        rows = [row for page in document_pages(source) for row in _page_rows(page, direction, reading_order)]
+        return "".join("\t".join(map(str, row)) + "\n" for row in [_COLUMNS, *rows])
+
+
+def _page_rows(page: Any, direction: str, reading_order: bool) -> Iterator[tuple[Any, ...]]:
+    height, width = page.dimensions
+    number = page.page_idx + 1
+    yield 1, number, 0, 0, 0, 0, 0, 0, width, height, -1, ""
+    for block, region in enumerate(page_regions(page, direction, reading_order), start=1):
+        yield 2, number, block, 0, 0, 0, *_extent(region.place), -1, ""
+        yield 3, number, block, 1, 0, 0, *_extent(region.place), -1, ""
+        for line, row in enumerate(region.rows, start=1):
+            yield 4, number, block, 1, line, 0, *_extent(row.place), -1, ""
+            for word, token in enumerate(row.tokens, start=1):
+                confidence = f"{percent(token.confidence):.6f}"
+                yield 5, number, block, 1, line, word, *_extent(token.place), confidence, one_line(token.text)
+
+
+def _extent(place: Place) -> tuple[int, int, int, int]:
+    left, top, right, bottom = place.box
+    return left, top, right - left, bottom - top

@@ -1,0 +1,219 @@
+"""Markdown, AsciiDoc and HTML."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from .._elements.leaves import UnreadLine
+from .._elements.pages import Table, TableCell
+from .reading import one_line
+from .regions import Place
+from .text import TextFormat
+
+__all__ = ["AsciiDocExporter", "HTMLExporter", "MarkdownExporter"]
+
+# A number that Markdown takes for that of an item.
+_NUMBERED = re.compile(r"^\d{1,9}[.)]\s+\S")
+_ENTITY = re.compile(r"&(?=#?\w+;)")
+_ASCIIDOC_MARKER = re.compile(r"^(?=\s*(?:[=.\-/:']|(?:\d+|[A-Za-z])\.\s|(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION):))")
+
+
+def _one_head(table: Table) -> list[list[str]]:
+    """The grid of a table with its head in one row, for formats that have no more."""
+    grid, num_rows = table.to_grid(), table.num_header_rows
+    return grid if num_rows < 2 else [table.column_names(), *grid[num_rows:]]
+
+
+class MarkdownExporter(TextFormat):
+    """Export to Markdown (CommonMark, tables of GitHub).
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import Block, Line, MarkdownExporter, Page, Word
+        >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+        >>> MarkdownExporter().export_page(page)
+        'Total'
+    """
+
+    headings: ClassVar[dict[str, str]] = {"title": "# ", "section_header": "## "}
+    bullet: ClassVar[str] = "- "
+    page_break: ClassVar[str] = "\n\n---\n\n"
+
+    def escape_text(self, text: str) -> str:
+        """The text with a backslash before each special character of Markdown."""
+        text = re.sub(r"[\\`*_\[\]|#<>]", r"\\\g<0>", one_line(text))
+        return _ENTITY.sub(r"\\&", text).replace("~~", r"\~\~")
+
+    def finalize_line(self, line: str) -> str:
+        """The line with a backslash before markup that would start a list, a quotation or a heading."""
+        line = re.sub(r"^(\s*\d{1,9})([.)])(?=\s|$)", r"\1\\\2", line)
+        return re.sub(r"^(\s*)(?=[-+=~])", r"\1\\", line)
+
+    def render_list(self, texts: Sequence[str], escape: bool = True) -> str:
+        """A list; items that have numbers of their own keep them."""
+        return "\n".join(
+            text if _NUMBERED.match(text) else self.bullet + (self.finalize_line(text) if escape else text)
+            for text in texts
+        )
+
+    def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
+        """The rows with a hard line break (two spaces) after each but the last."""
+        return "  \n".join(self.finalize_line(row.strip()) if escape else row.strip() for row in rows)
+
+    def render_table(self, table: Table, escape: bool = True) -> str:
+        """The table in the syntax of GitHub: its head as one row, or the first row where no head is known."""
+        rows = [[self._cell(value, escape) for value in row] for row in _one_head(table)]
+        if not rows or not rows[0]:
+            return ""
+        return "\n".join(f"| {' | '.join(row)} |" for row in [rows[0], ["---"] * len(rows[0]), *rows[1:]])
+
+    def _cell(self, value: str, escape: bool) -> str:
+        return (self.escape_text(value) if escape else one_line(value).replace("|", r"\|")).strip()
+
+    def class_header(self, class_name: str, escape: bool = True) -> str:
+        """The name in bold."""
+        return f"**{self.escape_text(class_name) if escape else class_name}**"
+
+
+class AsciiDocExporter(TextFormat):
+    """Export to AsciiDoc.
+
+    Special characters become character references: AsciiDoc shows a backslash, instead of taking it as an escape,
+    before a character that is not special in its context.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import AsciiDocExporter, Block, Line, Page, Word
+        >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+        >>> AsciiDocExporter().export_page(page)
+        'Total'
+    """
+
+    headings: ClassVar[dict[str, str]] = {"title": "== ", "section_header": "=== "}
+    bullet: ClassVar[str] = "* "
+    page_break: ClassVar[str] = "\n\n<<<\n\n"
+
+    def escape_text(self, text: str) -> str:
+        """The text with each special character of AsciiDoc replaced by a character reference."""
+        text = _ENTITY.sub("&#38;", one_line(text)).replace("::", ":&#58;")
+        return re.sub(r"[\\`*_^~|+{}<>\[\]]|#(?!\d+;)", lambda match: f"&#{ord(match[0])};", text)
+
+    def finalize_line(self, line: str) -> str:
+        """The line with an empty attribute before markup that would start a list, a block or a comment."""
+        return _ASCIIDOC_MARKER.sub("{empty}", line)
+
+    def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
+        """The rows with a hard line break (a plus sign) after each but the last."""
+        return " +\n".join(self.finalize_line(row.strip()) if escape else row.strip() for row in rows)
+
+    def render_table(self, table: Table, escape: bool = True) -> str:
+        """The table: its head as one row, or the first row where no head is known."""
+        rows = [" ".join("|" + self._cell(value, escape) for value in row) for row in _one_head(table)]
+        if not rows or not rows[0]:
+            return ""
+        return "\n".join(["|===", rows[0], "", *rows[1:], "|==="])
+
+    def _cell(self, value: str, escape: bool) -> str:
+        # In a table, a backslash always escapes a bar.
+        return (
+            self.escape_text(value).replace("&#124;", r"\|") if escape else one_line(value).replace("|", r"\|")
+        ).strip()
+
+    def class_header(self, class_name: str, escape: bool = True) -> str:
+        """The name in bold."""
+        return f"*{self.escape_text(class_name) if escape else class_name}*"
+
+
+class HTMLExporter(TextFormat):
+    """Export to a fragment of HTML: headings, paragraphs, lists and tables, without ``<html>``.
+
+    Text is escaped. With ``escape=False``, text on the page becomes markup, and the result must not reach a browser.
+
+    A line that was not read is an empty paragraph of the class "unread", with the reason, the script and the box in
+    pixels: ``<p class="unread" data-reason="script" data-script="Cyrillic" data-bbox="10 20 200 40"></p>``.
+
+    Example:
+        >>> from mediatensor.ocr.io import HTMLExporter
+        >>> HTMLExporter().escape_text("a < b & c")
+        'a &lt; b &amp; c'
+    """
+
+    headings: ClassVar[dict[str, str]] = {"title": "h1", "section_header": "h2"}
+    block_break: ClassVar[str] = "\n"
+    page_break: ClassVar[str] = "\n<hr>\n"
+
+    def escape_text(self, text: str) -> str:
+        """The text with ``&``, ``<`` and ``>`` replaced by character references."""
+        return html.escape(one_line(text), quote=False)
+
+    def render_heading(self, kind: str, text: str, level: int = 1) -> str:
+        """``<h1>`` for titles, ``<h2>`` to ``<h6>`` for section headers."""
+        mark = f"h{min(int(self.headings[kind][1:]) + level - 1, 6)}"
+        return f"<{mark}>{text}</{mark}>"
+
+    def render_list(self, texts: Sequence[str], escape: bool = True) -> str:
+        """``<ul>``."""
+        return "<ul>\n" + "\n".join(f"<li>{text}</li>" for text in texts) + "\n</ul>"
+
+    def render_paragraph(self, lines: Sequence[str], escape: bool = True) -> str:
+        """``<p>`` with a ``<br>`` between lines."""
+        return "<p>" + "<br>\n".join(lines) + "</p>"
+
+    def render_unread(self, line: UnreadLine, dimensions: tuple[int, int]) -> str:
+        """An empty ``<p class="unread">``."""
+        height, width = dimensions
+        attributes = {"class": "unread", "data-reason": line.reason, "data-script": line.script}
+        attributes["data-bbox"] = "{} {} {} {}".format(*Place.of(line.geometry, width, height).box)
+        named = (f'{name}="{html.escape(one_line(text))}"' for name, text in attributes.items() if text is not None)
+        return f"<p {' '.join(named)}></p>"
+
+    def class_header(self, class_name: str, escape: bool = True) -> str:
+        """``<h3>``."""
+        return f"<h3>{self.escape_text(class_name) if escape else class_name}</h3>"
+
+    def render_class(self, class_name: str, values: Sequence[str], escape: bool = True) -> str:
+        """A class of predictions: its header and the list of its escaped values."""
+        return f"{self.class_header(class_name, escape)}\n{self.render_list(values, escape)}"
+
+    def render_table(self, table: Table, escape: bool = True) -> str:
+        """``<table>`` with its head, or the first row where no head is known, as ``<th>``.
+
+        Spanning cells have ``rowspan`` and ``colspan``.
+        """
+        num_header_rows = table.num_header_rows or 1
+        grid = table.to_grid()
+        if not grid or not grid[0]:
+            return ""
+        starts = {(cell.row_start, cell.col_start): cell for cell in table.cells}
+        # How many cells cover each position, but for the first of each.
+        covered = np.zeros((table.num_rows, table.num_cols), dtype=np.int32)
+        for cell in table.cells:
+            rows = slice(max(cell.row_start, 0), max(cell.row_end + 1, 0))
+            covered[rows, max(cell.col_start, 0) : max(cell.col_end + 1, 0)] += 1
+            if 0 <= cell.row_start < table.num_rows and 0 <= cell.col_start < table.num_cols:
+                covered[cell.row_start, cell.col_start] -= 1
+        lines = [
+            "<tr>"
+            + "".join(
+                self._cell(value, "th" if row < num_header_rows else "td", starts.get((row, column)), escape)
+                for column, value in enumerate(values)
+                if covered[row, column] <= 0
+            )
+            + "</tr>"
+            for row, values in enumerate(grid)
+        ]
+        return "\n".join(["<table>", *lines, "</table>"])
+
+    def _cell(self, value: str, tag: str, cell: TableCell | None, escape: bool) -> str:
+        spans = ""
+        if cell is not None:
+            spans += f' rowspan="{cell.row_span}"' if cell.row_span > 1 else ""
+            spans += f' colspan="{cell.col_span}"' if cell.col_span > 1 else ""
+        return f"<{tag}{spans}>{(self.escape_text(value) if escape else value).strip()}</{tag}>"
