@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mediatensor.ocr.models._lines.confidence import GREATEST, LEAST
+from mediatensor.ocr.models._lines.words import GREATEST, LEAST
 
 from .chart import can_draw
 from .machine import machine_stamp
@@ -303,7 +303,7 @@ def _mean_of_characters(words: Sequence[ReadWord]) -> float:
 
 
 def fit(read: Sequence[ReadLine]) -> dict[str, float]:
-    """The constants of ``ocr/models/_lines/confidence.py``, and ``OTHERS`` of ``ocr/io/_elements/leaves.py``.
+    """The constants of ``ocr/models/_lines/words.py``, and ``OTHERS`` of ``ocr/io/_elements/leaves.py``.
 
     Each set of pages weighs the same. The numbers are those of the greatest likelihood.
     """

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from mediatensor.ocr.models._lines import folded, shape_of
+from mediatensor.ocr.models._lines.characters import folded, shape_of
 
 _PAGES = Path("/usr/share/man")
 _LANGUAGES = ("", "de", "fr", "es", "it", "pl", "cs", "nl", "pt*", "sv", "da", "ro", "tr", "hu", "fi", "id", "hr", "sl")

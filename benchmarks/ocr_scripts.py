@@ -6,7 +6,7 @@
     python -m benchmarks.ocr_scripts fit --scale 1           # the numbers in models/_lines/scripts.npz anew
 
 Both draw lines in the faces of this machine (``--fonts``, folders); the table in those that fitting leaves alone. After
-a fit, the SHA-256 that is printed goes into ``models/_lines/scripts.py``. The stored file is that of ``fit --scale 1``
+a fit, the SHA-256 that is printed goes into ``models/_lines/reading.py``. The stored file is that of ``fit --scale 1``
 with the seed 0: the same fonts, PyTorch and kind of processor give the same bytes, and other ones nearly the same
 numbers.
 """
@@ -26,7 +26,8 @@ from torch import Tensor, nn
 
 from benchmarks.ocr_script_lines import MORE_WORDS, READABLE, READABLE_KINDS, WORDS, LinePainter, ScriptLine
 from mediatensor.ocr.models import ppocr_v6_small_reco
-from mediatensor.ocr.models._lines import ScriptClassifier, cut_lines, fingerprint, network_input, read_lines
+from mediatensor.ocr.models._lines.cutting import cut_lines, network_input
+from mediatensor.ocr.models._lines.reading import ScriptClassifier, fingerprint, read_lines
 
 COUNTS = {
     **dict.fromkeys(WORDS, 700),

@@ -26,7 +26,7 @@ from mediatensor.datasets import check_dataset
 from mediatensor.errors import InvalidArgumentError, WriteError
 from mediatensor.ocr import models
 from mediatensor.ocr.io import Block, Document, Line, Page, Word
-from mediatensor.ocr.models._networks.checkpoints import Checkpoint, save_checkpoint
+from mediatensor.ocr.models._networks.weights import Checkpoint, save_checkpoint
 from mediatensor.ocr.models.predictor import CutLine
 from mediatensor.ocr.video import TextTrack, VideoReading
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mediatensor.ocr.io import Line, Word
-from mediatensor.ocr.models._lines import word_confidence
+from mediatensor.ocr.models._lines.words import word_confidence
 from ocr_onnx_sessions import require_weights
 from ocr_pages import RenderedPage, render_page
 from ocr_reading import reader, words_of

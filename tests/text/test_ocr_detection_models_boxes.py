@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mediatensor.errors import InvalidArgumentError, MissingDependencyError
-from mediatensor.ocr.models._maps.boxes import (
+from mediatensor.ocr.models.detection._boxes import (
     MAX_REGIONS,
     boxes_from_bitmap,
     boxes_from_map,

@@ -10,8 +10,8 @@ import torch
 
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.models import detection
-from mediatensor.ocr.models._maps.boxes import boxes_from_map
-from mediatensor.ocr.models._maps.targets import (
+from mediatensor.ocr.models.detection._boxes import boxes_from_map
+from mediatensor.ocr.models.detection._targets import (
     TargetMaps,
     dice_loss,
     draw_targets,

@@ -20,7 +20,7 @@ from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import VideoEncoder
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.models import detection_predictor, kie_predictor, recognition_predictor
-from mediatensor.ocr.models._lines import padded_width
+from mediatensor.ocr.models._lines.cutting import padded_width
 from ocr_onnx_sessions import require_weights
 from ocr_pages import RenderedPage
 from ocr_reading import geometries, reader, text_page, words_of

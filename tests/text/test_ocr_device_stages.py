@@ -18,7 +18,8 @@ from mediatensor.ocr.models import (
     recognition,
     recognition_predictor,
 )
-from mediatensor.ocr.models._lines import cut_words, ink_map, ink_of_line, inks_of_lines
+from mediatensor.ocr.models._lines.cutting import cut_words
+from mediatensor.ocr.models._lines.ink import ink_map, ink_of_line, inks_of_lines
 from mediatensor.ocr.models._networks.transfers import constant, download, have_all_ended, upload_images
 from mediatensor.ocr.models.recognition import ppocr_v6_small_reco
 from mediatensor.ocr.models.utils import add_whitelist

@@ -13,9 +13,13 @@ import pytest
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
-from mediatensor.ocr.models._maps.colons import with_colons
-from mediatensor.ocr.models._maps.leftovers import ink_left_over, windows_around, with_found
-from mediatensor.ocr.models._maps.tiles import tiles_joined
+from mediatensor.ocr.models.detection._leftovers import (
+    ink_left_over,
+    tiles_joined,
+    windows_around,
+    with_colons,
+    with_found,
+)
 from ocr_pages import render_text, rotated
 from ocr_reading import reader
 

@@ -7,15 +7,8 @@ import pytest
 from PIL import Image, ImageDraw
 
 from mediatensor.errors import InvalidArgumentError
-from mediatensor.ocr.models._lines import (
-    TURNS,
-    LineEvidence,
-    decide_line_turns,
-    line_evidence,
-    lines_are_tall,
-    signed_turn,
-    vote_page_turn,
-)
+from mediatensor.ocr.models._lines.cutting import lines_are_tall, signed_turn
+from mediatensor.ocr.models._lines.turning import TURNS, LineEvidence, decide_line_turns, line_evidence, vote_page_turn
 from mediatensor.ocr.models._pages.straightening import estimate_page_skew
 
 

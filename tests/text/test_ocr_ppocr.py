@@ -12,7 +12,9 @@ import torch
 
 from mediatensor.errors import InvalidArgumentError, WeightsError
 from mediatensor.ocr.models import ocr_predictor, ppocr_v6_small_det, ppocr_v6_small_reco
-from mediatensor.ocr.models._lines import cut_lines, padded_width, read_lines, with_zeros
+from mediatensor.ocr.models._lines.characters import with_zeros
+from mediatensor.ocr.models._lines.cutting import cut_lines, padded_width
+from mediatensor.ocr.models._lines.reading import read_lines
 from mediatensor.ocr.models.classification import ppocr_mobile_v2_line_orientation
 from ocr_onnx_sessions import require_weights
 from ocr_reading import text_page

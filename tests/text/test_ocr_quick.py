@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from mediatensor.errors import PageError
 from mediatensor.ocr.io import DocumentFile
-from mediatensor.ocr.models._networks.fused import convolve, multiply
-from mediatensor.ocr.models._networks.spreading import spread
+from mediatensor.ocr.models._networks.blocks import convolve, multiply
+from mediatensor.ocr.models._networks.transfers import spread
 from ocr_reading import geometries, reader, text_page, words_of
 
 
@@ -100,7 +100,7 @@ import os
 import types
 import torch
 from torch import nn
-from mediatensor.ocr.models._networks.fused import convolve, multiply
+from mediatensor.ocr.models._networks.blocks import convolve, multiply
 
 def change(name, is_missing):
     real = getattr(torch.ops.mkldnn, name)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from mediatensor.errors import InvalidArgumentError
-from mediatensor.ocr.models._lines import ctc_best_path
+from mediatensor.ocr.models._lines.characters import ctc_best_path
 from mediatensor.ocr.models.recognition import CTCPostProcessor, ViTSTRPostProcessor
 from mediatensor.ocr.models.recognition.utils import (
     CropPieces,

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from mediatensor.ocr.models import recognition_predictor
-from mediatensor.ocr.models._lines import missing_spaces
+from mediatensor.ocr.models._lines.words import missing_spaces
 from ocr_onnx_sessions import require_weights
 
 STEP, LETTER, GAP, SPACE = 8, 12, 3, 11

@@ -10,7 +10,9 @@ import pytest
 import torch
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from mediatensor.ocr.models._lines import cut_lines, is_spelled, network_input, read_lines, spelled
+from mediatensor.ocr.models._lines.characters import is_spelled, spelled
+from mediatensor.ocr.models._lines.cutting import cut_lines, network_input
+from mediatensor.ocr.models._lines.reading import read_lines
 from mediatensor.ocr.utils.metrics import edit_distance
 from ocr_reading import reader
 

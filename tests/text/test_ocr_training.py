@@ -38,7 +38,7 @@ from mediatensor.ocr.models import (
     ppocr_v6_small_reco,
     recognition_predictor,
 )
-from mediatensor.ocr.models._networks.checkpoints import Checkpoint, save_checkpoint
+from mediatensor.ocr.models._networks.weights import Checkpoint, save_checkpoint
 from mediatensor.ocr.training import (
     DrawnLines,
     LineDataset,

@@ -15,7 +15,7 @@ from mediatensor.ocr.models import (
     mobilenet_v3_small_crop_orientation,
     recognition_predictor,
 )
-from mediatensor.ocr.models._networks.checkpoints import Checkpoint, save_checkpoint
+from mediatensor.ocr.models._networks.weights import Checkpoint, save_checkpoint
 from mediatensor.ocr.models.utils import export_model_to_onnx
 from mediatensor.ocr.training import drawn_lines, drawn_pages, fit
 from ocr_weights import fill

@@ -16,7 +16,7 @@ from PIL import Image
 from mediatensor.cli import main
 from mediatensor.ocr.io import Document, KIEPage, Page, UnreadLine
 from mediatensor.ocr.models import kie_predictor
-from mediatensor.ocr.models._lines import LineCharacters, leaves_ink_over
+from mediatensor.ocr.models._lines.words import LineCharacters, leaves_ink_over
 from mediatensor.ocr.utils import CharacterErrorRate, overlay
 from mediatensor.ocr.utils.metrics import box_iou
 from ocr_onnx_sessions import require_weights

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mediatensor.ocr.models._lines import LineCharacters, LineWord, boxes_between_gaps, ink_map, split_line
+from mediatensor.ocr.models._lines.ink import ink_map
+from mediatensor.ocr.models._lines.words import LineCharacters, LineWord, boxes_between_gaps, split_line
 from mediatensor.ocr.utils.metrics import box_iou
 from ocr_onnx_sessions import require_weights
 from ocr_pages import RenderedPage, render_page

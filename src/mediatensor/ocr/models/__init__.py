@@ -1,9 +1,8 @@
 """Networks that find and read text, and predictors made of them."""
 
 from . import builder, classification, detection, layout, reading_order, recognition, table_structure, utils
-from ._networks.checkpoints import load_checkpoint
 from ._networks.registry import ModelCard, list_models, model_card
-from ._networks.weights import find_weights
+from ._networks.weights import find_weights, load_checkpoint
 from .classification import (
     VGG,
     MobileNetV3,

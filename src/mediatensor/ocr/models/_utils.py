@@ -1,7 +1,4 @@
-"""The helpers that docTR has under this name: orientation, language, boxes to mask, data turned inside out.
-
-Nothing of ours uses this module: it is there for programs that import these functions from docTR.
-"""
+"""docTR's module of this name: orientation, language, masks of boxes. Only programs written for docTR use it."""
 
 from __future__ import annotations
 
@@ -36,8 +33,8 @@ def estimate_orientation(
 ) -> int:
     """Estimate by how many degrees a page is turned, from its lines of text.
 
-    The turn of the page as a whole, if it is known, decides the quarter of the circle; the most elongated shapes of
-    the map decide the angle within it.
+    The turn of the whole page, if known, gives the quarter of the circle; the most elongated shapes of the map give the
+    angle within it.
 
     >>> import numpy as np
     >>> page = np.zeros((400, 400, 1), np.uint8)
@@ -47,20 +44,20 @@ def estimate_orientation(
     6
 
     Args:
-        img: The binary map of a detector, uint8 ``(H, W, 1)``, not 0 where there is text; or an image, RGB
-            ``(H, W, 3)``, which is binarised first.
-        general_page_orientation: The turn of the page, a multiple of 90 degrees, and how sure it is.
-        n_ct: How many shapes decide.
-        ratio_threshold_for_lines: How many times as long as broad a shape must be to count as a line.
-        min_confidence: The confidence from which on the turn of the page is believed.
+        img: The binary map of a detector, uint8 ``(H, W, 1)``, not 0 where there is text; or an image, RGB ``(H, W,
+            3)``.
+        general_page_orientation: The turn of the page, a multiple of 90 degrees, and its confidence.
+        n_ct: Number of shapes that decide.
+        ratio_threshold_for_lines: A shape this many times as long as broad is a line.
+        min_confidence: The turn of the page is used from this confidence on.
         lower_area: Shapes up to this area, in pixels, do not count.
 
     Returns:
         Degrees in (-180, 180], clockwise: turn the page counter-clockwise by this angle to set it upright.
 
     Raises:
-        InvalidArgumentError: if the array has another shape, or the turn is no multiple of 90.
-        MissingDependencyError: if SciPy is not installed.
+        InvalidArgumentError: The array has another shape, or the turn is not a multiple of 90.
+        MissingDependencyError: SciPy is not installed.
     """
     if img.ndim != 3 or img.shape[-1] not in (1, 3) or 0 in img.shape:
         raise InvalidArgumentError(f"Image shape {img.shape} not supported: give (H, W, 1) or (H, W, 3)")
@@ -85,7 +82,7 @@ def estimate_orientation(
 
 
 def _binarised(img: np.ndarray) -> np.ndarray:
-    """Bool ``(H, W)``: what is darker than Otsu's threshold of the smoothed image."""
+    """Return bool ``(H, W)``: pixels darker than Otsu's threshold of the smoothed image."""
     gray = np.asarray(Image.fromarray(img.astype(np.uint8)).convert("L").filter(ImageFilter.MedianFilter(5)))
     counts = np.bincount(gray.reshape(-1), minlength=256).astype(np.float64)
     below = np.cumsum(counts)
@@ -98,7 +95,7 @@ def _binarised(img: np.ndarray) -> np.ndarray:
 
 
 def _words_merged(inked: np.ndarray) -> np.ndarray:
-    """The map with its shapes grown by a hundredth of the page, so that words of a line become one shape."""
+    """Grow the shapes of a map by a hundredth of the page, so that words of a line become one."""
     height, width = inked.shape
     size = (max(1, height // 100), max(1, width // 100))
     try:
@@ -110,7 +107,7 @@ def _words_merged(inked: np.ndarray) -> np.ndarray:
 
 
 def rectify_crops(crops: Sequence[np.ndarray], orientations: Sequence[int]) -> list[np.ndarray]:
-    """Set crops upright.
+    """Set crops upright, as views.
 
     >>> import numpy as np
     >>> rectify_crops([np.array([[1, 2]])], [1])[0].tolist()  # was turned by 90 degrees counter-clockwise
@@ -118,26 +115,20 @@ def rectify_crops(crops: Sequence[np.ndarray], orientations: Sequence[int]) -> l
 
     Args:
         crops: Images ``(H, W, ...)``.
-        orientations: For each crop, by how many quarters of a circle it is turned counter-clockwise.
-
-    Returns:
-        The crops, turned back; views of what was given.
+        orientations: Quarter turns of each crop, counter-clockwise.
     """
     return [np.rot90(crop, -turn) for crop, turn in zip(crops, orientations, strict=True)]
 
 
 def rectify_loc_preds(page_loc_preds: np.ndarray, orientations: Sequence[int]) -> np.ndarray | None:
-    """Let the corners of quads begin at the top left of their text.
+    """Let the corners of quads ``(N, 4, 2)`` begin at the top left of their text; ``None`` for no quads.
 
     Args:
         page_loc_preds: ``(N, 4, 2)``, TL, TR, BR, BL as the quads lie.
-        orientations: For each quad, by how many quarters of a circle its text is turned counter-clockwise.
-
-    Returns:
-        ``(N, 4, 2)``, TL, TR, BR, BL in reading direction; None for no quad.
+        orientations: Quarter turns of the text of each quad, counter-clockwise.
 
     Raises:
-        InvalidArgumentError: if there are not as many orientations as quads.
+        InvalidArgumentError: There are not as many orientations as quads.
     """
     if len(orientations) != len(page_loc_preds):
         raise InvalidArgumentError(f"{len(orientations)} orientations were given for {len(page_loc_preds)} quads")
@@ -148,22 +139,19 @@ def rectify_loc_preds(page_loc_preds: np.ndarray, orientations: Sequence[int]) -
 
 
 def mask_boxes(img: np.ndarray, boxes: np.ndarray, fill_value: int = 255) -> np.ndarray:
-    """Paint over regions of an image.
+    """Paint over regions of an image, on a copy.
 
     >>> import numpy as np
     >>> int(mask_boxes(np.zeros((4, 4), np.uint8), np.array([[0.0, 0.0, 0.5, 0.5]])).sum()) // 255
     9
 
     Args:
-        img: ``(H, W)`` or ``(H, W, C)``; it is not changed.
-        boxes: Relative; straight ``(N, 4)`` or quads ``(N, 4, 2)``. Their border, in pixels, is painted too.
+        img: ``(H, W)`` or ``(H, W, C)``.
+        boxes: Relative; straight ``(N, 4)`` or quads ``(N, 4, 2)``. Their border, in pixels, is painted as well.
         fill_value: The value to paint with.
 
-    Returns:
-        The painted copy, or the image itself where there is no box.
-
     Raises:
-        InvalidArgumentError: if the boxes have another shape or are not finite.
+        InvalidArgumentError: The boxes have another shape or are not finite.
     """
     boxes = np.asarray(boxes, dtype=np.float64)
     if boxes.size == 0:
@@ -184,21 +172,15 @@ def mask_boxes(img: np.ndarray, boxes: np.ndarray, fill_value: int = 255) -> np.
 def invert_data_structure(
     x: list[dict[str, Any]] | dict[str, list[Any]],
 ) -> list[dict[str, Any]] | dict[str, list[Any]]:
-    """Turn a list of dictionaries into a dictionary of lists, or the other way round.
+    """Turn a list of dictionaries into a dictionary of lists, or the reverse.
 
     >>> invert_data_structure([{"words": 1, "dates": 2}, {"words": 3, "dates": 4}])
     {'words': [1, 3], 'dates': [2, 4]}
     >>> invert_data_structure({"words": [1, 3], "dates": [2, 4]})
     [{'words': 1, 'dates': 2}, {'words': 3, 'dates': 4}]
 
-    Args:
-        x: Dictionaries with the same keys, or lists of the same length.
-
-    Returns:
-        The same values, the other way round; of an empty list, an empty dictionary.
-
     Raises:
-        InvalidArgumentError: if keys or lengths differ, or ``x`` is neither.
+        InvalidArgumentError: Keys or lengths differ, or ``x`` is neither.
     """
     if isinstance(x, dict):
         if len({len(values) for values in x.values()}) > 1:

@@ -1,4 +1,4 @@
-"""Images of any size to batches for a network; docTR's module of this name."""
+"""Turn images of any size into batches for a network; docTR's module of this name."""
 
 from ._pages.preprocessing import FlexiblePreProcessor, PageBatch, Placement, PreProcessor
 

@@ -1,22 +1,28 @@
-"""Helpers around networks: loading checkpoints, exporting to ONNX, restricting what a recogniser may read."""
+"""Helpers for networks: load weights, export to ONNX, restrict what a recogniser may read."""
 
 from __future__ import annotations
 
 import copy
+import functools
 import importlib.util
 import os
-from collections.abc import Sequence
-from typing import Any, TypeVar
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import nn
+from torch.utils.hooks import RemovableHandle
 
+from ..._engine.common.checks import shown
 from ..._engine.sources.atomic_files import writing
 from ...errors import InvalidArgumentError, MissingDependencyError
 from ._networks.blocks import conv_sequence_pt
 from ._networks.transfers import plain
 from ._networks.weights import load_pretrained_params
-from ._networks.whitelist import WhitelistHandle, add_whitelist
 
 __all__ = [
     "WhitelistHandle",
@@ -27,7 +33,212 @@ __all__ = [
     "set_device_and_dtype",
 ]
 
+_STRATEGIES = ("mask", "nearest")
+_MAPPINGS = ("anyascii", "weights")
+_LETTER_WITH_MARK = re.compile(r"(?:LATIN|CYRILLIC) (SMALL|CAPITAL) LETTER (?:DOTLESS )?(\w+)(?: WITH .+)?")
 Module = TypeVar("Module", bound=nn.Module)
+
+
+class WhitelistHandle:
+    """Ends the restriction that :func:`add_whitelist` set; also a context manager that ends it on exit.
+
+    Args:
+        hooks: The hooks to remove.
+
+    Example:
+        >>> from mediatensor.ocr.models import crnn_mobilenet_v3_small
+        >>> from mediatensor.ocr.models.utils import add_whitelist
+        >>> model = crnn_mobilenet_v3_small(pretrained_backbone=False)
+        >>> handle = add_whitelist(model, "0123456789")
+        >>> handle.remove()
+    """
+
+    def __init__(self, hooks: Iterable[RemovableHandle]) -> None:
+        self._hooks = tuple(hooks)
+
+    def remove(self) -> None:
+        """Let the model read its whole vocabulary again; may be called more than once."""
+        for hook in self._hooks:
+            hook.remove()
+
+    def __enter__(self) -> WhitelistHandle:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+
+@dataclass(frozen=True)
+class _Restriction:
+    """A forward hook: some classes give their scores to another class, then only allowed classes stay."""
+
+    forbidden: torch.Tensor
+    sources: torch.Tensor
+    targets: torch.Tensor
+    _placed: dict[torch.device, tuple[torch.Tensor, ...]] = field(default_factory=dict, repr=False)
+
+    def _on(self, device: torch.device) -> tuple[torch.Tensor, ...]:
+        """Return all three tensors on a device, to which they are copied once."""
+        if device not in self._placed:
+            self._placed[device] = tuple(part.to(device) for part in (self.forbidden, self.sources, self.targets))
+        return self._placed[device]
+
+    def __call__(self, module: nn.Module, inputs: Any, scores: torch.Tensor) -> torch.Tensor:
+        forbidden, sources, targets = self._on(scores.device)
+        if len(sources):
+            given = scores[..., sources]
+            scores = scores.scatter_reduce(-1, targets.expand(given.shape), given, reduce="amax", include_self=True)
+        return scores.masked_fill(forbidden, float("-inf"))
+
+
+def add_whitelist(
+    model: nn.Module,
+    vocabs: str | Iterable[str],
+    *,
+    strategy: str = "mask",
+    mapping: str | Mapping[str, str] | None = None,
+) -> WhitelistHandle:
+    """Let a recogniser read only some of the characters of its vocabulary.
+
+    The scores of other characters are set to minus infinity where the network computes them, so that networks that read
+    character by character never continue from a forbidden one. The end of a word, and the blank of CTC, stay. The
+    restriction is a hook on the model's last layer: it holds for every thread, from the next call on, until it is
+    removed;
+    set it before threads start. Several add up.
+
+    Args:
+        model: A recogniser whose ``score_layer()`` returns its last layer and the class of ``vocab[0]``, as those of
+            docTR
+            here, or a predictor that has one (``reco_predictor.model`` or ``model``).
+        vocabs: The allowed characters: a string or several. Characters that the model does not know are ignored.
+        strategy: ``"mask"``: the best allowed character wins. ``"nearest"``: each forbidden character gives its score
+            to
+            the closest allowed one, so that ``ä`` is read as ``a``.
+        mapping: The closest character, for ``"nearest"``: ``"anyascii"`` (or ``None``), the same letter without its
+            marks;
+            ``"weights"``, the one whose weights in the last layer have the most similar direction; or a dict of
+            forbidden
+            to allowed characters, which takes precedence over letters.
+
+    Returns:
+        A handle that ends the restriction: call ``remove()``, or use it in a ``with`` statement.
+
+    Raises:
+        InvalidArgumentError: An argument has another value, the model is not a recogniser, or no allowed character is
+            in
+            its vocabulary.
+
+    Example::
+
+        with add_whitelist(model, VOCABS["digits"]):
+            model(crops)["preds"]
+    """
+    _check_strategy(strategy, mapping)
+    recognizer = _recognizer_of(model)
+    try:
+        allowed = frozenset("".join(vocabs))
+    except TypeError:
+        raise InvalidArgumentError(f"vocabs must be a string or several (got {shown(vocabs)}).") from None
+    vocab: str = recognizer.vocab  # type: ignore[assignment]
+    if allowed.isdisjoint(vocab):
+        raise InvalidArgumentError(
+            f"vocabs has none of the {len(vocab)} characters of {type(recognizer).__name__}; expected some of them"
+        )
+    layer, offset = _score_layer(recognizer)
+    if strategy == "mask":
+        closest: dict[str, str] = {}
+    elif mapping == "weights":
+        closest = _closest_by_weights(vocab, allowed, layer.weight.detach()[offset : offset + len(vocab)])
+    else:
+        closest = _closest_by_letter(vocab, allowed) | (dict(mapping) if isinstance(mapping, Mapping) else {})
+    restriction = _restriction(vocab, allowed, closest, layer.out_features, offset)
+    return WhitelistHandle([layer.register_forward_hook(restriction)])
+
+
+def _check_strategy(strategy: str, mapping: str | Mapping[str, str] | None) -> None:
+    if strategy not in _STRATEGIES:
+        raise InvalidArgumentError(f"strategy={strategy!r}; expected one of {_STRATEGIES}")
+    if mapping is not None and strategy == "mask":
+        raise InvalidArgumentError("mapping is for strategy='nearest' only")
+    if not (mapping is None or isinstance(mapping, Mapping) or mapping in _MAPPINGS):
+        raise InvalidArgumentError(f"mapping={mapping!r}; expected one of {_MAPPINGS}, a dict or None")
+
+
+def _recognizer_of(model: nn.Module) -> nn.Module:
+    """Return the recogniser itself, or the one inside a predictor."""
+    for candidate in (model, getattr(getattr(model, "reco_predictor", model), "model", None)):
+        if isinstance(candidate, nn.Module) and isinstance(getattr(candidate, "vocab", None), str):
+            return candidate
+    raise InvalidArgumentError(
+        f"model is a {type(model).__name__} without a recogniser; expected a recognition model or a predictor with one"
+    )
+
+
+@runtime_checkable
+class _NamesItsScores(Protocol):
+    def score_layer(self) -> tuple[nn.Linear, int]: ...
+
+
+def _score_layer(recognizer: nn.Module) -> tuple[nn.Linear, int]:
+    """Return the layer that scores the classes, and the class of the first character."""
+    if not isinstance(recognizer, _NamesItsScores):
+        raise InvalidArgumentError(
+            f"{type(recognizer).__name__} does not tell which layer scores its characters; expected a method "
+            "score_layer() that returns the layer and the class of vocab[0]"
+        )
+    return recognizer.score_layer()
+
+
+def _restriction(
+    vocab: str, allowed: frozenset[str], closest: Mapping[str, str], classes: int, offset: int
+) -> _Restriction:
+    class_of = {char: offset + index for index, char in enumerate(vocab)}
+    moved = [
+        (class_of[char], class_of[target])
+        for char, target in closest.items()
+        if char not in allowed and target in allowed and char in class_of and target in class_of
+    ]
+    forbidden = torch.zeros(classes, dtype=torch.bool)
+    forbidden[[class_of[char] for char in vocab if char not in allowed]] = True
+    pairs = torch.tensor(moved, dtype=torch.int64).reshape(-1, 2)
+    return _Restriction(forbidden, pairs[:, 0], pairs[:, 1])
+
+
+def _closest_by_letter(vocab: str, allowed: frozenset[str]) -> dict[str, str]:
+    """Map each forbidden character to the allowed one of the same bare letter, if any."""
+    by_letter: dict[str, str] = {}
+    for char in vocab:
+        # The bare letter itself stands for all its forms; else the first form.
+        if char in allowed and (_bare_letter(char) == char or _bare_letter(char) not in by_letter):
+            by_letter[_bare_letter(char)] = char
+    closest = {}
+    for char in vocab:
+        bare = _bare_letter(char)
+        target = by_letter.get(bare) or by_letter.get(bare.lower())
+        if char not in allowed and target is not None:
+            closest[char] = target
+    return closest
+
+
+@functools.lru_cache(maxsize=4096)
+def _bare_letter(char: str) -> str:
+    """Remove accents and strokes; a Cyrillic letter named like a Latin one becomes that."""
+    base = unicodedata.normalize("NFKD", char)[:1]
+    named = _LETTER_WITH_MARK.fullmatch(unicodedata.name(base, ""))
+    if named is None or len(named[2]) > 1:
+        return base
+    return named[2].lower() if named[1] == "SMALL" else named[2]
+
+
+def _closest_by_weights(vocab: str, allowed: frozenset[str], rows: torch.Tensor) -> dict[str, str]:
+    """Map each forbidden character to the allowed one with the greatest cosine similarity."""
+    kept = [index for index, char in enumerate(vocab) if char in allowed]
+    dropped = [index for index, char in enumerate(vocab) if char not in allowed]
+    directions = nn.functional.normalize(rows.float(), dim=1)
+    nearest = (directions[dropped] @ directions[kept].T).argmax(dim=1).tolist()
+    return {vocab[index]: vocab[kept[best]] for index, best in zip(dropped, nearest, strict=True)}
 
 
 def set_device_and_dtype(
@@ -36,19 +247,19 @@ def set_device_and_dtype(
     device: str | torch.device,
     dtype: torch.dtype,
 ) -> tuple[Module, list[torch.Tensor] | list[tuple[torch.Tensor, torch.Tensor]]]:
-    """Bring a model and its input to one device and one floating type.
+    """Move a model and its input to one device and one floating type.
 
     Args:
-        model: the model; touched only if it is elsewhere or of another type.
-        batches: a list of tensors of any shape; or a tuple of such a list and one of masks, as many.
-        device: where to.
-        dtype: which type. Masks become bool.
+        model: The model; left alone if it is there already.
+        batches: A list of tensors of any shape; or a tuple of such a list and one of as many masks.
+        device: The device.
+        dtype: The type. Masks become bool.
 
     Returns:
-        The model and the batches, with masks a list of pairs (batch, mask).
+        The model and the batches; with masks a list of pairs (batch, mask).
 
     Raises:
-        InvalidArgumentError: there are not as many masks as batches.
+        InvalidArgumentError: There are not as many masks as batches.
 
     >>> from torch import nn
     >>> import torch
@@ -82,37 +293,37 @@ def export_model_to_onnx(
     dynamic_axes: dict[str, dict[int, str]] | None = None,
     **kwargs: Any,
 ) -> str:
-    """Write a model as an ONNX file, by torch's exporter. The file appears, or replaces another, when it is complete.
+    """Write a model as an ONNX file, by torch's exporter. The file appears when it is complete.
 
-    The export is of a copy of the model in evaluation mode that returns its scores alone, with the type and the
-    device of ``dummy_input``. The model itself stays as it is, and may be at work in other threads.
+    A copy of the model in evaluation mode is exported, which returns only its scores, with the type and device of
+    ``dummy_input``. The model itself does not change, and may be in use by other threads.
 
     Args:
-        model: a detector, a recogniser, a classifier, that of a predictor or any other; compiled or not.
-        model_name: path of the file, without ``.onnx``.
-        dummy_input: an input of the size that the exported model is to take, or a tuple of several inputs; None, one
+        model: A detector, a recogniser, a classifier, that of a predictor or any other; compiled or not.
+        model_name: Path of the file, without ``.onnx``.
+        dummy_input: An input of the size that the exported model is to take, or a tuple of several inputs; ``None``:
+            one
             picture of the size that the model was made for.
-        input_names: names of the inputs in the file; None, ``"input"``, and ``"masks"`` for the second of two.
-        output_names: names of the outputs in the file; None, ``"logits"``, and ``"pred_boxes"`` where there are two
+        input_names: Names of the inputs in the file; ``None``: ``"input"``, and ``"masks"`` for the second of two.
+        output_names: Names of the outputs in the file; ``None``: ``"logits"``, and ``"pred_boxes"`` if there are two
             inputs.
-        dynamic_axes: which axes of which input or output may have any size; None, the first of each, and those that
-            the model leaves open: height and width of a page for the default detector, the width of a line for the
-            default recogniser.
-        **kwargs: of :func:`torch.onnx.export`.
+        dynamic_axes: Axes of inputs and outputs that may have any size; ``None``: the first of each, and those that the
+            model leaves open: height and width of a page for the default detector, the width of a line for the default
+            recogniser.
+        **kwargs: Options of :func:`torch.onnx.export`.
 
     Returns:
         The path of the file.
 
     Raises:
-        InvalidArgumentError: there is no ``dummy_input``, and the model does not say what it was made for.
-        MissingDependencyError: the package ``onnx``, which torch's exporter wants, is not installed.
-        WriteError: the file cannot be written.
+        InvalidArgumentError: There is no ``dummy_input``, and the model has no configuration.
+        MissingDependencyError: The package ``onnx``, which torch's exporter needs, is not installed.
+        WriteError: The file cannot be written.
 
     Example::
 
         predictor = ocr_predictor(pretrained=True)
         export_model_to_onnx(predictor.det_predictor.model, "detection")
-        export_model_to_onnx(predictor.reco_predictor.model, "recognition")
     """
     network = plain(model)
     if dummy_input is None:

@@ -15,7 +15,7 @@ from torch import Tensor
 from ...datasets import MediaDataset, Sample, Skipped
 from ...errors import InvalidArgumentError
 from ..models import detection_predictor
-from ..models._lines import straight_boxes
+from ..models._lines.cutting import straight_boxes
 from ..models._pages.preprocessing import Placement, PreProcessor
 from ..utils import LocalizationConfusion, resized
 from ._learning import first_rows, random_number, with_changes

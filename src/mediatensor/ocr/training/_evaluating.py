@@ -21,8 +21,8 @@ from ..._engine.common.messages import progress
 from ...datasets import Failure, Skipped
 from ...errors import InvalidArgumentError
 from ..models import detection_predictor, list_models, load_checkpoint, load_line_recognizer, recognition_predictor
-from ..models._lines import straight_boxes
-from ..models._networks.checkpoints import is_checkpoint
+from ..models._lines.cutting import straight_boxes
+from ..models._networks.weights import is_checkpoint
 from ..models.detection.predictor import DetectionPredictor
 from ..models.recognition.predictor import RecognitionPredictor
 from ..utils import WordErrorRate, aligned, as_picture, match_boxes

@@ -28,9 +28,8 @@ from ...datasets import DataLoader, MediaDataset
 from ...datasets._sources.references import files_of
 from ...errors import InvalidArgumentError, TrainingError, WeightsError
 from ..models import find_weights, list_models, model_card
-from ..models._networks.checkpoints import Checkpoint, is_checkpoint, read_checkpoint, save_checkpoint
 from ..models._networks.registry import network_factory
-from ..models._networks.weights import read_safely
+from ..models._networks.weights import Checkpoint, is_checkpoint, read_checkpoint, read_safely, save_checkpoint
 from ._detection import Detection
 from ._drawn import DrawnLines
 from ._history import write_curves, write_history

@@ -15,11 +15,12 @@ from torch import Tensor
 from ...datasets import MediaDataset, RowKey, Sample, Skipped
 from ...errors import InvalidArgumentError
 from ..models import recognition_predictor
-from ..models._lines import MAX_LINE_WIDTH, network_input, padded_width, to_float
-from ..models._pages.preprocessing import Placement, resized
+from ..models._lines.cutting import network_input, padded_width, to_float
+from ..models._lines.reading import MAX_LINE_WIDTH
+from ..models._pages.preprocessing import Placement
 from ..models.recognition import CTCPostProcessor
 from ..models.recognition.ppocr import CtcLineRecognizer
-from ..utils import CharacterErrorRate, aligned
+from ..utils import CharacterErrorRate, aligned, resized
 from ._learning import first_rows, with_changes
 from ._lines import changed_picture, characters_of
 

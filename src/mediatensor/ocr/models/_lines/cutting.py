@@ -1,8 +1,12 @@
-"""Text lines cut out of a page, turned upright and brought to one height, many at once on the page's device."""
+"""Quads of lines and words, and lines cut out of a page, many at once on the page's device.
+
+A quad is four corners (4, 2), clockwise from the top left of its text as it lies on the page, relative to the page
+unless a function says pixels.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -13,31 +17,108 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ....errors import InvalidArgumentError
 from .._networks.transfers import constant, upload
-from .geometry import line_sizes
-
-__all__ = [
-    "LineBatch",
-    "cut_lines",
-    "cut_words",
-    "line_cuts",
-    "network_input",
-    "padded_width",
-    "page_part",
-    "sampling_grid",
-    "spans_of",
-    "to_float",
-    "upload_spans",
-]
 
 FloatArray = npt.NDArray[np.float64]
-
+WHOLE_CROP = np.array([[[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]])
+"""Quad of a crop that is one line."""
+LINES_IN_VOTE = 16
+"""The longest lines of a page vote on its turn."""
+TALL_RATIO = 1.5
+"""A line this many times as tall as wide is turned before it is read, as PP-OCR does."""
 MAX_FLOAT_PIXELS = 32_000_000
-"""The largest page that is converted to floats at once (384 MB). Lines of larger pages are cut one by one."""
+"""Larger pages are not converted to floats at once (384 MB): their lines are cut one by one."""
 MAX_BATCH_PIXELS = {"cpu": 48 * 4_096, "": 48 * 32_768}
-"""The most pixels of lines that go through a network together, by the type of device: they bound the memory of its
-activations. A core is busy with few; other devices want many."""
+"""Limit on the pixels of lines in a batch, by device type: it bounds the memory of activations.
+
+A CPU core needs few; other devices are faster with many.
+"""
 MAX_OVERSAMPLING = 8
+
+
+def box_quads(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    """Return straight boxes (N, 4) as quads (N, 4, 2)."""
+    corners: npt.NDArray[np.float64] = boxes[:, [[0, 1], [2, 1], [2, 3], [0, 3]]].astype(np.float64)
+    return corners
+
+
+def as_quads(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    """Return boxes with scores, straight (N, 5) or rotated (N, 5, 2), as quads (N, 4, 2)."""
+    return box_quads(boxes[:, :4]) if boxes.ndim == 2 else boxes[:, :4].astype(np.float64)
+
+
+def scores_of(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+    return boxes[:, 4] if boxes.ndim == 2 else boxes[:, 4, 1]
+
+
+def page_quads(boxes: Mapping[str, npt.NDArray[np.floating]]) -> npt.NDArray[np.float64]:
+    """Return the rotated boxes of all classes without their scores, (N, 4, 2)."""
+    return np.concatenate([np.asarray(found, dtype=np.float64)[:, :4] for found in boxes.values()])
+
+
+def straight_boxes(quads: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+    """Return the boxes (N, 4) around quads (N, P, 2)."""
+    return np.concatenate([quads.min(axis=1), quads.max(axis=1)], axis=1)
+
+
+def place_boxes(line: FloatArray, boxes: npt.NDArray[np.floating]) -> FloatArray:
+    """Return boxes (N, 4), fractions of a line (4, 2), as quads (N, 4, 2) on its page, within [0, 1]."""
+    along, down = line[1] - line[0], line[3] - line[0]
+    x, y = boxes[:, [0, 2, 2, 0]], boxes[:, [1, 1, 3, 3]]
+    placed: FloatArray = line[0] + x[..., None] * along + y[..., None] * down
+    return placed.clip(0, 1)
+
+
+def in_pixels(quads: FloatArray, shape: tuple[int, int]) -> FloatArray:
+    """Scale relative quads (N, 4, 2) to a page of this height and width."""
+    scaled: FloatArray = quads * np.array([shape[1], shape[0]], dtype=np.float64)
+    return scaled
+
+
+def line_sizes(quads: npt.NDArray[np.floating]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return widths and heights of quads (N, 4, 2) in pixels, whose first side is the top of the line."""
+    quads = np.asarray(quads, dtype=np.float64)
+    sides = np.linalg.norm(np.roll(quads, -1, axis=1) - quads, axis=2)
+    return (sides[:, 0] + sides[:, 2]) / 2, (sides[:, 1] + sides[:, 3]) / 2
+
+
+def side_lengths(quads: np.ndarray, page_shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return widths and heights in pixels of relative quads, by the two sides at their first corner."""
+    if quads.ndim != 3 or quads.shape[1:] != (4, 2):
+        raise InvalidArgumentError(f"quads must be (N, 4, 2), got shape {quads.shape}")
+    points = quads * np.array([page_shape[1], page_shape[0]], dtype=np.float64)
+    rights, downs = points[:, 1] - points[:, 0], points[:, 3] - points[:, 0]
+    return np.hypot(rights[:, 0], rights[:, 1]), np.hypot(downs[:, 0], downs[:, 1])
+
+
+def lines_are_tall(quads: np.ndarray, page_shape: tuple[int, int], ratio: float = TALL_RATIO) -> np.ndarray:
+    """Return bool (N,): which relative quads (N, 4, 2) to turn by 90 degrees before they are looked at."""
+    widths, heights = side_lengths(quads, page_shape)
+    tall: np.ndarray = heights >= ratio * widths
+    return tall
+
+
+def longest_lines(quads: npt.NDArray[np.float64], page_shape: tuple[int, int]) -> npt.NDArray[np.int64]:
+    """Return the positions of the longest lines, at most :data:`LINES_IN_VOTE`."""
+    points = quads * (page_shape[1], page_shape[0])
+    lengths = np.linalg.norm(points - np.roll(points, 1, axis=1), axis=2).max(axis=1, initial=0.0)
+    chosen: npt.NDArray[np.int64] = np.sort(np.argsort(-lengths, kind="stable")[:LINES_IN_VOTE])
+    return chosen
+
+
+def turned(quads: npt.NDArray[np.float64], turns: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Rotate the corners of quads (N, 4, 2), clockwise as they lie, so that they begin where reading begins.
+
+    ``turns`` (N,) are degrees clockwise, multiples of 90: a line that is turned by 90 begins at its top right.
+    """
+    places = (np.arange(4)[None] + (turns // 90)[:, None]) % 4
+    return np.take_along_axis(quads, places[..., None], axis=1)
+
+
+def signed_turn(turn: int) -> int:
+    """Write a turn as docTR does: 0, 90, 180 or -90."""
+    return turn - 360 if turn > 180 else turn
 
 
 @dataclass(frozen=True)
@@ -45,9 +126,9 @@ class LineBatch:
     """Lines of one padded width.
 
     Attributes:
-        data: RGB in [0, 1], (N, 3, height, padded width), NaN where there is no picture.
+        data: RGB in [0, 1], (N, 3, height, padded width), NaN beyond the end of a line.
         indices: Which of the lines they are.
-        widths: How many columns of each are picture.
+        widths: The width of each in columns, without padding.
     """
 
     data: Tensor
@@ -56,10 +137,10 @@ class LineBatch:
 
 
 def padded_width(width: int) -> int:
-    """The width at which a line of this width is read.
+    """Return the width at which a line of this width is read.
 
-    It depends on the line alone, so that a line reads the same whatever goes beside it. The steps grow with the width:
-    the shapes that a network sees repeat, and an eighth is the most that is added (a quarter for short lines).
+    It depends on the line only, so that a line reads the same whatever is next to it in a batch. Steps grow with the
+    width, so that shapes repeat; at most an eighth is added, a quarter for short lines.
     """
     step = max(32, 1 << max(max(width - 1, 1).bit_length() - 3, 0))
     return -(-width // step) * step
@@ -73,16 +154,16 @@ def cut_lines(page: Tensor, quads: npt.NDArray[np.floating], height: int, max_wi
 def line_cuts(
     page: Tensor, quads: npt.NDArray[np.floating], height: int, max_width: int
 ) -> list[Callable[[], LineBatch]]:
-    """Plan how lines are cut out of a page.
+    """Plan how to cut lines out of a page.
 
     Args:
         page: (3, H, W), uint8 or floats in [0, 1].
         quads: (N, 4, 2) corners in pixels, top left first, in the direction of reading.
-        height: The height of the result.
+        height: Height of the result.
         max_width: Wider lines are squeezed to this.
 
     Returns:
-        Each cuts out lines of one padded width, at most so many at once that memory stays bounded; in any thread.
+        Functions that each cut out a batch of lines of one padded width; they may be called in any thread.
     """
     cuts = _planned(page, np.asarray(quads, dtype=np.float64), height, max_width)
     if not cuts:
@@ -101,20 +182,13 @@ def line_cuts(
 
 @dataclass(frozen=True)
 class _Cut:
-    """Lines that are cut out together.
-
-    Attributes:
-        indices: Which lines they are.
-        padded: Their width, padded.
-        factor: How many times finer than the result they are sampled.
-        part: The part of the page that they are cut from, or the page.
-        spans: See :func:`spans_of`.
-    """
+    """Lines that are cut out together; ``factor`` is how many times finer than the result they are sampled."""
 
     indices: list[int]
     padded: int
     factor: int
     part: Tensor
+    """The part of the page that they are cut from, or the page."""
     spans: FloatArray
 
 
@@ -138,35 +212,25 @@ def _planned(page: Tensor, quads: FloatArray, height: int, max_width: int) -> li
 
 
 def to_float(image: Tensor) -> Tensor:
-    """Values in [0, 1], float32."""
+    """Return float32 values in [0, 1]."""
     return image.float() / 255 if image.dtype == torch.uint8 else image.float()
 
 
 def network_input(lines: Tensor, mean: Sequence[float], std: Sequence[float], like: Tensor) -> Tensor:
-    """Lines in RGB as PP-OCR's networks take them: BGR, normalised, 0 where there is no picture.
-
-    Args:
-        lines: (N, 3, H, W) in [0, 1], NaN where there is no picture.
-        mean: Mean of each channel.
-        std: Standard deviation of each channel.
-        like: A parameter of the network, for device and type.
-
-    Returns:
-        (N, 3, H, W).
-    """
+    """Return lines (N, 3, H, W) in RGB as PP-OCR's networks take them: BGR, normalised, 0 for NaN."""
     offset, scale = (constant(tuple(values), lines.device).view(1, 3, 1, 1) for values in (mean, std))
     return ((lines.flip(1) - offset) / scale).nan_to_num_(0.0).to(device=like.device, dtype=like.dtype)
 
 
 def page_part(page: Tensor, corners: npt.NDArray[np.floating]) -> tuple[Tensor, npt.NDArray[np.float64]]:
-    """The part of the page around the corners, with a margin, and its first corner."""
+    """Return the part of the page around the corners, with a margin, and its first corner."""
     first = np.clip(np.floor(corners.min((0, 1))).astype(int) - 1, 0, [page.shape[2] - 1, page.shape[1] - 1])
     last = np.maximum(np.ceil(corners.max((0, 1))).astype(int) + 2, first + 1)
     return page[:, first[1] : last[1], first[0] : last[0]], first.astype(np.float64)
 
 
 def _sample(picture: Tensor, spans: Tensor, height: int, padded: int, factor: int) -> Tensor:
-    """Samples at the centres of the pixels of each line; lines that shrink are sampled finer, and averaged."""
+    """Sample the centres of the pixels of each line; lines that shrink are sampled finer, and averaged."""
     rows, columns = height * factor, padded * factor
     grid = sampling_grid(spans, rows, columns, factor).reshape(1, len(spans) * rows, columns, 2)
     sampled = F.grid_sample(picture[None], grid, padding_mode="border", align_corners=False)[0]
@@ -178,15 +242,11 @@ def _sample(picture: Tensor, spans: Tensor, height: int, padded: int, factor: in
 
 
 def spans_of(picture: Tensor, corners: npt.NDArray[np.floating], widths: npt.ArrayLike) -> FloatArray:
-    """The numbers from which a device computes where to sample lines.
+    """Return (N, 11): corners, width in columns, and width and height of the picture.
 
-    Args:
-        picture: (3, H, W).
-        corners: (N, 4, 2) in its pixels; first, second and last span the parallelogram of each line.
-        widths: How many columns span it.
-
-    Returns:
-        (N, 11): the corners, the width, and the picture's width and height.
+    From these numbers a device computes where to sample. ``corners`` (N, 4, 2) are in pixels of ``picture`` (3, H, W);
+    the
+    first, second and last span the parallelogram of each line.
     """
     size = np.broadcast_to(np.array([picture.shape[2], picture.shape[1]], dtype=np.float64), (len(corners), 2))
     columns = np.asarray(widths, dtype=np.float64).reshape(-1, 1)
@@ -194,21 +254,14 @@ def spans_of(picture: Tensor, corners: npt.NDArray[np.floating], widths: npt.Arr
 
 
 def upload_spans(spans: Sequence[FloatArray], device: torch.device) -> Tensor:
-    """Those of many lines on the device of the page, float32 (N, 11), in one piece."""
+    """Copy spans to the device of the page in one piece, float32 (N, 11)."""
     return upload(np.concatenate(spans).astype(np.float32), device)
 
 
 def sampling_grid(spans: Tensor, rows: int, columns: int, factor: int = 1) -> Tensor:
-    """Where in their picture the pixels of lines lie, as ``grid_sample`` takes it.
+    """Return the places (N, rows, columns, 2) of the pixels of lines, as ``grid_sample`` takes them.
 
-    Args:
-        spans: The result of :func:`upload_spans`, (N, 11).
-        rows: Rows of the result; together they span the height of a line.
-        columns: Columns of the result; those beyond the width of a line lie beyond its end.
-        factor: How many columns stand for one column of the line's width.
-
-    Returns:
-        (N, rows, columns, 2), on the device of the spans.
+    ``spans`` are from :func:`upload_spans`; ``factor`` columns stand for one column of the line's width.
     """
     device = spans.device
     points, size = spans[:, :8].view(-1, 4, 2), spans[:, None, None, 9:11]
@@ -226,17 +279,16 @@ def sampling_grid(spans: Tensor, rows: int, columns: int, factor: int = 1) -> Te
 def cut_words(
     page: Tensor, boxes: npt.NDArray[np.floating], beyond: Literal["zeros", "border"] = "zeros"
 ) -> list[Tensor | None]:
-    """Crops of a page at its own resolution, on its device.
+    """Cut crops out of a page at its own resolution, on its device.
 
     Args:
         page: (3, H, W), uint8 or floats in [0, 1].
-        boxes: Relative: straight (N, 4), which include their last row and column, or (N, 4, 2) from where the
-            reading begins.
-        beyond: What is beyond the page, for the latter: black, as in docTR, or what is at its border, as in
-            :func:`cut_lines`.
+        boxes: Relative: straight (N, 4), which include their last row and column, or (N, 4, 2) from where reading
+            begins.
+        beyond: For the latter, the pixels outside of the page: black, as in docTR, or those at its border.
 
     Returns:
-        Tensors (3, h, w) of the page's type; None where a box holds no pixel.
+        Tensors (3, h, w) of the page's type; ``None`` for boxes without pixels.
     """
     height, width = page.shape[1:]
     if boxes.ndim == 3:
@@ -250,7 +302,7 @@ def cut_words(
 
 
 def _cut_quads(page: Tensor, quads: npt.NDArray[np.floating], beyond: str) -> list[Tensor | None]:
-    """The parallelograms on the first, second and last corners, as large as their sides are long."""
+    """Cut the parallelograms on the first, second and last corners, as large as their sides are long."""
     widths, heights = (sizes.astype(int).tolist() for sizes in line_sizes(quads))
     crops: list[Tensor | None] = [None] * len(quads)
     kept = [index for index in range(len(quads)) if widths[index] >= 1 and heights[index] >= 1]

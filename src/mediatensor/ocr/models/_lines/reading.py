@@ -1,9 +1,19 @@
-"""Reading text lines where they are on a page: cut out, recognised in batches of one width, split into words."""
+"""Read text lines where they are on a page: cut out, recognised in batches of one width, split into words.
+
+A recogniser reads letters of an unknown script as look-alikes, often confidently. A small classifier on its features
+detects such lines. It was fitted on drawn lines (``benchmarks/ocr_scripts.py``) and holds only for the published
+weights, see :func:`script_classifier_for`. Scripts have names of ISO 15924, such as "Cyrillic", "Greek", "Arabic",
+"Hebrew", "Devanagari", "Bengali", "Tamil", "Thai", "Hangul", "Georgian" and "Armenian"; "Vietnamese" stands for Latin
+letters with two marks.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,21 +21,116 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from .._networks.spreading import spread, spreads
-from .._networks.transfers import download, plain, with_open_sizes
-from .characters import BLANK, CtcCharacters, ctc_best_path, with_zeros
+from ....errors import WeightsError
+from .._networks.transfers import download, plain, spread, spreads, with_open_sizes
+from .characters import BLANK, SURE, CtcCharacters, ctc_best_path, spelled, with_zeros
 from .cutting import LineBatch, line_cuts, network_input
-from .right_to_left import in_reading_order
-from .scripts import script_of
-from .spaces import missing_spaces
-from .spelling import SURE, spelled
-from .words_of_lines import LineCharacters, LineWord, ink_of_line, inks_of_lines, leaves_ink_over, split_line
+from .ink import ink_of_line, inks_of_lines
+from .words import LineCharacters, LineWord, in_reading_order, leaves_ink_over, missing_spaces, split_line
 
-__all__ = ["MAX_LINE_WIDTH", "LineReading", "LineRecognizer", "SeenBatch", "read_lines", "readings_of", "see_batch"]
-
+FILE = Path(__file__).with_name("scripts.npz")
+FILE_SHA256 = "bf2a8d0e6b563ded8df77beeadbac874b26add2bc048fefc6c09ebaf95ef4589"
+SURE_OF_SCRIPT = 1.0
+"""A line is in another script if that is more probable than a readable line, by this log ratio."""
+SURE_OF_SHORT = 1.25
+"""The same for short lines, which have less evidence."""
+SHORT_STEPS = 28
+"""Lines with fewer steps, about seven characters, are short."""
+AGAINST_SCRIPT = 2.0
+"""Added to the log ratio, times the share of words expected right beyond one half: look-alikes rarely
+read well.
+"""
+FEWEST_STEPS = 12
+"""Shorter lines, about three characters, count as readable."""
 MAX_LINE_WIDTH = 4096
-"""The greatest width of a line in pixels, at the height of the recogniser: some 200 characters. Longer lines are
-squeezed."""
+"""Longest line in pixels at the recogniser's height, about 200 characters; longer ones are squeezed."""
+
+
+class ScriptClassifier(nn.Module):
+    """Two layers: the first on each step of a line, the second on their mean and maximum.
+
+    Args:
+        names: The script of each class. The first class, readable lines, has an empty name.
+        first: Weights of the first layer, (hidden, features).
+        first_bias: (hidden,).
+        second: Weights of the second layer, (classes, 2 x hidden).
+        second_bias: (classes,).
+    """
+
+    first: Tensor
+    first_bias: Tensor
+    second: Tensor
+    second_bias: Tensor
+
+    def __init__(
+        self, names: Sequence[str], first: Tensor, first_bias: Tensor, second: Tensor, second_bias: Tensor
+    ) -> None:
+        super().__init__()
+        self.names = tuple(names)
+        layers = {"first": first, "first_bias": first_bias, "second": second, "second_bias": second_bias}
+        for name, values in layers.items():
+            # No part of the recogniser's state dict, whose names are those of its publishers.
+            self.register_buffer(name, values, persistent=False)
+
+    def forward(self, features: Tensor, is_picture: Tensor) -> Tensor:
+        """Return log probabilities (N, classes), float32.
+
+        ``features`` are (N, T, width); ``is_picture`` (N, T) is false for steps after the end of a line.
+        """
+        hidden = torch.relu(features.float() @ self.first.float().T + self.first_bias.float())
+        hidden = hidden * is_picture[..., None]
+        # None is negative: steps behind the end do not change the maximum.
+        mean = hidden.sum(1) / is_picture.sum(1, keepdim=True).clamp(min=1)
+        pooled = torch.cat([mean, hidden.amax(1)], 1)
+        scores = pooled @ self.second.float().T + self.second_bias.float()
+        return scores.log_softmax(1)
+
+
+def script_of(names: Sequence[str], scores: npt.NDArray[np.floating], num_steps: int, share_right: float) -> str | None:
+    """Return the script of a line that cannot be read, from its ``scores`` (classes,); ``None`` if it can."""
+    if num_steps < FEWEST_STEPS:
+        return None
+    others = scores[1:]
+    highest = others.max()
+    sure = SURE_OF_SCRIPT if num_steps >= SHORT_STEPS else SURE_OF_SHORT
+    evidence = highest + np.log(np.exp(others - highest).sum()) - scores[0]
+    sure += AGAINST_SCRIPT * max(share_right - 0.5, 0.0)
+    return names[1 + int(others.argmax())] if evidence > sure else None
+
+
+def fingerprint(*parameters: Tensor) -> str:
+    """Return a checksum of float32 parameters, by which weights are recognised."""
+    digest = hashlib.sha256()
+    for parameter in parameters:
+        digest.update(parameter.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def script_classifier_for(*parameters: Tensor) -> ScriptClassifier | None:
+    """Return the classifier fitted for a recogniser, which these parameters identify.
+
+    ``None`` for other parameters, such as those after training.
+
+    Raises:
+        WeightsError: The file of the classifier is damaged.
+    """
+    if any(parameter.dtype != torch.float32 or parameter.device.type == "meta" for parameter in parameters):
+        return None
+    arrays = _stored()
+    if fingerprint(*parameters) != str(arrays["recogniser"]):
+        return None
+    names = [str(name) for name in arrays["names"]]
+    layers = (torch.tensor(arrays[name]) for name in ("first", "first_bias", "second", "second_bias"))
+    return ScriptClassifier(names, *layers).to(parameters[0].device)
+
+
+@cache
+def _stored() -> dict[str, npt.NDArray[np.generic]]:
+    digest = hashlib.sha256(FILE.read_bytes()).hexdigest()
+    if digest != FILE_SHA256:
+        raise WeightsError(f"{FILE} is damaged: SHA-256 {digest}, expected {FILE_SHA256}. Install mediatensor again.")
+    with np.load(FILE, allow_pickle=False) as stored:
+        return dict(stored)
 
 
 class LineRecognizer(Protocol):
@@ -33,13 +138,13 @@ class LineRecognizer(Protocol):
 
     Attributes:
         cfg: Has ``input_shape``, ``mean`` and ``std``.
-        characters: The characters that the classes after the blank stand for.
-        step_pixels: How many columns of a line one step stands for.
+        characters: The characters of the classes after the blank.
+        step_pixels: Columns of a line per step.
         head: Its last layer, on the network's device and of its type.
-        right_to_left: The characters come from left to right, in a script that is read from right to left.
+        right_to_left: It gives the characters of a right-to-left script from left to right.
 
     A model that knows scripts that it cannot read has a `ScriptClassifier` as ``script_classifier``, and returns its
-    scores as ``"scripts"`` beside the steps.
+    scores as ``"scripts"`` in addition to the steps.
     """
 
     cfg: dict[str, Any]
@@ -59,10 +164,9 @@ class LineReading:
 
     Attributes:
         words: With boxes as fractions of the line.
-        confidence: The mean of its characters' confidences; 0 without any. By it readings of one line are compared.
-        has_gaps: Whether there is ink that none of the characters accounts for.
-        script: The script of the line, if the recogniser cannot read it and its words are look-alikes: a name of
-            ISO 15924 such as "Cyrillic", or "Vietnamese", see ``scripts``. None for lines that can be read.
+        confidence: Mean of its characters' confidences, 0 without any; compares readings of one line.
+        has_gaps: Whether there is ink that no character accounts for.
+        script: The script of the line, if the recogniser cannot read it; its words are then look-alikes.
     """
 
     words: list[LineWord]
@@ -79,16 +183,11 @@ class LineReading:
 def read_lines(
     model: LineRecognizer, page: Tensor, quads: npt.NDArray[np.floating], split_after: str = ""
 ) -> list[LineReading]:
-    """Read the lines of a page.
+    """Read lines of a page (3, H, W), uint8 or floats in [0, 1].
 
-    Args:
-        model: The recogniser; lines go to its device.
-        page: (3, H, W), uint8 or floats in [0, 1].
-        quads: (N, 4, 2) corners in pixels, top left first, in the direction of reading.
-        split_after: Characters that end a word, besides spaces.
-
-    Returns:
-        One reading for each line.
+    ``quads`` (N, 4, 2) are corners in pixels, top left first, in the direction of reading. ``split_after`` are
+    characters
+    that end a word in addition to spaces. The result has one reading for each line.
     """
     cuts = line_cuts(page, quads, model.cfg["input_shape"][1], MAX_LINE_WIDTH)
 
@@ -104,18 +203,18 @@ def read_lines(
 
 @dataclass(frozen=True)
 class SeenBatch:
-    """The output of the network for a batch of lines, still on its device.
+    """Output of the network for a batch of lines, still on its device.
 
     Attributes:
         indices: Which lines.
-        widths: How many columns of each are picture.
+        widths: Columns of each without padding.
         probabilities: (N, T), see `CtcLineRecognizer.best_of_steps`.
         classes: (N, T), int32.
         spaces: Probabilities of a space, (N, T).
         inks: See `inks_of_lines`.
         scores: Of alternatives, (N, T, K), see `CtcLineRecognizer.alternatives`; K is 0 for models that have none.
-        others: The classes of the alternatives, (N, T, K), int16, or int32 where there are too many.
-        scripts: See `ScriptClassifier`; (N, 0) of models without one.
+        others: The classes of the alternatives, (N, T, K), int16, or int32 if there are too many classes.
+        scripts: See `ScriptClassifier`; (N, 0) for models without one.
     """
 
     indices: list[int]
@@ -147,16 +246,9 @@ def see_batch(model: LineRecognizer, batch: LineBatch) -> SeenBatch:
 def readings_of(
     model: LineRecognizer, seen: Sequence[SeenBatch], number: int, split_after: str = ""
 ) -> list[LineReading]:
-    """Decode the output of the network. All of it comes from the device in one copy, and is decoded on the host.
+    """Decode the output of the network on the host, after one copy from the device.
 
-    Args:
-        model: The recogniser.
-        seen: Results of :func:`see_batch`.
-        number: How many lines there are; those that are in no batch are empty.
-        split_after: Characters that end a word, besides spaces.
-
-    Returns:
-        One reading for each line.
+    ``number`` is how many lines there are; lines in no batch are empty.
     """
     readings: list[LineReading] = [LineReading([], 0.0)] * number
     arrays = download(
@@ -197,7 +289,7 @@ def _texts_of(
     scores: npt.NDArray[np.floating],
     others: npt.NDArray[np.integer],
 ) -> list[str]:
-    """The characters of a line. Doubtful ones are those that fit in with the rest."""
+    """Return the characters of a line, with doubtful ones decided by the rest."""
     values = [model.characters[label - 1] for label in found.labels]
     doubtful = np.flatnonzero(found.confidences < SURE) if scores.shape[-1] else ()
     alternatives = {

@@ -1,11 +1,11 @@
-"""The turn of a page and of each of its lines, by a classifier of lines and by how well lines read.
+"""Decide how a page and each of its lines are turned, by a classifier of lines and by how well lines read.
 
 Angles have docTR's sign: a page turned by 90 degrees was turned clockwise, so its lines read from top to bottom; turn
 it counter-clockwise by as much to set it upright. Turns are 0, 90, 180 or 270; docTR writes -90 for 270.
 
-One classifier alone is wrong for a few lines of every page. Each line therefore says how likely each turn is, with some
-probability of being wrong altogether, and the lines vote by their length; the turn of a single line is then decided
-knowing that of the page.
+The classifier is wrong for a few lines of every page. So each line gives the likelihood of each turn, with some
+probability of being wrong altogether, and the lines vote by their length. The turn of a single line is then decided
+given that of the page.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from torch import Tensor
 
 from ....errors import InvalidArgumentError
 from .._networks.transfers import download, with_open_sizes
-from .cutting import cut_lines, network_input
-from .geometry import TALL_RATIO, WHOLE_CROP, lines_are_tall, side_lengths, turned
-
-__all__ = [
-    "TURNS",
-    "LineClassifier",
-    "LineEvidence",
-    "decide_line_turns",
-    "line_evidence",
-    "upside_down_crops",
-    "upside_down_probabilities",
-    "vote_page_turn",
-]
+from .characters import is_east_asian
+from .cutting import (
+    TALL_RATIO,
+    WHOLE_CROP,
+    cut_lines,
+    in_pixels,
+    line_sizes,
+    lines_are_tall,
+    longest_lines,
+    network_input,
+    side_lengths,
+    turned,
+)
+from .reading import LineReading, LineRecognizer, read_lines
 
 TURNS = (0, 90, 180, 270)
-
 # How a line's shape speaks for the axis that it is read along: a square has no say, odds grow with the aspect squared.
 _ASPECT_POWER = 2.0
 # A classifier is never believed more than this: it was trained on other pages.
@@ -57,10 +57,24 @@ _STRAY_LINE = 0.02
 # A line across the page is at least this many times as long as ordinary lines are high: a lone "1" or "I" is taller
 # than wide too, but upright.
 _MIN_ACROSS_HEIGHTS = 2.0
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+SURE_OF_TURN = 0.95
+"""Below this probability of the classifier's vote, lines are also read both ways."""
+LINES_READ_TWICE = 6
+READS_WELL = 0.85
+"""A page whose long lines read at least this well is not upside down: such pages rarely exceed 0.75."""
+READS_TURNED = 0.8
+"""A page or line counts as turned if it reads at least this well when turned, and clearly better."""
+CLEARLY_BETTER = 0.1
+LONG_LINE = 3.0
+"""A tall box on an upright page, this many times as high as wide, is a line on its side, not a character."""
+Readings = dict[int, LineReading]
+"""Readings of one line, by the turn at which it was read."""
 
 
 class LineClassifier(Protocol):
-    """A network that says of pictures of lines whether they are upside down: the second of its two classes."""
+    """A network that classifies pictures of lines as upright or, the second class, upside down."""
 
     cfg: dict[str, Any]
     """Has ``input_shape``, ``mean`` and ``std``."""
@@ -72,21 +86,18 @@ class LineClassifier(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LineEvidence:
-    """The signs in one line of text by which its page may be turned.
+    """The signs in one line by which its page may be turned.
 
     Attributes:
-        length: The length of its longer side, in any unit that the lines of a page share: the weight of its vote.
-        tall: Whether its crop was turned by 90 degrees counter-clockwise (``np.rot90``) before it was looked at,
-            because it is taller than wide.
-        aspect: Its extent along the axis that it is then read along, divided by that across; below 1 where the line
-            is, if anything, read along the wrong one.
-        upside_down: The probability, by the 0/180 classifier, that the crop so turned is upside down; None if not
-            known.
-        confidences: The recogniser's mean confidence by turn of the page, for those that were tried: ``{0: 0.97, 180:
-            0.4}``.
+        length: Length of its longer side, in any unit that the lines of a page share: the weight of its vote.
+        tall: Whether its crop was turned by 90 degrees counter-clockwise (``np.rot90``) before it was looked at.
+        aspect: Its extent along the axis that it is then read along, divided by that across; below 1 if the line is, if
+            anything, read along the wrong axis.
+        upside_down: Probability, by the classifier, that the crop so turned is upside down; ``None`` if unknown.
+        confidences: The recogniser's mean confidence by turn of the page, for the turns that were tried.
 
     Raises:
-        InvalidArgumentError: if a value is out of range.
+        InvalidArgumentError: A value is out of range.
     """
 
     length: float
@@ -111,20 +122,12 @@ def line_evidence(
     upside_down: Sequence[float | None] | np.ndarray | None = None,
     confidences: Sequence[Mapping[int, float]] | None = None,
 ) -> list[LineEvidence]:
-    """Collect the evidence of lines.
+    """Collect the evidence of lines, relative quads (N, 4, 2) as they lie on the page.
 
-    Args:
-        quads: Relative ``(N, 4, 2)``, TL, TR, BR, BL as they lie on the page; those that `lines_are_tall` names were
-            turned before the networks saw them.
-        page_shape: Height and width of the page in pixels.
-        upside_down: N probabilities by the 0/180 classifier, or None.
-        confidences: N mappings from turn to the recogniser's mean confidence, or None.
-
-    Returns:
-        The evidence of each line.
+    Those that `lines_are_tall` returns were turned before the networks saw them.
 
     Raises:
-        InvalidArgumentError: if lengths differ or a value is out of range.
+        InvalidArgumentError: Lengths differ or a value is out of range.
     """
     for name, argument in (("upside_down", upside_down), ("confidences", confidences)):
         if argument is not None and len(argument) != len(quads):
@@ -147,18 +150,15 @@ def line_evidence(
 
 
 def vote_page_turn(evidence: Sequence[LineEvidence]) -> tuple[int, float]:
-    """Decide the turn of a page.
+    """Decide the turn of a page by some of its lines; ten to twenty long ones are plenty.
 
     >>> line = LineEvidence(length=300.0, tall=True, aspect=10.0, upside_down=0.1)
     >>> turn, confidence = vote_page_turn([line] * 5)
     >>> turn, confidence > 0.95
     (90, True)
 
-    Args:
-        evidence: The evidence of some lines of the page; ten to twenty long ones are plenty.
-
     Returns:
-        0, 90, 180 or 270, clockwise, and the probability of it in [0, 1]; ``(0, 0.0)`` where nothing is known.
+        0, 90, 180 or 270, clockwise, and its probability; ``(0, 0.0)`` if nothing is known.
     """
     weights = np.array([line.length for line in evidence])
     if not weights.any():
@@ -175,25 +175,18 @@ def vote_page_turn(evidence: Sequence[LineEvidence]) -> tuple[int, float]:
 
 
 def decide_line_turns(evidence: Sequence[LineEvidence], page_turn: int) -> list[int]:
-    """Decide the turn of each line of a page whose turn is known.
+    """Decide the turn of each line, clockwise on the page as it lies, given that of the page.
 
-    A line across the page, such as a note in its margin, goes its own way, and reads from the bottom to the top of the
-    upright page if nothing else is known. A line along the page's axis goes with the page unless what is known of it
-    says most clearly otherwise.
+    A line across the page, such as a note in its margin, has its own turn: without evidence it reads from the bottom to
+    the top of the upright page. A line along the page's axis goes with the page unless its evidence clearly
+    contradicts.
 
     >>> page, note = LineEvidence(300.0, False, 12.0, 0.9), LineEvidence(200.0, True, 8.0)
     >>> decide_line_turns([page, note], page_turn=0)
     [0, 270]
 
-    Args:
-        evidence: The evidence of each line.
-        page_turn: The turn of the page: 0, 90, 180 or 270.
-
-    Returns:
-        0, 90, 180 or 270 for each line, clockwise on the page as it lies.
-
     Raises:
-        InvalidArgumentError: if the turn is none of these.
+        InvalidArgumentError: The turn is not 0, 90, 180 or 270.
     """
     if page_turn not in TURNS:
         raise InvalidArgumentError(f"page_turn={page_turn}: it must be one of {TURNS}")
@@ -217,7 +210,7 @@ def decide_line_turns(evidence: Sequence[LineEvidence], page_turn: int) -> list[
 
 
 def _likelihoods(evidence: Sequence[LineEvidence]) -> np.ndarray:
-    """float64 ``(N, 4)``: how well each turn explains each line; rows sum to 1."""
+    """Return float64 (N, 4): how well each turn explains each line; rows sum to 1."""
     tall = np.array([line.tall for line in evidence])
     aspects = np.array([line.aspect for line in evidence]) ** _ASPECT_POWER
     own_axis = (aspects / (1 + aspects)).clip(1 - _MAX_BELIEF, _MAX_BELIEF)
@@ -238,15 +231,9 @@ def _likelihoods(evidence: Sequence[LineEvidence]) -> np.ndarray:
 def upside_down_probabilities(
     classifier: LineClassifier, page: Tensor, quads: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """The probability that each line is upside down. Tall lines are turned by 90 degrees first.
+    """Return the probability (N,) that each line is upside down; tall lines are turned first.
 
-    Args:
-        classifier: The network.
-        page: (3, H, W), uint8 or floats in [0, 1].
-        quads: Relative (N, 4, 2), clockwise as they lie on the page.
-
-    Returns:
-        (N,), in [0, 1].
+    ``page`` is (3, H, W), ``quads`` are relative (N, 4, 2), clockwise as they lie on the page.
     """
     height, width = page.shape[1:]
     tall = lines_are_tall(quads, (height, width))
@@ -264,16 +251,7 @@ def upside_down_probabilities(
 
 
 def upside_down_crops(classifier: LineClassifier, crops: Sequence[Tensor], batch_size: int) -> npt.NDArray[np.float64]:
-    """The same for crops that are lines, each on its own.
-
-    Args:
-        classifier: The network.
-        crops: (3, H, W), uint8 or floats in [0, 1], on its device.
-        batch_size: Crops that go through the network together.
-
-    Returns:
-        (N,), in [0, 1].
-    """
+    """Do the same for crops (3, H, W) that are lines each, on the classifier's device."""
     rows, columns = classifier.cfg["input_shape"][1:]
     found = []
     for start in range(0, len(crops), batch_size):
@@ -291,10 +269,169 @@ def upside_down_crops(classifier: LineClassifier, crops: Sequence[Tensor], batch
 
 
 def _upside_down(classifier: LineClassifier, lines: Tensor) -> Tensor:
-    """Probabilities (N,) on the device, float32, for lines (N, 3, H, W) of one padded width."""
+    """Return probabilities (N,), float32 on the device, for lines (N, 3, H, W) of one padded width."""
     columns = classifier.cfg["input_shape"][2]
     parameter = next(classifier.parameters())
     data = network_input(lines, classifier.cfg["mean"], classifier.cfg["std"], parameter)[..., :columns]
     data = with_open_sizes(classifier, F.pad(data, (0, columns - data.shape[3])), 0)
     probabilities: Tensor = classifier(data).float().softmax(1)[:, 1]
     return probabilities
+
+
+def read_straight_lines(
+    model: LineRecognizer, page: Tensor, quads: FloatArray, split_after: str = ""
+) -> list[Readings]:
+    """Read the lines of a page that is taken for upright.
+
+    A box taller than wide is a line along a margin or a single character such as a 1. It is read as it is and from both
+    sides, with all other lines, so that the host waits once for a page. ``quads`` are relative (N, 4, 2), clockwise as
+    they
+    lie on the page. The result has readings at 0 degrees, for tall lines also at 90 and 270.
+    """
+    shape = (page.shape[1], page.shape[2])
+    is_tall = lines_are_tall(quads, shape)
+    tall, others = np.flatnonzero(is_tall), np.flatnonzero(~is_tall)
+    candidates = np.concatenate([np.repeat(tall, 3), others])
+    tried = np.concatenate([np.tile([0, 90, 270], len(tall)), np.zeros(len(others), dtype=np.int64)])
+    read = read_lines(model, page, in_pixels(turned(quads[candidates], tried), shape), split_after)
+    readings: list[Readings] = [{} for _ in range(len(quads))]
+    for index, turn, reading in zip(candidates.tolist(), tried.tolist(), read, strict=True):
+        readings[index][turn] = reading
+    return readings
+
+
+def turns_of_straight_lines(
+    readings: Sequence[Readings], quads: FloatArray, shape: tuple[int, int]
+) -> tuple[IntArray, dict[int, LineReading]]:
+    """Return the turns (N,), clockwise, and readings of the lines of an upright page.
+
+    Only text that runs along a margin is turned.
+    """
+    turns = np.zeros(len(quads), dtype=np.int64)
+    widths, heights = line_sizes(in_pixels(quads, shape))
+    for index, own in enumerate(readings):
+        if len(own) > 1:
+            turns[index] = _best_of_tall(own, float(heights[index] / max(widths[index], 1e-6)))
+    return turns, {index: own[int(turns[index])] for index, own in enumerate(readings)}
+
+
+def _best_of_tall(readings: Readings, aspect: float) -> int:
+    """Choose among the readings at 0, 90 and 270 degrees."""
+    sideways = 90 if readings[90].confidence >= readings[270].confidence else 270
+    length = sum(len(word.value) for word in readings[sideways].words)
+    is_line = aspect >= LONG_LINE or length >= 3
+    return sideways if is_line and readings[sideways].confidence >= readings[0].confidence else 0
+
+
+def turn_of_sideways_page(model: LineRecognizer, page: Tensor, quads: FloatArray) -> tuple[int, float]:
+    """Return turn and probability of a page most of whose text is in tall boxes, else (0, 0.0).
+
+    A few lines decide, before every tall box is read at three turns.
+    """
+    shape = (page.shape[1], page.shape[2])
+    lengths = np.maximum(*line_sizes(in_pixels(quads, shape)))
+    is_tall = lines_are_tall(quads, shape)
+    if 2 * lengths[is_tall].sum() <= lengths.sum():
+        return 0, 0.0
+    few = quads[np.argsort(-lengths, kind="stable")[:LINES_READ_TWICE]]
+    return turn_of_read_page(model, page, few, read_straight_lines(model, page, few))
+
+
+def turn_of_read_page(
+    model: LineRecognizer, page: Tensor, quads: FloatArray, readings: Sequence[Readings]
+) -> tuple[int, float]:
+    """Return turn and probability of a page whose lines were read as upright, by how well they read.
+
+    The readings show whether the page lies on its side. A page that reads badly may also be upside down: a few of its
+    lines
+    are then read that way. The turn is 0 unless the page reads well, and clearly better, when turned.
+    """
+    shape = (page.shape[1], page.shape[2])
+    sample = longest_lines(quads, shape)
+    lengths = line_sizes(in_pixels(quads[sample], shape))
+    weights = dict(zip(sample.tolist(), np.maximum(*lengths).tolist(), strict=True))
+    confidences = {index: {turn: legibility(own) for turn, own in readings[index].items()} for index in weights}
+    # A script that the model does not know reads as nothing when upright, and as other letters when upside down: lines
+    # without words have no say.
+    wide = [index for index in weights if len(readings[index]) == 1 and legibility(readings[index][0])]
+    told = [index for index in weights if readings[index][0].script is not None]
+    if 3 * sum(weights[index] for index in told) > 2 * sum(weights.values()):
+        # Scripts are told by lines that are upright. A third of a page that can be read decides for itself.
+        return 0, 0.0
+    if wide and _mean(confidences, weights, wide, 0) < READS_WELL:
+        few = sorted(wide, key=lambda index: -weights[index])[:LINES_READ_TWICE]
+        upside_down = turned(quads[few], np.full(len(few), 180))
+        for index, reading in zip(few, read_lines(model, page, in_pixels(upside_down, shape)), strict=True):
+            if reading.words:
+                confidences[index][180] = reading.confidence
+        # A line that was read one way only cannot be compared with lines that were read both ways.
+        confidences = {index: own for index, own in confidences.items() if len(own) > 1}
+    asked = list(confidences)
+    turn, probability = vote_page_turn(
+        line_evidence(quads[asked], shape, None, [confidences[index] for index in asked])
+    )
+    voters = [index for index in asked if turn in confidences[index]]
+    if not turn or not voters or _is_vertical_writing(readings, voters, turn):
+        return 0, probability if not turn else 0.0
+    # A quarter turn is weighed against the other one: at 0 degrees nothing but a character could be read in a tall box.
+    against = 0 if turn == 180 else 360 - turn
+    upright = _mean(confidences, weights, voters, turn)
+    better = upright - _mean(confidences, weights, voters, against)
+    return (turn, probability) if upright >= READS_TURNED and better >= CLEARLY_BETTER else (0, 0.0)
+
+
+def legibility(reading: LineReading) -> float:
+    """Return the confidence of a reading; 0 without words or for look-alikes of another script.
+
+    A network may be sure of spaces only.
+    """
+    return reading.confidence if reading.words and reading.script is None else 0.0
+
+
+def _mean(
+    confidences: Mapping[int, Mapping[int, float]], weights: Mapping[int, float], chosen: Sequence[int], turn: int
+) -> float:
+    """Return the mean confidence of lines at a turn, weighted by their lengths."""
+    total = sum(weights[index] for index in chosen)
+    return sum(weights[index] * confidences[index][turn] for index in chosen) / max(total, 1e-9)
+
+
+def _is_vertical_writing(readings: Sequence[Readings], lines: Sequence[int], turn: int) -> bool:
+    """Whether tall lines have East Asian letters: their shape then does not show the page's turn."""
+    letters = "".join(word.value for index in lines if turn % 180 for word in readings[index][turn].words)
+    return 2 * sum(map(is_east_asian, letters)) > len(letters)
+
+
+def page_turn(
+    model: LineRecognizer | None, classifier: LineClassifier, page: Tensor, quads: FloatArray
+) -> tuple[int, float]:
+    """Return turn and probability of a page, by a vote of its longest lines; (0, 0.0) without lines.
+
+    The recogniser is used if the classifier is not sure, and before a page counts as turned; without ``model`` the
+    classifier decides.
+    """
+    shape = (page.shape[1], page.shape[2])
+    sample = quads[longest_lines(quads, shape)]
+    flipped = upside_down_probabilities(classifier, page, sample)
+    turn, confidence = vote_page_turn(line_evidence(sample, shape, flipped))
+    if model is None or (turn == 0 and confidence >= SURE_OF_TURN) or not len(sample):
+        return turn, confidence
+    few = sample[:LINES_READ_TWICE]
+    ways = (90, 270) if lines_are_tall(few, shape).mean() > 0.5 else (0, 180)
+    both = np.concatenate([turned(few, np.full(len(few), way)) for way in ways])
+    readings = read_lines(model, page, in_pixels(both, shape))
+    confidences = [
+        {way: readings[index + place * len(few)].confidence for place, way in enumerate(ways)}
+        for index in range(len(few))
+    ]
+    return vote_page_turn(line_evidence(few, shape, flipped[: len(few)], confidences))
+
+
+def turns_on_turned_page(classifier: LineClassifier, page: Tensor, quads: FloatArray, turn: int) -> IntArray:
+    """Return the turn (N,) of each line on a page of known turn; lines across it are classified."""
+    shape = (page.shape[1], page.shape[2])
+    across = np.flatnonzero(lines_are_tall(quads, shape) != bool(turn % 180))
+    known: list[float | None] = [None] * len(quads)
+    for index, probability in zip(across, upside_down_probabilities(classifier, page, quads[across]), strict=True):
+        known[index] = float(probability)
+    return np.array(decide_line_turns(line_evidence(quads, shape, known), turn), dtype=np.int64).reshape(-1)

@@ -1,12 +1,9 @@
-"""Beneath all networks: which architectures there are, their weights, shared layers, and the device that they run on.
+"""The layer below all networks: their registry, their weights, shared layers, and the device that they run on.
 
 * ``registry``: the names of architectures, where each is made, and what is published for it;
-* ``weights``: finding, checking and loading files of weights; ``onnx`` reads those that come as ONNX;
-* ``checkpoints``: trained networks in files of ours;
-* ``blocks``: layers that several networks share; ``fused`` runs them faster on a CPU;
-* ``transfers``: copies to a device and back, each of them counted; networks that may be compiled;
-* ``spreading``: pages and batches of lines on threads of their own;
-* ``whitelist``: recognisers that may read certain characters only.
+* ``weights``: finding, checking and loading files of weights and checkpoints; ``onnx`` reads ONNX files;
+* ``blocks``: layers that several networks share, and fused calls that run them faster on a CPU;
+* ``transfers``: copies to a device and back, networks that may be compiled, and work spread over threads.
 
 Nothing in this package depends on a task, a page or a predictor.
 """

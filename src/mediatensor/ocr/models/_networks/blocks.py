@@ -3,33 +3,93 @@
 The backbone of PP-OCR is PPLCNetV4 of PaddleOCR (Apache-2.0): a depthwise convolution, squeeze-and-excitation in every
 other block, and a pointwise mixer. Parallel branches and batch norms of the training form are folded into one
 convolution.
+
+On a CPU, :func:`convolve` and :func:`multiply` are one call of oneDNN each. PyTorch would often choose the slower of
+oneDNN and a plain matrix product for convolutions of one pixel, and read and write the whole map once more for each
+activation and sum. Calls that need gradients or cannot be fused go through the layers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ....errors import InvalidArgumentError
-from .fused import convolve
 
-__all__ = [
-    "ConvNorm",
-    "DropPath",
-    "EncoderBlock",
-    "FeatureExtractor",
-    "MultiHeadAttention",
-    "PositionwiseFeedForward",
-    "SqueezeExcitation",
-    "Stem",
-    "conv_sequence_pt",
-    "make_stage",
-    "parameter_layers",
-]
+Activation = Literal["none", "relu", "gelu", "swish"]
+"""Names of oneDNN; ``"swish"`` is :func:`torch.nn.functional.silu`."""
+_ACTIVATIONS: dict[str, Any] = {"relu": F.relu_, "gelu": F.gelu, "swish": F.silu}
+_WITH_PARAMETERS = (nn.Conv2d, nn.ConvTranspose2d, nn.BatchNorm2d, nn.Linear, nn.LayerNorm)
+
+
+def convolve(layer: nn.Conv2d, x: Tensor, activation: Activation = "none", added: Tensor | None = None) -> Tensor:
+    """Return ``activation(layer(x))`` or ``layer(x) + added``, not both, equal to the layers but for rounding."""
+    if not _can_fuse(layer, x):
+        y: Tensor = layer(x)
+        return (y if activation == "none" else _ACTIVATIONS[activation](y)) if added is None else y + added
+    shape = (layer.padding, layer.stride, layer.dilation, layer.groups)
+    call = torch.ops.mkldnn._convolution_pointwise
+    if added is None:
+        fused: Tensor = call(x, layer.weight, layer.bias, *shape, activation, [], "none")
+    else:
+        fused = call.binary(x, added, layer.weight, layer.bias, *shape, "add", None, None, [], None)
+    return fused
+
+
+def multiply(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Return ``rows @ weight.T + bias``, as :func:`torch.nn.functional.linear`, but for rounding."""
+    if not _is_plain(rows, weight) or not len(rows):
+        return F.linear(rows, weight, bias)
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
+    return product
+
+
+def _can_fuse(layer: nn.Conv2d, x: Tensor) -> bool:
+    # A hook, or a layer that was put in place of the convolution, wants to be called.
+    return type(layer) is nn.Conv2d and not layer._forward_hooks and not layer._forward_pre_hooks and (
+        layer.padding_mode == "zeros" and not isinstance(layer.padding, str) and _is_plain(x, layer.weight)
+    )  # fmt: skip
+
+
+def _is_plain(x: Tensor, weight: Tensor) -> bool:
+    """Whether oneDNN may be called: floats on a CPU, no gradients, no tracing."""
+    return (
+        x.dtype is weight.dtype is torch.float32
+        and x.device.type == weight.device.type == "cpu"
+        and not torch.is_grad_enabled()
+        and not torch.compiler.is_compiling()
+        and not torch._C._get_tracing_state()
+        and not torch.is_autocast_enabled("cpu")
+        and bool(torch.backends.mkldnn.enabled)
+        and _has_fused_calls()
+    )
+
+
+@lru_cache(maxsize=1)
+def _has_fused_calls() -> bool:
+    """Whether this build of PyTorch has the calls, which are not public, and they work as expected."""
+    x, weight, bias = torch.linspace(-3, 3, 64).view(1, 4, 4, 4), torch.linspace(-1, 1, 16).view(4, 4), torch.ones(4)
+    kernel = weight.view(4, 4, 1, 1)
+    shape = ([0, 0], [1, 1], [1, 1], 1)
+    plain, rows = F.conv2d(x, kernel, bias), x.view(16, 4)
+    try:
+        call = torch.ops.mkldnn._convolution_pointwise
+        pairs = [(call(x, kernel, bias, *shape, "none", [], "none"), plain)]
+        pairs += [
+            (call(x, kernel, bias, *shape, name, [], "none"), of(plain.clone())) for name, of in _ACTIVATIONS.items()
+        ]
+        pairs += [(call.binary(x, x, kernel, bias, *shape, "add", None, None, [], None), plain + x)]
+        pairs += [
+            (torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], ""), F.linear(rows, weight, bias))
+        ]
+    except (AttributeError, RuntimeError, TypeError):
+        return False
+    return all(torch.allclose(fused, expected, rtol=1e-4, atol=1e-5) for fused, expected in pairs)
 
 
 class ConvNorm(nn.Module):
@@ -56,10 +116,7 @@ class ConvNorm(nn.Module):
 class SqueezeExcitation(nn.Module):
     """Channel gates from the mean over the picture (Hu et al., 2018), with a hard sigmoid.
 
-    Args:
-        num_channels: Channels in and out.
-        slope: The slope of the hard sigmoid, ``clamp(slope * x + 0.5, 0, 1)``.
-        residual: Add the input to the gated one.
+    ``slope`` is that of the hard sigmoid, ``clamp(slope * x + 0.5, 0, 1)``; ``residual`` adds the input to the result.
     """
 
     def __init__(self, num_channels: int, slope: float = 1 / 6, residual: bool = False) -> None:
@@ -76,7 +133,7 @@ class SqueezeExcitation(nn.Module):
 
 
 class Block(nn.Module):
-    """Depthwise 3x3, gates or not, then pointwise, GELU, pointwise, with a residual where shapes allow."""
+    """Depthwise 3x3, optional gates, then pointwise, GELU, pointwise, with a residual if shapes allow."""
 
     def __init__(
         self, in_channels: int, out_channels: int, stride: int | tuple[int, int] = 1, gated: bool = False
@@ -113,26 +170,23 @@ class Stem(nn.Module):
 
 
 def _pad_after(x: Tensor) -> Tensor:
-    """One zero row below and one zero column to the right: an even kernel then keeps the size."""
+    """Add a zero row below and a zero column to the right: an even kernel then keeps the size."""
     return F.pad(x, (0, 1, 0, 1))
 
 
 def _pool(x: Tensor) -> Tensor:
-    """The greatest of each 2x2 pixels, one by one: half the time of ``max_pool2d``, which also looks for places."""
+    """Return the maximum of each 2x2 pixels, in half the time of ``max_pool2d``, which also finds places."""
     rows = torch.maximum(x[:, :, :-1], x[:, :, 1:])
     return torch.maximum(rows[..., :-1], rows[..., 1:])
 
 
 def make_stage(*rows: tuple[int, int, int | tuple[int, int], bool]) -> nn.Sequential:
-    """Blocks from rows of (channels in, channels out, stride, gated)."""
+    """Make blocks from rows of (channels in, channels out, stride, gated)."""
     return nn.Sequential(*(Block(*row) for row in rows))
 
 
-_WITH_PARAMETERS = (nn.Conv2d, nn.ConvTranspose2d, nn.BatchNorm2d, nn.Linear, nn.LayerNorm)
-
-
 def parameter_layers(*modules: nn.Module) -> list[nn.Module]:
-    """The layers with parameters inside ``modules``, in the order of registration."""
+    """Return the layers with parameters inside ``modules``, in the order of registration."""
     return [layer for module in modules for layer in module.modules() if isinstance(layer, _WITH_PARAMETERS)]
 
 
@@ -144,15 +198,15 @@ def conv_sequence_pt(
     activation: nn.Module | None = None,
     **kwargs: Any,
 ) -> list[nn.Module]:
-    """The layers of a convolution with what usually follows it.
+    """Return a convolution and the layers that usually follow it.
 
     Args:
-        in_channels: channels that come in.
-        out_channels: channels that go out.
-        act: end with an activation.
-        bn: follow the convolution with a batch normalization, and leave its bias out unless asked for.
-        activation: the activation; by default a new ReLU in place.
-        **kwargs: of :class:`torch.nn.Conv2d`, such as ``kernel_size``.
+        in_channels: Input channels.
+        out_channels: Output channels.
+        act: End with an activation.
+        bn: Add batch normalization, and leave the bias out by default.
+        activation: The activation; by default a new ReLU in place.
+        **kwargs: Options of :class:`torch.nn.Conv2d`, such as ``kernel_size``.
 
     Returns:
         The layers, in order.
@@ -173,12 +227,8 @@ def conv_sequence_pt(
 class MultiHeadAttention(nn.Module):
     """Scaled dot-product attention in several heads (Vaswani et al., "Attention Is All You Need", 2017).
 
-    Args:
-        num_heads: how many heads.
-        d_model: the width of the features, a multiple of ``num_heads``.
-
     Raises:
-        InvalidArgumentError: the width cannot be shared among the heads.
+        InvalidArgumentError: The width ``d_model`` is not a multiple of ``num_heads``.
     """
 
     def __init__(self, num_heads: int, d_model: int) -> None:
@@ -190,16 +240,9 @@ class MultiHeadAttention(nn.Module):
         self.output_linear = nn.Linear(d_model, d_model)
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Let each query gather from the values.
+        """Gather values (N, K, D) for queries (N, Q, D).
 
-        Args:
-            query: (N, Q, D) features.
-            key: (N, K, D) features.
-            value: (N, K, D) features.
-            mask: bool, broadcasts to (N, heads, Q, K): True where a query may look. None: everywhere.
-
-        Returns:
-            (N, Q, D) features.
+        ``mask`` is bool and broadcasts to (N, heads, Q, K): True where a query may look.
         """
         heads = [
             linear(features).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
@@ -211,13 +254,8 @@ class MultiHeadAttention(nn.Module):
 
 
 class PositionwiseFeedForward(nn.Sequential):
-    """Two linear layers around an activation, applied to each position alone.
-
-    Args:
-        d_model: the width of the features.
-        ffd: the width between the two layers.
-        dropout: the probability of a feature to be dropped, in training.
-        activation: what is between the layers.
+    """Two linear layers around an activation, applied to each position; ``ffd`` is their inner
+    width.
     """
 
     def __init__(self, d_model: int, ffd: int, dropout: float, activation: nn.Module) -> None:
@@ -227,16 +265,7 @@ class PositionwiseFeedForward(nn.Sequential):
 
 
 class EncoderBlock(nn.Module):
-    """A stack of transformer encoder layers that normalize first and share their normalizations.
-
-    Args:
-        num_layers: how many layers.
-        num_heads: heads of the attention.
-        d_model: the width of the features.
-        dff: the width inside the feed-forward part.
-        dropout: the probability of a feature to be dropped, in training.
-        activation: of the feed-forward part.
-    """
+    """A stack of transformer encoder layers that normalize first and share their normalizations."""
 
     def __init__(
         self, num_layers: int, num_heads: int, d_model: int, dff: int, dropout: float, activation: nn.Module
@@ -262,18 +291,13 @@ class EncoderBlock(nn.Module):
 
 
 class DropPath(nn.Module):
-    """Drops the whole branch of some images of a batch, in training (Huang et al., "Stochastic Depth", 2016).
-
-    Args:
-        probability: of an image's branch to be dropped.
-    """
+    """Drop the whole branch of some images of a batch, in training (Huang et al., "Stochastic Depth", 2016)."""
 
     def __init__(self, probability: float) -> None:
         super().__init__()
         self.probability = probability
 
     def forward(self, x: Tensor) -> Tensor:
-        """Drop, and scale what is kept so that the mean stays."""
         if not self.training or self.probability == 0:
             return x
         kept = 1 - self.probability
@@ -283,11 +307,9 @@ class DropPath(nn.Module):
 
 
 class FeatureExtractor(nn.ModuleDict):
-    """The layers of a backbone up to the last one whose result is wanted, under the names they have there.
+    """The layers of a backbone up to the last one whose result is wanted, under their names there.
 
-    Args:
-        backbone: Runs its children one after the other, at least as far as needed.
-        layers: Names of the children whose results are wanted, in order.
+    ``layers`` are names of children of ``backbone``, which runs them one after the other.
 
     >>> from torch import nn
     >>> import torch
@@ -303,7 +325,7 @@ class FeatureExtractor(nn.ModuleDict):
         self.wanted = tuple(layers)
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """Results of the wanted layers for (N, 3, H, W) images."""
+        """Return the results of the wanted layers for (N, 3, H, W) images."""
         features = []
         for name, layer in self.items():
             x = layer(x)
@@ -313,7 +335,7 @@ class FeatureExtractor(nn.ModuleDict):
 
     @torch.no_grad()
     def shapes(self, size: int = 64) -> list[tuple[int, int, int]]:
-        """Channels, height and width of the results for a square image; running statistics do not change."""
+        """Return channels, height and width of the results for a square image."""
         modes = [(module, module.training) for module in self.modules()]
         self.eval()
         features = self(torch.zeros(1, 3, size, size))

@@ -1,7 +1,7 @@
-"""ONNX files of weights, read with numpy alone: tensors, the order of the layers, metadata.
+"""Read ONNX files of weights with numpy: tensors, the order of the layers, metadata.
 
-An ONNX file is one protocol-buffer message (https://onnx.ai/onnx/repo-docs/IR.html). Nothing in it is executed here:
-native modules take their parameters from it in the order in which the graph uses them.
+An ONNX file is one protocol-buffer message (https://onnx.ai/onnx/repo-docs/IR.html). Nothing in it is executed: native
+modules take their parameters from it in the order in which the graph uses them.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from ....errors import WeightsError
 __all__ = ["OnnxGraph", "fill_layers", "read_onnx", "with_output"]
 
 MAX_FILE_BYTES = 2**31 - 1
-"""The limit of protocol buffers for a message; no known file comes near it."""
+"""The limit of protocol buffers for a message; known files are far smaller."""
 
 _DTYPES = {1: "<f4", 2: "u1", 3: "i1", 6: "<i4", 7: "<i8", 9: "?", 10: "<f2", 11: "<f8"}
 
 _NOT_RAW = 2**20
-"""The most numbers that a tensor may list one by one, which is slow to read. Exporters write parameters as bytes."""
+"""Most numbers that a tensor may list one by one, which is slow. Exporters write parameters as bytes."""
 
 _MOST_NODES = 2**17
-"""A graph may have this many operations and tensors; the largest known network has 5,000."""
+"""Most operations and tensors of a graph; the largest known network has 5,000."""
 
 Array: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
 FieldValue: TypeAlias = "int | memoryview"
@@ -38,7 +38,7 @@ _PARAMETERS = ("weight", "bias", "running_mean", "running_var")
 
 
 class OnnxNode(NamedTuple):
-    """One operation of the graph: its type, the names of its inputs, the name of its first output."""
+    """One operation: its type, the names of its inputs, the name of its first output."""
 
     op: str
     inputs: tuple[str, ...]
@@ -50,8 +50,8 @@ class OnnxGraph:
     """Tensors by name, nodes in the order of execution (``Identity`` resolved), and the file's metadata.
 
     Attributes:
-        inputs: The names of what goes in, without the tensors.
-        outputs: The names of what comes out.
+        inputs: Names of the inputs, without the tensors.
+        outputs: Names of the outputs.
     """
 
     tensors: dict[str, Array]
@@ -62,16 +62,10 @@ class OnnxGraph:
 
 
 def read_onnx(path: Path) -> OnnxGraph:
-    """Read an ONNX file.
-
-    Args:
-        path: The file; its tensors must be inside it.
-
-    Returns:
-        Its graph. The arrays are views of the file's bytes.
+    """Read an ONNX file, whose tensors must be inside it; the arrays are views of its bytes.
 
     Raises:
-        WeightsError: The file is no ONNX file, or is damaged.
+        WeightsError: It is not an ONNX file, or damaged.
     """
     if path.stat().st_size > MAX_FILE_BYTES:
         raise WeightsError(f"{path} is larger than an ONNX file can be ({MAX_FILE_BYTES} bytes).")
@@ -82,9 +76,9 @@ def read_onnx(path: Path) -> OnnxGraph:
 
 
 def with_output(data: bytes, name: str) -> bytes:
-    """Return the content of an ONNX file whose graph has one more output, a tensor that is made on the way.
+    """Return the content of an ONNX file whose graph has an inner tensor as one more output.
 
-    A message that occurs twice counts as one with the fields of both: another graph with only the output is appended.
+    A message that occurs twice counts as one with the fields of both: a graph with only the output is appended.
     """
     message = name.encode()
     for number in (1, 12, 7):  # the name of a value, which is an output of the graph, which is that of the model
@@ -93,14 +87,10 @@ def with_output(data: bytes, name: str) -> bytes:
 
 
 def fill_layers(layers: Sequence[nn.Module], graph: OnnxGraph) -> None:
-    """Copy a graph's parameters into layers, which are given in the order in which the graph uses them.
-
-    Args:
-        layers: Convolutions, batch and layer norms, and linear layers.
-        graph: The graph of the same network, as exported.
+    """Copy a graph's parameters into layers, given in the order in which the graph uses them.
 
     Raises:
-        WeightsError: The graph has other layers than these.
+        WeightsError: The graph has other layers.
     """
     try:
         found = list(_layers_of(graph))
@@ -123,10 +113,11 @@ def fill_layers(layers: Sequence[nn.Module], graph: OnnxGraph) -> None:
 
 
 def _without_denormals(array: Array) -> npt.NDArray[np.float32]:
-    """A copy in which what is too small for a normal float is 0.
+    """Return a copy with denormal numbers set to 0.
 
-    Training drives unused weights towards 0, and arithmetic with denormal numbers is slow: the quarter of a million of
-    them in PP-OCRv6's detector more than double its time, and no output tells them from 0.
+    Training drives unused weights towards 0, and arithmetic with denormals is slow: the 250,000 in PP-OCRv6's detector
+    more
+    than double its time, without any effect on its output.
     """
     values = np.array(array, dtype=np.float32)
     values[np.abs(values) < np.finfo(np.float32).tiny] = 0
@@ -134,10 +125,11 @@ def _without_denormals(array: Array) -> npt.NDArray[np.float32]:
 
 
 def _layers_of(graph: OnnxGraph) -> Iterator[list[Array]]:
-    """The arrays of each layer with parameters, in the order of :data:`_PARAMETERS`, in the order of execution.
+    """Yield the arrays of each layer in the order of :data:`_PARAMETERS`, in the order of execution.
 
-    Exporters write the bias of a convolution or of a linear layer as an addition behind it, and a layer norm as its
-    arithmetic, of which the multiplication by a vector and the addition of another are the parameters.
+    Exporters write the bias of a convolution or linear layer as an addition after it, and a layer norm as its
+    arithmetic:
+    the multiplication by a vector and the addition of another have the parameters.
     """
     tensors = graph.tensors
     addends = {node.inputs[0]: node.inputs[1] for node in reversed(graph.nodes) if node.op == "Add"}
@@ -214,7 +206,7 @@ def _sources_of_identities(nodes: Sequence[OnnxNode]) -> dict[str, str]:
 
 
 def _parse_node(data: memoryview) -> tuple[OnnxNode, Array | None]:
-    """A node, and its value where it is a constant."""
+    """Return a node, and its value if it is a constant."""
     inputs, outputs, op = [], [], ""
     constant: Array | None = None
     for number, value in _fields(data):
@@ -230,7 +222,7 @@ def _parse_node(data: memoryview) -> tuple[OnnxNode, Array | None]:
 
 
 def _parse_attribute(data: memoryview) -> Array | None:
-    """The value of an attribute that is a number, a tensor or a list of numbers."""
+    """Return the value of an attribute that is a number, a tensor or a list of numbers."""
     value: Array | None = None
     floats: list[memoryview] = []
     integers: list[int] = []
@@ -293,7 +285,7 @@ def _message(value: FieldValue) -> memoryview:
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, FieldValue]]:
-    """Number and value of each field of a protocol-buffer message."""
+    """Yield number and value of each field of a protocol-buffer message."""
     position, size = 0, len(data)
     while position < size:
         key, position = _varint(data, position)
@@ -335,7 +327,7 @@ def _as_varint(number: int) -> bytes:
 
 
 def _integers(value: FieldValue) -> list[int]:
-    """One integer, or a packed list of them, signed."""
+    """Return one integer, or a packed list of them, signed."""
     if isinstance(value, int):
         return [value - (1 << 64) if value >> 63 else value]
     numbers, position = [], 0

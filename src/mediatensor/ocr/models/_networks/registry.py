@@ -1,4 +1,4 @@
-"""Which architectures there are: the module of each, its card, and the function that makes it."""
+"""The registry of architectures: the module of each, its card, and the function that makes it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _MODULES: dict[str, str] = {
     "vitstr_base": "recognition.vitstr",
     "vitstr_small": "recognition.vitstr",
 }
-"""The module of each architecture, whose ``default_cfgs`` describes it."""
+"""Module of each architecture; its ``default_cfgs`` describes it."""
 
 _BACKBONES: dict[str, str] = {
     "magc_resnet31": "classification.magc_resnet",
@@ -74,7 +74,7 @@ _BACKBONES: dict[str, str] = {
     "vit_det_s": "classification.vit_det",
     "vit_s": "classification.vit",
 }
-"""Classifiers of characters, of use as parts of other networks alone: :func:`list_models` leaves them out."""
+"""Classifiers of characters, used only as parts of other networks: :func:`list_models` leaves them out."""
 
 _FILE_NAME = re.compile(r"[\w.-]+\.pth?\b")
 
@@ -97,14 +97,15 @@ class ModelCard:
         name: The name of the architecture, as predictors take it.
         task: ``"detection"``, ``"recognition"``, ``"classification"``, ``"layout"`` or ``"table_structure"``.
         input_shape: Channels, height and width that the model was made for; some take other sizes.
-        vocab: The characters that a recogniser reads; empty where the weights file lists it.
+        vocab: The characters that a recogniser reads; empty if the weights file lists them.
         license: The licence of the weights.
-        source: Where their makers publish them.
-        sha256: The SHA-256 of the file that packages bring, or its beginning as in the file's name.
-        file_names: How the file may be called in the folder that ``MEDIATENSOR_MODELS`` names.
-        package_files: Packages that bring the file, and its path inside each.
-        accuracy: In percent, by the name of the measure: what ``python -m benchmarks.ocr`` gave with the default
-            predictor, or what docTR publishes for its weights.
+        source: Where they are published.
+        sha256: The SHA-256 of the file in packages, or its beginning as in the file's name.
+        file_names: Names of the file in the folder ``MEDIATENSOR_MODELS``.
+        package_files: Packages with the file, and its path inside each.
+        accuracy: In percent, by the name of the measure: from ``python -m benchmarks.ocr`` with the default predictor,
+            or
+            as docTR publishes it.
 
     Example:
         >>> from mediatensor.ocr.models import model_card
@@ -126,15 +127,13 @@ class ModelCard:
 
 
 def list_models(pattern: str = "*") -> list[str]:
-    """Names of the architectures, sorted.
+    """List the names of the architectures, sorted, as the ``arch`` arguments of predictors take them.
 
     Args:
-        pattern: A pattern of the shell, such as ``"db_*"``. A name matches with or without its task before it:
-            ``"det_*"`` lists detectors, ``"reco_*"`` recognisers, ``"cls_*"`` classifiers, ``"layout_*"`` networks that
-            find regions, ``"table_*"`` those that find the cells of tables.
-
-    Returns:
-        The names, as the ``arch`` arguments of predictors take them.
+        pattern: A shell pattern, such as ``"db_*"``. A name matches with or without its task: ``"det_*"`` lists
+            detectors,
+            ``"reco_*"`` recognisers, ``"cls_*"`` classifiers, ``"layout_*"`` networks that find regions, ``"table_*"``
+            networks that find the cells of tables.
 
     Example:
         >>> from mediatensor.ocr.models import list_models
@@ -151,16 +150,10 @@ def list_models(pattern: str = "*") -> list[str]:
 
 
 def model_card(name: str) -> ModelCard:
-    """Provenance of an architecture and its published weights.
-
-    Args:
-        name: A name of :func:`list_models`.
-
-    Returns:
-        Its card.
+    """Return the provenance of an architecture of :func:`list_models` and its published weights.
 
     Raises:
-        InvalidArgumentError: There is no such architecture.
+        InvalidArgumentError: The architecture is unknown.
 
     Example:
         >>> from mediatensor.ocr.models import model_card
@@ -189,38 +182,31 @@ def model_card(name: str) -> ModelCard:
 
 
 def network_factory(arch: str) -> Callable[..., Any]:
-    """The function that makes the network of an architecture.
-
-    Args:
-        arch: A name of :func:`list_models`.
-    """
+    """Return the function that makes the network of an architecture."""
     factory: Callable[..., Any] = getattr(importlib.import_module(f"mediatensor.ocr.models.{_MODULES[arch]}"), arch)
     return factory
 
 
 def register_predictor(task: str, factory: Callable[..., Any]) -> None:
-    """Let predictors of other tasks make one of this task; see :func:`make_predictor`."""
+    """Register the factory of a task's predictors for :func:`make_predictor`."""
     _PREDICTORS[task] = factory
 
 
 def make_predictor(task: str, **options: Any) -> Any:
-    """A predictor of another task.
+    """Make a predictor of another task, without importing its package.
 
-    The orientation of a page needs a detector of lines, and detectors need classifiers as backbones: the registry is
-    what keeps classification from importing detection.
-
-    Args:
-        task: ``"detection"``.
-        **options: For its factory.
+    The orientation of a page needs a detector of lines, and detectors need classifiers as backbones: so classification
+    must
+    not import detection.
     """
     return _PREDICTORS[task](**options)
 
 
 def refuse_unknown(kwargs: dict[str, Any]) -> None:
-    """Refuse what is left of the arguments of a factory, so that a misspelled one is noticed.
+    """Refuse the arguments that a factory did not use, so that misspelled ones are noticed.
 
     Raises:
-        InvalidArgumentError: Something is left.
+        InvalidArgumentError: There are any.
     """
     if kwargs:
         raise InvalidArgumentError(f"unknown arguments: {', '.join(sorted(kwargs))}.")

@@ -1,77 +1,66 @@
-"""Transfers between the host and the device of a predictor: few, and large.
+"""Transfers between the host and the device of a predictor (few and large), and work spread over threads.
 
-A program on the host runs ahead of its device until it asks for a value. Then it waits for all work of the device, and
-the device is idle until there is new work. Every stage of a predictor therefore uploads its input at once, runs to its
-end on the device, and downloads small results at once:
+The host runs ahead of its device until it asks for a value. Then it waits for all work of the device, which is idle
+until there is new work. So every stage of a predictor uploads its input at once, runs on the device to its end, and
+downloads small results at once:
 
 ===================  ==============================================  ================================================
 stage                up                                              down, at once
 ===================  ==============================================  ================================================
-pages                pages on the CPU, in one piece                  of floating pages, the least and greatest value
-detection            nothing                                         the maps of probabilities of a batch of pages and
-                                                                     the pages in grey; then, once for each page where
-                                                                     letters are left over, the maps of their windows
+pages                pages on the CPU, in one piece                  least and greatest value of floating pages
+detection            nothing                                         probability maps and grey pages of a batch; then,
+                                                                     once for each page with letters left over, the
+                                                                     maps of their windows
 turns of lines       corners of lines                                a probability for each line
-reading lines        corners of lines                                of each step of each line the class and its
+reading lines        corners of lines                                for each step of each line the class and its
                                                                      probability, that of a space, and alternatives;
-                                                                     the scores of scripts of each line; which pixels
-                                                                     are ink, a bit each
-reading words        corners of rotated words; crops on the CPU      of each step of each word the class and its
+                                                                     the scores of scripts of each line; the ink, one
+                                                                     bit per pixel
+reading words        corners of rotated words; crops on the CPU      for each step of each word the class and its
                                                                      probability, batch by batch
 ===================  ==============================================  ================================================
 
-A page that was given as an array and is straightened is part of the result and comes down as well, once. Hooks see the
-boxes of all pages before any is read, so pages on the CPU go up twice.
+A page given as an array that is straightened is part of the result and comes down once as well. Hooks see the boxes of
+all pages before any is read, so pages on the CPU go up twice. Networks that read character by character also ask, every
+few characters, whether all words have ended (:func:`have_all_ended`). On the CPU nothing is copied.
 
-Networks that read character by character also ask, every few characters, whether all words have ended
-(:func:`have_all_ended`). On the CPU nothing is copied, and asking costs nothing.
+:func:`spread` runs pages and batches of lines on Python threads. PyTorch would divide each call among cores instead,
+and cores that finish early spin until the call ends: with hundreds of small calls a page that is expensive, and ten
+times as expensive as the work if other programs use the cores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from ...._engine.common.devices import on_device, pinned_for
-
-__all__ = [
-    "at_least_float32",
-    "compile_network",
-    "constant",
-    "download",
-    "have_all_ended",
-    "is_compiled",
-    "plain",
-    "upload",
-    "upload_images",
-    "with_open_sizes",
-]
+from ...._engine.common.locks import ForkSafeLock
 
 STEPS_BETWEEN_QUESTIONS = 8
 """Reading some characters too many is cheaper than waiting after each."""
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+_starting = ForkSafeLock()
 
 
 def upload(values: npt.NDArray[Any], device: torch.device) -> Tensor:
-    """An array on a device; the host does not wait for it on CUDA."""
+    """Copy an array to a device; with CUDA the host does not wait."""
     return on_device(pinned_for(device, torch.from_numpy(values)), device)
 
 
 def upload_images(images: Sequence[Tensor], device: torch.device) -> list[Tensor]:
-    """Images on a device; those on the CPU that have one type go there in one piece.
-
-    Args:
-        images: Tensors of any shapes, on any devices.
-        device: Where to.
-
-    Returns:
-        The same, in order; those that are there already as they are, the others contiguous.
-    """
+    """Copy images of any shapes to a device; those of one type on the CPU go in one piece."""
     placed = [image if image.device.type == "cpu" else image.to(device) for image in images]
     if device.type == "cpu":
         return placed
@@ -87,14 +76,7 @@ def upload_images(images: Sequence[Tensor], device: torch.device) -> list[Tensor
 
 
 def download(*tensors: Tensor) -> list[npt.NDArray[Any]]:
-    """Tensors of one device as arrays: one copy, for which the host waits once; on the CPU no copy.
-
-    Args:
-        *tensors: Tensors of types that numpy has.
-
-    Returns:
-        An array for each, of its shape and type.
-    """
+    """Return tensors of one device as arrays: one copy, for which the host waits once; on the CPU no copy."""
     tensors = tuple(tensor.detach() for tensor in tensors)
     if all(tensor.device.type == "cpu" for tensor in tensors):
         return [tensor.numpy() for tensor in tensors]
@@ -115,63 +97,42 @@ def download(*tensors: Tensor) -> list[npt.NDArray[Any]]:
 
 @lru_cache(maxsize=256)
 def constant(values: tuple[float, ...], device: torch.device) -> Tensor:
-    """Numbers on a device, float32, uploaded the first time that they are asked for; not to be changed."""
+    """Return numbers on a device, float32, uploaded on first use; not to be changed."""
     # Not an inference tensor: those cannot be part of a computation that has gradients.
     with torch.inference_mode(False):
         return torch.tensor(values, dtype=torch.float32, device=device)
 
 
 def have_all_ended(ended: Tensor, step: int) -> bool:
-    """Whether all words of a batch have ended, as far as it is worth to know.
-
-    Args:
-        ended: Whether each word has ended, bool.
-        step: How many characters were read before this one.
-
-    Returns:
-        True if all have; on a device other than the CPU False after most steps, without looking.
-    """
+    """Whether all words of a batch have ended; not on the CPU, the answer is False after most steps."""
     if ended.device.type != "cpu" and (step + 1) % STEPS_BETWEEN_QUESTIONS:
         return False
     return bool(ended.all())
 
 
 def plain(model: Any) -> Any:
-    """The module inside one that ``torch.compile`` made; any other as it is.
+    """Return the module inside one that ``torch.compile`` made; any other as it is.
 
-    Attributes that are not called on the way through the network, such as names of classes, are looked up and set
-    on this one.
+    Attributes other than layers, such as names of classes, are read and set on this one.
     """
     return getattr(model, "_orig_mod", model)
 
 
 def is_compiled(model: Any) -> bool:
-    """Whether calls go through a compiler: after ``torch.compile(model)`` as after ``model.compile()``."""
+    """Whether calls go through a compiler, by ``torch.compile(model)`` or ``model.compile()``."""
     return plain(model) is not model or getattr(model, "_compiled_call_impl", None) is not None
 
 
 def compile_network(model: nn.Module | None, *args: Any, **kwargs: Any) -> None:
-    """Compile a network in place, if there is one that is not compiled.
-
-    Args:
-        model: The network.
-        *args: For ``torch.compile``.
-        **kwargs: For ``torch.compile``.
-    """
+    """Compile a network in place, unless it is missing or compiled."""
     if model is not None and not is_compiled(model):
         model.compile(*args, **kwargs)
 
 
 def with_open_sizes(model: Any, data: Tensor, *dimensions: int) -> Tensor:
-    """Tell the compiler which sizes of an input differ from call to call; for models that are not compiled, nothing.
+    """Mark dimensions of an input whose sizes differ from call to call, if the model is compiled.
 
-    Args:
-        model: The network that the input is for.
-        data: The input.
-        *dimensions: Those of other sizes the next time. A size of 1 is never left open: it has a graph of its own.
-
-    Returns:
-        The input.
+    A size of 1 is never left open: it has a graph of its own.
     """
     if is_compiled(model):
         # Imported here, as it takes a second that only those who compile should wait.
@@ -184,5 +145,60 @@ def with_open_sizes(model: Any, data: Tensor, *dimensions: int) -> Tensor:
 
 
 def at_least_float32(values: Tensor) -> Tensor:
-    """bfloat16 and float16 as float32; any other type as it is."""
+    """Convert bfloat16 and float16 to float32; return other types as they are."""
     return values.float() if values.dtype in (torch.bfloat16, torch.float16) else values
+
+
+def spreads(*models: Any) -> bool:
+    """Whether work on these networks may be spread: on the CPU, with no setting that threads do not share."""
+    return (
+        torch.get_num_threads() > 1
+        and not torch.is_grad_enabled()
+        and not torch.is_autocast_enabled("cpu")
+        and not any(is_compiled(model) for model in models)
+        and all(parameter.device.type == "cpu" for model in models for parameter in model.parameters())
+    )
+
+
+def spread(work: Callable[[ItemT], ResultT], items: Iterable[ItemT], num_workers: int) -> Iterator[ResultT]:
+    """Yield the results of ``work`` in the order of the items, from threads that share PyTorch's threads evenly.
+
+    ``work`` runs in inference mode. Items are taken in the calling thread, at most two for each thread ahead.
+    """
+    with _workers(num_workers) as pool:
+        waiting: deque[Future[ResultT]] = deque()
+        for item in items:
+            waiting.append(pool.submit(_without_gradients, work, item))
+            if len(waiting) > 2 * num_workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _without_gradients(work: Callable[[ItemT], ResultT], item: ItemT) -> ResultT:
+    with torch.inference_mode():
+        return work(item)
+
+
+@contextmanager
+def _workers(number: int) -> Iterator[ThreadPoolExecutor]:
+    all_there = threading.Barrier(number)
+
+    def prepare(num_threads: int) -> None:
+        torch.get_num_threads()  # the first question of a thread takes the number that was set last
+        torch.set_num_threads(num_threads)
+        all_there.wait()
+
+    with ThreadPoolExecutor(number, "mediatensor-ocr") as pool:
+        # The number belongs to a thread, and threads that are new to PyTorch begin with the one that was set last: set
+        # the caller's again before others start.
+        with _starting:
+            num_threads = torch.get_num_threads()
+            ready = [pool.submit(prepare, max(1, num_threads // number)) for _ in range(number)]
+            for worker in ready:
+                worker.result()
+            torch.set_num_threads(num_threads)
+        try:
+            yield pool
+        finally:
+            pool.shutdown(cancel_futures=True)

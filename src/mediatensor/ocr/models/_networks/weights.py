@@ -1,48 +1,39 @@
-"""Where the weights of a model are on this machine, and loading them: checked, no code run, nothing downloaded."""
+"""Find, check and load the weights of a model: no code from files is run, nothing is downloaded.
+
+A checkpoint is a trained network in one file, with its architecture, its characters, and facts about its training.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import io
 import os
 import pickletools
 import re
 import zipfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
-from ...._engine.common.checks import path_text
+from ...._engine.common.checks import path_text, shown
+from ...._engine.sources.atomic_files import write_file
 from ....errors import InvalidArgumentError, WeightsError, WeightsNotFoundError
 from .onnx import OnnxGraph, read_onnx
-from .registry import ModelCard, model_card
+from .registry import ModelCard, list_models, model_card, network_factory
 from .transfers import plain
-
-__all__ = [
-    "MODELS_FOLDER_VARIABLE",
-    "checked_network",
-    "checksum_in_name",
-    "compare_checksum",
-    "find_weights",
-    "given_file",
-    "load_pretrained_params",
-    "load_state_dict_file",
-    "load_weights",
-    "read_safely",
-]
 
 MODELS_FOLDER_VARIABLE = "MEDIATENSOR_MODELS"
 """The environment variable that names a folder of weights files."""
-
 _INSTEAD = {
     "layout": " ocr_predictor(detect_layout=True) finds regions by rules, which need none.",
     "table_structure": " ocr_predictor(detect_tables=True) finds tables by rules, which need none.",
 }
-"""By task, what there is for who has none."""
-
+"""Alternatives without weights, by task."""
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 _ZIP_MAGIC = b"PK\3\4"
 # In the old format, pickles of a magic number, the protocol and the system come before the pickle of the tensors.
@@ -50,6 +41,11 @@ _TENSOR_PICKLE = 3
 # Names may share one tensor, as tied layers do; more than a few of them are no network.
 _MAX_SHARING = 4
 _CHECKSUM_IN_NAME = re.compile(r"-([0-9a-f]{8,64})\.")
+_FORMAT = "mediatensor.ocr.checkpoint"
+_VERSION = 1
+_SUFFIXES = (".pt", ".pth")
+# Predictors make pictures of this size: four times the largest of the architectures, 1024.
+_MAX_INPUT_SIZE = 4096
 
 
 @runtime_checkable
@@ -58,18 +54,13 @@ class _TakesGraph(Protocol):
 
 
 def find_weights(arch: str) -> Path:
-    """The file with the weights of an architecture.
+    """Return the file with the weights of an architecture of :func:`~mediatensor.ocr.models.list_models`.
 
-    Args:
-        arch: A name of :func:`~mediatensor.ocr.models.list_models`.
-
-    Returns:
-        The first that exists: in the folder that ``MEDIATENSOR_MODELS`` names, then in an installed package that
-        brings it. Packages are looked up, not imported.
+    The folder ``MEDIATENSOR_MODELS`` comes first, then installed packages, which are looked up and not imported.
 
     Raises:
         InvalidArgumentError: ``arch`` is unknown.
-        WeightsNotFoundError: There is none; the message says what to install or where to put which file.
+        WeightsNotFoundError: There is no file; the message says what to install or where to put which file.
 
     Example:
         >>> from mediatensor.ocr.models import find_weights
@@ -86,17 +77,17 @@ def find_weights(arch: str) -> Path:
 def load_weights(
     model: nn.Module, arch: str, path: str | os.PathLike[str] | None = None, ignore_keys: Collection[str] = ()
 ) -> None:
-    """Fill a model from a weights file.
+    """Load a weights file into a model of the architecture ``arch``.
 
     Args:
-        model: A model of the architecture ``arch``.
-        arch: Its name.
-        path: The file; None looks for it, see :func:`find_weights`.
+        model: The model.
+        arch: Its architecture.
+        path: The file; ``None`` looks for it, see :func:`find_weights`.
         ignore_keys: Names of the state dict that are left as they are, such as those of a head with other classes.
 
     Raises:
         WeightsNotFoundError: There is no such file.
-        WeightsError: The file is damaged, is not the one that was meant, or does not fit the model.
+        WeightsError: The file is damaged, another file, or does not fit the model.
     """
     if path is not None:
         file = given_file(path)
@@ -119,26 +110,21 @@ def load_pretrained_params(
     hash_prefix: str | None = None,
     ignore_keys: Collection[str] | None = None,
 ) -> None:
-    """Fill a model from a checkpoint file: a state dict as :func:`torch.save` writes it, docTR's own among them.
+    """Load a state dict file into a model, as :func:`torch.save` and docTR write it.
 
-    The file is read without running code from it. If its name carries a checksum, as docTR's do
+    The file is read without running code from it. If its name has a checksum, as docTR's do
     (``crnn_vgg16_bn-0417f351.pt``), the content is compared with it first.
 
     Args:
-        model: what to fill, on any device.
-        path_or_url: the path of the file. Nothing is downloaded: a URL is refused.
-        hash_prefix: how the file's SHA-256 begins, in hexadecimal; by default what its name says, if it does.
-        ignore_keys: names of the state dict that the model keeps as they are, such as those of a new head.
+        model: The model, on any device.
+        path_or_url: The path of the file. Nothing is downloaded: a URL is refused.
+        hash_prefix: The beginning of the file's SHA-256, in hexadecimal; by default that in its name.
+        ignore_keys: Names of the state dict that the model keeps as they are, such as those of a new head.
 
     Raises:
-        InvalidArgumentError: a URL is given.
-        WeightsNotFoundError: there is no such file.
-        WeightsError: the file is damaged or another one, holds no state dict, or does not fit the model.
-
-    Example::
-
-        model = crnn_vgg16_bn()
-        load_pretrained_params(model, "models/crnn_vgg16_bn-0417f351.pt")
+        InvalidArgumentError: A URL is given.
+        WeightsNotFoundError: There is no such file.
+        WeightsError: The file is damaged, another file, not a state dict, or does not fit the model.
 
     Example:
         >>> import torch
@@ -175,7 +161,7 @@ def _how_to_get(card: ModelCard) -> str:
 
 
 def is_file(name: str) -> bool:
-    """Whether there is a regular file of this name; no name is too long to ask."""
+    """Whether there is a regular file of this name, however long it is."""
     try:
         return Path(name).is_file()
     except OSError:
@@ -183,11 +169,11 @@ def is_file(name: str) -> bool:
 
 
 def given_file(path: str | os.PathLike[str]) -> Path:
-    """The file that somebody named, if there is one.
+    """Return the file of a path.
 
     Raises:
         InvalidArgumentError: It is a URL.
-        SourceTypeError: It is no path.
+        SourceTypeError: It is not a path.
         WeightsNotFoundError: There is no such file.
     """
     name = path_text("the weights file", path)
@@ -199,16 +185,16 @@ def given_file(path: str | os.PathLike[str]) -> Path:
 
 
 def checksum_in_name(file: Path) -> str:
-    """The beginning of the SHA-256 that a file's name carries, as docTR's do; empty if it carries none."""
+    """Return the beginning of the SHA-256 in a file's name, as in docTR's, or an empty string."""
     found = _CHECKSUM_IN_NAME.search(file.name)
     return found[1] if found else ""
 
 
 def compare_checksum(file: Path, expected: str) -> None:
-    """Compare a file with the beginning of its SHA-256, in hexadecimal; with an empty one nothing is compared.
+    """Compare a file with the beginning of its SHA-256 in hexadecimal, unless it is empty.
 
     Raises:
-        WeightsError: It is another file, or damaged.
+        WeightsError: It is damaged or another file.
     """
     if not expected:
         return
@@ -219,10 +205,11 @@ def compare_checksum(file: Path, expected: str) -> None:
 
 
 def _check_container(file: Path) -> None:
-    """Refuse files that would take more memory than their own size, before anything is made of them.
+    """Refuse files that would take more memory than their own size, before anything is loaded.
 
-    Compressed archives can; torch does not write any. In files that torch wrote before 1.6, which are no archives,
-    the sizes of tensors are numbers that nothing holds to the size of the file.
+    Compressed archives can; torch does not write any. In files of torch before 1.6, which are not archives, the sizes
+    of
+    tensors are numbers that are not bound by the size of the file.
     """
     with file.open("rb") as stream:
         if stream.read(len(_ZIP_MAGIC)) != _ZIP_MAGIC:
@@ -239,7 +226,7 @@ def _check_container(file: Path) -> None:
 
 
 def _check_old_format(file: Path, stream: BinaryIO) -> None:
-    """Refuse a file of the old format in which a number of its pickles is greater than the size of the file."""
+    """Refuse a file of the old format with a number greater than the size of the file."""
     size = file.stat().st_size
     try:
         for number in range(_TENSOR_PICKLE + 1):
@@ -253,11 +240,7 @@ def _check_old_format(file: Path, stream: BinaryIO) -> None:
 
 
 def _check_tensors(file: Path, value: Any) -> None:
-    """Refuse tensors that need more memory than the file has bytes, when they are copied or compared.
-
-    Raises:
-        WeightsError: A tensor is sparse or repeats its values by its strides, or there is a number that is not finite.
-    """
+    """Refuse sparse tensors, tensors that need more memory than the file, and numbers that are not finite."""
     tensors = list(_tensors_in(value))
     if any(tensor.layout is not torch.strided for tensor in tensors):
         raise WeightsError(f"{file} has sparse tensors, which no network here has. Save them dense.")
@@ -296,10 +279,10 @@ def _tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 def read_safely(file: Path) -> Any:
-    """What ``torch.save`` wrote into a file: tensors and plain values, and no code is run.
+    """Read a file of ``torch.save``: only tensors and plain values, and no code is run.
 
     Raises:
-        WeightsError: The file is damaged, or holds something else.
+        WeightsError: The file is damaged, or has something else.
     """
     _check_container(file)
     try:
@@ -313,15 +296,10 @@ def read_safely(file: Path) -> Any:
 
 
 def load_state_dict_file(model: nn.Module, file: Path, ignore_keys: Collection[str]) -> None:
-    """Fill a model from a state dict that ``torch.save`` wrote; tensors alone are read, and no code is run.
-
-    Args:
-        model: The model to fill.
-        file: The file.
-        ignore_keys: Names that are left as they are.
+    """Load a state dict of ``torch.save`` into a model; ``ignore_keys`` are left as they are.
 
     Raises:
-        WeightsError: The file is damaged, is none of these, or does not fit the model.
+        WeightsError: The file is damaged, not a state dict, or does not fit the model.
     """
     loaded = read_safely(file)
     if not isinstance(loaded, dict) or not all(
@@ -342,3 +320,205 @@ def load_state_dict_file(model: nn.Module, file: Path, ignore_keys: Collection[s
 
 def _some(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "") if names else "nothing"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A trained network, as a file holds it.
+
+    Attributes:
+        arch: The architecture, a name of :func:`~mediatensor.ocr.models.list_models`.
+        state_dict: The parameters by name.
+        characters: The characters of a recogniser's classes, in order; empty for other networks.
+        options: Further arguments of the function that makes the network, such as ``class_names``.
+        input_shape: Channels, height and width of the inputs of predictors; empty for those of the architecture.
+        card: Plain facts: the data, the scores, the settings of the training.
+    """
+
+    arch: str
+    state_dict: Mapping[str, Tensor]
+    characters: Sequence[str] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    input_shape: Sequence[int] = ()
+    card: Mapping[str, Any] = field(default_factory=dict)
+
+    def network(self) -> Any:
+        """Make the network, in evaluation mode.
+
+        Raises:
+            WeightsError: The architecture is unknown, or the parameters do not fit it.
+        """
+        if self.arch not in list_models():
+            raise WeightsError(
+                f"The checkpoint is of the architecture {shown(self.arch)}; there are {', '.join(list_models())}."
+            )
+        options = dict(self.options)
+        if self.characters:
+            options["vocab"] = _vocab(self.characters)
+        factory = network_factory(self.arch)
+        try:
+            # Options can ask for any size: without memory for its parameters, the network shows whether they fit.
+            with torch.device("meta"):
+                shapes = {
+                    name: value.shape for name, value in factory(pretrained=False, **options).state_dict().items()
+                }
+            if shapes != {name: value.shape for name, value in self.state_dict.items()}:
+                raise ValueError(f"its parameters have other names or shapes than with options {shown(self.options)}")
+            model: Any = factory(pretrained=False, **options)
+            model.load_state_dict(dict(self.state_dict))
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise WeightsError(f"The checkpoint does not fit {self.arch}: {error}") from error
+        if self.input_shape:
+            model.cfg = {**model.cfg, "input_shape": tuple(self.input_shape)}
+        model.eval()
+        return model
+
+
+def _vocab(characters: Sequence[str]) -> str | list[str]:
+    """Return characters as factories take them: docTR's networks want a string; a class may have several signs."""
+    return "".join(characters) if all(len(character) == 1 for character in characters) else list(characters)
+
+
+def is_checkpoint(name: str | os.PathLike[str]) -> bool:
+    """Whether the name of an architecture is the path of a checkpoint."""
+    return isinstance(name, os.PathLike) or (isinstance(name, str) and name.lower().endswith(_SUFFIXES))
+
+
+def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
+    """Write a checkpoint, whole or not at all.
+
+    Raises:
+        WriteError: It cannot be written.
+    """
+    state = {name: value.detach().cpu().contiguous() for name, value in checkpoint.state_dict.items()}
+    stored = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "sha256": _checksum(state),
+        "arch": checkpoint.arch,
+        "state_dict": state,
+        "characters": list(checkpoint.characters),
+        "options": dict(checkpoint.options),
+        "input_shape": list(checkpoint.input_shape),
+        "card": dict(checkpoint.card),
+    }
+    buffer = io.BytesIO()
+    torch.save(stored, buffer)
+    write_file(path, buffer.getvalue())
+
+
+def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
+    """Read a checkpoint: only tensors and plain values, and no code is run.
+
+    Raises:
+        WeightsNotFoundError: There is no such file.
+        WeightsError: It is damaged, or not a checkpoint.
+    """
+    return _as_checkpoint(*_stored(path))
+
+
+def _stored(path: str | os.PathLike[str]) -> tuple[Path, Any]:
+    """Return a file and its content."""
+    file = given_file(path)
+    compare_checksum(file, checksum_in_name(file))
+    return file, read_safely(file)
+
+
+def _as_checkpoint(file: Path, stored: Any) -> Checkpoint:
+    if not isinstance(stored, dict) or stored.get("format") != _FORMAT:
+        raise WeightsError(
+            f"{file} is no checkpoint of mediatensor, which names its architecture. A bare state dict is loaded into a "
+            "network of the right architecture: model.from_pretrained(path)."
+        )
+    if stored.get("version") != _VERSION:
+        raise WeightsError(
+            f"{file} is a checkpoint of version {shown(stored.get('version'))}; this mediatensor reads {_VERSION}."
+        )
+    types = {"arch": str, "state_dict": dict, "characters": list, "options": dict, "input_shape": list, "card": dict}
+    if any(not isinstance(stored.get(name), type_) for name, type_ in types.items()) or not all(
+        isinstance(name, str) and isinstance(value, Tensor) for name, value in stored["state_dict"].items()
+    ):
+        raise WeightsError(f"{file} is damaged: it lacks parts of a checkpoint.")
+    shape = stored["input_shape"]
+    if shape and not (len(shape) == 3 and all(type(size) is int and 0 < size <= _MAX_INPUT_SIZE for size in shape)):
+        raise WeightsError(
+            f"{file} asks for pictures of shape {shown(shape)}: channels, height and width must be from 1 to "
+            f"{_MAX_INPUT_SIZE}."
+        )
+    if _checksum(stored["state_dict"]) != stored.get("sha256"):
+        raise WeightsError(f"{file} is damaged: its parameters have another checksum.")
+    return Checkpoint(**{name: stored[name] for name in types})
+
+
+def load_checkpoint(path: str | os.PathLike[str], task: str | None = None, archs: Sequence[str] = ()) -> Any:
+    """Load the network of a checkpoint file, in evaluation mode.
+
+    Args:
+        path: A file that training wrote.
+        task: The task it must be for: ``"recognition"``, ``"detection"``, ``"classification"``, ``"layout"`` or
+            ``"table_structure"``; ``None`` for any.
+        archs: Architectures, with their default options, that a bare state dict, as docTR publishes them, may be of.
+
+    Returns:
+        The network: a module, as the factory of its architecture makes it.
+
+    Raises:
+        WeightsNotFoundError: There is no such file.
+        WeightsError: It is damaged, not a checkpoint, of an unknown architecture, or for another task.
+
+    Example:
+        >>> from mediatensor.ocr.models import load_checkpoint, ocr_predictor
+        >>> reader = load_checkpoint("fraktur.pt")  # doctest: +SKIP
+        >>> ocr_predictor(reco_arch=reader, pretrained=True)  # doctest: +SKIP
+    """
+    file, stored = _stored(path)
+    if archs and isinstance(stored, dict) and "format" not in stored:
+        return _bare_network(file, stored, archs)
+    checkpoint = _as_checkpoint(file, stored)
+    model = checkpoint.network()
+    if task is not None and (own := model_card(checkpoint.arch).task) != task:
+        raise WeightsError(f"{os.fspath(path)} is a network of {own}, {checkpoint.arch}; one of {task} is needed.")
+    return model
+
+
+def chosen_network(
+    arch: str | os.PathLike[str] | nn.Module, pretrained: bool, archs: Sequence[str], kind: type[nn.Module]
+) -> Any:
+    """Return the network for a name of ``archs``, the path of a checkpoint or state dict, or a network.
+
+    Raises:
+        InvalidArgumentError: The architecture is unknown, or the network is not of this ``kind``.
+        WeightsNotFoundError, WeightsError: As `load_checkpoint`.
+    """
+    if isinstance(arch, nn.Module):
+        if not isinstance(plain(arch), kind):
+            raise InvalidArgumentError(f"unknown architecture: {type(arch)} is no {kind.__name__}.")
+        return arch
+    if is_checkpoint(arch):
+        return load_checkpoint(arch, model_card(archs[0]).task, archs)
+    if arch not in archs:
+        raise InvalidArgumentError(f"unknown architecture {arch!r}: choose one of {', '.join(archs)}, or a .pt file.")
+    return network_factory(os.fspath(arch))(pretrained=pretrained)
+
+
+def _bare_network(file: Path, stored: dict[Any, Any], archs: Sequence[str]) -> Any:
+    """Return the network, of those named, that a state dict fits."""
+    shapes = {name: getattr(value, "shape", None) for name, value in stored.items()}
+    for arch in archs:
+        model = network_factory(arch)(pretrained=False)
+        if shapes == {name: value.shape for name, value in model.state_dict().items()}:
+            model.load_state_dict(stored)
+            return model.eval()
+    raise WeightsError(
+        f"{file} fits none of {', '.join(archs)} with their own classes. Make the network, and load the file into it: "
+        "model.from_pretrained(path)."
+    )
+
+
+def _checksum(state: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(state):
+        value = state[name].detach().cpu().contiguous()
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().data if value.numel() else b"")
+    return digest.hexdigest()

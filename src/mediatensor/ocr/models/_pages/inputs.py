@@ -1,4 +1,4 @@
-"""Whatever a predictor is given, as page tensors."""
+"""Turn whatever a predictor is given into page tensors, and detect the language of the text."""
 
 from __future__ import annotations
 
@@ -19,34 +19,24 @@ from ....frames import Frame, FrameBatch
 from ...io.reader import Pages, open_document
 from .._networks.transfers import download
 
-__all__ = [
-    "Image",
-    "as_image",
-    "as_images",
-    "as_tensor",
-    "check_values",
-    "get_language",
-    "page_sources",
-    "single_images",
-]
-
 Image: TypeAlias = "npt.NDArray[Any] | Tensor | Frame | PIL.Image.Image"
-"""A page or a crop: an array (H, W, 3), a tensor (3, H, W) or (H, W, 3), a decoded frame, or a picture of Pillow."""
-
+"""A page or a crop: an array (H, W, 3), a tensor (3, H, W) or (H, W, 3), a decoded frame, or a Pillow image."""
 _FILES = (str, os.PathLike, bytes, bytearray)
-
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
+# Texts up to this length, in characters, say a language only if it is reasonably sure.
+_SHORT_TEXT = 5
+_SHORT_TEXT_CONFIDENCE = 0.2
 
 
 def page_sources(pages: Any) -> Sequence[Any]:
-    """Whatever a predictor is given, as pages that can be asked for one by one.
+    """Return whatever a predictor is given as pages that can be asked for one by one.
 
     Args:
         pages: What :func:`single_images` takes; a document; a path, a URL or the bytes of a PDF file or an image, or a
-            picture of Pillow; or a list of all these, whose documents may have several pages each.
+            Pillow image; or a list of all these, whose documents may have several pages each.
 
     Raises:
-        InvalidArgumentError: It is nothing that holds pages.
+        InvalidArgumentError: It has no pages.
         MediaTensorError: A file cannot be opened.
     """
     if isinstance(pages, Pages):
@@ -66,16 +56,10 @@ def page_sources(pages: Any) -> Sequence[Any]:
 
 
 def single_images(images: Any) -> Iterator[Image]:
-    """The images of a list, a batch or a :class:`FrameBatch`, one after the other; documents read them as they come.
-
-    Args:
-        images: Images, or one array or tensor with a further dimension in front, or a batch of frames.
-
-    Yields:
-        One image.
+    """Yield the images of a list, a batch or a :class:`FrameBatch`; documents read them one by one.
 
     Raises:
-        InvalidArgumentError: ``images`` is a single image, or nothing that holds images.
+        InvalidArgumentError: ``images`` is a single image, or has no images.
     """
     if isinstance(images, FrameBatch):
         images = images.data
@@ -94,21 +78,19 @@ def single_images(images: Any) -> Iterator[Image]:
 
 
 def as_images(images: Iterable[Image] | FrameBatch | Tensor | npt.NDArray[Any]) -> list[Tensor]:
-    """All of them as tensors, see :func:`single_images` and :func:`as_image`."""
+    """Return all images as tensors, see :func:`single_images` and :func:`as_image`."""
     tensors = [as_tensor(image) for image in single_images(images)]
     check_values(tensors)
     return tensors
 
 
 def as_image(image: Image) -> Tensor:
-    """One image as a tensor (3, H, W) on the device where it is, without a copy where possible.
+    """Return an image as a tensor (3, H, W) on its device, without a copy if possible.
 
     Args:
-        image: uint8, or floating with values in [0, 1]: an array (H, W, 3), a tensor (3, H, W) or (H, W, 3), a frame.
-            Arrays of shape (3, H, W) are taken too, if the last dimension is not 3.
-
-    Returns:
-        (3, H, W), uint8 or floating.
+        image: uint8, or floats in [0, 1]: an array (H, W, 3), a tensor (3, H, W) or (H, W, 3), a frame. Arrays (3, H,
+            W)
+            are accepted if the last dimension is not 3.
 
     Raises:
         InvalidArgumentError: Another shape, another type, no pixels, or floats out of range.
@@ -119,7 +101,7 @@ def as_image(image: Image) -> Tensor:
 
 
 def as_tensor(image: Image) -> Tensor:
-    """The same, without a look at the values: for :func:`check_values`, which looks at those of many at once."""
+    """Do the same without checking values: :func:`check_values` checks those of many images at once."""
     if isinstance(image, Frame):
         image = image.data
     if isinstance(image, PIL.Image.Image):
@@ -147,7 +129,7 @@ def as_tensor(image: Image) -> Tensor:
 
 
 def check_values(images: Sequence[Tensor]) -> None:
-    """Look whether floats are about in [0, 1]; on a device the host waits for it, once for all images.
+    """Check that floats are about in [0, 1]; the host waits for a device once for all images.
 
     Raises:
         InvalidArgumentError: They are not.
@@ -165,7 +147,7 @@ def check_values(images: Sequence[Tensor]) -> None:
 
 
 def _forward(image: npt.NDArray[Any]) -> bool:
-    """Whether torch can view the array: it knows no negative strides."""
+    """Whether torch can view the array: it has no negative strides."""
     return all(stride >= 0 for stride in image.strides)
 
 
@@ -173,14 +155,9 @@ def _wrong_type(dtype: Any) -> InvalidArgumentError:
     return InvalidArgumentError(f"an image of {dtype}: give uint8 in [0, 255], or float16 or float32 in [0, 1].")
 
 
-# Texts up to this length, in characters, say a language only if it is reasonably sure.
-_SHORT_TEXT = 5
-_SHORT_TEXT_CONFIDENCE = 0.2
-
-
 @lru_cache(maxsize=1)
 def _language_profiles() -> Any:
-    """The profiles of langdetect in a factory of our own: its shared one would be seeded for the whole process."""
+    """Return the profiles of langdetect in a separate factory: a shared one would be seeded globally."""
     try:
         from langdetect.detector_factory import PROFILES_DIRECTORY, DetectorFactory
     except ImportError:
@@ -193,17 +170,14 @@ def _language_profiles() -> Any:
 
 
 def get_language(text: str) -> tuple[str, float]:
-    """Tell the language of a text; the same text always gives the same answer.
-
-    Args:
-        text: The text.
+    """Detect the language of a text; the same text always gives the same answer.
 
     Returns:
-        Its ISO 639 code and the confidence in [0, 1]; ``("unknown", 0.0)`` where there are no letters, one character
-        only, or a few and no language is likely.
+        ISO 639 code and confidence in [0, 1]; ``("unknown", 0.0)`` without letters, for one character, or for a few
+        characters of no likely language.
 
     Raises:
-        MissingDependencyError: if langdetect is not installed.
+        MissingDependencyError: langdetect is not installed.
     """
     factory = _language_profiles()
     from langdetect.lang_detect_exception import LangDetectException

@@ -1,4 +1,4 @@
-"""From pages or crops of any size to batches for a network: resized, padded, normalised, on the device they are on."""
+"""Turn images of any size into batches for a network, on their device"""
 
 from __future__ import annotations
 
@@ -19,13 +19,10 @@ from ...utils import Letterbox, resized
 from .._networks.transfers import constant, upload_images
 from .inputs import Image, as_image, as_images
 
-__all__ = ["FlexiblePreProcessor", "PageBatch", "Placement", "PreProcessor", "part_of_page", "positive", "resized"]
-
-
 LEAST_SCALE, TILE_OVERLAP = 0.6, 0.25
-"""Strips that would be scaled by less are cut into tiles, which share so much of their length."""
+"""Strips that would be scaled by less are cut into tiles, which share this much of their length."""
 MAX_ENLARGEMENT = 2.0
-"""Pages are not enlarged by more: blurred edges of large letters, as in small frames of a video, mislead a detector."""
+"""Limit on enlarging pages: blurred edges of large letters, as in small video frames, mislead a detector."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class Placement:
     height: float
 
     def restore(self, boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-        """Boxes relative to the input as boxes relative to the picture, limited to [0, 1].
+        """Convert boxes relative to the input into boxes relative to the picture, limited to [0, 1].
 
         Args:
             boxes: (N, 4), (N, 5) with a score last, (N, 4, 2), or (N, 5, 2) with a score in the last row.
@@ -62,7 +59,7 @@ class PageBatch:
     placements: list[Placement]
 
     def padding_masks(self) -> Tensor:
-        """Where the pictures are: bool (N, H, W) on the device of the data, False where there is padding."""
+        """Return bool (N, H, W) on the device of the data, False where there is padding."""
         height, width = self.data.shape[-2:]
         masks = torch.zeros(len(self.data), height, width, dtype=torch.bool, device=self.data.device)
         for mask, place in zip(masks, self.placements, strict=True):
@@ -72,7 +69,7 @@ class PageBatch:
 
 
 def normalized(data: Tensor, mean: Sequence[float], std: Sequence[float], dtype: torch.dtype) -> Tensor:
-    """uint8 in [0, 255] or floats in [0, 1], (N, 3, H, W), less the mean and by the deviation of each channel."""
+    """Normalise uint8 in [0, 255] or floats in [0, 1], (N, 3, H, W), by mean and deviation of each channel."""
     scale = 255.0 if data.dtype == torch.uint8 else 1.0
     shape = (1, len(mean), 1, 1)
     factor = constant(tuple(1 / (scale * value) for value in std), data.device).view(shape)
@@ -81,28 +78,21 @@ def normalized(data: Tensor, mean: Sequence[float], std: Sequence[float], dtype:
 
 
 class Normalize(nn.Module):
-    """Batches with their mean and deviation brought to 0 and 1.
-
-    Args:
-        mean: Mean of each channel, for values in [0, 1].
-        std: Standard deviation of each channel.
-    """
+    """Normalise batches by mean and standard deviation of each channel, for values in [0, 1]."""
 
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
         self.mean, self.std = tuple(mean), tuple(std)
 
     def extra_repr(self) -> str:
-        """Both."""
         return f"mean={self.mean}, std={self.std}"
 
     def forward(self, data: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-        """See :func:`normalized`."""
         return normalized(data, self.mean, self.std, dtype)
 
 
 class PreProcessor(nn.Module):
-    """Images of any size to batches of one size, as docTR does it.
+    """Turn images of any size into batches of one size, as docTR does.
 
     Args:
         output_size: Height and width of the input of the network, or one number for both.
@@ -111,7 +101,7 @@ class PreProcessor(nn.Module):
         std: Standard deviation of each channel.
         preserve_aspect_ratio: Scale both sides alike, and pad with black.
         symmetric_pad: Pad on all sides; else on the right and below.
-        return_padding_mask: Return where the images are, too.
+        return_padding_mask: Also return masks of the padding.
 
     Raises:
         InvalidArgumentError: The size or that of the batches is not of positive integers.
@@ -147,18 +137,19 @@ class PreProcessor(nn.Module):
     def forward(
         self, x: Iterable[Image] | FrameBatch | Tensor | npt.NDArray[Any]
     ) -> list[Tensor] | tuple[list[Tensor], list[Tensor]]:
-        """All batches.
+        """Return all batches.
 
         Args:
-            x: Images, see :func:`~mediatensor.ocr.models.ocr_predictor`. An array (N, H, W, 3) is one batch already:
-                it is stretched to the size, and nothing is padded.
+            x: Images, see :func:`~mediatensor.ocr.models.ocr_predictor`. An array (N, H, W, 3) is one batch already: it
+                is
+                stretched to the size, and nothing is padded.
 
         Returns:
-            Float tensors (N, 3, H, W), N at most ``batch_size``; with ``return_padding_mask`` these, and bool tensors
+            Float tensors (N, 3, H, W), N at most ``batch_size``; with ``return_padding_mask`` these and bool tensors
             (N, H, W), False where there is padding.
 
         Raises:
-            InvalidArgumentError: One image was given, or what is no image.
+            InvalidArgumentError: One image was given, or something is not an image.
         """
         images = as_images(x)
         if isinstance(x, np.ndarray):
@@ -172,16 +163,13 @@ class PreProcessor(nn.Module):
         return (batches, masks) if self.resize.return_padding_mask else batches
 
     def sample_transforms(self, x: Image) -> Tensor | tuple[Tensor, Tensor]:
-        """One image at the size, not normalised.
-
-        Args:
-            x: The image.
+        """Bring one image to the size, without normalising it.
 
         Returns:
             float32 (3, H, W), in [0, 1]; with ``return_padding_mask`` this and its mask, bool (H, W).
 
         Raises:
-            InvalidArgumentError: It is no image.
+            InvalidArgumentError: It is not an image.
 
         Example:
             >>> import numpy as np
@@ -197,13 +185,10 @@ class PreProcessor(nn.Module):
     def batch_inputs(
         self, samples: Sequence[Tensor] | Sequence[tuple[Tensor, Tensor]]
     ) -> list[Tensor] | tuple[list[Tensor], list[Tensor]]:
-        """Samples of one size in batches.
-
-        Args:
-            samples: Tensors of one shape; or pairs of a tensor and a mask.
+        """Stack samples of one shape, or pairs of a tensor and a mask, in batches.
 
         Returns:
-            Batches of at most ``batch_size``; of pairs those of the tensors, and those of the masks.
+            Batches of at most ``batch_size``; for pairs those of the tensors, and those of the masks.
 
         Example:
             >>> import torch
@@ -220,7 +205,7 @@ class PreProcessor(nn.Module):
     def batches(
         self, images: Sequence[Tensor], device: torch.device | None = None, dtype: torch.dtype = torch.float32
     ) -> Iterator[PageBatch]:
-        """The same one by one, with what it takes to find the way back to the images."""
+        """Yield normalised batches with the placements that lead back to the images."""
         letterbox = self._letterbox()
         full_height, full_width = letterbox.size
         for start in range(0, len(images), self.batch_size):
@@ -248,12 +233,12 @@ class PreProcessor(nn.Module):
 
 
 class FlexiblePreProcessor(nn.Module):
-    """Pages to batches for a network that takes any size: scaled, and not padded.
+    """Turn pages into batches for a network that takes any size: scaled, and not padded.
 
     Args:
-        shorter_side: The shorter side of a page has at least so many pixels, unless that doubles it...
-        longer_side: ...unless the longer would have more than so many.
-        batch_size: Pages of one size that go together, where they are not on the CPU.
+        shorter_side: Least length of a page's shorter side in pixels, unless that doubles it...
+        longer_side: ...or makes the longer side longer than this.
+        batch_size: Pages of one size in a batch; on the CPU pages go one by one.
         mean: Mean of each channel, for values in [0, 1].
         std: Standard deviation of each channel.
         multiple: Both sides are rounded to multiples of this.
@@ -282,19 +267,19 @@ class FlexiblePreProcessor(nn.Module):
         self.mean, self.std, self.multiple = tuple(mean), tuple(std), multiple
 
     def extra_repr(self) -> str:
-        """The sizes."""
+        """Return the sizes."""
         return f"shorter_side={self.shorter_side}, longer_side={self.longer_side}, batch_size={self.batch_size}"
 
     def size_for(self, height: int, width: int) -> tuple[int, int]:
-        """Height and width of the input for a page of this size."""
+        """Return height and width of the input for a page of this size."""
         scale = min(max(1.0, self.shorter_side / min(height, width)), MAX_ENLARGEMENT)
         scale = min(scale, self.longer_side / max(height, width))
         return self._rounded(height * scale), self._rounded(width * scale)
 
     def tiles_for(self, height: int, width: int) -> list[tuple[int, int]]:
-        """Where the tiles of a long strip begin and end along its longer side, in pixels; none for other pages.
+        """Return start and stop of the tiles of a long strip along its longer side, in pixels.
 
-        The limit of the longer side would make the letters of a strip too small to be found.
+        The limit of the longer side would make the letters of a strip too small to be found. Other pages have no tiles.
         """
         shorter, longer = min(height, width), max(height, width)
         is_long = longer * self.shorter_side > 2 * shorter * self.longer_side
@@ -309,7 +294,7 @@ class FlexiblePreProcessor(nn.Module):
     def batches(
         self, images: Sequence[Tensor], device: torch.device | None = None, dtype: torch.dtype = torch.float32
     ) -> Iterator[PageBatch]:
-        """Batches of pages that share a size."""
+        """Yield batches of pages that share a size."""
         # A core gains nothing from batches, which only take memory.
         on_cpu = (device or torch.device("cpu")).type == "cpu"
         at_once = 1 if on_cpu else self.batch_size
@@ -339,19 +324,16 @@ def part_of_page(
     preprocessor: FlexiblePreProcessor,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """A part of a page as an input of its own.
+    """Return a part of a page as an input (1, 3, h, w) of its own.
 
     Args:
         page: (3, H, W), on the device of the network.
         size: Height and width that the page has as an input.
         box: Left, top, right, bottom of the part, in pixels of that.
         scale: How much the part is enlarged.
-        levels: Values in [0, 1] that become 0 and 1; what is beyond is cut off.
+        levels: Values in [0, 1] that become 0 and 1; values beyond are clipped.
         preprocessor: That of the network.
         dtype: Of the result.
-
-    Returns:
-        (1, 3, h, w).
     """
     down, right = page.shape[1] / size[0], page.shape[2] / size[1]
     x0, x1 = int(box[0] * right), max(math.ceil(box[2] * right), int(box[0] * right) + 1)
@@ -368,7 +350,7 @@ def part_of_page(
 
 
 def positive(name: str, value: int) -> int:
-    """The value, if it is an integer of at least 1."""
+    """Return a value that is an integer of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InvalidArgumentError(f"{name}={value!r}: give an integer of at least 1.")
     return value

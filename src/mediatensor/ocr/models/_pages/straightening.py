@@ -1,4 +1,4 @@
-"""Setting a page upright, and finding the way back: matrices on relative coordinates, pixels on any device.
+"""Set pages upright and map boxes there and back: matrices on relative coordinates, pixels on any device.
 
 Angles are clockwise, as docTR reports them: a page turned by 90 degrees is turned back counter-clockwise.
 """
@@ -16,17 +16,6 @@ from ....errors import InvalidArgumentError, MissingDependencyError
 from ...utils import Matrix, rotation, translation
 from ...utils.geometry import boxes_to_polygons, compute_expanded_shape, min_area_rect
 
-__all__ = [
-    "Straightening",
-    "elongated_shapes",
-    "estimate_page_skew",
-    "map_boxes",
-    "median_angle",
-    "plan_straightening",
-    "quad_angles",
-    "straighten",
-]
-
 # The output is sampled in tiles of this side, so that a page is never held as floats in one piece.
 _TILE = 1024
 # A page this large is refused rather than tried: 20,000 by 20,000 pixels, turned by 45 degrees, still fit.
@@ -35,7 +24,6 @@ _MAX_PIXELS = 1 << 30
 _MAP_SHAPES = 200
 _MAP_AREA = 60
 _MAP_RATIO = 3.0
-
 # Shapes that look longest by their moments are measured exactly: this many for each one asked for.
 _MEASURED_PER_SHAPE = 2
 # Two opposite views of one direction, such as 89 and -89 degrees, are near each other on a circle of a quarter turn.
@@ -48,11 +36,11 @@ class Straightening:
     """How a page is set upright.
 
     Attributes:
-        angle: By how many degrees it is turned, clockwise.
+        angle: Degrees by which it is turned, clockwise.
         page_shape: Its height and width in pixels.
         shape: Height and width of the upright page.
         forward: float64 ``(3, 3)``, from relative points (x, y, 1) of the page to those of the upright page.
-        back: float64 ``(3, 3)``, the other way.
+        back: float64 ``(3, 3)``, the inverse.
     """
 
     angle: float
@@ -63,7 +51,11 @@ class Straightening:
 
 
 def plan_straightening(page_shape: tuple[int, int], angle: float, expand: bool = True) -> Straightening:
-    """Plan how to set a page upright.
+    """Plan how to set a page upright that is turned clockwise by ``angle`` degrees.
+
+    With ``expand`` the upright page is large enough to lose nothing; otherwise it has the page's size and may lose
+    corners.
+    Turns by multiples of 90 degrees lose nothing and swap the sides in any case.
 
     >>> plan = plan_straightening((100, 200), 90)
     >>> plan.shape
@@ -71,18 +63,8 @@ def plan_straightening(page_shape: tuple[int, int], angle: float, expand: bool =
     >>> (plan.forward @ [1.0, 0.0, 1.0]).tolist()  # top right of a page turned clockwise: top left of the upright one
     [0.0, 0.0, 1.0]
 
-    Args:
-        page_shape: Height and width of the page in pixels.
-        angle: By how many degrees the page is turned, clockwise.
-        expand: Whether the upright page is as large as it takes to lose nothing; otherwise it has the page's size and
-            corners may be lost. Turns by multiples of 90 degrees lose nothing and swap the sides in any case.
-
-    Returns:
-        The plan.
-
     Raises:
-        InvalidArgumentError: if a side is not positive, the angle is not finite, or the upright page would be too
-            large.
+        InvalidArgumentError: A side is not positive, the angle is not finite, or the upright page would be too large.
     """
     height, width = page_shape
     if height < 1 or width < 1 or not np.isfinite(angle):
@@ -112,15 +94,11 @@ def plan_straightening(page_shape: tuple[int, int], angle: float, expand: bool =
 
 
 def map_boxes(boxes: np.ndarray, matrix: Matrix) -> np.ndarray:
-    """Map boxes from a page to its upright form, or back.
+    """Map relative boxes by ``forward`` or ``back`` of a plan, within [0, 1].
 
-    Args:
-        boxes: Relative; straight ``(N, 4)`` or quads ``(N, P, 2)``.
-        matrix: ``forward`` or ``back`` of a plan.
-
-    Returns:
-        Relative, within [0, 1], of the same shape and kind: of straight boxes, the straight ones around what they
-        become; of quads, the corners in the same order, so that reading direction is kept.
+    Straight boxes (N, 4) become the straight ones around their corners; quads (N, P, 2) keep the order of their
+    corners,
+    so that reading direction is kept.
     """
     if boxes.ndim == 2:
         mapped = map_boxes(boxes_to_polygons(boxes), matrix)
@@ -130,20 +108,12 @@ def map_boxes(boxes: np.ndarray, matrix: Matrix) -> np.ndarray:
 
 
 def straighten(page: torch.Tensor, plan: Straightening, fill: int = 0) -> torch.Tensor:
-    """Set a page upright.
+    """Set a page (C, H, W) upright, of its type and on its device; ``fill`` is the value outside of it.
 
     Turns by multiples of 90 degrees move pixels; others interpolate bilinearly.
 
-    Args:
-        page: ``(C, H, W)``, uint8 or floating, on any device; H and W those of the plan.
-        plan: From `plan_straightening`.
-        fill: The value where the page was not.
-
-    Returns:
-        ``(C, *plan.shape)``, of the page's type, on its device.
-
     Raises:
-        InvalidArgumentError: if the page has another shape or type.
+        InvalidArgumentError: The page is not uint8 or floating, or has another shape than the plan.
     """
     if page.ndim != 3 or tuple(page.shape[1:]) != plan.page_shape:
         raise InvalidArgumentError(f"page has shape {tuple(page.shape)}, the plan is for (C, {plan.page_shape})")
@@ -168,7 +138,7 @@ def _tiles(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
 
 
 def _sample(tile: torch.Tensor, page: torch.Tensor, matrix: Matrix, fill: int) -> None:
-    """Write one tile from the part of the page that it shows; ``matrix`` leads from its pixels to the page's."""
+    """Write one tile from the part of the page that it shows; ``matrix`` maps its pixels to the page's."""
     rows, columns = tile.shape[1:]
     ends = matrix[:2, :2] @ np.array([[0, columns, 0, columns], [0, 0, rows, rows]]) + matrix[:2, 2:]
     left, top = (max(int(np.floor(low)) - 1, 0) for low in ends.min(axis=1))
@@ -190,19 +160,14 @@ def _sample(tile: torch.Tensor, page: torch.Tensor, matrix: Matrix, fill: int) -
 
 
 def elongated_shapes(inked: np.ndarray, number: int, lower_area: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Measure the most elongated connected shapes of a map.
+    """Measure the most elongated connected shapes of a map, bool (H, W).
 
-    Args:
-        inked: Bool ``(H, W)``.
-        number: How many shapes to measure.
-        lower_area: Shapes up to this area, in pixels, are left out.
-
-    Returns:
-        For each shape, most elongated first: the angle of its long side in (-90, 90], degrees, clockwise as seen; its
-        length; its breadth, in pixels. A shape without breadth is no line and left out.
+    ``number`` shapes are measured; shapes up to ``lower_area`` pixels and shapes without breadth are left out. The
+    result
+    has, most elongated first: the angle of the long side in (-90, 90], degrees clockwise; length and breadth in pixels.
 
     Raises:
-        MissingDependencyError: if SciPy is not installed.
+        MissingDependencyError: SciPy is not installed.
     """
     try:
         from scipy import ndimage
@@ -236,7 +201,7 @@ def elongated_shapes(inked: np.ndarray, number: int, lower_area: float) -> tuple
 
 
 def _elongations(points: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """How elongated each shape is, by the second moments of its rim; shapes in the order of their numbers."""
+    """Return how elongated each shape is, by the second moments of its rim, in the order of their numbers."""
     _, index, sizes = np.unique(own, return_inverse=True, return_counts=True)
     x, y = (points[:, axis].astype(np.float64) for axis in (0, 1))
     x, y = (values - (np.bincount(index, values) / sizes)[index] for values in (x, y))
@@ -249,16 +214,10 @@ def _elongations(points: np.ndarray, own: np.ndarray) -> np.ndarray:
 
 
 def quad_angles(quads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The angles of the long sides of quads, and their lengths.
-
-    Args:
-        quads: ``(N, 4, 2)`` in pixels, corners around each quad in either sense, starting anywhere.
-
-    Returns:
-        Degrees, clockwise as seen, and pixels; both float64 ``(N,)``.
+    """Return angles, degrees clockwise, and lengths of the long sides of quads (N, 4, 2) in pixels.
 
     Raises:
-        InvalidArgumentError: if the shape is another one or a coordinate is not finite.
+        InvalidArgumentError: The shape is another one or a coordinate is not finite.
     """
     if quads.ndim != 3 or quads.shape[1:] != (4, 2) or not np.isfinite(quads).all():
         raise InvalidArgumentError(f"quads must be finite and (N, 4, 2), got shape {quads.shape}")
@@ -271,17 +230,11 @@ def quad_angles(quads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def median_angle(angles: np.ndarray, weights: np.ndarray) -> float:
-    """The weighted median of directions that a quarter turn does not change.
+    """Return the weighted median, in [-45, 45), of directions that a quarter turn does not change.
 
     Angles are measured from their mean direction on the circle of a quarter turn, so that 44 and -44 degrees are 2
     apart.
-
-    Args:
-        angles: Degrees.
-        weights: Their weights.
-
-    Returns:
-        Degrees in [-45, 45); 0.0 if the weights are all 0.
+    Without positive weights the result is 0.0.
     """
     kept = weights > 0
     angles, weights = angles[kept], weights[kept]
@@ -299,10 +252,11 @@ def median_angle(angles: np.ndarray, weights: np.ndarray) -> float:
 
 
 def estimate_page_skew(lines: np.ndarray, page_shape: tuple[int, int] | None = None) -> float:
-    """Estimate the small angle by which the lines of a page are off their axis.
+    """Estimate the small angle by which the lines of a page are off their axis, in [-45, 45).
 
-    The median over the lines, weighted by length, of the angles of their long sides; vertical notes count as much as
-    lines, as they are at a right angle to them.
+    The result is the median over the lines, weighted by length, of the angles of their long sides, clockwise; 0.0
+    without
+    lines. Vertical notes count as much as lines.
 
     >>> import numpy as np
     >>> quad = np.array([[[0.1, 0.10], [0.9, 0.17], [0.9, 0.22], [0.1, 0.15]]])
@@ -311,15 +265,13 @@ def estimate_page_skew(lines: np.ndarray, page_shape: tuple[int, int] | None = N
 
     Args:
         lines: Relative quads of lines, float ``(N, 4, 2)``; or the binary map of a detector, ``(H, W)`` or ``(H, W,
-            1)``, not 0 where there is text, in the page's proportions.
-        page_shape: Height and width of the page that the quads are relative to; without it, in one unit already.
-
-    Returns:
-        Degrees in [-45, 45), clockwise; 0.0 where there is no line.
+            1)``,
+            not 0 where there is text, in the page's proportions.
+        page_shape: Height and width of the page that the quads are relative to; without it, they share one unit.
 
     Raises:
-        InvalidArgumentError: if the array has another shape or is not finite.
-        MissingDependencyError: if a map is given and SciPy is not installed.
+        InvalidArgumentError: The array has another shape or is not finite.
+        MissingDependencyError: A map is given and SciPy is not installed.
     """
     if lines.ndim == 3 and lines.shape[1:] == (4, 2):
         height, width = (1, 1) if page_shape is None else page_shape

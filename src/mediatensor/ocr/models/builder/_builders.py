@@ -10,7 +10,7 @@ import numpy as np
 from ....errors import InvalidArgumentError
 from ...io.elements import Character, Document, KIEDocument
 from ...structure import PageStructure
-from .._lines import ClassWords
+from .._lines.page_lines import ClassWords
 from ._building import BuilderSettings, PageWords, Structured, build_document
 
 __all__ = ["DocumentBuilder", "KIEDocumentBuilder"]

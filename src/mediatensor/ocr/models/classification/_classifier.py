@@ -1,4 +1,4 @@
-"""The base of the classification networks: their configuration and how they are built."""
+"""Base of the classification networks: their configuration and how they are built."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["Classifier", "build_classifier", "classifier_cfg"]
 
 
 class Classifier(nn.Module):
-    """A network from images (N, 3, H, W) to scores (N, classes), with ``cfg``: what it was made for."""
+    """A network from images (N, 3, H, W) to scores (N, classes), with its configuration ``cfg``."""
 
     cfg: dict[str, Any]
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load a checkpoint from a file; see :func:`~mediatensor.ocr.models.utils.load_pretrained_params`."""
+        """Load a checkpoint file; see :func:`~mediatensor.ocr.models.utils.load_pretrained_params`."""
         load_pretrained_params(self, path_or_url, **kwargs)
 
 
@@ -29,9 +29,9 @@ ClassifierT = TypeVar("ClassifierT", bound=Classifier)
 def classifier_cfg(
     url: str, size: int = 32, classes: Sequence[str | int] = tuple(VOCABS["french"]), *, release: bool = False
 ) -> dict[str, Any]:
-    """The configuration of a network for square images of ``size`` pixels; characters unless ``classes`` says else.
+    """Return the configuration of a network for square images of ``size`` pixels, by default of characters.
 
-    Weights are named as docTR's server has them, or, with ``release``, as those attached to a release of its source.
+    Weights are named as on docTR's server, or, with ``release``, as those attached to a release of its source.
     """
     server = (
         "https://github.com/mindee/doctr/releases/download/"
@@ -56,23 +56,15 @@ def build_classifier(
     kwargs: dict[str, Any],
     takes_input_shape: bool = False,
 ) -> ClassifierT:
-    """A network with its ``cfg``, and with its weights where they are asked for.
+    """Build a network with its ``cfg``, and load its weights if they are asked for.
 
-    Args:
-        arch: Name of the architecture.
-        default_cfg: Its configuration with the published weights.
-        network: Builds it from ``num_classes`` and more.
-        head: State-dict name of the last layers; they are left as they are where the published ones have other classes.
-        pretrained: Load the published weights, see :func:`~mediatensor.ocr.models._networks.load_weights`.
-        kwargs: Arguments of the factory: ``num_classes``, ``classes``, ``input_shape``, and arguments of
-            ``network``.
-        takes_input_shape: ``network`` is built for one size, and takes it; others take images of any.
-
-    Returns:
-        The network, in training mode.
+    ``network`` makes it from ``num_classes`` and the rest of ``kwargs``. ``head`` is the state-dict name of the last
+    layers,
+    which are not loaded if the published ones have other classes. Networks with ``takes_input_shape`` are built for one
+    size; others take images of any.
 
     Raises:
-        WeightsNotFoundError: If ``pretrained`` and there are no weights on this machine.
+        WeightsNotFoundError: ``pretrained``, and there are no weights on this machine.
     """
     kwargs = dict(kwargs)
     classes = list(kwargs.pop("classes", default_cfg["classes"]))

@@ -23,8 +23,8 @@ class MAGC(nn.Module):
     """Global context attention in several heads (Lu et al., "MASTER: Multi-Aspect Non-local Network", 2019).
 
     Args:
-        channels: of the features that come in and go out.
-        heads: how many parts of the channels look at the picture on their own.
+        channels: Of the features in and out.
+        heads: Parts of the channels that attend to the picture separately.
     """
 
     def __init__(self, channels: int, heads: int = 8) -> None:
@@ -50,7 +50,7 @@ class MAGC(nn.Module):
 
 
 def magc_resnet31(pretrained: bool = False, **kwargs: Any) -> ResNet:
-    """ResNet-31 with global context attention, the backbone of MASTER; arguments as
+    """Make a ResNet-31 with global context attention, the backbone of MASTER; arguments as for
     :func:`~mediatensor.ocr.models.resnet31`.
     """
     network = partial(ResNet, **RESNET31, attn_module=MAGC)

@@ -87,10 +87,10 @@ class MobileNetV3(Classifier):
     Args:
         blocks: The inverted residual blocks, in order.
         hidden: Width of the layer before the last.
-        num_classes: How many classes the head tells apart.
+        num_classes: Number of classes.
         dropout: Share of the hidden layer that training drops.
-        rectangular: Every halving after the first block that halves keeps the width, so that letters side by side
-            stay apart.
+        rectangular: Every halving after the first block that halves keeps the width, so that letters side by side stay
+            apart.
 
     Example:
         >>> import torch
@@ -139,7 +139,7 @@ class MobileNetV3(Classifier):
                 nn.init.zeros_(module.bias)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The (N, classes) scores of (N, 3, H, W) images."""
+        """Return (N, classes) scores of (N, 3, H, W) images."""
         scores: torch.Tensor = self.classifier(self.avgpool(self.features(x)).flatten(1))
         return scores
 
@@ -196,7 +196,7 @@ def _conv_norm(
 
 
 def _multiple_of_8(channels: int) -> int:
-    """The nearest multiple of 8 that is not more than a tenth below ``channels``."""
+    """Return the nearest multiple of 8 that is not more than a tenth below ``channels``."""
     rounded = max(8, (channels + 4) // 8 * 8)
     return rounded + 8 if rounded < 0.9 * channels else rounded
 
@@ -208,68 +208,43 @@ def _mobilenet(arch: str, pretrained: bool, kwargs: dict[str, Any]) -> MobileNet
 
 
 def mobilenet_v3_small(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """MobileNetV3-Small for 32 x 32 pictures of characters.
+    """Make a MobileNetV3-Small for 32 x 32 pictures of characters, in training mode.
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
         **kwargs: ``num_classes``, ``classes`` (their names, for ``cfg``), ``dropout``, and ``input_shape``: channels,
-            height and width that predictors bring images to.
-
-    Returns:
-        The network, in training mode.
-
-    >>> import torch
-    >>> from mediatensor.ocr.models import mobilenet_v3_small
-    >>> mobilenet_v3_small(num_classes=10).eval()(torch.zeros(1, 3, 32, 32)).shape
-    torch.Size([1, 10])
+            height
+            and width of the inputs of predictors.
     """
     return _mobilenet("mobilenet_v3_small", pretrained, kwargs)
 
 
 def mobilenet_v3_small_r(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """As :func:`mobilenet_v3_small`, halving the width less often than the height.
-
-    >>> import torch
-    >>> from mediatensor.ocr.models import mobilenet_v3_small_r
-    >>> mobilenet_v3_small_r().eval().features(torch.zeros(1, 3, 32, 128)).shape
-    torch.Size([1, 576, 1, 32])
-    """
+    """Make a MobileNetV3-Small that halves the width less often; arguments as for :func:`mobilenet_v3_small`."""
     return _mobilenet("mobilenet_v3_small_r", pretrained, kwargs)
 
 
 def mobilenet_v3_large(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """As :func:`mobilenet_v3_small`, MobileNetV3-Large."""
+    """Make a MobileNetV3-Large; arguments as for :func:`mobilenet_v3_small`."""
     return _mobilenet("mobilenet_v3_large", pretrained, kwargs)
 
 
 def mobilenet_v3_large_r(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """As :func:`mobilenet_v3_large`, halving the width less often than the height."""
+    """Make a MobileNetV3-Large that halves the width less often; arguments as for :func:`mobilenet_v3_small`."""
     return _mobilenet("mobilenet_v3_large_r", pretrained, kwargs)
 
 
 def mobilenet_v3_small_crop_orientation(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """The turn of a 256 x 256 crop of a word: 0, -90, 180 or 90 degrees (``cfg["classes"]``).
+    """Make a classifier of the turn of a 256 x 256 crop of a word: 0, -90, 180 or 90 degrees (``cfg["classes"]``).
 
-    Args:
-        pretrained: Load docTR's weights, if their file is on this machine.
-        **kwargs: ``num_classes``, ``classes`` (their names, for ``cfg``), ``dropout``, and ``input_shape``: channels,
-            height and width that predictors bring images to.
-
-    Returns:
-        The network, in training mode.
+    Arguments as for :func:`mobilenet_v3_small`.
     """
     return _mobilenet("mobilenet_v3_small_crop_orientation", pretrained, kwargs)
 
 
 def mobilenet_v3_small_page_orientation(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """The turn of a 512 x 512 page: 0, -90, 180 or 90 degrees (``cfg["classes"]``).
+    """Make a classifier of the turn of a 512 x 512 page: 0, -90, 180 or 90 degrees (``cfg["classes"]``).
 
-    Args:
-        pretrained: Load docTR's weights, if their file is on this machine.
-        **kwargs: ``num_classes``, ``classes`` (their names, for ``cfg``), ``dropout``, and ``input_shape``: channels,
-            height and width that predictors bring images to.
-
-    Returns:
-        The network, in training mode.
+    Arguments as for :func:`mobilenet_v3_small`.
     """
     return _mobilenet("mobilenet_v3_small_page_orientation", pretrained, kwargs)

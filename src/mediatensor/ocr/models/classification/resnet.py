@@ -40,12 +40,7 @@ class NamedResNet(Classifier):
     Args:
         depths: Blocks in each of the four stages.
         bottleneck: Blocks of three convolutions with a fourfold output instead of blocks of two.
-        num_classes: How many classes the head tells apart.
-
-    >>> import torch
-    >>> from mediatensor.ocr.models.classification.resnet import NamedResNet
-    >>> NamedResNet((2, 2, 2, 2), bottleneck=False, num_classes=5).eval()(torch.zeros(1, 3, 32, 32)).shape
-    torch.Size([1, 5])
+        num_classes: Number of classes.
     """
 
     def __init__(self, depths: tuple[int, int, int, int], bottleneck: bool, num_classes: int = 1000) -> None:
@@ -66,7 +61,7 @@ class NamedResNet(Classifier):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The (N, classes) scores of (N, 3, H, W) images."""
+        """Return (N, classes) scores of (N, 3, H, W) images."""
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         scores: torch.Tensor = self.fc(self.avgpool(x).flatten(1))
@@ -129,16 +124,13 @@ def _stage(
 
 
 def resnet_stage(in_channels: int, out_channels: int, num_blocks: int, stride: int) -> list[nn.Module]:
-    """The blocks of a stage, of two convolutions each.
+    """Return the blocks of a stage, of two convolutions each.
 
     Args:
-        in_channels: Channels that come in.
-        out_channels: Channels that go out.
-        num_blocks: How many blocks.
-        stride: By how much the first of them shrinks the picture.
-
-    Returns:
-        The blocks, in order.
+        in_channels: Input channels.
+        out_channels: Output channels.
+        num_blocks: Number of blocks.
+        stride: Stride of the first of them.
 
     Example:
         >>> from mediatensor.ocr.models import resnet_stage
@@ -152,27 +144,21 @@ def resnet_stage(in_channels: int, out_channels: int, num_blocks: int, stride: i
 
 
 class ResNet(nn.Sequential, Classifier):
-    """A residual network of stages in a row, as those of docTR: ResNet-31 (Li et al., "Show, Attend and Read", 2018),
-    and ResNet-34 of twice the width.
+    """A residual network of stages in a row, as docTR's: ResNet-31 (Li et al., "Show, Attend and Read", 2018), and
+    ResNet-34 of twice the width.
 
     Args:
         num_blocks: Blocks of each stage.
         output_channels: Channels of each stage.
-        stage_stride: By how much the first block of each stage shrinks the picture.
+        stage_stride: Stride of the first block of each stage.
         stage_conv: Whether one more convolution ends the stage.
-        stage_pooling: The pool at the end of each stage, (height, width), or None.
-        origin_stem: Begin with a convolution of 7 x 7 pixels that halves the picture; else with two of 3 x 3.
+        stage_pooling: The pool at the end of each stage, (height, width), or ``None``.
+        origin_stem: Start with a convolution of 7 x 7 pixels that halves the picture; else with two of 3 x 3.
         stem_channels: Channels of that.
-        attn_module: Makes what follows the blocks of a stage, from its channels.
-        include_top: With the head; without, features come out.
-        num_classes: How many classes the head tells apart.
+        attn_module: Makes the module after the blocks of a stage, from its channels.
+        include_top: With the head; without, features are returned.
+        num_classes: Number of classes.
         cfg: Configuration of predictors.
-
-    Example:
-        >>> import torch
-        >>> from mediatensor.ocr.models import resnet31
-        >>> resnet31(num_classes=10).eval()(torch.zeros(1, 3, 32, 32)).shape
-        torch.Size([1, 10])
     """
 
     def __init__(
@@ -232,61 +218,48 @@ RESNET31: dict[str, Any] = {
     "origin_stem": False,
     "stem_channels": 128,
 }
-"""How :class:`ResNet` is ResNet-31: an eighth of the height, and a quarter of the width."""
+"""Options of :class:`ResNet` for ResNet-31: an eighth of the height, and a quarter of the width."""
 
 
 def resnet18(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
-    """ResNet-18 for 32 x 32 pictures of characters.
+    """Make a ResNet-18 for 32 x 32 pictures of characters, in training mode.
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
         **kwargs: ``num_classes``, ``classes`` (their names, for ``cfg``).
-
-    Returns:
-        The network, in training mode.
     """
     network = partial(NamedResNet, (2, 2, 2, 2), False)
     return build_classifier("resnet18", default_cfgs["resnet18"], network, "fc", pretrained, kwargs)
 
 
 def resnet34(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
-    """As :func:`resnet18`, with 34 layers."""
+    """Make a ResNet-34; arguments as for :func:`resnet18`."""
     network = partial(NamedResNet, (3, 4, 6, 3), False)
     return build_classifier("resnet34", default_cfgs["resnet34"], network, "fc", pretrained, kwargs)
 
 
 def resnet50(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
-    """As :func:`resnet18`, with 50 layers."""
+    """Make a ResNet-50; arguments as for :func:`resnet18`."""
     network = partial(NamedResNet, (3, 4, 6, 3), True)
     return build_classifier("resnet50", default_cfgs["resnet50"], network, "fc", pretrained, kwargs)
 
 
 def resnet31(pretrained: bool = False, **kwargs: Any) -> ResNet:
-    """ResNet-31, the backbone of SAR.
+    """Make a ResNet-31, the backbone of SAR, in training mode.
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
         **kwargs: ``num_classes``, ``classes`` (their names, for ``cfg``), ``include_top``.
 
-    Returns:
-        The network, in training mode.
-
     Raises:
-        WeightsNotFoundError: The weights are asked for and not there; the message says where to put them.
+        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
     """
     network = partial(ResNet, **RESNET31)
     return build_classifier("resnet31", default_cfgs["resnet31"], network, "13", pretrained, kwargs)
 
 
 def resnet34_wide(pretrained: bool = False, **kwargs: Any) -> ResNet:
-    """ResNet-34 with twice the channels; arguments as :func:`resnet31`.
-
-    Example:
-        >>> import torch
-        >>> from mediatensor.ocr.models import resnet34_wide
-        >>> resnet34_wide(num_classes=10).eval()(torch.zeros(1, 3, 32, 32)).shape
-        torch.Size([1, 10])
-    """
+    """Make a ResNet-34 with twice the channels; arguments as for :func:`resnet31`."""
     network = partial(
         ResNet,
         num_blocks=(3, 4, 6, 3),

@@ -22,7 +22,7 @@ def _convolution(in_channels: int, out_channels: int, kernel: int = 1, stride: i
 
 
 def _layers(conv: nn.Conv2d, normalized: bool) -> nn.Sequential:
-    """A convolution, and a normalization if asked for, under docTR's names."""
+    """Return a convolution, and a normalization if asked for, under docTR's names."""
     layers: OrderedDict[str, nn.Module] = OrderedDict(conv=conv)
     if normalized:
         layers["bn"] = nn.BatchNorm2d(conv.out_channels)
@@ -55,19 +55,13 @@ class StarNet(nn.Sequential, Classifier):
 
     Args:
         base_dim: Channels of the first stage; each stage has twice those of the one before.
-        depths: Blocks of each stage. Every stage halves height and width, and so does what comes before the first.
+        depths: Blocks of each stage. Every stage halves height and width, and so does the layer before the first.
         mlp_ratio: How many times wider the features are that are multiplied.
-        drop_path_rate: How often training drops the branch of the last block; those before it less, the first never.
+        drop_path_rate: How often training drops the branch of the last block; earlier ones less, the first never.
         stem_dim: Channels before the first stage.
-        num_classes: How many classes the head tells apart.
-        include_top: With the head; without, the features of the last stage come out.
+        num_classes: Number of classes.
+        include_top: With the head; without, the features of the last stage are returned.
         cfg: Configuration of predictors.
-
-    Example:
-        >>> import torch
-        >>> from mediatensor.ocr.models import StarNet
-        >>> StarNet(base_dim=8, num_classes=10).eval()(torch.zeros(2, 3, 32, 32)).shape
-        torch.Size([2, 10])
     """
 
     def __init__(
@@ -105,16 +99,13 @@ class StarNet(nn.Sequential, Classifier):
 
 
 def starnet_s3(pretrained: bool = False, **kwargs: Any) -> StarNet:
-    """StarNet-S3 for 32 x 32 pictures of characters.
+    """Make a StarNet-S3 for 32 x 32 pictures of characters, in training mode.
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
         **kwargs: Options of :class:`StarNet`; ``classes`` gives the names of the classes for ``cfg``.
 
-    Returns:
-        The network, in training mode.
-
     Raises:
-        WeightsNotFoundError: The weights are asked for and not there; the message says where to put them.
+        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
     """
     return build_classifier("starnet_s3", default_cfgs["starnet_s3"], StarNet, "5.3", pretrained, kwargs)

@@ -29,16 +29,11 @@ _STAGES = {
 
 
 class FASTConvLayer(nn.Module):
-    """Sum of a convolution, its one-column and its one-row variant, and the identity; each normalized.
+    """Sum of a convolution, its one-column and one-row variants, and the identity; each normalized.
 
-    A branch that would equal another or change the shape is left out. After :meth:`reparameterize_layer` the layer is
-    one convolution that computes the same.
-
-    Args:
-        in_channels: Channels of the input.
-        out_channels: Channels of the output.
-        kernel_size: Height and width of the kernel, odd; one number for both.
-        stride: Step in both directions.
+    Branches that would equal another or change the shape are left out. After :meth:`reparameterize_layer` the layer is
+    one
+    convolution that computes the same.
     """
 
     def __init__(
@@ -61,7 +56,7 @@ class FASTConvLayer(nn.Module):
         self.fused_conv: nn.Conv2d | None = None
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(N, in_channels, H, W) to (N, out_channels, H / stride, W / stride)."""
+        """Map (N, in_channels, H, W) to (N, out_channels, H / stride, W / stride)."""
         if self.fused_conv is not None:
             total = self.fused_conv(x)
         else:
@@ -77,7 +72,7 @@ class FASTConvLayer(nn.Module):
 
     @torch.no_grad()
     def reparameterize_layer(self) -> None:
-        """Replace the branches by one convolution (for inference: it uses the running statistics). Once only."""
+        """Replace the branches by one convolution, once, for inference with running statistics."""
         if self.fused_conv is not None:
             return
         height, width = self.conv.weight.shape[2:]
@@ -115,16 +110,7 @@ class FASTConvLayer(nn.Module):
 def fuse_conv_norm(
     weight: torch.Tensor, bias: torch.Tensor | None, norm: nn.BatchNorm2d
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Weight and bias of the convolution that computes a convolution followed by ``norm`` with its running statistics.
-
-    Args:
-        weight: The weight of the convolution, (out, in, height, width).
-        bias: The bias of the convolution, (out,), or None.
-        norm: The normalization that follows it.
-
-    Returns:
-        The weight, of the same shape, and the bias (out,).
-    """
+    """Return weight and bias of a convolution that includes ``norm`` with its running statistics."""
     mean, var = norm.running_mean, norm.running_var
     if mean is None or var is None:
         raise ValueError("Only a normalization with running statistics can be fused.")
@@ -143,14 +129,8 @@ class TextNet(Classifier, nn.Sequential):
 
     Args:
         stages: For each of the four stages its kernels in order: ``o`` 3 x 3, ``-`` 1 x 3, ``|`` 3 x 1.
-        num_classes: How many classes the head tells apart.
+        num_classes: Number of classes.
         include_top: Whether there is a head.
-
-    Example:
-        >>> import torch
-        >>> from mediatensor.ocr.models import textnet_tiny
-        >>> textnet_tiny(num_classes=10).eval()(torch.zeros(1, 3, 32, 32)).shape
-        torch.Size([1, 10])
     """
 
     def __init__(self, stages: tuple[str, str, str, str], num_classes: int = 1000, include_top: bool = True) -> None:
@@ -183,28 +163,20 @@ def _textnet(arch: str, pretrained: bool, kwargs: dict[str, Any]) -> TextNet:
 
 
 def textnet_tiny(pretrained: bool = False, **kwargs: Any) -> TextNet:
-    """TextNet-Tiny for 32 x 32 pictures of characters.
+    """Make a TextNet-Tiny for 32 x 32 pictures of characters, in training mode.
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
         **kwargs: ``num_classes``, ``classes`` (their names, for ``cfg``), ``include_top``.
-
-    Returns:
-        The network, in training mode.
-
-    >>> import torch
-    >>> from mediatensor.ocr.models import textnet_tiny
-    >>> textnet_tiny(num_classes=10).eval()(torch.zeros(1, 3, 32, 32)).shape
-    torch.Size([1, 10])
     """
     return _textnet("textnet_tiny", pretrained, kwargs)
 
 
 def textnet_small(pretrained: bool = False, **kwargs: Any) -> TextNet:
-    """As :func:`textnet_tiny`, TextNet-Small."""
+    """Make a TextNet-Small; arguments as for :func:`textnet_tiny`."""
     return _textnet("textnet_small", pretrained, kwargs)
 
 
 def textnet_base(pretrained: bool = False, **kwargs: Any) -> TextNet:
-    """As :func:`textnet_tiny`, TextNet-Base."""
+    """Make a TextNet-Base; arguments as for :func:`textnet_tiny`."""
     return _textnet("textnet_base", pretrained, kwargs)

@@ -18,20 +18,14 @@ default_cfgs: dict[str, dict[str, Any]] = {
 _STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 """Channels and convolutions of each stage; a pool follows each stage."""
 _SQUARE_POOLS = 2
-"""The first pools halve height and width; the others the height alone, so that narrow letters stay apart."""
+"""The first pools halve height and width; the others only the height, so that narrow letters stay apart."""
 
 
 class VGG(Classifier):
     """VGG-16 (Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition", 2014).
 
     Args:
-        num_classes: how many classes the head tells apart.
-
-    Example:
-        >>> import torch
-        >>> from mediatensor.ocr.models import VGG
-        >>> VGG(num_classes=10).features(torch.zeros(1, 3, 32, 128)).shape
-        torch.Size([1, 512, 1, 32])
+        num_classes: Number of classes.
     """
 
     def __init__(self, num_classes: int) -> None:
@@ -46,7 +40,7 @@ class VGG(Classifier):
                     nn.init.zeros_(module.bias)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The (N, classes) scores of (N, 3, H, W) images."""
+        """Return (N, classes) scores of (N, 3, H, W) images."""
         scores: torch.Tensor = self.classifier(self.avgpool(self.features(x)).flatten(1))
         return scores
 
@@ -67,17 +61,14 @@ def _convolutions() -> list[nn.Module]:
 
 
 def vgg16_bn_r(pretrained: bool = False, **kwargs: Any) -> VGG:
-    """VGG-16 with batch normalization, rectangular pools and a linear head, as docTR builds it.
+    """Make a VGG-16 with batch normalization, rectangular pools and a linear head, as docTR does.
 
     Args:
-        pretrained: fill it with docTR's weights, if their file is on this machine.
+        pretrained: Load docTR's weights, if their file is on this machine.
         **kwargs: ``num_classes``, and ``classes``: their names, for ``cfg``.
 
-    Returns:
-        The network.
-
     Raises:
-        WeightsNotFoundError: the weights are asked for and not there; the message says where to put them.
+        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
     """
     arch = "vgg16_bn_r"
     return build_classifier(arch, default_cfgs[arch], VGG, "classifier", pretrained, kwargs)

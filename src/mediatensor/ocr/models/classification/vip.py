@@ -23,18 +23,13 @@ default_cfgs: dict[str, dict[str, Any]] = {
 _SPLIT_SIZES = (1, 2)
 """Thickness of the stripes in the local and in the mixed stage."""
 _REDUCTION = 2
-"""How much coarser the picture is that the mixed stage looks at as a whole."""
+"""How much coarser the picture is to which the mixed stage attends as a whole."""
 _LAST_DROP_PATH = 0.1
 """Branches are dropped the more often the deeper they are, up to this probability."""
 
 
 class PatchEmbed(nn.Module):
-    """Two strided convolutions: (N, 3, H, W) images to (N, H / 4, W / 4, D) features.
-
-    Args:
-        in_channels: of the images.
-        embed_dim: the width D of the features.
-    """
+    """Two strided convolutions: (N, C, H, W) images to (N, H / 4, W / 4, D) features."""
 
     def __init__(self, in_channels: int, embed_dim: int) -> None:
         super().__init__()
@@ -45,18 +40,12 @@ class PatchEmbed(nn.Module):
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Embed (N, C, H, W) images."""
         embedded: torch.Tensor = self.proj(x).permute(0, 2, 3, 1)
         return embedded
 
 
 class PatchMerging(nn.Module):
-    """Halves the height of (N, H, W, C) features and changes their width.
-
-    Args:
-        dim: channels that come in.
-        out_dim: channels that go out.
-    """
+    """Halve the height of (N, H, W, C) features and change their width."""
 
     def __init__(self, dim: int, out_dim: int) -> None:
         super().__init__()
@@ -64,7 +53,6 @@ class PatchMerging(nn.Module):
         self.norm = nn.LayerNorm(out_dim)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Merge (N, H, W, C) features."""
         merged: torch.Tensor = self.norm(self.reduction(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1))
         return merged
 
@@ -74,22 +62,17 @@ def _feed_forward(dim: int, ratio: float) -> PositionwiseFeedForward:
 
 
 def _split_heads(x: torch.Tensor, heads: int) -> torch.Tensor:
-    """(N, L, C) to (N, heads, L, C / heads)."""
+    """Reshape (N, L, C) to (N, heads, L, C / heads)."""
     return x.reshape(x.shape[0], x.shape[1], heads, -1).transpose(1, 2)
 
 
 def _join_heads(x: torch.Tensor) -> torch.Tensor:
-    """(N, heads, L, C / heads) to (N, L, C)."""
+    """Reshape (N, heads, L, C / heads) to (N, L, C)."""
     return x.transpose(1, 2).flatten(2)
 
 
 class Attention(nn.Module):
-    """Self-attention of (N, L, C) features.
-
-    Args:
-        dim: channels.
-        num_heads: heads.
-    """
+    """Self-attention of (N, L, C) features."""
 
     def __init__(self, dim: int, num_heads: int) -> None:
         super().__init__()
@@ -98,21 +81,13 @@ class Attention(nn.Module):
         self.proj = nn.Linear(dim, dim)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Let each position gather from all."""
         query, key, value = (_split_heads(part, self.num_heads) for part in self.qkv(x).chunk(3, dim=-1))
         gathered: torch.Tensor = self.proj(_join_heads(F.scaled_dot_product_attention(query, key, value)))
         return gathered
 
 
 class MultiHeadSelfAttention(nn.Module):
-    """A transformer layer over all places of (N, H, W, C) features.
-
-    Args:
-        dim: channels.
-        num_heads: heads.
-        mlp_ratio: how many times wider the feed-forward part is inside.
-        drop_path: the probability of an image's branch to be dropped, in training.
-    """
+    """A transformer layer over all places of (N, H, W, C) features."""
 
     def __init__(self, dim: int, num_heads: int, mlp_ratio: float, drop_path: float) -> None:
         super().__init__()
@@ -123,7 +98,6 @@ class MultiHeadSelfAttention(nn.Module):
         self.mlp = _feed_forward(dim, mlp_ratio)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Mix (N, H, W, C) features."""
         places = x.flatten(1, 2)
         places = places + self.drop_path(self.mixer(self.norm1(places)))
         places = places + self.drop_path(self.mlp(self.norm2(places)))
@@ -132,13 +106,7 @@ class MultiHeadSelfAttention(nn.Module):
 
 
 class OverlappedSpatialReductionAttention(nn.Module):
-    """Attention to a coarser version of the picture, made by overlapping strided convolutions.
-
-    Args:
-        dim: channels.
-        num_heads: heads.
-        sr_ratio: how much coarser.
-    """
+    """Attention of (N, H, W, C) to a coarser version of the picture, by overlapping strided convolutions."""
 
     def __init__(self, dim: int, num_heads: int, sr_ratio: int) -> None:
         super().__init__()
@@ -155,7 +123,6 @@ class OverlappedSpatialReductionAttention(nn.Module):
         self.local_conv = nn.Conv2d(dim, dim, 3, padding=1, groups=dim)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Mix (N, H, W, C) features."""
         picture = x.permute(0, 3, 1, 2)
         coarse = self.sr(picture)
         coarse = self.local_conv(coarse) + coarse
@@ -165,15 +132,7 @@ class OverlappedSpatialReductionAttention(nn.Module):
 
 
 class OSRABlock(nn.Module):
-    """A transformer layer with :class:`OverlappedSpatialReductionAttention`.
-
-    Args:
-        dim: channels.
-        sr_ratio: how much coarser the picture is that it looks at.
-        num_heads: heads.
-        mlp_ratio: how many times wider the feed-forward part is inside.
-        drop_path: the probability of an image's branch to be dropped, in training.
-    """
+    """A transformer layer with :class:`OverlappedSpatialReductionAttention`."""
 
     def __init__(self, dim: int, sr_ratio: int, num_heads: int, mlp_ratio: float, drop_path: float) -> None:
         super().__init__()
@@ -184,7 +143,6 @@ class OSRABlock(nn.Module):
         self.drop_path = DropPath(drop_path)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Mix (N, H, W, C) features."""
         x = x + self.drop_path(self.token_mixer(self.norm1(x)))
         mixed: torch.Tensor = x + self.drop_path(self.mlp(self.norm2(x)))
         return mixed
@@ -193,11 +151,7 @@ class OSRABlock(nn.Module):
 class StripeAttention(nn.Module):
     """Attention within stripes of the picture, with a local encoding of positions (Dong et al., "CSWin", 2021).
 
-    Args:
-        dim: channels.
-        num_heads: heads.
-        split_size: the thickness of a stripe.
-        upright: stripes over the whole height; else over the whole width.
+    ``upright`` stripes are over the whole height, else over the whole width; ``split_size`` is their thickness.
     """
 
     def __init__(self, dim: int, num_heads: int, split_size: int, upright: bool) -> None:
@@ -208,18 +162,10 @@ class StripeAttention(nn.Module):
         self.get_v = nn.Conv2d(dim, dim, 3, padding=1, groups=dim)
 
     def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        """Mix features.
-
-        Args:
-            query: (N, H, W, C).
-            key: (N, H, W, C).
-            value: (N, H, W, C).
-
-        Returns:
-            (N, H, W, C) features.
+        """Mix features (N, H, W, C).
 
         Raises:
-            InvalidArgumentError: the stripes do not fill the picture.
+            InvalidArgumentError: The stripes do not fill the picture.
         """
         count, height, width, channels = query.shape
         tall, wide = (height, self.split_size) if self.upright else (self.split_size, width)
@@ -239,15 +185,7 @@ class StripeAttention(nn.Module):
 
 
 class CrossShapedWindowAttention(nn.Module):
-    """A transformer layer in which half of the channels look along upright and half along level stripes.
-
-    Args:
-        dim: channels.
-        num_heads: heads, shared by the halves.
-        split_size: the thickness of a stripe.
-        mlp_ratio: how many times wider the feed-forward part is inside.
-        drop_path: the probability of an image's branch to be dropped, in training.
-    """
+    """A transformer layer in which half of the channels attend along upright and half along level stripes."""
 
     def __init__(self, dim: int, num_heads: int, split_size: int, mlp_ratio: float, drop_path: float) -> None:
         super().__init__()
@@ -262,7 +200,6 @@ class CrossShapedWindowAttention(nn.Module):
         self.norm2 = nn.LayerNorm(dim)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Mix (N, H, W, C) features."""
         parts = self.qkv(self.norm1(x)).chunk(6, dim=-1)
         halves = [attention(*parts[index::2]) for index, attention in enumerate(self.attns)]
         x = x + self.drop_path(self.proj(torch.cat(halves, dim=-1)))
@@ -271,13 +208,9 @@ class CrossShapedWindowAttention(nn.Module):
 
 
 class VIPBlock(nn.Module):
-    """A stage: local layers; or local and global ones side by side, each on half of the channels; or global ones.
+    """A stage of (N, H, W, C): local layers; or local and global ones, each on half of the channels; or global ones.
 
-    Args:
-        local_unit: the layers, of all channels or of the first half.
-        global_unit: the layers of the other half, as many.
-        proj: mixes the halves.
-        downsample: what comes last.
+    ``proj`` mixes the halves; ``downsample`` comes last.
     """
 
     def __init__(
@@ -294,7 +227,6 @@ class VIPBlock(nn.Module):
         self.downsample = downsample
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Mix (N, H, W, C) features."""
         if self.global_unit is None or self.proj is None:
             for layer in self.local_unit:
                 x = layer(x)
@@ -312,19 +244,13 @@ class _MeanOverHeight(nn.Module):
 
 
 class ClassifierHead(nn.Module):
-    """Scores from the mean over all steps.
-
-    Args:
-        in_features: the width of the features.
-        out_features: how many classes.
-    """
+    """Scores (N, classes) from the mean over all steps of (N, L, D)."""
 
     def __init__(self, in_features: int, out_features: int) -> None:
         super().__init__()
         self.fc = nn.Linear(in_features, out_features)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The (N, classes) scores of (N, L, D) features."""
         scores: torch.Tensor = self.fc(x.mean(dim=1))
         return scores
 
@@ -333,20 +259,14 @@ class VIPNet(nn.Sequential, Classifier):
     """VIP (Cheng et al., "VIPTR: A Vision Permutable Extractor for Fast and Efficient Scene Text Recognition", 2024).
 
     Args:
-        out_dim: the width of the features that come out, one vector for each 4 pixels of width.
-        embed_dims: channels of the three stages.
-        depths: layers of each stage.
-        num_heads: heads of each stage.
-        mlp_ratios: how many times wider the feed-forward parts of each stage are inside.
-        input_shape: channels, height and width of the images; others work.
-        num_classes: how many classes the head tells apart.
-        include_top: with the head; without, the features come out.
-
-    Example:
-        >>> import torch
-        >>> from mediatensor.ocr.models import vip_tiny
-        >>> vip_tiny(num_classes=10).eval()(torch.zeros(1, 3, 32, 32)).shape
-        torch.Size([1, 10])
+        out_dim: Width of the features that are returned, one vector for each 4 pixels of width.
+        embed_dims: Channels of the three stages.
+        depths: Layers of each stage.
+        num_heads: Heads of each stage.
+        mlp_ratios: How many times wider the feed-forward parts of each stage are inside.
+        input_shape: Channels, height and width of the images; other sizes work.
+        num_classes: Number of classes.
+        include_top: With the head; without, features are returned.
     """
 
     def __init__(
@@ -415,22 +335,19 @@ def _vip(arch: str, network: partial[VIPNet], pretrained: bool, kwargs: dict[str
 
 
 def vip_tiny(pretrained: bool = False, **kwargs: Any) -> VIPNet:
-    """The tiny VIP network.
+    """Make the tiny VIP network.
 
     Args:
-        pretrained: fill it with docTR's weights, if their file is on this machine.
-        **kwargs: of :class:`VIPNet`; ``classes`` gives the names of the classes for ``cfg``.
-
-    Returns:
-        The network.
+        pretrained: Load docTR's weights, if their file is on this machine.
+        **kwargs: Options of :class:`VIPNet`; ``classes`` gives the names of the classes for ``cfg``.
 
     Raises:
-        WeightsNotFoundError: the weights are asked for and not there; the message says where to put them.
+        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
     """
     return _vip("vip_tiny", partial(VIPNet, 192, (64, 128, 256), (3, 3, 3), (2, 4, 8), (3, 4, 4)), pretrained, kwargs)
 
 
 def vip_base(pretrained: bool = False, **kwargs: Any) -> VIPNet:
-    """The base VIP network; arguments as :func:`vip_tiny`."""
+    """Make the base VIP network; arguments as for :func:`vip_tiny`."""
     network = partial(VIPNet, 256, (128, 256, 384), (3, 6, 9), (4, 8, 12), (4, 4, 4))
     return _vip("vip_base", network, pretrained, kwargs)

@@ -22,12 +22,9 @@ default_cfgs: dict[str, dict[str, Any]] = {
 
 
 class PatchEmbedding(nn.Module):
-    """Cut an image into patches, and give each a vector that tells what is in it and where it lies.
+    """Embed (N, C, H, W) images as (N, 1 + patches, D): a class token, then the patches row by row.
 
-    Args:
-        input_shape: channels, height and width of the images that the positions are learnt for.
-        embed_dim: the width of the vectors.
-        patch_size: height and width of a patch.
+    ``input_shape`` is that of the images that the positions are learnt for.
     """
 
     def __init__(self, input_shape: tuple[int, int, int], embed_dim: int, patch_size: tuple[int, int]) -> None:
@@ -40,10 +37,10 @@ class PatchEmbedding(nn.Module):
         self.projection = nn.Conv2d(channels, embed_dim, kernel_size=patch_size, stride=patch_size)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Embed (N, C, H, W) images as (N, 1 + patches, D): the class token, then the patches row by row.
+        """Embed images.
 
         Raises:
-            InvalidArgumentError: the patches do not fill the images.
+            InvalidArgumentError: The patches do not fill the images.
         """
         height, width = x.shape[-2:]
         if height % self.patch_size[0] or width % self.patch_size[1]:
@@ -57,7 +54,7 @@ class PatchEmbedding(nn.Module):
         return tokens + positions
 
     def _positions_for(self, grid: tuple[int, int]) -> torch.Tensor:
-        """The learnt positions, interpolated for images of another size (Dosovitskiy et al., 2020, section 3.2)."""
+        """Return the positions, interpolated for other sizes (Dosovitskiy et al., 2020, section 3.2)."""
         if grid == self.grid_size:
             return self.positions
         of_patches = self.positions[:, 1:].transpose(1, 2).reshape(1, -1, *self.grid_size)
@@ -66,19 +63,13 @@ class PatchEmbedding(nn.Module):
 
 
 class ClassifierHead(nn.Module):
-    """Scores from the class token.
-
-    Args:
-        in_channels: the width of the features.
-        num_classes: how many classes.
-    """
+    """Scores (N, classes) from the class token of (N, L, D) features."""
 
     def __init__(self, in_channels: int, num_classes: int) -> None:
         super().__init__()
         self.head = nn.Linear(in_channels, num_classes)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The (N, classes) scores of (N, L, D) features."""
         scores: torch.Tensor = self.head(x[:, 0])
         return scores
 
@@ -87,21 +78,15 @@ class VisionTransformer(nn.Sequential, Classifier):
     """A vision transformer (Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020): patches, encoder, head.
 
     Args:
-        d_model: the width of the features.
-        num_layers: layers of the encoder.
-        num_heads: heads of the attention.
-        ffd_ratio: how many times wider the feed-forward part is inside.
-        patch_size: height and width of a patch.
-        input_shape: channels, height and width of the images it is made for; others work, with interpolated positions.
-        dropout: the probability of a feature to be dropped, in training.
-        num_classes: how many classes the head tells apart.
-        include_top: with the head; without, the features of all patches come out.
-
-    Example:
-        >>> import torch
-        >>> from mediatensor.ocr.models import vit_s
-        >>> vit_s(num_classes=10).eval()(torch.zeros(2, 3, 32, 32)).shape
-        torch.Size([2, 10])
+        d_model: Width of the features.
+        num_layers: Layers of the encoder.
+        num_heads: Heads of the attention.
+        ffd_ratio: How many times wider the feed-forward part is inside.
+        patch_size: Height and width of a patch.
+        input_shape: Channels, height and width of the images; other sizes work, with interpolated positions.
+        dropout: Share of features that training drops.
+        num_classes: Number of classes.
+        include_top: With the head; without, the features of all patches are returned.
     """
 
     def __init__(
@@ -131,32 +116,18 @@ def _vit(arch: str, pretrained: bool, d_model: int, num_heads: int, kwargs: dict
 
 
 def vit_s(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
-    """The small vision transformer of ViTSTR and PARSeq: 12 layers, 6 heads, width 384.
+    """Make the small vision transformer of ViTSTR and PARSeq: 12 layers, 6 heads, width 384.
 
     Args:
-        pretrained: fill it with docTR's weights, if their file is on this machine.
-        **kwargs: of :class:`VisionTransformer`; ``classes`` gives the names of the classes for ``cfg``.
-
-    Returns:
-        The network.
+        pretrained: Load docTR's weights, if their file is on this machine.
+        **kwargs: Options of :class:`VisionTransformer`; ``classes`` gives the names of the classes for ``cfg``.
 
     Raises:
-        WeightsNotFoundError: the weights are asked for and not there; the message says where to put them.
+        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
     """
     return _vit("vit_s", pretrained, 384, 6, kwargs)
 
 
 def vit_b(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
-    """The base vision transformer: 12 layers, 12 heads, width 768.
-
-    Args:
-        pretrained: fill it with docTR's weights, if their file is on this machine.
-        **kwargs: of :class:`VisionTransformer`; ``classes`` gives the names of the classes for ``cfg``.
-
-    Returns:
-        The network.
-
-    Raises:
-        WeightsNotFoundError: the weights are asked for and not there; the message says where to put them.
-    """
+    """Make the base vision transformer: 12 layers, 12 heads, width 768; arguments as for :func:`vit_s`."""
     return _vit("vit_b", pretrained, 768, 12, kwargs)

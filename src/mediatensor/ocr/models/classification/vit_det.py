@@ -1,4 +1,4 @@
-"""Vision transformers for detectors: most layers look at windows of the picture, some at all of it."""
+"""Vision transformers for detectors: most layers attend within windows of the picture, some to all of it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,13 @@ _WINDOWS = 4
 
 
 class _PatchEmbed(nn.Module):
-    """The patches of a picture as vectors."""
+    """Embed the patches of (N, C, H, W) as vectors (N, rows, columns, D)."""
 
     def __init__(self, in_channels: int, embed_dim: int, patch_size: tuple[int, int]) -> None:
         super().__init__()
         self.proj = nn.Conv2d(in_channels, embed_dim, patch_size, patch_size)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(N, C, H, W) to (N, rows, columns, D)."""
         vectors: torch.Tensor = self.proj(x).permute(0, 2, 3, 1)
         return vectors
 
@@ -74,7 +73,7 @@ class _Windows(nn.Module):
 
 
 def _whole(x: torch.Tensor) -> torch.Tensor:
-    """Windows (N, 16, h, w, D) put together again, with the channels in front: (N, D, 4 h, 4 w)."""
+    """Join windows (N, 16, h, w, D), with the channels in front: (N, D, 4 h, 4 w)."""
     cut = x.unflatten(1, (_WINDOWS, _WINDOWS)).permute(0, 5, 1, 3, 2, 4)  # type: ignore[no-untyped-call]
     together: torch.Tensor = cut.flatten(4, 5).flatten(2, 3)
     return together
@@ -110,7 +109,7 @@ class _FeedForward(nn.Module):
 
 
 class _Block(nn.Module):
-    """A transformer layer that looks at each window by itself, or at all of them, with scaled branches."""
+    """A transformer layer over windows (N, 16, h, w, D), each separately or all together, with scaled branches."""
 
     def __init__(self, dim: int, num_heads: int, mlp_ratio: float, drop_path: float, windowed: bool) -> None:
         super().__init__()
@@ -122,7 +121,6 @@ class _Block(nn.Module):
         self.gamma_1, self.gamma_2 = (nn.Parameter(torch.full((dim,), 0.1)) for _ in range(2))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(N, 16, h, w, D) windows, to the same."""
         # Each row holds the tokens that look at each other: a window, or the picture.
         tokens = x.flatten(0, 1).flatten(1, 2) if self.windowed else x.flatten(1, 3)
         tokens = tokens + self.drop_path(self.gamma_1 * self.attn(self.norm1(tokens)))
@@ -172,25 +170,20 @@ class VisionDetectionTransformer(nn.Sequential, Classifier):
     Detection", 2022, https://arxiv.org/abs/2203.16527), whose windows are the sixteenths of the picture.
 
     Args:
-        d_model: The width of the features.
-        num_layers: How many layers.
+        d_model: Width of the features.
+        num_layers: Number of layers.
         num_heads: Heads of the attention.
         mlp_ratio: How many times wider the feed-forward part is inside.
         patch_size: Height and width of a patch.
-        input_shape: Channels, height and width of the images it is made for; others work, with interpolated positions,
-            if each side has a multiple of four patches.
-        dropout: How often training drops the branches of the last layer; those before it less, the first never.
-        window_block_indexes: The layers that look at each window by itself.
-        out_feature_indexes: The layers whose features come out; -1 is the last.
-        num_classes: How many classes the head tells apart.
-        include_top: With the head; without, a list of features comes out, (N, D, rows, columns) each.
+        input_shape: Channels, height and width of the images; other sizes work, with interpolated positions, if each
+            side
+            has a multiple of four patches.
+        dropout: How often training drops the branches of the last layer; earlier ones less, the first never.
+        window_block_indexes: Layers that attend within windows.
+        out_feature_indexes: Layers whose features are returned; -1 is the last.
+        num_classes: Number of classes.
+        include_top: With the head; without, a list of features is returned, (N, D, rows, columns) each.
         cfg: Configuration of predictors.
-
-    Example:
-        >>> import torch
-        >>> from mediatensor.ocr.models import vit_det_s
-        >>> vit_det_s(num_classes=10).eval()(torch.zeros(2, 3, 32, 32)).shape
-        torch.Size([2, 10])
     """
 
     def __init__(
@@ -234,21 +227,18 @@ def _vit_det(arch: str, d_model: int, pretrained: bool, kwargs: dict[str, Any]) 
 
 
 def vit_det_s(pretrained: bool = False, **kwargs: Any) -> VisionDetectionTransformer:
-    """The small transformer for detectors: 10 layers, 12 heads, width 192.
+    """Make the small transformer for detectors: 10 layers, 12 heads, width 192; in training mode.
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
         **kwargs: Options of :class:`VisionDetectionTransformer`; ``classes`` gives names of the classes for ``cfg``.
 
-    Returns:
-        The network, in training mode.
-
     Raises:
-        WeightsNotFoundError: The weights are asked for and not there; the message says where to put them.
+        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
     """
     return _vit_det("vit_det_s", 192, pretrained, kwargs)
 
 
 def vit_det_m(pretrained: bool = False, **kwargs: Any) -> VisionDetectionTransformer:
-    """The medium transformer for detectors, of width 384; arguments as :func:`vit_det_s`."""
+    """Make the medium transformer for detectors, of width 384; arguments as for :func:`vit_det_s`."""
     return _vit_det("vit_det_m", 384, pretrained, kwargs)

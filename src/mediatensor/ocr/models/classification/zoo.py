@@ -1,4 +1,4 @@
-"""Orientation predictors by the name of their architecture."""
+"""Make orientation predictors by the name of their architecture."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from torch import nn
 
 from ...._engine.common.checks import shown
 from ....errors import InvalidArgumentError
-from .._networks.checkpoints import is_checkpoint, load_checkpoint
 from .._networks.registry import list_models, make_predictor, network_factory, refuse_unknown
+from .._networks.weights import is_checkpoint, load_checkpoint
 from .._pages.preprocessing import PreProcessor
 from .ppocr import ppocr_mobile_v2_line_orientation
 from .predictor import LinePageOrientation, OrientationPredictor
@@ -18,10 +18,10 @@ from .predictor import LinePageOrientation, OrientationPredictor
 __all__ = ["ARCHS", "crop_orientation_predictor", "page_orientation_predictor"]
 
 ARCHS: list[str] = list_models("cls_*")
-"""The architectures that the predictors know."""
+"""Architectures of the predictors."""
 
 TURNS = {0, -90, 90, 180}
-"""The directions that a network may tell apart, in degrees."""
+"""The directions that a network may predict, in degrees."""
 
 LINE_ARCH = "ppocr_mobile_v2_line_orientation"
 
@@ -29,18 +29,17 @@ LINE_ARCH = "ppocr_mobile_v2_line_orientation"
 def crop_orientation_predictor(
     arch: str | os.PathLike[str] | nn.Module = LINE_ARCH, pretrained: bool = False, batch_size: int = 128, **kwargs: Any
 ) -> OrientationPredictor:
-    """A predictor of the direction of crops of words or lines.
+    """Make a predictor of the direction of crops of words or lines.
 
     Args:
         arch: A name of :data:`ARCHS`, the path of a checkpoint (``.pt``), or a model. The default takes a crop for a
-            line, which lies if it is taller than wide, and tells upside down from upright; docTR's tells all four
-            directions of a word.
+            line,
+            which lies if it is taller than wide, and tells upside down from upright; docTR's tells all four directions
+            of a
+            word.
         pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`.
-        batch_size: Crops that go through the network together.
-        **kwargs: ``disabled``: find everything upright, and load nothing.
-
-    Returns:
-        The predictor.
+        batch_size: Crops in a batch.
+        **kwargs: ``disabled``: take everything for upright, and load nothing.
 
     Raises:
         InvalidArgumentError: The architecture is unknown.
@@ -58,21 +57,9 @@ def crop_orientation_predictor(
 def page_orientation_predictor(
     arch: str | os.PathLike[str] | nn.Module | None = None, pretrained: bool = False, batch_size: int = 4, **kwargs: Any
 ) -> OrientationPredictor | LinePageOrientation:
-    """A predictor of the direction of pages.
+    """Make a predictor of the direction of pages; arguments as for :func:`crop_orientation_predictor`.
 
-    Args:
-        arch: A name of :data:`ARCHS`, the path of a checkpoint (``.pt``), or a model. None, the default, finds the
-            lines of a page and lets them vote: no package brings the weights of a network that classifies pages.
-        pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`.
-        batch_size: Pages that go through the network together.
-        **kwargs: ``disabled``: find everything upright, and load nothing.
-
-    Returns:
-        The predictor.
-
-    Raises:
-        InvalidArgumentError: The architecture is unknown.
-        WeightsNotFoundError: There are no weights for it on this machine.
+    By default, the lines of a page are found and vote: no package has the weights of a network that classifies pages.
 
     Example:
         >>> import numpy as np

@@ -1,20 +1,30 @@
-"""Post-processing of the maps that segmentation detectors compute."""
+"""Base of the segmentation detectors: from images to probability maps, boxes and losses."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from ....errors import InvalidArgumentError
-from .._maps.boxes import boxes_from_bitmap, boxes_from_map
+from ...file_utils import CLASS_NAME
+from .._networks.blocks import FeatureExtractor
+from .._networks.transfers import at_least_float32
+from .._networks.weights import load_pretrained_params, load_weights
+from ._boxes import boxes_from_bitmap, boxes_from_map
 
 __all__ = ["DetectionPostProcessor"]
 
+Targets = Sequence[dict[str, NDArray[np.floating[Any]]]]
+"""Per image the relative boxes of each class: straight (K, 4) or quadrangles (K, 4, 2)."""
+
 
 class DetectionPostProcessor:
-    """Boxes from probability maps; its attributes may be changed at any time.
+    """Make boxes from probability maps; its attributes may be changed at any time.
 
     Args:
         box_thresh: Boxes with a lower score are left out.
@@ -40,7 +50,7 @@ class DetectionPostProcessor:
         return f"{type(self).__name__}(bin_thresh={self.bin_thresh}, box_thresh={self.box_thresh})"
 
     def bitmap_to_boxes(self, pred: NDArray[np.floating[Any]], bitmap: NDArray[np.generic]) -> NDArray[np.float64]:
-        """Boxes of the regions of ``bitmap`` (H, W), scored by the probabilities ``pred`` (H, W).
+        """Return boxes of the regions of ``bitmap`` (H, W), scored by ``pred`` (H, W).
 
         Returns:
             Relative boxes: straight (N, 5), otherwise (N, 5, 2); see :meth:`__call__`.
@@ -54,17 +64,18 @@ class DetectionPostProcessor:
         )
 
     def __call__(self, proba_map: NDArray[np.floating[Any]]) -> list[list[NDArray[np.float64]]]:
-        """Boxes of every image and class.
+        """Return the boxes of every image and class.
 
         Args:
             proba_map: Probabilities in [0, 1], float (N, H, W, C).
 
         Returns:
             For each image a list with the boxes of each class, relative, float64: straight (K, 5) as xmin, ymin, xmax,
-            ymax, score; otherwise (K, 5, 2), four corners clockwise from the top left, then (0, score).
+            ymax,
+            score; otherwise (K, 5, 2), four corners clockwise from the top left, then (0, score).
 
         Raises:
-            InvalidArgumentError: If ``proba_map`` has not four dimensions.
+            InvalidArgumentError: ``proba_map`` does not have four dimensions.
         """
         if proba_map.ndim != 4:
             raise InvalidArgumentError(f"proba_map has shape {proba_map.shape}; probabilities (N, H, W, C) are needed.")
@@ -78,3 +89,141 @@ class DetectionPostProcessor:
             unclip_ratio=self.unclip_ratio,
             straight=self.assume_straight_pages,
         )
+
+
+class SegmentationDetector(nn.Module):
+    """A network that scores every pixel; subclasses compute features, logits and a loss.
+
+    Args:
+        postprocessor: Makes boxes of the probabilities.
+        exportable: Return only the logits, as exporters need.
+        cfg: The configuration that the model was made for: ``mean``, ``std``, ``input_shape``, ``url``.
+        class_names: One map of probabilities is computed for each.
+    """
+
+    feat_extractor: FeatureExtractor
+
+    def __init__(
+        self,
+        postprocessor: DetectionPostProcessor,
+        exportable: bool = False,
+        cfg: dict[str, Any] | None = None,
+        class_names: Sequence[str] = (CLASS_NAME,),
+    ) -> None:
+        super().__init__()
+        self.postprocessor = postprocessor
+        self.exportable = exportable
+        self.cfg = cfg
+        self.class_names = list(class_names)
+
+    @property
+    def assume_straight_pages(self) -> bool:
+        """Whether ``preds`` are straight boxes; that of the post-processor."""
+        return self.postprocessor.assume_straight_pages
+
+    @assume_straight_pages.setter
+    def assume_straight_pages(self, straight: bool) -> None:
+        """Whether ``preds`` are straight boxes."""
+        self.postprocessor.assume_straight_pages = straight
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        """Return features of images (N, 3, H, W), for logits and loss."""
+        raise NotImplementedError
+
+    def logits(self, features: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
+        """Return scores before the sigmoid, (N, classes, H, W), for images of this size."""
+        raise NotImplementedError
+
+    def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
+        """Return the loss, a number."""
+        raise NotImplementedError
+
+    def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
+        """Return probabilities (N, classes, H, W), float32 or better."""
+        return at_least_float32(logits).sigmoid()
+
+    def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
+        """Load a checkpoint file; see :func:`~mediatensor.ocr.models.utils.load_pretrained_params`."""
+        load_pretrained_params(self, path_or_url, **kwargs)
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        target: Targets | None = None,
+        return_model_output: bool = False,
+        return_preds: bool = False,
+        maps_only: bool = False,
+    ) -> dict[str, Any]:
+        """Find text in images.
+
+        Args:
+            x: Images (N, 3, H, W), normalized as ``cfg`` says; H and W multiples of 32.
+            target: For the loss: per image the relative boxes of each class, (K, 4) or (K, 4, 2). A class with an empty
+                array
+                is unknown in that image and ignored; a class that is not named does not occur.
+            return_model_output: Return ``out_map``, the probabilities (N, classes, H, W).
+            return_preds: Return ``preds`` even with a target.
+            maps_only: Return ``out_map`` and make no boxes.
+
+        Returns:
+            ``preds``: per image the boxes of each class, see :class:`DetectionPostProcessor`; ``out_map`` if asked for;
+            ``loss`` if there is a target. An exportable model: ``logits`` only.
+        """
+        features = self.features(x)
+        logits = self.logits(features, (x.shape[-2], x.shape[-1]))
+        if self.exportable:
+            return {"logits": logits}
+        if maps_only:
+            return {"out_map": self.probabilities(logits)}
+        out: dict[str, Any] = {}
+        if return_model_output or return_preds or target is None:
+            prob_map = self.probabilities(logits)
+            if return_model_output:
+                out["out_map"] = prob_map
+            if return_preds or target is None:
+                out["preds"] = self._predictions(prob_map)
+        if target is not None:
+            out["loss"] = self.loss(features, logits, target)
+        return out
+
+    # The boxes are made with numpy: a compiler of graphs must not look inside.
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def _predictions(self, prob_map: torch.Tensor) -> list[dict[str, NDArray[np.float64]]]:
+        maps = prob_map.detach().permute(0, 2, 3, 1).cpu().numpy()
+        return [dict(zip(self.class_names, boxes, strict=True)) for boxes in self.postprocessor(maps)]
+
+    def _initialize_all_but_backbone(self) -> None:
+        """Initialise convolutions by Kaiming and biases by zero, except in the backbone."""
+        for name, module in self.named_modules():
+            if isinstance(module, nn.Conv2d) and not name.startswith("feat_extractor."):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+
+
+def detector_cfg(
+    url: str, funsd_recall: float, funsd_precision: float, cord_recall: float, cord_precision: float
+) -> dict[str, Any]:
+    """Return the configuration of a docTR detector, with its published scores in percent."""
+    return {
+        "input_shape": (3, 1024, 1024),
+        "mean": (0.798, 0.785, 0.772),
+        "std": (0.264, 0.2749, 0.287),
+        "url": f"https://doctr-static.mindee.com/models?id={url}",
+        "accuracy": {
+            "FUNSD recall": funsd_recall,
+            "FUNSD precision": funsd_precision,
+            "CORD recall": cord_recall,
+            "CORD precision": cord_precision,
+        },
+    }
+
+
+def class_names_of(kwargs: dict[str, Any]) -> list[str]:
+    """Take ``class_names`` out of the arguments of a factory: sorted, by default the class of words."""
+    return sorted(kwargs.pop("class_names", None) or [CLASS_NAME])
+
+
+def load_detector_weights(model: SegmentationDetector, arch: str, head: Sequence[str]) -> None:
+    """Load the published weights of ``arch``, without those of ``head`` for other classes."""
+    load_weights(model, arch, ignore_keys=() if model.class_names == [CLASS_NAME] else head)

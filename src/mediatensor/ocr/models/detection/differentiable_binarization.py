@@ -12,18 +12,18 @@ from torch import nn
 
 from ....errors import InvalidArgumentError
 from ...file_utils import CLASS_NAME
-from .._maps.targets import dice_loss, draw_targets, focal_loss, masked_l1_loss
 from .._networks.blocks import FeatureExtractor
 from ..classification.mobilenet import mobilenet_v3_large
 from ..classification.resnet import NamedResNet, resnet34, resnet50
-from ._segmentation import (
+from ._targets import dice_loss, draw_targets, focal_loss, masked_l1_loss
+from .core import (
+    DetectionPostProcessor,
     SegmentationDetector,
     Targets,
     class_names_of,
     detector_cfg,
     load_detector_weights,
 )
-from .core import DetectionPostProcessor
 
 __all__ = ["DBNet", "DBPostProcessor", "db_mobilenet_v3_large", "db_resnet34", "db_resnet50"]
 
@@ -39,13 +39,7 @@ _SHARPNESS = 50.0
 
 
 class DBPostProcessor(DetectionPostProcessor):
-    """Boxes from the probability maps of a :class:`DBNet`.
-
-    Args:
-        box_thresh: Boxes with a lower score are left out.
-        bin_thresh: Pixels of at least this probability are text.
-        assume_straight_pages: Axis-aligned boxes; otherwise rectangles at any angle.
-    """
+    """Make boxes from the probability maps of a :class:`DBNet`."""
 
     def __init__(self, box_thresh: float = 0.1, bin_thresh: float = 0.3, assume_straight_pages: bool = True) -> None:
         super().__init__(box_thresh, bin_thresh, assume_straight_pages)
@@ -54,9 +48,7 @@ class DBPostProcessor(DetectionPostProcessor):
 class FeaturePyramidNetwork(nn.Module):
     """Features of four resolutions, each enriched by the coarser ones, at the finest resolution.
 
-    Args:
-        in_channels: Channels of the features, from fine to coarse, each of half the resolution of the one before.
-        out_channels: Channels of the result.
+    ``in_channels`` are those of the features, from fine to coarse, each of half the resolution of the one before.
     """
 
     def __init__(self, in_channels: Sequence[int], out_channels: int) -> None:
@@ -71,7 +63,7 @@ class FeaturePyramidNetwork(nn.Module):
         )
 
     def forward(self, features: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Features (N, C, H / 2 ** level, W / 2 ** level) to (N, out_channels, H, W)."""
+        """Map features (N, C, H / 2 ** level, W / 2 ** level) to (N, out_channels, H, W)."""
         levels = [branch(feature) for branch, feature in zip(self.in_branches, features, strict=True)]
         for level in reversed(range(len(levels) - 1)):
             levels[level] = levels[level] + self.upsample(levels[level + 1])
@@ -89,7 +81,7 @@ class DBNet(SegmentationDetector):
         bin_thresh: Pixels of at least this probability are text.
         box_thresh: Boxes with a lower score are left out.
         assume_straight_pages: Axis-aligned boxes; otherwise rectangles at any angle.
-        exportable: Return the logits and nothing else, as exporters need.
+        exportable: Return only the logits, as exporters need.
         cfg: The configuration that the model was made for.
         class_names: The classes to tell apart.
 
@@ -129,31 +121,30 @@ class DBNet(SegmentationDetector):
         self._initialize_all_but_backbone()
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
-        """The feature pyramid, (N, head_chans, H / 4, W / 4), of images (N, 3, H, W)."""
+        """Return the feature pyramid, (N, head_chans, H / 4, W / 4), of images (N, 3, H, W)."""
         pyramid: torch.Tensor = self.fpn(self.feat_extractor(x))
         return pyramid
 
     def logits(self, features: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
-        """Scores before the sigmoid, (N, classes, H, W)."""
+        """Return scores before the sigmoid, (N, classes, H, W)."""
         scores: torch.Tensor = self.prob_head(features)
         return scores
 
     def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
-        """See :meth:`compute_loss`."""
+        """Return the loss of :meth:`compute_loss`."""
         return self.compute_loss(logits, self.thresh_head(features), target)
 
     def build_target(
         self, target: Targets, output_shape: tuple[int, int, int]
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_], NDArray[np.float32], NDArray[np.bool_]]:
-        """Draw what to learn.
+        """Draw the maps to learn, each (N, classes, H, W).
 
         Args:
             target: Per image the relative boxes of each class, (K, 4) or (K, 4, 2).
             output_shape: Classes, height and width of the maps.
 
         Returns:
-            Shrunken text (float32, 0 or 1), where it counts (bool), thresholds (float32), where they count (bool);
-            each (N, classes, H, W).
+            Shrunken text (float32, 0 or 1), where it counts (bool), thresholds (float32), where they count (bool).
         """
         maps = draw_targets(target, self.class_names, output_shape[1:], self.shrink_ratio)
         thresholds = self.thresh_min + (self.thresh_max - self.thresh_min) * maps.border
@@ -167,8 +158,8 @@ class DBNet(SegmentationDetector):
         gamma: float = 2.0,
         alpha: float = 0.5,
     ) -> torch.Tensor:
-        """Ten times the focal loss of the text map, the dice loss of the sharpened one, and the mean error of the
-        threshold map.
+        """Return ten times the focal loss of the text map, plus the dice loss of the sharpened one and
+        the mean error of the threshold map.
 
         Args:
             out_map: Scores of text before the sigmoid, (N, classes, H, W).
@@ -178,7 +169,7 @@ class DBNet(SegmentationDetector):
             alpha: Weight of text against background, in [0, 1].
 
         Returns:
-            A number; 0 where there is nothing to learn.
+            A number; 0 if there is nothing to learn.
         """
         if gamma < 0:
             raise InvalidArgumentError(f"gamma={gamma}: a number of at least 0 is needed.")
@@ -207,7 +198,7 @@ def _conv_norm(in_channels: int, out_channels: int, kernel: int) -> nn.Sequentia
 
 
 def _head(channels: int, num_classes: int) -> nn.Sequential:
-    """From the feature pyramid to scores of four times its resolution."""
+    """Make the layers from the feature pyramid to scores of four times its resolution."""
     reduced = channels // 4
     return nn.Sequential(
         *_conv_norm(channels, reduced, 3),
@@ -231,36 +222,27 @@ def _resnet_dbnet(arch: str, pretrained: bool, backbone: NamedResNet, kwargs: di
 
 
 def db_resnet34(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> DBNet:
-    """DBNet with a ResNet-34 backbone.
+    """Make a DBNet with a ResNet-34 backbone, in training mode.
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
-        pretrained_backbone: Load those of the backbone alone.
+        pretrained_backbone: Load only those of the backbone.
         **kwargs: Options of :class:`DBNet`; ``class_names`` are sorted.
 
-    Returns:
-        The detector, in training mode.
-
     Raises:
-        WeightsNotFoundError: If weights are asked for and not there.
+        WeightsNotFoundError: Weights are asked for and not there.
     """
     backbone = resnet34(pretrained_backbone and not pretrained)
     return _resnet_dbnet("db_resnet34", pretrained, backbone, kwargs)
 
 
 def db_resnet50(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> DBNet:
-    """DBNet with a ResNet-50 backbone; arguments as those of :func:`db_resnet34`.
-
-    >>> from mediatensor.ocr.models import db_resnet50
-    >>> model = db_resnet50(assume_straight_pages=False, class_names=["total", "date"])
-    >>> model.class_names
-    ['date', 'total']
-    """
+    """Make a DBNet with a ResNet-50 backbone; arguments as for :func:`db_resnet34`."""
     backbone = resnet50(pretrained_backbone and not pretrained)
     return _resnet_dbnet("db_resnet50", pretrained, backbone, kwargs)
 
 
 def db_mobilenet_v3_large(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> DBNet:
-    """DBNet with a MobileNetV3-Large backbone; arguments as those of :func:`db_resnet34`."""
+    """Make a DBNet with a MobileNetV3-Large backbone; arguments as for :func:`db_resnet34`."""
     backbone = mobilenet_v3_large(pretrained_backbone and not pretrained)
     return _dbnet("db_mobilenet_v3_large", pretrained, backbone.features, ("3", "6", "12", "16"), kwargs)

@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ...file_utils import CLASS_NAME
-from .._maps.targets import dice_loss, draw_targets, hard_negative_mask
 from .._networks.blocks import FeatureExtractor
 from ..classification.textnet import FASTConvLayer, TextNet, fuse_conv_norm, textnet_base, textnet_small, textnet_tiny
-from ._segmentation import (
+from ._targets import dice_loss, draw_targets, hard_negative_mask
+from .core import (
+    DetectionPostProcessor,
     SegmentationDetector,
     Targets,
     class_names_of,
     detector_cfg,
     load_detector_weights,
 )
-from .core import DetectionPostProcessor
 
 __all__ = ["FAST", "FASTPostProcessor", "fast_base", "fast_small", "fast_tiny", "reparameterize"]
 
@@ -39,13 +39,7 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
 class FASTPostProcessor(DetectionPostProcessor):
-    """Boxes from the probability maps of a :class:`FAST`, whose maps are grown by pooling already.
-
-    Args:
-        bin_thresh: Pixels of at least this probability are text.
-        box_thresh: Boxes with a lower score are left out.
-        assume_straight_pages: Axis-aligned boxes; otherwise rectangles at any angle.
-    """
+    """Make boxes from the probability maps of a :class:`FAST`, which are grown by pooling already."""
 
     unclip_ratio = 1.0
 
@@ -56,9 +50,7 @@ class FASTPostProcessor(DetectionPostProcessor):
 class FastNeck(nn.Module):
     """Four resolutions reduced to the same width and put side by side at the finest.
 
-    Args:
-        in_channels: Channels of the finest features; each next one has twice as many.
-        out_channels: Channels of each in the result.
+    ``in_channels`` are those of the finest features; each next one has twice as many.
     """
 
     def __init__(self, in_channels: int, out_channels: int = 128) -> None:
@@ -66,7 +58,7 @@ class FastNeck(nn.Module):
         self.reduction = nn.ModuleList(FASTConvLayer(in_channels * scale, out_channels) for scale in (1, 2, 4, 8))
 
     def forward(self, features: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Features from fine to coarse to (N, 4 * out_channels, H, W) of the finest."""
+        """Map features from fine to coarse to (N, 4 * out_channels, H, W) of the finest."""
         size = features[0].shape[-2:]
         reduced = [reduce(feature) for reduce, feature in zip(self.reduction, features, strict=True)]
         return torch.cat([reduced[0], *(F.interpolate(x, size=size, mode="bilinear") for x in reduced[1:])], dim=1)
@@ -83,7 +75,7 @@ class FAST(SegmentationDetector):
         dropout_prob: Share of the head's features that training drops.
         pooling_size: How far text reaches beyond its kernel, in pixels; even.
         assume_straight_pages: Axis-aligned boxes; otherwise rectangles at any angle.
-        exportable: Return the logits and nothing else, as exporters need.
+        exportable: Return only the logits, as exporters need.
         cfg: The configuration that the model was made for.
         class_names: The classes to tell apart.
 
@@ -125,46 +117,43 @@ class FAST(SegmentationDetector):
         self._initialize_all_but_backbone()
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
-        """Features of all resolutions side by side, a quarter of the size of the images (N, 3, H, W)."""
+        """Return features of all resolutions side by side, a quarter of the size of the images (N, 3, H, W)."""
         joined: torch.Tensor = self.neck(self.feat_extractor(x))
         return joined
 
     def logits(self, features: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
-        """Scores of kernels before the sigmoid, (N, classes, H, W)."""
+        """Return scores of kernels before the sigmoid, (N, classes, H, W)."""
         return F.interpolate(self.prob_head(features), size=size, mode="bilinear")
 
     def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
-        """Probabilities of text, grown from its kernels, (N, classes, H, W)."""
+        """Return probabilities of text, grown from its kernels, (N, classes, H, W)."""
         return super().probabilities(self.pooling(logits))
 
     def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
-        """See :meth:`compute_loss`."""
+        """Return the loss of :meth:`compute_loss`."""
         return self.compute_loss(logits, target)
 
     def build_target(
         self, target: Targets, output_shape: tuple[int, int, int]
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_], NDArray[np.uint8]]:
-        """Draw what to learn.
+        """Draw the maps to learn: text (uint8, 0 or 1), where it counts (bool), and shrunken text (uint8).
 
         Args:
             target: Per image the relative boxes of each class, (K, 4) or (K, 4, 2).
-            output_shape: Classes, height and width of the maps.
-
-        Returns:
-            Text (uint8, 0 or 1), where it counts (bool), and shrunken text (uint8), each (N, classes, H, W).
+            output_shape: Classes, height and width of the maps, each (N, classes, H, W).
         """
         maps = draw_targets(target, self.class_names, output_shape[1:], self.shrink_ratio)
         return maps.text.astype(np.uint8), maps.known, maps.kernel.astype(np.uint8)
 
     def compute_loss(self, out_map: torch.Tensor, target: Targets) -> torch.Tensor:
-        """Dice loss of the kernels within text, and half that of the text among its hardest background.
+        """Return the dice loss of the kernels within text, plus half that of the text among its hardest background.
 
         Args:
             out_map: Scores of kernels before the sigmoid, (N, classes, H, W).
             target: Per image the relative boxes of each class.
 
         Returns:
-            A number; 0 where there is nothing to learn.
+            A number; 0 if there is nothing to learn.
         """
         shape = (out_map.shape[1], out_map.shape[2], out_map.shape[3])
         text, mask, kernels = (
@@ -181,13 +170,9 @@ class FAST(SegmentationDetector):
 
 @torch.no_grad()
 def reparameterize(model: ModuleT) -> ModuleT:
-    """Fold the branches and normalizations of a trained model into plain convolutions: same results, less to compute.
+    """Fold branches and normalizations of a trained model into plain convolutions, in place.
 
-    Args:
-        model: Changed in place; for inference only from then on.
-
-    Returns:
-        The same model.
+    The results are the same with less to compute; the model is only for inference from then on.
 
     >>> from mediatensor.ocr.models import fast_tiny, reparameterize
     >>> model = fast_tiny().eval()
@@ -221,27 +206,24 @@ def _fast(
 
 
 def fast_tiny(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
-    """FAST with a TextNet-Tiny backbone.
+    """Make a FAST with a TextNet-Tiny backbone, in training mode.
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
-        pretrained_backbone: Load those of the backbone alone.
+        pretrained_backbone: Load only those of the backbone.
         **kwargs: Options of :class:`FAST`; ``class_names`` are sorted.
 
-    Returns:
-        The detector, in training mode.
-
     Raises:
-        WeightsNotFoundError: If weights are asked for and not there.
+        WeightsNotFoundError: Weights are asked for and not there.
     """
     return _fast("fast_tiny", pretrained, textnet_tiny, pretrained_backbone, kwargs)
 
 
 def fast_small(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
-    """FAST with a TextNet-Small backbone; arguments as those of :func:`fast_tiny`."""
+    """Make a FAST with a TextNet-Small backbone; arguments as for :func:`fast_tiny`."""
     return _fast("fast_small", pretrained, textnet_small, pretrained_backbone, kwargs)
 
 
 def fast_base(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
-    """FAST with a TextNet-Base backbone; arguments as those of :func:`fast_tiny`."""
+    """Make a FAST with a TextNet-Base backbone; arguments as for :func:`fast_tiny`."""
     return _fast("fast_base", pretrained, textnet_base, pretrained_backbone, kwargs)

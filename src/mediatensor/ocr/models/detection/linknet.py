@@ -12,17 +12,17 @@ from torch import nn
 
 from ....errors import InvalidArgumentError
 from ...file_utils import CLASS_NAME
-from .._maps.targets import dice_loss, draw_targets, focal_loss
 from .._networks.blocks import FeatureExtractor
 from ..classification.resnet import NamedResNet, resnet18, resnet34, resnet50
-from ._segmentation import (
+from ._targets import dice_loss, draw_targets, focal_loss
+from .core import (
+    DetectionPostProcessor,
     SegmentationDetector,
     Targets,
     class_names_of,
     detector_cfg,
     load_detector_weights,
 )
-from .core import DetectionPostProcessor
 
 __all__ = ["LinkNet", "LinkNetPostProcessor", "linknet_resnet18", "linknet_resnet34", "linknet_resnet50"]
 
@@ -36,24 +36,14 @@ _HEAD = ("classifier.6.weight", "classifier.6.bias")
 
 
 class LinkNetPostProcessor(DetectionPostProcessor):
-    """Boxes from the probability maps of a :class:`LinkNet`.
-
-    Args:
-        bin_thresh: Pixels of at least this probability are text.
-        box_thresh: Boxes with a lower score are left out.
-        assume_straight_pages: Axis-aligned boxes; otherwise rectangles at any angle.
-    """
+    """Make boxes from the probability maps of a :class:`LinkNet`."""
 
     def __init__(self, bin_thresh: float = 0.1, box_thresh: float = 0.1, assume_straight_pages: bool = True) -> None:
         super().__init__(box_thresh, bin_thresh, assume_straight_pages)
 
 
 class LinkNetFPN(nn.Module):
-    """The decoder: from the coarsest features to the finest, adding the encoder's on the way.
-
-    Args:
-        channels: Channels of the encoder's features from fine to coarse, each of half the resolution of the one before.
-    """
+    """The decoder: from the coarsest features to the finest, adding the encoder's on the way."""
 
     def __init__(self, channels: Sequence[int]) -> None:
         super().__init__()
@@ -64,7 +54,7 @@ class LinkNetFPN(nn.Module):
         )
 
     def forward(self, features: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Features from fine to coarse to a result as fine, and with as many channels, as the first of them."""
+        """Map features from fine to coarse to a result of the resolution and channels of the first."""
         x = features[-1]
         for level in range(len(features) - 1, 0, -1):
             x = self.decoders[level](x) + features[level - 1]
@@ -82,7 +72,7 @@ class LinkNet(SegmentationDetector):
         box_thresh: Boxes with a lower score are left out.
         head_chans: Channels of the layers before the last.
         assume_straight_pages: Axis-aligned boxes; otherwise rectangles at any angle.
-        exportable: Return the logits and nothing else, as exporters need.
+        exportable: Return only the logits, as exporters need.
         cfg: The configuration that the model was made for.
         class_names: The classes to tell apart.
 
@@ -126,30 +116,27 @@ class LinkNet(SegmentationDetector):
         self._initialize_all_but_backbone()
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
-        """The decoder's result, a quarter of the resolution of the images (N, 3, H, W)."""
+        """Return the decoder's result, a quarter of the resolution of the images (N, 3, H, W)."""
         decoded: torch.Tensor = self.fpn(self.feat_extractor(x))
         return decoded
 
     def logits(self, features: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
-        """Scores before the sigmoid, (N, classes, H, W)."""
+        """Return scores before the sigmoid, (N, classes, H, W)."""
         scores: torch.Tensor = self.classifier(features)
         return scores
 
     def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
-        """See :meth:`compute_loss`."""
+        """Return the loss of :meth:`compute_loss`."""
         return self.compute_loss(logits, target)
 
     def build_target(
         self, target: Targets, output_shape: tuple[int, int, int]
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Draw what to learn.
+        """Draw the maps to learn: shrunken text (uint8, 0 or 1) and where it counts (bool).
 
         Args:
             target: Per image the relative boxes of each class, (K, 4) or (K, 4, 2).
-            output_shape: Classes, height and width of the maps.
-
-        Returns:
-            Shrunken text (uint8, 0 or 1) and where it counts (bool), each (N, classes, H, W).
+            output_shape: Classes, height and width of the maps, each (N, classes, H, W).
         """
         maps = draw_targets(target, self.class_names, output_shape[1:], self.shrink_ratio)
         return maps.kernel.astype(np.uint8), maps.known
@@ -157,7 +144,7 @@ class LinkNet(SegmentationDetector):
     def compute_loss(
         self, out_map: torch.Tensor, target: Targets, gamma: float = 2.0, alpha: float = 0.5
     ) -> torch.Tensor:
-        """Focal loss and dice loss of the text map.
+        """Return the focal loss plus the dice loss of the text map.
 
         Args:
             out_map: Scores before the sigmoid, (N, classes, H, W).
@@ -166,7 +153,7 @@ class LinkNet(SegmentationDetector):
             alpha: Weight of text against background, in [0, 1].
 
         Returns:
-            A number; 0 where there is nothing to learn.
+            A number; 0 if there is nothing to learn.
         """
         if gamma < 0:
             raise InvalidArgumentError(f"gamma={gamma}: a number of at least 0 is needed.")
@@ -211,32 +198,24 @@ def _linknet(
 
 
 def linknet_resnet18(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
-    """LinkNet with a ResNet-18 backbone.
+    """Make a LinkNet with a ResNet-18 backbone, in training mode.
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
-        pretrained_backbone: Load those of the backbone alone.
+        pretrained_backbone: Load only those of the backbone.
         **kwargs: Options of :class:`LinkNet`; ``class_names`` are sorted.
 
-    Returns:
-        The detector, in training mode.
-
     Raises:
-        WeightsNotFoundError: If weights are asked for and not there.
-
-    >>> import torch
-    >>> from mediatensor.ocr.models import linknet_resnet18
-    >>> linknet_resnet18(exportable=True).eval()(torch.zeros(1, 3, 64, 64))["logits"].shape
-    torch.Size([1, 1, 64, 64])
+        WeightsNotFoundError: Weights are asked for and not there.
     """
     return _linknet("linknet_resnet18", pretrained, resnet18, pretrained_backbone, kwargs)
 
 
 def linknet_resnet34(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
-    """LinkNet with a ResNet-34 backbone; arguments as those of :func:`linknet_resnet18`."""
+    """Make a LinkNet with a ResNet-34 backbone; arguments as for :func:`linknet_resnet18`."""
     return _linknet("linknet_resnet34", pretrained, resnet34, pretrained_backbone, kwargs)
 
 
 def linknet_resnet50(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
-    """LinkNet with a ResNet-50 backbone; arguments as those of :func:`linknet_resnet18`."""
+    """Make a LinkNet with a ResNet-50 backbone; arguments as for :func:`linknet_resnet18`."""
     return _linknet("linknet_resnet50", pretrained, resnet50, pretrained_backbone, kwargs)

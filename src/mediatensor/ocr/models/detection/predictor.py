@@ -1,4 +1,4 @@
-"""Where text is on pages: preprocessing, the network, and boxes relative to each page."""
+"""Text detection on pages: preprocessing, the network, and boxes relative to each page."""
 
 from __future__ import annotations
 
@@ -11,29 +11,36 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from .._maps.colons import with_colons
-from .._maps.leftovers import Window, ink_left_over, windows_around, with_found, without_screens
-from .._maps.tiles import long_lines_cut, tiles_joined
 from .._networks.transfers import compile_network, download, plain, upload_images, with_open_sizes
 from .._networks.weights import checked_network
 from .._pages.inputs import Image, as_images
 from .._pages.preprocessing import FlexiblePreProcessor, PageBatch, PreProcessor, part_of_page
-from ._segmentation import SegmentationDetector
+from ._leftovers import (
+    Window,
+    ink_left_over,
+    long_lines_cut,
+    tiles_joined,
+    windows_around,
+    with_colons,
+    with_found,
+    without_screens,
+)
+from .core import SegmentationDetector
 from .ppocr import PPOCRDetector
 
 __all__ = ["DetectionPredictor", "Located"]
 
 MOST_LOOKS = 3
-"""How often letters that were left over are looked at, while each look finds some."""
+"""Most looks at letters that were left over, while each look finds some."""
 
 
 @dataclass(frozen=True)
 class Located:
-    """The boxes that were found on one page.
+    """Boxes on one page.
 
     Attributes:
-        boxes: By class, relative boxes with their score last: (N, 5), or (N, 5, 2) where rotated.
-        map: Probabilities (h, w, classes) at the size of the network's input; None unless asked for.
+        boxes: By class, relative boxes with their score last: (N, 5), or (N, 5, 2) if rotated.
+        map: Probabilities (h, w, classes) at the size of the network's input; ``None`` unless asked for.
     """
 
     boxes: dict[str, npt.NDArray[np.floating]]
@@ -54,7 +61,7 @@ class DetectionPredictor(nn.Module):
         self.model: Any = checked_network(model).eval()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the network in place, for pages of all sizes: as ``torch.compile``, which takes the arguments."""
+        """Compile the network in place, for pages of all sizes; arguments as ``torch.compile``."""
         compile_network(self.model, *args, **kwargs)
 
     @property
@@ -69,16 +76,17 @@ class DetectionPredictor(nn.Module):
         Args:
             pages: Arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in [0, 1]; a list, a batch, a
                 :class:`~mediatensor.FrameBatch` or a document.
-            return_maps: Return the maps of the network too.
-            **kwargs: For the model.
+            return_maps: Also return the maps of the network.
+            **kwargs: Options of the model.
 
         Returns:
-            Per page, class name to relative boxes (N, 5) as xmin, ymin, xmax, ymax, score, or (N, 5, 2), four corners
-            and (0, score), where pages are not assumed straight. With ``return_maps``, a tuple with a list of maps
-            (h, w, classes).
+            Per page, class name to relative boxes (N, 5) as xmin, ymin, xmax, ymax, score; or (N, 5, 2), four corners
+            and
+            (0, score), if pages are not assumed straight. With ``return_maps``, a tuple with a list of maps (h, w,
+            classes).
 
         Raises:
-            InvalidArgumentError: Something is no page.
+            InvalidArgumentError: Something is not a page.
         """
         located = list(self.locate(as_images(pages), return_maps=return_maps, **kwargs))
         boxes = [page.boxes for page in located]
@@ -87,16 +95,13 @@ class DetectionPredictor(nn.Module):
     def locate(
         self, images: Sequence[Tensor], *, rotated: bool = False, return_maps: bool = False, **kwargs: Any
     ) -> Iterator[Located]:
-        """The same for tensors (3, H, W).
+        """Yield the boxes of tensors (3, H, W), page by page.
 
         Args:
             images: The pages.
-            rotated: Rotated boxes even where pages are assumed straight, if the model marks lines.
+            rotated: Rotated boxes even if pages are assumed straight, for models that mark lines.
             return_maps: Keep the maps.
-            **kwargs: For the model.
-
-        Yields:
-            What was found, page by page.
+            **kwargs: Options of the model.
         """
         parameter = next(self.model.parameters())
         rotated = rotated and self.finds_lines
@@ -121,7 +126,7 @@ class DetectionPredictor(nn.Module):
             yield self._located_in_tiles(images[rest], tiles[rest], kwargs)
 
     def _located_in_tiles(self, page: Tensor, tiles: Sequence[tuple[int, int]], kwargs: dict[str, Any]) -> Located:
-        """What is on a long strip, whose letters would be too small in one input."""
+        """Find lines on a long strip, whose letters would be too small in one input."""
         axis = 0 if page.shape[2] > page.shape[1] else 1
         views = [page[:, :, low:high] if axis == 0 else page[:, low:high] for low, high in tiles]
         parts: dict[str, list[npt.NDArray[np.float64]]] = {}
@@ -139,7 +144,7 @@ class DetectionPredictor(nn.Module):
         return Located({name: boxes / whole for name, boxes in lines.items()}, None)
 
     def _open_sizes(self) -> tuple[int, ...]:
-        """The dimensions of a batch that differ from batch to batch."""
+        """Return the dimensions of a batch that differ from batch to batch."""
         return (0, 2, 3) if isinstance(self.pre_processor, FlexiblePreProcessor) else (0,)
 
     def _locate_batch(
@@ -180,7 +185,7 @@ class DetectionPredictor(nn.Module):
     def _with_second_look(
         self, page: Tensor, gray: npt.NDArray[np.uint8], boxes: dict[str, npt.NDArray[np.floating]]
     ) -> dict[str, npt.NDArray[np.floating]]:
-        """Boxes of lines, relative, with those found where letters were left over, and with colons."""
+        """Add lines found in letters left over, and colons, to boxes of lines, relative."""
         name, first = next(iter(boxes.items()))
         size = np.array([gray.shape[1], gray.shape[0]])
         scale = np.concatenate([np.tile(size, (4, 1)), [[1, 1]]])
@@ -211,7 +216,7 @@ class DetectionPredictor(nn.Module):
     def _looked_at(
         self, page: Tensor, shape: tuple[int, ...], windows: Sequence[Window]
     ) -> list[npt.NDArray[np.floating]]:
-        """The map (h, w) of each window, for which the host waits once."""
+        """Return the map (h, w) of each window; the host waits once."""
         assert isinstance(self.pre_processor, FlexiblePreProcessor)
         parameter = next(self.model.parameters())
         (page,) = upload_images([page], parameter.device)
@@ -227,7 +232,7 @@ class DetectionPredictor(nn.Module):
         return download(*maps)
 
     def _asked(self, rotated: bool, return_maps: bool) -> dict[str, bool]:
-        """Arguments of the network: ours give the map alone, so that it is downloaded once; others as docTR's do."""
+        """Return arguments of the network: ours return only the map, so that it is downloaded once."""
         if isinstance(plain(self.model), SegmentationDetector | PPOCRDetector):
             return {"maps_only": True}
         return {"return_preds": not rotated, "return_model_output": return_maps or rotated}

@@ -1,4 +1,4 @@
-"""Detection predictors by the name of their architecture."""
+"""Make detection predictors by the name of their architecture."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from torch import nn
 
 from ....errors import InvalidArgumentError
-from .._networks.checkpoints import is_checkpoint, load_checkpoint
 from .._networks.registry import list_models, network_factory, refuse_unknown, register_predictor
 from .._networks.transfers import plain
+from .._networks.weights import is_checkpoint, load_checkpoint
 from .._pages.preprocessing import FlexiblePreProcessor, PreProcessor
 from .fast import FAST, reparameterize
 from .predictor import DetectionPredictor
@@ -18,10 +18,10 @@ from .predictor import DetectionPredictor
 __all__ = ["ARCHS", "detection_predictor"]
 
 ARCHS: list[str] = list_models("det_*")
-"""The architectures that :func:`detection_predictor` knows."""
+"""Architectures of :func:`detection_predictor`."""
 
 SHORTER_SIDE, LONGER_SIDE = 1152, 2400
-"""The size of pages for networks that take any size: up to here boxes are the more exact the larger it is."""
+"""Size of pages for networks that take any size: up to it, larger inputs give more exact boxes."""
 
 
 def detection_predictor(
@@ -33,21 +33,20 @@ def detection_predictor(
     batch_size: int = 2,
     **kwargs: Any,
 ) -> DetectionPredictor:
-    """A predictor that finds text on pages.
+    """Make a predictor that finds text on pages.
 
     Args:
-        arch: A name of :data:`ARCHS`, the path of a checkpoint (``.pt``) that training wrote, or a model. The
-            default marks whole lines; docTR's mark words.
+        arch: A name of :data:`ARCHS`, the path of a checkpoint (``.pt``) that training wrote, or a model. The default
+            marks
+            whole lines; docTR's mark words.
         pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`.
         assume_straight_pages: Straight boxes; else rotated ones.
         preserve_aspect_ratio: Scale both sides of a page alike. The default architecture always does.
-        symmetric_pad: Pad on all sides; without meaning for the default architecture, which needs no padding.
-        batch_size: Pages that go through the network together.
+        symmetric_pad: Pad on all sides; no effect on the default architecture, which needs no padding.
+        batch_size: Pages in a batch.
         **kwargs: ``pretrained_backbone``, ``mean``, ``std``; ``shorter_side`` and ``longer_side`` in pixels for
-            networks that take any size.
-
-    Returns:
-        The predictor.
+            networks
+            that take any size.
 
     Raises:
         InvalidArgumentError: The architecture is unknown.

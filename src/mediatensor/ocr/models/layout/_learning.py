@@ -1,4 +1,4 @@
-"""What LW-DETR learns: boxes with a direction, which prediction is for which, and the loss."""
+"""Train LW-DETR: boxes with a direction, matching of predictions and regions, and the loss."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LayoutTarget = Sequence[Mapping[str, NDArray[Any]]]
 """Per page the relative boxes of each class: (K, 4), or corners (K, 4, 2) clockwise from the top left."""
 
 _LEAST_SIDE = 1e-5
-"""Boxes that are narrower, relative to the page, are left out."""
+"""Narrower boxes, relative to the page, are left out."""
 
 _CLASS_COST, _PLACE_COST, _OVERLAP_COST = 2.0, 5.0, 2.0
 _PLACE_WEIGHT, _OVERLAP_WEIGHT = 5.0, 2.0
@@ -40,14 +40,10 @@ class Regions(NamedTuple):
 
 
 def oriented_regions(target: LayoutTarget, class_names: Sequence[str]) -> list[Regions]:
-    """The regions of each page as boxes whose width is their longer side.
-
-    Args:
-        target: Per page the boxes of each class.
-        class_names: The classes, in the order of their labels.
+    """Return the regions of each page as boxes whose width is their longer side; labels follow ``class_names``.
 
     Raises:
-        InvalidArgumentError: A class is unknown, or what is given as boxes has another shape.
+        InvalidArgumentError: A class is unknown, or boxes have another shape.
     """
     pages = []
     for page in target:
@@ -90,16 +86,12 @@ def _oriented(quads: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _overlap(ones: Tensor, others: Tensor, scale: float) -> Tensor:
-    """How far boxes overlap, taken as normal distributions: in (0, 1), and with a gradient even for boxes apart.
+    """Return the overlap of boxes (..., 6) as normal distributions: in (0, 1), with a gradient even for boxes apart.
 
-    ProbIoU of Llerena et al., "Gaussian Bounding Boxes and Probabilistic Intersection-over-Union for Object
-    Detection", 2021, https://arxiv.org/abs/2106.06072: 1 less the Hellinger distance.
-
-    Args:
-        ones: (..., 6).
-        others: (..., 6), broadcast against them.
-        scale: Pixels to the unit of the boxes. The small numbers that keep roots and logarithms finite would drown
-            small boxes in relative units.
+    ProbIoU of Llerena et al., "Gaussian Bounding Boxes and Probabilistic Intersection-over-Union for Object Detection",
+    2021, https://arxiv.org/abs/2106.06072: 1 less the Hellinger distance. ``scale`` is pixels to the unit of the boxes:
+    the
+    small numbers that keep roots and logarithms finite would drown small boxes in relative units.
     """
     tiny = 1e-7
     gap = (ones[..., :2] - others[..., :2]) * scale
@@ -115,7 +107,7 @@ def _overlap(ones: Tensor, others: Tensor, scale: float) -> Tensor:
 
 
 def _covariance(boxes: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Variances along x and y, and their covariance, of points spread evenly over the boxes."""
+    """Return variances along x and y, and their covariance, of points spread evenly over the boxes."""
     along, across = ((boxes[..., 2:4] * scale).clamp(min=1e-6) ** 2 / 12).unbind(-1)
     sine, cosine = F.normalize(boxes[..., 4:], dim=-1, eps=1e-6).unbind(-1)
     return (
@@ -126,20 +118,18 @@ def _covariance(boxes: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def layout_loss(logits: Tensor, boxes: Tensor, pages: Sequence[Regions], scale: float) -> Tensor:
-    """The loss of sets of predictions, each of which is to find all regions of its page once.
+    """Return the loss of sets of predictions, each of which is to find all regions of its page once.
 
-    The class of a prediction that is matched is to be as probable as the box is right (IA-BCE of Chen et al.,
-    "LW-DETR", 2024, https://arxiv.org/abs/2406.03459). To this come distances of places and sizes, and
-    1 - ProbIoU, from which alone directions are learnt.
+    The class of a matched prediction is to be as probable as the box is right (IA-BCE of Chen et al., "LW-DETR", 2024,
+    https://arxiv.org/abs/2406.03459). Added are distances of places and sizes, and 1 - ProbIoU, from which directions
+    are
+    learnt. The sum over all sets is divided by the number of regions.
 
     Args:
         logits: Scores before the sigmoid, (sets, N, Q, C).
         boxes: (sets, N, Q, 6).
         pages: The regions of the N pages.
         scale: The longer side of the pages in pixels.
-
-    Returns:
-        The sum over all sets, divided by the number of regions.
 
     Raises:
         MissingDependencyError: SciPy is not installed.
@@ -171,11 +161,7 @@ def layout_loss(logits: Tensor, boxes: Tensor, pages: Sequence[Regions], scale: 
 def _matched(
     probabilities: Tensor, boxes: Tensor, pages: Sequence[Regions], scale: float
 ) -> tuple[NDArray[np.int64], ...]:
-    """Which prediction is for which region, at the least cost (Hungarian matching), as indices of pairs.
-
-    Returns:
-        Set, page, query and region of the page of each pair.
-    """
+    """Match predictions and regions at the least cost (Hungarian): set, page, query and region of each pair."""
     try:
         from scipy.optimize import linear_sum_assignment
     except ImportError:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -16,13 +17,263 @@ from torch.nn import functional as F
 from ....errors import InvalidArgumentError
 from ...structure import REGION_KINDS
 from ...utils import order_points, polygon_iou
+from .._networks.blocks import conv_sequence_pt
 from .._networks.transfers import at_least_float32, constant, download
 from .._networks.weights import load_pretrained_params, load_weights
 from ..classification import vit_det_m, vit_det_s
-from ._layers import Backbone, Decoder, Perceptron, moved
 from ._learning import LayoutTarget, layout_loss, oriented_regions
 
 __all__ = ["LWDETR", "LWDETRPostProcessor", "lw_detr_m", "lw_detr_s"]
+
+_LEAST_GROWTH, _MOST_GROWTH = -5.0, 3.5
+"""Logarithms: one step makes a box of a twentieth of the page as large as the page."""
+Found = tuple[list[int], NDArray[np.float32], list[float]]
+"""The regions of a page: labels; relative boxes, (K, 4) or (K, 4, 2); scores."""
+
+
+def moved(boxes: Tensor, steps: Tensor) -> Tensor:
+    """Return boxes (..., 6) after a step (..., 6) relative to their size and direction, at least float32.
+
+    Boxes have centre, width and height relative to the page, and sine and cosine of their direction. Steps have those
+    of
+    the centre in widths and heights, logarithms of the growth, and sine and cosine of the turn, not normalized.
+    """
+    boxes, steps = at_least_float32(boxes), at_least_float32(steps)
+    size = boxes[..., 2:4]
+    centre = boxes[..., :2] + steps[..., :2] * size
+    grown = size * steps[..., 2:4].clamp(_LEAST_GROWTH, _MOST_GROWTH).exp()
+    sine, cosine = boxes[..., 4:].unbind(-1)
+    turn_sine, turn_cosine = F.normalize(steps[..., 4:], dim=-1, eps=1e-6).unbind(-1)
+    direction = torch.stack(
+        [sine * turn_cosine + cosine * turn_sine, cosine * turn_cosine - sine * turn_sine],
+        dim=-1,
+    )
+    return torch.cat([centre, grown, F.normalize(direction, dim=-1, eps=1e-6)], dim=-1)
+
+
+class Perceptron(nn.Module):
+    """Linear layers of these widths with ReLU between them."""
+
+    def __init__(self, *widths: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(*pair) for pair in itertools.pairwise(widths))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers[:-1]:
+            x = layer(x).relu()
+        out: Tensor = self.layers[-1](x)
+        return out
+
+
+class _ChannelNorm(nn.LayerNorm):
+    """Layer normalization over the channels of (N, C, H, W)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+def _convolved(in_channels: int, out_channels: int, kernel_size: int) -> list[nn.Module]:
+    """Return a convolution that keeps the size, batch norm and SiLU."""
+    silu = nn.SiLU(inplace=True)
+    return conv_sequence_pt(
+        in_channels, out_channels, True, True, silu, kernel_size=kernel_size, padding=kernel_size // 2
+    )
+
+
+class _CrossStage(nn.Module):
+    """Convolutions of half of the channels, whose results are all merged (C2f, of YOLOv8)."""
+
+    def __init__(self, in_channels: int, out_channels: int, num_blocks: int) -> None:
+        super().__init__()
+        half = out_channels // 2
+        self.conv_seq_1 = nn.Sequential(*_convolved(in_channels, 2 * half, 1))
+        self.blocks = nn.ModuleList(
+            nn.Sequential(*_convolved(half, half, 3), *_convolved(half, half, 3)) for _ in range(num_blocks)
+        )
+        self.conv_seq_2 = nn.Sequential(*_convolved((2 + num_blocks) * half, out_channels, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = list(self.conv_seq_1(x).chunk(2, dim=1))
+        for block in self.blocks:
+            parts.append(block(parts[-1]))
+        merged: Tensor = self.conv_seq_2(torch.cat(parts, dim=1))
+        return merged
+
+
+class _Projector(nn.Module):
+    """Features of several layers of one size, merged into one map."""
+
+    def __init__(self, in_channels: int, out_channels: int, num_blocks: int) -> None:
+        super().__init__()
+        merging = nn.Sequential(
+            _CrossStage(in_channels, out_channels, num_blocks), _ChannelNorm(out_channels, eps=1e-6)
+        )
+        self.stages = nn.ModuleList([merging])
+
+    def forward(self, features: Sequence[Tensor]) -> Tensor:
+        merged: Tensor = self.stages[0](torch.cat(list(features), dim=1))
+        return merged
+
+
+class Backbone(nn.Module):
+    """A transformer for detectors, and a projector that merges the features of its layers.
+
+    ``in_channels`` is the sum of the widths of the encoder's features (N, D, h, w).
+    """
+
+    def __init__(self, encoder: nn.Module, in_channels: int, out_channels: int = 256, num_blocks: int = 3) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.projector = _Projector(in_channels, out_channels, num_blocks)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (N, 3, H, W) to (N, out_channels, h, w)."""
+        merged: Tensor = self.projector(self.encoder(x))
+        return merged
+
+
+class _SelfAttention(nn.Module):
+    """Queries attend to each other, but not to other groups."""
+
+    def __init__(self, width: int, num_heads: int, dropout: float) -> None:
+        super().__init__()
+        self.num_heads, self.dropout = num_heads, dropout
+        self.q_proj, self.k_proj, self.v_proj, self.o_proj = (nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, queries: Tensor, positions: Tensor, groups: int) -> Tensor:
+        placed = queries + positions
+        heads = [
+            linear(x).reshape(len(x), groups, -1, self.num_heads, x.shape[-1] // self.num_heads).transpose(2, 3)
+            for linear, x in ((self.q_proj, placed), (self.k_proj, placed), (self.v_proj, queries))
+        ]
+        dropped = self.dropout if self.training else 0.0
+        gathered = F.scaled_dot_product_attention(heads[0], heads[1], heads[2], dropout_p=dropped)
+        projected: Tensor = self.o_proj(gathered.transpose(2, 3).flatten(3).flatten(1, 2))
+        return projected
+
+
+class _DeformableAttention(nn.Module):
+    """Each query gathers features at a few points in and around its box (Zhu et al., "Deformable DETR", 2020,
+    https://arxiv.org/abs/2010.04159), with boxes that have a direction.
+    """
+
+    def __init__(self, width: int, num_heads: int, num_points: int) -> None:
+        super().__init__()
+        self.num_heads, self.num_points = num_heads, num_points
+        self.sampling_offsets = nn.Linear(width, num_heads * num_points * 2)
+        self.attention_weights = nn.Linear(width, num_heads * num_points)
+        self.value_proj, self.output_proj = nn.Linear(width, width), nn.Linear(width, width)
+
+    def forward(self, queries: Tensor, boxes: Tensor, features: Tensor, valid: Tensor) -> Tensor:
+        """Let queries (N, Q, D) with boxes (N, Q, 6) attend to features (N, D, h, w) where ``valid`` (N, h, w)."""
+        values = self.value_proj(features.permute(0, 2, 3, 1)).masked_fill(~valid[..., None], 0.0)
+        shape = (self.num_heads, self.num_points)
+        by_head = values.reshape(*values.shape[:3], self.num_heads, values.shape[3] // self.num_heads)
+        maps = by_head.permute(0, 3, 4, 1, 2).flatten(0, 1)
+
+        offsets = at_least_float32(self.sampling_offsets(queries))
+        across, down = offsets.reshape(*offsets.shape[:2], *shape, 2).unbind(-1)
+        centre_x, centre_y, width, height, sine, cosine = boxes[..., None, None, :].unbind(-1)
+        across, down = across * width / (2 * self.num_points), down * height / (2 * self.num_points)
+        places = torch.stack([centre_x + across * cosine - down * sine, centre_y + across * sine + down * cosine], -1)
+
+        # Places and sums of features are float32: half precision has no parts of pixels.
+        grid = (2 * places - 1).transpose(1, 2).flatten(0, 1)
+        sampled = F.grid_sample(maps.to(grid.dtype), grid, mode="bilinear", align_corners=False)
+        weights = at_least_float32(self.attention_weights(queries)).reshape(*offsets.shape[:2], *shape).softmax(-1)
+        gathered = (sampled * weights.transpose(1, 2).flatten(0, 1)[:, None]).sum(-1)
+        heads = gathered.reshape(len(queries), -1, queries.shape[1])
+        projected: Tensor = self.output_proj(heads.transpose(1, 2).to(queries.dtype))
+        return projected
+
+
+class _FeedForward(nn.Module):
+    def __init__(self, width: int, inner: int, dropout: float) -> None:
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(width, inner), nn.Linear(inner, width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        added: Tensor = x + self.dropout(self.fc2(self.dropout(self.fc1(x).relu())))
+        return added
+
+
+class _DecoderLayer(nn.Module):
+    """Queries attend to each other, then to the page, then pass a feed-forward part; normalized after each."""
+
+    def __init__(
+        self, width: int, self_heads: int, cross_heads: int, num_points: int, inner: int, dropout: float
+    ) -> None:
+        super().__init__()
+        self.self_attn = _SelfAttention(width, self_heads, dropout)
+        self.self_attn_layer_norm = nn.LayerNorm(width)
+        self.cross_attn = _DeformableAttention(width, cross_heads, num_points)
+        self.cross_attn_layer_norm = nn.LayerNorm(width)
+        self.mlp = _FeedForward(width, inner, dropout)
+        self.layer_norm = nn.LayerNorm(width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, queries: Tensor, positions: Tensor, boxes: Tensor, features: Tensor, valid: Tensor, groups: int
+    ) -> Tensor:
+        among = self.self_attn(queries, positions, groups)
+        queries = self.self_attn_layer_norm(queries + self.dropout(among))
+        seen = self.cross_attn(queries + positions, boxes, features, valid)
+        queries = self.cross_attn_layer_norm(queries + self.dropout(seen))
+        normed: Tensor = self.layer_norm(self.mlp(queries))
+        return normed
+
+
+class Decoder(nn.Module):
+    """Layers that each move the boxes of the queries, by a step that ``bbox_embed`` makes of their features."""
+
+    def __init__(
+        self,
+        bbox_embed: nn.Module,
+        num_layers: int,
+        width: int,
+        self_heads: int,
+        cross_heads: int,
+        num_points: int,
+        inner: int,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            _DecoderLayer(width, self_heads, cross_heads, num_points, inner, dropout) for _ in range(num_layers)
+        )
+        self.layernorm = nn.LayerNorm(width)
+        self.bbox_embed = bbox_embed
+        self.ref_point_head = Perceptron(2 * width, width, width)
+        self.angle_proj = nn.Sequential(nn.Linear(4, width), nn.ReLU(), nn.Linear(width, width))
+
+    def forward(
+        self, queries: Tensor, boxes: Tensor, features: Tensor, valid: Tensor, groups: int
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield features of the queries (N, groups * Q, D) and their boxes (N, groups * Q, 6) after each layer.
+
+        ``features`` (N, D, h, w) are of pages, not of padding, where ``valid`` (N, h, w). Groups do not see each other.
+        """
+        looked_at = start = boxes
+        for layer in self.layers:
+            queries = layer(queries, self._positions(looked_at, queries.dtype), looked_at, features, valid, groups)
+            normed = self.layernorm(queries)
+            step = self.bbox_embed(normed)
+            # What a layer predicts also teaches the one before it, and no other; hence one of both is detached.
+            yield normed, moved(start, step)
+            start = moved(looked_at, step)
+            looked_at = start.detach()
+
+    def _positions(self, boxes: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return features (N, Q, D) for place, size and direction of boxes."""
+        width = self.layernorm.normalized_shape[0]
+        steps = torch.arange(0, width // 2, 2, device=boxes.device, dtype=boxes.dtype)
+        angles = 2 * math.pi * boxes[..., [1, 0, 2, 3], None] * 10000 ** (-2 * steps / width)
+        waves = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-3)
+        sine, cosine = boxes[..., 4:].unbind(-1)
+        direction = torch.stack([sine, cosine, 2 * sine * cosine, cosine**2 - sine**2], dim=-1)
+        placed: Tensor = self.ref_point_head(waves.to(dtype)) + self.angle_proj(direction.to(dtype))
+        return placed
 
 
 def _cfg(url: str | None) -> dict[str, Any]:
@@ -40,18 +291,15 @@ default_cfgs: dict[str, dict[str, Any]] = {
     "lw_detr_m": _cfg(None),
 }
 
-Found = tuple[list[int], NDArray[np.float32], list[float]]
-"""The regions of a page: labels; relative boxes, (K, 4) or (K, 4, 2); scores."""
-
 
 class LWDETRPostProcessor:
-    """Regions from the scores and boxes of the queries; its attributes may be changed at any time.
+    """Make regions from scores and boxes of the queries; its attributes may be changed at any time.
 
     Args:
-        num_classes: How many classes there are.
+        num_classes: Number of classes.
         score_thresh: Regions of at most this score are left out.
-        iou_thresh: Of two regions of a class that overlap so much, the one with the higher score stays.
-        topk: Pairs of a query and a class that are looked at, the most probable ones.
+        iou_thresh: Of two regions of a class that overlap this much, the one with the higher score stays.
+        topk: Number of the most probable pairs of a query and a class that are considered.
         assume_straight_pages: Straight boxes; otherwise corners.
     """
 
@@ -71,7 +319,7 @@ class LWDETRPostProcessor:
         return f"{type(self).__name__}(score_thresh={self.score_thresh}, iou_thresh={self.iou_thresh})"
 
     def __call__(self, logits: NDArray[np.floating[Any]], boxes: NDArray[np.floating[Any]]) -> list[Found]:
-        """The regions of each page, ordered by label, then by falling score.
+        """Return the regions of each page, ordered by label, then by falling score.
 
         Args:
             logits: Scores before the sigmoid, (N, Q, C).
@@ -93,7 +341,7 @@ class LWDETRPostProcessor:
         return labels[kept].tolist(), clipped, scores[best][kept].astype(np.float32).tolist()
 
     def _apart(self, members: NDArray[np.intp], quads: NDArray[np.float64]) -> list[int]:
-        """Those of the members, which are in the order of their scores, that none before them overlaps too much."""
+        """Return the members, ordered by score, that do not overlap an earlier one too much."""
         too_near = polygon_iou(quads[members], quads[members]) >= self.iou_thresh
         kept: list[int] = []
         for position in range(len(members)):
@@ -103,7 +351,7 @@ class LWDETRPostProcessor:
 
 
 def _corners(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Corners (K, 4, 2) of boxes (K, 6)."""
+    """Return corners (K, 4, 2) of boxes (K, 6)."""
     direction = boxes[:, :3:-1] / np.linalg.norm(boxes[:, 4:], axis=1, keepdims=True).clip(1e-12)
     across = direction * boxes[:, 2:3] / 2
     down = direction[:, ::-1] * (-1, 1) * boxes[:, 3:4] / 2
@@ -122,18 +370,18 @@ class LWDETR(nn.Module):
         feat_extractor: Features (N, d_model, h, w) of pages.
         class_names: The kinds of regions.
         score_thresh: Regions of at most this score are left out.
-        iou_thresh: Of two regions of a kind that overlap so much, one is left out.
-        d_model: The width of the features.
-        num_queries: The most regions on a page.
-        group_detr: Groups of queries in training; there is one elsewhere.
+        iou_thresh: Of two regions of a kind that overlap this much, one is left out.
+        d_model: Width of the features.
+        num_queries: Most regions on a page.
+        group_detr: Groups of queries in training; otherwise there is one.
         dec_layers: Layers of the decoder.
         sa_num_heads: Heads of the attention among queries.
         ca_num_heads: Heads of the attention to the page.
-        ff_dim: The width inside the feed-forward parts.
+        ff_dim: Width inside the feed-forward parts.
         dec_n_points: Points of the page that each head looks at.
-        dropout_prob: The probability of a feature to be dropped, in training.
+        dropout_prob: Share of features that training drops.
         assume_straight_pages: Straight boxes; otherwise corners.
-        exportable: Return logits and boxes alone, as exporters need.
+        exportable: Return only logits and boxes, as exporters need.
         cfg: The configuration that the model was made for.
 
     Raises:
@@ -191,10 +439,11 @@ class LWDETR(nn.Module):
 
     @assume_straight_pages.setter
     def assume_straight_pages(self, straight: bool) -> None:
+        """Whether ``preds`` have straight boxes."""
         self.postprocessor.assume_straight_pages = straight
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load a checkpoint from a file; see :func:`~mediatensor.ocr.models.utils.load_pretrained_params`."""
+        """Load a checkpoint file; see :func:`~mediatensor.ocr.models.utils.load_pretrained_params`."""
         load_pretrained_params(self, path_or_url, **kwargs)
 
     def forward(
@@ -205,20 +454,21 @@ class LWDETR(nn.Module):
         return_model_output: bool = False,
         return_preds: bool = False,
     ) -> dict[str, Any]:
-        """Which regions are on pages.
+        """Find the regions of pages.
 
         Args:
             input: Pages (N, 3, H, W), normalized as ``cfg`` says; H and W multiples of 64 with at least ``num_queries``
-                squares of 16 pixels.
-            masks: Where these are pages and not padding, bool (N, H, W). None, everywhere.
+                squares
+                of 16 pixels.
+            masks: False where there is padding, bool (N, H, W); ``None``: nowhere.
             target: For the loss: per page the relative boxes of each class, (K, 4) or (K, 4, 2).
             return_model_output: Return ``logits`` (N, Q, C), the scores of classes before the sigmoid.
-            return_preds: Return ``preds`` although there is a target.
+            return_preds: Return ``preds`` even with a target.
 
         Returns:
             ``preds``: per page labels, relative boxes and scores, see :class:`LWDETRPostProcessor`; ``logits`` if asked
-            for, and where there is no target; ``loss`` where there is one. An exportable model: ``logits`` and
-            ``pred_boxes`` (N, Q, 6).
+            for or
+            without a target; ``loss`` with a target. An exportable model: ``logits`` and ``pred_boxes`` (N, Q, 6).
 
         Raises:
             InvalidArgumentError: The pages are too small; boxes of the target are of unknown classes or wrong shapes.
@@ -258,7 +508,7 @@ class LWDETR(nn.Module):
         return out
 
     def _proposed(self, features: Tensor, valid: Tensor, groups: int) -> tuple[Tensor, Tensor]:
-        """The places of the page where each group sees regions: scores (N, groups * Q, C), boxes (N, groups * Q, 6)."""
+        """Return scores (N, groups * Q, C) and boxes (N, groups * Q, 6) of the likeliest places of each group."""
         places, inside = _places(features)
         usable = valid.flatten(1) & inside
         tokens = features.flatten(2).transpose(1, 2).masked_fill(~usable[..., None], 0)
@@ -276,7 +526,7 @@ class LWDETR(nn.Module):
     def _loss(
         self, predictions: Sequence[tuple[Tensor, Tensor]], target: LayoutTarget, groups: int, longer_side: int
     ) -> Tensor:
-        """The sum over what the page and each layer predict, of the mean over groups."""
+        """Return the sum over the proposals and each layer of the mean loss over groups."""
         sets = (torch.stack(list(parts)) for parts in zip(*predictions, strict=True))
         logits, boxes = (
             parts.reshape(*parts.shape[:2], groups, -1, parts.shape[-1]).transpose(1, 2).flatten(0, 1) for parts in sets
@@ -289,7 +539,7 @@ class LWDETR(nn.Module):
         return self.postprocessor(*download(logits, boxes))
 
     def _initialize_all_but_backbone(self) -> None:
-        """Small random weights; steps that leave boxes where they are, and classes that are as rare as regions."""
+        """Set small random weights; steps of 0, and classes as rare as regions."""
         for name, module in self.named_modules():
             if name.startswith("feat_extractor."):
                 continue
@@ -309,19 +559,19 @@ class LWDETR(nn.Module):
 
 
 def _shrunk(masks: Tensor, grid: torch.Size) -> Tensor:
-    """Bool (N, h, w): whether any pixel of a place is valid."""
+    """Return bool (N, h, w): whether any pixel of a place is valid."""
     # Plain numbers, also while an exporter traces shapes.
     kernel = (int(masks.shape[-2]) // int(grid[0]), int(masks.shape[-1]) // int(grid[1]))
     return F.max_pool2d(masks.float()[:, None], kernel)[:, 0] > 0
 
 
 def _chosen(values: Tensor, indices: Tensor) -> Tensor:
-    """Rows (N, Q, D) of values (N, L, D), whose indices are (N, Q)."""
+    """Return rows (N, Q, D) of values (N, L, D) by indices (N, Q)."""
     return values.gather(1, indices[..., None].expand(-1, -1, values.shape[-1]))
 
 
 def _places(features: Tensor) -> tuple[Tensor, Tensor]:
-    """A small box at each place of features (N, D, h, w), (h * w, 6), and whether it is off the rim of the page."""
+    """Return a small box at each place of features (N, D, h, w), (h * w, 6), and whether it is off the page's rim."""
     height, width = features.shape[-2:]
     # With their type named: exporters would make float64 of them.
     rows, columns = (
@@ -350,17 +600,14 @@ def _lw_detr(arch: str, pretrained: bool, encoder: Callable[..., nn.Module], d_m
 
 
 def lw_detr_s(pretrained: bool = False, **kwargs: Any) -> LWDETR:
-    """The small LW-DETR: 15 million parameters.
+    """Make the small LW-DETR: 15 million parameters; in training mode.
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
         **kwargs: Options of :class:`LWDETR`; ``class_names`` are sorted. ``patch_size``, (16, 16), in pixels.
 
-    Returns:
-        The network, in training mode.
-
     Raises:
-        WeightsNotFoundError: The weights are asked for and not there; the message says where to put them.
+        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
 
     Example:
         >>> import torch
@@ -372,5 +619,8 @@ def lw_detr_s(pretrained: bool = False, **kwargs: Any) -> LWDETR:
 
 
 def lw_detr_m(pretrained: bool = False, **kwargs: Any) -> LWDETR:
-    """The medium LW-DETR: 29 million parameters; arguments as :func:`lw_detr_s`. docTR publishes no weights for it."""
+    """Make the medium LW-DETR: 29 million parameters; arguments as for :func:`lw_detr_s`.
+
+    docTR publishes no weights for it.
+    """
     return _lw_detr("lw_detr_m", pretrained, vit_det_m, 384, kwargs)

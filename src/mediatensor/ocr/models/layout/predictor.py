@@ -1,4 +1,4 @@
-"""Which regions are on pages: preprocessing, the network, and boxes relative to each page."""
+"""Find the regions of pages: preprocessing, the network, and boxes relative to each page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LayoutPredictor(nn.Module):
         self.model: Any = checked_network(model).eval()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the network in place: as ``torch.compile``, which takes the arguments."""
+        """Compile the network in place; arguments as ``torch.compile``."""
         compile_network(self.model, *args, **kwargs)
 
     @torch.inference_mode()
@@ -40,14 +40,15 @@ class LayoutPredictor(nn.Module):
         Args:
             pages: Arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in [0, 1]; a list, a batch, a
                 :class:`~mediatensor.FrameBatch` or a document.
-            **kwargs: For the model.
+            **kwargs: Options of the model.
 
         Returns:
             Per page ``class_names``, a list of K names; ``boxes``, relative, float32 (K, 4) as xmin, ymin, xmax, ymax,
-            or (K, 4, 2), four corners, where pages are not assumed straight; ``scores``, a list of K numbers in [0, 1].
+            or
+            (K, 4, 2), four corners, if pages are not assumed straight; ``scores``, a list of K numbers in [0, 1].
 
         Raises:
-            InvalidArgumentError: Something is no page.
+            InvalidArgumentError: Something is not a page.
         """
         names = plain(self.model).class_names
         parameter = next(self.model.parameters())

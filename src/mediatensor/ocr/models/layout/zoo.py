@@ -1,4 +1,4 @@
-"""Layout predictors by the name of their architecture."""
+"""Make layout predictors by the name of their architecture."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import nn
 
-from .._networks.checkpoints import chosen_network
 from .._networks.registry import list_models, refuse_unknown
 from .._networks.transfers import plain
+from .._networks.weights import chosen_network
 from .._pages.preprocessing import PreProcessor
 from .lw_detr import LWDETR
 from .predictor import LayoutPredictor
@@ -17,7 +17,7 @@ from .predictor import LayoutPredictor
 __all__ = ["ARCHS", "layout_predictor"]
 
 ARCHS: list[str] = list_models("layout_*")
-"""The architectures that :func:`layout_predictor` knows."""
+"""Architectures of :func:`layout_predictor`."""
 
 
 def layout_predictor(
@@ -29,21 +29,19 @@ def layout_predictor(
     batch_size: int = 2,
     **kwargs: Any,
 ) -> LayoutPredictor:
-    """A predictor that finds the regions of pages with a network of docTR's.
+    """Make a predictor that finds the regions of pages with a network of docTR's.
 
     Args:
         arch: A name of :data:`ARCHS`; the path of a checkpoint (``.pt``), also of docTR's state dicts with its eleven
             classes; or a model.
-        pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`. No package brings
-            any: docTR publishes some for ``lw_detr_s``.
+        pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`. No package has
+            any:
+            docTR publishes some for ``lw_detr_s``.
         assume_straight_pages: Straight boxes; else corners.
         preserve_aspect_ratio: Scale both sides of a page alike, and pad.
         symmetric_pad: Pad on all sides; else on the right and below.
-        batch_size: Pages that go through the network together.
+        batch_size: Pages in a batch.
         **kwargs: ``mean`` and ``std``; ``pretrained_backbone`` is accepted and has no effect, as in docTR.
-
-    Returns:
-        The predictor.
 
     Raises:
         InvalidArgumentError: The architecture is unknown.

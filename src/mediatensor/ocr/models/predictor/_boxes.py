@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ....errors import InvalidArgumentError
 from ...io.elements import Document, Field, KIEPage, Page, Word
-from .._lines import box_quads, signed_turn, turned
+from .._lines.cutting import box_quads, signed_turn, turned
 from .._pages.straightening import Straightening, map_boxes
 from ..builder._building import PageWords
 from ..detection.predictor import Located

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from ..._reading_order.ordering import sort_reading_order
-from .._lines import cut_words, straight_boxes
+from .._lines.cutting import cut_words, straight_boxes
 from .._pages.inputs import as_tensor
 from .._pages.straightening import map_boxes, straighten
 from ..builder._building import PageWords

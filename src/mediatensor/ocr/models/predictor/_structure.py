@@ -23,7 +23,8 @@ from ...structure import (
     find_structure,
     rules_of,
 )
-from .._lines import ClassWords, as_quads, straight_boxes
+from .._lines.cutting import as_quads, straight_boxes
+from .._lines.page_lines import ClassWords
 from ..builder._building import Structured
 from ..layout.predictor import LayoutPredictor
 from ..table_structure.predictor import TablePredictor

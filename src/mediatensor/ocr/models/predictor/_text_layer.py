@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from ...io.elements import Character, Word
 from ...structure import PageContent
-from .._lines import ClassWords, signed_turn, straight_boxes
+from .._lines.cutting import signed_turn, straight_boxes
+from .._lines.page_lines import ClassWords
 from .._pages.straightening import Straightening, map_boxes
 
 __all__ = ["joined", "outside_pictures", "set_upright", "with_words", "words_of_layer"]

@@ -20,21 +20,25 @@ from ....frames import Frame
 from ...io._documents.pages import PageOfFile
 from ...io.reader import Pages
 from ...structure import FieldRule
-from .. import _lines as lines
-from .._lines import (
+from .._lines.cutting import as_quads, cut_words, page_quads, scores_of, signed_turn, straight_boxes
+from .._lines.page_lines import (
     ClassWords,
-    as_quads,
     cut_lines_into_words,
-    cut_words,
+    join_sideways_letters,
     no_words,
-    page_quads,
+    read_page_lines,
     read_page_words,
-    scores_of,
-    signed_turn,
-    straight_boxes,
 )
-from .._networks.spreading import spread, spreads
-from .._networks.transfers import compile_network, plain, upload_images
+from .._lines.turning import (
+    Readings,
+    page_turn,
+    read_straight_lines,
+    turn_of_read_page,
+    turn_of_sideways_page,
+    turns_of_straight_lines,
+    turns_on_turned_page,
+)
+from .._networks.transfers import compile_network, plain, spread, spreads, upload_images
 from .._pages.inputs import Image, as_tensor, check_values, get_language, page_sources
 from .._pages.preprocessing import FlexiblePreProcessor
 from .._pages.straightening import estimate_page_skew, plan_straightening, straighten
@@ -468,7 +472,7 @@ class TextPredictor(nn.Module):
 
     def _straight_readings(
         self, image: Tensor, located: Located
-    ) -> tuple[dict[str, list[lines.Readings]], int, float | None]:
+    ) -> tuple[dict[str, list[Readings]], int, float | None]:
         """Read a page as if it were upright: the readings of its lines by class, and the turn that they speak for.
 
         There are no readings where a few lines already show that the page is turned.
@@ -476,18 +480,18 @@ class TextPredictor(nn.Module):
         model, quads = self.reco_predictor.model, _quads_of(located)
         is_known = self.disable_page_orientation or self.page_orientation_predictor is not None
         if not is_known:
-            turn, probability = lines.turn_of_sideways_page(model, image, quads)
+            turn, probability = turn_of_sideways_page(model, image, quads)
             if turn:
                 return {}, turn, probability
         readings = {
-            name: lines.read_straight_lines(model, image, as_quads(boxes), self.split_after)
+            name: read_straight_lines(model, image, as_quads(boxes), self.split_after)
             for name, boxes in located.boxes.items()
             if len(boxes)
         }
         if is_known:
             return readings, 0, None
         of_all = [own for found in readings.values() for own in found]
-        return readings, *lines.turn_of_read_page(model, image, quads, of_all)
+        return readings, *turn_of_read_page(model, image, quads, of_all)
 
     def _turn(self, image: Tensor, located: Located) -> tuple[int, float | None]:
         """The turn of the page, a multiple of 90 degrees, and its probability."""
@@ -500,7 +504,7 @@ class TextPredictor(nn.Module):
         if not wanted or self.line_classifier is None:
             return 0, None
         model = self.reco_predictor.model if self.reco_predictor.reads_lines else None
-        return lines.page_turn(model, self.line_classifier, image, _quads_of(located))
+        return page_turn(model, self.line_classifier, image, _quads_of(located))
 
     def _words(self, image: Tensor, located: Located, readings: dict[str, Any]) -> dict[str, ClassWords]:
         """The words of an upright page by class; ``readings`` are those of lines that were read already."""
@@ -510,7 +514,7 @@ class TextPredictor(nn.Module):
         }
 
     def _class_words(
-        self, image: Tensor, boxes: npt.NDArray[np.floating], readings: list[lines.Readings] | None
+        self, image: Tensor, boxes: npt.NDArray[np.floating], readings: list[Readings] | None
     ) -> ClassWords:
         scores = scores_of(boxes)
         if self.reco_predictor.reads_lines:
@@ -530,18 +534,18 @@ class TextPredictor(nn.Module):
         image: Tensor,
         quads: npt.NDArray[np.float64],
         scores: npt.NDArray[np.floating],
-        readings: list[lines.Readings] | None,
+        readings: list[Readings] | None,
     ) -> ClassWords:
         model, readers = self.reco_predictor.model, cast(Any, self.script_readers)
         known: dict[int, Any] = {}
         if self.assume_straight_pages:
-            tried = readings or lines.read_straight_lines(model, image, quads, self.split_after)
+            tried = readings or read_straight_lines(model, image, quads, self.split_after)
             if not (self.disable_crop_orientation or self.hooks):
-                quads, scores, tried = lines.join_sideways_letters(model, image, quads, scores, tried, self.split_after)
-            turns, known = lines.turns_of_straight_lines(tried, quads, (image.shape[1], image.shape[2]))
+                quads, scores, tried = join_sideways_letters(model, image, quads, scores, tried, self.split_after)
+            turns, known = turns_of_straight_lines(tried, quads, (image.shape[1], image.shape[2]))
         else:
             turns = self._turns(image, quads)
-        return lines.read_page_lines(
+        return read_page_lines(
             model,
             image,
             quads,
@@ -563,7 +567,7 @@ class TextPredictor(nn.Module):
             return np.array(self.crop_orientation_predictor(crops)[1], dtype=np.int64) % 360
         if self.disable_crop_orientation or self.line_classifier is None:
             return np.zeros(len(quads), dtype=np.int64)
-        return lines.turns_on_turned_page(self.line_classifier, image, quads, 0)
+        return turns_on_turned_page(self.line_classifier, image, quads, 0)
 
     def _language(self, words: dict[str, ClassWords]) -> dict[str, Any] | None:
         if not self.detect_language:

@@ -1,4 +1,4 @@
-"""The languages and scripts that a recogniser can read: their letters are in its vocabulary, and it reads them well."""
+"""The languages and scripts that a recogniser reads well and whose letters are in its vocabulary."""
 
 from __future__ import annotations
 
@@ -79,12 +79,14 @@ LANGUAGES: dict[str, tuple[str, str]] = {
     "ru": ("Russian", "абвгдеёжзийклмнопрстуфхцчшщъыьэюя"),
     "uk": ("Ukrainian", "абвгґдеєжзиіїйклмнопрстуфхцчшщьюя"),
 }
-"""Names by ISO 639 code, and the letters that each needs, without those of English: lower case, and capitals that
-``str.upper`` does not make. Chinese and Japanese have the commonest characters here."""
+"""Names by ISO 639 code, and the letters that each needs in addition to those of English: lower case, and
+capitals that ``str.upper`` does not make. Chinese and Japanese have their commonest characters here.
+"""
 
 NOT_CLAIMED = frozenset({"eo", "ha", "sk", "tr", "uz"})
-"""Languages that are not claimed although the vocabulary has their letters: less than 90 % of their words come out
-exactly on the pages of ``python -m benchmarks.ocr --languages``."""
+"""Languages left out although the vocabulary has their letters: less than 90 % of their words are read
+exactly on the pages of ``python -m benchmarks.ocr --languages``.
+"""
 
 
 _SCRIPTS: dict[str, tuple[str, str]] = {
@@ -99,14 +101,7 @@ _SCRIPTS: dict[str, tuple[str, str]] = {
 
 
 def languages_of(characters: Iterable[str]) -> dict[str, str]:
-    """The claimed languages all of whose letters are among some characters.
-
-    Args:
-        characters: Of a vocabulary.
-
-    Returns:
-        English names by ISO 639 code.
-    """
+    """Return the languages, English names by ISO 639 code, all of whose letters are among some characters."""
     known = set(characters)
     return {
         code: name
@@ -116,14 +111,7 @@ def languages_of(characters: Iterable[str]) -> dict[str, str]:
 
 
 def scripts_of(characters: Iterable[str]) -> dict[str, str]:
-    """The scripts of :func:`languages_of`, whose letters are among some characters.
-
-    Args:
-        characters: Of a vocabulary.
-
-    Returns:
-        English names by ISO 15924 code.
-    """
+    """Return the scripts of :func:`languages_of`, English names by ISO 15924 code."""
     languages = languages_of(characters)
     return {code: name for code, (name, language) in _SCRIPTS.items() if language in languages}
 

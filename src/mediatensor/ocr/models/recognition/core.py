@@ -1,4 +1,4 @@
-"""The base of all recognition networks: backbones, targets, results, and reading words off their scores."""
+"""Base of all recognition networks: backbones, targets, results, CTC, and reading words off their scores."""
 
 from __future__ import annotations
 
@@ -10,40 +10,30 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ....errors import InvalidArgumentError
-from ...datasets import VOCABS, encode_sequences
+from ...datasets import VOCABS, decode_sequence, encode_sequences
+from .._lines.characters import CtcCharacters, ctc_best_path
 from .._networks.transfers import download
 from .._networks.weights import load_pretrained_params
 from ..classification.resnet import ResNet
 from ..classification.vit import VisionTransformer
 
-__all__ = [
-    "LeastCertainPostProcessor",
-    "RecognitionModel",
-    "RecognitionPostProcessor",
-    "SequencePostProcessor",
-]
+__all__ = ["LeastCertainPostProcessor", "RecognitionModel", "RecognitionPostProcessor", "SequencePostProcessor"]
 
 _HEAD_LAYERS = 3
 _SKIPPED = 5
-"""The activation before the first pool. The published recognisers were trained without it: where docTR cuts the head
-off, a layer object that occurs twice is kept once."""
+"""The activation before the first pool, which the published recognisers were trained without.
+
+docTR cuts the head off in a way that keeps a layer object once that occurs twice.
+"""
 PATCH_SIZE = (4, 8)
 
 
 def recognition_cfg(url: str, accuracy: dict[str, float]) -> dict[str, Any]:
-    """The configuration of docTR's recognition networks.
-
-    Args:
-        url: where docTR publishes the weights; never fetched.
-        accuracy: shares of words read exactly, in percent, as docTR publishes them.
-
-    Returns:
-        The entry of an architecture in ``default_cfgs``.
-    """
+    """Return the configuration of a docTR network: weights at ``url`` and its published scores in percent."""
     return {
         "mean": (0.694, 0.695, 0.693),
         "std": (0.299, 0.296, 0.301),
@@ -55,32 +45,21 @@ def recognition_cfg(url: str, accuracy: dict[str, float]) -> dict[str, Any]:
 
 
 class RecognitionPostProcessor(ABC):
-    """Turns the scores of a network into words.
-
-    Args:
-        vocab: the characters, in the order of the classes.
-    """
+    """Turn the scores of a network into words; ``vocab`` has the characters in class order."""
 
     def __init__(self, vocab: str) -> None:
         self.vocab = vocab
 
     @abstractmethod
     def __call__(self, logits: torch.Tensor) -> list[tuple[str, float]]:
-        """Read the words.
-
-        Args:
-            logits: (N, T, C) scores of N images.
-
-        Returns:
-            N words, each with its confidence in [0, 1].
-        """
+        """Read the words of scores (N, T, C), each with its confidence in [0, 1]."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(vocab_size={len(self.vocab)})"
 
 
 class SequencePostProcessor(RecognitionPostProcessor):
-    """For networks that give one character per step and then the class after the vocabulary, which ends the word.
+    """For networks with one character per step, ended by the class after the vocabulary.
 
     The confidence of a word is the mean probability of its characters; that of an empty word is 0.
     """
@@ -98,12 +77,11 @@ class SequencePostProcessor(RecognitionPostProcessor):
         return words
 
     def _confidence(self, best: list[float], length: int) -> float:
-        """That of a word, from the best probability of each step and the number of its characters."""
         return sum(best[:length]) / length if length else 0.0
 
 
 class LeastCertainPostProcessor(SequencePostProcessor):
-    """As its base, with another confidence: the least probability of all steps, those after the word included."""
+    """As its base, but the confidence is the least probability of all steps, also after the word."""
 
     def _confidence(self, best: list[float], length: int) -> float:
         return min(best)
@@ -112,16 +90,23 @@ class LeastCertainPostProcessor(SequencePostProcessor):
 class RecognitionModel(nn.Module, ABC):
     """Base of the networks that read an image of a word.
 
-    Subclasses compute the scores and the loss; what a call returns is put together by :meth:`_results`.
+    Subclasses compute the scores and the loss; :meth:`_results` assembles the result of a call.
 
     Args:
-        vocab: the characters it tells apart, in the order of the classes.
-        postprocessor: reads words off the scores.
-        exportable: return ``{"logits"}`` and nothing else.
-        cfg: what the model was made for: ``mean``, ``std``, ``input_shape``, ``vocab``, ``url``.
+        vocab: The characters it tells apart, in the order of the classes.
+        postprocessor: Reads words off the scores.
+        exportable: Return only ``{"logits"}``.
+        cfg: The configuration that the model was made for: ``mean``, ``std``, ``input_shape``, ``vocab``, ``url``.
 
     Raises:
-        InvalidArgumentError: the vocabulary is empty.
+        InvalidArgumentError: The vocabulary is empty.
+
+    A call ``model(x, target=None, return_model_output=False, return_preds=False)`` takes images (N, 3, H, W),
+    normalized
+    with the mean and std of ``cfg``, and the word of each image as the target, for the loss; training mode needs it.
+    The
+    result has ``preds``, N pairs of word and confidence, without a target or if asked for; ``out_map``, (N, T, classes)
+    scores, if asked for; and with a target ``loss``, a scalar.
     """
 
     max_length: int
@@ -138,11 +123,11 @@ class RecognitionModel(nn.Module, ABC):
         self.cfg = cfg
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load a checkpoint from a file.
+        """Load a checkpoint file.
 
         Args:
-            path_or_url: the path of the file; a URL is refused, nothing is downloaded.
-            **kwargs: of :func:`~mediatensor.ocr.models.utils.load_pretrained_params`.
+            path_or_url: The path of the file; a URL is refused, nothing is downloaded.
+            **kwargs: Options of :func:`~mediatensor.ocr.models.utils.load_pretrained_params`.
 
         Example:
             >>> import torch
@@ -155,17 +140,14 @@ class RecognitionModel(nn.Module, ABC):
 
     @abstractmethod
     def score_layer(self) -> tuple[nn.Linear, int]:
-        """The layer that scores the classes, and the class of ``vocab[0]``; what a whitelist hooks into."""
+        """Return the layer that scores the classes, and the class of ``vocab[0]``."""
 
     @abstractmethod
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
-        """Encode words as rows of classes.
-
-        Args:
-            gts: the N words.
+        """Encode N words as rows of classes.
 
         Returns:
-            (N, width) array of int32, with the marks that this network wants, and the length of each word.
+            int32 (N, width), with the marks that this network wants, and the length of each word.
         """
 
     def _check_target(self, target: Sequence[str] | None, images: torch.Tensor) -> None:
@@ -182,7 +164,7 @@ class RecognitionModel(nn.Module, ABC):
     def _results(
         self, logits: torch.Tensor, loss: torch.Tensor | None, return_model_output: bool, return_preds: bool
     ) -> dict[str, Any]:
-        """The result of a call, from the scores and the loss (None without a target)."""
+        """Return the result of a call, from the scores and the loss (``None`` without a target)."""
         if logits.dtype == torch.bfloat16:
             # numpy has no such type.
             logits = logits.float()
@@ -206,18 +188,12 @@ class RecognitionModel(nn.Module, ABC):
 def encode_with_marks(
     words: Sequence[str], vocab: str, max_length: int, pad: int | None = None
 ) -> tuple[npt.NDArray[np.int32], list[int]]:
-    """Rows of start mark, classes and end mark, for networks that give one character per step.
+    """Encode words as rows of start mark, classes and end mark, int32 (N, max_length + 2), and their
+    lengths.
 
-    A word of more than ``max_length`` characters keeps those that there are steps for, and has no end mark.
-
-    Args:
-        words: the N words.
-        vocab: the characters, in the order of the classes; then come the end mark and the start mark.
-        max_length: the most characters that the network gives.
-        pad: the class that fills; by default the end mark.
-
-    Returns:
-        (N, max_length + 2) array of int32, and the length of each word, ``max_length`` at most.
+    Longer words are cut and have no end mark. The classes after ``vocab`` are the end mark and the start mark; ``pad``,
+    by
+    default the end mark, fills.
     """
     encoded = encode_sequences(
         list(words), vocab, target_size=max_length + 2, eos=len(vocab), sos=len(vocab) + 1, pad=pad
@@ -226,15 +202,9 @@ def encode_with_marks(
 
 
 def masked_cross_entropy(logits: torch.Tensor, classes: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy over the steps that count: the mean over words of the mean over the steps of each.
+    """Return the mean over words of the mean cross-entropy over the first ``lengths`` steps of each.
 
-    Args:
-        logits: (N, T, C) scores.
-        classes: (N, T) int64, the right classes.
-        lengths: (N,) int64, how many steps of each word count; at least 1 each.
-
-    Returns:
-        The loss, a scalar.
+    ``logits`` are (N, T, C), ``classes`` int64 (N, T), ``lengths`` int64 (N,), at least 1.
 
     >>> import torch
     >>> from mediatensor.ocr.models.recognition.core import masked_cross_entropy
@@ -247,11 +217,7 @@ def masked_cross_entropy(logits: torch.Tensor, classes: torch.Tensor, lengths: t
 
 
 class ResNetFeatures(nn.ModuleDict):
-    """The layers of ResNet-31 under the names they have in it, as docTR's recognisers use them.
-
-    Args:
-        network: the network; its head and one activation are left out.
-    """
+    """The layers of ResNet-31 under their names in it, without its head and one activation."""
 
     def __init__(self, network: ResNet) -> None:
         layers = list(network)[:-_HEAD_LAYERS]
@@ -267,17 +233,11 @@ class ResNetFeatures(nn.ModuleDict):
 def build_features(
     backbone: Callable[..., ResNet], default: dict[str, Any], pretrained: bool, kwargs: dict[str, Any]
 ) -> tuple[ResNetFeatures, dict[str, Any]]:
-    """The backbone of a recogniser, and what the recogniser was made for.
+    """Return the backbone of a recogniser and its configuration.
 
-    Args:
-        backbone: the factory of the network.
-        default: the entry of the recogniser in ``default_cfgs``.
-        pretrained: the recogniser gets weights of its own, so that its backbone needs none.
-        kwargs: arguments of the recogniser's factory; completed with ``vocab`` and ``input_shape``, relieved of
-            ``pretrained_backbone``.
-
-    Returns:
-        The backbone and ``cfg``.
+    ``kwargs`` of the recogniser's factory get ``vocab`` and ``input_shape``, and lose ``pretrained_backbone``. A
+    recogniser
+    with weights of its own needs none of its backbone.
     """
     cfg = deepcopy(default)
     for name in ("vocab", "input_shape"):
@@ -287,11 +247,7 @@ def build_features(
 
 
 class PatchFeatures(nn.ModuleDict):
-    """The patches and the encoder of a vision transformer, under the names they have in it.
-
-    Args:
-        transformer: the network; its head is left out.
-    """
+    """The patches and the encoder of a vision transformer, under their names in it, without its head."""
 
     def __init__(self, transformer: VisionTransformer) -> None:
         super().__init__({"0": transformer[0], "1": transformer[1]})
@@ -302,18 +258,130 @@ class PatchFeatures(nn.ModuleDict):
 
 
 def take_backbone_arguments(default: dict[str, Any], kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Separate what builds the backbone from the arguments of a recogniser.
+    """Return the configuration of a recogniser, and the arguments of its backbone.
 
-    Args:
-        default: the entry of the architecture in ``default_cfgs``.
-        kwargs: arguments of the factory; completed with ``vocab`` and ``input_shape``, relieved of what is not the
-            recogniser's own. ``pretrained_backbone`` has no effect: no backbone is published for these patches.
-
-    Returns:
-        What the model was made for, and the arguments of the backbone.
+    ``kwargs`` of the factory get ``vocab`` and ``input_shape`` and lose what is not the recogniser's own.
+    ``pretrained_backbone`` has no effect: no backbone is published for these patches.
     """
     cfg = deepcopy(default)
     for name in ("vocab", "input_shape"):
         cfg[name] = kwargs.setdefault(name, cfg[name])
     kwargs.pop("pretrained_backbone", None)
     return cfg, {"input_shape": cfg["input_shape"], "patch_size": kwargs.pop("patch_size", PATCH_SIZE)}
+
+
+class _PathLoss(torch.autograd.Function):
+    """Minus the log probability of all paths that spell a text, with the gradient by its arguments.
+
+    The gradient of torch's ``ctc_loss`` is that by the scores before a softmax over all classes, which is wrong for a
+    part
+    of the classes.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logarithms: Tensor, labels: Tensor, lengths: Tensor) -> Tensor:
+        steps = torch.full((logarithms.shape[1],), len(logarithms))
+        with torch.enable_grad():
+            given = logarithms.detach().requires_grad_()
+            losses = F.ctc_loss(given, labels, steps, lengths, 0, reduction="none", zero_infinity=True)
+            (by_scores,) = torch.autograd.grad(losses.sum(), given)
+        # A text that does not fit into the steps has a loss of 0, and teaches nothing.
+        fits = (losses.detach() > 0).view(1, -1, 1)
+        ctx.save_for_backward(torch.where(fits, by_scores - given.detach().exp(), 0.0))
+        return losses.detach()
+
+    @staticmethod
+    def backward(ctx: Any, weights: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,) = ctx.saved_tensors
+        return gradient * weights.view(1, -1, 1), None, None
+
+
+def ctc_loss(logarithms: Tensor, labels: Tensor, lengths: Tensor) -> Tensor:
+    """Return the CTC loss (Graves et al., 2006) from the probabilities of only the classes that occur.
+
+    Of thousands of classes a batch has dozens. The rest only contributes to the sum that normalises probabilities.
+
+    Args:
+        logarithms: (N, T, C), log probabilities of C of all classes; the blank is the first.
+        labels: The classes of all texts, one after the other, as places among the C.
+        lengths: (N,), the number of labels of each text.
+
+    Returns:
+        The mean over texts of the loss per character. A text that T steps cannot spell counts as 0.
+    """
+    by_step = logarithms.transpose(0, 1)
+    if logarithms.requires_grad:
+        losses: Tensor = _PathLoss.apply(by_step, labels, lengths)  # type: ignore[no-untyped-call]
+    else:
+        steps = torch.full((len(logarithms),), logarithms.shape[1])
+        losses = F.ctc_loss(by_step, labels, steps, lengths, 0, reduction="none", zero_infinity=True)
+    return (losses / lengths.clamp(min=1).to(losses.device)).mean()
+
+
+class CTCPostProcessor(RecognitionPostProcessor):
+    """Read words off CTC scores by the best path; the blank is the class after the vocabulary.
+
+    The confidence of a word is the least of the best probabilities over all time steps, blanks included.
+
+    >>> import torch
+    >>> from mediatensor.ocr.models.recognition import CTCPostProcessor
+    >>> scores = torch.tensor([[[9.0, 0.0, 0.0], [9.0, 0.0, 0.0], [0.0, 0.0, 9.0], [9.0, 0.0, 0.0]]])
+    >>> CTCPostProcessor("ab")(scores)[0][0]
+    'aa'
+    """
+
+    @staticmethod
+    def ctc_best_path(
+        logits: torch.Tensor, vocab: str = VOCABS["french"], blank: int | None = None
+    ) -> list[tuple[str, float]]:
+        """Read words of (N, T, C) scores by the best path, each with its confidence.
+
+        Args:
+            logits: The scores.
+            vocab: The characters, in the order of the classes.
+            blank: The class of "no character"; by default the one after the vocabulary.
+        """
+        decoded = ctc_best_path(logits.float().softmax(dim=-1), len(vocab) if blank is None else blank)
+        words = (decode_sequence(decoded.sequence(index).labels, vocab) for index in range(len(decoded)))
+        return list(zip(words, decoded.lowest.tolist(), strict=True))
+
+    def characters(self, logits: torch.Tensor) -> CtcCharacters:
+        """Return the characters of all words with their time steps and confidences."""
+        return ctc_best_path(logits.float().softmax(dim=-1), len(self.vocab))
+
+    def __call__(self, logits: torch.Tensor) -> list[tuple[str, float]]:
+        """Read the words of (N, T, C) scores; see :class:`RecognitionPostProcessor`."""
+        return self.ctc_best_path(logits, self.vocab)
+
+
+class CTCModel(RecognitionModel):
+    """Base of the networks that score each time step and are trained with CTC; the last class is the blank."""
+
+    max_length = 32
+
+    def __init__(self, vocab: str, exportable: bool, cfg: dict[str, Any] | None) -> None:
+        super().__init__(vocab, CTCPostProcessor(vocab), exportable, cfg)
+
+    def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
+        """Encode words as rows of classes, filled with the blank, as wide as the longest."""
+        return encode_sequences(list(gts), self.vocab, eos=len(self.vocab)), [len(word) for word in gts]
+
+    def compute_loss(self, model_output: torch.Tensor, target: Sequence[str]) -> torch.Tensor:
+        """Return the CTC loss (Graves et al., 2006), the mean over words of the loss per character.
+
+        A word that cannot be written in the given time steps counts as 0 and teaches nothing.
+
+        Args:
+            model_output: (N, T, C) scores.
+            target: The N words.
+        """
+        encoded, lengths = self.build_target(target)
+        images, steps = model_output.shape[:2]
+        return F.ctc_loss(
+            model_output.float().log_softmax(dim=-1).transpose(0, 1),
+            torch.from_numpy(encoded).long().to(model_output.device),
+            torch.full((images,), steps),
+            torch.tensor(lengths),
+            blank=len(self.vocab),
+            zero_infinity=True,
+        )

@@ -13,8 +13,7 @@ from ....errors import InvalidArgumentError
 from .._networks.weights import load_weights
 from ..classification.mobilenet import mobilenet_v3_large_r, mobilenet_v3_small_r
 from ..classification.vgg import vgg16_bn_r
-from ._ctc import CTCModel, CTCPostProcessor
-from .core import recognition_cfg
+from .core import CTCModel, CTCPostProcessor, recognition_cfg
 
 __all__ = ["CRNN", "CTCPostProcessor", "crnn_mobilenet_v3_large", "crnn_mobilenet_v3_small", "crnn_vgg16_bn"]
 
@@ -37,12 +36,12 @@ class CRNN(CTCModel):
     Images may have any width; each time step stands for 4 pixels with docTR's backbones.
 
     Args:
-        feature_extractor: maps (N, 3, H, W) images to (N, C, H', T) features.
-        vocab: the characters, in the order of the classes.
-        rnn_units: units of each direction of the LSTM.
-        input_shape: channels, height and width of the images; the height is fixed from then on.
-        exportable: return ``{"logits"}`` and nothing else.
-        cfg: what the model was made for; kept as ``cfg``.
+        feature_extractor: Maps (N, 3, H, W) images to (N, C, H', T) features.
+        vocab: The characters, in the order of the classes.
+        rnn_units: Units of each direction of the LSTM.
+        input_shape: Channels, height and width of the images; the height is fixed from then on.
+        exportable: Return only ``{"logits"}``.
+        cfg: The configuration that the model was made for.
 
     Example:
         >>> import torch
@@ -69,7 +68,6 @@ class CRNN(CTCModel):
         self.linear = nn.Linear(2 * rnn_units, len(vocab) + 1)
 
     def score_layer(self) -> tuple[nn.Linear, int]:
-        """The layer that scores the classes, and the class of ``vocab[0]``."""
         return self.linear, 0
 
     def forward(
@@ -79,19 +77,10 @@ class CRNN(CTCModel):
         return_model_output: bool = False,
         return_preds: bool = False,
     ) -> dict[str, Any]:
-        """Read words.
-
-        Args:
-            x: (N, 3, H, W) images, normalized with ``cfg``'s mean and std.
-            target: the word of each image, for the loss; needed in training mode.
-            return_model_output: also return the scores.
-            return_preds: also return the words when there is a target.
-
-        Returns:
-            ``preds``: N pairs of word and confidence; ``out_map``: (N, T, classes) scores; ``loss``: a scalar.
+        """Read words, see :class:`~mediatensor.ocr.models.recognition.core.RecognitionModel`.
 
         Raises:
-            InvalidArgumentError: the height is not the one the model was built for, or ``target`` does not fit.
+            InvalidArgumentError: The height is not the one the model was built for, or ``target`` does not fit.
         """
         self._check_target(target, x)
         features = self.feat_extractor(x)
@@ -107,7 +96,7 @@ class CRNN(CTCModel):
 
 
 def _features_per_step(feature_extractor: nn.Module, input_shape: tuple[int, int, int]) -> int:
-    """How many numbers the backbone gives for one column."""
+    """Return how many numbers the backbone gives for one column."""
     training = feature_extractor.training
     # In training mode the probe would move the running statistics of the normalizations.
     feature_extractor.eval()
@@ -130,27 +119,25 @@ def _crnn(arch: str, pretrained: bool, backbone: Callable[..., nn.Module], kwarg
 
 
 def crnn_vgg16_bn(pretrained: bool = False, **kwargs: Any) -> CRNN:
-    """CRNN on VGG-16, docTR's default recogniser.
+    """Make a CRNN on VGG-16, docTR's default recogniser.
 
     Args:
-        pretrained: fill it with docTR's weights, if their file is on this machine. With another vocabulary the last
-            layer stays as it is.
-        **kwargs: of :class:`CRNN`; ``pretrained_backbone=True`` fills the backbone alone.
-
-    Returns:
-        The network.
+        pretrained: Load docTR's weights, if their file is on this machine. With another vocabulary the last layer stays
+            as
+            it is.
+        **kwargs: Options of :class:`CRNN`; ``pretrained_backbone=True`` loads only the backbone.
 
     Raises:
-        WeightsNotFoundError: the weights are asked for and not there; the message says where to put them.
+        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
     """
     return _crnn("crnn_vgg16_bn", pretrained, vgg16_bn_r, kwargs)
 
 
 def crnn_mobilenet_v3_small(pretrained: bool = False, **kwargs: Any) -> CRNN:
-    """CRNN on the small MobileNetV3: the smallest and quickest; arguments as :func:`crnn_vgg16_bn`."""
+    """Make a CRNN on the small MobileNetV3, the smallest and fastest; arguments as for :func:`crnn_vgg16_bn`."""
     return _crnn("crnn_mobilenet_v3_small", pretrained, mobilenet_v3_small_r, kwargs)
 
 
 def crnn_mobilenet_v3_large(pretrained: bool = False, **kwargs: Any) -> CRNN:
-    """CRNN on the large MobileNetV3; arguments as :func:`crnn_vgg16_bn`."""
+    """Make a CRNN on the large MobileNetV3; arguments as for :func:`crnn_vgg16_bn`."""
     return _crnn("crnn_mobilenet_v3_large", pretrained, mobilenet_v3_large_r, kwargs)

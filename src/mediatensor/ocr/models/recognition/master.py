@@ -34,17 +34,11 @@ _HEAD = ("decoder.embed.weight", "linear.weight", "linear.bias")
 
 
 class MASTERPostProcessor(LeastCertainPostProcessor):
-    """Reads words off the scores of :class:`MASTER`."""
+    """Read words off the scores of :class:`MASTER`."""
 
 
 class PositionalEncoding(nn.Module):
-    """Sines and cosines that tell the places of a sequence apart (Vaswani et al., 2017, section 3.5).
-
-    Args:
-        d_model: the width of the features.
-        dropout: the probability of a feature to be dropped, in training.
-        max_len: the most places.
-    """
+    """Sines and cosines that tell the places of a sequence apart (Vaswani et al., 2017, section 3.5)."""
 
     pe: torch.Tensor
 
@@ -62,17 +56,7 @@ class PositionalEncoding(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A stack of transformer decoder layers that normalize first and share their normalizations.
-
-    Args:
-        num_layers: how many layers.
-        num_heads: heads of each attention.
-        d_model: the width of the features.
-        vocab_size: characters and marks.
-        dropout: the probability of a feature to be dropped, in training.
-        dff: the width inside the feed-forward part.
-        maximum_position_encoding: the most characters and marks of a word.
-    """
+    """A stack of transformer decoder layers that normalize first and share their normalizations."""
 
     def __init__(
         self,
@@ -99,15 +83,9 @@ class Decoder(nn.Module):
         )
 
     def forward(self, target: torch.Tensor, memory: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Decode.
+        """Decode characters and marks (N, L) to features (N, L, D), with ``memory`` (N, P, D) of the image.
 
-        Args:
-            target: (N, L) int64, characters and marks.
-            memory: (N, P, D) features of the image.
-            mask: bool, broadcasts to (N, heads, L, L): True where a place may look at another.
-
-        Returns:
-            (N, L, D) features.
+        ``mask`` is bool and broadcasts to (N, heads, L, L): True where a place may look at another.
         """
         x = self.positional_encoding(self.embed(target) * math.sqrt(self.embed.embedding_dim))
         layers = zip(self.attention, self.source_attention, self.position_feed_forward, strict=True)
@@ -124,20 +102,21 @@ class MASTER(RecognitionModel):
     """MASTER (Lu et al., "MASTER: Multi-Aspect Non-local Network for Scene Text Recognition", 2019).
 
     The confidence of a word also depends on the other words of its batch, through the steps after its end; the word
+    itself
     does not.
 
     Args:
-        feature_extractor: maps images to ``{"features": (N, d_model, H', W')}``.
-        vocab: the characters, in the order of the classes.
-        d_model: the width of the features.
-        dff: the width inside the feed-forward parts.
-        num_heads: heads of each attention.
-        num_layers: layers of the decoder.
-        max_length: the most characters of a word and its two marks.
-        dropout: the probability of a feature of the decoder to be dropped, in training.
-        input_shape: channels, height and width of the images; others work.
-        exportable: return ``{"logits"}`` and nothing else.
-        cfg: what the model was made for; kept as ``cfg``.
+        feature_extractor: Maps images to ``{"features": (N, d_model, H', W')}``.
+        vocab: The characters, in the order of the classes.
+        d_model: Width of the features.
+        dff: Width inside the feed-forward parts.
+        num_heads: Heads of each attention.
+        num_layers: Layers of the decoder.
+        max_length: Most characters of a word, with its two marks.
+        dropout: Share of the decoder's features that training drops.
+        input_shape: Channels, height and width of the images; other sizes work.
+        exportable: Return only ``{"logits"}``.
+        cfg: The configuration that the model was made for.
 
     Example:
         >>> import torch
@@ -173,36 +152,27 @@ class MASTER(RecognitionModel):
         self.linear = nn.Linear(d_model, len(vocab) + 3)
 
     def score_layer(self) -> tuple[nn.Linear, int]:
-        """The layer that scores the classes, and the class of ``vocab[0]``."""
         return self.linear, 0
 
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
-        """Encode words as rows of start mark, classes, end mark and fill; see the base class."""
+        """Encode words as rows of start mark, classes, end mark and fill."""
         return encode_with_marks(gts, self.vocab, self.max_length - 2, pad=self.pad)
 
     @staticmethod
     def compute_loss(model_output: torch.Tensor, gt: torch.Tensor, seq_len: torch.Tensor) -> torch.Tensor:
-        """Cross-entropy over each word and its end mark.
+        """Return the cross-entropy over each word and its end mark.
 
         Args:
             model_output: (N, T, C) scores.
             gt: (N, T) int64, the classes after a start mark.
             seq_len: (N,) int64, the length of each word.
-
-        Returns:
-            The loss, a scalar.
         """
         return masked_cross_entropy(model_output[:, :-1], gt[:, 1:], seq_len + 1)
 
     def decode(self, known: torch.Tensor, encoded: torch.Tensor) -> torch.Tensor:
-        """Score the characters that follow others.
+        """Score the characters that follow ``known`` (N, L): scores (N, L, C) of the next ones.
 
-        Args:
-            known: (N, L) int64, characters and marks.
-            encoded: (N, P, D) features of the image.
-
-        Returns:
-            (N, L, C) scores: at each place of the next character.
+        ``encoded`` are features (N, P, D) of the image.
         """
         causal = torch.ones(known.shape[1], known.shape[1], dtype=torch.bool, device=known.device).tril()
         mask = causal & (known != self.pad)[:, None, None]
@@ -210,14 +180,7 @@ class MASTER(RecognitionModel):
         return scores
 
     def decode_autoregressive(self, encoded: torch.Tensor) -> torch.Tensor:
-        """Read from left to right until all words of the batch have ended.
-
-        Args:
-            encoded: (N, P, D) features of the image.
-
-        Returns:
-            (N, max_length, C) scores.
-        """
+        """Read from left to right until all words of the batch have ended: scores (N, max_length, C)."""
         count = encoded.shape[0]
         known = torch.full((count, self.max_length), self.pad, dtype=torch.int64, device=encoded.device)
         known[:, 0] = self.start
@@ -238,16 +201,9 @@ class MASTER(RecognitionModel):
         return_model_output: bool = False,
         return_preds: bool = False,
     ) -> dict[str, Any]:
-        """Read words; with a target, the characters of the target are fed to the network, not those it reads.
+        """Read words, see :class:`~mediatensor.ocr.models.recognition.core.RecognitionModel`.
 
-        Args:
-            x: (N, 3, H, W) images, normalized with ``cfg``'s mean and std.
-            target: the word of each image, for the loss; needed in training mode.
-            return_model_output: also return the scores.
-            return_preds: also return the words when there is a target.
-
-        Returns:
-            ``preds``: N pairs of word and confidence; ``out_map``: (N, T, classes) scores; ``loss``: a scalar.
+        With a target, its characters are fed to the network, not those it reads.
 
         Raises:
             InvalidArgumentError: ``target`` does not fit.
@@ -265,18 +221,16 @@ class MASTER(RecognitionModel):
 
 
 def master(pretrained: bool = False, **kwargs: Any) -> MASTER:
-    """MASTER on ResNet-31 with global context attention.
+    """Make a MASTER on ResNet-31 with global context attention.
 
     Args:
-        pretrained: fill it with docTR's weights, if their file is on this machine. With another vocabulary the
-            embedding and the last layer stay as they are.
-        **kwargs: of :class:`MASTER`; ``pretrained_backbone=True`` fills the backbone alone.
-
-    Returns:
-        The network.
+        pretrained: Load docTR's weights, if their file is on this machine. With another vocabulary the embedding and
+            the
+            last layer stay as they are.
+        **kwargs: Options of :class:`MASTER`; ``pretrained_backbone=True`` loads only the backbone.
 
     Raises:
-        WeightsNotFoundError: the weights are asked for and not there; the message says where to put them.
+        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
     """
     arch = "master"
     features, cfg = build_features(magc_resnet31, default_cfgs[arch], pretrained, kwargs)

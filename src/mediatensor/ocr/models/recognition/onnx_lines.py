@@ -1,4 +1,4 @@
-"""Recognisers of text lines from ONNX files: a path in, a model like the default one out."""
+"""Recognisers of text lines from ONNX files, used like the default one."""
 
 from __future__ import annotations
 
@@ -22,22 +22,18 @@ from .ppocr import CtcLineRecognizer
 __all__ = ["OnnxLineRecognizer", "load_line_recognizer"]
 
 LARGEST_FILE = 2**27
-"""In bytes. The largest known recogniser of lines has 85 million."""
+"""In bytes; the largest known recogniser of lines has 85 million."""
 LARGEST_DICTIONARY = 2**21
 """In bytes; the largest known one has 75 thousand."""
 HEIGHT, TRIED_WIDTHS = 48, (320, 640)
 RIGHT_TO_LEFT_LETTERS = 20
-"""A dictionary with so many letters of right-to-left scripts is that of such a script, not one with a few signs."""
+"""A dictionary with fewer letters of right-to-left scripts has only a few such signs."""
 
 
 class FeatureSession:
-    """The body of a recogniser, run by onnxruntime on one thread: pages and lines are spread over threads above it.
+    """The body of a recogniser, run by onnxruntime on one thread: pages and lines are spread above it.
 
-    Args:
-        data: The content of the ONNX file.
-        input_name: What lines go in by.
-        features_name: The tensor that the last linear layer takes.
-        file: The path of the file, for errors.
+    ``features_name`` is the tensor that the last linear layer takes; ``file`` is named in errors.
 
     Raises:
         MissingDependencyError: onnxruntime is not installed.
@@ -68,7 +64,7 @@ class FeatureSession:
         self.__init__(*state)  # type: ignore[misc]
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Return the features (N, T, width), float32, of lines (N, 3, 48, W), on the CPU.
+        """Return features (N, T, width), float32, of lines (N, 3, 48, W), on the CPU.
 
         Raises:
             WeightsError: The network does not take lines of this size.
@@ -86,18 +82,18 @@ class FeatureSession:
 
 
 class OnnxLineRecognizer(CtcLineRecognizer):
-    """Recogniser of whole text lines from an ONNX file, made by :func:`load_line_recognizer`.
+    """Recogniser of text lines from an ONNX file, made by :func:`load_line_recognizer`.
 
     Its last layer, which scores characters, is a layer of PyTorch: it moves, converts and trains. onnxruntime computes
-    all before that, on the CPU, and training leaves it as it is.
+    the
+    rest, on the CPU, and training does not change it.
 
     Args:
         network: From lines to the features of their steps, (N, T, width).
         head: From these to the classes, the blank first.
-        characters: What the classes after the blank stand for.
+        characters: The characters of the classes after the blank.
         step_pixels: Width of the part of the picture that a step stands for.
-        right_to_left: The network gives the characters of a line from left to right, in a script that is read from
-            right to left.
+        right_to_left: The network gives the characters of a right-to-left script from left to right.
 
     Example:
         >>> from mediatensor.ocr.models import find_weights, load_line_recognizer
@@ -128,13 +124,7 @@ class OnnxLineRecognizer(CtcLineRecognizer):
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def features(self, x: Tensor) -> Tensor:
-        """The features that the head sees.
-
-        Args:
-            x: Lines, (N, 3, 48, W), normalised; W a multiple of 8.
-
-        Returns:
-            (N, T, width), of the head's type, on the device of the lines.
+        """Return the features (N, T, width) that the head sees, on the device of the lines.
 
         Raises:
             InvalidArgumentError: The model is being exported.
@@ -145,7 +135,7 @@ class OnnxLineRecognizer(CtcLineRecognizer):
         return self.network(x).to(x.device, self.head.weight.dtype)
 
     def best_of_steps(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """As for other models; weights from anywhere may lead to what is no number, which has the probability 0."""
+        """Do as other models; NaN, which unknown weights may produce, has the probability 0."""
         probabilities, classes, spaces = super().best_of_steps(features)
         return probabilities.nan_to_num(0.0), classes, spaces.nan_to_num(0.0)
 
@@ -157,20 +147,24 @@ def load_line_recognizer(
     vocab: str | None = None,
     right_to_left: bool | None = None,
 ) -> OnnxLineRecognizer:
-    """A recogniser of text lines from an ONNX file, such as the language models of PP-OCRv5 that RapidOCR ships.
+    """Load a recogniser of text lines from an ONNX file, such as RapidOCR's PP-OCRv5 models.
 
     onnxruntime runs the network, without limits on memory or time: load only files that you trust. Nothing is
-    downloaded. Networks such as those of PP-OCRv3 to v6 are accepted: pictures 48 pixels high of any width go in,
-    classes of characters with CTC come out.
+    downloaded.
+    Networks like those of PP-OCRv3 to v6 are accepted: pictures 48 pixels high of any width go in, classes of
+    characters
+    with CTC come out.
 
     Args:
         path: The file, for example ``cyrillic_PP-OCRv5_rec_mobile.onnx``.
-        dictionary: The characters of its classes: a text file with one on each line, or a list. Where it is left out,
-            they are those that the file itself lists, or those of a text file beside it: of the same name with
-            ``.txt`` or ``_dict.txt``, or the only ``.txt`` file in its folder.
+        dictionary: The characters of its classes: a text file with one on each line, or a list. By default, those that
+            the
+            file itself lists, or those of a text file in its folder: of the same name with ``.txt`` or ``_dict.txt``,
+            or
+            the only ``.txt`` file.
         vocab: Read these characters only.
-        right_to_left: Whether the script is read from right to left; by default, whether the dictionary has letters
-            of Arabic, Hebrew and the like.
+        right_to_left: Whether the script is read from right to left; by default, whether the dictionary has letters of
+            Arabic, Hebrew and the like.
 
     Returns:
         The model, for ``ocr_predictor(script_readers={"Cyrillic": model})`` or ``ocr_predictor(reco_arch=model)``.
@@ -179,7 +173,7 @@ def load_line_recognizer(
         InvalidArgumentError: ``vocab``, ``right_to_left`` or an entry of the dictionary is of another type.
         MissingDependencyError: onnxruntime is not installed.
         WeightsNotFoundError: There is no such file.
-        WeightsError: The file is damaged, is another kind of network, or its dictionary is missing or has another
+        WeightsError: The file is damaged or another kind of network, or its dictionary is missing or has another
             length.
 
     Example:
@@ -223,14 +217,12 @@ def load_line_recognizer(
 def readers_by_script(
     readers: Mapping[str, str | os.PathLike[str] | nn.Module], recogniser: nn.Module
 ) -> dict[str, CtcLineRecognizer]:
-    """Recognisers of lines by the script that they serve, those given by path loaded, each file once.
+    """Return recognisers of lines by the script that they serve, each file loaded once.
 
-    Args:
-        readers: Models or paths by the name of a script.
-        recogniser: The one that reads all other lines, and tells scripts.
+    ``recogniser`` reads all other lines, and detects scripts.
 
     Raises:
-        InvalidArgumentError: ``recogniser`` tells no scripts, or not such ones, or a reader is none of lines.
+        InvalidArgumentError: ``recogniser`` detects no scripts, or not these, or a reader does not read lines.
         WeightsNotFoundError: There is no such file.
         WeightsError: A file cannot be used.
     """
@@ -266,7 +258,7 @@ def readers_by_script(
 
 
 def _last_linear(graph: OnnxGraph, file: Path) -> tuple[str, nn.Linear]:
-    """The name of what goes into the layer that scores the classes, and the layer, without a softmax after it."""
+    """Return the input of the layer that scores the classes, and the layer, without a softmax after it."""
     maker = {node.output: node for node in graph.nodes}
     node = maker.get(graph.outputs[0]) if len(graph.outputs) == 1 else None
     if node is not None and node.op == "Softmax":
@@ -304,7 +296,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _dictionary(file: Path, dictionary: str | os.PathLike[str] | None, own: str | None) -> tuple[list[str], str]:
-    """The characters, and where they come from."""
+    """Return the characters, and where they come from."""
     if dictionary is not None:
         name = path_text("dictionary", dictionary)
         if not is_file(name):
@@ -338,7 +330,7 @@ def _lines_of(file: Path) -> list[str]:
 
 
 def _for_classes(characters: list[str], num_classes: int, file: Path, source: str) -> list[str]:
-    """What the classes after the blank stand for. Dictionaries may leave out the space, or list the blank."""
+    """Return the characters of the classes after the blank; dictionaries may omit the space, or list the blank."""
     missing = num_classes - 1 - len(characters)
     if missing == 1:
         return [*characters, " "]

@@ -28,21 +28,17 @@ from .core import (
 __all__ = ["PARSeq", "PARSeqPostProcessor", "parseq"]
 
 _PAIRS = 3
-"""How many orders to draw, each with its reverse."""
+"""Number of orders to draw, each with its reverse."""
 
 
 def draw_permutations(length: int, device: torch.device | str = "cpu") -> torch.Tensor:
-    """Draw the orders for a batch; the first is from left to right, the second its reverse.
-
-    Orders come in pairs of one and its reverse. The generator is torch's own, so :func:`torch.manual_seed` fixes them.
-
-    Args:
-        length: characters of the longest word.
-        device: where the result lies.
+    """Draw reading orders for a batch of words of up to ``length`` characters, with torch's generator.
 
     Returns:
-        (K, length + 2) int64, K even and at most 6: positions in the order in which they are read; 0 is the start
-        mark, ``length + 1`` the end mark. In all but the second order the end mark comes last.
+        int64 (K, length + 2), K even and at most 6: positions in the order in which they are read; 0 is the start mark,
+        ``length + 1`` the end mark. Pairs are an order and its reverse, the first from left to right. In all but the
+        second
+        order the end mark comes last.
 
     >>> draw_permutations(1).tolist()
     [[0, 1, 2], [0, 2, 1]]
@@ -64,13 +60,11 @@ def draw_permutations(length: int, device: torch.device | str = "cpu") -> torch.
 
 
 def visible_positions(permutation: torch.Tensor) -> torch.Tensor:
-    """Which positions each character may look at, when read in a given order: those read before it.
+    """Return which positions each character may look at in a reading order: those read before it.
 
-    Args:
-        permutation: (L,) int64, positions in the order in which they are read, the start mark first.
-
-    Returns:
-        (L - 1, L - 1) bool: row ``i`` is position ``i + 1``, the one to be predicted; column ``j`` is position ``j``.
+    Row ``i`` of the result, bool (L - 1, L - 1), is position ``i + 1``, the one to be predicted; column ``j`` is
+    position
+    ``j``. ``permutation`` (L,) has the start mark first.
 
     >>> import torch
     >>> visible_positions(torch.tensor([0, 2, 1, 3])).int().tolist()
@@ -92,16 +86,11 @@ _UNUSED = tuple(
 
 
 class PARSeqPostProcessor(SequencePostProcessor):
-    """Reads words off the scores of :class:`PARSeq`."""
+    """Read words off the scores of :class:`PARSeq`."""
 
 
 class CharEmbedding(nn.Module):
-    """Vectors of the characters and marks, scaled by the square root of their width.
-
-    Args:
-        vocab_size: how many there are.
-        d_model: the width.
-    """
+    """Vectors of the characters and marks, scaled by the square root of their width."""
 
     def __init__(self, vocab_size: int, d_model: int) -> None:
         super().__init__()
@@ -109,21 +98,12 @@ class CharEmbedding(nn.Module):
         self.scale = math.sqrt(d_model)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The (..., D) vectors of (...) classes."""
         vectors: torch.Tensor = self.embedding(x)
         return self.scale * vectors
 
 
 class PARSeqDecoder(nn.Module):
-    """One decoder layer in which positions ask, first the characters known so far and then the image.
-
-    Args:
-        d_model: the width of the features.
-        num_heads: heads of each attention.
-        ffd: a unit of the width inside the feed-forward part.
-        ffd_ratio: how many of these units there are.
-        dropout: the probability of a feature to be dropped, in training.
-    """
+    """One decoder layer: positions attend to the characters known so far, then to the image."""
 
     def __init__(
         self, d_model: int, num_heads: int = 12, ffd: int = 2048, ffd_ratio: int = 4, dropout: float = 0.1
@@ -141,16 +121,9 @@ class PARSeqDecoder(nn.Module):
     def forward(
         self, target: torch.Tensor, content: torch.Tensor, memory: torch.Tensor, mask: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Decode.
+        """Decode positions (N, Q, D) with known characters (N, K, D) and image features (N, L, D).
 
-        Args:
-            target: (N, Q, D), the positions that ask.
-            content: (N, K, D), the characters known so far.
-            memory: (N, L, D), the features of the image.
-            mask: bool, broadcasts to (N, heads, Q, K): True where a position may look at a character.
-
-        Returns:
-            (N, Q, D) features.
+        ``mask`` is bool and broadcasts to (N, heads, Q, K): True where a position may look at a character.
         """
         known = self.content_norm(content)
         target = target + self.dropout(self.attention(self.query_norm(target), known, known, mask))
@@ -164,17 +137,17 @@ class PARSeq(RecognitionModel):
     """PARSeq (Bautista and Atienza, 2022): reads from left to right, then once more with all of the word in view.
 
     Args:
-        feature_extractor: maps images to ``{"features": (N, 1 + patches, D)}``.
-        vocab: the characters, in the order of the classes.
-        embedding_units: the width D of the features.
-        max_length: the most characters that a word may have.
-        dropout_prob: the probability of a feature of the decoder to be dropped, in training.
-        dec_num_heads: heads of each attention of the decoder.
-        dec_ff_dim: a unit of the width inside the feed-forward part.
-        dec_ffd_ratio: how many of these units there are.
-        input_shape: channels, height and width of the images.
-        exportable: return ``{"logits"}`` and nothing else.
-        cfg: what the model was made for; kept as ``cfg``.
+        feature_extractor: Maps images to ``{"features": (N, 1 + patches, D)}``.
+        vocab: The characters, in the order of the classes.
+        embedding_units: Width D of the features.
+        max_length: Most characters of a word.
+        dropout_prob: Share of the decoder's features that training drops.
+        dec_num_heads: Heads of each attention of the decoder.
+        dec_ff_dim: A unit of the width inside the feed-forward part.
+        dec_ffd_ratio: Number of these units.
+        input_shape: Channels, height and width of the images.
+        exportable: Return only ``{"logits"}``.
+        cfg: The configuration that the model was made for.
 
     Example:
         >>> import torch
@@ -211,7 +184,7 @@ class PARSeq(RecognitionModel):
         self._initialize()
 
     def _initialize(self) -> None:
-        """The starting values of the paper; those of the backbone are its own."""
+        """Set the initial values of the paper, except in the backbone."""
         nn.init.trunc_normal_(self.pos_queries, std=0.02)
         for part in (self.decoder, self.head, self.embed):
             for module in part.modules():
@@ -221,31 +194,27 @@ class PARSeq(RecognitionModel):
                     nn.init.zeros_(module.bias)
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load a checkpoint from a file; those from before docTR 0.11.1 load too. See the base class."""
+        """Load a checkpoint file, also from before docTR 0.11.1; see the base class."""
         kwargs["ignore_keys"] = (*(kwargs.get("ignore_keys") or ()), *_UNUSED)
         super().from_pretrained(path_or_url, **kwargs)
 
     def score_layer(self) -> tuple[nn.Linear, int]:
-        """The layer that scores the classes, and the class of ``vocab[0]``."""
         return self.head, 0
 
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
-        """Encode words as rows of start mark, classes, end mark and fill; see the base class."""
+        """Encode words as rows of start mark, classes, end mark and fill."""
         return encode_with_marks(gts, self.vocab, self.max_length, pad=self.pad)
 
     def decode(
         self, known: torch.Tensor, features: torch.Tensor, mask: torch.Tensor, queries: torch.Tensor
     ) -> torch.Tensor:
-        """Score the characters at some positions, given other characters.
+        """Score the characters (N, Q, C) at some positions, given other characters.
 
         Args:
             known: (N, K) int64, the start mark and the characters after it.
             features: (N, L, D) features of the image.
-            mask: bool, broadcasts to (N, heads, Q, K): True where a position may look at a known character.
+            mask: Bool, broadcasts to (N, heads, Q, K): True where a position may look at a known character.
             queries: (N, Q, D), the positions to score.
-
-        Returns:
-            (N, Q, C) scores.
         """
         start = self.embed(known[:, :1])
         characters = self.pos_queries[:, : known.shape[1] - 1] + self.embed(known[:, 1:])
@@ -258,7 +227,7 @@ class PARSeq(RecognitionModel):
 
         Args:
             features: (N, L, D) features of the image.
-            max_len: the most characters; by default as many as the model has.
+            max_len: Most characters; by default those of the model.
 
         Returns:
             (N, characters + 1, C) scores.
@@ -284,7 +253,7 @@ class PARSeq(RecognitionModel):
         return self.decode(known, features, mask, queries)
 
     def _before_end(self, known: torch.Tensor) -> torch.Tensor:
-        """(N, 1, 1, K) bool: True before the first end mark or fill."""
+        """Return (N, 1, 1, K) bool: True before the first end mark or fill."""
         # ONNX cannot add up booleans.
         after = ((known == self.end) | (known == self.pad)).long().cumsum(dim=-1) > 0
         return ~after[:, None, None]
@@ -292,15 +261,12 @@ class PARSeq(RecognitionModel):
     def permutation_loss(
         self, features: torch.Tensor, classes: torch.Tensor, permutations: torch.Tensor
     ) -> torch.Tensor:
-        """Cross-entropy of reading the words in several orders (section 3.2 of the paper).
+        """Return the mean cross-entropy of reading the words in several orders (section 3.2 of the paper).
 
         Args:
             features: (N, L, D) features of the images.
             classes: (N, W) int64: start mark, classes, end mark and fill.
             permutations: (K, W) orders, as :func:`draw_permutations` gives them.
-
-        Returns:
-            The mean over all characters of all orders, a scalar.
         """
         known, wanted = classes[:, :-1], classes[:, 1:]
         before_end = self._before_end(known)
@@ -322,21 +288,12 @@ class PARSeq(RecognitionModel):
         return_model_output: bool = False,
         return_preds: bool = False,
     ) -> dict[str, Any]:
-        """Read words.
+        """Read words, see :class:`~mediatensor.ocr.models.recognition.core.RecognitionModel`.
 
-        In training mode with a target, words and scores are not computed unless asked for.
-
-        Args:
-            x: (N, 3, H, W) images, normalized with ``cfg``'s mean and std.
-            target: the word of each image, for the loss; needed in training mode.
-            return_model_output: also return the scores.
-            return_preds: also return the words when there is a target.
-
-        Returns:
-            ``preds``: N pairs of word and confidence; ``out_map``: (N, T, classes) scores; ``loss``: a scalar.
+        In training mode with a target, words and scores are computed only if asked for.
 
         Raises:
-            InvalidArgumentError: the patches do not fill the images, or ``target`` does not fit.
+            InvalidArgumentError: The patches do not fill the images, or ``target`` does not fit.
         """
         self._check_target(target, x)
         # The class token comes first and is not read.
@@ -358,18 +315,16 @@ class PARSeq(RecognitionModel):
 
 
 def parseq(pretrained: bool = False, **kwargs: Any) -> PARSeq:
-    """PARSeq on the small vision transformer.
+    """Make a PARSeq on the small vision transformer.
 
     Args:
-        pretrained: fill it with docTR's weights, if their file is on this machine. With another vocabulary the
-            embedding and the last layer stay as they are.
-        **kwargs: of :class:`PARSeq`; ``patch_size`` is that of the backbone, 4 by 8 pixels.
-
-    Returns:
-        The network.
+        pretrained: Load docTR's weights, if their file is on this machine. With another vocabulary the embedding and
+            the
+            last layer stay as they are.
+        **kwargs: Options of :class:`PARSeq`; ``patch_size`` is that of the backbone, 4 by 8 pixels.
 
     Raises:
-        WeightsNotFoundError: the weights are asked for and not there; the message says where to put them.
+        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
     """
     arch = "parseq"
     cfg, backbone_arguments = take_backbone_arguments(default_cfgs[arch], kwargs)

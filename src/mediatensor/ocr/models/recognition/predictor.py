@@ -1,4 +1,4 @@
-"""The text of word or line crops."""
+"""Read the text of word or line crops."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .._lines import MAX_LINE_WIDTH, LineBatch, padded_width, readings_of, see_batch, to_float
+from ...utils import resized
+from .._lines.cutting import LineBatch, padded_width, to_float
+from .._lines.reading import MAX_LINE_WIDTH, readings_of, see_batch
 from .._networks.transfers import compile_network, plain, upload_images, with_open_sizes
 from .._networks.weights import checked_network
 from .._pages.inputs import Image, as_images
-from .._pages.preprocessing import PreProcessor, resized
+from .._pages.preprocessing import PreProcessor
 from .ppocr import CtcLineRecognizer
 from .utils import remap_preds, split_crops
 
@@ -24,10 +26,10 @@ class RecognitionPredictor(nn.Module):
     """Recognition of crops of any size.
 
     Args:
-        pre_processor: Makes the batches of models that read words at one size; None for one that reads lines.
+        pre_processor: Makes the batches of models that read words at one size; ``None`` for models of lines.
         model: The network.
         split_wide_crops: Read crops much wider than the network's input in overlapping parts.
-        batch_size: Crops that go through a model of lines together, at most.
+        batch_size: Most crops in a batch for a model of lines.
 
     Example:
         >>> from mediatensor.ocr import DocumentFile
@@ -38,11 +40,11 @@ class RecognitionPredictor(nn.Module):
     """
 
     critical_ar = 8
-    """From this aspect ratio on a crop is split..."""
+    """A crop with at least this aspect ratio is split..."""
     target_ar = 6
-    """...into parts of this one..."""
+    """...into parts of this ratio..."""
     overlap_ratio = 0.5
-    """...that overlap by this part of themselves."""
+    """...that overlap by this share of their width."""
 
     def __init__(
         self,
@@ -58,7 +60,7 @@ class RecognitionPredictor(nn.Module):
         self.batch_size = batch_size
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the network in place, for crops of all widths: as ``torch.compile``, which takes the arguments."""
+        """Compile the network in place, for crops of all widths; arguments as ``torch.compile``."""
         compile_network(self.model, *args, **kwargs)
 
     @property
@@ -72,18 +74,18 @@ class RecognitionPredictor(nn.Module):
 
         Args:
             crops: Arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in [0, 1]; a list or a batch.
-            **kwargs: For the model.
+            **kwargs: Options of the model.
 
         Returns:
             Per crop its text and a confidence in [0, 1].
 
         Raises:
-            InvalidArgumentError: Something is no image.
+            InvalidArgumentError: Something is not an image.
         """
         return self.read(as_images(crops), **kwargs)
 
     def read(self, images: Sequence[Tensor], **kwargs: Any) -> list[tuple[str, float]]:
-        """The same for tensors (3, H, W) whose values are known to be in range."""
+        """Read tensors (3, H, W) whose values are known to be in range."""
         return self._read_lines(images) if self.reads_lines else self._read_words(images, kwargs)
 
     def _read_words(self, images: Sequence[Tensor], kwargs: dict[str, Any]) -> list[tuple[str, float]]:

@@ -31,17 +31,11 @@ _HEAD = (
 
 
 class SARPostProcessor(LeastCertainPostProcessor):
-    """Reads words off the scores of :class:`SAR`."""
+    """Read words off the scores of :class:`SAR`."""
 
 
 class SAREncoder(nn.Module):
-    """Two LSTM layers from left to right; the last step stands for the whole word.
-
-    Args:
-        in_feats: the width of the features.
-        rnn_units: units of the LSTM.
-        dropout_prob: the probability of a feature to be dropped between the layers, in training.
-    """
+    """Two LSTM layers from left to right; the last step stands for the whole word."""
 
     def __init__(self, in_feats: int, rnn_units: int, dropout_prob: float = 0.0) -> None:
         super().__init__()
@@ -56,13 +50,7 @@ class SAREncoder(nn.Module):
 
 
 class AttentionModule(nn.Module):
-    """Looks at the places of the image that matter for the next character.
-
-    Args:
-        feat_chans: channels of the features.
-        state_chans: units of the LSTM.
-        attention_units: width in which both are compared.
-    """
+    """Attention to the places of the image that matter for the next character."""
 
     def __init__(self, feat_chans: int, state_chans: int, attention_units: int) -> None:
         super().__init__()
@@ -71,15 +59,11 @@ class AttentionModule(nn.Module):
         self.attention_projector = nn.Conv2d(attention_units, 1, 1, bias=False)
 
     def forward(self, features: torch.Tensor, projected: torch.Tensor, hidden_state: torch.Tensor) -> torch.Tensor:
-        """Gather from the image.
+        """Gather (N, C) features from the image.
 
-        Args:
-            features: (N, C, H, W).
-            projected: (N, A, H, W), ``feat_conv`` of the features: the same for all characters.
-            hidden_state: (N, units) of the LSTM.
-
-        Returns:
-            (N, C) features.
+        ``projected`` (N, A, H, W) is ``feat_conv`` of the features (N, C, H, W), the same for all characters;
+        ``hidden_state``
+        (N, units) is that of the LSTM.
         """
         compared = torch.tanh(projected + self.state_conv(hidden_state[:, :, None, None]))
         weights = self.attention_projector(compared).flatten(2).softmax(dim=-1)
@@ -88,17 +72,7 @@ class AttentionModule(nn.Module):
 
 
 class SARDecoder(nn.Module):
-    """Writes one character after the other.
-
-    Args:
-        rnn_units: units of the LSTM.
-        max_length: the most steps, the end mark included.
-        vocab_size: characters of the vocabulary.
-        embedding_units: width of the embedding.
-        attention_units: width of the attention.
-        feat_chans: channels of the features.
-        dropout_prob: the probability of a feature to be dropped before the scores, in training.
-    """
+    """Writes one character after the other."""
 
     def __init__(
         self,
@@ -122,15 +96,11 @@ class SARDecoder(nn.Module):
         self.dropout = nn.Dropout(dropout_prob)
 
     def forward(self, features: torch.Tensor, holistic: torch.Tensor, gt: torch.Tensor | None = None) -> torch.Tensor:
-        """Score each step.
+        """Score each step, (N, max_length, C).
 
-        Args:
-            features: (N, C, H, W).
-            holistic: (N, units) of the encoder, what the LSTM sees first.
-            gt: (N, max_length) int64: feed these characters back and not those that were read.
-
-        Returns:
-            (N, max_length, C) scores.
+        ``holistic`` (N, units), from the encoder, is what the LSTM sees first. Characters ``gt`` (N, max_length), if
+        given, are
+        fed back instead of those that were read.
         """
         projected = self.attention_module.feat_conv(features)
         first = second = (torch.zeros_like(holistic), torch.zeros_like(holistic))
@@ -154,19 +124,19 @@ class SAR(RecognitionModel):
     """SAR (Li et al., "Show, Attend and Read: A Simple and Strong Baseline for Irregular Text Recognition", 2018).
 
     Args:
-        feature_extractor: maps images to ``{"features": (N, C, H', W')}``.
-        vocab: the characters, in the order of the classes.
-        rnn_units: units of all LSTMs; equal to the channels of the features and the width of the embedding.
-        embedding_units: width of the embedding.
-        attention_units: width of the attention.
-        max_length: the most characters that a word may have.
-        dropout_prob: the probability of a feature to be dropped, in training.
-        input_shape: channels, height and width of the images; others work.
-        exportable: return ``{"logits"}`` and nothing else.
-        cfg: what the model was made for; kept as ``cfg``.
+        feature_extractor: Maps images to ``{"features": (N, C, H', W')}``.
+        vocab: The characters, in the order of the classes.
+        rnn_units: Units of all LSTMs; equal to the channels of the features and the width of the embedding.
+        embedding_units: Width of the embedding.
+        attention_units: Width of the attention.
+        max_length: Most characters of a word.
+        dropout_prob: Share of features that training drops.
+        input_shape: Channels, height and width of the images; other sizes work.
+        exportable: Return only ``{"logits"}``.
+        cfg: The configuration that the model was made for.
 
     Raises:
-        InvalidArgumentError: the vocabulary is empty, or not smaller than ``embedding_units``.
+        InvalidArgumentError: The vocabulary is empty, or not smaller than ``embedding_units``.
 
     Example:
         >>> import torch
@@ -206,25 +176,21 @@ class SAR(RecognitionModel):
         )
 
     def score_layer(self) -> tuple[nn.Linear, int]:
-        """The layer that scores the classes, and the class of ``vocab[0]``."""
         return self.decoder.output_dense, 0
 
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
-        """Encode words as rows of classes and end marks; longer words are cut. See the base class."""
+        """Encode words as rows of classes and end marks; longer words are cut."""
         encoded = encode_sequences(list(gts), self.vocab, target_size=self.max_length, eos=len(self.vocab))
         return encoded, [min(len(word), self.max_length) for word in gts]
 
     @staticmethod
     def compute_loss(model_output: torch.Tensor, gt: torch.Tensor, seq_len: torch.Tensor) -> torch.Tensor:
-        """Cross-entropy over each word and its end mark.
+        """Return the cross-entropy over each word and its end mark.
 
         Args:
             model_output: (N, T, C) scores.
             gt: (N, T) int64, the classes.
             seq_len: (N,) int64, the length of each word.
-
-        Returns:
-            The loss, a scalar.
         """
         return masked_cross_entropy(model_output, gt, (seq_len + 1).clamp(max=model_output.shape[1]))
 
@@ -235,16 +201,9 @@ class SAR(RecognitionModel):
         return_model_output: bool = False,
         return_preds: bool = False,
     ) -> dict[str, Any]:
-        """Read words.
+        """Read words, see :class:`~mediatensor.ocr.models.recognition.core.RecognitionModel`.
 
-        Args:
-            x: (N, 3, H, W) images, normalized with ``cfg``'s mean and std.
-            target: the word of each image, for the loss; needed in training mode, where it is also fed back.
-            return_model_output: also return the scores.
-            return_preds: also return the words when there is a target.
-
-        Returns:
-            ``preds``: N pairs of word and confidence; ``out_map``: (N, T, classes) scores; ``loss``: a scalar.
+        In training mode the target is fed back.
 
         Raises:
             InvalidArgumentError: ``target`` does not fit.
@@ -262,18 +221,16 @@ class SAR(RecognitionModel):
 
 
 def sar_resnet31(pretrained: bool = False, **kwargs: Any) -> SAR:
-    """SAR on ResNet-31.
+    """Make a SAR on ResNet-31.
 
     Args:
-        pretrained: fill it with docTR's weights, if their file is on this machine. With another vocabulary the
-            embedding and the last layer stay as they are.
-        **kwargs: of :class:`SAR`; ``pretrained_backbone=True`` fills the backbone alone.
-
-    Returns:
-        The network.
+        pretrained: Load docTR's weights, if their file is on this machine. With another vocabulary the embedding and
+            the
+            last layer stay as they are.
+        **kwargs: Options of :class:`SAR`; ``pretrained_backbone=True`` loads only the backbone.
 
     Raises:
-        WeightsNotFoundError: the weights are asked for and not there; the message says where to put them.
+        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
     """
     arch = "sar_resnet31"
     features, cfg = build_features(resnet31, default_cfgs[arch], pretrained, kwargs)

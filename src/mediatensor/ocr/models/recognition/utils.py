@@ -1,6 +1,6 @@
-"""Reading words that are too wide for a network of fixed input width: in overlapping pieces, joined as text.
+"""Read words too wide for a network of fixed width: in overlapping pieces, joined as text.
 
-The rules are docTR's, so that its models give the words they give there.
+The rules are docTR's, so that its models give the same words as there.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from ....errors import InvalidArgumentError
 __all__ = ["merge_multi_strings", "merge_strings"]
 
 _CUT_OFF = 3
-"""The characters of the overlap that do not count: one lost at each side of the cut, and one since an overlap of one
-character is at index 0."""
+"""Characters of the overlap that do not count: one lost at each side of the cut, and one since an overlap of
+one character is at index 0.
+"""
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,9 @@ class CropPieces:
     """Where the pieces of one crop are among all pieces.
 
     Attributes:
-        start: the index of the first piece.
-        stop: one past the last piece.
-        last_overlap: the share of its width that the last piece overlaps with the one before.
+        start: Index of the first piece.
+        stop: One past the last piece.
+        last_overlap: Share of its width that the last piece overlaps with the one before.
     """
 
     start: int
@@ -38,17 +39,18 @@ class CropPieces:
 def split_crops(
     crops: Sequence[torch.Tensor], max_ratio: float, target_ratio: float, split_overlap_ratio: float
 ) -> tuple[list[torch.Tensor], list[CropPieces]]:
-    """Cut crops that are too wide into overlapping pieces.
+    """Cut crops (..., H, W) that are too wide into overlapping pieces, as views.
 
     Args:
-        crops: (..., H, W) images. Views are returned, nothing is copied.
-        max_ratio: width by height above which a crop is cut.
-        target_ratio: width by height of a piece.
-        split_overlap_ratio: the share of its width that a piece overlaps with the one before, between 0 and 1. The
-            last piece ends where the crop ends and may overlap more.
+        crops: The images.
+        max_ratio: Width by height above which a crop is cut.
+        target_ratio: Width by height of a piece.
+        split_overlap_ratio: Share of its width that a piece overlaps with the one before, between 0 and 1. The last
+            piece
+            ends where the crop ends and may overlap more.
 
     Returns:
-        All pieces, and for each crop which pieces are its own; a crop that is not cut is its only piece.
+        All pieces, and which pieces each crop has; a crop that is not cut is its only piece.
 
     Raises:
         InvalidArgumentError: ``split_overlap_ratio`` is not between 0 and 1.
@@ -77,7 +79,7 @@ def split_crops(
 
 
 def _piece_starts(width: int, piece_width: int, overlap: int) -> list[int]:
-    """The first columns of pieces that cover a width, the last one flush with its end."""
+    """Return the first columns of pieces that cover a width, the last one flush with its end."""
     starts = list(range(0, width - piece_width + 1, piece_width - overlap))
     if starts[-1] + piece_width < width:
         starts.append(width - piece_width)
@@ -87,15 +89,7 @@ def _piece_starts(width: int, piece_width: int, overlap: int) -> list[int]:
 def remap_preds(
     preds: Sequence[tuple[str, float]], of_crop: Sequence[CropPieces], overlap_ratio: float
 ) -> list[tuple[str, float]]:
-    """Join what was read in the pieces.
-
-    Args:
-        preds: word and confidence of each piece.
-        of_crop: what :func:`split_crops` returned.
-        overlap_ratio: the share of its width that a piece overlaps with the one before, as given to it.
-
-    Returns:
-        Word and confidence of each crop; the confidence is the mean over its pieces.
+    """Join word and confidence of pieces into those of crops; the confidence is the mean over pieces.
 
     >>> remap_preds([("Donau", 0.5), ("naudampf", 1.0)], [CropPieces(0, 2, 0.5)], 0.5)
     [('Donaudampf', 0.75)]
@@ -109,19 +103,18 @@ def remap_preds(
 
 
 def merge_strings(a: str, b: str, overlap_ratio: float) -> str:
-    """Join two readings where the end of one and the beginning of the other are of the same characters.
+    """Join two readings that overlap by some characters.
 
-    The last character of ``a`` and the first of ``b`` may be cut through and are not trusted. Among all overlaps of
-    the rest one that agrees everywhere is taken, the closest to the expected length if there are several; without one,
-    the expected overlap is weighed against the disagreements.
+    The last character of ``a`` and the first of ``b`` may be cut through and are not trusted. Of all overlaps of the
+    rest,
+    one that agrees everywhere is taken, the closest to the expected length if there are several; without one, the
+    expected
+    overlap is weighed against the disagreements.
 
     Args:
-        a: the left text.
-        b: the right text.
-        overlap_ratio: the share of ``b`` that is expected to repeat the end of ``a``.
-
-    Returns:
-        The joined text.
+        a: The left text.
+        b: The right text.
+        overlap_ratio: Share of ``b`` that is expected to repeat the end of ``a``.
 
     >>> from mediatensor.ocr.models.recognition.utils import merge_strings
     >>> merge_strings("abcdi", "cdefgh", 0.5)
@@ -148,15 +141,12 @@ def merge_strings(a: str, b: str, overlap_ratio: float) -> str:
 
 
 def merge_multi_strings(seq_list: Sequence[str], overlap_ratio: float, last_overlap_ratio: float) -> str:
-    """Join the readings of the pieces of one crop, from left to right.
+    """Join the readings of the pieces of one crop, from left to right; empty for no texts.
 
     Args:
-        seq_list: the texts, in order.
-        overlap_ratio: the share of a piece that overlaps with the one before.
-        last_overlap_ratio: the same for the last piece.
-
-    Returns:
-        The joined text; empty for no texts.
+        seq_list: The texts, in order.
+        overlap_ratio: Share of a piece that overlaps with the one before.
+        last_overlap_ratio: The same for the last piece.
 
     >>> from mediatensor.ocr.models.recognition.utils import merge_multi_strings
     >>> merge_multi_strings(["Donaud", "audampfs", "mpfschiff"], 0.5, 0.5)

@@ -11,8 +11,7 @@ from torch import nn
 
 from .._networks.weights import load_weights
 from ..classification.vip import VIPNet, vip_tiny
-from ._ctc import CTCModel, CTCPostProcessor
-from .core import recognition_cfg
+from .core import CTCModel, CTCPostProcessor, recognition_cfg
 
 __all__ = ["VIPTR", "VIPTRPostProcessor", "viptr_tiny"]
 
@@ -25,11 +24,7 @@ VIPTRPostProcessor = CTCPostProcessor
 
 
 class VIPFeatures(nn.ModuleDict):
-    """The layers of a VIP network under the names they have in it.
-
-    Args:
-        network: the network; its head is left out.
-    """
+    """The layers of a VIP network under their names in it, without its head."""
 
     def __init__(self, network: VIPNet) -> None:
         super().__init__({str(index): network[index] for index in range(6)})
@@ -45,12 +40,12 @@ class VIPTR(CTCModel):
     """VIPTR (Cheng et al., "A Vision Permutable Extractor for Fast and Efficient Scene Text Recognition", 2024).
 
     Args:
-        feature_extractor: maps images to ``{"features": (N, T, D)}``.
-        vocab: the characters, in the order of the classes.
-        embedding_units: the width D of the features.
-        input_shape: channels, height and width of the images; others work.
-        exportable: return ``{"logits"}`` and nothing else.
-        cfg: what the model was made for; kept as ``cfg``.
+        feature_extractor: Maps images to ``{"features": (N, T, D)}``.
+        vocab: The characters, in the order of the classes.
+        embedding_units: Width D of the features.
+        input_shape: Channels, height and width of the images; other sizes work.
+        exportable: Return only ``{"logits"}``.
+        cfg: The configuration that the model was made for.
 
     Example:
         >>> import torch
@@ -76,7 +71,6 @@ class VIPTR(CTCModel):
         nn.init.zeros_(self.head.bias)
 
     def score_layer(self) -> tuple[nn.Linear, int]:
-        """The layer that scores the classes, and the class of ``vocab[0]``."""
         return self.head, 0
 
     def forward(
@@ -86,19 +80,12 @@ class VIPTR(CTCModel):
         return_model_output: bool = False,
         return_preds: bool = False,
     ) -> dict[str, Any]:
-        """Read words.
+        """Read words, see :class:`~mediatensor.ocr.models.recognition.core.RecognitionModel`.
 
-        Args:
-            x: (N, 3, H, W) images, normalized with ``cfg``'s mean and std; H a multiple of 16, W one of 8.
-            target: the word of each image, for the loss; needed in training mode.
-            return_model_output: also return the scores.
-            return_preds: also return the words when there is a target.
-
-        Returns:
-            ``preds``: N pairs of word and confidence; ``out_map``: (N, T, classes) scores; ``loss``: a scalar.
+        The height of images is a multiple of 16, their width of 8.
 
         Raises:
-            InvalidArgumentError: the images are of another size, or ``target`` does not fit.
+            InvalidArgumentError: The images are of another size, or ``target`` does not fit.
         """
         self._check_target(target, x)
         logits = self.head(self.feat_extractor(x)["features"])
@@ -107,18 +94,16 @@ class VIPTR(CTCModel):
 
 
 def viptr_tiny(pretrained: bool = False, **kwargs: Any) -> VIPTR:
-    """VIPTR on the tiny VIP network.
+    """Make a VIPTR on the tiny VIP network.
 
     Args:
-        pretrained: fill it with docTR's weights, if their file is on this machine. With another vocabulary the last
-            layer stays as it is.
-        **kwargs: of :class:`VIPTR`; ``pretrained_backbone=True`` fills the backbone alone.
-
-    Returns:
-        The network.
+        pretrained: Load docTR's weights, if their file is on this machine. With another vocabulary the last layer stays
+            as
+            it is.
+        **kwargs: Options of :class:`VIPTR`; ``pretrained_backbone=True`` loads only the backbone.
 
     Raises:
-        WeightsNotFoundError: the weights are asked for and not there; the message says where to put them.
+        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
     """
     arch = "viptr_tiny"
     cfg = deepcopy(default_cfgs[arch])

@@ -33,20 +33,20 @@ _HEAD = ("head.weight", "head.bias")
 
 
 class ViTSTRPostProcessor(SequencePostProcessor):
-    """Reads words off the scores of :class:`ViTSTR`."""
+    """Read words off the scores of :class:`ViTSTR`."""
 
 
 class ViTSTR(RecognitionModel):
     """ViTSTR (Atienza, "Vision Transformer for Fast and Efficient Scene Text Recognition", 2021).
 
     Args:
-        feature_extractor: maps images to ``{"features": (N, 1 + patches, D)}``.
-        vocab: the characters, in the order of the classes.
-        embedding_units: the width D of the features.
-        max_length: the most characters that a word may have.
-        input_shape: channels, height and width of the images.
-        exportable: return ``{"logits"}`` and nothing else.
-        cfg: what the model was made for; kept as ``cfg``.
+        feature_extractor: Maps images to ``{"features": (N, 1 + patches, D)}``.
+        vocab: The characters, in the order of the classes.
+        embedding_units: Width D of the features.
+        max_length: Most characters of a word.
+        input_shape: Channels, height and width of the images.
+        exportable: Return only ``{"logits"}``.
+        cfg: The configuration that the model was made for.
 
     Example:
         >>> import torch
@@ -74,24 +74,20 @@ class ViTSTR(RecognitionModel):
         self.head = nn.Linear(embedding_units, len(vocab) + 1)
 
     def score_layer(self) -> tuple[nn.Linear, int]:
-        """The layer that scores the classes, and the class of ``vocab[0]``."""
         return self.head, 0
 
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
-        """Encode words as rows of start mark, classes and end marks; see the base class."""
+        """Encode words as rows of start mark, classes and end marks."""
         return encode_with_marks(gts, self.vocab, self.max_length - 2)
 
     @staticmethod
     def compute_loss(model_output: torch.Tensor, gt: torch.Tensor, seq_len: torch.Tensor) -> torch.Tensor:
-        """Cross-entropy over each word and its end mark.
+        """Return the cross-entropy over each word and its end mark.
 
         Args:
             model_output: (N, T, C) scores.
             gt: (N, width) int64, the classes after a start mark.
             seq_len: (N,) int64, the length of each word.
-
-        Returns:
-            The loss, a scalar.
         """
         steps = min(model_output.shape[1], gt.shape[1] - 1)
         return masked_cross_entropy(model_output[:, :steps], gt[:, 1 : steps + 1], (seq_len + 1).clamp(max=steps))
@@ -103,19 +99,10 @@ class ViTSTR(RecognitionModel):
         return_model_output: bool = False,
         return_preds: bool = False,
     ) -> dict[str, Any]:
-        """Read words.
-
-        Args:
-            x: (N, 3, H, W) images, normalized with ``cfg``'s mean and std.
-            target: the word of each image, for the loss; needed in training mode.
-            return_model_output: also return the scores.
-            return_preds: also return the words when there is a target.
-
-        Returns:
-            ``preds``: N pairs of word and confidence; ``out_map``: (N, T, classes) scores; ``loss``: a scalar.
+        """Read words, see :class:`~mediatensor.ocr.models.recognition.core.RecognitionModel`.
 
         Raises:
-            InvalidArgumentError: the patches do not fill the images, or ``target`` does not fit.
+            InvalidArgumentError: The patches do not fill the images, or ``target`` does not fit.
         """
         self._check_target(target, x)
         features = self.feat_extractor(x)["features"]
@@ -141,22 +128,20 @@ def _vitstr(
 
 
 def vitstr_small(pretrained: bool = False, **kwargs: Any) -> ViTSTR:
-    """ViTSTR on the small vision transformer.
+    """Make a ViTSTR on the small vision transformer.
 
     Args:
-        pretrained: fill it with docTR's weights, if their file is on this machine. With another vocabulary the last
-            layer stays as it is.
-        **kwargs: of :class:`ViTSTR`; ``patch_size`` is that of the backbone, 4 by 8 pixels.
-
-    Returns:
-        The network.
+        pretrained: Load docTR's weights, if their file is on this machine. With another vocabulary the last layer stays
+            as
+            it is.
+        **kwargs: Options of :class:`ViTSTR`; ``patch_size`` is that of the backbone, 4 by 8 pixels.
 
     Raises:
-        WeightsNotFoundError: the weights are asked for and not there; the message says where to put them.
+        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
     """
     return _vitstr("vitstr_small", pretrained, vit_s, 384, kwargs)
 
 
 def vitstr_base(pretrained: bool = False, **kwargs: Any) -> ViTSTR:
-    """ViTSTR on the base vision transformer; arguments as :func:`vitstr_small`."""
+    """Make a ViTSTR on the base vision transformer; arguments as for :func:`vitstr_small`."""
     return _vitstr("vitstr_base", pretrained, vit_b, 768, kwargs)

@@ -1,4 +1,4 @@
-"""Recognition predictors by the name of their architecture."""
+"""Make recognition predictors by the name of their architecture."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 from torch import nn
 
 from ....errors import InvalidArgumentError
-from .._networks.checkpoints import is_checkpoint, load_checkpoint
 from .._networks.registry import list_models, network_factory, refuse_unknown
 from .._networks.transfers import plain
+from .._networks.weights import is_checkpoint, load_checkpoint
 from .._pages.preprocessing import PreProcessor, positive
 from .predictor import RecognitionPredictor
 
 __all__ = ["ARCHS", "recognition_predictor"]
 
 ARCHS: list[str] = list_models("reco_*")
-"""The architectures that :func:`recognition_predictor` knows."""
+"""Architectures of :func:`recognition_predictor`."""
 
 
 def recognition_predictor(
@@ -27,18 +27,16 @@ def recognition_predictor(
     batch_size: int = 128,
     **kwargs: Any,
 ) -> RecognitionPredictor:
-    """A predictor that reads crops.
+    """Make a predictor that reads crops.
 
     Args:
-        arch: A name of :data:`ARCHS`, the path of a checkpoint (``.pt``) that training wrote, or a model. The
-            default reads whole lines of any width; docTR's read words.
+        arch: A name of :data:`ARCHS`, the path of a checkpoint (``.pt``) that training wrote, or a model. The default
+            reads
+            whole lines of any width; docTR's read words.
         pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`.
-        symmetric_pad: Pad on all sides; else on the right and below. Without meaning for the default architecture.
-        batch_size: Crops that go through the network together, at most.
+        symmetric_pad: Pad on all sides; else on the right and below. No effect on the default architecture.
+        batch_size: Most crops in a batch.
         **kwargs: ``mean``, ``std``, ``split_wide_crops``, ``pretrained_backbone``, and ``vocab`` for a name.
-
-    Returns:
-        The predictor.
 
     Raises:
         InvalidArgumentError: The architecture is unknown.

@@ -1,4 +1,4 @@
-"""What TableCenterNet learns: maps and points drawn from the cells of tables, and the loss."""
+"""Train TableCenterNet: maps and points drawn from the cells of tables, and the loss."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from ...utils.geometry import boxes_to_polygons
 __all__ = ["TableTarget", "TableTruth", "drawn_tables", "table_loss"]
 
 TableTarget = Sequence[Mapping[str, NDArray[Any]]]
-"""Per picture ``cells``, relative (K, 4), or corners (K, 4, 2) clockwise from the top left; and ``logic``, integers
-(K, 4): first and last column, first and last row, from 0."""
+"""Per picture ``cells``, relative (K, 4), or corners (K, 4, 2) clockwise from the top left; and ``logic``,
+integers (K, 4): first and last column, first and last row, from 0.
+"""
 
 _CORNER_RADIUS = 2
 _OVERLAP = 0.7
-"""A centre that is drawn so far off still makes a cell that overlaps the true one by this."""
+"""A centre drawn at the greatest distance still makes a cell that overlaps the true one by this."""
 _TINY = 1e-4
 _QUARTER_TURN = 1.570796
 
@@ -42,7 +43,7 @@ class TableTruth(NamedTuple):
         center_offsets: Where in their pixels centres are, x and y, (C, 2).
         corner_offsets: Likewise (K, 2).
         ways: From the corners of each cell to its centre, (C, 4, 2).
-        back: From the centres of up to four cells around a corner to it, (K, 4, 2); 0 where there is none.
+        back: From the centres of up to four cells around a corner to it, (K, 4, 2); 0 if there is none.
         corner_of: Which corner each corner of a cell is, (C, 4).
         spans: Columns and rows of each cell, (C, 2).
         quads: Picture, row and column of the pixels of the corners of each cell, (3, C, 4).
@@ -63,11 +64,7 @@ class TableTruth(NamedTuple):
 
 
 def drawn_tables(target: TableTarget, size: tuple[int, int]) -> TableTruth:
-    """Draw the cells of tables.
-
-    Args:
-        target: The cells of each picture.
-        size: Height and width of the maps.
+    """Draw the cells of tables on maps of ``size`` (height, width).
 
     Raises:
         InvalidArgumentError: Cells are beyond [0, 1], of another shape, or not as many as rows of ``logic``.
@@ -100,7 +97,7 @@ def _checked(table: Mapping[str, NDArray[Any]]) -> tuple[Floats, Indices]:
 
 
 def _drawn(cells: Floats, logic: Indices, size: tuple[int, int], index: int, corners_before: int) -> TableTruth:
-    """The cells of one picture, the ``index``-th."""
+    """Draw the cells of the ``index``-th picture."""
     height, width = size
     quads = (cells * np.array([width, height], np.float32)).clip(0, np.array([width - 1, height - 1], np.float32))
     low, high = quads.min(axis=1), quads.max(axis=1)
@@ -147,8 +144,10 @@ def _drawn(cells: Floats, logic: Indices, size: tuple[int, int], index: int, cor
 
 
 def _radius(width: float, height: float) -> float:
-    """How far the corners of a box may move, for it to overlap by :data:`_OVERLAP` still (Law and Deng, "CornerNet",
-    2018, https://arxiv.org/abs/1808.01244); with the roots as they were first published and everybody trains with.
+    """Return how far the corners of a box may move if it is still to overlap by :data:`_OVERLAP`
+
+    (Law and Deng, "CornerNet", 2018, https://arxiv.org/abs/1808.01244), with the roots as first published and commonly
+    used.
     """
     half, area = width + height, width * height
     cases = (
@@ -171,8 +170,9 @@ def _draw_peak(heat: Floats, pixel: Indices, radius: int) -> None:
 
 
 def _interpolated(quads: Floats, logic: Indices, size: tuple[int, int]) -> tuple[Floats, NDArray[np.bool_]]:
-    """Columns and rows, from 1, at each pixel of a cell, linear between its corners; of cells that overlap those of the
-    smallest.
+    """Return columns and rows, from 1, at each pixel of a cell, linear between its corners, and where they are known.
+
+    Of cells that overlap, the smallest counts.
     """
     logical, known = np.zeros((2, *size), np.float32), np.zeros(size, bool)
     x, y = quads[..., 0].astype(np.float64), quads[..., 1].astype(np.float64)
@@ -189,9 +189,7 @@ def _interpolated(quads: Floats, logic: Indices, size: tuple[int, int]) -> tuple
 
 
 def _triangles(quad: NDArray[np.float64]) -> list[list[int]]:
-    """A quadrangle in two triangles that have no corner in each other's circle (Delaunay); in three around a corner
-    that is inside of the others.
-    """
+    """Cut a quadrangle into two Delaunay triangles, or into three around a corner that is inside of the others."""
     turns = [_cross(quad[corner - 1], quad[corner], quad[(corner + 1) % 4]) for corner in range(4)]
     if min(turns) * max(turns) < 0:
         odd = int(np.argmax(turns) if sum(turn > 0 for turn in turns) == 1 else np.argmin(turns))
@@ -213,7 +211,7 @@ def _cross(before: NDArray[Any], at: NDArray[Any], after: NDArray[Any]) -> float
 def _fill_triangle(
     corners: NDArray[np.float64], values: NDArray[np.float64], logical: Floats, known: NDArray[np.bool_]
 ) -> None:
-    """Fill the pixels of a triangle (3, 2) that are not known with what is linear between its values (2, 3)."""
+    """Fill the unknown pixels of a triangle (3, 2), linearly between its values (2, 3)."""
     left, top = np.floor(corners.min(axis=0)).astype(int)
     right, bottom = np.ceil(corners.max(axis=0)).astype(int)
     edges = np.stack([corners[1] - corners[0], corners[2] - corners[0]], axis=1)
@@ -232,16 +230,7 @@ def _fill_triangle(
 
 
 def table_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
-    """The sum of the losses of TableCenterNet (https://arxiv.org/abs/2504.17522).
-
-    Args:
-        maps: Those that the network gives, see
-            :class:`~mediatensor.ocr.models.table_structure.tablecenternet.TableCenterNetPostProcessor`.
-        truth: What was drawn for them.
-
-    Returns:
-        A number.
-    """
+    """Return the sum of the losses of TableCenterNet (https://arxiv.org/abs/2504.17522) for its maps."""
     maps = {name: values.float() for name, values in maps.items()}
     truth = TableTruth(*(part.to(maps["hm"].device) for part in truth))
     return (
@@ -250,12 +239,12 @@ def table_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
 
 
 def _at(values: Tensor, pixels: Tensor) -> Tensor:
-    """Vectors (..., C) of maps (N, C, h, w) at pixels (3, ...): picture, row, column."""
+    """Return vectors (..., C) of maps (N, C, h, w) at pixels (3, ...): picture, row, column."""
     return values[pixels[0], :, pixels[1], pixels[2]]
 
 
 def _heat_loss(logits: Tensor, heat: Tensor) -> Tensor:
-    """Focal loss of key points, which counts less near to them (Law and Deng, 2018)."""
+    """Return the focal loss of key points, which counts less near to them (Law and Deng, 2018)."""
     probability = logits.sigmoid().clamp(_TINY, 1 - _TINY)
     is_point = heat == 1
     found = torch.where(is_point, (1 - probability) ** 2 * probability.log(), 0)
@@ -264,14 +253,14 @@ def _heat_loss(logits: Tensor, heat: Tensor) -> Tensor:
 
 
 def _place_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
-    """How far key points are from where they should be in their pixels."""
+    """Return how far key points are from their places within their pixels."""
     found = torch.cat([_at(maps["reg"], truth.centers), _at(maps["reg"], truth.corners)])
     wanted = torch.cat([truth.center_offsets, truth.corner_offsets])
     return (found - wanted).abs().sum() / (wanted.numel() + _TINY)
 
 
 def _way_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
-    """How wrong the ways from corners to centres and back are; pairs that are nearly right count less."""
+    """Return how wrong the ways from corners to centres and back are; pairs that are nearly right count less."""
     there = _at(maps["ct2cn"], truth.centers).reshape(-1, 4, 2)
     all_back = _at(maps["cn2ct"], truth.corners).reshape(-1, 4, 2)
     position = torch.arange(4, device=there.device)
@@ -285,7 +274,7 @@ def _way_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
 
 
 def _span_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
-    """How wrong columns, rows and their numbers are, and how far the corners of a cell contradict these."""
+    """Return how wrong columns, rows and their numbers are, and how far the corners of a cell contradict them."""
     nearly = (1 - (truth.logical - truth.logical.round()).abs()) ** 2
     wrong = ((maps["lc"] - truth.logical).abs() * nearly * truth.known[:, None]).sum()
     inside = wrong / (2 * truth.known.sum() + _TINY)
@@ -303,5 +292,5 @@ def _span_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
 
 
 def _eased(error: Tensor) -> Tensor:
-    """From 0 to 1 as errors grow to 1: those that are small count less."""
+    """Map errors from 0 to 1, with less weight on small ones."""
     return torch.sin(_QUARTER_TURN * error.clamp(max=1))

@@ -1,4 +1,4 @@
-"""Which cells tables have: preprocessing, the network, and cells relative to each picture."""
+"""Find the cells of tables: preprocessing, the network, and cells relative to each picture."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TablePredictor(nn.Module):
         self.model: Any = checked_network(model).eval()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the network in place: as ``torch.compile``, which takes the arguments."""
+        """Compile the network in place; arguments as ``torch.compile``."""
         compile_network(self.model, *args, **kwargs)
 
     @torch.inference_mode()
@@ -38,17 +38,20 @@ class TablePredictor(nn.Module):
         """Find cells.
 
         Args:
-            pages: Pictures of one table each: arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in
-                [0, 1]; a list, a batch or a :class:`~mediatensor.FrameBatch`.
-            **kwargs: For the model.
+            pages: Pictures of one table each: arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in [0,
+                1]; a
+                list, a batch or a :class:`~mediatensor.FrameBatch`.
+            **kwargs: Options of the model.
 
         Returns:
             Per picture ``num_rows``, ``num_cols``, and ``cells``, the most probable first: dicts with ``geometry``,
-            relative, [xmin, ymin, xmax, ymax], or four points where pages are not assumed straight; ``score`` in
-            [0, 1]; ``row_start``, ``row_end``, ``col_start`` and ``col_end``, the first and last, from 0.
+            relative,
+            [xmin, ymin, xmax, ymax], or four points if pages are not assumed straight; ``score`` in [0, 1];
+            ``row_start``,
+            ``row_end``, ``col_start`` and ``col_end``, the first and last, from 0.
 
         Raises:
-            InvalidArgumentError: Something is no picture.
+            InvalidArgumentError: Something is not a picture.
         """
         parameter = next(self.model.parameters())
         tables = []

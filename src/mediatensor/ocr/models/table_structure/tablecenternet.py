@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional as F
 
+from ...utils import order_points
 from .._networks.blocks import FeatureExtractor
-from .._networks.transfers import at_least_float32
+from .._networks.transfers import at_least_float32, download
 from .._networks.weights import load_pretrained_params, load_weights
 from ..classification import starnet_s3
-from ._cells import TableCenterNetPostProcessor
-from ._layers import Aggregation, Merging
 from ._learning import TableTarget, drawn_tables, table_loss
 
 __all__ = ["TableCenterNet", "TableCenterNetPostProcessor", "tablecenternet"]
 
+_TAPS = 9
+"""Pixels of a kernel of 3 x 3."""
+_LEAST_CORNERS, _DOUBT = 2, 0.4
+"""Cells with at most this many corners found have their score multiplied by the second number."""
+Floats = NDArray[np.floating[Any]]
 default_cfgs: dict[str, dict[str, Any]] = {
     "tablecenternet": {
         "input_shape": (3, 1024, 1024),
@@ -28,10 +33,296 @@ default_cfgs: dict[str, dict[str, Any]] = {
         "url": "https://github.com/mindee/doctr/releases/download/v1.0.1/tablecenternet-ea5b30a3.pt",
     },
 }
-
 _HEADS = {"hm": 2, "reg": 2, "ct2cn": 8, "cn2ct": 8, "lc": 2, "sp": 2}
 _RARE = -2.19
 """Key points have a probability of a tenth before anything is learnt."""
+
+
+class _DeformableConvolution(nn.Module):
+    """A convolution of 3 x 3 whose taps are moved and weighed at each pixel (DCNv2 of Zhu et al., "Deformable ConvNets
+    v2", 2018, https://arxiv.org/abs/1811.11168).
+    """
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(out_channels, in_channels, 3, 3))
+        self.bias = nn.Parameter(torch.zeros(out_channels))
+        # Of each tap the way down and across, in turn; then the weights of all.
+        self.conv_offset_mask = nn.Conv2d(in_channels, 3 * _TAPS, 3, padding=1)
+        nn.init.uniform_(self.weight, -((_TAPS * in_channels) ** -0.5), (_TAPS * in_channels) ** -0.5)
+        nn.init.zeros_(self.conv_offset_mask.weight)
+        nn.init.zeros_(self.conv_offset_mask.bias)  # type: ignore[arg-type]
+
+    def forward(self, x: Tensor) -> Tensor:
+        count, _, height, width = x.shape
+        chosen = at_least_float32(self.conv_offset_mask(x))
+        down, across = chosen[:, : 2 * _TAPS].reshape(count, _TAPS, 2, height, width).unbind(2)
+        rows, columns = (torch.arange(size, device=x.device, dtype=chosen.dtype) for size in (height, width))
+        down, across = down + rows[:, None], across + columns
+        taps = chosen[:, 2 * _TAPS :].sigmoid()
+        pixels, out = at_least_float32(x), self.bias[:, None, None].expand(count, -1, height, width)
+        # Row by row of the kernel: all nine taps at once would need nine times the memory of the features.
+        for row in range(3):
+            own = slice(3 * row, 3 * row + 3)
+            steps = torch.arange(-1, 2, device=x.device, dtype=chosen.dtype)[:, None, None]
+            places = [
+                2 / max(width - 1, 1) * (across[:, own] + steps) - 1,
+                2 / max(height - 1, 1) * (down[:, own] + (row - 1)) - 1,
+            ]
+            grid = torch.stack(places, dim=-1).flatten(1, 2)
+            seen = F.grid_sample(pixels, grid, mode="bilinear", align_corners=True)
+            seen = seen.reshape(count, -1, 3, height, width) * taps[:, None, own]
+            kernel = self.weight[:, :, row].flatten(1)[..., None, None]
+            out = out + F.conv2d(seen.flatten(1, 2).to(x.dtype), kernel)
+        return out
+
+
+class _DeformableLayer(nn.Module):
+    """A deformable convolution, batch norm and ReLU."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.actf = nn.Sequential(nn.BatchNorm2d(out_channels), nn.ReLU(inplace=True))
+        self.conv = _DeformableConvolution(in_channels, out_channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        activated: Tensor = self.actf(self.conv(x))
+        return activated
+
+
+class Merging(nn.Module):
+    """Enlarge features from fine to coarse to the size of the first, and merge each with the one before.
+
+    Iterative deep aggregation of Yu et al., "Deep Layer Aggregation", 2017, https://arxiv.org/abs/1707.06484.
+    ``scales`` are
+    how many times finer than each the first is.
+    """
+
+    def __init__(self, channels: Sequence[int], scales: Sequence[int]) -> None:
+        super().__init__()
+        width = channels[0]
+        for level, (own, scale) in enumerate(zip(channels[1:], scales[1:], strict=True), start=1):
+            enlarge = nn.ConvTranspose2d(width, width, 2 * scale, scale, scale // 2, groups=width, bias=False)
+            self.add_module(f"proj_{level}", _DeformableLayer(own, width))
+            self.add_module(f"up_{level}", enlarge)
+            self.add_module(f"node_{level}", _DeformableLayer(width, width))
+
+    def forward(self, features: Sequence[Tensor]) -> list[Tensor]:
+        """Return as many features, all of the size and with the channels of the first."""
+        merged = [features[0]]
+        for level, coarse in enumerate(features[1:], start=1):
+            fine = self.get_submodule(f"up_{level}")(self.get_submodule(f"proj_{level}")(coarse))
+            merged.append(self.get_submodule(f"node_{level}")(merged[-1] + fine))
+        return merged
+
+
+class Aggregation(nn.Module):
+    """Merge features from fine to coarse, each half as fine as the one before, with all that are coarser."""
+
+    def __init__(self, channels: Sequence[int]) -> None:
+        super().__init__()
+        for step in range(len(channels) - 1):
+            first = len(channels) - 2 - step
+            # What was merged in the step before has the channels and the size of the first of them.
+            merged = len(channels) - first - 1
+            self.add_module(
+                f"ida_{step}", Merging([channels[first], *[channels[first + 1]] * merged], [1, *[2] * merged])
+            )
+
+    def forward(self, features: Sequence[Tensor]) -> list[Tensor]:
+        """Return as many features of the same sizes."""
+        merged = list(features[-1:])
+        found = [merged[-1]]
+        for step, finer in enumerate(reversed(features[:-1])):
+            merged = self.get_submodule(f"ida_{step}")([finer, *merged])
+            found.insert(0, merged[-1])
+        return found
+
+
+class _Points(NamedTuple):
+    """Key points, the most probable first, in pixels of the maps.
+
+    Attributes:
+        scores: (K,).
+        places: x and y, (K, 2).
+        quads: The corners of the cell around a centre, or the centres of the cells around a corner, (K, 4, 2).
+        rows: Rows of the pixels of the maps that they come from, (K,).
+        columns: Columns of these pixels, (K,).
+    """
+
+    scores: Floats
+    places: Floats
+    quads: Floats
+    rows: NDArray[np.intp]
+    columns: NDArray[np.intp]
+
+
+class TableCenterNetPostProcessor:
+    """Make cells from the maps of the network; its attributes may be changed at any time.
+
+    Args:
+        center_thresh: Cells of a lower score are left out.
+        corner_thresh: Corners of a lower score move no cell.
+        not_relocate: Do not move cells to the corners that were found: faster, less exact.
+        assume_straight_pages: Straight boxes; otherwise corners.
+        center_k: Most cells that are considered.
+        corner_k: Most corners.
+    """
+
+    def __init__(
+        self,
+        center_thresh: float = 0.3,
+        corner_thresh: float = 0.3,
+        not_relocate: bool = False,
+        assume_straight_pages: bool = True,
+        center_k: int = 3000,
+        corner_k: int = 5000,
+    ) -> None:
+        self.center_thresh, self.corner_thresh = center_thresh, corner_thresh
+        self.not_relocate, self.assume_straight_pages = not_relocate, assume_straight_pages
+        self.center_k, self.corner_k = center_k, corner_k
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(center_thresh={self.center_thresh}, corner_thresh={self.corner_thresh})"
+
+    def __call__(self, maps: Mapping[str, Tensor]) -> list[dict[str, NDArray[Any]]]:
+        """Return the cells of each picture.
+
+        Args:
+            maps: ``hm``, scores of centres and corners before the sigmoid, (N, 2, h, w); ``reg``, where they are in
+                their
+                pixels, (N, 2, h, w); ``ct2cn`` and ``cn2ct``, the ways from the corners of a cell to its centre and
+                back,
+                (N, 8, h, w); ``lc``, column and row of a corner, from 1, and ``sp``, columns and rows of a cell, (N, 2,
+                h, w).
+
+        Returns:
+            For each picture ``polygons``, relative, float32 (K, 4) or (K, 4, 2); ``scores``, float32 (K,); ``logical``,
+            int32
+            (K, 4): first and last column, first and last row, from 0. The most probable cells come first.
+        """
+        scores = maps["hm"].detach().float().sigmoid()
+        peaks = scores * (F.max_pool2d(scores, 3, 1, 1) == scores)
+        names = ("reg", "ct2cn", "cn2ct", "lc", "sp")
+        arrays = download(peaks, *(maps[name].detach().float() for name in names))
+        return [self._cells(own[0], dict(zip(names, own[1:], strict=True))) for own in zip(*arrays, strict=True)]
+
+    def _cells(self, peaks: Floats, maps: Mapping[str, Floats]) -> dict[str, NDArray[Any]]:
+        centers = _key_points(peaks[0], maps["reg"], maps["ct2cn"], self.center_thresh, self.center_k)
+        corners = _key_points(peaks[1], maps["reg"], maps["cn2ct"], self.corner_thresh, self.corner_k)
+        quads, scores = centers.quads.copy(), centers.scores.copy()
+        spans = np.rint(maps["sp"][:, centers.rows, centers.columns].T)
+        places = np.zeros((len(quads), 4, 2))
+        if self.not_relocate:
+            places[:] = _looked_up(maps["lc"], quads)
+        else:
+            of_corners = maps["lc"][:, corners.rows, corners.columns].T
+            extents = corners.quads.min(axis=1), corners.quads.max(axis=1)
+            for index, quad in enumerate(centers.quads):
+                nearest, count = _corners_of(quad, corners, extents)
+                found = nearest >= 0
+                quads[index, found] = corners.places[nearest[found]]
+                places[index] = np.where(found[:, None], of_corners[nearest], 0) if len(of_corners) else 0
+                places[index, ~found] = _looked_up(maps["lc"], quads[index, ~found])
+                scores[index] *= _DOUBT if count <= _LEAST_CORNERS else 1
+        order = np.argsort(-scores, kind="stable")
+        order = order[scores[order] >= self.center_thresh]
+        logical = [_columns_and_rows(place, span) for place, span in zip(places[order], spans[order], strict=True)]
+        height, width = peaks.shape[1:]
+        found_quads = (quads[order] / (width, height)).clip(0, 1).astype(np.float32)
+        if self.assume_straight_pages:
+            polygons: NDArray[Any] = np.concatenate([found_quads.min(axis=1), found_quads.max(axis=1)], axis=1)
+        else:
+            polygons = order_points(found_quads)
+        return {
+            "polygons": polygons,
+            "scores": scores[order].astype(np.float32),
+            "logical": np.array(logical, dtype=np.int32).reshape(-1, 4),
+        }
+
+
+def _key_points(peaks: Floats, offsets: Floats, ways: Floats, threshold: float, most: int) -> _Points:
+    """Return the peaks (h, w) of at least ``threshold``."""
+    rows, columns = np.nonzero((peaks >= threshold) & (peaks > 0))
+    order = np.argsort(-peaks[rows, columns], kind="stable")[:most]
+    rows, columns = rows[order], columns[order]
+    places = np.stack([columns, rows], axis=1) + offsets[:, rows, columns].T
+    quads = places[:, None] - ways[:, rows, columns].T.reshape(-1, 4, 2)
+    return _Points(peaks[rows, columns], places, quads, rows, columns)
+
+
+def _corners_of(quad: Floats, corners: _Points, extents: tuple[Floats, Floats]) -> tuple[NDArray[np.intp], int]:
+    """Return which corner is nearest to each corner of a cell, or -1, (4,), and how often one was nearer than earlier
+    ones.
+
+    The count shows how sure the cell is. A corner belongs to a cell if one of the centres that it points to is inside,
+    and
+    to the corner of the cell that it is nearest to. ``extents`` are least and greatest x and y of the corners' quads.
+    """
+    low, high = extents
+    near = np.flatnonzero(((low <= quad.max(axis=0)) & (high >= quad.min(axis=0))).all(axis=1))
+    near = near[_inside(corners.quads[near], quad).any(axis=1)]
+    squares = ((corners.places[near, None] - quad) ** 2).sum(axis=2)
+    at = squares.argmin(axis=1)
+    nearest, count = np.full(4, -1), 0
+    for corner in range(4):
+        own = np.flatnonzero(at == corner)
+        if not len(own):
+            continue
+        distances = squares[own, corner]
+        is_nearer = distances <= np.minimum.accumulate(distances)
+        count += int(is_nearer.sum())
+        nearest[corner] = near[own[np.flatnonzero(is_nearer)[-1]]]
+    return nearest, count
+
+
+def _inside(points: Floats, quad: Floats) -> NDArray[np.bool_]:
+    """Whether points (..., 2) are inside a quadrangle (4, 2), which may cross itself (even-odd rule)."""
+    x, y = points[..., None, 0], points[..., None, 1]
+    begin, end = quad, np.roll(quad, -1, axis=0)
+    crosses = (begin[:, 1] > y) != (end[:, 1] > y)
+    rise = np.where(begin[:, 1] == end[:, 1], 1, end[:, 1] - begin[:, 1])
+    at = begin[:, 0] + (y - begin[:, 1]) / rise * (end[:, 0] - begin[:, 0])
+    odd: NDArray[np.bool_] = (crosses & (x < at)).sum(axis=-1) % 2 == 1
+    return odd
+
+
+def _looked_up(logical: Floats, points: Floats) -> Floats:
+    """Return column and row (..., 2) at points (..., 2), limited to the map (2, h, w)."""
+    height, width = logical.shape[1:]
+    columns = points[..., 0].astype(np.intp).clip(0, width - 1)
+    rows = points[..., 1].astype(np.intp).clip(0, height - 1)
+    return np.moveaxis(logical[:, rows, columns], 0, -1)
+
+
+def _columns_and_rows(places: Floats, span: Floats) -> tuple[int, int, int, int]:
+    """Return first and last column, first and last row, from 0.
+
+    ``places`` (4, 2) are column and row, from 1, of the corners of a cell, clockwise from the top left; those on the
+    right
+    and below are of the next column and row. ``span`` has its columns and rows.
+    """
+    top_left, top_right, bottom_right, bottom_left = places
+    columns = _range((top_left[0], bottom_left[0]), (top_right[0], bottom_right[0]), span[0])
+    rows = _range((top_left[1], top_right[1]), (bottom_right[1], bottom_left[1]), span[1])
+    return *columns, *rows
+
+
+def _range(begins: tuple[float, float], ends: tuple[float, float], span: float) -> tuple[int, int]:
+    """Return first and last column or row, from 0, by that side of a cell whose two corners agree better.
+
+    ``ends`` are one further than the last; ``span`` is the expected number.
+    """
+    length = max(1, int(span))
+    first, last = (sorted(max(1, int(np.rint(value))) for value in side) for side in (begins, ends))
+    begins_agree, ends_agree = first[0] == first[1], last[0] == last[1]
+    closer = abs(begins[0] - begins[1]) <= abs(ends[0] - ends[1])
+    if begins_agree or (closer and not ends_agree):
+        start = first[0] if begins_agree else max(1, int(np.rint(sum(begins) / 2)))
+        return start - 1, start + length - 2
+    end = last[0] if ends_agree else int(np.rint(sum(ends) / 2))
+    end = max(length + 1, end) - 1
+    return end - length, end - 1
 
 
 class TableCenterNet(nn.Module):
@@ -43,16 +334,16 @@ class TableCenterNet(nn.Module):
         heads: Channels of each of the maps, by name.
         head_conv: Channels of the layer before them.
         first_level: The first of the features that are used.
-        last_level: The one after the last from which maps are made; those behind it are merged into it.
+        last_level: One after the last from which maps are made; later ones are merged into it.
         center_thresh: Cells of a lower score are left out.
         corner_thresh: Corners of a lower score move no cell.
-        center_k: The most cells.
-        corner_k: The most corners.
+        center_k: Most cells.
+        corner_k: Most corners.
         not_relocate: Do not move cells to corners that were found.
-        max_objects: Cells of a table from which is learnt; of others, the first ones.
-        max_corners: Accepted for the sake of docTR: all corners of these cells are learnt.
+        max_objects: Cells of a table used in training; of more, the first ones.
+        max_corners: Accepted for compatibility with docTR: all corners of these cells are learnt.
         assume_straight_pages: Straight boxes; otherwise corners.
-        exportable: Return the maps and nothing else, as exporters need.
+        exportable: Return only the maps, as exporters need.
         cfg: The configuration that the model was made for.
     """
 
@@ -99,10 +390,11 @@ class TableCenterNet(nn.Module):
 
     @assume_straight_pages.setter
     def assume_straight_pages(self, straight: bool) -> None:
+        """Whether ``preds`` have straight boxes."""
         self.postprocessor.assume_straight_pages = straight
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load a checkpoint from a file; see :func:`~mediatensor.ocr.models.utils.load_pretrained_params`."""
+        """Load a checkpoint file; see :func:`~mediatensor.ocr.models.utils.load_pretrained_params`."""
         load_pretrained_params(self, path_or_url, **kwargs)
 
     def forward(
@@ -112,18 +404,19 @@ class TableCenterNet(nn.Module):
         return_model_output: bool = False,
         return_preds: bool = False,
     ) -> dict[str, Any]:
-        """Which cells are in pictures of tables.
+        """Find the cells in pictures of tables.
 
         Args:
             x: Pictures (N, 3, H, W), normalized as ``cfg`` says; H and W multiples of 32.
             target: For the loss: per picture ``cells``, relative (K, 4) or corners (K, 4, 2) clockwise from the top
-                left, and ``logic``, integers (K, 4): first and last column, first and last row, from 0.
+                left, and
+                ``logic``, integers (K, 4): first and last column, first and last row, from 0.
             return_model_output: Return ``out_map``, the maps (N, channels, H / 4, W / 4) by name.
-            return_preds: Return ``preds`` although there is a target.
+            return_preds: Return ``preds`` even with a target.
 
         Returns:
             ``preds``: per picture ``polygons``, ``scores`` and ``logical``, see :class:`TableCenterNetPostProcessor`;
-            ``out_map`` if asked for; ``loss`` where there is a target. An exportable model: the maps.
+            ``out_map`` if asked for; ``loss`` with a target. An exportable model: the maps.
 
         Raises:
             InvalidArgumentError: Cells of the target are beyond [0, 1], or of wrong shapes.
@@ -155,24 +448,15 @@ class TableCenterNet(nn.Module):
 
 
 def tablecenternet(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> TableCenterNet:
-    """TableCenterNet with a StarNet-S3 backbone: 7 million parameters.
+    """Make a TableCenterNet with a StarNet-S3 backbone: 7 million parameters; in training mode.
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
-        pretrained_backbone: Load those of the backbone alone.
+        pretrained_backbone: Load only those of the backbone.
         **kwargs: Options of :class:`TableCenterNet`.
-
-    Returns:
-        The network, in training mode.
 
     Raises:
         WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
-
-    Example:
-        >>> import torch
-        >>> from mediatensor.ocr.models import tablecenternet
-        >>> tablecenternet(exportable=True).eval()(torch.zeros(1, 3, 64, 64))["hm"].shape
-        torch.Size([1, 2, 16, 16])
     """
     backbone = starnet_s3(pretrained_backbone and not pretrained)
     features = FeatureExtractor(backbone, [str(level) for level in range(5)])

@@ -1,4 +1,4 @@
-"""Table predictors by the name of their architecture."""
+"""Make table predictors by the name of their architecture."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import nn
 
-from .._networks.checkpoints import chosen_network
 from .._networks.registry import list_models, refuse_unknown
 from .._networks.transfers import plain
+from .._networks.weights import chosen_network
 from .._pages.preprocessing import PreProcessor
 from .predictor import TablePredictor
 from .tablecenternet import TableCenterNet
@@ -17,7 +17,7 @@ from .tablecenternet import TableCenterNet
 __all__ = ["ARCHS", "table_predictor"]
 
 ARCHS: list[str] = list_models("table_*")
-"""The architectures that :func:`table_predictor` knows."""
+"""Architectures of :func:`table_predictor`."""
 
 
 def table_predictor(
@@ -29,20 +29,17 @@ def table_predictor(
     batch_size: int = 2,
     **kwargs: Any,
 ) -> TablePredictor:
-    """A predictor that finds the cells of tables with docTR's network.
+    """Make a predictor that finds the cells of tables with docTR's network.
 
     Args:
         arch: A name of :data:`ARCHS`; the path of a checkpoint (``.pt``), also of docTR's state dicts; or a model.
-        pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`. No package brings
+        pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`. No package has
             any.
         assume_straight_pages: Straight boxes; else corners.
         preserve_aspect_ratio: Scale both sides of a picture alike, and pad.
         symmetric_pad: Pad on all sides; else on the right and below.
-        batch_size: Pictures that go through the network together.
+        batch_size: Pictures in a batch.
         **kwargs: ``mean`` and ``std``; ``pretrained_backbone`` is accepted and has no effect, as in docTR.
-
-    Returns:
-        The predictor.
 
     Raises:
         InvalidArgumentError: The architecture is unknown.

@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .._lines import LineReading, read_lines
+from .._lines.reading import LineReading, read_lines
 from ..detection.predictor import DetectionPredictor
 from ..recognition.predictor import RecognitionPredictor
-from ._presence import Box, Gray
 from ._tracking import Reading
-from ._watching import Band
+from ._watching import Band, Box, Gray
 
 __all__ = ["FrameReader"]
 

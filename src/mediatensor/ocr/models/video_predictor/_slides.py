@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ._presence import Gray
 from ._tracking import MAX_GAP, LineTrack
-from ._watching import AT_REST, CELL, EDGE, count_in_cells
+from ._watching import AT_REST, CELL, EDGE, Gray, count_in_cells
 
 __all__ = ["SlideWatch", "StillPage", "is_slide", "is_within", "stands_on"]
 

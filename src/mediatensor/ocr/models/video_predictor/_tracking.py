@@ -14,8 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ._presence import Box, Brightness, Gray, Template, is_sung
-from ._watching import Band, ChangeWatch
+from ._watching import Band, Box, Brightness, ChangeWatch, Gray, Template, is_sung
 
 __all__ = ["LineTrack", "LineTracker", "Picture", "PictureReader", "Reading", "letters_of"]
 

@@ -23,8 +23,11 @@ from ...video import Place, Slide, TextKind, TextTrack, TrackLine, VideoReading
 from ..detection.predictor import DetectionPredictor
 from ..predictor import OCRPredictor
 from ..recognition.predictor import RecognitionPredictor
-from ._joining import (
+from ._kinds import (
+    KindJudge,
+    TrackGroup,
     alternatives,
+    belongs,
     is_awaited,
     is_better,
     join_interrupted,
@@ -33,11 +36,10 @@ from ._joining import (
     tie_grown,
     tie_rolled,
 )
-from ._kinds import KindJudge, TrackGroup, belongs
-from ._presence import Box
 from ._reading import FrameReader
 from ._slides import SlideWatch, StillPage, is_slide, is_within, stands_on
 from ._tracking import LineTrack, LineTracker, Picture
+from ._watching import Box
 
 __all__ = ["TextStream", "VideoTextPredictor"]
 

@@ -1,4 +1,4 @@
-"""From boxes to the maps that a detector is to learn: text, its kernels, its borders, and what is not known."""
+"""Draw the maps that a detector learns from boxes, and compute losses."""
 
 from __future__ import annotations
 
@@ -13,20 +13,11 @@ from numpy.typing import NDArray
 
 from ....errors import InvalidArgumentError
 
-__all__ = [
-    "TargetMaps",
-    "dice_loss",
-    "draw_targets",
-    "focal_loss",
-    "hard_negative_mask",
-    "masked_l1_loss",
-    "signed_distance",
-]
-
 # Smaller boxes, in pixels of the map, teach nothing: the network cannot see them.
 _MIN_BOX_SIZE = 3
 # A pixel belongs to what reaches up to half of it.
 _HALF_PIXEL = 0.5
+_EPSILON = 1e-6
 
 
 @dataclass(frozen=True)
@@ -54,20 +45,14 @@ def draw_targets(
     size: tuple[int, int],
     shrink_ratio: float,
 ) -> TargetMaps:
-    """Draw the boxes of a batch.
+    """Draw the boxes of a batch on maps of ``size`` (height, width).
 
-    Args:
-        target: Per image the relative boxes of each class, (K, 4) or (K, 4, 2), in [0, 1].
-        class_names: Names of the classes, in the order of the maps.
-        size: Height and width of the maps.
-        shrink_ratio: Boxes are shrunken by ``(1 - shrink_ratio ** 2) * area / perimeter`` (Vatti clipping, as in
-            Liao et al., "Real-time Scene Text Detection with Differentiable Binarization", 2019).
-
-    Returns:
-        The maps.
+    Boxes are shrunken by ``(1 - shrink_ratio ** 2) * area / perimeter`` (Vatti clipping, as in Liao et al., "Real-time
+    Scene Text Detection with Differentiable Binarization", 2019). ``target`` has, per image, the relative boxes of each
+    class, (K, 4) or (K, 4, 2).
 
     Raises:
-        InvalidArgumentError: If a class is unknown, or boxes have another shape or lie outside [0, 1].
+        InvalidArgumentError: A class is unknown, or boxes have another shape or lie outside [0, 1].
     """
     shape = (len(target), len(class_names), *size)
     maps = TargetMaps(
@@ -94,15 +79,10 @@ def draw_targets(
 def signed_distance(
     corners: NDArray[np.floating[Any]], columns: NDArray[np.floating[Any]], rows: NDArray[np.floating[Any]]
 ) -> NDArray[np.float64]:
-    """Distance of points to the outline of a polygon, positive inside.
+    """Return the distance of points to the outline of a polygon, positive inside, float64 (H, W).
 
-    Args:
-        corners: Corners (x, y) in order, (K, 2); the polygon may be concave or cross itself (even-odd rule).
-        columns: Distinct x of the points, (W,).
-        rows: Distinct y of the points, (H,).
-
-    Returns:
-        float64 (H, W).
+    ``corners`` (K, 2) are in order; the polygon may be concave or cross itself (even-odd rule). ``columns`` (W,) and
+    ``rows`` (H,) are the distinct x and y of the points.
 
     >>> import numpy as np
     >>> square = np.array([[0.0, 0.0], [4.0, 0.0], [4.0, 4.0], [0.0, 4.0]])
@@ -135,7 +115,7 @@ def _check_boxes(name: str, boxes: NDArray[np.floating[Any]]) -> None:
 def _absolute(
     boxes: NDArray[np.floating[Any]], size: tuple[int, int]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Corners (K, 4, 2) in pixels, and the extent (K,) that must not be too small."""
+    """Return corners (K, 4, 2) in pixels, and the extent (K,) that must not be too small."""
     height, width = size
     if boxes.ndim == 3:
         corners = boxes.astype(np.float64) * (width, height)
@@ -169,31 +149,24 @@ def _draw(layers: TargetMaps, corners: NDArray[np.float64], extent: float, shrin
 def _window(
     corners: NDArray[np.float64], margin: float, shape: tuple[int, ...]
 ) -> tuple[tuple[slice, slice], NDArray[np.float64], NDArray[np.float64]]:
-    """Slices of a map around a box and a margin, and the columns and rows they hold."""
+    """Return slices of a map around a box and a margin, and the columns and rows they hold."""
     left, top = np.maximum(np.floor(corners.min(axis=0) - margin - _HALF_PIXEL), 0).astype(int)
     right, bottom = np.minimum(np.ceil(corners.max(axis=0) + margin + _HALF_PIXEL), (shape[1] - 1, shape[0] - 1))
     columns, rows = np.arange(left, right + 1), np.arange(top, bottom + 1)
     return (slice(top, top + len(rows)), slice(left, left + len(columns))), columns, rows
 
 
-_EPSILON = 1e-6
-
-
 def focal_loss(
     logits: torch.Tensor, target: torch.Tensor, mask: torch.Tensor, gamma: float = 2.0, alpha: float = 0.5
 ) -> torch.Tensor:
-    """Cross-entropy that counts pixels the less the surer they are (Lin et al., "Focal Loss for Dense Object
-    Detection", 2017), mean over the masked pixels.
+    """Return the focal loss (Lin et al., "Focal Loss for Dense Object Detection", 2017), mean over the mask.
 
     Args:
         logits: Scores before the sigmoid, (N, C, H, W).
         target: 0 or 1, of the same shape and type.
-        mask: Which pixels count, bool.
+        mask: Pixels that count, bool; without any the loss is 0.
         gamma: How strongly sure pixels are played down, at least 0.
         alpha: Weight of text, in [0, 1]; background has the rest.
-
-    Returns:
-        A number; 0 where no pixel counts.
     """
     entropy = F.binary_cross_entropy_with_logits(logits, target, reduction="none")
     # The entropy is minus the logarithm of the probability of what is true.
@@ -203,16 +176,9 @@ def focal_loss(
 
 
 def dice_loss(probabilities: torch.Tensor, target: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """One minus the overlap of prediction and target, mean over the classes that have something to learn
-    (Milletari et al., "V-Net", 2016).
+    """Return one minus the overlap of prediction and target, mean over the classes with known pixels, in [0, 1]
 
-    Args:
-        probabilities: (N, C, H, W) in [0, 1].
-        target: 0 or 1, of the same shape.
-        mask: Which pixels count, bool.
-
-    Returns:
-        A number in [0, 1]; 0 where no pixel counts.
+    (Milletari et al., "V-Net", 2016). ``probabilities``, ``target`` (0 or 1) and ``mask`` (bool) are (N, C, H, W).
     """
     overlap = (mask * probabilities * target).sum((0, 2, 3))
     total = (mask * (probabilities + target)).sum((0, 2, 3))
@@ -221,24 +187,18 @@ def dice_loss(probabilities: torch.Tensor, target: torch.Tensor, mask: torch.Ten
 
 
 def masked_l1_loss(values: torch.Tensor, target: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Mean absolute difference over the masked pixels; 0 where there is none."""
+    """Return the mean absolute difference over the masked pixels; 0 without any."""
     return ((values - target).abs() * mask).sum() / mask.sum().clamp(min=1)
 
 
 def hard_negative_mask(
     probabilities: torch.Tensor, target: torch.Tensor, mask: torch.Tensor, ratio: int = 3
 ) -> torch.Tensor:
-    """Choose what counts when background is abundant: all text, and the background most taken for text
-    (Shrivastava et al., "Training Region-based Object Detectors with Online Hard Example Mining", 2016).
+    """Choose all text and the hardest background, ``ratio`` pixels for every pixel of text
 
-    Args:
-        probabilities: (N, C, H, W) in [0, 1].
-        target: Where text is, bool, of the same shape.
-        mask: Which pixels may count, bool.
-        ratio: Background pixels for every pixel of text that counts.
-
-    Returns:
-        Bool (N, C, H, W), part of ``mask``; all of it for a class of an image without text.
+    (Shrivastava et al., "Training Region-based Object Detectors with Online Hard Example Mining", 2016). The result is
+    part
+    of ``mask``; all of it for a class of an image without text.
     """
     chosen = mask.clone()
     for image, label in torch.nonzero((target & mask).flatten(2).any(2)).tolist():

@@ -1,4 +1,4 @@
-"""From a probability map to boxes: one implementation for every segmentation detector."""
+"""Turn a probability map into boxes; one implementation for all segmentation detectors."""
 
 from __future__ import annotations
 
@@ -10,21 +10,9 @@ from numpy.typing import NDArray
 
 from ....errors import MissingDependencyError
 
-__all__ = [
-    "MAX_REGIONS",
-    "Rectangles",
-    "Regions",
-    "boxes_from_bitmap",
-    "boxes_from_map",
-    "find_regions",
-    "least_area_rectangles",
-    "open_bitmap",
-]
-
 # More regions than any page has words. A map of noise has ten times as many, and every later stage would pay for each
 # of them; beyond the limit the largest are kept.
 MAX_REGIONS = 20_000
-
 # Regions whose edges are tried together: bounds the memory of a page, far above what speed needs.
 _REGIONS_AT_ONCE = 2048
 # Regions less than three pixels wide or high are specks.
@@ -33,10 +21,10 @@ _MIN_EXTENT = 2
 
 @dataclass(frozen=True)
 class Regions:
-    """Runs of pixels (R,) grouped by region; regions in the order their first pixels come in, row by row.
+    """Runs of pixels (R,) grouped by region; regions are ordered by their first pixels, row by row.
 
     Args:
-        region: Region that each run belongs to, ascending from 0, int64.
+        region: Region of each run, ascending from 0, int64.
         row: Row of each run, ascending within a region, int64.
         left: First column of each run, int64.
         right: Last column of each run, inclusive, int64.
@@ -53,7 +41,7 @@ class Regions:
         return len(self.starts)
 
     def bounds(self) -> NDArray[np.int64]:
-        """First column, first row, last column, last row of each region (inclusive), int64 (N, 4)."""
+        """Return first column, first row, last column, last row of each region (inclusive), int64 (N, 4)."""
         if not len(self):
             return np.zeros((0, 4), dtype=np.int64)
         ends = np.append(self.starts[1:], len(self.row)) - 1
@@ -62,7 +50,7 @@ class Regions:
         return np.stack([left, self.row[self.starts], right, self.row[ends]], axis=1)
 
     def means(self, values: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Mean of ``values`` (H, W) over the pixels of each region, float64 (N,)."""
+        """Return the mean of ``values`` (H, W) over the pixels of each region, float64 (N,)."""
         if not len(self):
             return np.zeros(0)
         before = np.zeros((values.shape[0], values.shape[1] + 1))
@@ -73,13 +61,13 @@ class Regions:
         return means
 
     def select(self, keep: NDArray[np.bool_]) -> Regions:
-        """The regions where ``keep`` (N,) is true, in the same order."""
+        """Return the regions where ``keep`` (N,) is true, in the same order."""
         runs = keep[self.region]
         renumbered = np.cumsum(keep) - 1
         return _group(renumbered[self.region[runs]], self.row[runs], self.left[runs], self.right[runs])
 
     def outline(self) -> Regions:
-        """One run per row and region, from the first to the last pixel of the region in that row."""
+        """Return one run per row and region, from its first to its last pixel in that row."""
         if not len(self):
             return self
         new_row = np.diff(self.row, prepend=-1) != 0
@@ -91,7 +79,7 @@ class Regions:
 
 
 def open_bitmap(bitmap: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Morphological opening of ``bitmap`` (H, W) by a 3 x 3 square: what no such square fits into disappears.
+    """Open a bitmap (H, W) by a 3 x 3 square: shapes too small for the square disappear.
 
     Pixels outside count as set when eroding and as unset when dilating, so text that touches the border is kept.
     """
@@ -111,10 +99,10 @@ def open_bitmap(bitmap: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def image_tools() -> ModuleType:
-    """``scipy.ndimage``.
+    """Import ``scipy.ndimage``.
 
     Raises:
-        MissingDependencyError: if SciPy is not installed.
+        MissingDependencyError: SciPy is not installed.
     """
     try:
         from scipy import ndimage
@@ -127,12 +115,12 @@ def image_tools() -> ModuleType:
 
 
 def find_regions(bitmap: NDArray[np.bool_]) -> Regions:
-    """The outer regions of ``bitmap`` (H, W): 8-connected, holes filled, nothing reported inside a hole.
+    """Return the outer regions of a bitmap (H, W): 8-connected, holes filled, none inside a hole.
 
     At most :data:`MAX_REGIONS`; of more, the largest.
 
     Raises:
-        MissingDependencyError: if SciPy is not installed.
+        MissingDependencyError: SciPy is not installed.
     """
     ndimage = image_tools()
     # Pixels that are unset but not part of the outside are holes. The margin joins what is outside into one region.
@@ -157,7 +145,7 @@ def find_regions(bitmap: NDArray[np.bool_]) -> Regions:
 def _neighbours(
     target: NDArray[np.bool_], source: NDArray[np.bool_]
 ) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-    """Pairs of views that put the pixel to the left and the one to the right of ``source`` onto ``target``."""
+    """Return views that put the pixels to the left and to the right of ``source`` onto ``target``."""
     return [(target[:, 1:], source[:, :-1]), (target[:, :-1], source[:, 1:])]
 
 
@@ -187,12 +175,12 @@ class Rectangles:
     def grow(self, distance: NDArray[np.float64]) -> Rectangles:
         """Move every side outwards by ``distance`` (N,).
 
-        These are also the least-area rectangles around the rectangles' outlines offset with round joins.
+        The result is also the least-area rectangle around the outlines offset with round joins.
         """
         return Rectangles(self.center, self.axis, self.width + 2 * distance, self.height + 2 * distance)
 
     def corners(self) -> NDArray[np.float64]:
-        """The corners (x, y), clockwise as seen, from the one nearest to the top left, float64 (N, 4, 2)."""
+        """Return corners (x, y), clockwise as seen, from the one nearest to the top left, (N, 4, 2)."""
         along = self.axis * (self.width / 2)[:, None]
         across = np.stack([-self.axis[:, 1], self.axis[:, 0]], axis=1) * (self.height / 2)[:, None]
         offsets = np.stack([-along - across, along - across, along + across, across - along], axis=1)
@@ -203,7 +191,7 @@ class Rectangles:
 
 
 def least_area_rectangles(regions: Regions) -> Rectangles:
-    """The least-area rectangle around the pixel centers of each region."""
+    """Return the least-area rectangle around the pixel centers of each region."""
     points, group = _hull_points(regions)
     pieces = [
         _try_hull_edges(points[inside], group[inside] - start)
@@ -221,7 +209,7 @@ def least_area_rectangles(regions: Regions) -> Rectangles:
 
 
 def _hull_points(regions: Regions) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Points (P, 2) of the convex hulls, and the region (P,) of each: its left side from the top, then its right."""
+    """Return points (P, 2) of the convex hulls, left sides then right from the top, and the region of each."""
     outline = regions.outline()
     # The left side is the mirror image of a right side. Interleaved so that a region's sides follow each other.
     side = np.concatenate([2 * outline.region, 2 * outline.region + 1])
@@ -242,7 +230,7 @@ def _hull_points(regions: Regions) -> tuple[NDArray[np.float64], NDArray[np.int6
 
 
 def _try_hull_edges(points: NDArray[np.float64], group: NDArray[np.int64]) -> Rectangles:
-    """The least-area rectangle of each group of hull points (a left side, then a right side, each from the top)."""
+    """Return the least-area rectangle of each group of hull points."""
     starts = np.flatnonzero(np.diff(group, prepend=-1))
     counts = np.diff(starts, append=len(points))
     directions = np.diff(points, axis=0, append=points[:1])
@@ -284,28 +272,31 @@ def boxes_from_map(
     opening: bool = True,
     clip: bool = True,
 ) -> NDArray[np.float64]:
-    """Boxes around the regions where a probability map is high.
+    """Return boxes around the regions where a probability map is high.
 
     Args:
         prob_map: Probabilities in [0, 1], float (H, W). NaN counts as 0.
         bin_thresh: Pixels of at least this probability are text.
         box_thresh: Boxes with a lower score are left out.
-        unclip_ratio: How far the sides move outwards, as a factor of area over perimeter: detectors learn to mark
-            less than the whole word, so that neighbours stay apart.
+        unclip_ratio: How far the sides move outwards, as a factor of area over perimeter: detectors learn to mark less
+            than
+            the whole word, so that neighbours stay apart.
         straight: Axis-aligned boxes; otherwise rectangles of least area at any angle.
-        opening: Remove what is thinner than 3 pixels first, bridges between words too.
+        opening: First remove shapes thinner than 3 pixels, and bridges between words.
         clip: Limit coordinates to [0, 1].
 
     Returns:
-        Boxes in relative coordinates, top to bottom by their first pixel, float64: straight (N, 5) as xmin, ymin,
-        xmax, ymax, score; otherwise (N, 5, 2), the four corners clockwise from the top left, then (0, score). The
-        score of a straight box is the mean probability in the region's bounding box, that of a rotated one within
-        the region's outline.
-        Straight boxes are docTR's to the last digit; its rotated ones differ by up to two pixels of the map, because
-        it cuts corners off to whole pixels.
+        Relative boxes, top to bottom by their first pixel, float64: straight (N, 5) as xmin, ymin, xmax, ymax, score;
+        otherwise (N, 5, 2), the four corners clockwise from the top left, then (0, score). The score of a straight box
+        is
+        the mean probability in the region's bounding box, that of a rotated one within the region's outline. Straight
+        boxes
+        are docTR's to the last digit; its rotated ones differ by up to two pixels of the map, because it cuts corners
+        off
+        to whole pixels.
 
     Raises:
-        MissingDependencyError: if SciPy is not installed.
+        MissingDependencyError: SciPy is not installed.
 
     >>> import numpy as np
     >>> page = np.zeros((32, 64)); page[8:16, 8:40] = 0.9
@@ -333,7 +324,7 @@ def boxes_from_bitmap(
     straight: bool = True,
     clip: bool = True,
 ) -> NDArray[np.float64]:
-    """As :func:`boxes_from_map`, with the text pixels given: ``bitmap`` (H, W) bool."""
+    """Do as :func:`boxes_from_map`, with the text pixels given: ``bitmap`` (H, W) bool."""
     # One NaN would spread along its row in the sums that the scores are computed from.
     prob_map = np.nan_to_num(prob_map)
     regions = find_regions(bitmap)
@@ -354,7 +345,7 @@ def boxes_from_bitmap(
 
 
 def _rectangle_means(prob_map: NDArray[np.floating], bounds: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Mean probability from the first corner to one pixel beyond the last, as far as there is a map, float64 (N,)."""
+    """Return the mean probability from the first corner to one pixel beyond the last, float64 (N,)."""
     height, width = prob_map.shape
     table = np.zeros((height + 1, width + 1))
     table[1:, 1:] = prob_map
@@ -367,7 +358,7 @@ def _rectangle_means(prob_map: NDArray[np.floating], bounds: NDArray[np.int64]) 
 
 
 def _straight_boxes(bounds: NDArray[np.int64], unclip_ratio: float) -> NDArray[np.float64]:
-    """Bounding boxes moved outwards, in whole pixels: xmin, ymin, xmax, ymax, float64 (N, 4)."""
+    """Move bounding boxes outwards, in whole pixels: xmin, ymin, xmax, ymax, float64 (N, 4)."""
     size = (bounds[:, 2:] - bounds[:, :2] + 1).astype(np.float64)
     distance = (size.prod(axis=1) * unclip_ratio / (2 * size.sum(axis=1)))[:, None]
     # docTR's offsetting knows whole numbers only, and a box ends behind the last of them.
@@ -377,7 +368,7 @@ def _straight_boxes(bounds: NDArray[np.int64], unclip_ratio: float) -> NDArray[n
 
 
 def _rotated_boxes(regions: Regions, unclip_ratio: float) -> NDArray[np.float64]:
-    """Least-area rectangles moved outwards, in pixels: corners clockwise from the top left, float64 (N, 4, 2)."""
+    """Move least-area rectangles outwards, in pixels: corners clockwise from the top left, (N, 4, 2)."""
     rectangles = least_area_rectangles(regions)
     # Between centers of pixels a rectangle misses half a pixel on each side.
     area = (rectangles.width + 1) * (rectangles.height + 1)

@@ -1,0 +1,452 @@
+"""Split the characters of a line into words, with tight boxes by the ink of the line.
+
+The recogniser gives the step of each character, exact to about half a character. The ink gives exact edges without
+their meaning. Together: spaces end words, the widest gap in the ink between two words is where to cut, and the ink on
+each side gives the box. Detectors mark lines about half as high again as their ink, so boxes are taken from ink.
+
+Spaces that the recogniser narrowly missed are added. A logistic function decides from the greatest probability of a
+space between two characters, rarely above 0.001 inside words, and the gap in the ink between them, on a scale where 0
+is the usual gap between letters of the line and 1 that between its words. Its weights were fitted on drawn lines in
+fourteen languages and about fifty fonts.
+
+The confidence of a word follows from those of its characters. Networks are overconfident (Guo et al., "On Calibration
+of Modern Neural Networks", 2017, https://arxiv.org/abs/1706.04599), so a logistic function maps them to how often words
+are right (Platt, "Probabilistic Outputs for Support Vector Machines", 1999). ``python -m benchmarks.ocr_calibration
+--fit`` fits its numbers and shows how well they hold.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from .ink import ink_band, runs_of_true, without_rules
+
+LEAST, GREATEST = 1e-4, 1 - 1e-5
+"""Confidences of characters are limited to this range, so that logarithms are finite."""
+OFFSET, OF_LEAST, OF_ALL = 0.34, 0.63, 0.65
+"""Log odds that a word is right: a constant, the weight of the log odds of the least sure character, and the
+weight of the log of the product of all characters.
+"""
+CEILING = 0.983
+"""Even words of the surest characters are right no more often than this on scanned pages."""
+FloatArray = npt.NDArray[np.float64]
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom as fractions of the line's picture."""
+REACH = 0.85
+"""How far the line may extend beyond the middle of its first and last character, in character widths."""
+NEAR_OWN = 0.6
+"""In character widths: separate ink farther than this from a word's first and last character is not its ink."""
+MARGIN_LEFT_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 2.5 / 48, 0.22, 0.13
+"""Space between ink and box: sideways as a share of the picture's height, else of the ink's."""
+LETTER_INK = 0.2
+"""Least share of a line's height that the ink of a letter fills in a column."""
+FARTHEST, MOST_LEFT_OVER = 1.1, 0.6
+"""In character widths: ink farther than the first from every character is left over; a line may have as
+much of it as the second.
+
+The widest letters, and the ink left over in Latin forms and receipts, are within.
+"""
+LINE_SHARE, LOW_LINE_SHARE = 0.25, 0.75
+"""How far boxes extend from the word's own ink towards the height of its line, and for low words.
+
+Annotators draw boxes around the word's ink or as high as its line; around a dash almost always as high.
+"""
+LOW = 0.5
+"""A word is low if its ink is lower than this share of its line's."""
+CHECK_BOXES = "□☐☑☒"
+"""Signs that are words of their own, even if they stand close to the answer."""
+WIDE_GAP, WIDER_THAN_LETTERS = 0.6, 1.2
+"""Columns without ink end a word even without a space, if wider than the first, as a share of the ink's
+height, and than the second, in character widths: widely spaced letters are one word.
+"""
+WORD_GAP = 0.3
+"""Columns without ink, as a share of the ink's height, that end a word in a line that is not read yet."""
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+LEAST_PROBABILITY = 0.01
+"""Least probability of a space, at its best step, that is considered."""
+USUAL_SPACE, USUAL_GAP = 0.28, 0.06
+"""Width of a space beyond a gap between letters, and of such a gap, as shares of the ink's height."""
+WORTH = 2
+"""The usual space counts as many gaps of the line."""
+LEAST_SPACE = 2.0
+"""Least difference between the gaps of words and letters, in pixels."""
+WEIGHTS = (-0.8, 1.05, 4.5, -2.1)
+"""Of a constant, the log of the probability, the gap, and being inside a number."""
+IN_NUMBERS = frozenset("0123456789.,:/-'")
+CLOSING = frozenset(",.;)]}")
+"""Signs that follow a word without a space in all languages; a gap before them is displaced."""
+STOPS, QUOTATION_MARKS = frozenset(".,;:!?"), frozenset("\"'\u2019\u201d")
+"""A full stop is narrow, so that the quotation mark after it seems to stand apart."""
+_LEFT_TO_RIGHT = re.compile(r"[a-zA-Z0-9:*./%+-]")
+"""Characters whose runs read from left to right within right-to-left text."""
+
+
+def word_confidence(confidences: Sequence[float]) -> float:
+    """Return the probability that a word is right, from those of its characters (at least one).
+
+    >>> round(word_confidence([0.999, 0.998, 0.999]), 2), round(word_confidence([0.999, 0.6, 0.999]), 2)
+    (0.97, 0.56)
+    """
+    known = [min(max(confidence, LEAST), GREATEST) for confidence in confidences]
+    least = min(known)
+    odds = OFFSET + OF_LEAST * math.log(least / (1 - least)) + OF_ALL * sum(map(math.log, known))
+    return CEILING / (1 + math.exp(-odds))
+
+
+@dataclass(frozen=True)
+class LineCharacters:
+    """Characters of one line, spaces included.
+
+    Attributes:
+        values: The text of each.
+        starts: Where each begins, as a fraction of the width of the line's picture.
+        stops: Where each ends.
+        confidences: The probability of each, in [0, 1].
+    """
+
+    values: Sequence[str]
+    starts: FloatArray
+    stops: FloatArray
+    confidences: FloatArray
+
+
+@dataclass(frozen=True)
+class LineWord:
+    """One word of a line: text, box, and box and confidence of each character."""
+
+    value: str
+    box: Box
+    boxes: tuple[Box, ...]
+    confidences: tuple[float, ...]
+
+    @property
+    def confidence(self) -> float:
+        """The probability that the text is right."""
+        return word_confidence(self.confidences)
+
+
+def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_], split_after: str = "") -> list[LineWord]:
+    """Cut a line into words where the recogniser saw spaces, and after the characters ``split_after``.
+
+    ``ink`` (H, W) is that of the line's picture, see :func:`~.ink.ink_map`. A line of spaces has no words.
+    """
+    groups = _between_spaces(characters.values, split_after)
+    if not groups:
+        return []
+    ink = without_rules(ink)
+    height, width = ink.shape
+    middles = (characters.starts + characters.stops) / 2 * width
+    pitch = _pitch(middles, groups, height)
+    first, last = middles[groups[0][0]], middles[groups[-1][-1]]
+    limits = max(0.0, first - REACH * pitch), min(float(width), last + REACH * pitch)
+    band = ink_band(ink[:, max(0, int(first - pitch)) : int(last + pitch) + 1])
+    inside: npt.NDArray[np.bool_] = np.asarray(ink[band[0] : band[1]].any(axis=0))
+    groups = _at_wide_gaps(groups, characters.values, middles, inside, band[1] - band[0], pitch)
+    gaps = [_gap(inside, ink, middles[a[-1]], middles[b[0]]) for a, b in pairwise(groups)]
+    begins = [limits[0], *(gap[1] for gap in gaps)]
+    ends = [*(gap[0] for gap in gaps), limits[1]]
+    return [
+        _word(characters, middles, group, (begin, end), inside, ink, band, pitch)
+        for group, begin, end in zip(groups, begins, ends, strict=True)
+    ]
+
+
+def boxes_between_gaps(ink: npt.NDArray[np.bool_]) -> list[Box]:
+    """Return boxes of words by their ink, for lines that are cut before they are read.
+
+    Without ink, the result is one box of the whole line.
+    """
+    ink = without_rules(ink)
+    height, width = ink.shape
+    top, bottom = ink_band(ink)
+    runs = runs_of_true(np.asarray(ink[top:bottom].any(axis=0)))
+    if not len(runs):
+        return [(0.0, 0.0, 1.0, 1.0)]
+    far = runs[1:, 0] - runs[:-1, 1] > WORD_GAP * (bottom - top)
+    lefts = runs[np.concatenate([[True], far]), 0] - MARGIN_LEFT_RIGHT * height
+    rights = runs[np.concatenate([far, [True]]), 1] + MARGIN_LEFT_RIGHT * height
+    band_height = bottom - top
+    upper = max(0.0, top - MARGIN_TOP * band_height) / height
+    lower = min(float(height), bottom + MARGIN_BOTTOM * band_height) / height
+    return [
+        (max(0.0, float(left)) / width, upper, min(float(width), float(right)) / width, lower)
+        for left, right in zip(lefts, rights, strict=True)
+    ]
+
+
+def leaves_ink_over(characters: LineCharacters, ink: npt.NDArray[np.bool_]) -> bool:
+    """Whether a line has ink too far from all characters to be theirs.
+
+    A recogniser skips letters that it does not know, and may seem sure of the rest of their line.
+    """
+    groups = _between_spaces(characters.values, "")
+    kept = [index for group in groups for index in group]
+    if not kept:
+        return False
+    height, width = ink.shape
+    middles = (characters.starts + characters.stops) / 2 * width
+    # One character may be as wide as the line is high.
+    pitch = max(_pitch(middles, groups, height), 1.0) if len(kept) > 1 else float(height)
+    top, bottom = ink_band(ink)
+    # A rule under the line, or through it, is ink in few rows.
+    columns = np.flatnonzero(ink[top:bottom].mean(axis=0) >= LETTER_INK) + 0.5
+    own = middles[kept]
+    after = np.searchsorted(own, columns)
+    before, behind = own[np.maximum(after - 1, 0)], own[np.minimum(after, len(own) - 1)]
+    distances = np.minimum(np.abs(columns - before), np.abs(columns - behind))
+    left_over = columns[distances > FARTHEST * pitch]
+    if len(left_over) <= MOST_LEFT_OVER * pitch:
+        return False
+    boxes = _check_boxes(ink[top:bottom])
+    is_box = ((left_over[:, None] > boxes[:, 0]) & (left_over[:, None] < boxes[:, 1])).any(axis=1)
+    return int((~is_box).sum()) > MOST_LEFT_OVER * pitch
+
+
+def _check_boxes(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Return first column and the one after the last of each empty check box: a square frame."""
+    found = []
+    for start, stop in runs_of_true(np.asarray(ink.any(axis=0))).tolist():
+        rows = np.flatnonzero(ink[:, start:stop].any(axis=1))
+        box = ink[rows[0] : rows[-1] + 1, start:stop]
+        height, width = box.shape
+        if not 0.5 * len(ink) <= height or not 0.7 * height <= width <= 1.4 * height:
+            continue
+        y, x = max(height // 4, 1), max(width // 4, 1)
+        has_sides = all(side.all() for side in (box[:y].any(0), box[-y:].any(0), box[:, :x].any(1), box[:, -x:].any(1)))
+        # The corners of an O have no ink.
+        ends = np.ix_([*range(y // 2), *range(-(y // 2), 0)], [*range(x // 2), *range(-(x // 2), 0)])
+        has_corners = box[ends].reshape(2, y // 2, 2, x // 2).any(axis=(1, 3)).all()
+        if has_sides and has_corners and not box[y:-y, x:-x].any():
+            found.append((start, stop))
+    return np.array(found, np.int64).reshape(-1, 2)
+
+
+def _between_spaces(values: Sequence[str], split_after: str) -> list[list[int]]:
+    groups: list[list[int]] = [[]]
+    for index, value in enumerate(values):
+        if value.isspace():
+            groups.append([])
+            continue
+        if value in CHECK_BOXES:
+            groups.append([])
+        groups[-1].append(index)
+        if value in split_after or value in CHECK_BOXES:
+            groups.append([])
+    return [group for group in groups if group]
+
+
+def _at_wide_gaps(
+    groups: list[list[int]],
+    values: Sequence[str],
+    middles: FloatArray,
+    inside: npt.NDArray[np.bool_],
+    height: int,
+    pitch: float,
+) -> list[list[int]]:
+    """Cut words at wide runs of columns without ink; a full stop stays with its word."""
+    empty = runs_of_true(~inside)
+    wide = empty[empty[:, 1] - empty[:, 0] > max(WIDE_GAP * height, WIDER_THAN_LETTERS * pitch)]
+    if not len(wide):
+        return groups
+    cut = []
+    for group in groups:
+        own, begin = middles[group], 0
+        for start, stop in wide.tolist():
+            end = int(np.searchsorted(own, (start + stop) / 2))
+            # Places of characters are exact to a part of a character; one farther inside is no neighbour of the gap.
+            near = 0 < end < len(own) and own[end - 1] <= start + 0.3 * pitch and own[end] >= stop - 0.3 * pitch
+            if near and end > begin and values[group[end]] not in ",.;":
+                cut.append(group[begin:end])
+                begin = end
+        cut.append(group[begin:])
+    return cut
+
+
+def _pitch(middles: FloatArray, groups: list[list[int]], height: int) -> float:
+    """Return the usual distance between characters in pixels."""
+    distances = np.concatenate([np.diff(middles[group]) for group in groups])
+    return float(np.median(distances)) if len(distances) else 0.4 * height
+
+
+def _gap(inside: npt.NDArray[np.bool_], ink: npt.NDArray[np.bool_], left: float, right: float) -> tuple[float, float]:
+    """Return the widest run of columns without ink between two places, or else the emptiest column."""
+    # A network may see a character behind the end of the line, in the padding.
+    start, stop = min(int(left), ink.shape[1] - 1), int(right) + 1
+    empty = ~inside[start:stop]
+    if empty.any():
+        runs = runs_of_true(empty)
+        widest = runs[np.argmax(runs[:, 1] - runs[:, 0])]
+        return float(start + widest[0]), float(start + widest[1])
+    emptiest = float(start + int(np.argmin(ink[:, start:stop].sum(axis=0)))) if stop > start else left
+    return emptiest, emptiest
+
+
+def _word(
+    characters: LineCharacters,
+    middles: FloatArray,
+    group: list[int],
+    limits: tuple[float, float],
+    inside: npt.NDArray[np.bool_],
+    ink: npt.NDArray[np.bool_],
+    band: tuple[int, int],
+    pitch: float,
+) -> LineWord:
+    height, width = ink.shape
+    start = int(max(0.0, min(limits[0], middles[group[0]])))
+    stop = int(np.ceil(min(float(width), max(limits[1], middles[group[-1]] + 1))))
+    runs = start + runs_of_true(inside[start:stop])
+    first, last = middles[group[0]], middles[group[-1]]
+    own_runs = runs[(runs[:, 1] > first - NEAR_OWN * pitch) & (runs[:, 0] < last + NEAR_OWN * pitch)]
+    runs = own_runs if len(own_runs) else runs
+    if len(runs):
+        left, right = float(runs[0, 0]), float(runs[-1, 1])
+    else:
+        left, right = middles[group[0]] - pitch / 2, middles[group[-1]] + pitch / 2
+    margin = MARGIN_LEFT_RIGHT * height
+    left, right = max(0.0, left - margin), min(float(width), right + margin)
+    own = ink_band(ink[:, int(left) : int(right) + 1])
+    share = LOW_LINE_SHARE if own[1] - own[0] < LOW * (band[1] - band[0]) else LINE_SHARE
+    first_row = (1 - share) * own[0] + share * min(band[0], own[0])
+    end_row = (1 - share) * own[1] + share * max(band[1], own[1])
+    top = max(0.0, first_row - MARGIN_TOP * (end_row - first_row)) / height
+    bottom = min(float(height), end_row + MARGIN_BOTTOM * (end_row - first_row)) / height
+    cuts = [left, *((middles[a] + middles[b]) / 2 for a, b in pairwise(group)), right]
+    cuts = np.clip(np.maximum.accumulate(cuts), left, right) / width
+    return LineWord(
+        "".join(characters.values[index] for index in group),
+        (float(left / width), top, float(right / width), bottom),
+        tuple((float(a), top, float(b), bottom) for a, b in pairwise(cuts)),
+        tuple(float(characters.confidences[index]) for index in group),
+    )
+
+
+@dataclass(frozen=True)
+class MissingSpace:
+    """A space that the best path left out: before which character, at which step, and how probable."""
+
+    index: int
+    step: int
+    probability: float
+
+
+def missing_spaces(
+    values: Sequence[str], peaks: IntArray, middles: FloatArray, spaces: npt.NDArray[np.floating], ink: BoolArray
+) -> list[MissingSpace]:
+    """Find the spaces that the best path of a line left out, in the order of the line.
+
+    Args:
+        values: The characters of the line, spaces included.
+        peaks: The step where each is most probable.
+        middles: The middle of each, in columns of the ink.
+        spaces: The probability of a space at each step of the line.
+        ink: The ink of its picture, (H, W).
+    """
+    letters = np.array([index for index, value in enumerate(values) if not value.isspace()], dtype=np.int64)
+    if len(letters) < 3:
+        return []
+    before, behind = letters[:-1], letters[1:]
+    # Every other part is from the peak of one letter to that of the next, both included.
+    edges = np.stack([peaks[before], peaks[behind] + 1], axis=1).ravel()
+    best = np.maximum.reduceat(np.append(spaces, 0.0), edges)[::2]
+    is_space = behind > before + 1
+    doubtful = np.flatnonzero(~is_space & (best > LEAST_PROBABILITY))
+    if not len(doubtful):
+        return []
+    gaps, runs = _gaps_between(ink, middles[before], middles[behind])
+    found = []
+    for place, gap in zip(doubtful.tolist(), _on_scale(gaps, is_space, ink)[doubtful].tolist(), strict=True):
+        beside = [other for other in (place - 1, place + 1) if 0 <= other < len(best)]
+        # One gap parts one pair of letters. Where the steps of letters are off it seems to be that of two.
+        if any(runs[other] == runs[place] and best[other] > best[place] for other in beside):
+            continue
+        left, right = values[before[place]], values[behind[place]]
+        # Signs that are repeated, as in ++, are wide apart.
+        if right in CLOSING or (left == right and not left.isalnum()):
+            continue
+        is_last = "".join(values[behind[place] + 1 : behind[place] + 2]).strip() == ""
+        if left in STOPS and right in QUOTATION_MARKS and is_last:
+            continue
+        if "_" in (left, right):
+            # It lies below the letters, where its ink is not seen.
+            gap = 0.0
+        in_number = left in IN_NUMBERS and right in IN_NUMBERS
+        evidence = np.dot(WEIGHTS, (1.0, np.log(best[place]), gap, in_number))
+        if evidence > 0:
+            step = int(peaks[before[place]] + np.argmax(spaces[edges[2 * place] : edges[2 * place + 1]]))
+            found.append(MissingSpace(int(behind[place]), step, float(1 / (1 + np.exp(-evidence)))))
+    return found
+
+
+def _gaps_between(ink: BoolArray, lefts: FloatArray, rights: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Return the widest run of columns without ink between two places each, 0 for none, and its index."""
+    top, bottom = ink_band(ink)
+    runs = runs_of_true(~np.asarray(ink[top:bottom].any(axis=0)))
+    widths, chosen = np.zeros(len(lefts)), -np.arange(1, len(lefts) + 1)
+    first, end = np.searchsorted(runs[:, 1], lefts, side="right"), np.searchsorted(runs[:, 0], rights)
+    sizes = runs[:, 1] - runs[:, 0]
+    for place in np.flatnonzero(end > first).tolist():
+        widest = first[place] + int(np.argmax(sizes[first[place] : end[place]]))
+        widths[place], chosen[place] = sizes[widest], widest
+    return widths, chosen
+
+
+def _on_scale(gaps: FloatArray, is_space: BoolArray, ink: BoolArray) -> FloatArray:
+    """Scale gaps so that 0 is the line's usual gap between letters and 1 that between words."""
+    top, bottom = ink_band(ink)
+    height, num_spaces = bottom - top, int(is_space.sum())
+    letter = float(np.median(gaps[~is_space])) if num_spaces < len(gaps) else USUAL_GAP * height
+    space = letter + USUAL_SPACE * height
+    if num_spaces:
+        space = (num_spaces * float(np.median(gaps[is_space])) + WORTH * space) / (num_spaces + WORTH)
+    scaled: FloatArray = ((gaps - letter) / max(space - letter, LEAST_SPACE)).clip(-0.5, 1.25)
+    return scaled
+
+
+def in_reading_order(words: Sequence[LineWord]) -> list[LineWord]:
+    """Return the words of a line, and their characters, in the order in which they are read.
+
+    Networks of PaddleOCR learn right-to-left lines by reversed texts in which runs of Latin letters, digits and signs
+    of
+    numbers keep their order. A line without right-to-left letters stays as it is.
+    """
+    if not any(_is_right_to_left(character) for word in words for character in word.value):
+        return list(words)
+    turned = [_turned_word(word) for word in words]
+    are_kept = [all(map(_LEFT_TO_RIGHT.fullmatch, word.value)) for word in turned]
+    return [turned[index] for index in _turned(are_kept)]
+
+
+def _turned_word(word: LineWord) -> LineWord:
+    order = _turned([_LEFT_TO_RIGHT.fullmatch(character) is not None for character in word.value])
+    return LineWord(
+        "".join(word.value[index] for index in order),
+        word.box,
+        tuple(word.boxes[index] for index in order),
+        tuple(word.confidences[index] for index in order),
+    )
+
+
+def _turned(are_kept: Sequence[bool]) -> list[int]:
+    """Return the order from right to left, in which kept runs go from left to right."""
+    order: list[int] = []
+    run: list[int] = []
+    for index in reversed(range(len(are_kept))):
+        if are_kept[index]:
+            run.insert(0, index)
+        else:
+            order += [*run, index]
+            run = []
+    return order + run
+
+
+def _is_right_to_left(character: str) -> bool:
+    return unicodedata.bidirectional(character) in ("R", "AL")

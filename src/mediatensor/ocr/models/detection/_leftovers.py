@@ -1,0 +1,561 @@
+"""Improve the lines that a detector found: a second look, colons, long strips. Networks are not used here.
+
+A detector sees the whole page at once, and other parts of it weaken its answer: the middle of a long line, its first
+letters, or a whole line of small letters may stay below its threshold. The same line in a picture of its own is found.
+So after the first look
+
+* ink that no box covers is grouped into pieces, and letters are told from other ink (:func:`ink_left_over`);
+* letters that stand together, or next to a box, become windows of the page (:func:`windows_around`), each of which goes
+  through the network again;
+* boxes found there that hold such letters join those of their line, or become lines (:func:`with_found`).
+
+Pages without letters left over need no second run. Pictures, rules and specks may be looked at again, and the network
+refuses them as before.
+
+Detectors also miss colons that stand apart from their word, as on receipts: ``Discount  :  0.00``. A box is made longer
+if two dots of one size, one above the other, are next to its end, on the band of its letters, with nothing around them
+(:func:`with_colons`). The recogniser decides what the dots are.
+
+A long strip is searched in overlapping tiles (:func:`tiles_joined`), and lines too long to be read at once are cut
+(:func:`long_lines_cut`). Coordinates are pixels: of the detector's input, for strips of the page.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import PIL.Image
+import PIL.ImageDraw
+from numpy.typing import NDArray
+
+from ._boxes import image_tools
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BLOCK = 32
+"""The background is the median of squares of this many pixels, and of their neighbours."""
+LEAST_CONTRAST = 20.0
+"""Least difference between ink and background, in levels of 256..."""
+NOISE_FACTOR = 3.5
+"""...and in median deviations of the page, which grain has everywhere."""
+SMALLEST_LETTER, LARGEST_LETTER = 5, 60
+"""Heights of letters, in pixels."""
+WIDEST = 8.0
+"""Touching letters are at most this many times as wide as high; wider pieces are rules."""
+WIDEST_DASH, DASH_FILL = 1.4, 0.75
+"""Pieces wider than this, in their height, and filled by more than this share are dashes."""
+FEWEST_DASHES, DASH_WIDTH, DASH_SPREAD, DASH_SHARE = 6, 1.3, 0.35, 0.7
+"""Dashes of a rule: least number, least width in heights, greatest deviation from the usual width, and
+least share of pieces that agree.
+"""
+FEWEST_ALIKE, ALIKE_SHARE = 60, 0.97
+"""From this many pieces on, this share of one size, to the pixel, is a pattern: letters differ."""
+LEAST_FILL, MOST_FILL = 0.12, 0.92
+"""Share of its box that a letter fills: frames fill less, bars more."""
+GROWN_ALONG, GROWN_ACROSS = 0.1, 0.0
+"""Boxes cover a little more than themselves, in their heights: letters reach out of them."""
+MOST_COVERED = 0.5
+"""A box covers a letter from this share on. Boxes of large lines reach into small ones between them."""
+REACH, REACH_SIDEWAYS = 1.0, 3.0
+"""Letters no farther apart than this, in their heights, stand together: vertically, and horizontally, where
+some letters of a line may be too faint.
+"""
+MOST_LETTERS = 4000
+"""Pages with more pieces are not looked at again: they are pictures or noise."""
+MARGIN = 1.5
+"""Space that a window shows around its letters, in their heights; sideways twice as much."""
+WANTED_HEIGHT = 14.0
+"""Lower letters are looked at enlarged..."""
+LEAST_ENLARGED, MOST_ENLARGED = 0.7, 2.0
+"""...up to this factor, and by less if there are too many."""
+LEAST_RANGE = 16.0
+"""Least difference between ink and background in a window, in levels."""
+MOST_AREA = 1.0
+"""Limit on the area of a page's windows, enlarged ones as they are seen, as a share of its pixels."""
+FEWEST_LETTERS = 3
+"""This many letters without a box are a line; fewer must be next to a box, or join one."""
+SURE = 0.7
+"""Least score of a line with no box of the first look in it."""
+LEAST_FILLED = 0.3
+"""Least height of letters, in heights of their box."""
+MOST_FATTER = 1.4
+"""A box around others is at most this many times as high as the highest of them."""
+FEWEST_SCREEN, SCREEN_SHARE, SCREEN_SCORE, SCREEN_SHAPE = 1000, 0.9, 0.7, 1.5
+"""This many boxes are a screen of dots if this share is at most the fourth number times as long as
+high, with half of the scores below the third. Single letters have better scores.
+"""
+SAME_LINE = 0.5
+"""Boxes are of one line if their extents across it overlap by this share of the lower one's."""
+# All lengths are in heights of a box, which is about half as high again as its capitals.
+SMALLEST_DOT, LARGEST_DOT = 0.04, 0.24
+"""Sides of a dot. All lengths of colons are in heights of a box, about 1.5 times its capitals."""
+COLON_LEAST_FILL, COLON_LONGEST = 0.5, 2.0
+"""Least share of its bounds that a dot fills, and its greatest length in widths."""
+MOST_UNLIKE = 1.6
+"""Greatest ratio of the sizes of two dots, each way."""
+UPPER, LOWER, APART = (0.28, 0.55), (0.58, 0.92), (0.2, 0.48)
+"""Where the middles of the dots are, from the top of the box, and how far apart."""
+MOST_SLANT = 0.05
+"""Greatest sideways distance between the dots."""
+COLON_REACH = 1.3
+"""Greatest distance of the dots from the end of the box."""
+PREFERRED = 0.4
+"""How much nearer a colon must be to the start of one box than to the end of another: most follow a word."""
+COLON_CLEAR = 0.12
+"""Space around the dots that has no other ink."""
+RULE_APART = 1.3
+"""Range above and below without other dots, in distances of the two."""
+COLON_MARGIN = 0.2
+"""Space after the dots that the box covers."""
+LONGEST_LINE = 70.0
+"""Longer lines, in heights, are cut: about 160 characters. A recogniser squeezes longer ones."""
+CUT_REACH, GAP_WIDTH = 4.0, 0.2
+"""Greatest distance of a cut from equal parts, in heights, and about the width of its gap."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """A part of the page to look at again.
+
+    Attributes:
+        left, top, right, bottom: In pixels; right and bottom are one past the last.
+        scale: How much it is to be enlarged.
+        dark, light: The levels of 256 between which its letters are; they are shown with full contrast.
+    """
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+    scale: float
+    dark: float = 0.0
+    light: float = 255.0
+
+    @property
+    def cost(self) -> float:
+        """Pixels that the network sees."""
+        return (self.right - self.left) * (self.bottom - self.top) * self.scale**2
+
+
+@dataclass(frozen=True)
+class InkLeftOver:
+    """The pieces of ink that no box covers.
+
+    Attributes:
+        bounds: Left, top, right, bottom of each, the last two exclusive, int64 (M, 4).
+        fill: The share of its bounds that each fills, (M,).
+        pixels: Where they are on the page, bool (H, W).
+    """
+
+    bounds: IntArray
+    fill: FloatArray
+    pixels: NDArray[np.bool_]
+
+    @property
+    def letters(self) -> IntArray:
+        """Bounds of the pieces with the size and shape of letters; none if there are too many."""
+        width, height = (self.bounds[:, 2:] - self.bounds[:, :2]).T
+        is_letter = (height >= SMALLEST_LETTER) & (height <= LARGEST_LETTER)
+        is_letter &= width <= np.where(self.fill > DASH_FILL, WIDEST_DASH, WIDEST) * height
+        is_letter &= (width >= 2) & (self.fill >= LEAST_FILL) & ((self.fill <= MOST_FILL) | (width * 2 < height))
+        return self.bounds[is_letter] if is_letter.sum() <= MOST_LETTERS else self.bounds[:0]
+
+
+def ink_left_over(gray: NDArray[np.uint8], quads: FloatArray) -> InkLeftOver:
+    """Find the ink of a page ``gray`` (H, W) that no box covers, without the smallest specks.
+
+    The page may be dark on light, light on dark, or both. ``quads`` are boxes (N, 4, 2), in pixels.
+
+    Raises:
+        MissingDependencyError: SciPy is not installed.
+    """
+    ndimage = image_tools()
+    left_over = np.zeros(gray.shape, dtype=bool)
+    nothing = InkLeftOver(np.zeros((0, 4), dtype=np.int64), np.zeros(0), left_over)
+    contrast = _contrast(gray)
+    noise = float(np.median(contrast[::3, ::3]))
+    ink = contrast >= max(LEAST_CONTRAST, NOISE_FACTOR * noise)
+    covered = _covered(quads, gray.shape)
+    if not (ink & ~covered).any():
+        return nothing
+    labels, count = ndimage.label(ink, structure=np.ones((3, 3), dtype=np.int8))
+    rows, columns = np.nonzero(ink)
+    of = labels[rows, columns] - 1
+    pixels = np.bincount(of, minlength=count)
+    large = (pixels >= SMALLEST_LETTER) & (np.bincount(of, covered[rows, columns], count) < MOST_COVERED * pixels)
+    kept = large[of]
+    of, rows, columns = (np.cumsum(large) - 1)[of[kept]], rows[kept], columns[kept]
+    pixels = pixels[large]
+    if not len(pixels):
+        return nothing
+    left_over[rows, columns] = True
+    order = np.argsort(of, kind="stable")
+    starts = np.flatnonzero(np.diff(of[order], prepend=-1))
+    top, bottom = np.minimum.reduceat(rows[order], starts), np.maximum.reduceat(rows[order], starts) + 1
+    left, right = np.minimum.reduceat(columns[order], starts), np.maximum.reduceat(columns[order], starts) + 1
+    bounds = np.stack([left, top, right, bottom], axis=1)
+    return InkLeftOver(bounds, pixels / ((bottom - top) * (right - left)), left_over)
+
+
+def _contrast(gray: NDArray[np.uint8]) -> NDArray[np.int16]:
+    """Return how far each pixel is from the background around it."""
+    ndimage = image_tools()
+    height, width = gray.shape
+    rows, columns = -(-height // BLOCK), -(-width // BLOCK)
+    # Every second pixel is enough for a median.
+    padded = np.pad(gray, ((0, rows * BLOCK - height), (0, columns * BLOCK - width)), mode="edge")[::2, ::2]
+    half = BLOCK // 2
+    blocks = padded.reshape(rows, half, columns, half).transpose(0, 2, 1, 3).reshape(rows, columns, -1)
+    middle = half * half // 2
+    levels = ndimage.median_filter(np.partition(blocks, middle, axis=2)[:, :, middle], 3, mode="nearest")
+    background = levels.repeat(BLOCK, axis=0)[:height].repeat(BLOCK, axis=1)[:, :width]
+    contrast: NDArray[np.int16] = np.abs(gray.astype(np.int16) - background)
+    return contrast
+
+
+def _covered(quads: FloatArray, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Return where boxes are, bool (H, W)."""
+    canvas = PIL.Image.new("L", (shape[1], shape[0]))
+    draw = PIL.ImageDraw.Draw(canvas)
+    for quad in quads:
+        along, across = _frame(quad)
+        low = min(np.ptp(quad @ along), np.ptp(quad @ across))
+        middle = quad.mean(axis=0)
+        signs = np.sign(np.stack([(quad - middle) @ along, (quad - middle) @ across], axis=1))
+        grown = quad + low * (signs[:, :1] * GROWN_ALONG * along + signs[:, 1:] * GROWN_ACROSS * across)
+        draw.polygon([tuple(corner) for corner in grown.tolist()], fill=1)
+    return np.asarray(canvas, dtype=bool)
+
+
+def _frame(quad: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return unit vectors along the longer side of a quad, and across it."""
+    top, side = quad[1] - quad[0], quad[3] - quad[0]
+    longer = top if np.hypot(*top) >= np.hypot(*side) else side
+    along = longer / max(float(np.hypot(*longer)), 1e-9)
+    return along, np.array([-along[1], along[0]])
+
+
+def windows_around(letters: IntArray, quads: FloatArray, gray: NDArray[np.uint8]) -> list[Window]:
+    """Return windows around letters left over, those with most letters first; they overlap little.
+
+    Letters that stand alone are left out, unless a box is next to them.
+    """
+    if not len(letters):
+        return []
+    ndimage, shape = image_tools(), gray.shape
+    # A quarter of the page's resolution is enough to see what stands together.
+    small = np.zeros((shape[0] // 4 + 2, shape[1] // 4 + 2), dtype=bool)
+    heights = (letters[:, 3] - letters[:, 1]).astype(np.float64)
+    reach = heights[:, None] * (REACH_SIDEWAYS / 2, REACH / 2)
+    low = np.maximum((letters[:, :2] - reach) / 4, 0).astype(np.int64)
+    high = np.ceil((letters[:, 2:] + reach) / 4).astype(np.int64) + 1
+    for (x0, y0), (x1, y1) in zip(low.tolist(), high.tolist(), strict=True):
+        small[y0:y1, x0:x1] = True
+    labels, count = ndimage.label(small)
+    middles = (letters[:, :2] + letters[:, 2:]) // 8
+    of = labels[middles[:, 1], middles[:, 0]] - 1
+    found: list[tuple[int, Window]] = []
+    boxes = np.concatenate([quads.min(axis=1), quads.max(axis=1)], axis=1)
+    for group in range(count):
+        own = letters[of == group]
+        if not len(own):
+            continue
+        height = float(np.median(own[:, 3] - own[:, 1]))
+        x0, y0 = own[:, :2].min(axis=0)
+        x1, y1 = own[:, 2:].max(axis=0)
+        if _is_dashed(own) or _is_pattern(own):
+            continue
+        if _number(own) < FEWEST_LETTERS and not _is_beside(np.array([x0, y0, x1, y1], dtype=np.float64), boxes):
+            continue
+        margin = max(MARGIN * height, 12.0)
+        window = Window(
+            max(int(x0 - 2 * margin), 0),
+            max(int(y0 - margin), 0),
+            min(int(np.ceil(x1 + 2 * margin)), shape[1]),
+            min(int(np.ceil(y1 + margin)), shape[0]),
+            float(min(max(WANTED_HEIGHT / height, 1.0), MOST_ENLARGED)),
+            *_levels(gray, own),
+        )
+        found.append((len(own), window))
+    found.sort(key=lambda pair: -pair[0])
+    chosen, budget = [], MOST_AREA * shape[0] * shape[1]
+    for _, window in _merged(found):
+        # A large one is rather seen smaller than not at all.
+        affordable = window.scale * float(np.sqrt(max(budget, 0.0) / window.cost))
+        fitting = replace(window, scale=min(window.scale, affordable))
+        if fitting.scale >= LEAST_ENLARGED:
+            chosen.append(fitting)
+            budget -= fitting.cost
+    return chosen
+
+
+def _levels(gray: NDArray[np.uint8], letters: IntArray) -> tuple[float, float]:
+    """Return the levels of ink and background of some letters, the darker one first."""
+    some = letters[:: -(-len(letters) // 200)].tolist()
+    levels = np.concatenate([gray[y0:y1, x0:x1].ravel() for x0, y0, x1, y1 in some])
+    dark, light = np.quantile(levels, [0.05, 0.95])
+    middle, half = (dark + light) / 2, max((light - dark) / 2, LEAST_RANGE / 2)
+    return float(middle - half), float(middle + half)
+
+
+def _number(letters: IntArray) -> int:
+    """Count letters, some of which may touch."""
+    widths, heights = (letters[:, 2:] - letters[:, :2]).T
+    return int(np.maximum(widths // np.maximum(heights, 1), 1).sum())
+
+
+def _is_dashed(pieces: IntArray) -> bool:
+    """Whether pieces are the dashes of a rule: of one width, wide, starting and ending at the same heights."""
+    left, top, right, bottom = pieces.T
+    width, height = np.median(right - left), np.median(bottom - top)
+    shift = np.maximum(np.abs(top - np.median(top)), np.abs(bottom - np.median(bottom)))
+    same = (shift <= max(0.25 * height, 1)) & (np.abs(right - left - width) <= DASH_SPREAD * width)
+    return bool(len(pieces) >= FEWEST_DASHES and width >= DASH_WIDTH * height and same.mean() >= DASH_SHARE)
+
+
+def _is_pattern(pieces: IntArray) -> bool:
+    """Whether pieces are a screen of dots or a grid of signs: many of one size."""
+    sizes = pieces[:, 2:] - pieces[:, :2]
+    same = (np.abs(sizes - np.median(sizes, axis=0)) <= 1).all(axis=1)
+    return bool(len(pieces) >= FEWEST_ALIKE and same.mean() >= ALIKE_SHARE)
+
+
+def _is_beside(letter: FloatArray, boxes: FloatArray) -> bool:
+    """Whether letters stand on the band of a box of about their height, no farther from it than it is high."""
+    height = boxes[:, 3] - boxes[:, 1]
+    common = np.minimum(boxes[:, 3], letter[3]) - np.maximum(boxes[:, 1], letter[1])
+    gap = np.maximum(boxes[:, 0] - letter[2], letter[0] - boxes[:, 2])
+    own = letter[3] - letter[1]
+    fits = (own >= LEAST_FILLED * height) & (own <= 1.2 * height)
+    return bool((fits & (common >= 0.8 * own) & (gap <= height)).any())
+
+
+def _merged(found: list[tuple[int, Window]]) -> list[tuple[int, Window]]:
+    """Merge windows that overlap, unless the result is much larger than both."""
+    result: list[tuple[int, Window]] = []
+    for number, window in found:
+        merged, total = window, number
+        position = 0
+        while position < len(result):
+            count, other = result[position]
+            both = Window(
+                min(merged.left, other.left),
+                min(merged.top, other.top),
+                max(merged.right, other.right),
+                max(merged.bottom, other.bottom),
+                max(merged.scale, other.scale),
+                *((merged.dark, merged.light) if number > count else (other.dark, other.light)),
+            )
+            if both.cost <= 1.1 * (merged.cost + other.cost):
+                merged, total = both, total + count
+                result.pop(position)
+                position = 0
+            else:
+                position += 1
+        result.append((total, merged))
+    result.sort(key=lambda pair: -pair[0])
+    return result
+
+
+def without_screens(boxes: FloatArray) -> FloatArray:
+    """Return the boxes (N, 5, 2) of a first look without those around the dots of a screen."""
+    if len(boxes) < FEWEST_SCREEN:
+        return boxes
+    sides = np.hypot(*(boxes[:, 1:4:2] - boxes[:, :1]).transpose(2, 0, 1))
+    is_dot = sides.max(axis=1) <= SCREEN_SHAPE * sides.min(axis=1)
+    if is_dot.mean() < SCREEN_SHARE or np.median(boxes[is_dot, 4, 1]) >= SCREEN_SCORE:
+        return boxes
+    kept: FloatArray = boxes[~is_dot]
+    return kept
+
+
+def with_found(boxes: FloatArray, found: FloatArray, letters: IntArray) -> FloatArray:
+    """Add the boxes of a second look to those of the first, (N, 5, 2) each: corners, then (0, score).
+
+    A box that was found counts if a letter that was left over is in it. If it overlaps boxes of its line, one box goes
+    around all of them.
+    """
+    middles = (letters[:, :2] + letters[:, 2:]) / 2
+    result = list(boxes)
+    for box in found:
+        quad = box[:4]
+        along, across = quad[1] - quad[0], quad[3] - quad[0]
+        x = (middles - quad[0]) @ along / max(float(along @ along), 1e-9)
+        y = (middles - quad[0]) @ across / max(float(across @ across), 1e-9)
+        inside = (x > 0) & (x < 1) & (y > 0) & (y < 1)
+        low = min(np.hypot(*along), np.hypot(*across))
+        sizes = letters[inside, 3] - letters[inside, 1]
+        if not inside.any() or np.median(sizes) < LEAST_FILLED * low:
+            continue
+        own, kept = box, []
+        for other in result:
+            both = joined(own, other)
+            if both is None:
+                kept.append(other)
+            else:
+                own = both
+        if len(kept) < len(result) or (_number(letters[inside]) >= FEWEST_LETTERS and box[4, 1] >= SURE):
+            result = [*kept, own]
+    if not result:
+        return boxes
+    joined_boxes = np.stack(result)
+    return joined_boxes[np.argsort(joined_boxes[:, :4, 1].min(axis=1), kind="stable")]
+
+
+def joined(box: FloatArray, other: FloatArray) -> FloatArray | None:
+    """Return one box around two that overlap on one line, in the direction of the longer one, or ``None``."""
+    longer = box if _length(box) >= _length(other) else other
+    along, across = _frame(longer[:4])
+    spans = [(quad[:4] @ along, quad[:4] @ across) for quad in (box, other)]
+    (a0, a1), (b0, b1) = [(float(x.min()), float(x.max())) for x, _ in spans]
+    (c0, c1), (d0, d1) = [(float(y.min()), float(y.max())) for _, y in spans]
+    low, high = min(c1 - c0, d1 - d0), max(c1 - c0, d1 - d0)
+    if min(a1, b1) - max(a0, b0) <= 0 or min(c1, d1) - max(c0, d0) < SAME_LINE * low or high > 2.2 * low:
+        return None
+    x0, x1, y0, y1 = min(a0, b0), max(a1, b1), min(c0, d0), max(c1, d1)
+    if y1 - y0 > MOST_FATTER * high:
+        return None
+    corners = np.array([along * x + across * y for x, y in ((x0, y0), (x1, y0), (x1, y1), (x0, y1))])
+    corners = np.roll(corners, -int(corners.sum(axis=1).argmin()), axis=0)
+    score = max(float(box[4, 1]), float(other[4, 1]))
+    return np.concatenate([corners, [[0.0, score]]])
+
+
+def _length(box: FloatArray) -> float:
+    return float(max(np.hypot(*(box[1] - box[0])), np.hypot(*(box[3] - box[0]))))
+
+
+def with_colons(boxes: FloatArray, ink: InkLeftOver) -> FloatArray:
+    """Make boxes (N, 5, 2) longer that have a colon next to them."""
+    sizes = ink.bounds[:, 2:] - ink.bounds[:, :2]
+    low, high = sizes.min(axis=1, initial=1 << 30), sizes.max(axis=1, initial=0)
+    # A pixel more is no difference between small dots.
+    is_dot = (low >= 2) & (high <= COLON_LONGEST * low + 1) & (ink.fill >= COLON_LEAST_FILL)
+    if not len(boxes) or not 2 <= is_dot.sum() <= MOST_LETTERS:
+        return boxes
+    middles = (ink.bounds[:, :2] + ink.bounds[:, 2:]) / 2
+    dots, dot_sizes = np.flatnonzero(is_dot), sizes[is_dot].astype(np.float64)
+    nearest: dict[tuple[int, int], tuple[float, int, bool, float]] = {}
+    for number, box in enumerate(boxes):
+        along, across = box[1] - box[0], box[3] - box[0]
+        width, height = float(np.hypot(*along)), float(np.hypot(*across))
+        if width < height or height < 1:
+            continue
+        along, across = along / width, across / height
+        x, y = (middles[dots] - box[0]) @ along, (middles[dots] - box[0]) @ across / height
+        fits = (dot_sizes.max(axis=1) <= LARGEST_DOT * height) & (dot_sizes.max(axis=1) >= SMALLEST_DOT * height)
+        fits &= (x > -COLON_REACH * height) & (x < width + COLON_REACH * height) & ((x < 0) | (x > width))
+        uppers = np.flatnonzero(fits & (y > UPPER[0]) & (y < UPPER[1]))
+        lowers = np.flatnonzero(fits & (y > LOWER[0]) & (y < LOWER[1]))
+        if not len(uppers) or not len(lowers):
+            continue
+        apart = y[lowers] - y[uppers, None]
+        pairs = (apart > APART[0]) & (apart < APART[1])
+        pairs &= np.abs(x[lowers] - x[uppers, None]) <= MOST_SLANT * height + 1
+        one, other = dot_sizes[uppers, None], dot_sizes[lowers]
+        pairs &= (np.maximum(one, other) <= MOST_UNLIKE * np.minimum(one, other) + 1).all(axis=2)
+        for upper, lower in zip(*np.nonzero(pairs), strict=True):
+            first, second = int(dots[uppers[upper]]), int(dots[lowers[lower]])
+            # Dots of a rule have more of their kind above or below.
+            rows = y[np.abs(x - x[uppers[upper]]) <= MOST_SLANT * height + 1]
+            near = RULE_APART * (y[lowers[lower]] - y[uppers[upper]])
+            if ((rows >= y[uppers[upper]] - near) & (rows <= y[lowers[lower]] + near)).sum() > 2:
+                continue
+            if not _is_clear(first, second, ink, COLON_CLEAR * height):
+                continue
+            is_behind = bool(x[uppers[upper]] > width)
+            far = [float(x[place]) for place in (uppers[upper], lowers[lower])]
+            gap = max(far) - width if is_behind else -min(far)
+            weighed = gap + (0 if is_behind else PREFERRED * height)
+            if (first, second) not in nearest or weighed < nearest[first, second][0]:
+                nearest[first, second] = weighed, number, is_behind, gap + COLON_MARGIN * height
+    result = boxes.copy()
+    for _, number, is_behind, length in sorted(nearest.values()):
+        # The longest of several extensions is the last one.
+        box = boxes[number]
+        along = (box[1] - box[0]) / np.hypot(*(box[1] - box[0])) * length
+        if is_behind:
+            result[number, 1:3] = box[1:3] + along
+        else:
+            result[number, [0, 3]] = box[[0, 3]] - along
+    return result
+
+
+def _is_clear(upper: int, lower: int, ink: InkLeftOver, margin: float) -> bool:
+    """Whether there is no other ink around two dots: dotted rules and dirt have more than two.
+
+    Ink counts, not the bounds of pieces: those of a frame or of a scan's edge are around everything.
+    """
+    dots = ink.bounds[[upper, lower]]
+    left, top = np.maximum(np.floor(dots[:, :2].min(axis=0) - margin), 0).astype(np.int64)
+    right, bottom = np.ceil(dots[:, 2:].max(axis=0) + margin).astype(np.int64)
+    own = round(float((ink.fill[[upper, lower]] * (dots[:, 2:] - dots[:, :2]).prod(axis=1)).sum()))
+    return int(ink.pixels[top:bottom, left:right].sum()) == own
+
+
+def tiles_joined(parts: Sequence[FloatArray], tiles: Sequence[tuple[int, int]], axis: int) -> FloatArray:
+    """Join the boxes of a long page that was searched in overlapping tiles.
+
+    Each box is taken from the tile that shows more around it. A line that runs across the middle of the overlap is seen
+    in
+    part by both tiles, and one box goes around both parts.
+
+    Args:
+        parts: For each tile its boxes (N, 5, 2), corners in pixels of the whole page, then (0, score).
+        tiles: Start and stop of each along the page, in pixels.
+        axis: Direction of the tiles, 0 for x and 1 for y.
+    """
+    result: list[FloatArray] = []
+    meeting = -np.inf
+    for number, part in enumerate(parts):
+        next_meeting = (tiles[number][1] + tiles[number + 1][0]) / 2 if number + 1 < len(tiles) else np.inf
+        for box in part:
+            low, high = box[:4, axis].min(), box[:4, axis].max()
+            if high <= meeting or low >= next_meeting:
+                continue
+            own, kept = box, []
+            for other in result if low < meeting else ():
+                both = joined(own, other) if other[:4, axis].max() > low else None
+                if both is None:
+                    kept.append(other)
+                else:
+                    own = both
+            result = [*(kept if low < meeting else result), own]
+        meeting = next_meeting
+    return np.stack(result) if result else np.zeros((0, 5, 2))
+
+
+def long_lines_cut(gray: NDArray[np.uint8], boxes: FloatArray, axis: int) -> FloatArray:
+    """Cut lines too long to be read at once between words; ``boxes`` are (N, 5, 2), in pixels.
+
+    ``axis`` is the direction of the long lines, 0 for x and 1 for y.
+    """
+    result: list[FloatArray] = []
+    for box in boxes:
+        low, high = box[:4].min(axis=0), box[:4].max(axis=0)
+        length, height = (high - low)[axis], max((high - low)[1 - axis], 1.0)
+        number = int(np.ceil(length / (LONGEST_LINE * height)))
+        if number < 2:
+            result.append(box)
+            continue
+        (x0, y0), (x1, y1) = np.maximum(low, 0).astype(int), np.ceil(high).astype(int)
+        part = gray[y0:y1, x0:x1]
+        # The ink of a column is how far its levels are apart, whether it is dark on light or light on dark.
+        ink = np.ptp(part.astype(np.int16), axis=axis)
+        width = max(round(GAP_WIDTH * height), 1)
+        of_gaps = np.convolve(ink, np.ones(width) / width, mode="same")
+        reach, shares = CUT_REACH * height, [0.0]
+        for cut in range(1, number):
+            first = max(int(cut * len(ink) / number - reach), 0)
+            nearby = of_gaps[first : int(cut * len(ink) / number + reach) + 1]
+            shares.append((first + int(nearby.argmin()) + 0.5) / len(ink))
+        shares.append(1.0)
+        begin, end = (box[[0, 3]], box[[1, 2]]) if axis == 0 else (box[[0, 1]], box[[3, 2]])
+        for left, right in itertools.pairwise(shares):
+            a, b = begin + left * (end - begin), begin + right * (end - begin)
+            corners = [a[0], b[0], b[1], a[1]] if axis == 0 else [a[0], a[1], b[1], b[0]]
+            result.append(np.stack([*corners, box[4]]))
+    return np.stack(result) if result else boxes
