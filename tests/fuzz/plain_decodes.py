@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mediatensor._engine.pyav.linear import linear_decode
-from mediatensor._engine.pyav.packet_decoder import UndecodablePacketError
 from mediatensor._engine.pyav.pixels import FrameConverter
-from mediatensor._engine.pyav.reading import VideoReader
+from mediatensor._engine.pyav.reading import UndecodablePacketError, VideoReader
 from mediatensor._engine.sources.source import make_source
 from mediatensor.errors import DecodeError, OpenError, ReadError, StreamError
 

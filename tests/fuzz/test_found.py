@@ -20,7 +20,7 @@ import wav_files
 from mediatensor._engine.images.channels import Layout
 from mediatensor._engine.images.reading import OpenedImage
 from mediatensor._engine.pyav.linear import linear_decode
-from mediatensor._engine.pyav.probe import stream_info
+from mediatensor._engine.pyav.opening import stream_info
 from mediatensor.datasets import as_items
 from mediatensor.decoders import AudioDecoder, VideoDecoder, decode_image
 from mediatensor.encoders import JpegEncoder, VideoEncoder

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from .index.frame_index import FrameIndex
-from .pyav.probe import ContainerInfo, StreamInfo
+from .pyav.opening import ContainerInfo, StreamInfo
 
 __all__ = [
     "AudioStreamHeaderMetadata",

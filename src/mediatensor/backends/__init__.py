@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # Names imported "as" themselves are for other packages of this library, and not public.
-from .._engine.pyav.packet_decoder import UndecodablePacketError
+from .._engine.pyav.reading import UndecodablePacketError
 from ._cuda import CudaBackend as CudaBackend
 from ._cuda import DecoderCache as DecoderCache
 from ._cuda import get_nvdec_cache_capacity as get_nvdec_cache_capacity

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import torch
 
 from .._engine.common.pictures import PixelStep
-from .._engine.pyav.packet_decoder import PacketDecoder
 from .._engine.pyav.pixels import FrameConverter, surface_of
+from .._engine.pyav.reading import PacketDecoder
 from ..errors import InvalidArgumentError
 from ._interface import DecodeBackend, PictureConverter, PictureDecoder, StreamParameters, Surface
 

@@ -216,7 +216,7 @@ def _tell(**line: Any) -> None:
 
 
 def _codecs() -> dict[str, Any]:
-    from .._engine.pyav.probe import build_versions, has_codec
+    from .._engine.pyav.opening import build_versions, has_codec
 
     version, libraries = build_versions()
     return {

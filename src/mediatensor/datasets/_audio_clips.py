@@ -11,7 +11,7 @@ from torch import Tensor
 from .._engine.audio.plan import check_downmix, check_output_format
 from .._engine.common import stages
 from .._engine.common.checks import function, options_dict
-from .._engine.pyav.sound import Downmix
+from .._engine.pyav.audio import Downmix
 from ..decoders import AudioDecoder
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, AudioSamplesBatch

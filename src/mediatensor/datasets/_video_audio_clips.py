@@ -17,7 +17,7 @@ from .._engine.audio.plan import check_downmix, check_output_format
 from .._engine.audio.sample_grid import sample_grid
 from .._engine.common import stages
 from .._engine.common.checks import check_choice, function, options_dict
-from .._engine.pyav.sound import Downmix
+from .._engine.pyav.audio import Downmix
 from ..decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
 from ..errors import InvalidArgumentError, StreamError
 from ..frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, FrameBatch

@@ -31,7 +31,7 @@ from .._engine.common.checks import check_num_threads, real_number
 from .._engine.common.handle_pool import HandlePool
 from .._engine.common.locks import Closing
 from .._engine.metadata import AudioStreamMetadata, audio_stream_metadata
-from .._engine.pyav.sound import Downmix
+from .._engine.pyav.audio import Downmix
 from .._engine.sources.source import make_source
 from ..errors import InvalidArgumentError, OutOfRangeError, StreamError
 from ..frames import AudioSamples

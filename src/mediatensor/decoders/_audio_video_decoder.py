@@ -14,7 +14,7 @@ from .._engine.common.checks import items_of, real_number, shown
 from .._engine.common.lazy import cached_property
 from .._engine.common.locks import Closing
 from .._engine.index.frame_index import FrameIndex
-from .._engine.pyav.sound import Downmix
+from .._engine.pyav.audio import Downmix
 from .._engine.sources.source import make_source
 from .._engine.video.batch import ErrorPolicy, SizeChangePolicy
 from ..errors import InvalidArgumentError

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .._engine.metadata import Printed, StreamMetadata, stream_header_metadata
-from .._engine.pyav.opening import read_container_info
-from .._engine.pyav.probe import ContainerInfo
+from .._engine.pyav.opening import ContainerInfo, read_container_info
 from .._engine.sources.source import make_source
 
 __all__ = [

@@ -11,7 +11,7 @@ from .._engine.audio.plan import check_downmix, check_output_format
 from .._engine.common.checks import check_choice, shown
 from .._engine.common.devices import resolve_device
 from .._engine.common.locks import ForkSafeLock
-from .._engine.pyav.sound import Downmix, Resampler, SampleForm, as_float
+from .._engine.pyav.audio import Downmix, Resampler, SampleForm, as_float
 from ..backends import PictureConverter, get_backend
 from ..errors import DeviceError, InvalidArgumentError
 from ..frames import AudioSamples, Frame

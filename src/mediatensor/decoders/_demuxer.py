@@ -29,11 +29,9 @@ from .._engine.metadata import (
     stream_header_metadata,
 )
 from .._engine.pyav.demuxer import Demuxer as PacketSource
-from .._engine.pyav.opening import choose_streams
-from .._engine.pyav.packet_decoder import PacketDecoder, configure_audio_codec, configure_video_codec
+from .._engine.pyav.opening import StreamInfo, choose_streams
 from .._engine.pyav.pixels import orientation_of
-from .._engine.pyav.probe import StreamInfo
-from .._engine.pyav.reading import VideoReader
+from .._engine.pyav.reading import PacketDecoder, VideoReader, configure_audio_codec, configure_video_codec
 from .._engine.sources.source import Source, make_source
 from .._engine.video.fallback import CpuFallbackStatus, stream_parameters, warn_of_fallback, why_not
 from ..backends import choose_backend, get_backend, open_guarded

@@ -16,9 +16,8 @@ from .._engine.index.identity import SourceIdentity, identify
 from .._engine.index.indexing import index_by_decoding, index_stream
 from .._engine.index.scan import first_frame
 from .._engine.metadata import video_stream_metadata
-from .._engine.pyav.opening import read_container_info
+from .._engine.pyav.opening import ContainerInfo, StreamInfo, read_container_info
 from .._engine.pyav.pixels import orientation_of
-from .._engine.pyav.probe import ContainerInfo, StreamInfo
 from .._engine.pyav.reading import VideoReader
 from .._engine.sources.source import make_source
 from .._engine.video.frame_stream import FrameStream, IndexMismatchError, MissingFrameError

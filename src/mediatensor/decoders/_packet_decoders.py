@@ -14,8 +14,8 @@ from .._engine.common.checks import shown
 from .._engine.common.interrupts import interrupts_kept
 from .._engine.common.locks import Closing, ForkSafeLock
 from .._engine.common.orientation import Orientation
-from .._engine.pyav.packet_decoder import UndecodablePacketError
-from .._engine.pyav.sound import samples_of
+from .._engine.pyav.audio import samples_of
+from .._engine.pyav.reading import UndecodablePacketError
 from ..errors import ClosedError, DecodeError, InvalidArgumentError
 from ._raw import Packet, ProcessBound, RawAudioSamples, RawFrame, seconds_of_ticks
 

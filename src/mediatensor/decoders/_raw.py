@@ -12,8 +12,8 @@ from torch import Tensor
 
 from .._engine.common.lazy import cached_property
 from .._engine.common.orientation import Orientation
+from .._engine.pyav.opening import FrameColors, frame_colors
 from .._engine.pyav.pixels import component_planes, is_frame
-from .._engine.pyav.probe import FrameColors, frame_colors
 from ..backends import Surface, get_backend
 from ..errors import DecodeError, InvalidArgumentError
 

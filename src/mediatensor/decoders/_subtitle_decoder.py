@@ -13,7 +13,7 @@ from typing import Any, SupportsIndex, overload
 from .._engine.common.checks import finite_number, optional_text
 from .._engine.common.locks import Closing, ForkSafeLock
 from .._engine.metadata import SubtitleStreamHeaderMetadata, stream_header_metadata
-from .._engine.pyav.subtitles import READABLE_PACKETS, SubtitlePacket, read_subtitle_info, read_subtitle_packets
+from .._engine.pyav.reading import READABLE_PACKETS, SubtitlePacket, read_subtitle_info, read_subtitle_packets
 from .._engine.sources.source import make_source
 from ..errors import ClosedError, DecodeError, InvalidArgumentError, OutOfRangeError, StreamError
 

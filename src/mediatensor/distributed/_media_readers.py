@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from .._engine.common.checks import options_dict
-from .._engine.pyav.sound import Downmix
+from .._engine.pyav.audio import Downmix
 from ..datasets._audio_clips import AudioRecipe
 from ..datasets._rows.clips import frames_sampler, sound_sampler
 from ..datasets._rows.samples import Sample

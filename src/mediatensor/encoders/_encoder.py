@@ -11,8 +11,7 @@ from typing import Any, NoReturn
 from .._engine.common.checks import MAX_INT, optional_text, shown, whole_number
 from .._engine.common.devices import checked_device
 from .._engine.pyav.encoding import format_of_name, format_of_path
-from .._engine.pyav.encoding_audio import AudioSettings
-from .._engine.pyav.encoding_video import VideoSettings
+from .._engine.pyav.encoding_tracks import AudioSettings, VideoSettings
 from ..errors import InvalidArgumentError
 from ._session import FINE_TIME_BASE, NOMINAL_FRAME_RATE, Session, frame_rate_fraction
 from ._streams import AudioStream, VideoStream

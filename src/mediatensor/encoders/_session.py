@@ -16,8 +16,7 @@ from .._engine.common.checks import shown
 from .._engine.common.locks import ForkSafeLock
 from .._engine.common.messages import warn_user
 from .._engine.pyav.encoding import Muxer
-from .._engine.pyav.encoding_audio import AudioSettings
-from .._engine.pyav.encoding_video import VideoSettings
+from .._engine.pyav.encoding_tracks import AudioSettings, VideoSettings
 from ..errors import ClosedError, EncodeError, InvalidArgumentError
 from ..frames import FrameBatch
 from ._target import Target

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from .._engine.common import limits
 from .._engine.common.devices import check_has_values
-from .._engine.pyav.encoding_audio import AudioSettings
-from .._engine.pyav.encoding_video import VideoSettings
+from .._engine.pyav.encoding_tracks import AudioSettings, VideoSettings
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, FrameBatch
 from ._session import MAX_SECONDS, Session, batch_times, ticks_of

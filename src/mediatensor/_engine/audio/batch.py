@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..common import stages
 from ..common.buffers import empty
-from ..pyav.sound import Resampler, SampleForm, SampleQueue
+from ..pyav.audio import Resampler, SampleForm, SampleQueue
 from .plan import SamplePlan, rescale_up
 from .stream import FrameSlice
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..common.handle_pool import reclaim_threads
 from ..common.threads import ThreadLease, lease_threads
-from ..pyav.sound import AudioReader, has_frame_threads
+from ..pyav.audio import AudioReader, has_frame_threads
 from ..sources.source import Source
 from .batch import samples_of
 from .plan import SamplePlan

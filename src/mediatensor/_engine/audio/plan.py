@@ -17,7 +17,7 @@ from typing import get_args
 
 from ...errors import InvalidArgumentError, OutOfRangeError
 from ..common.checks import check_choice, finite_number, items_of, real_number, shown, whole_number
-from ..pyav.sound import MAX_CHANNELS, MAX_SAMPLE_RATE, Downmix, SampleForm
+from ..pyav.audio import MAX_CHANNELS, MAX_SAMPLE_RATE, Downmix, SampleForm
 
 __all__ = [
     "OutputFormat",

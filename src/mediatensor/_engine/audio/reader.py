@@ -28,8 +28,8 @@ from ..containers.boxes import ReadAt
 from ..containers.joined_files import FrameWalk, flac_seconds, ogg_links, time_restarts, wavpack_parts
 from ..containers.mp3 import ConstantFrames, constant_frames, find_frame, has_stated_size
 from ..containers.vorbis import VorbisModes, first_packet_end, vorbis_modes
-from ..pyav.packet_decoder import UndecodablePacketError
-from ..pyav.sound import AudioReader, set_trimming
+from ..pyav.audio import AudioReader, set_trimming
+from ..pyav.reading import UndecodablePacketError
 from ..sources.readers import RangeReader
 from ..sources.source import Source, SpanSource
 

@@ -12,8 +12,8 @@ from typing import Any
 from ...errors import DecodeError, StreamError
 from ..common import stages
 from ..containers.joined_files import begins_file, id3_end
-from ..pyav.packet_decoder import UndecodablePacketError
-from ..pyav.sound import AudioReader, SampleForm
+from ..pyav.audio import AudioReader, SampleForm
+from ..pyav.reading import UndecodablePacketError
 from .opus import OPUS_STEPS_SECONDS, OpusMemory, begins_with_narrow_band
 from .plan import SamplePlan
 from .pre_roll import (

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from importlib.metadata import version
 
 from ...errors import MediaTensorError
-from ..pyav.probe import ContainerInfo, StreamInfo
+from ..pyav.opening import ContainerInfo, StreamInfo
 from ..pyav.reading import VideoReader
 from ..sources.readers import Reader
 from ..sources.source import Source

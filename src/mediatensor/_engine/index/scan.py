@@ -16,9 +16,8 @@ from ..bitstreams.inspection import packet_inspector
 from ..bitstreams.order import picture_order
 from ..bitstreams.units import HEAD_BYTES, Disposable, PacketContent
 from ..containers.packet_table import NO_PTS, PacketTable
-from ..pyav.packet_decoder import PacketDecoder, UndecodablePacketError
 from ..pyav.pixels import fingerprint
-from ..pyav.reading import VideoReader, is_key_frame
+from ..pyav.reading import PacketDecoder, UndecodablePacketError, VideoReader, is_key_frame
 from ..sources.readers import SourceFaultError
 from .building import FrameRecord
 from .frame_index import MAX_DELAY_PACKETS

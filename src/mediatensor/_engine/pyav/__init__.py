@@ -1,5 +1,5 @@
-"""Everything that touches PyAV: the only package here that imports ``av``.
+"""The only package that imports PyAV (``av``).
 
-The differences between PyAV's major versions (fractions or rationals, which arguments exist) end in these modules;
-the rest of the library sees plain Python values, numpy arrays, and frames as opaque handles.
+It hides the differences between PyAV's major versions (fractions or rationals, which arguments exist): the rest of the
+library sees plain Python values, NumPy arrays, and frames as opaque handles.
 """

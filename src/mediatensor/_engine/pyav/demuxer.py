@@ -1,4 +1,4 @@
-"""The demuxer: an open container, the packets of some of its streams, and seeks."""
+"""Read packets of some streams of a container, and seek."""
 
 from __future__ import annotations
 
@@ -17,11 +17,18 @@ from ...errors import MediaTensorError, ReadError
 from ..common import interrupts
 from ..sources.readers import DescriptorReader, Reader, SourceFaultError
 from ..sources.source import Source
-from .opening import choose_stream, close_container, error_text, open_container, raise_interruption
-from .packet_decoder import keep_from_parent, let_rest
-from .probe import NO_TIMESTAMPS_FLAG, ContainerInfo, container_info
-
-__all__ = ["Demuxer", "set_side_data"]
+from .opening import (
+    NO_TIMESTAMPS_FLAG,
+    ContainerInfo,
+    choose_stream,
+    close_container,
+    container_info,
+    error_text,
+    keep_from_parent,
+    let_rest,
+    open_container,
+    raise_interruption,
+)
 
 # FFmpeg counts time in 64 bits.
 _MAX_TIMESTAMP = 2**62
@@ -32,19 +39,12 @@ _Result = TypeVar("_Result")
 
 
 class Demuxer:
-    """An open container: the packets of some of its streams in the order of the file, and seeks.
+    """An open container that returns packets of the picked streams in file order.
 
-    Args:
-        source: Where to read from.
-        choose: Picks streams of the PyAV container that was opened. `reopen` takes the same ones again.
+    ``choose`` picks streams of PyAV's container; `reopen` picks the same ones again. ``streams`` are PyAV's, in the
+    order in which they were picked, and empty after `close`. ``is_fresh`` is true until something is read.
 
-    Attributes:
-        streams: PyAV's streams, in the order in which they were picked; none after `close`.
-        is_fresh: Whether nothing has been read since the container was opened.
-
-    Raises:
-        OpenError, SourceNotFoundError: if the source cannot be opened.
-        StreamError: if there is no such stream.
+    Raises `OpenError` or `SourceNotFoundError` if the source cannot be opened, and `StreamError` from ``choose``.
     """
 
     def __init__(self, source: Source, choose: Callable[[Any], Sequence[Any]]) -> None:
@@ -55,15 +55,15 @@ class Demuxer:
         self._reader: Any = None
         self._packets: Iterator[Any] = iter(())
         self.streams: Sequence[Any] = ()
-        # (index, media type) of each stream, once they were picked.
+        # (index, media type) of each picked stream; `None` before the first opening.
         self._picked: list[tuple[int, str]] | None = None
-        # Indices of the streams whose codec belongs to somebody else, see `take_codec`.
+        # Indices of streams whose codec was handed out by `take_codec`.
         self._taken: set[int] = set()
         self._palettes: dict[int, _Palettes] = {}
         self.open()
 
     def open(self) -> None:
-        """Open the container, and stand at its beginning."""
+        """Open the container at its start."""
         self._container, self._reader = open_container(self._source)
         self._process = os.getpid()
         self._taken = set()
@@ -90,14 +90,14 @@ class Demuxer:
         return {stream.index for stream in self.streams if getattr(stream.codec_context, "pix_fmt", None) == "pal8"}
 
     def _read_first_palettes(self, indices: set[int]) -> None:
-        """Note the palettes of the header, which come with the first packets: a seek would drop these."""
+        """Store the palettes of the header: they come with the first packets, which a seek would skip."""
         packets = []
         try:
             while indices and (packet := self.read_packet()) is not None:
                 packets.append(packet)
                 indices.discard(packet.stream_index)
         except ReadError:
-            packets = []  # it is raised once more when they are asked for
+            packets = []  # the next read raises it again
         if packets:
             self.push_back(packets)
             self.is_fresh = True
@@ -106,52 +106,48 @@ class Demuxer:
 
     @property
     def stream_indices(self) -> list[int]:
-        """Indices of the streams among all of the container, in the order in which they were picked."""
+        """Return the indices of the picked streams among all streams, in the order in which they were picked."""
         return [index for index, _ in self._picked or ()]
 
     def container_info(self) -> ContainerInfo:
-        """What the headers say."""
         return container_info(self._container)
 
     @property
     def format_name(self) -> str:
-        """FFmpeg's names of the format, separated by commas."""
+        """Return FFmpeg's names of the format, separated by commas."""
         return str(self._container.format.name)
 
     @property
     def file_size(self) -> int:
-        """In bytes; 0 or less if it is not known."""
+        """Return the size in bytes; 0 or less if it is unknown."""
         return int(self._container.size)
 
     @property
     def has_no_timestamps(self) -> bool:
-        """Whether the format stores no times (elementary streams), so that they are made up while reading."""
+        """Return whether the format stores no times (elementary streams), so that FFmpeg makes them up."""
         return bool(self._container.format.flags & NO_TIMESTAMPS_FLAG)
 
     @property
     def times_may_restart(self) -> bool:
-        """Whether files of the format are often joined end to end, so that time starts again midway."""
+        """Return whether files of the format are often joined end to end, so that time starts again midway."""
         return bool(self._container.format.flags & _TIMES_MAY_RESTART_FLAG)
 
     @property
     def byte_reader(self) -> Reader | None:
-        """What the demuxer reads from, if not FFmpeg's own; leave its position as it was."""
+        """Return the demuxer's reader, whose position must not change; ``None`` if FFmpeg opened the source itself."""
         return self._reader  # type: ignore[no-any-return]
 
     @property
     def small_read_bytes(self) -> int:
-        """How much a read of `look_at_bytes` may as well take at once: it costs hardly more than one byte."""
+        """Return the size of a read in `look_at_bytes` that costs hardly more than a read of one byte."""
         reader: type[Reader] | Reader = self._reader or DescriptorReader
         return reader.small_read_bytes
 
     def look_at_bytes(self, look: Callable[[Callable[[int, int], bytes], int], _Result | None]) -> _Result | None:
-        """What a function finds in the file, which the demuxer goes on reading as if nothing had happened.
+        """Call a function that reads bytes of the file, without moving the demuxer, and return its result.
 
-        Args:
-            look: Gets a function from (position, count) to bytes, and the size of the file.
-
-        Returns:
-            The function's result; ``None`` if the file cannot be read beside the demuxer (too many open files, say).
+        ``look`` takes a function from (position, count) to bytes, and the file's size. The result is ``None`` if the
+        file cannot be read at the same time (too many open files, say).
         """
         shared = self.byte_reader
         try:
@@ -172,20 +168,16 @@ class Demuxer:
 
     @property
     def changes_palette(self) -> bool:
-        """Whether the packets of a stream read so far have different palettes, so that each depends on others."""
+        """Return whether packets of a stream had different palettes, so that each packet depends on earlier ones."""
         return any(palettes.changes for palettes in self._palettes.values())
 
     def will_need(self, start: int, stop: int) -> None:
-        """Say that bytes ``start`` to ``stop`` of the file are read next, for a source that fetches them from afar."""
+        """Announce that bytes ``start`` to ``stop`` are read next, so that a remote source can fetch them at once."""
         if self._reader is not None:
             self._reader.will_need(start, stop)
 
     def read_packet(self) -> Any | None:
-        """The next packet, or ``None`` at the end.
-
-        Raises:
-            ReadError: if the demuxer reports an error other than the end of the file.
-        """
+        """Return the next packet, or ``None`` at the end; raise `ReadError` for any other failure."""
         self.is_fresh = False
         while True:
             if interrupts.interrupted is not None:
@@ -202,15 +194,11 @@ class Demuxer:
                     return None
 
     def _ends_with(self, error: Exception) -> bool:
-        """Whether an error of PyAV is the end of the file. ``False``: reading goes on.
-
-        Raises:
-            ReadError: if it is an error indeed.
-        """
+        """Return whether an error is the end of the file, ``False`` if reading can continue; else raise `ReadError`."""
         if isinstance(error, av.EOFError):
             return True
         if isinstance(error, IndexError):
-            # PyAV stumbles over packets of streams that appear midway; it goes on after them.
+            # PyAV raises this for packets of a stream that appears midway, and can continue after them.
             self._packets = self._container.demux(*self.streams)
             return False
         raise_interruption(self._reader)
@@ -220,24 +208,21 @@ class Demuxer:
         raise kind(f"Failed to read from {self._source.describe()}: {error_text(error)}.") from error
 
     def push_back(self, packets: Iterable[Any]) -> None:
-        """Have packets that were read handed out once more, before the others."""
+        """Return these packets from the next reads, before the rest of the file."""
         self._packets = chain(packets, self._packets)
 
     def seek(self, timestamp: int, number: int = 0) -> bool:
-        """Ask for a key frame at or before a time.
+        """Seek to a key frame at or before a time in ticks of stream ``number`` of the picked ones.
 
-        Args:
-            timestamp: In ticks of the time base of a stream.
-            number: Which of the streams that were picked.
-
-        Returns:
-            Whether the container could seek at all. Where it landed is for the caller to check.
+        Return whether the container could seek. The caller must check where it landed.
         """
-        # A time of far beyond the end is no number that FFmpeg can take.
+        # FFmpeg refuses larger numbers.
         return self._seek(max(-_MAX_TIMESTAMP, min(timestamp, _MAX_TIMESTAMP)), number)
 
     def seek_bytes(self, position: int) -> bool:
-        """Go to a byte of the file; the next packet is the first that begins after it. ``False`` if that cannot be."""
+        """Seek to a byte of the file; return ``False`` if the format cannot. The next packet starts at or after that
+        byte.
+        """
         return self._seek(position, 0, unsupported_byte_offset=True)
 
     def _seek(self, offset: int, number: int, **how: bool) -> bool:
@@ -256,10 +241,9 @@ class Demuxer:
         return True
 
     def take_codec(self, number: int) -> Any:
-        """A codec context of a picked stream, not open yet, that is the caller's from now on: no seek flushes it.
+        """Return a codec context of a picked stream, not open yet, which seeks do not flush.
 
-        Raises:
-            OpenError, StreamError: if the source, which every further one needs, cannot be opened again.
+        Each context after the first opens the source again.
         """
         assert self._picked is not None
         index, media_type = self._picked[number]
@@ -273,12 +257,12 @@ class Demuxer:
             close_container(container, reader)
 
     def reopen(self) -> None:
-        """Start over from the beginning with a fresh demuxer and fresh codecs."""
+        """Start over with a fresh demuxer and fresh codecs."""
         self.close()
         self.open()
 
     def close(self) -> None:
-        """Close the container. Codecs that were taken go on."""
+        """Close the container. Codecs from `take_codec` stay usable."""
         container, self._container = self._container, None
         streams, self.streams = self.streams, ()
         self._packets = iter(())
@@ -292,16 +276,16 @@ class Demuxer:
             close_container(container, self._reader)
 
     def __del__(self) -> None:
-        # The codecs of a demuxer that nobody has closed must rest, too, before they are freed.
+        # `close` lets the codecs' threads finish before they are freed.
         if hasattr(self, "_palettes"):
             self.close()
 
 
 class _Palettes:
-    """The palettes of a stream. Demuxers hand out each palette once, with the first packet that it holds for."""
+    """The palettes of a stream. Demuxers return each palette once, with the first packet that uses it."""
 
     def __init__(self) -> None:
-        # (position in the file, palette) of the packets that came with another palette than the one before.
+        # (position in the file, palette) of each packet with a palette other than the previous one.
         self._known: list[tuple[int, bytes]] = []
 
     @property
@@ -309,7 +293,7 @@ class _Palettes:
         return len(self._known) > 1
 
     def complete(self, packet: Any) -> None:
-        """Have a packet bring the palette that holds for it."""
+        """Attach the current palette to a packet that has none."""
         position = -1 if packet.pos is None else packet.pos
         number = bisect_right(self._known, position, key=itemgetter(0))
         current = self._known[max(0, number - 1)][1] if self._known else None
@@ -322,7 +306,7 @@ class _Palettes:
 
 
 def set_side_data(packet: Any, kind: Literal["palette", "skip_samples"], data: bytes) -> None:
-    """Give a packet side data of a kind, in place of what it has of that."""
+    """Set a packet's side data of one kind."""
     make_side_data: Any = av.packet.PacketSideData  # its type hints know no constructor
     side_data = make_side_data(av.packet.packet_sidedata_type_from_literal(kind), len(data))
     side_data.update(data)

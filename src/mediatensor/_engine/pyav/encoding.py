@@ -1,4 +1,4 @@
-"""Writing a container: its header, the packets of its streams, and its end."""
+"""Write a container: its header, the packets of its streams, and its end."""
 
 from __future__ import annotations
 
@@ -16,27 +16,32 @@ import av
 from ...errors import EncodeError, InvalidArgumentError, MissingDependencyError, WriteError
 from ..common.interrupts import interrupts_kept
 from ..common.messages import warn_user
-from .encoding_audio import AudioSettings, AudioTrack
-from .encoding_options import WITHOUT_LOG, options_of_all_encoders, unused_options
-from .encoding_video import MP4_FAMILY, VideoSettings, VideoTrack
+from .encoding_tracks import (
+    MP4_FAMILY,
+    WITHOUT_LOG,
+    AudioSettings,
+    AudioTrack,
+    VideoSettings,
+    VideoTrack,
+    options_of_all_encoders,
+    unused_options,
+)
 from .opening import error_text
 
-__all__ = ["Muxer", "OutputFile", "format_of_name", "format_of_path", "write_test_pattern"]
-
-# Formats that PyAV's wheels name differently from what people call them.
+# Usual names of formats that FFmpeg names differently.
 _FORMAT_ALIASES = {"mkv": "matroska", "mka": "matroska", "ts": "mpegts", "m4a": "ipod"}
 _WRITES_ITS_OWN_FILES = 0x1  # AVFMT_NOFILE
 _READ = 0x1  # AVIO_FLAG_READ
 _USUAL_MOVIE_TIMESCALE = 1000  # FFmpeg's
-# Options of one format that people pass for every format.
-_OFTEN_GIVEN = frozenset(("movflags",))
+# Options of one format that are often passed for every format.
+_OPTIONS_NEVER_REFUSED = frozenset(("movflags",))
 
 # Fewer and larger writes: each takes the GIL and copies the bytes once.
 _BUFFER_BYTES = 1 << 20
 
 
 class OutputFile(Protocol):
-    """What `Muxer` writes to: a file object that keeps its errors instead of raising them."""
+    """A file object for `Muxer` that stores its errors instead of raising them."""
 
     name: str
     error: BaseException | None
@@ -47,28 +52,28 @@ class OutputFile(Protocol):
     def tell(self) -> int: ...
     def seekable(self) -> bool: ...
     def reader(self) -> Any:
-        """A file object that reads what was written."""
+        """Return a file object that reads the bytes written so far."""
 
 
 def format_of_name(name: str) -> str:
-    """The muxer of a format's name.
+    """Return FFmpeg's name of the muxer for a format.
 
     >>> format_of_name("mkv")
     'matroska'
     """
-    found = _FORMAT_ALIASES.get(name.lower(), name.lower()) if isinstance(name, str) else ""
+    muxer_name = _FORMAT_ALIASES.get(name.lower(), name.lower()) if isinstance(name, str) else ""
     try:
-        container_format = av.ContainerFormat(found, "w")
+        container_format = av.ContainerFormat(muxer_name, "w")
     except ValueError:
         raise InvalidArgumentError(
             f"Couldn't allocate AVFormatContext: FFmpeg has no format of this name. Check the desired format? Got "
             f"format={name!r}; mp4, mov, mkv, webm, avi, gif, wav, mp3, flac and ogg are some that it has."
         ) from None
-    return _checked(container_format, f"format={name!r}")
+    return _check_single_file(container_format, f"format={name!r}")
 
 
 def format_of_path(path: str | os.PathLike[str]) -> str:
-    """The muxer that fits the extension of a file.
+    """Return FFmpeg's name of the muxer for a file's extension.
 
     >>> format_of_path("video.mkv")
     'matroska'
@@ -82,26 +87,28 @@ def format_of_path(path: str | os.PathLike[str]) -> str:
             "extension? FFmpeg knows no format that goes with it; .mp4, .mkv, .webm, .mov, .wav, .mp3 and .flac are "
             "some that it knows."
         ) from None
-    return _checked(container_format, os.fspath(path))
+    return _check_single_file(container_format, os.fspath(path))
 
 
-def _checked(container_format: Any, wanted: str) -> str:
+def _check_single_file(container_format: Any, wanted: str) -> str:
     if container_format.flags & _WRITES_ITS_OWN_FILES:
         raise InvalidArgumentError(
-            f"{wanted} is the format {container_format.name!r} of FFmpeg, which makes files of its own. Use a format "
-            "of one file (for single images, JpegEncoder or PngEncoder)."
+            f"{wanted} is FFmpeg's format {container_format.name!r}, which writes several files. Use a format with "
+            "one file (for single images, JpegEncoder or PngEncoder)."
         )
     return str(container_format.name)
 
 
 def _movie_timescale(tracks: Sequence[VideoTrack | AudioTrack]) -> int:
-    """In what fractions of a second an mp4 file says where its streams begin and end: whole samples, if it has any."""
+    """Return the ticks per second for stream starts and ends in an mp4 file: one tick per audio sample, if it has
+    audio.
+    """
     sounds = [track.time_base.denominator for track in tracks if isinstance(track, AudioTrack)]
     return max(sounds or [track.time_base.denominator for track in tracks] + [_USUAL_MOVIE_TIMESCALE])
 
 
 def _want_early_reading(options: Mapping[str, str]) -> bool:
-    """Whether options of a container ask for fragments, or for every packet to be written at once.
+    """Return whether container options ask for fragments, or for every packet to be written at once.
 
     >>> _want_early_reading({"movflags": "+frag_keyframe+empty_moov"}), _want_early_reading({"movflags": "faststart"})
     (True, False)
@@ -112,26 +119,19 @@ def _want_early_reading(options: Mapping[str, str]) -> bool:
 
 
 class Muxer:
-    """One container that is being written.
+    """A container that is being written to a file object, or to a URL that FFmpeg opens.
 
-    Streams are added, `start` opens their encoders and writes the header, `write` takes packets, and `finish` writes
-    the end. A muxer that is dropped instead writes nothing more.
-
-    Args:
-        output: A file object, or a URL that FFmpeg opens.
-        container: Name of the muxer.
-
-    Attributes:
-        is_read_while_written: Whether the options want what is written to be read before the end; known after `start`.
+    Add streams, then call `start` (opens the encoders, writes the header), `write` for packets, and `finish` for the
+    end. A muxer that is dropped before `finish` writes nothing more.
     """
 
+    #: Whether the options say that the file is read before its end; known after `start`.
     is_read_while_written = False
 
     def __init__(self, output: OutputFile | str, container: str) -> None:
         self._output = None if isinstance(output, str) else output
         self._name = container
-        # No reference to this object, which refers to the container: encoders are large, and must not wait for the
-        # collector of cycles.
+        # A reference to this object would make a cycle, and keep large encoders until garbage is collected.
         options: dict[str, Any] = {} if self._output is None else {"io_open": partial(_open_again, self._output)}
         with self.reporting("the container could not be made"):
             self._container: Any = av.open(output, "w", format=container, buffer_size=_BUFFER_BYTES, **options)
@@ -146,10 +146,8 @@ class Muxer:
     def start(self) -> None:
         """Open the encoders and write the header.
 
-        Raises:
-            InvalidArgumentError: if a setting is refused.
-            EncodeError: if an encoder or the container is.
-            WriteError: if nothing can be written.
+        Raises `InvalidArgumentError` for a bad setting, `EncodeError` if an encoder or the container fails, and
+        `WriteError` if the output does.
         """
         leftover: dict[str, str] = {}
         for track in self.tracks:
@@ -159,7 +157,7 @@ class Muxer:
             leftover.setdefault("flush_packets", "1")
         if self._name in MP4_FAMILY:
             leftover.setdefault("movie_timescale", str(_movie_timescale(self.tracks)))
-        # The encoders are open, so that these reach the container alone.
+        # The encoders are open already, so these options reach only the container.
         self._container.options.update(leftover)
         with unused_options(leftover) as unused:
             try:
@@ -168,12 +166,12 @@ class Muxer:
             except EncodeError as error:
                 raise EncodeError(self._header_help(error, leftover)) from error
         if unused:
-            self._tell_of_unused(unused)
+            self._report_unused_options(unused)
 
-    def _tell_of_unused(self, names: set[str]) -> None:
-        """Raise if nothing in FFmpeg has an option, as its program does; warn if something else has it."""
+    def _report_unused_options(self, names: set[str]) -> None:
+        """Raise if no encoder and no format of FFmpeg has an option; warn if another encoder has it."""
         users = f"({', '.join(track.codec_name for track in self.tracks)}) nor the format {self._name}"
-        unknown = names - options_of_all_encoders() - _OFTEN_GIVEN
+        unknown = names - options_of_all_encoders() - _OPTIONS_NEVER_REFUSED
         if unknown:
             raise InvalidArgumentError(
                 f"Unknown option in extra_options: {', '.join(sorted(unknown))}. Neither the encoder {users} has it."
@@ -196,14 +194,13 @@ class Muxer:
             self._container.mux(packets)
 
     def finish(self) -> None:
-        """Write the end of the container."""
         with self.reporting("the end of the file could not be written"):
             self._container.close()
 
     @contextmanager
     def reporting(self, what: str) -> Iterator[None]:
-        """Turn failures of FFmpeg into errors of ours; those of the output come first."""
-        with interrupts_kept():  # around it all: what a signal raises may be an OSError, such as TimeoutError
+        """Turn FFmpeg's failures into errors of this library; errors of the output come first."""
+        with interrupts_kept():  # outermost: a signal handler may raise an OSError, such as TimeoutError
             try:
                 yield
             except (av.FFmpegError, ValueError, OSError, EOFError, OverflowError) as error:
@@ -224,14 +221,14 @@ class Muxer:
         raise WriteError(f"Writing failed: {error or type(error).__name__}.") from error
 
     def abandon(self) -> None:
-        """Free the encoders now, after the output was closed: what the container still writes is lost."""
+        """Free the encoders after the output was closed; the rest of the container is lost."""
         with interrupts_kept(), suppress(av.FFmpegError, ValueError, OSError):
             self._container.close()
         self.tracks.clear()
 
 
 def _open_again(output: OutputFile, url: str, flags: int, options: dict[str, str]) -> Any:
-    """What muxers call to read what they wrote, and to write other files, which they may not."""
+    """Open a file for a muxer: the output itself, for reading; anything else is refused."""
     if url != output.name or flags & ~_READ:
         raise PermissionError(f"the container wants to open another file ({url!r}), which is not allowed")
     return output.reader()
@@ -246,19 +243,8 @@ def write_test_pattern(
 ) -> None:
     """Write a moving test pattern as H.264 in MP4, with a pyramid of B-frames, and a beep every second as AAC.
 
-    The pattern carries its time and frame number in the picture, so no two frames are equal.
-
-    Args:
-        path: Where to write; replaced if it exists.
-        width: Width in pixels, even.
-        height: Height in pixels, even.
-        fps: Frames per second.
-        num_frames: Number of frames.
-        gop_length: Largest distance between two key frames, in frames.
-
-    Raises:
-        MissingDependencyError: if this build of FFmpeg has no H.264 encoder.
-        OSError: if ``path`` cannot be written.
+    The pattern shows its time and frame number, so no two frames are equal. The width and height must be even. Raises
+    `MissingDependencyError` if this build of FFmpeg has no H.264 encoder.
     """
     if "libx264" not in av.codecs_available:
         raise MissingDependencyError(

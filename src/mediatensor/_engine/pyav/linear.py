@@ -1,4 +1,4 @@
-"""A plain decode from the first packet to the last: the definition of which frames a stream has."""
+"""Decode every frame from the first packet to the last: this defines which frames a stream has."""
 
 from __future__ import annotations
 
@@ -11,42 +11,22 @@ from numpy.typing import NDArray
 
 from ...errors import ReadError
 from ..sources.source import make_source
-from .packet_decoder import UndecodablePacketError
 from .pixels import FrameConverter
-from .reading import VideoReader
-
-__all__ = ["LinearFrame", "linear_decode"]
+from .reading import UndecodablePacketError, VideoReader
 
 
 class LinearFrame(NamedTuple):
-    """One frame of a plain decode.
-
-    Attributes:
-        pts: Presentation time in the stream's time base, ``None`` if the stream gives none.
-        pts_seconds: The same in seconds.
-        rgb: Upright pixels, (H, W, 3) uint8.
-    """
-
-    pts: int | None
+    pts: int | None  # in the stream's time base
     pts_seconds: float | None
-    rgb: NDArray[np.uint8]
+    rgb: NDArray[np.uint8]  # upright, (H, W, 3)
 
 
 def linear_decode(source: object, stream_index: int | None = None) -> Iterator[LinearFrame]:
-    """Decode every frame once, with one thread and no seek, in the order in which the codec gives them.
+    """Decode every frame once, with one thread and no seek, in the codec's order.
 
-    It shares neither index nor plan with `VideoDecoder`, so that it can serve to check it.
-
-    Args:
-        source: Whatever `VideoDecoder` takes.
-        stream_index: Index among all streams; ``None`` for the best video stream.
-
-    Yields:
-        The frames. Packets that the codec refuses are passed over.
-
-    Raises:
-        OpenError, StreamError: as `VideoReader`.
-        ReadError: if reading fails before the end of the file, behind the frames before that.
+    It uses neither the index nor the plans of `VideoDecoder`, so that it can serve as a check. Packets that the codec
+    refuses are skipped. If reading fails before the end of the file, the frames before the failure come before
+    `ReadError`.
     """
     reader = VideoReader(make_source(source), stream_index, num_threads=1)
     try:
@@ -69,7 +49,7 @@ def _frames(reader: VideoReader) -> Iterator[Any]:
         try:
             packet = reader.read_packet()
         except ReadError as error:
-            packet, failure = None, error  # what the codec holds back comes out all the same
+            packet, failure = None, error  # drain the codec first
         with suppress(UndecodablePacketError):
             yield from reader.decode(packet)
         if failure is not None:

@@ -1,11 +1,15 @@
-"""Opening containers and choosing a stream; formats that name other files, or draw text, stay closed."""
+"""Open containers, read their headers and choose streams. Formats that name other files, or draw text, are refused."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cache
+from itertools import islice
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import av
 import av.subtitles.stream  # PyAV would load it with the first file
@@ -15,22 +19,271 @@ from ..common.checks import whole_number
 from ..common.interrupts import interrupts_kept
 from ..sources.readers import LOCAL_BLOCK_BYTES, MemoryReader, Reader
 from ..sources.source import Source
-from .probe import ContainerInfo, container_info
 
-__all__ = [
-    "choose_stream",
-    "choose_streams",
-    "close_container",
-    "error_text",
-    "open_container",
-    "raise_interruption",
-    "read_container_info",
-]
+# Names as FFmpeg prints them, by the numbers of H.273 that PyAV reports; 2 means "unspecified".
+PRIMARIES = {1: "bt709", 4: "bt470m", 5: "bt470bg", 6: "smpte170m", 7: "smpte240m", 8: "film", 9: "bt2020"}
+PRIMARIES |= {10: "smpte428", 11: "smpte431", 12: "smpte432", 22: "ebu3213"}
+TRANSFERS = {1: "bt709", 4: "bt470m", 5: "bt470bg", 6: "smpte170m", 7: "smpte240m", 8: "linear", 9: "log100"}
+TRANSFERS |= {10: "log316", 11: "iec61966-2-4", 12: "bt1361e", 13: "iec61966-2-1", 14: "bt2020-10", 15: "bt2020-12"}
+TRANSFERS |= {16: "smpte2084", 17: "smpte428", 18: "arib-std-b67"}
+SPACES = {0: "gbr", 1: "bt709", 4: "fcc", 5: "bt470bg", 6: "smpte170m", 7: "smpte240m", 8: "ycgco", 9: "bt2020nc"}
+SPACES |= {10: "bt2020c", 11: "smpte2085", 12: "chroma-derived-nc", 13: "chroma-derived-c", 14: "ictcp"}
+RANGES = {1: "tv", 2: "pc"}
+
+_UNKNOWN = "unknown"
+
+NO_TIMESTAMPS_FLAG = 0x80  # AVFMT_NOTIMESTAMPS
+
+# How many tags and chapters are kept; a hostile header may have millions.
+MAX_NUM_TAGS = 256
+MAX_TAG_CHARACTERS = 1 << 16
+MAX_NUM_CHAPTERS = 10_000
+
+_UNSET = -(1 << 63)  # AV_NOPTS_VALUE
+
+
+@dataclass(frozen=True)
+class StreamInfo:
+    """One stream according to its header; unknown values are ``None``."""
+
+    index: int
+    media_type: str
+    codec: str | None
+    time_base: Fraction | None
+    start_pts: int | None
+    duration_pts: int | None
+    num_frames: int | None
+    bit_rate: int | None
+    disposition: tuple[str, ...] = ()
+    language: str | None = None
+    profile: str | None = None
+    tags: dict[str, str] = field(default_factory=dict)
+    # Video
+    width: int | None = None
+    height: int | None = None
+    pixel_format: str | None = None
+    bits_per_component: int | None = None
+    frame_rate: Fraction | None = None
+    pixel_aspect_ratio: Fraction | None = None
+    color_primaries: str | None = None
+    color_transfer_characteristic: str | None = None
+    color_space: str | None = None
+    color_range: str | None = None
+    # Audio
+    sample_rate: int | None = None
+    num_channels: int | None = None
+    sample_format: str | None = None
+    channel_layout: str | None = None
+    # Subtitles: stored as text or as images; None if FFmpeg has no decoder
+    is_text: bool | None = None
+
+    @property
+    def start_seconds(self) -> float | None:
+        return _seconds(self.start_pts, self.time_base)
+
+    @property
+    def duration_seconds(self) -> float | None:
+        return _seconds(self.duration_pts, self.time_base)
+
+
+@dataclass(frozen=True)
+class ChapterInfo:
+    start_seconds: float
+    end_seconds: float
+    tags: dict[str, str]
+
+
+@dataclass(frozen=True)
+class ContainerInfo:
+    """A container according to its header."""
+
+    format_name: str
+    duration_seconds: float | None
+    bit_rate: int | None
+    streams: tuple[StreamInfo, ...]
+    best_video_stream_index: int | None
+    best_audio_stream_index: int | None
+    best_subtitle_stream_index: int | None
+    has_no_timestamps: bool
+    tags: dict[str, str] = field(default_factory=dict)
+    chapters: tuple[ChapterInfo, ...] = ()
+
+
+def container_info(container: Any) -> ContainerInfo:
+    best = {kind: container.streams.best(kind) for kind in ("video", "audio")}
+    streams = tuple(stream_info(stream) for stream in container.streams)
+    return ContainerInfo(
+        format_name=container.format.name,
+        duration_seconds=None if container.duration is None else container.duration / av.time_base,
+        bit_rate=container.bit_rate or None,
+        streams=streams,
+        best_video_stream_index=None if best["video"] is None else best["video"].index,
+        best_audio_stream_index=None if best["audio"] is None else best["audio"].index,
+        best_subtitle_stream_index=_best_subtitle_stream_index(streams),
+        has_no_timestamps=bool(container.format.flags & NO_TIMESTAMPS_FLAG),
+        tags=_tags(container.metadata),
+        chapters=_chapters(container),
+    )
+
+
+def _best_subtitle_stream_index(streams: Sequence[StreamInfo]) -> int | None:
+    """Return the first default text stream, else the first text stream, else the first subtitle stream."""
+    subtitles = [stream for stream in streams if stream.media_type == "subtitle"]
+    ranks = {(not stream.is_text, "default" not in stream.disposition, stream.index) for stream in subtitles}
+    return min(ranks)[-1] if ranks else None
+
+
+def _chapters(container: Any) -> tuple[ChapterInfo, ...]:
+    chapters = []
+    for chapter in islice(container.chapters(), MAX_NUM_CHAPTERS):
+        time_base = fraction(chapter["time_base"])
+        if time_base is None or chapter["start"] == _UNSET:
+            continue
+        start = float(chapter["start"] * time_base)
+        end = start if chapter["end"] == _UNSET else float(chapter["end"] * time_base)
+        chapters.append(ChapterInfo(start, max(start, end), _tags(chapter["metadata"])))
+    return tuple(chapters)
+
+
+def _tags(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Return tags within the limits, with invalid Unicode replaced."""
+    return {_unicode(key): _unicode(value) for key, value in islice(metadata.items(), MAX_NUM_TAGS)}
+
+
+def _unicode(text: str) -> str:
+    r"""Cut text at the limit, and replace each surrogate, which Python could not print, by a question mark.
+
+    >>> _unicode("b\udc80c")
+    'b?c'
+    """
+    return text[:MAX_TAG_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
+
+
+@cache
+def _flag_names(flags: Any, value: int) -> tuple[str, ...]:
+    """Return the names of the flags in a value; cached, because enum members are slow to look up."""
+    return tuple(flag.name for flag in flags if flag.value and flag.value & value == flag.value)
+
+
+def stream_info(stream: Any) -> StreamInfo:
+    context = getattr(stream, "codec_context", None)
+    disposition = stream.disposition
+    flags: Any = type(disposition)
+    common = {
+        "index": stream.index,
+        "media_type": stream.type or "unknown",
+        "codec": None if context is None else context.codec.canonical_name,
+        "time_base": fraction(stream.time_base),
+        "start_pts": stream.start_time,
+        "duration_pts": stream.duration,
+        "num_frames": stream.frames or None,
+        "bit_rate": (getattr(context, "bit_rate", None) if context is not None else None) or None,
+        "disposition": _flag_names(flags, int(disposition.value)),
+        "language": None if stream.language == "und" else stream.language,  # "undetermined"
+        "tags": _tags(stream.metadata),
+    }
+    # A transport stream can change the kind of a stream midway; its codec keeps the kind at opening.
+    if context is None or context.type != stream.type:
+        return StreamInfo(**common)
+    if stream.type == "video":
+        return StreamInfo(**common, **_video_info(stream, context))
+    if stream.type == "audio":
+        return StreamInfo(
+            **common,
+            profile=context.profile,
+            sample_rate=context.sample_rate or None,
+            num_channels=context.channels or None,
+            sample_format=context.format.name if context.format is not None else None,
+            channel_layout=_layout_name(context),
+        )
+    if stream.type == "subtitle":
+        return StreamInfo(**common, is_text=bool(context.codec.text_sub))
+    return StreamInfo(**common)
+
+
+def _layout_name(context: Any) -> str | None:
+    """Return FFmpeg's name, such as ``"5.1(side)"``; ``None`` if only the number of channels is known."""
+    name = context.layout.name if context.layout is not None and context.channels else ""
+    return name if name and not name.endswith(" channels") else None
+
+
+def _video_info(stream: Any, context: Any) -> dict[str, Any]:
+    pixel_format = context.format
+    return {
+        "profile": context.profile,
+        "width": context.width or None,
+        "height": context.height or None,
+        "pixel_format": None if pixel_format is None else pixel_format.name,
+        "bits_per_component": None if pixel_format is None else max(c.bits for c in pixel_format.components),
+        "frame_rate": _frame_rate(stream),
+        "pixel_aspect_ratio": fraction(stream.sample_aspect_ratio),
+        "color_primaries": PRIMARIES.get(context.color_primaries),
+        "color_transfer_characteristic": TRANSFERS.get(context.color_trc),
+        "color_space": SPACES.get(context.colorspace),
+        # The yuvj formats are full range by definition, whatever the container says.
+        "color_range": "pc" if (context.pix_fmt or "").startswith("yuvj") else RANGES.get(context.color_range),
+    }
+
+
+class FrameColors(NamedTuple):
+    """The colours of a decoded frame, by FFmpeg's names; ``"unknown"`` if it does not state them."""
+
+    space: str
+    range: str
+    primaries: str
+    transfer_characteristic: str
+
+
+def frame_colors(picture: Any) -> FrameColors:
+    """Return the colours of a PyAV frame, or of a `Surface`, which has no primaries and no transfer."""
+    space = getattr(picture, "colorspace", None)
+    return FrameColors(
+        SPACES.get(int(picture.matrix if space is None else space), _UNKNOWN),
+        RANGES.get(int(picture.color_range), _UNKNOWN),
+        PRIMARIES.get(int(getattr(picture, "color_primaries", 2)), _UNKNOWN),
+        TRANSFERS.get(int(getattr(picture, "color_trc", 2)), _UNKNOWN),
+    )
+
+
+def _frame_rate(stream: Any) -> Fraction | None:
+    """Return the average rate, unless it is missing or far off: demuxers estimate it from the first packets."""
+    average, guessed = fraction(stream.average_rate), fraction(stream.guessed_rate)
+    return guessed if average is None or (guessed is not None and average > 2 * guessed) else average
+
+
+def fraction(value: Any) -> Fraction | None:
+    """Convert a rational of either PyAV generation; ``None`` if it is not set."""
+    return Fraction(value.numerator, value.denominator) if value else None
+
+
+def _seconds(ticks: int | None, time_base: Fraction | None) -> float | None:
+    if ticks is None or time_base is None:
+        return None
+    return ticks * time_base.numerator / time_base.denominator
+
+
+def build_versions() -> tuple[str, dict[str, str]]:
+    """Return the version of PyAV's FFmpeg, and the versions of its libraries by name."""
+    libraries = {name: ".".join(map(str, numbers)) for name, numbers in av.library_versions.items()}
+    return str(getattr(av, "ffmpeg_version_info", "")) or f"libavcodec {libraries['libavcodec']}", libraries
+
+
+def has_codec(name: str, mode: Literal["r", "w"]) -> bool:
+    """Return whether this build of FFmpeg decodes (``"r"``) or encodes (``"w"``) with a codec of this name.
+
+    >>> has_codec("h264", "r"), has_codec("", "r")
+    (True, False)
+    """
+    try:
+        return bool(name) and av.Codec(name, mode) is not None
+    except ValueError:
+        return False
+
 
 _Result = TypeVar("_Result")
 
-# How long FFmpeg's own protocols wait for a silent server, and how long they may take for a packet or for opening a
-# file: a protocol that is busy without an end can be interrupted only by this.
+# Limit for FFmpeg's own protocols: to wait for a silent server, to open a file, and to read a packet. Nothing else
+# interrupts a protocol that never ends.
 _TIMEOUT_SECONDS = 30
 
 # FFmpeg looks through five megabytes of a WAV file for DTS in disguise, which takes longer than decoding a minute.
@@ -40,27 +293,10 @@ _NUM_BYTES_TO_TELL_WAV = 12
 _MAJOR_VERSION = int(av.__version__.split(".")[0])
 
 # Demuxers whose input names other files or URLs.
-_REFERRING_FORMATS = frozenset(
-    (
-        "concat",
-        "dash",
-        "hls",
-        "image2",
-        "image2pipe",
-        "imf",
-        "lavfi",
-        "rtp",
-        "rtsp",
-        "sap",
-        "sdp",
-        "vapoursynth",
-        "vobsub",
-        "mlv",
-        "webm_dash_manifest",
-    )
-)
-# Demuxers that accept a file of any content by its name (.txt, .nfo, .asc, .bin ...), and draw its bytes as letters on
-# a screen: any text file would be a video.
+_REFERRING_FORMATS = frozenset(("concat", "dash", "hls", "image2", "image2pipe", "imf", "lavfi", "mlv", "rtp", "rtsp"))
+_REFERRING_FORMATS |= {"sap", "sdp", "vapoursynth", "vobsub", "webm_dash_manifest"}
+# Demuxers that accept any content by the file's name (.txt, .nfo, .asc, .bin ...), and draw its bytes as letters: any
+# text file would be a video.
 _TEXT_FORMATS = frozenset(("adf", "bin", "idf", "tty"))
 _SELF_CONTAINED_FORMATS = ",".join(sorted(av.formats_available - _REFERRING_FORMATS - _TEXT_FORMATS))
 
@@ -73,7 +309,9 @@ def _deny_opening(url: str, *_: object) -> Any:
 
 
 class _FileForFFmpeg:
-    """What FFmpeg reads from by way of PyAV, which passes on what is an `Exception`, and forgets the rest."""
+    """A file object for PyAV, which passes on any `Exception` but swallows other exceptions: these are kept in the
+    reader.
+    """
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -99,14 +337,14 @@ class _FileForFFmpeg:
 
 
 def raise_interruption(reader: Reader | None) -> None:
-    """Raise what is no `Exception`, such as `KeyboardInterrupt`, and came up while FFmpeg read from the reader."""
+    """Raise an exception such as `KeyboardInterrupt` that was kept while FFmpeg read from the reader."""
     if reader is not None and reader.interruption is not None:
         error, reader.interruption = reader.interruption, None
         raise error
 
 
 def _beginning(source: Source, target: str | Reader) -> bytes:
-    """The first bytes of a file on this machine or in memory; nothing of what is fetched, or gives them only once."""
+    """Return the first bytes of a local file or of memory; nothing for remote sources and for streams."""
     if source.magic:
         return source.magic
     if isinstance(target, MemoryReader):
@@ -124,18 +362,18 @@ def _is_wav(beginning: bytes) -> bool:
 
 
 def _is_tga(beginning: bytes) -> bool:
-    """Whether a file may be a TGA image. These have no signature, and FFmpeg knows them only by their names."""
+    """Return whether a file may be a TGA image, which has no signature: FFmpeg recognises it by its name only."""
     return len(beginning) > 2 and beginning[1] < 2 and beginning[2] in (1, 2, 3, 9, 10, 11)
 
 
 def open_container(source: Source) -> tuple[Any, Any]:
-    """(container, reader): an open PyAV container and what must be closed after it (``None`` for a path or URL)."""
+    """Return an open PyAV container, and the reader to close after it (``None`` for a path or URL)."""
     target = source.open()
     try:
         return _open_target(source, target)
     except _NameSuggestsOtherFormatError as error:
         reported, cause = error.reported, error.__cause__
-    # By its name alone (photo.jpg), FFmpeg takes a file for a numbered sequence of images. Its bytes have no name.
+    # FFmpeg takes photo.jpg for a numbered sequence of images because of its name. Bytes have no name.
     reader = source.open_bytes()
     if reader is None:
         raise reported from cause
@@ -143,7 +381,7 @@ def open_container(source: Source) -> tuple[Any, Any]:
 
 
 class _NameSuggestsOtherFormatError(Exception):
-    """FFmpeg chose a format that refers to other files, perhaps by the name of the file; carries what to report."""
+    """FFmpeg chose a format that refers to other files, perhaps by the file's name; carries the error to report."""
 
     def __init__(self, reported: OpenError) -> None:
         super().__init__()
@@ -174,14 +412,14 @@ def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
         and target.lower().endswith(".tga")
         and _is_tga(beginning)
     ):
-        # Without patterns in names, the demuxer of numbered sequences of images reads this one file.
+        # The demuxer of numbered images reads this one file if patterns in names are off.
         options["format"] = "image2"
         options["options"] |= {"format_whitelist": "image2", "pattern_type": "none"}
     try:
         with interrupts_kept():
             container = av.open(target if reader is None else _FileForFFmpeg(reader), "r", **options)
             raise_interruption(reader)
-        if container.format.name in _TEXT_FORMATS:  # a URL, for which all formats are open
+        if container.format.name in _TEXT_FORMATS:  # only URLs: the whitelist does not hold for them
             container.close()
             raise OpenError(f"Could not open input file: {source.describe()}. It is text, and not media.")
         return container, reader
@@ -207,7 +445,7 @@ def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
 
 
 def read_container_info(source: Source) -> ContainerInfo:
-    """Open ``source``, read what its headers say, and close it."""
+    """Open ``source``, read its headers, and close it."""
     container, reader = open_container(source)
     try:
         return container_info(container)
@@ -225,12 +463,26 @@ def close_container(container: Any, reader: Any) -> None:
         reader.close()
 
 
-def choose_stream(container: Any, stream_index: int | None, media_type: str) -> Any:
-    """The stream of that number, or the one of the type that FFmpeg thinks best.
+def let_rest(context: Any) -> None:
+    """Wait until a codec's threads are idle; call this before the codec is freed.
 
-    Raises:
-        StreamError: if there is none, or it is of another type or cannot be decoded.
+    Freeing also waits, but holds the interpreter's lock. If the application makes PyAV forward FFmpeg's log
+    (``av.logging.set_level``), the threads need that lock: a deadlock. Flushing waits without the lock.
     """
+    if context.is_open and context.thread_count != 1:
+        context.flush_buffers()
+
+
+_kept_from_parent: list[Any] = []
+
+
+def keep_from_parent(codecs: Any) -> None:
+    """In a forked child, never free the parent's codecs: that would wait for threads which the fork did not copy."""
+    _kept_from_parent.append(codecs)
+
+
+def choose_stream(container: Any, stream_index: int | None, media_type: str) -> Any:
+    """Return the stream of an index, or FFmpeg's best one of the type; raise `StreamError` if it cannot be decoded."""
     streams = container.streams
     if stream_index is None:
         best = streams.best(media_type)
@@ -256,23 +508,18 @@ def choose_stream(container: Any, stream_index: int | None, media_type: str) -> 
 
 
 def choose_streams(container: Any, selectors: Sequence[int | str]) -> list[Any]:
-    """Streams of video and sound, in the order of what selects them.
+    """Return the selected video and audio streams, in the selectors' order.
 
-    Args:
-        container: PyAV's, just opened.
-        selectors: ``"video"`` or ``"audio"`` for the one that FFmpeg thinks best, or numbers among all streams;
-            ``["all"]`` for all of both kinds.
-
-    Raises:
-        StreamError: if there is none, if one is named twice, or is of another kind or cannot be decoded.
+    Selectors are ``"video"`` or ``"audio"`` for FFmpeg's best stream, or indices among all streams; ``["all"]`` selects
+    all of both kinds. Raises `StreamError` if one does not exist, is named twice, or cannot be decoded.
     """
     streams = container.streams
     if list(selectors) == ["all"]:
-        found = [stream for stream in streams if stream.type in _DECODABLE and stream.codec_context is not None]
-        if not found:
+        decodable = [stream for stream in streams if stream.type in _DECODABLE and stream.codec_context is not None]
+        if not decodable:
             kinds = ", ".join(stream.type or "unknown" for stream in streams) or "none"
             raise StreamError(f"No valid video or audio stream found in input file (streams: {kinds}).")
-        return found
+        return decodable
     chosen: list[Any] = []
     for selector in selectors:
         if isinstance(selector, str):

@@ -1,4 +1,4 @@
-"""From a decoded frame to RGB pixels in an array: colour, orientation, resize, crop."""
+"""Convert decoded frames to arrays: RGB, luma or stored planes; colour, orientation, resize, crop."""
 
 from __future__ import annotations
 
@@ -26,25 +26,11 @@ from ..common.buffers import empty
 from ..common.orientation import Orientation
 from ..common.pictures import CropStep, PixelStep, ResizeStep, Surface, output_size
 from .opening import error_text
-from .packet_decoder import MAX_PIXELS
+from .reading import MAX_PIXELS
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "CUDA_DECODE_ERRORS",
-    "FrameConverter",
-    "LumaConverter",
-    "component_planes",
-    "create_cuda_context",
-    "cuda_surface_of",
-    "fingerprint",
-    "is_frame",
-    "luma_of",
-    "orientation_of",
-    "surface_of",
-    "why_no_nvcuvid",
-]
 
 _UNSPECIFIED = 2  # matrix, primaries and transfer characteristics of H.273
 _UNSPECIFIED_RANGE, _LIMITED_RANGE = 0, 1  # FFmpeg's
@@ -60,8 +46,8 @@ _ACCEPTED_TRANSFERS = frozenset((1, 2, *range(4, 9), *range(11, 19)))
 
 _make_side_data: Any = SideDataContainer  # its type hints know no constructor
 _UPRIGHT = Orientation()
-# The formats of PNG's codec. It stores the name of a colour profile as metadata of side data. PyAV's list of side data
-# frees such metadata, and the frame frees it a second time. No other decoder of FFmpeg adds metadata to side data.
+# Formats of the PNG codec, the only one that adds metadata to side data (the name of a colour profile). PyAV's list of
+# side data frees this metadata, and the frame frees it a second time.
 _FORMATS_OF_PNG = frozenset((
     "gray", "gray16be", "monoblack", "pal8", "rgb24", "rgb48be", "rgba", "rgba64be", "ya16be", "ya8",
 ))  # fmt: skip
@@ -71,20 +57,20 @@ _UNLISTED_SIDE_DATA = (
     Type.ICC_PROFILE.value,
     *sorted(set(range(_NUM_KINDS_OF_SIDE_DATA)) - {kind.value for kind in Type}),
 )
-# The system takes larger blocks back as soon as they are free, and the next ones cost a page fault for each 4 KiB.
+# Larger blocks return to the system when they are freed, and new ones cost a page fault for each 4 KiB.
 _MAX_OWN_BYTES = 1 << 19
 # As numbers: PyAV takes longer to look up members of its enumerations.
 _AREA, _BICUBIC, _BILINEAR = int(Interpolation.AREA), int(Interpolation.BICUBIC), int(Interpolation.BILINEAR)
 
 
 def orientation_of(frame: Any) -> Orientation:
-    """How a decoded frame is to be turned."""
+    """Return how a decoded frame must be turned to be upright."""
     rotation = float(frame.rotation) or None
     if frame.format.name in _FORMATS_OF_PNG:
         return _orientation_by_filter(frame, rotation)
     try:
-        # ``frame.side_data`` makes a cycle: the codec would not get the picture's memory back until garbage is
-        # collected. And where damage lets memory show through, it would show something else.
+        # ``frame.side_data`` would make a cycle: the codec would get the frame's memory back only when garbage is
+        # collected, and stale memory in damaged frames would differ.
         side_data = _make_side_data(frame)
     except ValueError:  # PyAV 18 cannot list side data of a type that it has no name for, such as EXIF
         return _orientation_by_filter(frame, rotation)
@@ -97,7 +83,7 @@ def _orientation(side_data: Any, rotation: float | None) -> Orientation:
 
 
 def _orientation_by_filter(frame: Any, rotation: float | None) -> Orientation:
-    """The same for a frame whose side data PyAV must not list."""
+    """Return the orientation of a frame whose side data PyAV must not list."""
     try:
         selected = _matrix_filter.select(frame)
     except av.FFmpegError:
@@ -120,7 +106,7 @@ class _MatrixFilter(threading.local):
             self._graph = _filter_graph(
                 frame, [("sidedata", options) for options in ("mode=select:type=DISPLAYMATRIX", *removed)]
             )
-        self._configured_for = None  # after an error, the graph is of no more use
+        self._configured_for = None  # an error leaves the graph unusable
         self._graph.push(frame)
         try:
             selected = self._graph.pull()
@@ -134,7 +120,7 @@ _matrix_filter = _MatrixFilter()
 
 
 def _filter_graph(frame: Any, filters: Iterable[tuple[str, str]]) -> Any:
-    """A graph that applies filters, (name, options) of each, to frames of the size and format of one."""
+    """Make a graph that applies filters, (name, options) each, to frames with this frame's size and format."""
     graph: Any = av.filter.Graph()
     graph.threads = 1
     source = graph.add_buffer(
@@ -148,14 +134,11 @@ def _filter_graph(frame: Any, filters: Iterable[tuple[str, str]]) -> Any:
 
 
 class FrameConverter:
-    """Writes decoded frames as RGB into arrays; one per thread, because it keeps swscale's context.
+    """Converts decoded frames to RGB arrays. Use one per thread, because it keeps swscale's context.
 
-    The conversion is swscale's with bicubic chroma and one thread, which is what the ``ffmpeg`` program's
-    ``format=rgb24`` gives; a resize is a second, bilinear pass over the RGB picture unless the step allows one pass.
-
-    Args:
-        steps: What to do with the upright RGB picture, in order.
-        is_float: float32 values in [0, 1] by way of 16 bits a component, instead of uint8.
+    The conversion is swscale's with bicubic chroma and one thread, as in the ``ffmpeg`` program's ``format=rgb24``. The
+    steps work on the upright pixels; a resize is a second, bilinear pass unless the step allows one pass. With
+    ``is_float``, values are float32 in [0, 1], converted with 16 bits a component.
     """
 
     def __init__(self, steps: tuple[PixelStep, ...] = (), *, is_float: bool = False) -> None:
@@ -170,27 +153,25 @@ class FrameConverter:
         self._narrow_filter = _ScaleFilter("rgb24")
         self._resizers: dict[int, VideoReformatter] = {}
 
-    #: How a frame is to be turned.
     orientation_of = staticmethod(orientation_of)
 
     def empty(self, num_rows: int, height: int, width: int) -> NDArray[Any]:
-        """An array (num_rows, height, width, 3) of undefined values."""
+        """Return an uninitialised array (num_rows, height, width, 3)."""
         return empty((num_rows, height, width, 3), np.float32 if self._is_float else np.uint8)
 
     def here(self) -> Callable[[], AbstractContextManager[object]]:
-        """Makes contexts for other threads; these convert like any."""
+        """Return a factory of contexts for other threads; here they need none."""
         return nullcontext
 
     def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
-        """(height, width) that ``write`` needs for this frame."""
+        """Return the (height, width) of `write`'s result for this frame."""
         size = (picture.width, picture.height) if orientation.transposed else (picture.height, picture.width)
         return output_size(self._steps, *size) if self._steps else size
 
     def write(self, picture: Any, orientation: Orientation, out: NDArray[Any]) -> None:
-        """Convert a frame into ``out``, of shape (height, width, 3); of another size, it is scaled to fit.
+        """Convert a frame into ``out``, of shape (height, width, 3); if its size differs, scale to fit.
 
-        Raises:
-            DecodeError: if FFmpeg cannot convert from the colours that the frame says it has.
+        Raises `DecodeError` if FFmpeg cannot convert from the frame's colours.
         """
         try:
             steps = self._steps
@@ -220,18 +201,11 @@ class FrameConverter:
 
     @property
     def is_plain(self) -> bool:
-        """Whether pictures come out as uint8 and in their own size."""
+        """Return whether results are uint8 in the frame's own size."""
         return not self._steps and not self._is_float
 
     def rgb_of(self, picture: Any) -> NDArray[Any] | None:
-        """The RGB picture (H, W, 3) of a plain converter: what swscale wrote, in memory of its own.
-
-        Returns:
-            ``None`` where `write` has more to do.
-
-        Raises:
-            DecodeError: see `write`.
-        """
+        """Return the RGB pixels (H, W, 3) of a plain converter in their own memory; ``None`` if `write` does more."""
         if not _takes_the_fast_path(picture) or orientation_of(picture) is not _UPRIGHT:
             return None
         try:
@@ -246,12 +220,10 @@ class FrameConverter:
         return copied
 
     def components_of(self, picture: Any, size: tuple[int, int]) -> NDArray[np.uint8]:
-        """Luma and both chroma of a frame (3, height, width), scaled to ``size`` (height, width), and not upright.
+        """Return luma and both chroma of a frame (3, height, width), scaled to ``size`` (height, width), and not
+        upright.
 
-        Luma has values from 16 to 235, whatever the range that the frame is stored in.
-
-        Raises:
-            DecodeError: see `write`.
+        Luma has values from 16 to 235, whatever range the frame is stored in.
         """
         height, width = size
         matrix = _substitute_matrix(picture)
@@ -289,7 +261,7 @@ class FrameConverter:
         return self._resize(step, frame, number)
 
     def _resize(self, step: ResizeStep, picture: Any, number: int) -> NDArray[Any]:
-        """The resized pixels of a packed RGB frame, whatever it says of the colours that it was converted from."""
+        """Resize a packed RGB frame, ignoring its tags of the colours before the conversion."""
         picture.colorspace = picture.color_primaries = picture.color_trc = _UNSPECIFIED
         picture.color_range = _UNSPECIFIED_RANGE
         resizer = self._resizers.setdefault(number, VideoReformatter())
@@ -308,12 +280,9 @@ class FrameConverter:
 
 
 class LumaConverter:
-    """Writes the luma of decoded frames as it is stored: codes, whatever range of colours the stream states.
+    """Copies the luma of decoded frames as stored: raw codes, whatever colour range the stream states.
 
-    Args:
-        steps: What to do with the upright picture, in order. A resize takes the nearest sample: a mean of two codes
-            may stand for something that neither of them does.
-        num_bits: How many bits a sample must have.
+    A resize takes the nearest sample, because the mean of two codes may mean something else.
     """
 
     def __init__(self, steps: tuple[PixelStep, ...], num_bits: int) -> None:
@@ -323,22 +292,21 @@ class LumaConverter:
     orientation_of = staticmethod(orientation_of)
 
     def empty(self, num_rows: int, height: int, width: int) -> NDArray[Any]:
-        """An array (num_rows, height, width, 1) of undefined values."""
+        """Return an uninitialised array (num_rows, height, width, 1)."""
         return empty((num_rows, height, width, 1), np.uint16)
 
     def here(self) -> Callable[[], AbstractContextManager[object]]:
-        """Makes contexts for other threads; these convert like any."""
+        """Return a factory of contexts for other threads; here they need none."""
         return nullcontext
 
     def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
-        """(height, width) that ``write`` needs for this frame."""
+        """Return the (height, width) of `write`'s result for this frame."""
         return output_size(self._steps, *orientation.size(picture.height, picture.width))
 
     def write(self, picture: Any, orientation: Orientation, out: NDArray[Any]) -> None:
-        """Copy the luma of a frame into ``out``, of shape (height, width, 1); of another size, it is scaled to fit.
+        """Copy the luma of a frame into ``out``, of shape (height, width, 1); if its size differs, scale to fit.
 
-        Raises:
-            DecodeError: if the frame has no luma of so many bits.
+        Raises `DecodeError` if the frame has no luma with ``num_bits`` bits.
         """
         pixel_format = picture.format
         has_luma = pixel_format.name.startswith(("gray", "yuv4", "yuvj4"))
@@ -371,13 +339,10 @@ def _conversion_error(picture: Any, error: av.FFmpegError) -> DecodeError:
 
 
 class _ScaleFilter:
-    """Converts colours with libavfilter's ``scale``, as the ``ffmpeg`` program does.
+    """Converts colours to a pixel format with libavfilter's ``scale``, as the ``ffmpeg`` program does.
 
-    Where chroma is really interpolated, a plain reformat honours what the program does not look at: the chroma
-    location, and that a frame is interlaced.
-
-    Args:
-        pixel_format: The format of the result.
+    If chroma is interpolated, a plain reformat uses facts that the program ignores: the chroma location, and whether a
+    frame is interlaced.
     """
 
     def __init__(self, pixel_format: str) -> None:
@@ -394,7 +359,7 @@ class _ScaleFilter:
             tags += [] if matrix is None else [f"colorspace={_NAMES_IN_FILTERS[matrix]}"]
             filters = [("setparams", ":".join(tags))] if tags else []
             self._graph = _filter_graph(frame, [*filters, ("scale", "flags=bicubic"), ("format", self._pixel_format)])
-        self._configured_for = None  # after an error, the graph is of no more use
+        self._configured_for = None  # an error leaves the graph unusable
         self._graph.push(frame)
         rgb = self._graph.pull()
         self._configured_for = kind
@@ -407,7 +372,7 @@ def _substitute_matrix(frame: Any) -> Any:  # PyAV takes names of matrices, but 
 
 
 def _takes_the_fast_path(frame: Any) -> bool:
-    """Whether swscale repeats chroma samples instead of interpolating them, or there is nothing to interpolate."""
+    """Return whether swscale repeats chroma samples instead of interpolating them, or has nothing to interpolate."""
     name = frame.format.name
     if name in ("yuv420p", "yuvj420p"):
         return not (frame.width % 2 or frame.height % 2 or frame.interlaced_frame)
@@ -415,18 +380,18 @@ def _takes_the_fast_path(frame: Any) -> bool:
 
 
 def _lacks_last_column(frame: Any) -> bool:
-    """Whether swscale, making 16 bits of 8, converts pairs of pixels and leaves an odd one as its memory was."""
+    """Return whether swscale, from 8 to 16 bits, converts pairs of pixels and leaves an odd last one uninitialised."""
     is_paired = frame.format.name in ("yuv420p", "yuvj420p", "yuv422p", "yuvj422p")
     return bool(is_paired and frame.width % 2 and not frame.height % 2)
 
 
 def _is_own_and_plain(picture: Any, frame: Any) -> bool:
-    """Whether an RGB picture is not the codec's frame itself, and nothing but its pixels tells how it is scaled."""
+    """Return whether an RGB frame is not the codec's frame itself, and its tags do not affect scaling."""
     return picture is not frame and not picture.interlaced_frame
 
 
 def _pixels(picture: Any, dtype: type[np.generic]) -> NDArray[Any]:
-    """A view (H, W, 3) of a packed RGB frame, without the padding at the end of its lines."""
+    """Return a view (H, W, 3) of a packed RGB frame, without the padding of its lines."""
     plane = picture.planes[0]
     line_bytes, height, width = plane.line_size, picture.height, picture.width
     if line_bytes == width * 3 and dtype is np.uint8:
@@ -439,7 +404,7 @@ def _pixels(picture: Any, dtype: type[np.generic]) -> NDArray[Any]:
 
 
 def fingerprint(frame: Any) -> int:
-    """CRC-32 of the planes of a decoded frame as they are, without the padding at the end of their lines."""
+    """Return the CRC-32 of the planes of a decoded frame, without the padding of their lines."""
     checksum = 0
     for number, plane in enumerate(frame.planes):
         stride, row = abs(plane.line_size), _row_bytes(frame.format, number, plane)
@@ -452,7 +417,7 @@ def fingerprint(frame: Any) -> int:
 
 
 def _row_bytes(pixel_format: Any, number: int, plane: Any) -> int:
-    """Bytes of one line of a plane that bear pixels."""
+    """Return the bytes of pixels in one line of a plane; 0 for the palette of pal8."""
     in_plane = [component for component in pixel_format.components if component.plane == number]
     if not in_plane:  # the palette of pal8
         return 0
@@ -465,15 +430,15 @@ _EXPORT_ERRORS = (NotImplementedError, TypeError, ValueError)
 
 
 def is_frame(picture: object) -> bool:
-    """Whether a picture is one of PyAV's, wherever its pixels are."""
+    """Return whether an object is a PyAV frame, on any device."""
     return isinstance(picture, av.VideoFrame)
 
 
 def surface_of(frame: Any) -> Surface:
-    """A frame in the memory of the CPU as tensors, without a copy: they must not be written to.
+    """Return the planes of a frame in CPU memory as tensors, without a copy: they must not be written to.
 
-    There are no planes where DLPack cannot describe the format: palettes, bits packed into bytes, pictures stored
-    upside down.
+    There are no planes if DLPack cannot describe the format: palettes, bits packed into bytes, frames stored upside
+    down.
     """
     try:
         planes = _planes(frame)
@@ -483,11 +448,10 @@ def surface_of(frame: Any) -> Surface:
 
 
 def cuda_surface_of(frame: Any, reading: Callable[[], AbstractContextManager[object]]) -> Surface:
-    """A frame of a CUDA decoder as tensors on its device, without a copy.
+    """Return the planes of a CUDA decoder's frame as tensors on its device, without a copy.
 
-    Raises:
-        ValueError: if the planes are not those of nv12, p010le or p016le, or chroma samples are missing: PyAV leaves
-            out the last ones where a size is odd.
+    Raises ValueError for planes other than nv12, p010le and p016le, and for missing chroma samples: PyAV drops the last
+    ones of an odd size.
     """
     try:
         planes = _planes(frame)
@@ -496,7 +460,7 @@ def cuda_surface_of(frame: Any, reading: Callable[[], AbstractContextManager[obj
     expected = ((frame.height, frame.width), (-(-frame.height // 2), -(-frame.width // 2), 2))
     if tuple(tuple(plane.shape) for plane in planes) != expected:
         raise ValueError(f"the decoder's pictures have planes of {[tuple(plane.shape) for plane in planes]}")
-    # 10, 12 and 16 bits lie in the high bits alike: one name serves for all.
+    # 10, 12 and 16 bits are all stored in the high bits, so that one name is enough.
     return _surface(frame, "nv12" if planes[0].element_size() == 1 else "p016le", planes, reading)
 
 
@@ -549,18 +513,10 @@ _PACKED = re.compile(r"(?P<letters>[0abgrxy]{2,4})(?:8|16|24|32|48|64)?")
 
 
 def luma_of(frame: Any, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
-    """The brightness of a frame in the memory of the CPU, as stored: not turned upright.
+    """Return the brightness of a frame in CPU memory, (H, W), as stored: not upright, perhaps a view that is read-only.
 
-    Args:
-        frame: The frame. The result may be a view of its memory, which must not be written to.
-        size: (height, width) to scale to; ``None`` for that of the frame.
-
-    Returns:
-        (H, W). Where the format has a plane of luma, this plane, in the range that it is stored in, and of more than 8
-        bits the upper ones. Other formats are converted to gray.
-
-    Raises:
-        DecodeError: if FFmpeg cannot convert from the colours that the frame says it has.
+    If the format has a luma plane, it is this plane, in its stored range, with the upper 8 bits of deeper samples.
+    Other formats are converted to gray. ``size`` is (height, width) to scale to.
     """
     pixel_format, plane = frame.format, frame.planes[0]
     component = pixel_format.components[0]
@@ -591,14 +547,11 @@ def luma_of(frame: Any, size: tuple[int, int] | None = None) -> NDArray[np.uint8
 
 
 def component_planes(frame: Any) -> tuple[Tensor, ...]:
-    """One 2-D view (height, width) of each component of a frame in the memory of the CPU, uint8 or uint16.
+    """Return a 2-D view (height, width) of each component of a frame in CPU memory, uint8 or uint16.
 
-    The views have the order in which FFmpeg describes the pixel format, and are the codec's own memory. Samples of big
-    endian are copied.
-
-    Raises:
-        ValueError: if the components are no whole bytes (palettes, packed bits, floats), or the frame is stored upside
-            down.
+    The views have FFmpeg's order of components, and are the codec's own memory. Big-endian samples are copied. Raises
+    ValueError if the components are not whole bytes (palettes, packed bits, floats), or the frame is stored upside
+    down.
     """
     import torch
 
@@ -623,7 +576,7 @@ def component_planes(frame: Any) -> tuple[Tensor, ...]:
 
 
 def _places(name: str, planes: list[int]) -> Sequence[tuple[int, int]] | None:
-    """Where the samples of each component begin in their plane, and how far they lie apart; ``None`` if unknown."""
+    """Return (first sample, step between samples) of each component in its plane; ``None`` if unknown."""
     if len(set(planes)) == len(planes) and not name.startswith(("pal8", "mono")):
         return [(0, 1)] * len(planes)
     stem = name.removesuffix("le").removesuffix("be")
@@ -639,13 +592,13 @@ def _places(name: str, planes: list[int]) -> Sequence[tuple[int, int]] | None:
     return [(letters.index(letter), len(letters)) for letter in order]
 
 
-#: What making and running such a decoder raises.
+#: Errors of creating and running a CUDA decoder.
 CUDA_DECODE_ERRORS = (av.FFmpegError, OSError, ValueError, NotImplementedError)
 
 
 @lru_cache(maxsize=1)
 def why_no_nvcuvid() -> str | None:
-    """Why FFmpeg cannot decode with NVDEC on this machine; ``None`` if it can try."""
+    """Return why FFmpeg cannot decode with NVDEC on this machine; ``None`` if it can try."""
     if "cuda" not in hwdevices_available():
         return "the FFmpeg that PyAV brings was built without CUDA"
     library = "nvcuvid.dll" if sys.platform == "win32" else "libnvcuvid.so.1"
@@ -660,20 +613,12 @@ def why_no_nvcuvid() -> str | None:
 
 
 def create_cuda_context(codec: str, extradata: bytes, size: tuple[int, int], device_index: int) -> Any:
-    """A codec context whose pictures stay on a CUDA device, for a stream that begins anew.
+    """Create a codec context that leaves frames on a CUDA device, for decoding from a stream's start.
 
-    The device's primary context, torch's, must be current in the calling thread: FFmpeg refuses to take it by itself
-    where torch has made it. The codec is chosen by FFmpeg's name of the format, for AV1 too: what a container's stream
-    has is libdav1d there, which knows no devices.
-
-    Args:
-        codec: FFmpeg's name of the format.
-        extradata: Its configuration record.
-        size: (height, width) that the container states: what the stream itself says is often a multiple of 16.
-        device_index: Number of the CUDA device.
-
-    Raises:
-        CUDA_DECODE_ERRORS: if there is no such decoder, or no device.
+    The device's primary context (torch's) must be current in the calling thread: FFmpeg does not make it current after
+    torch created it. The codec is chosen by FFmpeg's name of the format; for AV1, the container's stream has libdav1d,
+    which supports no devices. ``size`` is the container's (height, width): the stream's own is often a multiple of 16.
+    Raises `CUDA_DECODE_ERRORS` if there is no such decoder, or no device.
     """
     accelerator = HWAccel(
         "cuda",

@@ -1,40 +1,130 @@
-"""Reading and decoding one stream: a demuxer and a decoder together, and what is particular to video."""
+"""Read and decode one stream: the packet decoder, and demuxers for video and subtitles."""
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import av
 from av.video.frame import PictureType
 
-from ...errors import MediaTensorError, ReadError, StreamError
+from ...errors import DecodeError, MediaTensorError, ReadError, StreamError
+from ..common.checks import whole_number
 from ..common.interrupts import raise_kept_interrupt
 from ..sources.source import Source
 from .demuxer import Demuxer
-from .opening import choose_stream, close_container, open_container
-from .packet_decoder import PacketDecoder, codec_has_threads, configure_video_codec
-from .probe import StreamInfo, stream_info
+from .opening import (
+    ContainerInfo,
+    StreamInfo,
+    choose_stream,
+    close_container,
+    error_text,
+    fraction,
+    keep_from_parent,
+    let_rest,
+    open_container,
+    read_container_info,
+    stream_info,
+)
 
-__all__ = [
-    "DISCARD_ENTRY",
-    "KEY_ENTRY",
-    "StreamReader",
-    "VideoReader",
-    "is_key_frame",
-]
+# Largest picture that is decoded, in pixels. A header of a few bytes can ask for terabytes.
+MAX_PIXELS = 1 << 28
+
+# Codecs whose frame threads give wrong or varying frames:
+# * FFV1 conceals damage, without reporting it, by the frame that the same thread decoded before.
+# * MPEG-4's threads race for the score that separates damage from some encoders' padding bug, and for the time step of
+#   direct prediction of fields.
+# * VP3 and its descendants copy quantizers between threads only if unrelated numbers differ (FFmpeg compares all of one
+#   frame's with the second one of another's), so a frame may be decoded with quantizers from three frames before.
+_THREAD_TYPES = {"ffv1": "SLICE", "mpeg4": "SLICE", "theora": "NONE", "vp3": "NONE", "vp4": "NONE"}
+
+# Flags of FFmpeg's AV_CODEC_CAP by the kind of threads; codecs of other libraries take either kind.
+_THREAD_CAPABILITIES = {"AUTO": 1 << 12 | 1 << 13 | 1 << 15, "SLICE": 1 << 13 | 1 << 15, "NONE": 0}
+
+# Options that make a codec refuse damage. MPEG-4 takes some damage for a padding bug unless leftover bits count.
+_STRICT = "explode"
+_STRICT_BY_CODEC = {"mpeg4": "explode+buffer"}
+
+# Options that make a codec check its checksums. Other codecs conceal or skip damage as the ffmpeg program does.
+_CHECKED = {"err_detect": "crccheck+explode"}
+_AUDIO_OPTIONS = {"flac": _CHECKED, "wavpack": _CHECKED, "tta": _CHECKED}
+# AC-3 fills gaps with noise; with this option the noise depends on the frame only, not on where decoding began.
+_AUDIO_OPTIONS |= {"ac3": {"cons_noisegen": "1"}, "eac3": {"cons_noisegen": "1"}}
+
+
+class UndecodablePacketError(Exception):
+    """The codec refused a packet; the next ones may still decode."""
+
+
+def configure_video_codec(context: Any, num_threads: int, *, is_strict: bool) -> None:
+    """Set up a video codec that is not open yet. A strict one refuses packets with errors, others conceal them."""
+    context.thread_count = num_threads if codec_has_threads(context) else 1
+    context.thread_type = "NONE" if num_threads == 1 else _THREAD_TYPES.get(context.name, "AUTO")
+    strict = _STRICT_BY_CODEC.get(context.name, _STRICT)
+    context.options = {"max_pixels": str(MAX_PIXELS), "err_detect": strict if is_strict else "0"}
+
+
+def configure_audio_codec(context: Any, num_threads: int) -> None:
+    """Set up an audio codec that is not open yet."""
+    context.thread_count = num_threads
+    context.thread_type = "NONE" if num_threads == 1 else "FRAME"
+    context.options = dict(_AUDIO_OPTIONS.get(context.name, {}))
+
+
+def codec_has_threads(context: Any) -> bool:
+    """Return whether a video codec decodes faster with several threads, with the same result."""
+    kind = _THREAD_TYPES.get(context.name, "AUTO")
+    return bool(context.codec.capabilities & _THREAD_CAPABILITIES[kind])
+
+
+class PacketDecoder:
+    """The codec of one stream: packets go in, frames come out. ``context`` is PyAV's codec context, configured."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        self._process = os.getpid()
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether the codec is open; the first packet opens it."""
+        return bool(self._context.is_open)
+
+    def decode(self, packet: Any | None) -> Sequence[Any]:
+        """Feed one packet (``None`` drains the codec) and return the frames that come out, in the codec's order.
+
+        Raises `UndecodablePacketError` if the codec refuses the packet.
+        """
+        try:
+            return self._context.decode(packet)  # type: ignore[no-any-return]
+        except av.EOFError:
+            return []
+        except (av.FFmpegError, ValueError) as error:
+            raise UndecodablePacketError(error_text(error)) from error
+
+    def flush(self) -> None:
+        """Discard the codec's state, because the next packet comes from another place in the stream."""
+        self._context.flush_buffers()
+
+    def close(self) -> None:
+        context, self._context = self._context, None
+        if self._process != os.getpid():
+            keep_from_parent(context)
+        elif context is not None:
+            let_rest(context)
+
 
 #: Flags of `VideoReader.index_entries`.
 KEY_ENTRY, DISCARD_ENTRY = 1, 2
 
-# The demuxers that say how packets are encrypted, and those that pass on what another one says.
+# Demuxers that mark encrypted packets, and demuxers that contain such a demuxer.
 _FORMATS_OF_ENCRYPTION = frozenset(("concat", "dash", "hls", "mov", "mp4"))
 
 
 class Decoder(Protocol):
-    """What a reader needs of that which decodes its packets, see `mediatensor.backends.PictureDecoder`."""
+    """Decoder of a `StreamReader`, see `mediatensor.backends.PictureDecoder`."""
 
     @property
     def is_open(self) -> bool: ...
@@ -44,16 +134,9 @@ class Decoder(Protocol):
 
 
 class StreamReader(Demuxer, ABC):
-    """A demuxer of one stream, with what decodes its packets.
+    """A demuxer of one stream, with its decoder.
 
-    Args:
-        source: Where to read from.
-        stream_index: Index among all streams; ``None`` for the one FFmpeg thinks best.
-        num_threads: Threads of the codec; 0 lets FFmpeg decide.
-
-    Raises:
-        OpenError, SourceNotFoundError: if the source cannot be opened.
-        StreamError: if there is no such stream of the reader's kind.
+    ``stream_index`` counts all streams; ``None`` takes FFmpeg's best one. With 0 threads, FFmpeg decides.
     """
 
     #: ``"video"``, ``"audio"`` or ``"subtitle"``.
@@ -78,7 +161,7 @@ class StreamReader(Demuxer, ABC):
         """Set threads and options of a codec that is not open yet."""
 
     def _make_decoder(self) -> Decoder:
-        """What decodes the packets; it is not made before it is needed, since reading packets takes none."""
+        """Make the decoder; called for the first packet to decode, because reading packets needs none."""
         return PacketDecoder(self._context)
 
     @property
@@ -86,12 +169,12 @@ class StreamReader(Demuxer, ABC):
         return self.stream_indices[0]
 
     def stream_info(self) -> StreamInfo:
-        """What the header says of the stream."""
+        """Return the stream's description according to the header."""
         return stream_info(self._stream)
 
     @property
     def extradata(self) -> bytes:
-        """The codec's configuration record; empty if there is none."""
+        """Return the codec's configuration record; empty if there is none."""
         return bytes(self._context.extradata or b"")
 
     @property
@@ -99,11 +182,7 @@ class StreamReader(Demuxer, ABC):
         return self._decoder is not None and self._decoder.is_open
 
     def use_threads(self, num_threads: int) -> bool:
-        """From now on decode with another number of threads.
-
-        Returns:
-            Whether reading starts over, because the codec was open already.
-        """
+        """Change the number of threads; return whether reading starts over, because the codec was open already."""
         self._num_threads = num_threads
         if self._context.is_open:
             self.reopen()
@@ -112,11 +191,7 @@ class StreamReader(Demuxer, ABC):
         return False
 
     def decode(self, packet: Any | None) -> Sequence[Any]:
-        """Feed one packet (``None`` drains the codec) and take the frames that come out, in the codec's order.
-
-        Raises:
-            UndecodablePacketError: if the codec refuses the packet.
-        """
+        """Feed one packet to the decoder, see `PacketDecoder.decode`."""
         if self._decoder is None:
             self._decoder = self._make_decoder()
         return self._decoder.decode(packet)
@@ -129,7 +204,7 @@ class StreamReader(Demuxer, ABC):
 
     def close(self) -> None:
         decoder, self._decoder = self._decoder, None
-        # A frame in somebody's hands, or a kept exception, keeps this object; its codec's threads must not live on.
+        # A user's frame or a stored exception may keep this object alive; its codec's threads must end now.
         self._stream = self._context = None
         try:
             if decoder is not None:
@@ -139,18 +214,10 @@ class StreamReader(Demuxer, ABC):
 
 
 class VideoReader(StreamReader):
-    """A demuxer of one video stream, with what decodes its packets.
+    """A demuxer of one video stream, with its decoder.
 
-    Args:
-        source: Where to read from.
-        stream_index: Index among all streams; ``None`` for the one FFmpeg thinks best.
-        num_threads: Threads of the codec; 0 lets FFmpeg decide.
-        is_strict: Let the codec refuse packets in which it finds errors, instead of concealing them.
-        open_decoder: Makes what decodes the packets, given this reader; by default the stream's own codec decodes.
-
-    Raises:
-        OpenError, SourceNotFoundError: if the source cannot be opened.
-        StreamError: if there is no such video stream.
+    A strict codec refuses packets with errors instead of concealing them. ``open_decoder`` makes the decoder from this
+    reader; the default is the stream's own codec.
     """
 
     media_type = "video"
@@ -182,66 +249,62 @@ class VideoReader(StreamReader):
 
     @property
     def codec_context(self) -> Any:
-        """The codec of the demuxer's stream, configured."""
+        """Return the codec of the demuxer's stream, configured."""
         return self._context
 
     @property
     def codec_has_threads(self) -> bool:
-        """Whether the codec decodes faster with several threads, and right."""
+        """Return whether the codec decodes faster with several threads, with the same result."""
         return codec_has_threads(self._context)
 
     @property
     def reorder_depth(self) -> int:
-        """How many frames the codec holds back to put them in order."""
+        """Return how many frames the codec holds back to put them in order."""
         return int(self._context.reorder_depth)
 
     @property
     def may_be_encrypted(self) -> bool:
-        """Whether packets of the format can say that they are encrypted (side data ``encryption_info``)."""
+        """Return whether the format marks encrypted packets (side data ``encryption_info``)."""
         return not _FORMATS_OF_ENCRYPTION.isdisjoint(self.format_name.split(","))
 
     @property
     def track_id(self) -> int:
-        """The format's own number of the stream."""
+        """Return the format's own number of the stream."""
         return int(self._stream.id)
 
     @property
     def is_intra_only(self) -> bool:
-        """Whether every packet of the codec is a key frame, whatever the container says."""
+        """Return whether every packet of the codec is a key frame, whatever the container says."""
         return bool(self._context.codec.intra_only)
 
     @property
     def num_index_entries(self) -> int:
-        """Length of the demuxer's own list of packets; how complete it is depends on the format."""
+        """Return the length of the demuxer's own list of packets; how complete it is depends on the format."""
         return len(self._stream.index_entries)
 
     def index_entries(self, numbers: Sequence[int] | None = None) -> list[tuple[int, int, int, int]]:
-        """(position, dts, size, flags) of entries of the demuxer's list, of all by default.
-
-        Flags are `KEY_ENTRY` and `DISCARD_ENTRY`.
-        """
+        """Return (position, dts, size, flags) of entries of the demuxer's list, by default of all."""
         entries = self._stream.index_entries
         chosen = entries if numbers is None else [entries[number] for number in numbers]
         return [(entry.pos, entry.timestamp, entry.size, entry.flags) for entry in chosen]
 
     @property
     def num_pixels(self) -> int:
-        """Pixels of a picture, as the header has it."""
+        """Return the pixels of a frame, according to the header."""
         return int(self._context.width) * int(self._context.height)
 
     @property
     def is_strict(self) -> bool:
-        """Whether the codec refuses packets in which it finds errors."""
         return self._is_strict
 
     def decode_leniently(self) -> None:
-        """From now on conceal errors as a plain decode does: with one thread, because concealment depends on that."""
+        """Conceal errors from now on, with one thread: concealment depends on that."""
         if self._is_strict or self._num_threads != 1:
             self._is_strict, self._num_threads = False, 1
             self.reopen()
 
     def open_another_decoder(self) -> PacketDecoder | None:
-        """A decoder of the stream that got no packet yet, with one thread; ``None`` if the source opens only once."""
+        """Return a fresh decoder of the stream with one thread; ``None`` if the source opens only once."""
         try:
             container, reader = open_container(self._source)
         except MediaTensorError:
@@ -256,10 +319,8 @@ class VideoReader(StreamReader):
         return PacketDecoder(context)
 
     def packets(self) -> Iterator[Any]:
-        """What `read_packet` gives, in one loop, which takes less time a packet. What is not taken is left to be read.
-
-        Raises:
-            ReadError: if the demuxer reports an error other than the end of the file.
+        """Yield the packets of `read_packet` in one loop, which is faster. Packets that are not taken can still be
+        read.
         """
         self.is_fresh = False
         palettes = self._palettes
@@ -278,11 +339,7 @@ class VideoReader(StreamReader):
                     return
 
     def peek_packets(self, count: int) -> list[Any]:
-        """The packets that `read_packet` gives first, of a fresh reader, which stays so.
-
-        Raises:
-            ReadError: if the demuxer reports an error.
-        """
+        """Return the first packets of a fresh reader, without moving it."""
         packets = list(islice(self.packets(), count))
         if len(packets) < count:
             self.reopen()
@@ -292,17 +349,106 @@ class VideoReader(StreamReader):
         return packets
 
 
-# FFV1 calls each picture intra, and refers to states of the one before in all but key frames.
-_CODECS_OF_INTRA_PICTURES = frozenset(("ffv1",))
+# FFV1 calls each frame intra, although all but key frames use states of the previous frame.
+_CODECS_WITHOUT_INTRA_TYPES = frozenset(("ffv1",))
 
 
 def is_key_frame(picture: Any, codec: str | None) -> bool:
-    """Whether the codec says that a picture refers to no other.
-
-    Args:
-        picture: Its frame.
-        codec: FFmpeg's name of the codec.
-    """
+    """Return whether a frame refers to no other, according to the codec (``codec`` is FFmpeg's name of it)."""
     if picture.key_frame:
         return True
-    return codec not in _CODECS_OF_INTRA_PICTURES and getattr(picture, "pict_type", None) == PictureType.I
+    return codec not in _CODECS_WITHOUT_INTRA_TYPES and getattr(picture, "pict_type", None) == PictureType.I
+
+
+#: Codecs whose packets are text; packets of other codecs are decoded into lines of ASS.
+READABLE_PACKETS = frozenset(("ass", "mov_text", "subrip", "text", "webvtt"))
+
+# FFmpeg's duration of a subtitle without an end, in milliseconds.
+_FOREVER = 0xFFFFFFFF
+
+
+class SubtitlePacket(NamedTuple):
+    """One packet of subtitles. ``duration_seconds`` is ``None`` if it is not stated.
+
+    ``lines`` has the packet itself, if its codec is in `READABLE_PACKETS`; else each decoded event as fields of an ASS
+    line.
+    """
+
+    start_seconds: float
+    duration_seconds: float | None
+    lines: tuple[bytes, ...]
+
+
+def read_subtitle_info(source: Source, stream_index: int | None) -> tuple[ContainerInfo, StreamInfo]:
+    """Return the headers of a file and of its stream of text subtitles; raise `StreamError` if there is none.
+
+    ``stream_index`` counts all streams; ``None`` takes the first default text stream, else the first text stream.
+    """
+    container = read_container_info(source)
+    return container, _choose_stream(container, stream_index)
+
+
+def read_subtitle_packets(source: Source, stream_index: int) -> Generator[SubtitlePacket]:
+    """Yield every packet of a text subtitle stream that has a time, in file order.
+
+    Raises `ReadError` if reading fails, and `DecodeError` if a packet does not decode.
+    """
+    reader = _SubtitleReader(source, stream_index, num_threads=1)
+    try:
+        _check_is_text(reader.stream_info())
+        for packet in iter(reader.read_packet, None):
+            if packet.pts is not None:
+                yield reader.contents(packet)
+    finally:
+        reader.close()
+
+
+class _SubtitleReader(StreamReader):
+    media_type = "subtitle"
+
+    def _configure_codec(self, context: Any) -> None:
+        """Do nothing: subtitle codecs have no threads."""
+
+    def contents(self, packet: Any) -> SubtitlePacket:
+        tick = fraction(packet.time_base) or fraction(self._stream.time_base)
+        start = float(packet.pts * tick) if tick else 0.0
+        duration = float(packet.duration * tick) if tick and packet.duration and packet.duration > 0 else None
+        if self._context.codec.canonical_name in READABLE_PACKETS:
+            return SubtitlePacket(start, duration, (bytes(packet),))
+        try:
+            shown = self._context.decode2(packet)
+        except (av.FFmpegError, ValueError) as error:
+            raise DecodeError(f"The subtitle at {start} seconds does not decode: {error_text(error)}.") from error
+        if shown is None:
+            return SubtitlePacket(start, duration, ())
+        if duration is None and 0 < shown.end_display_time < _FOREVER:
+            duration = shown.end_display_time / 1000
+        return SubtitlePacket(start, duration, tuple(rect.ass for rect in shown if rect.type in (b"ass", b"text")))
+
+
+def _choose_stream(container: ContainerInfo, stream_index: int | None) -> StreamInfo:
+    if stream_index is None:
+        stream_index = container.best_subtitle_stream_index
+        if stream_index is None:
+            kinds = ", ".join(stream.media_type for stream in container.streams) or "none"
+            raise StreamError(f"The source has no stream of subtitles (streams: {kinds}).")
+    stream_index = whole_number("stream_index", stream_index, or_none=True)
+    if not 0 <= stream_index < len(container.streams):
+        last = len(container.streams) - 1
+        raise StreamError(f"The stream index {stream_index} is not a valid stream. The source has streams 0 to {last}.")
+    _check_is_text(container.streams[stream_index])
+    return container.streams[stream_index]
+
+
+def _check_is_text(stream: StreamInfo) -> None:
+    if stream.media_type != "subtitle":
+        raise StreamError(
+            f"The stream at index {stream.index} is not a stream of subtitles. It is of type {stream.media_type!r}."
+        )
+    if stream.is_text is None:
+        raise StreamError(f"The subtitles in stream {stream.index} are of a codec that FFmpeg has no decoder for.")
+    if not stream.is_text:
+        raise StreamError(
+            f"The subtitles in stream {stream.index} are pictures ({stream.codec}); only subtitles that are stored as "
+            "text can be read."
+        )

@@ -1,4 +1,4 @@
-"""Still images through FFmpeg's codecs: more than 8 bits a sample, which Pillow cuts, and a second opinion on JPEG."""
+"""Decode still images with FFmpeg: more than 8 bits a sample, which Pillow cuts, and a second opinion on JPEG."""
 
 from __future__ import annotations
 
@@ -11,27 +11,19 @@ from av.video.codeccontext import VideoCodecContext
 from numpy.typing import NDArray
 
 from ..sources.source import MemorySource, Source
-from .opening import close_container, error_text, open_container
-from .packet_decoder import let_rest
-
-__all__ = ["PlanarPicture", "UndecodableImageError", "avif_planes", "decode_png_16", "jpeg_is_damaged"]
+from .opening import close_container, error_text, let_rest, open_container
 
 _CHANNELS = {"gray16be": 1, "ya16be": 2, "rgb48be": 3, "rgba64be": 4}
 
 
 class UndecodableImageError(Exception):
-    """The codec refused the data, or did not get a whole picture out of it."""
+    """The codec refused the data, or did not decode a whole image."""
 
 
 class PlanarPicture(NamedTuple):
-    """A decoded picture as its codec has it.
+    """A decoded image in the codec's format; ``matrix`` is a number of H.273.
 
-    Attributes:
-        planes: 2-D, of unsigned integers: one (gray), three (Y, Cb, Cr), of which two may be smaller, or (G, B, R).
-        depth: Bits a sample.
-        is_gbr: Whether the planes are colours.
-        matrix: Number of the matrix in H.273.
-        is_full_range: Whether black is 0, not 16 of 255.
+    The planes are 2-D and unsigned: one (gray), three (Y, Cb, Cr), of which two may be smaller, or (G, B, R).
     """
 
     planes: list[NDArray[Any]]
@@ -42,14 +34,7 @@ class PlanarPicture(NamedTuple):
 
 
 def decode_png_16(png: bytes) -> NDArray[np.uint16]:
-    """The samples of a PNG file of 16 bits, (H, W, C) in native byte order, C being 1 to 4 as in the file.
-
-    Args:
-        png: A whole file whose checksums are right.
-
-    Raises:
-        UndecodableImageError: if the pixels cannot be decompressed.
-    """
+    """Return the samples of a 16-bit PNG file with valid checksums, (H, W, C) in native byte order."""
     try:
         frame = _decode("png", png)
     except av.FFmpegError as error:
@@ -71,11 +56,10 @@ def avif_planes(
     matrices: Collection[int],
     num_threads: int,
 ) -> list[Iterator[PlanarPicture]]:
-    """The pictures of an AVIF file as they are stored, and, if it has alpha, that of each.
+    """Return iterators over an AVIF file's images, and over their alpha images if it has alpha, as they are stored.
 
-    Raises:
-        UndecodableImageError: if the file has no whole pictures of that size and with one of these matrices, but tiles,
-            for instance.
+    Raises `UndecodableImageError` if the file has no whole images with this size and one of these matrices (tiles,
+    say).
     """
     source = MemorySource(avif)
     container, reader = open_container(source)
@@ -128,7 +112,7 @@ def _planar_picture(frame: Any) -> PlanarPicture:
 
 
 def jpeg_is_damaged(jpeg: bytes) -> bool:
-    """Whether a JPEG decoder that does not conceal damage finds any; False if it does not know the kind of JPEG."""
+    """Return whether a strict JPEG decoder finds damage; ``False`` if it does not support this kind of JPEG."""
     try:
         _decode("mjpeg", jpeg)
     except av.InvalidDataError:

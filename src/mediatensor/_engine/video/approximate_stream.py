@@ -7,8 +7,7 @@ from typing import Any
 
 from ...errors import DecodeError
 from ..common import stages
-from ..pyav.packet_decoder import UndecodablePacketError
-from ..pyav.reading import VideoReader
+from ..pyav.reading import UndecodablePacketError, VideoReader
 
 __all__ = ["ApproximateStream"]
 

@@ -9,7 +9,7 @@ import torch
 
 from ...backends import DecodeBackend, StreamParameters, why_not_guarded
 from ..common.messages import warn_once
-from ..pyav.probe import StreamInfo
+from ..pyav.opening import StreamInfo
 
 __all__ = ["CpuFallbackStatus", "stream_parameters", "warn_of_fallback", "why_not"]
 

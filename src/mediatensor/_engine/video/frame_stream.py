@@ -30,9 +30,8 @@ from ..common import stages
 from ..containers.packet_table import NO_PTS
 from ..index.frame_index import MAX_DELAY_PACKETS, FrameIndex
 from ..index.header_table import may_leave_packets_unread
-from ..pyav.packet_decoder import UndecodablePacketError
 from ..pyav.pixels import fingerprint
-from ..pyav.reading import VideoReader, is_key_frame
+from ..pyav.reading import UndecodablePacketError, VideoReader, is_key_frame
 from .plan import Segment, byte_range, make_plan
 from .seeking import KeyFramePackets
 

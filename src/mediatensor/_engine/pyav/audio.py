@@ -1,4 +1,4 @@
-"""Reading packets and samples of one audio stream."""
+"""Read packets and samples of one audio stream, and resample them."""
 
 from __future__ import annotations
 
@@ -14,25 +14,8 @@ from numpy.typing import NDArray
 
 from ...errors import InvalidArgumentError
 from .demuxer import set_side_data
-from .opening import error_text
-from .packet_decoder import PacketDecoder, UndecodablePacketError, configure_audio_codec, let_rest
-from .reading import StreamReader
-
-__all__ = [
-    "MAX_CHANNELS",
-    "MAX_RATE_RATIO",
-    "MAX_SAMPLE_RATE",
-    "AudioReader",
-    "Downmix",
-    "Resampler",
-    "SampleForm",
-    "SampleQueue",
-    "as_float",
-    "has_frame_threads",
-    "mix_gain",
-    "samples_of",
-    "set_trimming",
-]
+from .opening import error_text, let_rest
+from .reading import PacketDecoder, StreamReader, UndecodablePacketError, configure_audio_codec
 
 # Full scale of each sample format; unsigned bytes are centred at 128.
 _DTYPES = {"u8": np.uint8, "s16": np.int16, "s32": np.int32, "s64": np.int64, "flt": np.float32, "dbl": np.float64}
@@ -50,7 +33,7 @@ _PROBE_LENGTH = 16
 
 
 class SampleForm(NamedTuple):
-    """What must stay the same for samples to be joined."""
+    """Properties that samples must share to be joined."""
 
     sample_rate: int
     layout: str
@@ -62,17 +45,17 @@ class SampleForm(NamedTuple):
 
 
 class AudioReader(StreamReader):
-    """A demuxer of one stream of sound, with what decodes its packets."""
+    """A demuxer of one audio stream, with its decoder."""
 
     media_type = "audio"
 
     #: Whether numbers or times of packets start again midway, because files were joined.
     time_restarts = False
 
-    #: How long such a file is in seconds, as its parts say; ``None`` if they do not.
+    #: Length of such a file in seconds, according to its parts; ``None`` if they do not state it.
     joined_seconds: float | None = None
 
-    # What the container says; decoding changes what the codec says.
+    # (sample rate, layout) of the container: decoding changes the codec's.
     _stated_form: tuple[int, Any] | None = None
 
     def _configure_codec(self, context: Any) -> None:
@@ -85,16 +68,16 @@ class AudioReader(StreamReader):
 
     @property
     def codec_name(self) -> str:
-        """FFmpeg's name of the decoder."""
+        """Return FFmpeg's name of the decoder."""
         return str(self._context.name)
 
     @property
     def profile(self) -> str | None:
-        """FFmpeg's name of the kind of stream, by the last frame that was decoded."""
+        """Return FFmpeg's name of the codec's profile, according to the last decoded frame."""
         return self._context.profile  # type: ignore[no-any-return]
 
     def renew_codec(self) -> None:
-        """Decode with a codec that has no past, not even what flushing leaves."""
+        """Replace the codec by a new one, because flushing leaves some state."""
         context = av.CodecContext.create(self._context.codec.name, "r")
         context.extradata = self._context.extradata
         if self._stated_form is not None:
@@ -108,15 +91,11 @@ class AudioReader(StreamReader):
         self._context, self._decoder = context, PacketDecoder(context)
 
     def decoded(self, packets: Iterable[Any]) -> Iterator[tuple[Any | None, list[Any], UndecodablePacketError | None]]:
-        """Decode packets that were read already, all after them, and what is then left in the codec.
+        """Decode packets that were read already, then the rest of the file, then drain the codec.
 
-        Yields:
-            Each packet (``None`` at the end) with its frames, or with why it could not be decoded.
-
-        Raises:
-            ReadError: if the demuxer reports an error.
+        Yields each packet (``None`` at the end) with its frames, or with the reason why it could not be decoded.
         """
-        # One loop: what is called for each of 150,000 packets of an hour adds up to more than decoding them.
+        # One loop without calls: for 150,000 packets an hour, calls take longer than decoding.
         decode = self._context.decode
         for packet in chain(packets, iter(self.read_packet, None), (None,)):
             try:
@@ -130,19 +109,19 @@ class AudioReader(StreamReader):
 
 
 def has_frame_threads(codec_name: str) -> bool:
-    """Whether a decoder can decode several frames at a time."""
+    """Return whether a decoder can decode several frames at a time."""
     return bool(av.codec.Codec(codec_name, "r").capabilities & av.codec.Capabilities.frame_threads)
 
 
 def set_trimming(packet: Any, num_at_end: int) -> None:
-    """Have the decoder drop that many samples at the end of a packet's frame, and none in front."""
+    """Make the decoder drop this many samples at the end of a packet's frame, and none at its start."""
     if not num_at_end and not packet.has_sidedata("skip_samples"):
         return
     set_side_data(packet, "skip_samples", _TRIMMING.pack(0, num_at_end, 0, 0))
 
 
 def samples_of(frame: Any) -> NDArray[Any]:
-    """A copy of the samples of a frame, (channels, length), in the type in which the codec gives them."""
+    """Copy the samples of a frame, (channels, length), in the codec's sample type."""
     name = frame.format.name
     if frame.format.is_planar:
         # A frame of eight planar channels has a ninth plane, of nothing.
@@ -154,7 +133,7 @@ def samples_of(frame: Any) -> NDArray[Any]:
 
 
 def as_float(samples: NDArray[Any]) -> NDArray[np.float32]:
-    """Samples of any type of FFmpeg's as floats of full scale 1."""
+    """Convert samples of any type of FFmpeg's to floats with full scale 1."""
     full_scale = None if samples.dtype.kind == "f" else 1 << 8 * samples.dtype.itemsize - 1
     out = np.empty(samples.shape, np.float32)
     _convert(samples, full_scale, out)
@@ -162,11 +141,7 @@ def as_float(samples: NDArray[Any]) -> NDArray[np.float32]:
 
 
 class SampleQueue:
-    """Frames of one form, whose samples leave it in long blocks, as floats of full scale 1.
-
-    Args:
-        first_frame: Has the form of all; it is not queued.
-    """
+    """Frames of the first frame's form, whose samples leave it in long blocks, as floats with full scale 1."""
 
     def __init__(self, first_frame: Any) -> None:
         name = first_frame.format.name
@@ -181,12 +156,12 @@ class SampleQueue:
         self.length = 0
 
     def takes(self, frame: Any) -> bool:
-        """Whether a frame is of the queue's form."""
+        """Return whether a frame has the queue's form."""
         return (frame.format.name, frame.sample_rate, frame.layout.nb_channels) == self._form
 
     def append(self, frame: Any) -> bool:
-        """Queue all samples of a frame, if it is of the queue's form."""
-        if (frame.format.name, frame.sample_rate, frame.layout.nb_channels) != self._form:
+        """Queue all samples of a frame; return ``False`` if it has another form."""
+        if not self.takes(frame):
             return False
         pts = frame.pts
         frame.pts = None  # the queue insists on time stamps without gaps, if there are any
@@ -225,32 +200,25 @@ def _convert(samples: NDArray[Any], full_scale: int | None, out: NDArray[np.floa
         out *= np.float32(1 / full_scale)
 
 
-#: What FFmpeg's resampler accepts.
+#: FFmpeg's limit for resampling.
 MAX_CHANNELS = 64
 
-#: Samples per second that are converted from or to. The resampler's filter takes memory by the ratio of the rates, and
-#: headers claim any.
+#: Largest rate to convert from or to. The memory of the resampler's filter grows with the ratio of the rates, and a
+#: header can state any rate.
 MAX_SAMPLE_RATE = 1_536_000
 
-#: How many samples may become of one: a small file whose header claims a rate of 1 would fill any memory.
+#: Largest ratio of the rates: a small file whose header states a rate of 1 would fill any memory.
 MAX_RATE_RATIO = 1 << 10
 
 
 class Resampler:
-    """Samples of one contiguous run at another rate, with other channels.
+    """Converts the rate and the channels of one contiguous run of samples.
 
-    The first sample of the result is played when the first one of the input is.
+    The first sample of the result plays at the same time as the first input sample. Channels have FFmpeg's default
+    layout for their number; the same number as in the input keeps the layout.
 
-    Args:
-        form: Rate and channels of the input.
-        sample_rate: Samples per second of the result.
-        num_channels: Channels of the result, in FFmpeg's default layout for that number.
-            The same number keeps the layout.
-        downmix: How to mix to fewer channels.
-
-    Raises:
-        InvalidArgumentError: if FFmpeg cannot convert to what was asked for, a rate is beyond `MAX_SAMPLE_RATE`, or the
-            result would have more than `MAX_RATE_RATIO` times the samples.
+    Raises `InvalidArgumentError` if FFmpeg cannot do the conversion, a rate is beyond `MAX_SAMPLE_RATE`, or the result
+    would have more than `MAX_RATE_RATIO` times the samples.
     """
 
     def __init__(self, form: SampleForm, sample_rate: int, num_channels: int, downmix: Downmix = "sum") -> None:
@@ -278,18 +246,14 @@ class Resampler:
             raise self._refusal(error) from error
 
     def push(self, samples: NDArray[np.float32]) -> None:
-        """Take the next samples, (channels, length).
-
-        Raises:
-            InvalidArgumentError: if FFmpeg cannot convert to what was asked for.
-        """
+        """Convert the next samples, (channels, length)."""
         if not samples.shape[1]:
             return
         self._is_empty = False
         self._convert(_planar_frame(samples, self._form.layout, self._form.sample_rate))
 
     def take(self) -> NDArray[np.float32]:
-        """What has come out since this was last called, (channels, length)."""
+        """Return the results since the last call, (channels, length)."""
         blocks, self._blocks = self._blocks, []
         samples = np.concatenate([np.empty((self._num_channels, 0), np.float32), *blocks], axis=1)
         if self._gain != 1.0:
@@ -297,7 +261,7 @@ class Resampler:
         return samples
 
     def finish(self) -> NDArray[np.float32]:
-        """What has not been taken yet, (channels, length), with what the resampler holds; the last thing to ask for."""
+        """Flush the resampler and return the remaining results, (channels, length)."""
         if not self._is_empty:
             self._convert(None)
         return self.take()
@@ -318,7 +282,7 @@ class Resampler:
 
 
 def _planar_frame(samples: NDArray[np.float32], layout: str, sample_rate: int) -> av.AudioFrame:
-    """A frame of samples (channels, length)."""
+    """Make a frame of samples (channels, length)."""
     frame = av.AudioFrame(format="fltp", layout=layout, samples=samples.shape[1])
     for plane, channel in zip(frame.planes, samples, strict=False):
         np.frombuffer(memoryview(plane), np.float32, samples.shape[1])[:] = channel
@@ -327,24 +291,16 @@ def _planar_frame(samples: NDArray[np.float32], layout: str, sample_rate: int) -
 
 
 def _planar_samples(frame: av.AudioFrame, num_channels: int) -> NDArray[np.float32]:
-    """The samples of a planar frame of floats; `AudioFrame.to_ndarray` crashes on eight planes."""
+    """Return the samples of a planar float frame; `AudioFrame.to_ndarray` crashes on eight planes."""
     planes = (memoryview(frame.planes[channel]) for channel in range(num_channels))
     return np.stack([np.frombuffer(plane, np.float32, frame.samples) for plane in planes])
 
 
 @lru_cache(maxsize=64)
 def mix_gain(layout: str, num_channels: int, out_num_channels: int) -> float:
-    """The factor, at most 1, with which FFmpeg's mix of floats to fewer channels cannot be louder than its input.
+    """Return the factor (at most 1) at which FFmpeg's float mix to fewer channels cannot be louder than its input.
 
-    FFmpeg applies it where it mixes to whole numbers.
-
-    Args:
-        layout: FFmpeg's name of the layout of the input.
-        num_channels: Channels of the input.
-        out_num_channels: Channels of the mix, in FFmpeg's default layout for that number.
-
-    Raises:
-        av.FFmpegError, ValueError: if FFmpeg cannot mix these.
+    FFmpeg applies it if it mixes to integers. It raises av.FFmpegError or ValueError if FFmpeg cannot mix these.
 
     >>> round(mix_gain("stereo", 2, 1), 6), round(mix_gain("5.1", 6, 1), 6)
     (0.707107, 0.292893)
