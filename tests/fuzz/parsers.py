@@ -28,7 +28,6 @@ from mediatensor._engine.bitstreams.h264 import H264Parser
 from mediatensor._engine.bitstreams.inspection import packet_inspector
 from mediatensor._engine.bitstreams.units import HEAD_BYTES
 from mediatensor._engine.containers.boxes import MalformedBoxError, read_box, top_level_boxes
-from mediatensor._engine.containers.fragments import packets_of_fragments
 from mediatensor._engine.containers.joined_files import (
     FrameWalk,
     begins_file,
@@ -40,7 +39,12 @@ from mediatensor._engine.containers.joined_files import (
 )
 from mediatensor._engine.containers.matroska import blocks_of_track
 from mediatensor._engine.containers.mp3 import constant_frames, find_frame, has_stated_size
-from mediatensor._engine.containers.sample_tables import expected_entries, find_track, read_samples
+from mediatensor._engine.containers.sample_tables import (
+    expected_entries,
+    find_track,
+    packets_of_fragments,
+    read_samples,
+)
 from mediatensor._engine.containers.vorbis import VorbisModes, first_packet_end, vorbis_modes
 from mediatensor._engine.containers.wav import parse_wav_header
 from mediatensor._engine.images.formats import DamagedImageError, webp_canvas

@@ -364,7 +364,7 @@ def test_odd_sizes_name_a_pixel_format_that_takes_them(size: tuple[int, int], tm
         ("video.nosuch", InvalidArgumentError, "check the desired extension"),
         ("video", InvalidArgumentError, "check the desired extension"),
         ("picture.jpg", InvalidArgumentError, "JpegEncoder"),
-        ("stream.m3u8", InvalidArgumentError, "makes files of its own"),
+        ("stream.m3u8", InvalidArgumentError, "writes several files"),
         ("no/such/folder/video.mp4", WriteError, "valid path"),
         ("s3://bucket/video.mp4", InvalidArgumentError, "fsspec"),
         (io.BytesIO(), SourceTypeError, "to_file_like"),

@@ -1,7 +1,7 @@
-"""The boxes that ISO media files (MP4, QuickTime) are made of: where they are, and their fields. No box is trusted.
+"""Parse the boxes of ISO media files (MP4, QuickTime): their places and their fields. No box is trusted.
 
-Whatever does not add up raises `MalformedBoxError`. Sizes are checked against what is there before anything is read or
-allocated, so the cost is bounded by the size of the file.
+Invalid boxes raise `MalformedBoxError`. Sizes are checked before anything is read or allocated, so the cost is bounded
+by the size of the file.
 """
 
 from __future__ import annotations
@@ -13,25 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Box",
-    "Boxes",
-    "Fields",
-    "MalformedBoxError",
-    "ReadAt",
-    "children",
-    "find",
-    "find_all",
-    "read_box",
-    "top_level_boxes",
-]
-
-#: Gives ``size`` bytes at ``position`` of a file, fewer at its end.
+#: Reads (position, size) bytes of a file, fewer at its end.
 ReadAt = Callable[[int, int], bytes]
 
-# More than any file has that is not made to waste time; a fragment is two of them.
+# More than any honest file has; a fragment is two boxes.
 _MAX_TOP_LEVEL_BOXES = 1 << 21
-# The header of a film of a day takes a tenth of that.
+# Ten times the header of a video of one day.
 _MAX_BOX_BYTES = 1 << 28
 _MAX_CHILDREN = 1 << 16
 
@@ -40,18 +27,11 @@ _HEADER_BYTES = 16
 
 
 class MalformedBoxError(Exception):
-    """Boxes that do not add up, or that are not understood."""
+    """Boxes or elements that are invalid, or not supported."""
 
 
 class Box(NamedTuple):
-    """Where a box is.
-
-    Attributes:
-        kind: Its four characters.
-        start: Where its header begins.
-        body: Where its content begins.
-        end: Where it ends.
-    """
+    """The place of a box: ``kind`` (four characters), and where its header, its content and the next box start."""
 
     kind: bytes
     start: int
@@ -60,7 +40,7 @@ class Box(NamedTuple):
 
 
 def _box_at(header: bytes, start: int, end: int) -> Box:
-    """The box whose header begins with ``header``, at ``start`` of a space that goes to ``end`` (ISO 14496-12, 4.2)."""
+    """Parse a box header at ``start``, inside a range that ends at ``end`` (ISO 14496-12, 4.2)."""
     if len(header) < 8:
         raise MalformedBoxError("a box header is cut off")
     size, kind = _SHORT_HEADER.unpack_from(header)
@@ -72,16 +52,12 @@ def _box_at(header: bytes, start: int, end: int) -> Box:
     elif size == 0:
         size = end - start
     if start + size < body or start + size > end:
-        raise MalformedBoxError(f"box {kind!r} of {size} bytes at {start} does not fit into what holds it")
+        raise MalformedBoxError(f"box {kind!r} of {size} bytes at {start} does not fit into its parent")
     return Box(kind, start, body, start + size)
 
 
 def top_level_boxes(read_at: ReadAt, file_size: int) -> Iterator[Box]:
-    """The outermost boxes of a file, reading nothing but their headers.
-
-    Raises:
-        MalformedBoxError: if one reaches beyond the end of the file.
-    """
+    """Yield the outermost boxes of a file, reading only their headers."""
     position = 0
     for _ in range(_MAX_TOP_LEVEL_BOXES):
         if position >= file_size:
@@ -93,11 +69,7 @@ def top_level_boxes(read_at: ReadAt, file_size: int) -> Iterator[Box]:
 
 
 def read_box(read_at: ReadAt, box: Box) -> memoryview:
-    """The content of a box.
-
-    Raises:
-        MalformedBoxError: if it is too large to be a header, or cut off.
-    """
+    """Return the content of a box; raise `MalformedBoxError` if it is too large for a header, or cut off."""
     size = box.end - box.body
     if size > _MAX_BOX_BYTES:
         raise MalformedBoxError(f"box {box.kind!r} has {size} bytes")
@@ -112,7 +84,7 @@ Boxes = list[tuple[bytes, memoryview]]
 
 
 def children(data: memoryview) -> Boxes:
-    """The boxes that lie in ``data`` one after the other.
+    r"""Split ``data`` into the boxes that it contains.
 
     >>> [(kind, bytes(content)) for kind, content in children(memoryview(b"\\0\\0\\0\\x0afree\\1\\2"))]
     [(b'free', b'\\x01\\x02')]
@@ -127,40 +99,32 @@ def children(data: memoryview) -> Boxes:
             raise MalformedBoxError("a box header is cut off")
         size, kind = _SHORT_HEADER.unpack_from(data, position)
         body, stop = position + 8, position + size
-        if size < 8 or stop > end:  # a size of another form, or one that cannot be
+        if size < 8 or stop > end:  # another form of size, or an invalid one
             _, _, body, stop = _box_at(bytes(data[position : position + _HEADER_BYTES]), position, end)
         boxes += [(kind, data[body:stop])]
         position = stop
-    raise MalformedBoxError("a box holds too many others")
+    raise MalformedBoxError("a box has too many children")
 
 
 def find_all(data: memoryview | Boxes, *path: bytes) -> list[memoryview]:
-    """The contents of all boxes at a path, such as ``b"trak", b"mdia"``, in a box or among boxes."""
-    first, *others = path
-    found = [content for kind, content in (data if isinstance(data, list) else children(data)) if kind == first]
-    for name in others:
-        found = [content for parent in found for kind, content in children(parent) if kind == name]
-    return found
+    """Return the contents of all boxes at a path, such as ``b"trak", b"mdia"``, in a box or among boxes."""
+    first, *rest = path
+    contents = [content for kind, content in (data if isinstance(data, list) else children(data)) if kind == first]
+    for name in rest:
+        contents = [content for parent in contents for kind, content in children(parent) if kind == name]
+    return contents
 
 
 def find(data: memoryview | Boxes, *path: bytes) -> memoryview:
-    """The content of the one box at a path.
-
-    Raises:
-        MalformedBoxError: if there is none or more than one.
-    """
-    found = find_all(data, *path)
-    if len(found) != 1:
-        raise MalformedBoxError(f"{len(found)} boxes {b'/'.join(path)!r}")
-    return found[0]
+    """Return the content of the only box at a path; raise `MalformedBoxError` if there is not exactly one."""
+    contents = find_all(data, *path)
+    if len(contents) != 1:
+        raise MalformedBoxError(f"{len(contents)} boxes {b'/'.join(path)!r}")
+    return contents[0]
 
 
 class Fields:
-    """Reads the fields of a box that begins with a version and flags, one after the other.
-
-    Args:
-        data: The content of the box.
-    """
+    """Reads the fields of a box that starts with a version and flags, in order."""
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
@@ -180,13 +144,13 @@ class Fields:
         return int.from_bytes(self._data[start : self._position], "big", signed=True)
 
     def skip(self, num_bytes: int) -> None:
-        """Pass over bytes; they must be there."""
+        """Skip bytes that must exist."""
         if self._position + num_bytes > self._size:
             raise MalformedBoxError("a box ends before its fields do")
         self._position += num_bytes
 
     def array(self, count: int, dtype: str, columns: int = 1) -> NDArray[np.int64]:
-        """``count`` rows of numbers as int64: (count,), or (count, columns)."""
+        """Read ``count`` rows of numbers as int64: (count,), or (count, columns)."""
         start = self._position
         self.skip(count * columns * np.dtype(dtype).itemsize)  # fails before anything is allocated
         numbers = np.frombuffer(self._data[start : self._position], dtype).astype(np.int64)

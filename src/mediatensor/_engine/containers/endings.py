@@ -1,6 +1,6 @@
-"""Whether a file is there to its end, by what its container says of sizes. Pure functions on bytes.
+"""Detect truncated files by the sizes that their containers state. Pure functions on bytes.
 
-Downloads and recordings break off anywhere. Demuxers take the end of the bytes for the end of the film.
+Downloads and recordings can stop anywhere; demuxers take the end of the bytes for the end of the media.
 """
 
 from __future__ import annotations
@@ -10,13 +10,10 @@ from collections.abc import Callable
 
 from .boxes import ReadAt
 
-__all__ = ["breaks_off"]
-
+# From (first bytes of a part, its position, file size) to the part's end; `None` if it is not stated.
 _EndOf = Callable[[bytes, int, int], int | None]
-"""Where the part ends that begins with some bytes, at a position of a file of a size; ``None`` if that is not said."""
-
+# Boxes of an MP4, or RIFF chunks of an AVI; a file with more counts as whole.
 _MAX_PARTS = 1 << 16
-"""As many boxes of an MP4, or RIFF chunks of an AVI, are passed; a file with more is taken to be whole."""
 _EBML, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
 _FLV_TAG_HEADER_BYTES, _FLV_TAGS = 11, frozenset((8, 9, 18))
 _SYNC_BYTE = 0x47
@@ -25,19 +22,13 @@ _FIRST_BOXES = frozenset((b"ftyp", b"styp", b"moov", b"mdat", b"wide", b"free", 
 
 
 def breaks_off(read_at: ReadAt, file_size: int) -> bool:
-    """Whether the end of a file is certainly missing: of an MP4, Matroska, WebM, AVI, FLV or transport stream.
+    r"""Return whether the end of an MP4, Matroska, WebM, AVI, FLV or transport stream file is certainly missing.
 
-    Files that do not say how long they are, such as live streams in Matroska, count as whole.
+    Files that do not state their length, such as live streams in Matroska, count as whole.
 
-    Args:
-        read_at: Reads bytes of the file.
-        file_size: Its size.
-
-    Example:
-        >>> from mediatensor._engine.containers.endings import breaks_off
-        >>> data = b"\\0\\0\\0\\x10ftypisom\\0\\0\\0\\0" + b"\\0\\0\\0\\x0cmdat\\1\\2\\3\\4"
-        >>> [breaks_off(lambda at, count: data[at : min(at + count, size)], size) for size in (28, 27, 22, 16)]
-        [False, True, True, False]
+    >>> data = b"\\0\\0\\0\\x10ftypisom\\0\\0\\0\\0" + b"\\0\\0\\0\\x0cmdat\\1\\2\\3\\4"
+    >>> [breaks_off(lambda at, count: data[at : min(at + count, size)], size) for size in (28, 27, 22, 16)]
+    [False, True, True, False]
     """
     start = read_at(0, 64)
     if start[:4] == _EBML:
@@ -52,7 +43,7 @@ def breaks_off(read_at: ReadAt, file_size: int) -> bool:
 
 
 def _matroska_breaks_off(read_at: ReadAt, file_size: int) -> bool:
-    """The size of the segment holds nearly the whole file (RFC 9559, 5.1); all ones say that it is not known."""
+    """Compare the segment's size, nearly the whole file (RFC 9559, 5.1), with the file's; all ones mean unknown."""
     position, _ = _size_of_element(read_at(4, 8), 4)
     header = read_at(position, 12)
     if header[:4] != _SEGMENT:
@@ -62,7 +53,7 @@ def _matroska_breaks_off(read_at: ReadAt, file_size: int) -> bool:
 
 
 def _size_of_element(data: bytes, position: int) -> tuple[int, bool]:
-    """Where an element ends of which the size stands at a position, and whether that is known (RFC 8794, 6)."""
+    """Return where an element ends whose size field is at a position, and whether that is known (RFC 8794, 6)."""
     num_bytes = 9 - data[0].bit_length() if data else 9
     if num_bytes > 8 or len(data) < num_bytes:
         return position, False
@@ -72,7 +63,7 @@ def _size_of_element(data: bytes, position: int) -> tuple[int, bool]:
 
 
 def _parts_break_off(read_at: ReadAt, file_size: int, end_of: _EndOf) -> bool:
-    """Whether one of the parts that lie one after the other goes on behind the end of the file."""
+    """Return whether one of consecutive parts ends after the end of the file."""
     position = 0
     for _ in range(_MAX_PARTS):
         end = end_of(read_at(position, 16), position, file_size)
@@ -83,21 +74,21 @@ def _parts_break_off(read_at: ReadAt, file_size: int, end_of: _EndOf) -> bool:
 
 
 def _box_end(header: bytes, position: int, file_size: int) -> int | None:
-    """Where a box ends (ISO 14496-12, 4.2); a header that is cut off ends behind the file."""
+    """Return where a box ends (ISO 14496-12, 4.2); a header that is cut off ends after the file."""
     if len(header) < 8:
-        # A few zeros may stand behind the last box.
+        # A few zeros may follow the last box.
         return file_size + 1 if any(header) else None
     size = int.from_bytes(header[:4], "big")
     if size == 1:
         size = int.from_bytes(header[8:16], "big")
     if size == 0:  # to the end of the file
         return None
-    # What stands behind the last box and is none says nothing.
+    # Bytes after the last box that are not a box prove nothing.
     return position + size if size >= 8 and header[4:8].isalnum() else None
 
 
 def _riff_end(header: bytes, position: int, file_size: int) -> int | None:
-    """Where a RIFF chunk ends; programs that are killed while they record leave 0, others all ones."""
+    """Return where a RIFF chunk ends; programs killed while recording leave 0 or all ones."""
     if header[:4] != b"RIFF" or len(header) < 8:
         return None
     size: int = struct.unpack_from("<I", header, 4)[0]
@@ -105,17 +96,17 @@ def _riff_end(header: bytes, position: int, file_size: int) -> int | None:
 
 
 def _flv_breaks_off(read_at: ReadAt, file_size: int) -> bool:
-    """The last four bytes are the size of the tag before them ("Adobe Flash Video File Format", E.3)."""
+    """Check the last four bytes: the size of the tag before them ("Adobe Flash Video File Format", E.3)."""
     size = int.from_bytes(read_at(max(file_size - 4, 0), 4), "big")
     start = file_size - 4 - size
     if size < _FLV_TAG_HEADER_BYTES or start < 9:
-        return file_size > 13  # without a tag there is none before
+        return file_size > 13  # a file without tags is whole
     header = read_at(start, _FLV_TAG_HEADER_BYTES)
     return header[0] & 0x1F not in _FLV_TAGS or int.from_bytes(header[1:4], "big") != size - _FLV_TAG_HEADER_BYTES
 
 
 def _packets_break_off(read_at: ReadAt, file_size: int) -> bool:
-    """Whether a transport stream ends within a packet: of 188 bytes, or of 192 with a time before each."""
+    """Return whether a transport stream ends inside a packet (188 bytes, or 192 with a time before each)."""
     for size, offset in ((188, 0), (192, 4)):
         places = range(offset, min(offset + _PACKETS_LOOKED_AT * size, file_size), size)
         if len(places) == _PACKETS_LOOKED_AT and all(read_at(place, 1) == bytes((_SYNC_BYTE,)) for place in places):

@@ -1,12 +1,12 @@
-"""Files that were joined end to end: whether one is such a file, told from a few looks at it. Pure; no I/O.
+"""Detect files that were joined end to end, from a few looks at them. Pure functions on bytes.
 
-``cat a.flac b.flac`` gives a file that players play through. But its time starts again, so that a search by time leads
-to either part, and the header tells of the first alone. Formats number their pages, frames or blocks, or stamp them
-with times; in a file of one part these only grow::
+Players play the result of ``cat a.flac b.flac`` to its end. But its times restart, so that a seek by time can lead to
+either part, and the header describes only the first part. Formats number their pages, frames or blocks, or store times
+in them; in a file of one part, these only grow::
 
     one part       |0    1    2    3    4    5    6    7 |
     joined         |0    1    2    3 |0    1    2    3   |
-    looks             ^    ^    ^    ^    ^    ^    ^       some number is smaller than the one before
+    looks             ^    ^    ^    ^    ^    ^    ^       some number is smaller than the previous one
 """
 
 from __future__ import annotations
@@ -20,18 +20,6 @@ from itertools import pairwise
 from .boxes import ReadAt
 from .mp3 import after_id3, mp3_frame_size
 
-__all__ = [
-    "FrameWalk",
-    "OggLink",
-    "WavPackParts",
-    "begins_file",
-    "flac_seconds",
-    "id3_end",
-    "ogg_links",
-    "time_restarts",
-    "wavpack_parts",
-]
-
 _NUM_LOOKS = 9
 _FEW_BYTES, _MANY_BYTES = 1 << 14, 1 << 20
 
@@ -39,7 +27,7 @@ _FEW_BYTES, _MANY_BYTES = 1 << 14, 1 << 20
 _OGG_PAGE = struct.Struct("<4sBBqIIIB")
 _OGG_SIGN, _OGG_BEGINS = b"OggS", 2
 _OGG_HEAD_BYTES = _OGG_PAGE.size + 255 + 64
-# The longest page, so that one begins wherever one looks.
+# The longest page, so that every look contains the start of a page.
 _OGG_LOOK_BYTES = _OGG_PAGE.size + 255 + 255 * 255
 
 # Sign, size, version, track, part, samples in all, first sample, samples.
@@ -68,12 +56,8 @@ _TS_SECOND, _TS_WRAP = 90_000, 1 << 33
 
 
 def time_restarts(format_name: str, read_at: ReadAt, file_size: int) -> bool:
-    """Whether numbers or times that should only grow become smaller somewhere in a file.
-
-    Args:
-        format_name: FFmpeg's name of the demuxer.
-        read_at: Reads the file.
-        file_size: In bytes.
+    """Return whether numbers or times that should only grow decrease somewhere in a file (``format_name`` as in
+    FFmpeg).
     """
     if format_name == "ogg":
         return _ogg_restarts(read_at, file_size)
@@ -87,9 +71,9 @@ def time_restarts(format_name: str, read_at: ReadAt, file_size: int) -> bool:
 
 
 def _looks(read_at: ReadAt, file_size: int, num_bytes: int, sign: bytes = b"") -> Iterator[bytes]:
-    """Bytes of places that are spread over the file, in order; the last ones are those at its end.
+    """Yield bytes from places spread over the file, in order; the last ones are at its end.
 
-    They are fewer where a sign that is looked for is in the last few of them already.
+    If a sign is in the last few of the bytes, only these are read.
     """
     if num_bytes * _NUM_LOOKS >= file_size:
         yield read_at(0, file_size)
@@ -105,7 +89,7 @@ def _looks(read_at: ReadAt, file_size: int, num_bytes: int, sign: bytes = b"") -
 
 
 def _numbers_restart(numbers: Iterator[tuple[int, int, int]]) -> bool:
-    """Whether (first sample, one past the last, how many the header states or 0) do not grow, or grow beyond that."""
+    """Check (first sample, one past the last, total in the header or 0): they must grow, and not beyond the total."""
     reached = 0
     for first, last, total in numbers:
         if first < reached or (total and last > total):
@@ -115,7 +99,7 @@ def _numbers_restart(numbers: Iterator[tuple[int, int, int]]) -> bool:
 
 
 def _places(data: bytes, *signs: bytes) -> Iterator[int]:
-    """Where any of some signs stand, sign by sign."""
+    """Yield the positions of some signs, sign by sign."""
     for sign in signs:
         at = data.find(sign)
         while at >= 0:
@@ -128,11 +112,11 @@ def _places(data: bytes, *signs: bytes) -> Iterator[int]:
 
 @dataclass
 class OggLink:
-    """A part of a chain of Ogg.
+    """A part of an Ogg chain.
 
     Attributes:
         start: Its first byte.
-        granules: By the serial number of each: the first page's, the second's and the last one's.
+        granules: By serial number: those of the first, the second and the last page.
         headers: First packets, by serial number.
     """
 
@@ -142,17 +126,17 @@ class OggLink:
 
     @property
     def kinds(self) -> list[tuple[str, int, int]]:
-        """(codec, samples per second, channels) of each of its streams; no codec for what is no sound."""
+        """Return (codec, samples per second, channels) of each stream; the codec is empty if it is not audio."""
         return [_ogg_kind(header) for header in self.headers.values()]
 
     @property
     def num_seconds(self) -> float | None:
-        """Length of the first stream of sound; ``None`` if its pages do not say."""
+        """Return the length of the first audio stream; ``None`` if its pages do not state it."""
         for (serial, header), (codec, rate, _) in zip(self.headers.items(), self.kinds, strict=True):
             granules = self.granules.get(serial)
             if codec and rate and granules:
                 per_page = granules[1] - granules[0] if len(granules) > 1 else granules[0]
-                # What was streamed live need not begin with 0.
+                # Live streams need not start with 0.
                 begin = 0 if granules[0] <= 2 * per_page else granules[0] - per_page
                 if codec == "opus" and begin == 0:
                     begin = int.from_bytes(header[10:12], "little")
@@ -169,7 +153,7 @@ def _ogg_restarts(read_at: ReadAt, file_size: int) -> bool:
             _, version, flags, _, serial, number, _, num_lengths = _OGG_PAGE.unpack_from(data, at)
             begins = bool(flags & _OGG_BEGINS)
             if version == 0:
-                # All streams of a part begin before anything else comes.
+                # All streams of a part begin before any other page.
                 if (begins and has_begun) or (not begins and number < reached.get(serial, 1)):
                     return True
                 if not begins and serial not in reached:
@@ -182,15 +166,15 @@ def _ogg_restarts(read_at: ReadAt, file_size: int) -> bool:
 
 
 def ogg_links(read_at: ReadAt, file_size: int) -> list[OggLink]:
-    """The parts of a chain, found by going from page to page."""
+    """Return the parts of a chain, by walking from page to page."""
     links: list[OggLink] = []
     has_begun = True
     position = 0
     while position + _OGG_PAGE.size <= file_size:
         data = read_at(position, _OGG_HEAD_BYTES)
         if not data.startswith(_OGG_SIGN) or len(data) < _OGG_PAGE.size:
-            found = read_at(position, _MANY_BYTES).find(_OGG_SIGN, 1)
-            position += found if found > 0 else _MANY_BYTES - len(_OGG_SIGN)
+            offset = read_at(position, _MANY_BYTES).find(_OGG_SIGN, 1)
+            position += offset if offset > 0 else _MANY_BYTES - len(_OGG_SIGN)
             continue
         _, _, flags, granule, serial, _, _, num_lengths = _OGG_PAGE.unpack_from(data)
         body = _OGG_PAGE.size + num_lengths
@@ -209,7 +193,7 @@ def ogg_links(read_at: ReadAt, file_size: int) -> list[OggLink]:
 
 
 def _ogg_kind(header: bytes) -> tuple[str, int, int]:
-    """(codec, samples per second, channels) by the first packet of a stream."""
+    """Return (codec, samples per second, channels) according to the first packet of a stream."""
     if header.startswith(b"OpusHead") and len(header) >= 19:
         return "opus", 48_000, header[9]
     if header.startswith(b"\x01vorbis") and len(header) >= 30:
@@ -226,7 +210,7 @@ def _ogg_kind(header: bytes) -> tuple[str, int, int]:
 
 
 def flac_seconds(read_at: ReadAt, file_size: int) -> float | None:
-    """How long the parts of a joined file are together; ``None`` if one does not say."""
+    """Return the length of all parts of a joined file together; ``None`` if one does not state it."""
     seconds = 0.0
     for position in range(0, file_size, _MANY_BYTES):
         data = read_at(position, _MANY_BYTES + 8 + _FLAC_FACTS_BYTES)
@@ -239,7 +223,7 @@ def flac_seconds(read_at: ReadAt, file_size: int) -> float | None:
 
 
 def _flac_facts(block: bytes) -> tuple[int, int, int]:
-    """(samples per second, channels, samples in all) as the first block of a file says.
+    """Return (samples per second, channels, total samples) from the first block of a file.
 
     >>> _flac_facts(bytes(10) + bytes.fromhex("0ac442f0000000ff") + bytes(16))
     (44100, 2, 255)
@@ -270,9 +254,9 @@ def _flac_numbers(read_at: ReadAt, file_size: int) -> Iterator[tuple[int, int, i
 
 
 def _flac_stretches(data: bytes, places: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """(first sample, one past the last) of two frames that follow each other.
+    """Yield (first sample, one past the last) of pairs of consecutive frames.
 
-    Sound that looks like the header of a frame is not followed by that of the next one.
+    Audio that looks like a frame header is not followed by the header of the next frame.
     """
     for (number, length, is_counted), (following, last_length, _) in pairwise(_flac_frames(data, places)):
         if following == number + (1 if is_counted else length):
@@ -281,13 +265,13 @@ def _flac_stretches(data: bytes, places: Iterable[int]) -> Iterator[tuple[int, i
 
 
 def _flac_frames(data: bytes, places: Iterable[int]) -> Iterator[tuple[int, int, bool]]:
-    """(number, samples, whether numbers count frames) of what looks like a frame at some places."""
+    """Yield (number, samples, whether numbers count frames) of the places that look like a frame."""
     for at in places:
         header = data[at : at + _FLAC_HEADER_BYTES]
         if len(header) < _FLAC_HEADER_BYTES:
             return
         length_code, rate_code, lead = header[2] >> 4, header[2] & 15, header[4]
-        # The number is coded as UTF-8 codes characters, with up to seven bytes.
+        # The number is coded like characters in UTF-8, with up to seven bytes.
         num_bytes = 8 - (lead ^ 0xFF).bit_length()
         if not length_code or rate_code == 15 or header[3] >> 4 > 10 or header[3] & 1 or num_bytes in (1, 8):
             continue
@@ -307,7 +291,7 @@ def _flac_frames(data: bytes, places: Iterable[int]) -> Iterator[tuple[int, int,
 
 
 def _crc8(data: bytes) -> int:
-    """The checksum of FLAC's frame headers.
+    """Return the checksum of FLAC's frame headers.
 
     >>> _crc8(b"123456789")
     244
@@ -320,7 +304,7 @@ def _crc8(data: bytes) -> int:
 
 @cache
 def _crc8_table() -> bytes:
-    """What each byte becomes, by the polynomial x^8 + x^2 + x + 1."""
+    """Return the table of the polynomial x^8 + x^2 + x + 1."""
     values = list(range(256))
     for _ in range(8):
         values = [value << 1 ^ 0x107 if value & 0x80 else value << 1 for value in values]
@@ -343,9 +327,10 @@ class WavPackParts:
     """The parts of a joined file.
 
     Attributes:
-        spans: (first byte, one past the last) of parts that other bytes, such as tags, lie between. Parts that follow
-            each other directly are one.
-        num_seconds: Length of all parts together; ``None`` if one does not say.
+        spans: (first byte, one past the last) of parts with other bytes, such as tags, between them. Adjacent parts are
+            one
+            span.
+        num_seconds: Length of all parts together; ``None`` if one does not state it.
     """
 
     spans: list[tuple[int, int]] = field(default_factory=list)
@@ -353,7 +338,7 @@ class WavPackParts:
 
 
 def wavpack_parts(read_at: ReadAt, file_size: int) -> WavPackParts:
-    """Find the parts of a joined file, by going from block to block."""
+    """Find the parts of a joined file by walking from block to block."""
     parts = WavPackParts()
     position = end = 0
     while position < file_size:
@@ -385,7 +370,7 @@ def _is_wavpack_block(header: bytes) -> bool:
 
 
 def _next_wavpack_block(read_at: ReadAt, position: int, file_size: int) -> int:
-    """Where a block begins after a position; the end of the file if none does."""
+    """Return the start of the next block after a position; the end of the file if there is none."""
     position += 1
     while position < file_size:
         data = read_at(position, _MANY_BYTES + _WAVPACK_BLOCK.size + 4)
@@ -407,7 +392,7 @@ def _transport_stream_restarts(read_at: ReadAt, file_size: int) -> bool:
             continue
         whole = data[: len(data) - (len(data) - start) % _TS_PACKET_BYTES]
         flags = zip(whole[start + 1 :: _TS_PACKET_BYTES], whole[start + 3 :: _TS_PACKET_BYTES], strict=True)
-        # Those in which something begins.
+        # Packets in which a unit begins.
         for at in [start + _TS_PACKET_BYTES * i for i, (a, b) in enumerate(flags) if a & 0x40 and b & 0x10]:
             body = at + 4 + (1 + data[at + 4] if data[at + 3] & 0x20 else 0)
             pes = data[body : min(body + 14, at + _TS_PACKET_BYTES)]
@@ -415,9 +400,9 @@ def _transport_stream_restarts(read_at: ReadAt, file_size: int) -> bool:
                 continue
             pts = (pes[9] >> 1 & 7) << 30 | (pes[10] << 8 | pes[11]) >> 1 << 15 | (pes[12] << 8 | pes[13]) >> 1
             stream = (data[at + 1] & 0x1F) << 8 | data[at + 2]
-            behind = reached.get(stream, pts) - pts
-            # Pictures are reordered; and the clock goes round once a day.
-            if _TS_SECOND < behind < _TS_WRAP // 2:
+            step_back = reached.get(stream, pts) - pts
+            # Frames are reordered, and the clock wraps once a day.
+            if _TS_SECOND < step_back < _TS_WRAP // 2:
                 return True
             reached[stream] = pts
     return False
@@ -427,12 +412,9 @@ def _transport_stream_restarts(read_at: ReadAt, file_size: int) -> bool:
 
 
 class FrameWalk:
-    """Where a frame of some number is, found by going from header to header. It goes on from where it was.
+    """Finds frame N of bare MPEG audio or AAC (ADTS) by walking from header to header, from the last frame found.
 
-    FFmpeg gives bare frames times by what it parses, and that may be something between two files.
-
-    Args:
-        is_mp3: Whether the frames are of MPEG audio; else they are of AAC, in ADTS.
+    FFmpeg computes times of bare frames from everything that it parses, even bytes between two files.
     """
 
     def __init__(self, is_mp3: bool) -> None:
@@ -440,12 +422,8 @@ class FrameWalk:
         self._reached: tuple[int, int] | None = None
 
     def place_of(self, read_at: ReadAt, first: int, number: int) -> int | None:
-        """Where a frame begins; ``None`` if what lies before it is not frame after frame of one rate.
-
-        Args:
-            read_at: Reads the file.
-            first: Where frame 0 begins.
-            number: Of the frame.
+        """Return where a frame starts; ``None`` unless all frames before it, from ``first``, are adjacent and of one
+        rate.
         """
         header = read_at(first, _FRAME_HEADER_BYTES)
         place, reached = self._reached or (first, 0)
@@ -462,10 +440,10 @@ class FrameWalk:
 
 
 def _walk_mpeg_audio(data: bytes, stop: int, first: bytes, most: int) -> tuple[int, int]:
-    """(place, number) behind the frames in ``data`` that follow each other, of the same layer and rate as another."""
+    """Return (place, number) after the adjacent frames in ``data`` that have the layer and rate of ``first``."""
     sizes: dict[tuple[int, int], int] = {}
     at = number = 0
-    # As little as can be: there are 140,000 frames in an hour.
+    # Minimal work a frame: an hour has 140,000 frames.
     while at < stop and number < most and data[at] == 0xFF:
         key = data[at + 1], data[at + 2]
         size = sizes.get(key)
@@ -480,7 +458,7 @@ def _walk_mpeg_audio(data: bytes, stop: int, first: bytes, most: int) -> tuple[i
 
 
 def _walk_adts(data: bytes, stop: int, first: bytes, most: int) -> tuple[int, int]:
-    """The same for frames of AAC."""
+    """Do the same for AAC frames."""
     rate = first[2] & 0x3C
     at = number = 0
     while at < stop and number < most and data[at] == 0xFF and data[at + 1] & 0xF6 == 0xF0:
@@ -498,7 +476,7 @@ def _walk_adts(data: bytes, stop: int, first: bytes, most: int) -> tuple[int, in
 
 
 def begins_file(data: bytes) -> bool:
-    """Whether a packet has what stands at the beginning of a file, or at its end.
+    """Return whether a packet contains a sign of the start or the end of a file.
 
     >>> begins_file(b"TAG" + bytes(125)), begins_file(bytes(300))
     (True, False)
@@ -507,7 +485,7 @@ def begins_file(data: bytes) -> bool:
 
 
 def id3_end(data: bytes) -> int:
-    """Where the tag in a packet ends that is longer than that, counted from the packet's first byte; 0 without one."""
+    """Return where an ID3 tag that exceeds its packet ends, counted from the packet's first byte; 0 without a tag."""
     at = data.find(b"ID3")
     size = data[at + 6 : at + 10]
     if at < 0 or len(size) < 4 or max(size) > 0x7F:

@@ -1,4 +1,4 @@
-"""The blocks of a track of a Matroska or WebM file, from the headers of its clusters. Pure functions.
+"""Read the blocks of a track of a Matroska or WebM file from the headers of its clusters. Pure functions.
 
 ::
 
@@ -17,12 +17,126 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .boxes import MalformedBoxError, ReadAt
-from .matroska_header import DEFAULT_TIMESTAMP_SCALE, TrackEntry, timestamp_scale, track_entry
 from .packet_table import Int64Array
 
-__all__ = ["PAYLOAD_BYTES", "Blocks", "blocks_of_track"]
+_TIMESTAMP_SCALE = 0x2AD7B1
+_TRACK_ENTRY, _TRACK_NUMBER, _DEFAULT_DURATION, _TRACK_TIMESTAMP_SCALE = 0xAE, 0xD7, 0x23E383, 0x23314F
+_TRACK_TYPE, _CODEC_DELAY, _CONTENT_ENCODINGS, _CONTENT_ENCODING = 0x83, 0x56AA, 0x6D80, 0x6240
+_ENCODING_SCOPE, _ENCODING_TYPE, _COMPRESSION, _COMPRESSION_ALGORITHM = 0x5032, 0x5033, 0x5034, 0x4254
+_COMPRESSION_SETTINGS = 0x4255
 
-#: So many bytes of each payload are read with the header of its block.
+DEFAULT_TIMESTAMP_SCALE = 1_000_000
+_MAX_CHILDREN = 1 << 12
+_MAX_TRACK_NUMBER = 126  # one byte
+# The demuxer makes streams of video, audio, subtitles and metadata (5.1.4.1.3).
+_VIDEO, _TYPES_OF_STREAMS = 1, frozenset((1, 2, 0x11, 0x21))
+_MAX_NANOSECONDS = 1 << 60
+
+
+class TrackEntry(NamedTuple):
+    """Facts of the header that determine the packets of a track.
+
+    Attributes:
+        number: The track's number.
+        octets: First bytes of the blocks of all tracks.
+        default_duration, codec_delay: In nanoseconds.
+        stripped: Bytes at the start of every frame that the file omits.
+    """
+
+    number: int
+    octets: tuple[int, ...]
+    default_duration: int
+    codec_delay: int
+    stripped: bytes
+
+
+#: (ID, content) of elements.
+_Elements = list[tuple[int, bytes]]
+
+
+def _children(data: bytes) -> _Elements:
+    """Split ``data`` into its elements."""
+    elements: _Elements = []
+    at, end = 0, len(data)
+    while at < end:
+        id_bytes = 9 - data[at].bit_length()
+        kind, at = int.from_bytes(data[at : at + id_bytes], "big"), at + id_bytes
+        if id_bytes > 4 or at >= end or len(elements) >= _MAX_CHILDREN:
+            raise MalformedBoxError("elements that do not add up")
+        size_bytes = 9 - data[at].bit_length()
+        ones = (1 << 7 * size_bytes) - 1
+        size, at = int.from_bytes(data[at : at + size_bytes], "big") & ones, at + size_bytes
+        if size_bytes > 8 or size == ones or size > end - at:
+            raise MalformedBoxError("an element that does not fit into its parent")
+        elements.append((kind, data[at : at + size]))
+        at += size
+    return elements
+
+
+def _all(elements: _Elements, kind: int) -> list[bytes]:
+    return [content for each, content in elements if each == kind]
+
+
+def _unsigned(elements: _Elements, kind: int, default: int) -> int:
+    """Return the number in the only element of a kind."""
+    contents = _all(elements, kind)
+    if len(contents) > 1 or any(len(content) > 8 for content in contents):
+        raise MalformedBoxError(f"more than one number {kind:X}")
+    return int.from_bytes(contents[0], "big") if contents and contents[0] else default
+
+
+def timestamp_scale(info: bytes) -> int:
+    """Return the nanoseconds of a tick (5.1.2.9)."""
+    nanoseconds = _unsigned(_children(info), _TIMESTAMP_SCALE, DEFAULT_TIMESTAMP_SCALE)
+    if not 0 < nanoseconds <= _MAX_NANOSECONDS:
+        raise MalformedBoxError(f"ticks of {nanoseconds} nanoseconds")
+    return nanoseconds
+
+
+def track_entry(tracks: bytes, track_index: int) -> TrackEntry:
+    """Parse the entry of a track; ``track_index`` counts the tracks for which the demuxer makes streams."""
+    entries = [_children(content) for content in _all(_children(tracks), _TRACK_ENTRY)]
+    numbers = [_unsigned(entry, _TRACK_NUMBER, 0) for entry in entries]
+    streams = [entry for entry in entries if _unsigned(entry, _TRACK_TYPE, 0) in _TYPES_OF_STREAMS]
+    if track_index >= len(streams) or len(set(numbers)) != len(numbers):
+        raise MalformedBoxError(f"no track {track_index}, or several with one number")
+    entry = streams[track_index]
+    number = _unsigned(entry, _TRACK_NUMBER, 0)
+    if not 0 < number <= _MAX_TRACK_NUMBER or _unsigned(entry, _TRACK_TYPE, 0) != _VIDEO:
+        raise MalformedBoxError(f"a track with the number {number}, or without pictures")
+    if _all(entry, _TRACK_TIMESTAMP_SCALE) not in ([], [b"\x3f\x80\0\0"], [b"\x3f\xf0" + bytes(6)]):
+        raise MalformedBoxError("a track with its own time scale")
+    return TrackEntry(
+        number=number,
+        octets=tuple(other | 0x80 for other in numbers if 0 < other <= _MAX_TRACK_NUMBER),
+        default_duration=_unsigned(entry, _DEFAULT_DURATION, 0),
+        codec_delay=_unsigned(entry, _CODEC_DELAY, 0),
+        stripped=_stripped_header(entry),
+    )
+
+
+def _stripped_header(entry: _Elements) -> bytes:
+    """Return the bytes that are omitted at the start of every frame (5.1.4.1.31)."""
+    encodings = [_children(content) for container in _all(entry, _CONTENT_ENCODINGS) for content in
+                 _all(_children(container), _CONTENT_ENCODING)]  # fmt: skip
+    if not encodings:
+        return b""
+    compressions = _all(encodings[0], _COMPRESSION)
+    if len(encodings) > 1 or len(compressions) != 1:
+        raise MalformedBoxError("frames that are encrypted, or encoded twice")
+    compression = _children(compressions[0])
+    settings = _all(compression, _COMPRESSION_SETTINGS)
+    is_stripped = _unsigned(compression, _COMPRESSION_ALGORITHM, 0) == 3 and len(settings) == 1
+    if (
+        not is_stripped
+        or _unsigned(encodings[0], _ENCODING_TYPE, 0)
+        or _unsigned(encodings[0], _ENCODING_SCOPE, 1) != 1
+    ):
+        raise MalformedBoxError("frames that are compressed")
+    return settings[0]
+
+
+#: Bytes of each payload that are read with the header of its block.
 PAYLOAD_BYTES = 16
 
 _EBML, _SEGMENT, _INFO, _TRACKS, _CLUSTER = 0x1A45DFA3, 0x18538067, 0x1549A966, 0x1654AE6B, 0x1F43B675
@@ -40,37 +154,37 @@ _OF_ADDITIONS = {
     _BLOCK_MORE: frozenset((_BLOCK_ADD_ID, _BLOCK_ADDITIONAL, _VOID, _CRC_32)),
 }
 
-# A day of 30 pictures and 50 packets of sound a second has 7 million. Each element takes time.
+# A day with 30 frames and 50 audio packets a second has 7 million.
 _MAX_ELEMENTS = 1 << 23
-# Tracks hold headers of codecs, of some kilobytes.
+# Headers contain configuration records of codecs, of some kilobytes.
 _MAX_HEADER_BYTES = 1 << 24
 _MAX_TICKS = 1 << 60
 
-# At the beginning of a block: its ID and size, its own header (track, time, flags), and some of its payload.
+# Start of a block: ID and size, the block's header (track, time, flags), and some of its payload.
 _MAX_SIZE_BYTES, _BLOCK_HEADER_BYTES = 8, 4
 _HEAD_BYTES = 1 + _MAX_SIZE_BYTES + _BLOCK_HEADER_BYTES + PAYLOAD_BYTES
 _KEY, _LACING, _XIPH, _FIXED = 0x80, 0x06, 0x02, 0x04
 # Of up to 256 frames.
 _MAX_LACE_HEADER_BYTES = 1 << 16
-# Heads are packed into arrays when there are so many, and those of other tracks are dropped.
+# At this number, heads are packed into arrays, without the heads of other tracks.
 _PACKED_BLOCKS = 1 << 15
-# Length of a size by its first byte, and how much of that byte belongs to the size (RFC 8794, 4).
+# Bytes of a size field by its first byte (RFC 8794, 4).
 _SIZE_BYTES = np.array([9 - octet.bit_length() for octet in range(256)])
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """The frames of one track in the order of the file; each is a packet.
+    """The frames of one track in file order; each is a packet.
 
     Attributes:
-        nanoseconds: Of a tick.
-        time, duration: In ticks; a duration of 0 is not known.
-        size: Of each frame in bytes, with what was stripped from it.
-        position: Where the block of the frame begins, behind its size: frames that are laced have the same one.
-        is_key: No other frame is needed to decode it, as the container says.
-        payload: The first bytes of each frame, uint8 (N, `PAYLOAD_BYTES`). Behind shorter ones stands anything.
-        start: Where the payload of each frame begins in the file.
-        stripped: What every frame begins with that is not in the file.
+        nanoseconds: Length of a tick.
+        time, duration: In ticks; a duration of 0 is unknown.
+        size: Of each frame in bytes, including stripped bytes.
+        position: Where the frame's block starts, after its size field; laced frames share it.
+        is_key: Whether the container says that it needs no other frame.
+        payload: The first bytes of each frame, uint8 (N, `PAYLOAD_BYTES`); undefined after the end of shorter frames.
+        start: Where the payload of each frame starts in the file.
+        stripped: Bytes at the start of every frame that the file omits.
     """
 
     nanoseconds: int
@@ -85,7 +199,7 @@ class Blocks:
 
 
 class _Element(NamedTuple):
-    """An element: what it is, where its content begins and ends (``None`` if its size is not known)."""
+    """An element: its ID, and where its content starts and ends (``None`` if its size is unknown)."""
 
     kind: int
     body: int
@@ -93,34 +207,27 @@ class _Element(NamedTuple):
 
 
 def blocks_of_track(read_at: ReadAt, file_size: int, track_index: int, *, window_bytes: int) -> Blocks:
-    """All frames of a video track.
+    """Return all frames of a video track.
 
-    Args:
-        read_at: Reads the file.
-        file_size: In bytes.
-        track_index: Which of the tracks with pictures, sound or subtitles it is, in the order of the header.
-        window_bytes: How much to read at once. What follows within so many bytes is not read anew.
-
-    Raises:
-        MalformedBoxError: if anything is unusual.
+    ``track_index`` counts the tracks with video, audio or subtitles in the header's order. ``window_bytes`` are read at
+    once, and bytes inside a window are not read again. Anything unusual raises `MalformedBoxError`.
     """
     return _Walk(read_at, file_size, track_index, max(window_bytes, _HEAD_BYTES)).blocks()
 
 
 @dataclass
 class _Walk:
-    """A walk over a file, from its beginning to its end.
+    """A walk over a file from start to end; the first four attributes are `blocks_of_track`'s arguments.
 
     Attributes:
-        read_at, file_size, track_index, window_bytes: See `blocks_of_track`.
-        data: Bytes of the file from `start` on, with zeros behind its end.
+        data: Bytes of the file from `start`, with zeros after its end.
         nanoseconds: The scale of time stamps.
         track: The entry of the track.
-        num_elements: How many were passed.
-        positions, heads: Of blocks of all tracks that are not packed yet: where they begin, and their first bytes.
+        num_elements: Number of elements so far.
+        positions, heads: Starts and first bytes of blocks of all tracks that are not packed yet.
         packed: Positions and heads of blocks of the track, as arrays.
-        clusters: Where each cluster begins, and its time.
-        groups: By where the header of a block begins, of those in groups: duration, and whether they refer to no other.
+        clusters: Start and time of each cluster.
+        groups: By the start of a block's header: (duration, whether it refers to no other block) of blocks in groups.
     """
 
     read_at: ReadAt
@@ -144,10 +251,10 @@ class _Walk:
             raise MalformedBoxError("no EBML header")
         segment = self._element(ebml.end)
         if segment.kind != _SEGMENT:
-            raise MalformedBoxError("no segment behind the EBML header")
+            raise MalformedBoxError("no segment after the EBML header")
         end = self.file_size if segment.end is None else segment.end
         if end < self.file_size:
-            raise MalformedBoxError("something behind the segment")
+            raise MalformedBoxError("something after the segment")
         self._read_segment(segment.body)
         if self.track is None:
             raise MalformedBoxError("no tracks")
@@ -156,7 +263,7 @@ class _Walk:
     # Elements
 
     def _element(self, position: int) -> _Element:
-        """The element that begins at a position (RFC 8794, 4 to 6)."""
+        """Parse the element at a position (RFC 8794, 4 to 6)."""
         at = self._look_at(position)
         data = self.data
         first = data[at]
@@ -177,7 +284,7 @@ class _Walk:
         return _Element(kind, body, None if size == ones else body + size)
 
     def _look_at(self, position: int) -> int:
-        """Have the bytes of a header in `data`; where in it they begin."""
+        """Load the bytes of a header into `data`, and return their place in it."""
         at = position - self.start
         if not 0 <= at <= len(self.data) - _HEAD_BYTES:
             self.data = self.read_at(position, self.window_bytes)
@@ -187,16 +294,16 @@ class _Walk:
         return at
 
     def _content(self, element: _Element) -> bytes:
-        """What a small element holds."""
+        """Return the content of a small element."""
         if element.end is None or element.end > self.file_size or element.end - element.body > _MAX_HEADER_BYTES:
-            raise MalformedBoxError(f"a header {element.kind:X} of a size that cannot be")
+            raise MalformedBoxError(f"a header {element.kind:X} of an impossible size")
         content = self.read_at(element.body, element.end - element.body)
         if len(content) != element.end - element.body:
             raise MalformedBoxError(f"a header {element.kind:X} that is cut off")
         return content
 
     def _number(self, element: _Element) -> int:
-        """The unsigned number that an element holds, of at most 8 bytes."""
+        """Return the unsigned number in an element, of at most 8 bytes."""
         content = self._content(element)
         if len(content) > 8:
             raise MalformedBoxError(f"a number {element.kind:X} of {len(content)} bytes")
@@ -215,7 +322,7 @@ class _Walk:
                 self.nanoseconds = timestamp_scale(self._content(element))
             elif kind == _TRACKS:
                 if self.track is not None or self.clusters:
-                    raise MalformedBoxError("tracks in more than one place, or behind clusters")
+                    raise MalformedBoxError("tracks in more than one place, or after clusters")
                 self.track = track_entry(self._content(element), self.track_index)
             elif kind not in _OF_SEGMENT:
                 raise MalformedBoxError(f"element {kind:X} in a segment")
@@ -224,12 +331,12 @@ class _Walk:
             position = element.end
 
     def _read_cluster(self, cluster: _Element) -> int:
-        """Take note of the blocks of a cluster; where the next element of the segment begins."""
+        """Note the blocks of a cluster; return where the segment's next element starts."""
         if self.track is None:
             raise MalformedBoxError("clusters before tracks")
         end = self.file_size if cluster.end is None else min(cluster.end, self.file_size)
         position = cluster.body
-        # Writers put the time first; before it stand checksums at most.
+        # Writers put the time first, after checksums at most.
         while (element := self._element(position)).kind != _TIMESTAMP:
             if element.kind not in _OF_CLUSTER or element.end is None or element.end >= end:
                 raise MalformedBoxError("a cluster that does not begin with its time")
@@ -258,9 +365,9 @@ class _Walk:
         return position if cluster.end is None else cluster.end
 
     def _pass_simple_blocks(self, position: int, end: int) -> int:
-        """Take note of simple blocks as long as they follow one another, up to some number; where the next one begins.
+        """Note consecutive simple blocks, up to a limit; return where the next element starts.
 
-        There are many, so that a turn of this loop decides how long all takes.
+        There are many blocks, so the time of the whole walk depends on this loop.
         """
         read_at, window_bytes = self.read_at, self.window_bytes
         add_position, add_head = self.positions.append, self.heads.append
@@ -294,8 +401,8 @@ class _Walk:
         self.num_elements += len(self.heads) - num_before
         if position > end:
             if end < self.file_size:
-                raise MalformedBoxError(f"a block that does not fit into what holds it at byte {before}")
-            # The file is cut off within the block, and the demuxer drops it.
+                raise MalformedBoxError(f"a block that does not fit into its cluster at byte {before}")
+            # The file is cut off inside this block, which the demuxer drops.
             self.positions.pop()
             self.heads.pop()
         if self.num_elements > _MAX_ELEMENTS:
@@ -305,7 +412,6 @@ class _Walk:
         return position
 
     def _read_group(self, position: int, end: int) -> None:
-        """Take note of the block of a group."""
         block = body = -1
         duration, is_key, is_own = 0, True, False
         while position < end:
@@ -327,15 +433,15 @@ class _Walk:
             elif element.kind == _BLOCK_ADDITIONS:
                 self._check_nesting(element, _BLOCK_ADDITIONS)
             elif element.kind not in _OF_GROUP:
-                raise MalformedBoxError(f"element {element.kind:X} beside a block")
+                raise MalformedBoxError(f"element {element.kind:X} in a group of a block")
             position = element.end
         if block < 0 or duration > _MAX_TICKS:
-            raise MalformedBoxError("a group without a block, or of a duration that cannot be")
+            raise MalformedBoxError("a group without a block, or of an impossible duration")
         if is_own:
             self.groups[body] = duration, is_key
 
     def _check_nesting(self, parent: _Element, kind: int) -> None:
-        """Check that what lies beside a block adds up: the demuxer drops a block with other additions."""
+        """Check the additions to a block: the demuxer drops a block with unknown ones."""
         position, end = parent.body, parent.end or 0
         while position < end:
             element = self._element(position)
@@ -346,7 +452,7 @@ class _Walk:
             position = element.end
 
     def _pack(self) -> None:
-        """Keep the blocks of the track as arrays, with heads that begin at their own headers."""
+        """Store the blocks of the track as arrays, with heads that start at their own headers."""
         heads = np.frombuffer(b"".join(self.heads), np.uint8)
         positions = np.array(self.positions, np.int64)
         if len(heads) != len(positions) * _HEAD_BYTES:
@@ -358,7 +464,7 @@ class _Walk:
             of_length = np.flatnonzero(size_bytes == length)
             octets = heads[of_length, 1 + length] if length <= _MAX_SIZE_BYTES else np.zeros(1, np.uint8)
             if not np.isin(octets, self.track.octets).all():
-                raise MalformedBoxError("a block of no track")
+                raise MalformedBoxError("a block without a track")
             own = of_length[octets == self.track.number | 0x80]
             self.packed.append((positions[own], heads[own]))
         self.positions.clear()
@@ -379,7 +485,7 @@ class _Walk:
         relative = heads[:, 1:3].copy().view(">i2")[:, 0].astype(np.int64)
         time = cluster_time[np.searchsorted(begin, position) - 1] + relative
         if (time < 0).any():
-            raise MalformedBoxError("blocks before the beginning of time")
+            raise MalformedBoxError("blocks before time 0")
         flags = heads[:, 3]
         is_key = (flags & _KEY) != 0
         duration = np.full(len(position), track.default_duration // self.nanoseconds, np.int64)
@@ -406,7 +512,7 @@ class _Walk:
         return replace(blocks, payload=whole[:, :PAYLOAD_BYTES]) if len(stripped) else blocks
 
     def _frames_of_laces(self, blocks: Blocks, lacing: NDArray[np.uint8], default_duration: int) -> Blocks:
-        """The frames of blocks some of which hold several (10.3)."""
+        """Split the blocks that hold several frames (10.3)."""
         laces: dict[int, list[tuple[int, int]]] = {}
         count = np.ones(len(lacing), np.int64)
         for number in np.flatnonzero(lacing).tolist():
@@ -441,7 +547,7 @@ class _Walk:
 
 
 def _laces(header: bytes, lacing: int, begin: int, end: int) -> list[tuple[int, int]]:
-    """(position, size) of the frames of a block, whose bytes from ``begin`` to ``end`` begin with ``header``.
+    """Return (position, size) of the frames of a block from ``begin`` to ``end``, whose first bytes are ``header``.
 
     >>> _laces(bytes([1, 0x83]), 0x06, 100, 110)
     [(102, 3), (105, 5)]
@@ -467,7 +573,7 @@ def _laces(header: bytes, lacing: int, begin: int, end: int) -> list[tuple[int, 
                         raise MalformedBoxError("a block that is cut off")
                     half = 1 << 7 * length
                     size = int.from_bytes(header[at : at + length], "big") & half - 1
-                    if number:  # the difference from the one before, and its sign
+                    if number:  # a signed difference from the previous size
                         size += sizes[-1] - (half // 2 - 1)
                     at += length
                 sizes.append(size)
@@ -481,7 +587,7 @@ def _laces(header: bytes, lacing: int, begin: int, end: int) -> list[tuple[int, 
 
 
 def _block_headers(heads: NDArray[np.uint8]) -> tuple[Int64Array, Int64Array, NDArray[np.uint8]]:
-    """(size of blocks, how far behind their ID they begin, their headers and beginnings) of the heads of elements."""
+    """Return (size of blocks, offset of their header from their ID, header and first bytes) from heads of elements."""
     count = len(heads)
     size, start = np.zeros(count, np.int64), np.zeros(count, np.int64)
     bodies = np.zeros((count, _BLOCK_HEADER_BYTES + PAYLOAD_BYTES), np.uint8)
@@ -495,7 +601,7 @@ def _block_headers(heads: NDArray[np.uint8]) -> tuple[Int64Array, Int64Array, ND
         ones = (1 << 7 * length) - 1
         number &= ones
         if (number == ones).any() or (number <= _BLOCK_HEADER_BYTES).any():
-            raise MalformedBoxError("a block of a size that cannot be")
+            raise MalformedBoxError("a block of an impossible size")
         size[chosen], start[chosen] = number, 1 + length
         bodies[chosen] = own[:, 1 + length : 1 + length + bodies.shape[1]]
     return size, start, bodies

@@ -1,15 +1,14 @@
-"""Where every frame of an MP3 file of constant bit rate lies, told from its beginning and a few looks at the rest.
+"""Locate every frame of an MP3 file of constant bit rate, from its start and a few looks at the rest.
 
-Frames of one bit rate are of equal length but for the rounding to bytes, so that frame n begins at the n-th multiple of
-a fraction::
+Frames of one bit rate have equal lengths except for rounding to bytes, so that frame n starts at the n-th multiple of a
+fraction::
 
     128 kbit/s at 44.1 kHz: 417.96 bytes      0     417     835    1253    1671  ...
                                               |------|-------|-------|-------|
     frame                                     0      1       2       3       4
 
-That a file is of this kind is not taken from what it says of itself: its first frames have to lie so, the last one has
-to end where the file does, and so have some between them. Where files were joined, rounding begins anew; so a frame may
-lie some bytes beside. Everything here is believed only as far as the file reaches.
+The file's own statements are not trusted: its first frames and some frames between must have these places, and the last
+frame must end where the file does. In joined files the rounding restarts, so a frame may be some bytes off its place.
 """
 
 from __future__ import annotations
@@ -23,16 +22,6 @@ from math import ceil, floor
 from typing import Any
 
 from .boxes import ReadAt
-
-__all__ = [
-    "ConstantFrames",
-    "after_id3",
-    "constant_frames",
-    "find_frame",
-    "has_stated_size",
-    "header_key",
-    "mp3_frame_size",
-]
 
 _HEADER_BYTES = 4
 
@@ -49,38 +38,38 @@ _KILOBITS_MPEG_2 = (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
 _KILOBITS_LAYER_2 = (32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384)
 _KILOBITS_LAYER_1_MPEG_2 = (32, 48, 56, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256)
 
-# Sync, version, layer, checksum, bit rate and sample rate. The padding and how channels are joined change at will.
+# Sync, version, layer, checksum, bit rate and sample rate. Padding and the joint mode of channels may vary.
 _KEY_MASK = 0xFFFFFC00
 _MONO = 3
 
-# Where the pattern of padding repeats: the length of a frame is a multiple of 1/49 byte at 44.1 kHz and its halves.
+# Enough for the pattern of padding to repeat: at 44.1 kHz and its halves, lengths are multiples of 1/49 byte.
 _NUM_FRAMES_SEEN, _MIN_FRAMES_SEEN = 64, 50
 _NUM_PROBES = 8
 
-# How far beside its place a frame may lie: this far, and less than a quarter of a frame, so that it is no other's.
+# How far off its place a frame may be; less than a quarter of a frame, so that it cannot be another frame.
 _MAX_BESIDE_BYTES = 16
 
-# Parts of the tag of LAME, from its name on.
+# The tag of LAME, from its name.
 _TAG_BYTES = 144
 _HAS_FRAMES, _HAS_BYTES, _HAS_TABLE, _HAS_QUALITY = 1, 2, 4, 8
 _TABLE_BYTES = 100
 _STATES_PADDING = (b"LAME", b"Lavf", b"Lavc")
 _AT_PADDING = 21
-# Delay of the decoder, which the padding makes up for.
+# The decoder's delay, which the padding includes.
 _DECODER_DELAY = 529
 
 
 @dataclass(frozen=True)
 class FrameHeader:
-    """What the first four bytes of a layer III frame say.
+    """The header of a layer III frame.
 
     Attributes:
-        key: What all frames of one bit rate have in common.
+        key: Bits that all frames of one bit rate share.
         sample_rate: Samples per second.
         samples_per_frame: 1152, or 576 below 32 kHz.
         length: Bytes of a frame, before rounding.
-        size: Bytes of this one.
-        tag_offset: Where in a frame the tag of an encoder would be.
+        size: Bytes of this frame.
+        tag_offset: Offset of an encoder's tag in a frame.
     """
 
     key: int
@@ -96,19 +85,18 @@ class ConstantFrames:
     """The frames of a file of constant bit rate.
 
     Attributes:
-        first_position: Of frame 0, behind the one that only holds the encoder's tag.
+        first_position: Position of frame 0, after a frame that only has the encoder's tag.
         length: Bytes of a frame before rounding.
-        phase: What is added before rounding down, in bytes; a multiple of what ``length`` is one of.
-        num_frames: How many whole ones there are.
+        phase: Bytes added before rounding down; a multiple of 1/denominator of ``length``.
+        num_frames: Number of whole frames.
         samples_per_frame: 1152, or 576 below 32 kHz.
         sample_rate: Samples per second.
         key: `header_key` of every frame.
-        num_padding: Samples at the end that are no sound, as the encoder says.
+        num_padding: Samples at the end that are not audio, according to the encoder.
 
-    Example:
-        >>> frames = ConstantFrames(417, Fraction(20480, 49), Fraction(0), 1000, 1152, 44100, 0xFFFB9000, 0)
-        >>> [frames.position(number) for number in range(4)]
-        [417, 834, 1252, 1670]
+    >>> frames = ConstantFrames(417, Fraction(20480, 49), Fraction(0), 1000, 1152, 44100, 0xFFFB9000, 0)
+    >>> [frames.position(number) for number in range(4)]
+    [417, 834, 1252, 1670]
     """
 
     first_position: int
@@ -121,39 +109,33 @@ class ConstantFrames:
     num_padding: int
 
     def position(self, number: int) -> int:
-        """Where in the file a frame begins, if it does not lie beside its place."""
-        # In integers, which are ten times as fast as fractions.
+        """Return the computed place of a frame in the file."""
+        # Integers are ten times as fast as fractions.
         numerator, denominator = self.length.numerator, self.length.denominator
         phase = self.phase.numerator * denominator // self.phase.denominator
         return self.first_position + (number * numerator + phase) // denominator
 
     def is_frame(self, data: Any, size: int, may_be_longer: bool) -> bool:
-        """Whether a packet is a whole frame.
-
-        Args:
-            data: Bytes, or what else has a buffer of them.
-            size: How many.
-            may_be_longer: Whether there may be something behind the frame.
-        """
+        """Return whether a packet of ``size`` bytes is a whole frame, perhaps followed by other bytes."""
         value = int.from_bytes(memoryview(data)[:_HEADER_BYTES], "big")
         rest = size - self.length.numerator // self.length.denominator
         return value & _KEY_MASK == self.key and rest >= 0 and (rest <= 1 or may_be_longer)
 
     @property
     def max_beside(self) -> int:
-        """How many bytes beside its `position` a frame may lie."""
+        """Return how many bytes off its `position` a frame may be."""
         return min(_MAX_BESIDE_BYTES, floor(self.length / 4))
 
     def num_discarded(self, number: int) -> int:
-        """How many samples at the end of a frame are padding."""
-        behind = (self.num_frames - 1 - number) * self.samples_per_frame
-        if behind < 0:
+        """Return how many samples at the end of a frame are padding."""
+        num_after = (self.num_frames - 1 - number) * self.samples_per_frame
+        if num_after < 0:
             return 0
-        return max(0, min(self.num_padding - behind, self.samples_per_frame))
+        return max(0, min(self.num_padding - num_after, self.samples_per_frame))
 
 
 def header_key(data: bytes) -> int | None:
-    """What the header of a frame has in common with those of the same bit rate; ``None`` if it is none of layer III.
+    """Return the bits that headers of one bit rate share; ``None`` if it is not a layer III header.
 
     >>> hex(header_key(bytes.fromhex("fffb9264"))), header_key(b"TAG ")
     ('0xfffb9000', None)
@@ -163,15 +145,10 @@ def header_key(data: bytes) -> int | None:
 
 
 def constant_frames(read_at: ReadAt, file_size: int) -> ConstantFrames | None:
-    """The frames of an MP3 file, if they are all of one bit rate.
+    """Return the frames of an MP3 file if they certainly have one bit rate, else ``None``.
 
-    Args:
-        read_at: Reads the file.
-        file_size: In bytes.
-
-    Returns:
-        ``None`` if that is not so, or not certain: another format, a variable bit rate, something behind the sound that
-        is no tag, a number of frames that is not the one stated.
+    ``None`` means another format, a variable bit rate, bytes after the audio that are not a tag, or another number of
+    frames than stated.
     """
     begin = after_id3(read_at)
     first = _parse_header(read_at(begin, _HEADER_BYTES))
@@ -204,12 +181,7 @@ def constant_frames(read_at: ReadAt, file_size: int) -> ConstantFrames | None:
 
 
 def has_stated_size(read_at: ReadAt, file_size: int) -> bool:
-    """Whether an MP3 file is as long as the encoder's tag says, so that nothing was put behind or into it.
-
-    Args:
-        read_at: Reads the file.
-        file_size: In bytes.
-    """
+    """Return whether an MP3 file has the length in the encoder's tag, so that nothing was appended or inserted."""
     begin = after_id3(read_at)
     header = _parse_header(read_at(begin, _HEADER_BYTES))
     if header is None:
@@ -219,12 +191,12 @@ def has_stated_size(read_at: ReadAt, file_size: int) -> bool:
     if tag[:4] not in (b"Xing", b"Info") or not flags & _HAS_BYTES:
         return False
     at = 8 + 4 * bool(flags & _HAS_FRAMES)
-    # Some count the tag itself, and some do not.
+    # Some encoders count the tag itself.
     return 0 <= _before_tags(read_at, file_size) - begin - int.from_bytes(tag[at : at + 4], "big") <= header.size
 
 
 def find_frame(read_at: ReadAt, frames: ConstantFrames, number: int) -> int | None:
-    """Where a frame begins, at its place or beside it; ``None`` if there is none that is followed by another one."""
+    """Return where a frame starts, at or near its place; ``None`` if no frame there is followed by another one."""
     place = frames.position(number)
     begin = max(0, place - frames.max_beside)
     around = read_at(begin, place - begin + frames.max_beside + _HEADER_BYTES)
@@ -232,8 +204,8 @@ def find_frame(read_at: ReadAt, frames: ConstantFrames, number: int) -> int | No
         header = _parse_header(around[at : at + _HEADER_BYTES])
         if header is None or header.key != frames.key:
             continue
-        behind = begin + at + header.size
-        if number + 1 >= frames.num_frames or header_key(read_at(behind, _HEADER_BYTES)) == frames.key:
+        following = begin + at + header.size
+        if number + 1 >= frames.num_frames or header_key(read_at(following, _HEADER_BYTES)) == frames.key:
             return begin + at
     return None
 
@@ -258,7 +230,7 @@ def _parse_header(data: bytes) -> FrameHeader | None:
 
 
 def mp3_frame_size(header: bytes) -> int:
-    """Bytes of a frame of any layer, by its header; 0 if it is none.
+    """Return the bytes of a frame of any layer according to its header; 0 if it is not one.
 
     >>> mp3_frame_size(bytes.fromhex("fffb9264")), mp3_frame_size(bytes.fromhex("fffd9204")), mp3_frame_size(b"TAG ")
     (418, 523, 0)
@@ -286,7 +258,7 @@ def _frame_size(header: bytes) -> int:
 
 
 def after_id3(read_at: ReadAt) -> int:
-    """Where the tags in front end."""
+    """Return where the tags at the start end."""
     position = 0
     for _ in range(_MAX_ID3_TAGS):
         data = read_at(position, _ID3_HEADER_BYTES)
@@ -299,7 +271,7 @@ def after_id3(read_at: ReadAt) -> int:
 
 
 def _before_tags(read_at: ReadAt, file_size: int) -> int:
-    """Where the tags at the end begin."""
+    """Return where the tags at the end start."""
     end = file_size
     if end >= _ID3V1_BYTES and read_at(end - _ID3V1_BYTES, 3) == b"TAG":
         end -= _ID3V1_BYTES
@@ -312,7 +284,7 @@ def _before_tags(read_at: ReadAt, file_size: int) -> int:
 
 
 def _parse_info(tag: bytes) -> tuple[int | None, int]:
-    """(number of frames, samples of padding at the end) as the tag says; ``None`` and 0 where it does not."""
+    """Return (number of frames, samples of padding at the end) from an encoder's tag; ``None`` and 0 if not stated."""
     flags = int.from_bytes(tag[4:8], "big")
     at = 8
     num_frames = None
@@ -327,7 +299,7 @@ def _parse_info(tag: bytes) -> tuple[int | None, int]:
 
 
 def _walk(data: bytes, key: int) -> Iterator[int]:
-    """Where in ``data`` frames begin, one after the other, as long as they are of one kind."""
+    """Yield where adjacent frames of one kind start in ``data``."""
     at = 0
     while (header := _parse_header(data[at : at + _HEADER_BYTES])) is not None and header.key == key:
         yield at
@@ -335,20 +307,20 @@ def _walk(data: bytes, key: int) -> Iterator[int]:
 
 
 def _rounding(offsets: Sequence[int], length: Fraction) -> tuple[Fraction, Fraction] | None:
-    """(bytes of a frame, phase) by which frames lie where they do; ``None`` if no rounding to bytes explains it."""
+    """Return (bytes of a frame, phase) that explain the frames' places; ``None`` if no rounding to bytes does."""
     if len(offsets) < _MIN_FRAMES_SEEN:
         return None
     low = max(offset - number * length for number, offset in enumerate(offsets))
     high = min(offset + 1 - number * length for number, offset in enumerate(offsets))
     if low < high:
         return length, low
-    # Some encoders never pad, so that they miss the bit rate by a little.
+    # Some encoders never pad, so their bit rate is slightly off.
     sizes = {after - before for before, after in pairwise(offsets)}
     return (Fraction(sizes.pop()), Fraction(0)) if len(sizes) == 1 else None
 
 
 def _lie_as_said(read_at: ReadAt, frames: ConstantFrames, end: int) -> bool:
-    """Whether some frames are about where they should be, and behind the last one there is no room for another."""
+    """Return whether some frames are near their places, and no other frame fits after the last one."""
     last = frames.num_frames - 1
     if last < 1 or abs(frames.position(last) + frames.length - end) > frames.length + frames.max_beside:
         return False

@@ -1,4 +1,4 @@
-"""The packets of a stream as columns of numbers: what a scan of a file and the tables in its header both give."""
+"""The packets of a stream as columns of numbers, from a scan of the file or from the tables in its header."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bitstreams.units import Disposable
-
-__all__ = ["NO_PTS", "Int8Array", "Int64Array", "PacketTable", "unread_packets"]
 
 NO_PTS = np.iinfo(np.int64).min
 
@@ -23,20 +21,19 @@ class PacketTable:
     """The packets of one stream in decode order.
 
     Attributes:
-        pts, dts: In the stream's time base; `NO_PTS` where there is none.
-        duration: In the stream's time base; 0 where unknown.
+        pts, dts: In the stream's time base; `NO_PTS` if missing.
+        duration: In the stream's time base; 0 if unknown.
         size: In bytes.
-        position: Byte offset in the file, -1 where unknown.
-        is_key: The container's (or parser's) key frame flag.
-        is_discard: The decoder is to decode it and not show it (edit lists).
-        is_hidden: No frame comes out of it: it only updates references, or holds no picture.
-        is_broken: Flagged corrupt by the demuxer, encrypted, its structure does not add up or is of another codec, or
-            it follows a loss.
-        is_field: It is one field of a frame.
+        position: Byte offset in the file, -1 if unknown.
+        is_key: Key frame flag of the container (or parser).
+        is_discard: To be decoded but not shown (edit lists).
+        is_hidden: Decodes to no frame: only updates references, or has no picture.
+        is_broken: Flagged corrupt by the demuxer, encrypted, invalid, of another codec, or after a loss.
+        is_field: One field of a frame.
         disposable: Whether no other picture refers to it: a `Disposable`, int8.
-        reasons_to_decode: Where the stream does not simply go on, so that frames may be fewer than pictures.
+        reasons_to_decode: Breaks in the stream that can make the frames fewer than the pictures.
         read_error: Why reading stopped before the end of the file, if it did.
-        changes_palette: Palettes come with some packets, and hold for those behind them.
+        changes_palette: Some packets have palettes, which apply to the packets after them.
     """
 
     pts: Int64Array
@@ -59,7 +56,7 @@ class PacketTable:
 
     @property
     def times_only_grow(self) -> bool:
-        """Whether no packet has an earlier time of presentation than the one before it in the file."""
+        """Return whether presentation times never decrease in file order."""
         return bool((self.pts[1:] >= self.pts[:-1]).all())
 
 
@@ -74,7 +71,7 @@ def unread_packets(
     is_discard: BoolArray | None = None,
     is_hidden: BoolArray | None = None,
 ) -> PacketTable:
-    """The table of packets of which nobody has seen the content."""
+    """Return the table of packets whose content has not been read."""
     nothing = np.zeros(len(pts), bool)
     return PacketTable(
         pts=pts,

@@ -1,37 +1,27 @@
-"""The packets of a track from the tables in the header of an ISO media file, without reading any media. Pure functions.
+"""Read the packets of a track from the header or the fragments of an ISO media file. Pure functions.
 
 ::
 
-    moov ─► stsz stsc stco   where every sample is        ┐
-            stts ctts        how long, shown how late     ├─ matched by position ─► PacketTable
-    the demuxer's own list   order, dts, flags: what edit ┘
-                             lists and their repair leave
+    moov ─► stsz stsc stco   where every sample is             ┐
+            stts ctts        its duration, and its delay       ├─ matched by position ─► PacketTable
+    the demuxer's own list   order, dts, flags: the result of  ┘
+                             edit lists and their repair
+
+    moov (trex: defaults)  sidx  [moof (traf: tfhd tfdt trun...) mdat]  [moof mdat] ... ─► PacketTable
 
 References are to ISO/IEC 14496-12. Anything unusual raises `MalformedBoxError`: the packets then have to be read.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .boxes import Boxes, Fields, MalformedBoxError, children, find, find_all
+from .boxes import Box, Boxes, Fields, MalformedBoxError, ReadAt, children, find, find_all, read_box
 from .packet_table import PacketTable, unread_packets
-
-__all__ = [
-    "DemuxedSamples",
-    "Samples",
-    "Track",
-    "bare_table",
-    "entries_to_compare",
-    "expected_entries",
-    "find_track",
-    "packets_of_samples",
-    "read_samples",
-    "sizes_box",
-]
 
 _ENCRYPTED = (b"encv", b"drmi", b"drms")
 
@@ -40,12 +30,8 @@ _ENCRYPTED = (b"encv", b"drmi", b"drms")
 class Track:
     """A track of the header.
 
-    Attributes:
-        time_scale: Ticks a second.
-        movie_time_scale: Of the movie, in which the durations of edits are counted.
-        edits: (duration in movie ticks, first media tick; -1 for an empty one) of its edit list.
-        num_samples: That the header describes; 0 in a fragmented file.
-        sample_table: The boxes of its ``stbl``.
+    ``edits`` has (duration in movie ticks, first media tick; -1 for an empty edit). ``num_samples`` is 0 in a
+    fragmented file. ``sample_table`` has the boxes of ``stbl``.
     """
 
     time_scale: int
@@ -56,10 +42,9 @@ class Track:
 
 
 def find_track(moov: memoryview, track_id: int) -> Track:
-    """The track of an identifier.
+    """Return the track of an identifier.
 
-    Raises:
-        MalformedBoxError: if it is not there once, refers to other files, is encrypted or has several descriptions.
+    Raises `MalformedBoxError` unless it exists once, in this file, unencrypted, with a single description.
     """
     header = children(moov)
     tracks = [trak for trak in map(children, find_all(header, b"trak")) if _track_id(trak) == track_id]
@@ -99,7 +84,7 @@ def _time_scale(data: memoryview) -> int:
 def _check_description(data: memoryview) -> None:
     description = Fields(data)
     if description.unsigned() != 1:
-        raise MalformedBoxError("more than one description of the samples")
+        raise MalformedBoxError("more than one sample description")
     kinds = [kind for kind, _ in children(description.rest())]
     if len(kinds) != 1 or kinds[0] in _ENCRYPTED:
         raise MalformedBoxError(f"samples of kind {kinds}")
@@ -132,7 +117,7 @@ def _edits(trak: Boxes) -> tuple[tuple[int, int], ...]:
 
 
 def _num_samples(table: Boxes) -> int:
-    """8.7.3: the number in ``stsz`` (or ``stz2``), which has it at the same place."""
+    """Return the number of samples in ``stsz`` or ``stz2``, which have it at the same place (8.7.3)."""
     fields = Fields(sizes_box(table)[1])
     fields.unsigned()
     return fields.unsigned()
@@ -145,14 +130,14 @@ def sizes_box(table: Boxes) -> tuple[bytes, memoryview]:
     return found[0]
 
 
-# Sixty frames a second for three days.
+# 60 frames per second for three days.
 _MAX_SAMPLES = 1 << 24
-# Longer is damage; shorter, no sum of `_MAX_SAMPLES` of them overflows.
+# Longer durations are damage; `_MAX_SAMPLES` shorter ones cannot overflow.
 _MAX_DURATION = 1 << 31
 
-# How much of the demuxer's list is compared where no surprise is expected: at either end, and in between.
+# Entries of the demuxer's list that are compared: at each end, and spread in between.
 _NUM_AT_ENDS, _NUM_SPREAD = 32, 256
-# Boxes that name key frames beside ``stss``.
+# Boxes other than ``stss`` that mark key frames.
 _OTHER_KEY_FRAMES = frozenset((b"stps", b"sbgp"))
 
 Int64Array = NDArray[np.int64]
@@ -161,13 +146,13 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples of a track in the order of the header, which is that of decoding.
+    """The samples of a track in decode order.
 
     Attributes:
-        position, size: Where they are in the file, int64 (N,).
+        position, size: Their places in the file, int64 (N,).
         duration: Ticks until the next one is decoded, int64 (N,).
-        delay: Ticks from decoding to showing, but for ``shift``, int64 (N,).
-        shift: Ticks by which the demuxer sets decoding times back, so that nothing is shown before it is decoded.
+        delay: Ticks from decoding to presentation, without ``shift``, int64 (N,).
+        shift: Ticks that the demuxer subtracts from decoding times, so that presentation is never before decoding.
     """
 
     position: Int64Array
@@ -179,12 +164,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class DemuxedSamples:
-    """What the demuxer's list says of the packets it is going to give, in that order.
-
-    Attributes:
-        position, dts, size: As of the packets, int64 (N,).
-        is_key, is_discard: bool (N,).
-    """
+    """The demuxer's list of the packets that it will return, in that order; columns of length N."""
 
     position: Int64Array
     dts: Int64Array
@@ -197,34 +177,30 @@ class DemuxedSamples:
 
 
 def read_samples(track: Track, file_size: int) -> Samples:
-    """The samples that the header describes.
+    """Return the samples in the header's tables.
 
-    Raises:
-        MalformedBoxError: if the tables do not add up, or the samples are not all in the file.
+    Raises `MalformedBoxError` if the tables contradict each other, or a sample is outside the file.
     """
     table, count = track.sample_table, track.num_samples
     if not 0 < count <= min(_MAX_SAMPLES, file_size):  # before anything of that size is allocated
         raise MalformedBoxError(f"{count} samples in {file_size} bytes")
     size = _sizes(table, count)
     if (size <= 0).any() or int(size.sum()) > file_size:
-        raise MalformedBoxError("sample sizes that cannot be")
+        raise MalformedBoxError("invalid sample sizes")
     position = _positions(table, size, file_size)
     if (position + size > file_size).any():
         raise MalformedBoxError("samples beyond the end of the file")
     duration = _expanded(find(table, b"stts"), count)[0]
     if (duration <= 0).any() or (duration >= _MAX_DURATION).any():
-        raise MalformedBoxError("sample durations that cannot be")
+        raise MalformedBoxError("invalid sample durations")
     delay, shift = _composition(table, count)
     return Samples(position, size, duration, delay, shift)
 
 
 def expected_entries(track: Track, samples: Samples, first_dts: int) -> DemuxedSamples | None:
-    """What the demuxer's list should be if the edit list keeps everything; ``None`` if that takes a closer look.
+    """Return the demuxer's list as it should be if the edit list keeps all samples; ``None`` if it must be read.
 
-    Args:
-        track: The track.
-        samples: Its samples.
-        first_dts: The first decoding time of the demuxer's list.
+    ``first_dts`` is the first decoding time in the demuxer's list.
     """
     kinds = {kind for kind, _ in track.sample_table}
     parts = sum(start >= 0 for _, start in track.edits)
@@ -245,7 +221,7 @@ def expected_entries(track: Track, samples: Samples, first_dts: int) -> DemuxedS
 
 
 def entries_to_compare(is_key: BoolArray) -> Int64Array:
-    """Numbers of the entries to compare with the demuxer's list: both ends, key frames, and some in between."""
+    """Choose entries to compare with the demuxer's list: both ends, key frames, and some in between."""
     count = len(is_key)
     is_chosen = np.zeros(count, bool)
     is_chosen[:_NUM_AT_ENDS] = is_chosen[-_NUM_AT_ENDS:] = True
@@ -257,15 +233,9 @@ def entries_to_compare(is_key: BoolArray) -> Int64Array:
 
 
 def packets_of_samples(track: Track, samples: Samples, demuxed: DemuxedSamples) -> PacketTable:
-    """The packets of a track that is described in the header.
+    """Return the packets of a track whose samples are in the header; ``demuxed`` is the demuxer's complete list.
 
-    Args:
-        track: The track.
-        samples: Its samples.
-        demuxed: The demuxer's list, complete.
-
-    Raises:
-        MalformedBoxError: if the samples and the list do not agree.
+    Raises `MalformedBoxError` if the samples and the list contradict each other.
     """
     if not track.edits and len(samples.position) != len(demuxed):
         raise MalformedBoxError(f"{len(samples.position)} samples, of which the demuxer finds {len(demuxed)}")
@@ -276,7 +246,7 @@ def packets_of_samples(track: Track, samples: Samples, demuxed: DemuxedSamples) 
 
 
 def bare_table(demuxed: DemuxedSamples, pts: Int64Array, duration: Int64Array) -> PacketTable:
-    """The table of packets of which nobody has seen the content."""
+    """Return the table of packets whose content has not been read."""
     return unread_packets(
         pts=pts,
         dts=demuxed.dts,
@@ -303,17 +273,17 @@ def _sizes(table: Boxes, count: int) -> Int64Array:
 
 
 def _positions(table: Boxes, size: Int64Array, file_size: int) -> Int64Array:
-    """8.7.4 and 8.7.5: samples lie in chunks one after the other."""
+    """Return the samples' positions: they are stored in chunks, one after the other (8.7.4 and 8.7.5)."""
     chunk_offset = _chunk_offsets(table)
     if (chunk_offset < 0).any() or (chunk_offset > file_size).any():
         raise MalformedBoxError("chunks beyond the end of the file")
     per_chunk = _samples_per_chunk(find(table, b"stsc"), len(chunk_offset))
     if int(per_chunk.sum()) != len(size):
-        raise MalformedBoxError("chunks that do not hold the samples")
+        raise MalformedBoxError("chunks without the samples")
     ends = np.cumsum(size)
     begins = ends - size
     first_of_chunk = np.cumsum(per_chunk) - per_chunk
-    # Where a chunk is empty, `first_of_chunk` may point behind the last sample.
+    # `first_of_chunk` of an empty chunk may point after the last sample.
     before_chunk = begins[np.minimum(first_of_chunk, len(size) - 1)]
     return np.asarray(np.repeat(chunk_offset - before_chunk, per_chunk) + begins, np.int64)
 
@@ -340,36 +310,36 @@ def _samples_per_chunk(data: memoryview, num_chunks: int) -> Int64Array:
 
 
 def _expanded(data: memoryview, count: int, dtype: str = ">u4") -> tuple[Int64Array, Int64Array]:
-    """(value of each of ``count`` samples, value of each run) of a table of runs."""
+    """Return (value of each of ``count`` samples, value of each run) from a table of runs."""
     fields = Fields(data)
     num_runs = fields.unsigned()
     runs = np.frombuffer(fields.rest()[: num_runs * 8], [("length", ">u4"), ("value", dtype)])
     length = runs["length"].astype(np.int64)
     value = runs["value"].astype(np.int64)
     if len(runs) != num_runs or (length == 0).any() or int(length.sum()) != count:
-        raise MalformedBoxError("times that do not belong to the samples one by one")
+        raise MalformedBoxError("times that do not match the samples")
     return np.repeat(value, length), value
 
 
 def _composition(table: Boxes, count: int) -> tuple[Int64Array, int]:
-    """(how much later than decoded each sample is shown, how much the demuxer shifts decoding times back)."""
+    """Return (delay from decoding to presentation of each sample, the demuxer's shift of decoding times)."""
     found = find_all(table, b"ctts")
     if not found:
         return np.zeros(count, np.int64), 0
     if len(found) > 1:
         raise MalformedBoxError("more than one table of composition times")
     delay, runs = _expanded(found[0], count, ">i4")
-    if (np.abs(runs) >= 1 << 28).any():  # where the demuxer, too, gives up
-        raise MalformedBoxError("composition times that cannot be")
-    # The demuxer leaves the last two runs out, because writers put nonsense there.
+    if (np.abs(runs) >= 1 << 28).any():  # the demuxer's limit
+        raise MalformedBoxError("invalid composition times")
+    # The demuxer ignores the last two runs, because writers put nonsense there.
     return delay, int(max(0, (-runs[:-2]).max(initial=0)))
 
 
 def _match(samples: Samples, demuxed: DemuxedSamples) -> Int64Array:
-    """Number of the sample in the header for each entry of the demuxer's list."""
+    """Return the number of the header's sample for each entry of the demuxer's list."""
     position, size = samples.position, samples.size
     if demuxed.position is position and not (position[1:] < position[:-1] + size[:-1]).any():
-        return np.arange(len(position))  # the list is what the header was taken to say, in the order of the file
+        return np.arange(len(position))  # `expected_entries`, in file order
     order = np.argsort(position, kind="stable")
     in_file = position[order]
     if (np.diff(in_file) < size[order][:-1]).any():
@@ -382,7 +352,7 @@ def _match(samples: Samples, demuxed: DemuxedSamples) -> Int64Array:
 
 
 def _check_times(track: Track, demuxed: DemuxedSamples, sample: Int64Array, samples: Samples) -> None:
-    """The demuxer's decoding times are the sums of durations, but for one leap at each edit."""
+    """Check that the demuxer's decoding times are the sums of durations, except for one jump at each edit."""
     expected = np.cumsum(samples.duration) - samples.duration - samples.shift
     shift = demuxed.dts - expected[sample]
     leaps = np.count_nonzero(shift[1:] != shift[:-1])
@@ -393,3 +363,170 @@ def _check_times(track: Track, demuxed: DemuxedSamples, sample: Int64Array, samp
         raise MalformedBoxError("the demuxer gives samples other times than the edit list explains")
     if (demuxed.dts[1:] < demuxed.dts[:-1]).any():
         raise MalformedBoxError("decoding times that do not ascend")
+
+
+# Larger than any file; adding sizes to it cannot overflow.
+_MAX_POSITION = 1 << 61
+
+# 8.8.7 and 8.8.8
+_BASE_DATA_OFFSET, _DESCRIPTION, _DEFAULT_DURATION, _DEFAULT_SIZE, _DEFAULT_FLAGS = 0x1, 0x2, 0x8, 0x10, 0x20
+_BASE_IS_MOOF = 0x20000
+_DATA_OFFSET, _FIRST_FLAGS = 0x1, 0x4
+_RUN_COLUMNS = {"duration": 0x100, "size": 0x200, "flags": 0x400, "delay": 0x800}
+# 8.8.3.1: depends on other samples; is not a sync sample
+_NO_KEY = 0x01000000 | 0x00010000
+
+
+@dataclass(frozen=True)
+class _Defaults:
+    """Default properties of the samples of a track or of one fragment."""
+
+    duration: int
+    size: int
+    flags: int
+
+
+@dataclass
+class _Runs:
+    """Columns of the runs read so far, their number of samples and its limit.
+
+    ``shift`` is what the demuxer adds to presentation times after these fragments, so that none is negative.
+    """
+
+    limit: int
+    columns: dict[str, list[Int64Array]] = field(default_factory=dict)
+    count: int = 0
+    shift: int = 0
+
+    def append(self, **columns: Int64Array) -> None:
+        for name, values in columns.items():
+            self.columns.setdefault(name, []).append(values)
+
+    def column(self, name: str) -> Int64Array:
+        return np.concatenate(self.columns[name])
+
+
+def packets_of_fragments(
+    track: Track, track_id: int, moov: memoryview, fragments: Iterable[Box], read_at: ReadAt, file_size: int
+) -> PacketTable:
+    """Return the packets of a track whose samples are all in fragments.
+
+    ``fragments`` are the ``moof`` boxes in file order. Anything unusual raises `MalformedBoxError`.
+    """
+    defaults = _track_defaults(moov, track_id)
+    offset = _time_offset(track)
+    runs = _Runs(limit=min(_MAX_SAMPLES, file_size))
+    for box in fragments:
+        content = read_box(read_at, box)
+        for number, traf in enumerate(find_all(content, b"traf")):
+            header = Fields(find(traf, b"tfhd"))
+            if header.unsigned() == track_id:
+                base = _base(header, box.start, is_first=number == 0)
+                _read_fragment(traf, header, base, defaults, offset, runs)
+    if not runs.count:
+        raise MalformedBoxError("fragments without samples")
+    return _table(runs, file_size)
+
+
+def _track_defaults(moov: memoryview, track_id: int) -> _Defaults:
+    for content in find_all(moov, b"mvex", b"trex"):
+        fields = Fields(content)
+        if fields.unsigned() == track_id:
+            if fields.unsigned() != 1:
+                raise MalformedBoxError("fragments with another sample description")
+            return _Defaults(fields.unsigned(), fields.unsigned(), fields.unsigned())
+    raise MalformedBoxError("no defaults for fragments")
+
+
+def _time_offset(track: Track) -> int:
+    """Return the ticks by which the edit list shifts the track: a pause, then the media from some tick."""
+    edits = list(track.edits)
+    pause = edits.pop(0)[0] if edits and edits[0][1] == -1 else 0
+    if len(edits) > 1 or any(start < 0 for _, start in edits):
+        raise MalformedBoxError("an edit list of several parts in a fragmented file")
+    start = edits[0][1] if edits else 0
+    # Rounded to the nearest, halves away from zero, as the demuxer does.
+    return start - (2 * pause * track.time_scale + track.movie_time_scale) // (2 * track.movie_time_scale)
+
+
+def _base(header: Fields, moof_start: int, *, is_first: bool) -> int:
+    """Return the position from which the data offsets of a fragment count (8.8.7.1)."""
+    if header.flags & _BASE_DATA_OFFSET:
+        return header.unsigned(8)
+    if not (header.flags & _BASE_IS_MOOF or is_first):
+        raise MalformedBoxError("a fragment placed after another track")
+    return moof_start
+
+
+def _read_fragment(
+    traf: memoryview, header: Fields, base: int, defaults: _Defaults, time_offset: int, runs: _Runs
+) -> None:
+    flags = header.flags
+    if flags & _DESCRIPTION and header.unsigned() != 1:
+        raise MalformedBoxError("fragments with another sample description")
+    own = _Defaults(
+        header.unsigned() if flags & _DEFAULT_DURATION else defaults.duration,
+        header.unsigned() if flags & _DEFAULT_SIZE else defaults.size,
+        header.unsigned() if flags & _DEFAULT_FLAGS else defaults.flags,
+    )
+    if any(kind in (b"senc", b"saiz", b"saio") for kind, _ in children(traf)):
+        raise MalformedBoxError("encrypted samples")
+    time = Fields(find(traf, b"tfdt"))
+    dts = time.unsigned(8 if time.version == 1 else 4) - time_offset
+    if abs(dts) >= 1 << 61:
+        raise MalformedBoxError("invalid decoding times")
+    first = runs.count
+    for content in find_all(traf, b"trun"):
+        dts = _read_run(Fields(content), base, dts, own, runs)
+    if runs.count > first:
+        runs.append(shift=np.full(runs.count - first, runs.shift, np.int64))
+
+
+def _read_run(run: Fields, base: int, dts: int, defaults: _Defaults, runs: _Runs) -> int:
+    """Append one run; return the decoding time after it."""
+    count = run.unsigned()
+    if not run.flags & _DATA_OFFSET:
+        raise MalformedBoxError("a run without the place of its samples")
+    position = base + run.signed()
+    if not 0 <= position <= _MAX_POSITION:
+        raise MalformedBoxError("samples beyond the end of the file")
+    first_flags = run.unsigned() if run.flags & _FIRST_FLAGS else None
+    if count == 0:
+        return dts
+    names = [name for name, flag in _RUN_COLUMNS.items() if run.flags & flag]
+    if runs.count + count > runs.limit:
+        raise MalformedBoxError("a run of too many samples")
+    columns = dict(zip(names, run.array(count, ">u4", len(names)).reshape(count, -1).T, strict=True)) if names else {}
+    duration, size, flags = (
+        columns.get(name, np.full(count, getattr(defaults, name), np.int64)) for name in ("duration", "size", "flags")
+    )
+    if first_flags is not None and "flags" not in columns:
+        flags = np.concatenate([[first_flags], flags[1:]])
+    # The demuxer reads the delay as signed in both versions.
+    delay = columns.get("delay", np.zeros(count, np.int64)).astype(np.uint32).astype(np.int32).astype(np.int64)
+    runs.shift = max(runs.shift, int((-delay).max()))
+    runs.append(
+        position=position + np.cumsum(size) - size,
+        dts=dts + np.cumsum(duration) - duration,
+        duration=duration,
+        size=size,
+        delay=delay,
+        flags=flags,
+    )
+    runs.count += count
+    return dts + int(duration.sum())
+
+
+def _table(runs: _Runs, file_size: int) -> PacketTable:
+    position, dts, duration, size = (runs.column(name) for name in ("position", "dts", "duration", "size"))
+    if (size <= 0).any() or (position < 0).any() or (position + size > file_size).any():
+        raise MalformedBoxError("samples beyond the end of the file")
+    if (np.diff(position) < size[:-1]).any():
+        raise MalformedBoxError("samples that do not follow each other in the file")
+    if (np.diff(dts) <= 0).any():
+        raise MalformedBoxError("fragments that overlap in time")
+    if (duration <= 0).any():
+        raise MalformedBoxError("invalid sample durations")
+    is_key = (runs.column("flags") & _NO_KEY) == 0
+    demuxed = DemuxedSamples(position, dts, size, is_key, np.zeros(len(dts), bool))
+    return bare_table(demuxed, dts + runs.column("shift") + runs.column("delay"), duration)

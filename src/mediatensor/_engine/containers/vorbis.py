@@ -1,8 +1,8 @@
-"""Which samples the packets of Vorbis in Ogg hold, by the sizes of their blocks and the positions that pages state.
+"""Locate the samples of Vorbis packets in Ogg, by the sizes of their blocks and the positions that pages state.
 
-A page states the sample with which its last packet ends. FFmpeg misjudges how many samples a short block has that
-follows a long one, and so the times of many packets, both where it reads and where it writes. The first byte of a
-packet gives the size of its block, and a packet has a quarter of the samples of its own block and the one before::
+A page states the sample at which its last packet ends. FFmpeg miscounts the samples of a short block after a long one,
+and therefore the times of many packets, in reading and in writing. The first byte of a packet gives the size of its
+block, and a packet has a quarter of the samples of its own block and the previous one::
 
     block            2048   256   256  2048  2048
     samples of it    1024   576   128   576  1024
@@ -15,13 +15,11 @@ from dataclasses import dataclass
 
 from .boxes import ReadAt
 
-__all__ = ["VorbisModes", "first_packet_end", "vorbis_modes"]
-
 _PAGE = struct.Struct("<4sBBqIIIB")
 _SIGN, _CONTINUES, _ENDS = b"OggS", 1, 4
 _USUAL_PAGE_BYTES = 8192
 
-# How far pages are read for two of them that agree.
+# How far to read for two pages that agree.
 _MAX_BYTES = 1 << 20
 
 _IDENTIFICATION, _SETUP = b"\x01vorbis", b"\x05vorbis"
@@ -32,16 +30,12 @@ _MAX_MAPPING = 63
 
 @dataclass(frozen=True)
 class VorbisModes:
-    """The sizes of blocks, by the number of the mode that a packet begins with.
-
-    Attributes:
-        block_sizes: Samples of a block of each mode.
-    """
+    """The block size (in samples) of each mode; a packet starts with the number of its mode."""
 
     block_sizes: tuple[int, ...]
 
     def block_size(self, first_byte: int) -> int | None:
-        """Samples of the block of a packet; ``None`` if it is not audio.
+        """Return the samples of a packet's block; ``None`` if it is not audio.
 
         >>> modes = VorbisModes((256, 2048))
         >>> [modes.block_size(byte) for byte in (0b00, 0b10, 0b01)]
@@ -52,7 +46,7 @@ class VorbisModes:
 
 
 def vorbis_modes(extradata: bytes) -> VorbisModes | None:
-    """The modes of a stream, by its three headers as FFmpeg keeps them; ``None`` if they are not understood."""
+    """Return the modes of a stream from its three headers as FFmpeg stores them; ``None`` if they are invalid."""
     headers = _split_headers(extradata)
     if headers is None or not headers[0].startswith(_IDENTIFICATION) or not headers[2].startswith(_SETUP):
         return None
@@ -60,8 +54,8 @@ def vorbis_modes(extradata: bytes) -> VorbisModes | None:
         return None
     exponents = headers[0][_BLOCK_SIZES_AT]
     sizes = 1 << (exponents & 15), 1 << (exponents >> 4)
-    # The modes are the last part of a header of which nothing else can be skipped: they are read from its end, which is
-    # a set bit. How many they are stands before the first of them.
+    # The modes are the last part of a header whose other parts cannot be skipped. So they are read from its end, which
+    # is a set bit. Their number comes before the first one.
     bits = int.from_bytes(headers[2], "little")
     at = bits.bit_length() - 1
     blocks: list[int] = []
@@ -78,7 +72,7 @@ def vorbis_modes(extradata: bytes) -> VorbisModes | None:
 
 
 def _split_headers(extradata: bytes) -> list[bytes] | None:
-    """The three headers, which follow their number and the lengths of the first two, coded as in a page."""
+    """Split the three headers, which follow their number and the lengths of the first two, coded as in a page."""
     if not extradata.startswith(b"\x02"):
         return None
     at, lengths = 1, []
@@ -95,26 +89,20 @@ def _split_headers(extradata: bytes) -> list[bytes] | None:
 
 
 def first_packet_end(read_at: ReadAt, position: int, modes: VorbisModes) -> tuple[int, int] | None:
-    """The size of the first packet that begins on a page, and the sample with which it ends, as pages count.
+    """Return the size of the first packet that starts on a page, and the sample at which it ends according to pages.
 
-    Args:
-        read_at: Reads the file.
-        position: Of the page.
-        modes: Of its stream.
-
-    Returns:
-        ``None`` unless two pages agree.
+    The result is ``None`` unless two pages agree. ``modes`` are the stream's.
     """
     stop = position + _MAX_BYTES
     serial: int | None = None
     first_size: int | None = None
-    # Of each packet, beginning with the first: its block, and the sample with which it ends if the first ends with 0.
+    # For each packet: its block, and the sample at which it ends if the first packet ends at 0.
     blocks: list[int] = []
     ends: list[int] = []
     size = 0
     is_open = False
-    # Where the first packet ends, as each page has it. In files that FFmpeg wrote, the stated end of a short block may
-    # be too late, always by this much; the end of a long block never is.
+    # Where the first packet ends according to each page. FFmpeg's files may state the end of a short block too late,
+    # always by `lateness`; the end of a long block is right.
     certain: list[int] = []
     uncertain: list[int] = []
     longest = max(modes.block_sizes)
@@ -133,7 +121,7 @@ def first_packet_end(read_at: ReadAt, position: int, modes: VorbisModes) -> tupl
         serial = page_serial if serial is None else serial
         if page_serial != serial:
             continue
-        # The last page may state an earlier end, where the encoder's padding begins.
+        # The last page may state an earlier end, without the encoder's padding.
         if flags & _ENDS:
             return None
         is_skipped = bool(flags & _CONTINUES) and not is_open

@@ -1,34 +1,30 @@
-"""What a WAV file says before its sound: chunks, format, and where the samples lie.
+"""Parse the header of a WAV file: chunks, format, and the place of the samples.
 
-RIFF, RIFX (big-endian), RF64 and BW64 (64-bit sizes in a chunk ``ds64``) and Sony's W64 (the same chunks with GUIDs for
-names). Everything here is believed only as far as the file reaches.
+The formats are RIFF, RIFX (big-endian), RF64 and BW64 (64-bit sizes in a chunk ``ds64``) and Sony's W64 (the same
+chunks with GUIDs for names). Sizes are limited to the size of the file.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...errors import OpenError, StreamError
+from .boxes import ReadAt
 
-__all__ = ["SampleEncoding", "WavHeader", "layout_name", "parse_wav_header"]
-
-#: Bytes ``[position, position + size)`` of the file, fewer at its end.
-ReadAt = Callable[[int, int], bytes]
-
-# Chunks that are looked at before the sound; files have a handful.
+# Limit of the chunks before the audio; files have a handful.
 _MAX_CHUNKS = 10_000
-# What a walk over the chunks reads at a time.
+# Bytes to read at once.
 _WINDOW_BYTES = 4096
-# Bytes to read of a chunk "fmt " or "ds64"; nothing behind them is needed.
+# Bytes to read of a chunk "fmt " or "ds64"; later ones are not needed.
 _MAX_CHUNK_BYTES = 64
 _MAX_SAMPLE_RATE = 2**31 - 1
 
 _UNKNOWN_SIZE = 0xFFFFFFFF
 _EXTENSIBLE = 0xFFFE
 _INTEGER, _FLOAT = 1, 3
-# Bytes 4 to 16 of sub-format GUIDs whose first four are a format tag: the usual one, and that of ambisonic sound.
+# Bytes 4 to 16 of sub-format GUIDs that start with a format tag: the usual ones, and those of ambisonic audio.
 _GUID_TAILS = (bytes.fromhex("00001000800000aa00389b71"), bytes.fromhex("2107d3118644c8c1ca000000"))
 _TAG_NAMES = {
     0x0002: "Microsoft ADPCM",
@@ -48,15 +44,7 @@ _W64_GUID_TAIL = bytes.fromhex("f3acd3118cd100c04f8edb8a")
 
 @dataclass(frozen=True)
 class SampleEncoding:
-    """How a sample is stored.
-
-    Attributes:
-        codec: FFmpeg's name, such as ``"pcm_s16le"``.
-        sample_format: FFmpeg's name of what the codec decodes to, such as ``"s16"``.
-        num_bytes: Bytes of one sample of one channel.
-        is_float: Whether it is a float.
-        is_big_endian: Whether its first byte is the highest.
-    """
+    """The encoding of a sample. ``codec`` (``"pcm_s16le"``) and ``sample_format`` (``"s16"``) are FFmpeg's names."""
 
     codec: str
     sample_format: str
@@ -67,15 +55,15 @@ class SampleEncoding:
 
 @dataclass(frozen=True)
 class WavHeader:
-    """Where the sound is and how it is stored.
+    """The place and encoding of the samples.
 
     Attributes:
-        encoding: Of each sample.
-        num_channels: At least 1; the samples of one moment lie side by side.
+        encoding: Encoding of each sample.
+        num_channels: At least 1; the samples of all channels are interleaved.
         sample_rate: Samples per second, at least 1.
         data_offset: Position of the first sample in the file.
-        num_samples: Whole samples (of all channels) that the file really has.
-        channel_mask: A bit for each loudspeaker, in the order of the channels; 0 if the file does not say.
+        num_samples: Whole samples (of all channels) that the file contains.
+        channel_mask: A bit for each loudspeaker, in the order of the channels; 0 if not stated.
     """
 
     encoding: SampleEncoding
@@ -87,17 +75,14 @@ class WavHeader:
 
     @property
     def frame_bytes(self) -> int:
-        """Bytes of one sample of all channels."""
+        """Return the bytes of one sample of all channels."""
         return self.num_channels * self.encoding.num_bytes
 
 
 @dataclass(frozen=True)
 class _Container:
-    """How chunks are written.
-
-    Attributes:
-        byte_order: ``"<"`` or ``">"``, as `struct` has it.
-        is_w64: Whether chunks have GUIDs and 64-bit sizes that include their own header.
+    """The layout of chunks. ``byte_order`` is `struct`'s. W64 has GUIDs, and 64-bit sizes that include the chunk's
+    header.
     """
 
     byte_order: str
@@ -112,29 +97,26 @@ class _Container:
         return 24 if self.is_w64 else 8
 
     def read_head(self, head: bytes) -> tuple[bytes, int]:
-        """(name, size of the content) of a chunk; the size is negative if it is none."""
+        """Return (name, size of the content) of a chunk; the size is negative if it is smaller than the header."""
         if not self.is_w64:
             return head[:4], int(struct.unpack_from(f"{self.byte_order}I", head, 4)[0])
         name = head[:4] if head[4:16] == _W64_GUID_TAIL else head[:16]
         return name, int(struct.unpack_from("<Q", head, 16)[0]) - self.head_bytes
 
     def after(self, end: int) -> int:
-        """Where the chunk after one that ends at ``end`` begins."""
+        """Return where the chunk after one that ends at ``end`` starts."""
         alignment = 8 if self.is_w64 else 2
         return -(-end // alignment) * alignment
 
 
 def parse_wav_header(read_at: ReadAt, file_size: int, name: str) -> WavHeader:
-    """Find the format and the samples of a WAV file.
+    """Find the format and the samples of a WAV file; ``name`` is for messages.
 
-    Args:
-        read_at: Reads bytes of it; called for the chunks in front of the sound, never for sound.
-        file_size: Bytes in the file.
-        name: Of the file, in error messages.
+    ``read_at`` is called for the chunks before the samples, never for samples.
 
     Raises:
-        OpenError: if it is no WAV file, or one that contradicts itself.
-        StreamError: if its sound is compressed, or of a format that is not read here.
+        OpenError: if it is not a WAV file, or contradicts itself.
+        StreamError: if its audio is compressed, or has an unsupported format.
     """
     container = _container(read_at(0, 40), name)
     found: dict[bytes, bytes] = {}
@@ -148,7 +130,7 @@ def parse_wav_header(read_at: ReadAt, file_size: int, name: str) -> WavHeader:
             break
     if b"fmt " not in found or data is None:
         missing = "data" if b"fmt " in found else "fmt"
-        raise OpenError(f"Chunk not found: {name} has no chunk '{missing}', or it lies behind the end of the file.")
+        raise OpenError(f"Chunk not found: {name} has no chunk '{missing}', or it is after the end of the file.")
     encoding, num_channels, sample_rate = _format(found[b"fmt "], container.byte_order, name)
     offset, size = data
     num_bytes = min(_data_size(size, found.get(b"ds64"), container), file_size - offset)
@@ -165,7 +147,7 @@ def _container(beginning: bytes, name: str) -> _Container:
     else:
         raise OpenError(
             f"Missing RIFF header: {name} begins with {beginning[:4]!r}. WavDecoder reads WAV files (RIFF, RIFX, RF64, "
-            "BW64, W64); use AudioDecoder for others."
+            "BW64, W64); use AudioDecoder for other formats."
         )
     if form.upper() != b"WAVE":
         raise OpenError(f"{name} is a RIFF file of type {form!r}, not b'WAVE'; use AudioDecoder for it.")
@@ -173,7 +155,7 @@ def _container(beginning: bytes, name: str) -> _Container:
 
 
 def _chunks(read_at: ReadAt, file_size: int, container: _Container, name: str) -> Iterator[tuple[bytes, int, int]]:
-    """(name, offset of the content, size of the content) of the chunks, in the order of the file."""
+    """Yield (name, offset of the content, size of the content) of the chunks, in file order."""
     position, start, window = container.first_chunk, 0, b""
     for _ in range(_MAX_CHUNKS):
         if position + container.head_bytes > file_size:
@@ -186,58 +168,56 @@ def _chunks(read_at: ReadAt, file_size: int, container: _Container, name: str) -
         chunk, size = container.read_head(head)
         offset = position + container.head_bytes
         if size < 0 and chunk != b"data":
-            raise OpenError(f"{name} is damaged: the chunk at byte {position} is said to be smaller than its header.")
+            raise OpenError(f"{name} is damaged: the chunk at byte {position} states a size smaller than its header.")
         yield chunk, offset, size
-        if chunk == b"data" and size <= 0:  # the rest of the file is sound
+        if chunk == b"data" and size <= 0:  # the rest of the file is audio
             return
         position = container.after(offset + size)
-    raise OpenError(f"{name} is damaged: it has more than {_MAX_CHUNKS} chunks and no sound among them.")
+    raise OpenError(f"{name} is damaged: it has more than {_MAX_CHUNKS} chunks without audio.")
 
 
 def _data_size(size: int, ds64: bytes | None, container: _Container) -> int:
-    """Bytes of sound that the header promises; those who write to a pipe do not know and write 0 or all ones."""
+    """Return the stated bytes of audio; programs that write to a pipe state 0 or all ones."""
     if not container.is_w64 and size == _UNKNOWN_SIZE:
         size = struct.unpack_from("<Q", ds64, 8)[0] if ds64 is not None and len(ds64) >= 16 else 0
     return size if size > 0 else 2**64
 
 
 def _format(fmt: bytes, byte_order: str, name: str) -> tuple[SampleEncoding, int, int]:
-    """(encoding, channels, samples per second) of a chunk "fmt "."""
+    """Return (encoding, channels, samples per second) from a "fmt " chunk."""
     if len(fmt) < 16:
         raise OpenError(f"{name} is damaged: its chunk 'fmt' has {len(fmt)} bytes, at least 16 are needed.")
     tag, num_channels, sample_rate, _, block_align, num_bits = struct.unpack_from(f"{byte_order}HHIIHH", fmt)
     if tag == _EXTENSIBLE:
         tag = _sub_format(fmt, byte_order, name)
     if num_channels == 0 or not 1 <= sample_rate <= _MAX_SAMPLE_RATE:
-        raise OpenError(
-            f"{name} is damaged: it is said to have {num_channels} channels and {sample_rate} samples per second."
-        )
-    # Widths that are no whole bytes fill the upper bits of the next whole one.
+        raise OpenError(f"{name} is damaged: it states {num_channels} channels and {sample_rate} samples per second.")
+    # Widths that are not whole bytes fill the upper bits of whole bytes.
     num_bytes = (num_bits + 7) // 8
     encoding = _encoding(tag, num_bytes, byte_order == ">")
     if encoding is None:
         kind = {_INTEGER: f"{num_bits}-bit PCM", _FLOAT: f"{num_bits}-bit float"}.get(tag)
         raise StreamError(
-            f"{name} holds {kind or _TAG_NAMES.get(tag, f'sound of format {tag:#06x}')}. WavDecoder reads PCM of 8, "
+            f"{name} holds {kind or _TAG_NAMES.get(tag, f'audio of format {tag:#06x}')}. WavDecoder reads PCM of 8, "
             "16, 24 and 32 bits and float of 32 and 64; use AudioDecoder for it."
         )
     if block_align != num_channels * num_bytes:
         raise OpenError(
             f"{name} contradicts itself: {num_channels} channels of {num_bits} bits take {num_channels * num_bytes} "
-            f"bytes, not {block_align} as its block align says; AudioDecoder may make sense of it."
+            f"bytes, not {block_align} as its block align states; AudioDecoder may be able to read it."
         )
     return encoding, num_channels, sample_rate
 
 
 def _sub_format(fmt: bytes, byte_order: str, name: str) -> int:
-    """The format tag in the GUID of a WAVE_FORMAT_EXTENSIBLE.
+    """Return the format tag in the GUID of a WAVE_FORMAT_EXTENSIBLE.
 
     Its valid bits change nothing: samples fill their container from the top.
     """
     if len(fmt) < 40:
         raise OpenError(f"{name} is damaged: its extensible chunk 'fmt' has {len(fmt)} bytes, 40 are needed.")
     if fmt[28:40] not in _GUID_TAILS:
-        raise StreamError(f"{name} holds sound of the unknown sub-format {fmt[24:40].hex()}; use AudioDecoder for it.")
+        raise StreamError(f"{name} has audio of the unknown sub-format {fmt[24:40].hex()}; use AudioDecoder for it.")
     return int(struct.unpack_from(f"{byte_order}I", fmt, 24)[0])
 
 
@@ -259,7 +239,7 @@ def _encoding(tag: int, num_bytes: int, is_big_endian: bool) -> SampleEncoding |
     return None if names is None else SampleEncoding(*names, num_bytes, tag == _FLOAT, is_big_endian)
 
 
-# The loudspeakers of the mask's bits, from the lowest on.
+# The loudspeakers of the mask's bits, lowest first.
 # fmt: off
 _SPEAKERS = ("FL", "FR", "FC", "LFE", "BL", "BR", "FLC", "FRC", "BC", "SL", "SR", "TC", "TFL", "TFC", "TFR", "TBL",
              "TBC", "TBR")
@@ -280,7 +260,7 @@ _NAMES = {
 
 
 def layout_name(mask: int, num_channels: int) -> str | None:
-    """The name of a layout; ``None`` if the mask does not say where all the channels are.
+    """Return the name of a layout; ``None`` if the mask does not describe all channels.
 
     >>> layout_name(0b11, 2), layout_name(0b110000, 2), layout_name(0, 2)
     ('stereo', '2 channels (BL+BR)', None)

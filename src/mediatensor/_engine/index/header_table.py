@@ -15,7 +15,6 @@ from ...errors import ReadError
 from ..bitstreams.content import break_detector
 from ..bitstreams.order import GUARDED_CODECS
 from ..containers.boxes import Box, MalformedBoxError, ReadAt, find_all, read_box, top_level_boxes
-from ..containers.fragments import packets_of_fragments
 from ..containers.packet_table import Int64Array, PacketTable
 from ..containers.sample_tables import (
     DemuxedSamples,
@@ -24,6 +23,7 @@ from ..containers.sample_tables import (
     entries_to_compare,
     expected_entries,
     find_track,
+    packets_of_fragments,
     packets_of_samples,
     read_samples,
 )
