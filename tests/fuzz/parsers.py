@@ -19,13 +19,13 @@ from mediatensor._engine.bitstreams.content import (
     break_detector,
     content_parser,
     disposable_parser,
-    is_sound,
-    nal_units_are_sound,
+    has_valid_start,
+    nal_units_are_valid,
+    packet_inspector,
     refreshes_gradually,
-    slices_are_sound,
+    slices_are_intact,
 )
 from mediatensor._engine.bitstreams.h264 import H264Parser
-from mediatensor._engine.bitstreams.inspection import packet_inspector
 from mediatensor._engine.bitstreams.units import HEAD_BYTES
 from mediatensor._engine.containers.boxes import MalformedBoxError, read_box, top_level_boxes
 from mediatensor._engine.containers.joined_files import (
@@ -119,7 +119,7 @@ def units(data: bytes) -> None:
         breaks = break_detector(codec, extradata, is_at_start=False)
         for part in (packet, packet[len(packet) // 2 :]):
             is_disposable(part)
-            is_sound(codec, part)
+            has_valid_start(codec, part)
             content_of(part)
             refreshes_gradually(codec, extradata, part)
             if breaks is not None:
@@ -133,8 +133,8 @@ def units(data: bytes) -> None:
             if len(part) and not inspector.pass_plain(bytes(part[:HEAD_BYTES]), len(part)):
                 inspector.inspect(part, packet)
     for length_size in (1, 2, 4):
-        nal_units_are_sound(packet, length_size)
-    slices_are_sound(packet)
+        nal_units_are_valid(packet, length_size)
+    slices_are_intact(packet)
 
 
 def wav_header(data: bytes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mediatensor._engine.bitstreams.content import content_parser, is_sound, nal_units_are_sound
+from mediatensor._engine.bitstreams.content import content_parser, has_valid_start, nal_units_are_valid
 from mediatensor._engine.bitstreams.h264 import H264Parser
 from mediatensor._engine.bitstreams.units import PacketContent
 
@@ -130,7 +130,7 @@ def test_nal_lengths_must_fill_the_packet(length_size: int) -> None:
 def is_whole(packet: bytes, length_size: int, *, is_hevc: bool) -> bool:
     """Whether the units of a packet fill it and have possible headers."""
     if is_hevc:
-        return nal_units_are_sound(memoryview(packet), length_size)
+        return nal_units_are_valid(memoryview(packet), length_size)
     parser = H264Parser(b"\1\x4d\0\x1e" + bytes([0xFC | length_size - 1]) + b"\xe0\0")
     parser.read(memoryview(packet))
     return parser.is_whole
@@ -167,4 +167,4 @@ def test_nal_headers_must_be_possible(header: bytes, is_hevc: bool, sound: bool)
     ],
 )
 def test_packets_must_begin_as_their_codec_does(codec: str, packet: bytes, sound: bool) -> None:
-    assert is_sound(codec, memoryview(packet)) is sound
+    assert has_valid_start(codec, memoryview(packet)) is sound

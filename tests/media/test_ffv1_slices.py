@@ -8,7 +8,7 @@ import av
 import numpy as np
 import pytest
 
-from mediatensor._engine.bitstreams.content import slices_are_sound
+from mediatensor._engine.bitstreams.content import slices_are_intact
 
 # What the encoder writes: options, and whether slices have checksums then.
 STREAMS = {
@@ -41,7 +41,7 @@ def with_byte_changed(packet: bytes, at: int) -> memoryview:
 def test_sound_packets_raise_no_alarm(name: str, tmp_path: Path) -> None:
     packets = encode(STREAMS[name][0], tmp_path / "clip.mkv")
     assert len(packets) == 8
-    assert all(slices_are_sound(memoryview(packet)) for packet in packets)
+    assert all(slices_are_intact(memoryview(packet)) for packet in packets)
 
 
 @pytest.mark.parametrize("name", [name for name, (_, has_checksums) in STREAMS.items() if has_checksums])
@@ -49,16 +49,16 @@ def test_a_changed_byte_anywhere_before_the_last_trailer_is_noticed(name: str, t
     """Unless it breaks the chain of lengths: then the codec refuses the packet."""
     packet = encode(STREAMS[name][0], tmp_path / "clip.mkv")[5]
     places = range(0, len(packet) - 8, max(1, len(packet) // 97))
-    unnoticed = [at for at in places if slices_are_sound(with_byte_changed(packet, at))]
+    unnoticed = [at for at in places if slices_are_intact(with_byte_changed(packet, at))]
     assert len(unnoticed) <= len(places) // 30
 
 
 @pytest.mark.parametrize("name", [name for name, (_, has_checksums) in STREAMS.items() if not has_checksums])
 def test_without_checksums_nothing_is_noticed(name: str, tmp_path: Path) -> None:
     packet = encode(STREAMS[name][0], tmp_path / "clip.mkv")[5]
-    assert slices_are_sound(with_byte_changed(packet, len(packet) // 2))
+    assert slices_are_intact(with_byte_changed(packet, len(packet) // 2))
 
 
 @pytest.mark.parametrize("packet", [b"", b"\0", bytes(7), bytes(8), bytes(100), b"\xff" * 100])
 def test_any_bytes_get_an_answer(packet: bytes) -> None:
-    assert slices_are_sound(memoryview(packet)) in (True, False)
+    assert slices_are_intact(memoryview(packet)) in (True, False)

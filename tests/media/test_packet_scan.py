@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import media
-from mediatensor._engine.bitstreams.inspection import packet_inspector
+from mediatensor._engine.bitstreams.content import packet_inspector
 from mediatensor._engine.bitstreams.units import HEAD_BYTES, PacketContent
 from mediatensor._engine.index.scan import scan_packets
 from mediatensor._engine.pyav.linear import linear_decode

@@ -1,4 +1,4 @@
-"""AV1 packets: which show a frame, and which frames update no reference. Pure functions on bytes.
+"""Parse AV1 packets: which show a frame, and which frames update no reference. Pure functions on bytes.
 
 References are to the AV1 bitstream and decoding process specification, and to the AV1 codec ISO media file format
 binding for the configuration record (``av1C``).
@@ -11,24 +11,22 @@ from dataclasses import dataclass
 
 from .units import BitReader, PacketContent
 
-__all__ = ["Av1Content", "Av1Pictures", "av1_units", "is_lone_hidden_frame"]
-
 _SEQUENCE_HEADER, _TEMPORAL_DELIMITER, _FRAME_HEADER, _TILE_GROUP, _METADATA, _FRAME, _PADDING = 1, 2, 3, 4, 5, 6, 15
 _HARMLESS = frozenset((_TEMPORAL_DELIMITER, _TILE_GROUP, _METADATA, _PADDING))
 _RECORD_MARKER, _RECORD_BYTES = 0x81, 4  # marker and version of ``av1C``, and what precedes its units
-# First bytes of units with their size and of the base layer: a temporal delimiter, and what frames begin with.
+# First bytes of units with a size, in the base layer: a temporal delimiter, and the start of frames.
 _DELIMITER_UNIT, _FRAME_UNITS = bytes((_TEMPORAL_DELIMITER << 3 | 2, 0)), (_FRAME << 3 | 2, _FRAME_HEADER << 3 | 2)
 _INTER_FRAME = 1
-_SELECT = 2  # seq_force_screen_content_tools and seq_force_integer_mv: each frame says so itself
+_SELECT = 2  # seq_force_screen_content_tools and seq_force_integer_mv: each frame has its own value
 _MAX_OBU_SIZE_BYTES = 8
-# Enough of a frame for what comes before its refresh_frame_flags.
+# Enough of a frame for the fields up to refresh_frame_flags.
 _FRAME_HEADER_BYTES = 16
 
 
 class Av1Content:
-    """Tells what comes of a packet: a frame that is shown, or shown again (5.9.2).
+    """Detects whether a packet shows a frame, for the first time or again (5.9.2).
 
-    If there are several, only decoding tells how many.
+    If it shows several, only decoding gives their number.
     """
 
     def __init__(self, extradata: bytes) -> None:
@@ -40,10 +38,8 @@ class Av1Content:
         try:
             for kind, spatial_id, payload in av1_units(packet):
                 if kind in (_FRAME_HEADER, _FRAME):
-                    if not spatial_id:
-                        num_shown += (
-                            self._has_still_headers or payload[0] & 0x90 != 0
-                        )  # show_existing_frame, show_frame
+                    if not spatial_id:  # show_existing_frame, show_frame
+                        num_shown += self._has_still_headers or payload[0] & 0x90 != 0
                 elif kind == _SEQUENCE_HEADER:
                     self._has_still_headers = bool(payload[0] & 8)  # reduced_still_picture_header
         except (ValueError, IndexError):
@@ -53,11 +49,9 @@ class Av1Content:
         return PacketContent.PICTURE if num_shown else PacketContent.NO_PICTURE
 
     def is_plain(self, head: bytes, size: int) -> bool:
-        """Whether a packet, by its first bytes, is one unit that shows a frame, perhaps behind a temporal delimiter.
+        """Return whether a packet of ``size`` bytes is, by its first bytes, one unit that shows a frame.
 
-        Args:
-            head: The first bytes of the packet, or all of it.
-            size: Size of the packet.
+        A temporal delimiter may come first.
         """
         position = 2 if head.startswith(_DELIMITER_UNIT) else 0
         try:
@@ -71,7 +65,7 @@ class Av1Content:
 
 
 def is_lone_hidden_frame(beginning: bytes, size: int) -> bool:
-    """Whether an AV1 packet is one frame that is not shown (5.9.2); ``size`` is that of the packet."""
+    """Return whether an AV1 packet of ``size`` bytes is a single frame that is not shown (5.9.2)."""
     if beginning[0] >> 3 & 15 not in (_FRAME_HEADER, _FRAME):
         return False
     position = 2 if beginning[0] & 4 else 1  # obu_extension_flag
@@ -89,17 +83,16 @@ def is_lone_hidden_frame(beginning: bytes, size: int) -> bool:
 
 
 class Av1Pictures:
-    """Tells disposable AV1 packets: no frame in them updates a reference (5.9.2, refresh_frame_flags).
+    """Detects disposable AV1 packets: no frame in them updates a reference (5.9.2, refresh_frame_flags).
 
-    All that frames take over from others (pixels, probabilities, motion vectors, segmentation, loop filter deltas, film
-    grain) lies in the eight reference slots (7.20), so a frame that is stored in none changes no other. All frames of
-    the temporal unit must be so, inter frames of the base spatial layer that are coded and not just shown again.
-    Sequences whose frames are numbered (frame_id_numbers_present_flag: decoders check that none is missing) or have
-    timing information in their headers are left alone.
+    Everything that frames take from other frames (pixels, probabilities, motion vectors, segmentation, loop filter
+    deltas, film grain) is in the eight reference slots (7.20), so a frame that is stored in none changes no other
+    frame. All frames of the temporal unit must be coded inter frames of the base spatial layer, not frames that are
+    shown again. Sequences with frame numbers (frame_id_numbers_present_flag: decoders check that none is missing) or
+    with timing information in frame headers have no disposable packets.
 
-    Args:
-        extradata: An ``av1C`` record, or a sequence header. If there is none, the first in a packet counts; if one in a
-            packet is different, nothing is disposable from there on.
+    ``extradata`` is an ``av1C`` record, or a sequence header. Without it, the first header in a packet counts; after a
+    different header in a packet, nothing is disposable.
     """
 
     def __init__(self, extradata: bytes) -> None:
@@ -111,7 +104,7 @@ class Av1Pictures:
                 self._learn(_parse_sequence_header(payload))
 
     def is_disposable(self, packet: memoryview) -> bool:
-        """Whether no other picture needs those of a packet; ``ValueError`` or ``IndexError`` if it does not add up."""
+        """Return whether no other frame needs the frames of a packet; ValueError or IndexError if it is invalid."""
         if self._has_changed:
             return False
         num_frames = 0
@@ -135,13 +128,10 @@ class Av1Pictures:
 
 @dataclass(frozen=True)
 class _Sequence:
-    """What of a sequence header (5.5) decides how a frame header begins.
+    """Facts of a sequence header (5.5) that determine the layout of frame headers.
 
-    Attributes:
-        is_plain: Frames have neither numbers nor timing information, and it is video.
-        screen_content_tools: seq_force_screen_content_tools.
-        integer_motion: seq_force_integer_mv.
-        order_hint_bits: OrderHintBits.
+    ``is_plain`` means video whose frames have neither numbers nor timing information; the others are
+    seq_force_screen_content_tools, seq_force_integer_mv and OrderHintBits.
     """
 
     is_plain: bool
@@ -151,7 +141,7 @@ class _Sequence:
 
 
 def av1_units(data: memoryview) -> Iterator[tuple[int, int, memoryview]]:
-    """(type, spatial layer, payload) of the open bitstream units of a packet (5.3)."""
+    """Yield (type, spatial layer, payload) of the open bitstream units of a packet (5.3)."""
     position, end = 0, len(data)
     while position < end:
         header = data[position]
@@ -172,7 +162,7 @@ def av1_units(data: memoryview) -> Iterator[tuple[int, int, memoryview]]:
 
 
 def _leb128(data: memoryview | bytes, position: int) -> tuple[int, int]:
-    """(value, position after it) of a number of 7 bits a byte (4.10.5)."""
+    """Return (value, position after it) of a number with 7 bits a byte (4.10.5)."""
     value = 0
     for i in range(_MAX_OBU_SIZE_BYTES):
         byte = data[position + i]
@@ -187,7 +177,7 @@ def _parse_sequence_header(payload: memoryview) -> _Sequence:
     bits.read(3 + 1)  # seq_profile, still_picture
     if bits.flag():  # reduced_still_picture_header
         return _Sequence(is_plain=False)
-    # Without timing information there is none about decoder models (5.5.1).
+    # Decoder models come only with timing information (5.5.1).
     if bits.flag():  # timing_info_present_flag
         bits.read(32 + 32)  # num_units_in_display_tick, time_scale
         if bits.flag():  # equal_picture_interval
@@ -226,7 +216,7 @@ def _skip_uvlc(bits: BitReader) -> None:
 
 
 def _updates_nothing(payload: memoryview, sequence: _Sequence) -> bool:
-    """Whether a frame header (5.9.2) is that of a coded inter frame with refresh_frame_flags of 0."""
+    """Return whether a frame header (5.9.2) is a coded inter frame with refresh_frame_flags of 0."""
     if not sequence.is_plain:
         return False
     bits = BitReader(bytes(payload[:_FRAME_HEADER_BYTES]))

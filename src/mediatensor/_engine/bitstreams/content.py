@@ -1,9 +1,9 @@
-"""What a packet holds, by its codec, as far as its bytes say. Pure functions on bytes.
+"""Find out what packets contain, by their codec. Pure functions on bytes.
 
-The functions by codec are chosen below; H.264, HEVC, AV1, MPEG and VP9 have modules of their own. Dirac and the
-checksums of FFV1 follow.
+H.264, HEVC, AV1 and MPEG have their own modules; VP8, VP9, Dirac and the checksums of FFV1 are here. `PacketInspector`
+combines all that a packet scan needs.
 
-References are to the Dirac specification.
+References are to RFC 6386 (VP8), the VP9 bitstream specification, and the Dirac specification.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,48 +20,38 @@ from . import h264, hevc
 from .av1 import Av1Content, Av1Pictures, is_lone_hidden_frame
 from .h264 import H264Parser
 from .hevc import HevcBreaks, HevcPictures, hevc_content
-from .mpeg import Mpeg2Pictures, Mpeg4Content, Mpeg4Pictures, MpegBreaks, mpeg2_content
+from .mpeg import (
+    MPEG2_PICTURE,
+    MPEG4_CODED_BYTES,
+    MPEG4_PICTURE,
+    Mpeg4Content,
+    Mpeg4Pictures,
+    MpegBreaks,
+    mpeg2_content,
+    mpeg2_is_disposable,
+)
 from .units import MAX_ZEROS, Disposable, PacketContent, hevc_length_size
-from .vp9 import vp8_content, vp9_content
-
-__all__ = [
-    "CODECS_OF_FRAMES_ONLY",
-    "RAW_CODECS",
-    "BreakDetector",
-    "break_detector",
-    "content_parser",
-    "disposable_parser",
-    "is_shown_at_once",
-    "is_sound",
-    "nal_units_are_sound",
-    "refreshes_gradually",
-    "slices_are_sound",
-]
 
 _MPEG = frozenset(("mpeg1video", "mpeg2video", "mpeg4"))
-# Codecs whose pictures may rightly begin with zeros.
+# Codecs whose intact pictures may start with zeros.
 RAW_CODECS = frozenset(("rawvideo", "v210", "v410", "r210", "wrapped_avframe"))
-#: Each packet of these has a frame, shown or not: a codec that refuses one has met damage.
+#: Every packet of these has a frame, shown or not: if the codec refuses one, it is damaged.
 CODECS_OF_FRAMES_ONLY = frozenset(("av1", "vp8", "vp9"))
 _ZEROS = bytes(MAX_ZEROS)
 
 
 def content_parser(codec: str | None, extradata: bytes) -> Callable[[memoryview], PacketContent]:
-    """The function that says what packets of ``codec`` hold. Packets that it cannot judge count as pictures.
+    r"""Return the function that classifies packets of ``codec``, FFmpeg's name. Uncertain packets count as pictures.
 
     VP8, VP9 and AV1 have packets that only update references and show nothing ("alternate reference" frames). In other
-    codecs, the end of a sequence and what belongs to no picture can have packets of their own.
+    codecs, the end of a sequence and data that belong to no picture can be separate packets.
 
-    The function is given packets in the order of the file, from the first one on.
+    The function must get the packets in file order, from the first one. ``extradata`` is the codec's configuration
+    record, or its headers as in the stream.
 
-    Args:
-        codec: FFmpeg's name of the codec.
-        extradata: The codec's configuration record, or its headers as they are in the stream.
-
-    Example:
-        >>> what_is_in = content_parser("mpeg2video", b"")
-        >>> what_is_in(memoryview(b"\\0\\0\\1\\xb7"))  # sequence_end_code
-        <PacketContent.NO_PICTURE: 'nothing that is shown: updates of references, parameters, the end of a sequence'>
+    >>> classify = content_parser("mpeg2video", b"")
+    >>> classify(memoryview(b"\\0\\0\\1\\xb7"))  # sequence_end_code
+    <PacketContent.NO_PICTURE: 'nothing to show: updates of references, parameters, the end of a sequence'>
     """
     if codec == "h264":
         return partial(_h264_content, H264Parser(extradata))
@@ -89,31 +79,26 @@ _DISPOSABLE: dict[str, Callable[[bytes], Callable[[memoryview], bool]]] = {
     "av1": lambda extradata: Av1Pictures(extradata).is_disposable,
     "h264": lambda extradata: partial(_h264_is_disposable, H264Parser(extradata)),
     "hevc": lambda extradata: HevcPictures(extradata).is_disposable,
-    "mpeg1video": lambda _: Mpeg2Pictures().is_disposable,
-    "mpeg2video": lambda _: Mpeg2Pictures().is_disposable,
+    "mpeg1video": lambda _: mpeg2_is_disposable,
+    "mpeg2video": lambda _: mpeg2_is_disposable,
     "mpeg4": lambda extradata: Mpeg4Pictures(extradata).is_disposable,
 }
 
 
 def disposable_parser(codec: str | None, extradata: bytes) -> Callable[[memoryview], Disposable]:
-    """The function that says whether decoding can do without the pictures of a packet.
+    r"""Return the function that decides whether decoding can skip a packet.
 
-    It cannot where a packet is odd, or the codec is none of those below. VP9 frames are always needed, though some
-    update no reference (refresh_frame_flags of 0): each passes its motion vectors on to the next one (VP9 bitstream
+    It never can if the packet is odd, or the codec has no rule here. VP9 frames are always needed, even if they update
+    no reference (refresh_frame_flags of 0): each passes its motion vectors to the next one (VP9 bitstream
     specification, 7.2: UsePrevFrameMvs), and perhaps probabilities (refresh_frame_context), a segmentation map and loop
-    filter deltas (7.2.8, 7.2.10). Whether the next frame starts without them is written in its packet, not in this one.
+    filter deltas (7.2.8, 7.2.10). Only the next packet states whether its frame starts without them.
 
-    The function takes packets in decode order, beginning with any key frame. It remembers parameter sets that change
-    within the stream, and gets more careful for them, never less.
+    The function must get packets in decode order, from any key frame. It remembers parameter sets that change within
+    the stream, and only becomes more careful.
 
-    Args:
-        codec: FFmpeg's name of the codec.
-        extradata: The codec's configuration record, or its headers as they are in the stream.
-
-    Example:
-        >>> is_b_picture = disposable_parser("mpeg2video", b"")
-        >>> is_b_picture(memoryview(b"\\0\\0\\1\\0" + b"\\x00\\x1a\\xff\\xf8"))
-        <Disposable.YES: 1>
+    >>> is_b_picture = disposable_parser("mpeg2video", b"")
+    >>> is_b_picture(memoryview(b"\\0\\0\\1\\0" + b"\\x00\\x1a\\xff\\xf8"))
+    <Disposable.YES: 1>
     """
     make = _DISPOSABLE.get(codec or "")
     if make is None:
@@ -142,26 +127,22 @@ def _h264_is_disposable(parser: H264Parser, packet: memoryview) -> bool:
 
 
 class BreakDetector(Protocol):
-    """Finds breaks in a stream, given its packets in the order of the file."""
+    """Finds breaks in a stream, given its packets in file order."""
 
     def find(self, packet: memoryview) -> str | None:
-        """Why pictures may be dropped at this packet, or ``None``."""
+        """Return why frames may be dropped at this packet, or ``None``."""
 
 
 def break_detector(codec: str | None, extradata: bytes, *, is_at_start: bool = True) -> BreakDetector | None:
-    """A detector for streams of a codec; ``None`` where no breaks are known.
+    r"""Return a detector for streams of a codec; ``None`` for codecs without known breaks.
 
-    Args:
-        codec: FFmpeg's name of the codec.
-        extradata: The codec's configuration record, or its headers as they are in the stream.
-        is_at_start: Whether the next packet is the first of the stream; its headers may then differ from ``extradata``.
+    With ``is_at_start``, the next packet is the first of the stream, and its headers may differ from ``extradata``.
 
-    Example:
-        >>> detector = break_detector("mpeg1video", b"")
-        >>> small, large = (b"\\0\\0\\1\\xb3" + bytes([size, 0, 0, 0x13]) + b"\\0\\0\\1\\0" for size in (6, 9))
-        >>> detector.find(memoryview(small))
-        >>> detector.find(memoryview(large))
-        'a picture size that changes midway'
+    >>> detector = break_detector("mpeg1video", b"")
+    >>> small, large = (b"\\0\\0\\1\\xb3" + bytes([size, 0, 0, 0x13]) + b"\\0\\0\\1\\0" for size in (6, 9))
+    >>> detector.find(memoryview(small))
+    >>> detector.find(memoryview(large))
+    'a picture size that changes midway'
     """
     if codec == "hevc":
         return HevcBreaks(extradata, is_at_start=is_at_start)
@@ -171,9 +152,9 @@ def break_detector(codec: str | None, extradata: bytes, *, is_at_start: bool = T
 
 
 def refreshes_gradually(codec: str | None, extradata: bytes, packet: memoryview) -> bool:
-    """Whether the picture in a packet, if a stream begins with it, is not complete, or does not say that it is.
+    """Return whether a stream that starts with this packet starts with an incomplete picture, or may do so.
 
-    H.264 and HEVC decoders drop the pictures at the beginning of a stream until one is complete.
+    H.264 and HEVC decoders drop the pictures at the start of a stream until one is complete.
     """
     if codec == "h264":
         return h264.begins_incomplete(packet, extradata)
@@ -181,15 +162,11 @@ def refreshes_gradually(codec: str | None, extradata: bytes, packet: memoryview)
 
 
 def is_shown_at_once(codec: str | None, beginning: NDArray[np.uint8], size: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether the first bytes of packets show that a picture comes of each; of others the whole packet must be read.
+    """Return for each packet whether its first bytes prove that it shows a picture; else all of it must be read.
 
-    Packets of codecs that hide no pictures count as pictures. So do those of AV1, unless they are one unit: those of
-    several belong to a temporal unit, which shows one picture (AV1 specification, 7.5).
-
-    Args:
-        codec: FFmpeg's name of the codec.
-        beginning: (N, 16), with zeros behind packets that are shorter.
-        size: Of the packets, (N,).
+    Packets of codecs without hidden pictures count as pictures, and AV1 packets with several units: they are a temporal
+    unit, which shows one picture (AV1 specification, 7.5). ``beginning`` is (N, 16), padded with zeros; ``size`` has
+    the packets' sizes, (N,).
 
     >>> is_shown_at_once("vp8", np.array([[0x10] + [0] * 15, [0] * 16], np.uint8), np.array([99, 99]))
     array([ True, False])
@@ -197,7 +174,7 @@ def is_shown_at_once(codec: str | None, beginning: NDArray[np.uint8], size: NDAr
     first = beginning[:, 0]
     if codec == "vp8":
         return np.asarray(first & 16 != 0)
-    if codec == "vp9":  # see `vp9`: behind the profile, one bit later in profile 3
+    if codec == "vp9":  # after the profile, one bit later in profile 3
         shifted = np.where(first >> 4 & 3 == 3, first, first >> 1)
         return np.asarray(shifted & 0b101 != 0)
     shown = np.ones(len(first), bool)
@@ -207,8 +184,46 @@ def is_shown_at_once(codec: str | None, beginning: NDArray[np.uint8], size: NDAr
     return shown
 
 
+def _vp8_content(packet: memoryview) -> PacketContent:
+    # 9.1: bit 0 not-a-key-frame, bits 1-3 version, bit 4 show_frame.
+    return _shown(len(packet) > 0 and bool(packet[0] & 16))
+
+
+def _vp9_content(packet: memoryview) -> PacketContent:
+    """Return whether a VP9 packet, which may be a superframe, shows any of its frames."""
+    return _shown(any(map(_vp9_frame_is_shown, _frames_of_superframe(packet))))
+
+
+def _frames_of_superframe(packet: memoryview) -> Iterator[memoryview]:
+    """Yield the frames of a packet: one, or those in the index at its end (annex B)."""
+    marker = packet[-1] if len(packet) else 0
+    if marker >> 5 == 0b110:
+        count, width = (marker & 7) + 1, ((marker >> 3) & 3) + 1
+        index = packet[-(2 + count * width) :]
+        if len(index) == 2 + count * width and index[0] == marker:
+            start = 0
+            for i in range(count):
+                size = int.from_bytes(index[1 + i * width : 1 + (i + 1) * width], "little")
+                yield packet[start : start + size]
+                start += size
+            return
+    yield packet
+
+
+def _vp9_frame_is_shown(frame: memoryview) -> bool:
+    # Uncompressed header: frame_marker f(2), profile f(2) and a zero bit after profile 3,
+    # show_existing_frame f(1); then frame_type f(1), show_frame f(1).
+    if not len(frame):
+        return False
+    bits = int.from_bytes(bytes(frame[:2]).ljust(2, b"\0"), "big")
+    position = 4 if (bits >> 12) & 3 != 3 else 5
+    show_existing = (bits >> (15 - position)) & 1
+    show_frame = (bits >> (15 - position - 2)) & 1
+    return bool(show_existing or show_frame)
+
+
 def _dirac(packet: memoryview) -> PacketContent:
-    """A unit whose parse code has the bit of pictures (9.6.1)."""
+    """Look for a unit whose parse code has the bit of pictures (9.6.1)."""
     position = 0
     while bytes(packet[position : position + 4]) == b"BBCD" and len(packet) >= position + 13:
         if packet[position + 4] & 8:
@@ -224,17 +239,17 @@ _CONTENT: dict[str, Callable[[memoryview], PacketContent]] = {
     "dirac": _dirac,
     "mpeg1video": mpeg2_content,
     "mpeg2video": mpeg2_content,
-    "vp8": vp8_content,
-    "vp9": vp9_content,
+    "vp8": _vp8_content,
+    "vp9": _vp9_content,
 }
 
 
-def is_sound(codec: str | None, packet: memoryview) -> bool:
-    """Whether a packet begins as packets of its codec do, and not with zeros.
+def has_valid_start(codec: str | None, packet: memoryview) -> bool:
+    """Return whether a packet starts as packets of its codec do, and not with zeros.
 
     VP8 key frames have a start code (RFC 6386, 9.1), VP9 frames a marker (VP9 bitstream specification, 7.2).
 
-    >>> is_sound("h263", memoryview(bytes(100))), is_sound("rawvideo", memoryview(bytes(100)))
+    >>> has_valid_start("h263", memoryview(bytes(100))), has_valid_start("rawvideo", memoryview(bytes(100)))
     (False, True)
     """
     start = bytes(packet[:MAX_ZEROS])
@@ -245,15 +260,15 @@ def is_sound(codec: str | None, packet: memoryview) -> bool:
     return codec != "vp9" or not start or start[0] >> 6 == 0b10
 
 
-def nal_units_are_sound(packet: memoryview, length_size: int) -> bool:
-    """Whether the length-prefixed units of an HEVC packet fill it exactly and have possible headers.
+def nal_units_are_valid(packet: memoryview, length_size: int) -> bool:
+    """Return whether the length-prefixed units of an HEVC packet fill it exactly and have possible headers.
 
-    Damage seldom leaves that so. The first bit of a header (ITU-T H.265, 7.3.1.2) is 0, and the temporal layer plus 1
-    is not 0. `H264Parser` does the same for H.264.
+    Damage rarely leaves this intact. The first bit of a header (ITU-T H.265, 7.3.1.2) is 0, and the temporal layer plus
+    1 is not 0. `H264Parser` checks H.264 in the same way.
 
-    >>> nal_units_are_sound(memoryview(bytes([0, 0, 0, 2, 2, 1])), 4)
+    >>> nal_units_are_valid(memoryview(bytes([0, 0, 0, 2, 2, 1])), 4)
     True
-    >>> nal_units_are_sound(memoryview(bytes([0, 0, 9, 1, 2, 1])), 4)
+    >>> nal_units_are_valid(memoryview(bytes([0, 0, 9, 1, 2, 1])), 4)
     False
     """
     position, end = 0, len(packet)
@@ -272,20 +287,19 @@ _LENGTH_BYTES = 3
 # FFV1's CRC-32 takes the highest bit of a byte first, zlib's the lowest.
 _MIRRORED = bytes(sum((byte >> bit & 1) << 7 - bit for bit in range(8)) for byte in range(256))
 _ALL_BITS = 0xFFFFFFFF
-# The register before a slice, mirrored: 0 in versions up to 3, and FFmpeg's own in version 4. After a slice with its
-# checksum it is the same again.
+# The register before a slice, mirrored: 0 in versions up to 3, FFmpeg's own value in version 4. A slice with its
+# checksum leaves it unchanged.
 _REGISTERS = (0, 0x5E31029E)
 
 
-def slices_are_sound(packet: memoryview) -> bool:
-    """Whether the slices of an FFV1 packet agree with their checksums.
+def slices_are_intact(packet: memoryview) -> bool:
+    """Return whether the slices of an FFV1 packet match their checksums, or have none.
 
-    True, too, if there are none: then nothing is known. If the lengths of the slices do not fill the packet, it is for
-    the codec to complain.
+    If the lengths of the slices do not fill the packet, the result is ``True``: the codec reports that itself.
 
-    >>> slices_are_sound(memoryview(b"damaged" + bytes([0, 0, 7, 0, 1, 2, 3, 4])))
+    >>> slices_are_intact(memoryview(b"damaged" + bytes([0, 0, 7, 0, 1, 2, 3, 4])))
     False
-    >>> slices_are_sound(memoryview(b"without a checksum"))
+    >>> slices_are_intact(memoryview(b"without a checksum"))
     True
     """
     spans = list(_slice_spans(packet))
@@ -298,7 +312,7 @@ def slices_are_sound(packet: memoryview) -> bool:
 
 
 def _slice_spans(packet: memoryview) -> Iterator[tuple[int, int]]:
-    """Where slices start and stop, from the last to the first, as far as their lengths lead."""
+    """Yield start and stop of slices, last to first, until a length is impossible."""
     stop = len(packet)
     while stop >= _TRAILER_BYTES:
         trailer = stop - _TRAILER_BYTES
@@ -310,5 +324,124 @@ def _slice_spans(packet: memoryview) -> Iterator[tuple[int, int]]:
 
 
 def _crc32(data: memoryview, register: int) -> int:
-    """The register after the data, without the inversions at either end that zlib adds."""
+    """Return the register after the data, without zlib's inversions at both ends."""
     return zlib.crc32(data, register ^ _ALL_BITS) ^ _ALL_BITS
+
+
+class Finding(NamedTuple):
+    """The facts that `PacketInspector` found in a packet.
+
+    Attributes:
+        content: What decoding the packet gives.
+        is_whole: Whether its structure is valid for its codec.
+        follows: ``False`` if a packet between it and the previous one is missing.
+        is_field: Whether it is one field of a frame.
+        break_reason: Why frames may be dropped at it, or ``None``.
+    """
+
+    content: PacketContent
+    is_whole: bool
+    follows: bool = True
+    is_field: bool = False
+    break_reason: str | None = None
+
+
+class PacketInspector:
+    """Inspects the packets of a stream in file order, each once: `pass_plain`, and if it is not plain, `inspect`.
+
+    Nearly all packets are one picture that is shown and follows the previous one. Their first bytes prove it in a small
+    part of the time that parsing all units would take. `pass_plain` gets these first bytes (`HEAD_BYTES`, or all) and
+    the packet's size; it notes a plain packet, and returns whether it is one.
+    """
+
+    pass_plain: Callable[[bytes, int], bool]
+
+    def __init__(self, codec: str | None, extradata: bytes) -> None:
+        self._codec = codec
+        self._breaks = break_detector(codec, extradata)
+        self._content_of = content_parser(codec, extradata)
+        self.pass_plain = _plain_beginnings(codec, self._breaks)
+
+    @property
+    def may_be_fields(self) -> bool:
+        """Return whether the headers so far allow packets that are single fields."""
+        return False
+
+    def inspect(self, packet: memoryview, before: memoryview | None) -> Finding:
+        """Inspect a packet that is not plain, and the end of the previous packet if that was plain."""
+        content = self._content_of(packet)
+        return Finding(
+            content,
+            is_whole=content is not PacketContent.FOREIGN and has_valid_start(self._codec, packet),
+            break_reason=None if self._breaks is None else self._breaks.find(packet),
+        )
+
+
+def _plain_beginnings(codec: str | None, breaks: BreakDetector | None) -> Callable[[bytes, int], bool]:
+    """Return ``pass_plain`` for codecs other than H.264, HEVC and AV1."""
+    if codec == "vp8":  # RFC 6386, 9.1: not a key frame, and shown
+        return lambda head, _: head[0] & 0x11 == 0x11
+    if codec == "vp9":  # 7.2: the marker, not profile 3, and shown for the first time or again
+        return lambda head, _: head[0] & 0xC0 == 0x80 and head[0] & 0x30 != 0x30 and head[0] & 0x0A != 0
+    if codec == "dirac":
+        return lambda head, _: head.startswith(b"BBCD") and len(head) > 12 and head[4] & 8 != 0
+    if codec in RAW_CODECS:
+        return lambda head, _: True
+    if isinstance(breaks, MpegBreaks):
+        if codec == "mpeg4":
+            return lambda head, size: (
+                head.startswith(MPEG4_PICTURE) and size >= MPEG4_CODED_BYTES and not breaks.has_ended
+            )
+        return lambda head, _: head.startswith(MPEG2_PICTURE) and not breaks.has_ended
+    return lambda head, _: not head.startswith(_ZEROS)
+
+
+class _Av1Inspector(PacketInspector):
+    """Inspects AV1, whose sequence headers determine the layout of frame headers."""
+
+    def __init__(self, extradata: bytes) -> None:
+        super().__init__("av1", extradata)
+        parser = Av1Content(extradata)
+        self._content_of, self.pass_plain = parser.content, parser.is_plain
+
+
+class _H264Inspector(PacketInspector):
+    """Inspects H.264, whose picture numbers show losses."""
+
+    def __init__(self, extradata: bytes) -> None:
+        self._parser = H264Parser(extradata, is_thorough=False)
+        self.pass_plain = self._parser.read_plain
+
+    @property
+    def may_be_fields(self) -> bool:
+        return self._parser.may_be_fields
+
+    def inspect(self, packet: memoryview, before: memoryview | None) -> Finding:
+        parser = self._parser
+        parser.read(packet)
+        is_whole = parser.is_whole and parser.content is not PacketContent.FOREIGN and has_valid_start("h264", packet)
+        return Finding(parser.content, is_whole, parser.follows, parser.is_field)
+
+
+class _HevcInspector(PacketInspector):
+    """Inspects HEVC, whose units may have lengths that must fill the packet."""
+
+    def __init__(self, extradata: bytes) -> None:
+        self._length_size = hevc_length_size(extradata)
+        self._hevc_breaks = HevcBreaks(extradata, is_at_start=True)
+        self.pass_plain = self._hevc_breaks.pass_plain
+
+    def inspect(self, packet: memoryview, before: memoryview | None) -> Finding:
+        content = hevc_content(packet, self._length_size)
+        is_whole = content is not PacketContent.FOREIGN and has_valid_start("hevc", packet)
+        if self._length_size is not None:
+            is_whole = is_whole and nal_units_are_valid(packet, self._length_size)
+        return Finding(content, is_whole, break_reason=self._hevc_breaks.find(packet, before))
+
+
+def packet_inspector(codec: str | None, extradata: bytes) -> PacketInspector:
+    if codec == "h264":
+        return _H264Inspector(extradata)
+    if codec == "hevc":
+        return _HevcInspector(extradata)
+    return _Av1Inspector(extradata) if codec == "av1" else PacketInspector(codec, extradata)

@@ -1,22 +1,22 @@
-"""H.264 packets: which hold a picture, which pictures no other refers to, which are single fields, what was lost.
+"""Parse H.264 packets: which have a picture, are disposable, or are single fields, and where one was lost.
 
-`H264Parser` goes over the units of each packet once and notes all of that.
+`H264Parser` reads the units of each packet once and notes all of that.
 
 References are to ITU-T H.264: units 7.3.1, parameter sets 7.3.2, slice header 7.3.3, byte stream annex B; and to
 ISO/IEC 14496-15, 5.3.3.1 for the configuration record.
 
-**Loss.** Reference pictures are counted: frame_num is one more than that of the reference picture before, modulo a
-power of two, and 0 at an IDR picture (7.4.3)::
+**Loss.** Reference pictures are counted: frame_num is one more than in the previous reference picture, modulo a power
+of two, and 0 at an IDR picture (7.4.3)::
 
     picture      IDR  P   B   b   b   P   b      b: not a reference
     frame_num     0   1   2   3   3   3   4
                           └ lost: after 1 comes 3
 
-Nothing tells that the last references before an IDR picture were lost, but then no other picture missed them.
+The loss of the last references before an IDR picture cannot be detected, but then no other picture needed them.
 
 **Disposable pictures.** All slices of a packet have a nal_ref_idc of 0 (7.4.1). No other picture refers to such a
-picture, nor do later ones take their frame_num (7.4.3) or picture order count (8.2.1) from it. One field of a frame is
-not disposable without the other, so that both must be in the packet. Nothing else may be there that outlasts the
+picture, nor do later ones derive their frame_num (7.4.3) or picture order count (8.2.1) from it. One field of a frame
+is not disposable without the other, so both must be in the packet. The packet may contain nothing that outlasts the
 picture, as parameter sets do.
 """
 
@@ -43,16 +43,14 @@ from .units import (
     without_emulation_prevention,
 )
 
-__all__ = ["H264Parser", "begins_incomplete"]
-
 _SLICE, _PARTITION_A, _IDR_SLICE, _SEI, _SPS, _PPS, _DELIMITER = 1, 2, 5, 6, 7, 8, 9
 _SLICES = frozenset((_SLICE, _PARTITION_A, _IDR_SLICE))  # the other two partitions have no header
 _HARMLESS = frozenset((_DELIMITER, 12, 14))  # filler, prefix
 # Before the slices of a plain picture.
 _PASSED = frozenset((_SEI, _SPS, _PPS, _DELIMITER))
 _FORBIDDEN_BIT, _REFERENCE, _KIND = 0x80, 0x60, 0x1F
-_LAST_KIND = 23  # what follows has no use in a stream
-# First bytes of units: those that can be, and those of slices.
+_LAST_KIND = 23  # higher kinds do not occur in streams
+# First bytes of units: all possible ones, and those of slices.
 _POSSIBLE_HEADERS = frozenset(byte for byte in range(_FORBIDDEN_BIT) if 0 < byte & _KIND <= _LAST_KIND)
 _SLICE_HEADERS = frozenset(byte for byte in range(_FORBIDDEN_BIT) if byte & _KIND in _SLICES)
 
@@ -63,19 +61,19 @@ _MAX_FRAME_NUM_BITS = 16
 _MAX_REFERENCES = 32
 _RECOVERY_POINT = 6
 
-# A whole slice header, with weights for many references; what comes before and with frame_num; and with field flags.
+# Bytes of a whole slice header, with weights for many references; up to frame_num; and up to the field flags.
 _SLICE_BYTES, _FRAME_NUM_BYTES, _FIELD_BYTES = 320, 24, 64
-# How far behind the beginning of a plain packet its slice begins at most, so that its header is in the first bytes.
+# Largest offset of the slice in a plain packet, so that its header is in the first bytes.
 _MAX_SLICE_START = HEAD_BYTES - _SLICE_BYTES
 # Up to the picture parameter set of nearly every first slice: 1 bit, 1 to 7 bits, 1 bit.
 _SHORT_PREFIX_BITS = 9
-# Longer than any parameter set, as far as it matters: 480 numbers of scaling lists take 1,020 bytes at most.
+# Longer than the parsed part of any parameter set: 480 numbers of scaling lists take 1,020 bytes at most.
 _PARAMETER_BYTES = 2048
 _EMULATION_PREVENTION = b"\0\0\3"
 
 
 class PictureStructure(Enum):
-    """What a coded picture is: a whole frame, or one of the two fields of one."""
+    """Structure of a coded picture: a whole frame, or one of its two fields."""
 
     FRAME = "frame"
     TOP_FIELD = "top field"
@@ -88,96 +86,71 @@ _FIELD_PAIR = {PictureStructure.TOP_FIELD, PictureStructure.BOTTOM_FIELD}
 
 @dataclass(frozen=True)
 class _OrderCount:
-    """How slice headers give picture order counts.
+    """How slice headers state picture order counts."""
 
-    Attributes:
-        kind: pic_order_cnt_type.
-        num_bits: Size of pic_order_cnt_lsb (kind 0).
-        has_deltas: Whether there are differences to what is expected (kind 1).
-    """
-
-    kind: int
-    num_bits: int = 0
-    has_deltas: bool = False
+    kind: int  # pic_order_cnt_type
+    num_bits: int = 0  # size of pic_order_cnt_lsb (kind 0)
+    has_deltas: bool = False  # differences from the expected count (kind 1)
 
 
 @dataclass(frozen=True)
 class _SequenceParameters:
-    """What a sequence parameter set says about the structure of pictures and of slice headers.
-
-    Attributes:
-        identifier: By which picture parameter sets refer to it.
-        frame_num_bits: Size of a field of the slice header.
-        has_separate_planes: Whether slices say which colour plane they are of.
-        has_chroma: Whether slices code chroma beside luma.
-        allows_fields: Whether pictures may be single fields.
-        allows_gaps: Whether frame_num may leave out values on purpose.
-        order_count: How slices say in which order pictures are shown.
-    """
+    """Facts of a sequence parameter set that determine pictures and slice headers."""
 
     identifier: int
     frame_num_bits: int
-    has_separate_planes: bool
-    has_chroma: bool
-    allows_fields: bool
-    allows_gaps: bool
+    has_separate_planes: bool  # slices state their colour plane
+    has_chroma: bool  # slices code luma and chroma
+    allows_fields: bool  # pictures may be single fields
+    allows_gaps: bool  # frame_num may skip values on purpose
     order_count: _OrderCount
 
 
 @dataclass(frozen=True)
 class _PictureParameters:
-    """What a picture parameter set says about slice headers.
+    """Facts of a picture parameter set that determine slice headers."""
 
-    Attributes:
-        sequence: Identifier of its sequence parameter set.
-        has_field_order: Whether frames give the difference of their fields' order counts.
-        num_references: Default lengths of the two lists of references.
-        has_weights: Whether P slices have explicit weights.
-        has_weights_in_b: Whether B slices have.
-        has_redundant_pictures: Whether slices say which redundant picture they are of.
-    """
-
-    sequence: int
-    has_field_order: bool
-    num_references: tuple[int, int]
-    has_weights: bool
+    sequence: int  # identifier of its sequence parameter set
+    has_field_order: bool  # frames state the difference of their fields' order counts
+    num_references: tuple[int, int]  # default lengths of the two lists
+    has_weights: bool  # explicit weights in P slices
     has_weights_in_b: bool
-    has_redundant_pictures: bool
+    has_redundant_pictures: bool  # slices state the number of a redundant picture
 
 
-# Bytes that hold a slice of a reference picture, where it begins in them, its frame_num, and the parameter sets that
-# were in force when it came.
+# Bytes with a slice of a reference picture, its offset in them, its frame_num, and its parameter sets.
 _Reference = tuple[bytes, int, int, _SequenceParameters, _PictureParameters]
 
 
 class H264Parser:
-    """Reads the packets of a stream in decode order, each once; its attributes then say what the last packet holds.
+    """Parses the packets of a stream in decode order, each once; its attributes describe the last packet.
 
-    What cannot be told is taken for sound: without parameter sets, after a packet that does not parse, in streams that
-    may leave out numbers (gaps_in_frame_num_value_allowed_flag), and where a number comes twice. Units of other layers
-    and views are passed over. A picture that cannot be told to be disposable is not.
+    Uncertain packets count as intact: without parameter sets, after a packet that does not parse, in streams that may
+    skip numbers (gaps_in_frame_num_value_allowed_flag), and where a number is repeated. Units of other layers and views
+    are skipped. An uncertain picture is not disposable.
 
     Args:
         extradata: The codec's configuration: an ``avcC`` record, or parameter sets after start codes.
-        is_thorough: Look at the numbers of pictures that are no references, too. They show a loss one picture earlier,
-            and one behind which no other reference comes.
+        is_thorough: Also check the numbers of pictures that are not references. They show a loss one picture earlier,
+            and a
+            loss after which there is no other reference.
 
     Attributes:
-        content: Whether the packet holds a picture.
-        is_whole: Whether units that have lengths fill the packet and have possible headers.
+        content: Whether the packet has a picture.
+        is_whole: Whether units with lengths fill the packet and have possible headers.
         is_disposable: Whether no other picture refers to the pictures of the packet.
         is_field: Whether the packet is one field of a frame.
-        follows: Whether the packet can follow the one before; ``False`` if a reference picture between them is missing.
+        follows: ``False`` if a reference picture between this packet and the previous one is missing.
     """
 
     def __init__(self, extradata: bytes, *, is_thorough: bool = True) -> None:
         self._is_thorough = is_thorough
         self._length_size = avc_length_size(extradata)
-        # The sets that are in force, by identifier; and all sequence parameter sets that were ever seen.
+        # Current sets by identifier, and all sequence parameter sets so far.
         self._sequences: dict[int, _SequenceParameters] = {}
         self._pictures: dict[int, _PictureParameters | None] = {}
         self._seen: set[_SequenceParameters] = set()
-        # By the first bits of a slice: how far its frame_num lies before its 33rd bit, the largest frame_num, the sets.
+        # By the first bits of a slice: distance of its frame_num from its 33rd bit, the largest frame_num, the sets.
         self._number_places: dict[int, tuple[int, int, _SequenceParameters, _PictureParameters]] = {}
         self._last_reference: _Reference | None = None
         self._may_be_fields = False
@@ -198,29 +171,23 @@ class H264Parser:
 
     @property
     def may_be_fields(self) -> bool:
-        """Whether a sequence parameter set that was seen allows single fields at all."""
+        """Return whether a sequence parameter set so far allows single fields."""
         return self._may_be_fields
 
     def restart(self) -> None:
-        """Go on at another packet of the stream, with the parameter sets of its configuration."""
+        """Continue at another packet of the stream, with the parameter sets of its configuration."""
         sequences, pictures = self._configured
         self._sequences, self._pictures = dict(sequences), dict(pictures)
         self._number_places = {}
         self._last_reference = None
 
     def read_plain(self, head: bytes, size: int) -> bool:
-        """Take note of the next packet by its first bytes alone, if they show a plain picture.
+        """Parse the next packet by its first bytes only, if they show a plain picture; return whether they do.
 
-        A plain picture is a frame that follows the reference picture before it. Before its first slice there may be
-        parameter sets, a delimiter and supplemental information, and behind that nothing that the first bytes show.
-        Nothing is said about whether it is disposable.
-
-        Args:
-            head: The first `HEAD_BYTES` of the packet, or all of it.
-            size: Size of the packet.
-
-        Returns:
-            Whether it is plain; the attributes are still those of the packet before. If not, `read` it.
+        A plain picture is a frame that follows the previous reference picture. Before its first slice there may be
+        parameter sets, a delimiter and supplemental information, and after it nothing in the first bytes. ``head`` is
+        the first `HEAD_BYTES` of the packet, or all of it. The attributes stay those of the previous packet, and
+        whether the picture is disposable remains unknown. If the packet is not plain, `read` it.
         """
         before = self._last_reference
         if before is None or self._may_be_fields:
@@ -268,7 +235,7 @@ class H264Parser:
         return True
 
     def _find_number(self, bits: int) -> tuple[int, int, _SequenceParameters, _PictureParameters] | None:
-        """An entry of ``_number_places``, by the first 32 bits of a slice."""
+        """Make an entry of ``_number_places`` from the first 32 bits of a slice."""
         first_bits = bits >> 32 - _SHORT_PREFIX_BITS
         prefix = _short_prefix(first_bits)
         picture = None if prefix is None else self._pictures.get(prefix[1])
@@ -281,7 +248,7 @@ class H264Parser:
         return place
 
     def read(self, packet: memoryview) -> None:
-        """Take note of the next packet.
+        """Parse the next packet.
 
         >>> parser = H264Parser(b"")
         >>> parser.read(memoryview(b"not a picture"))
@@ -289,7 +256,7 @@ class H264Parser:
         (True, False)
         """
         if self._length_size == 4 and not self._may_be_fields and self._seen and self._is_readable:
-            # Most packets are one slice of a frame. What follows does the same for them, in three times as long.
+            # Most packets are one slice of a frame. The general code takes three times as long for them.
             head = bytes(packet[: 4 + _SLICE_BYTES])
             header = head[4] if head[4:] else 0
             is_one_slice = header & ~_REFERENCE in (_SLICE, _IDR_SLICE)
@@ -336,9 +303,9 @@ class H264Parser:
                 limit = start + _SLICE_BYTES
                 unit = bytes(data[start : limit if limit < stop else stop])
                 if self._may_be_fields and (is_first_slice or is_disposable):
-                    found = self._structures_of(unit)
-                    is_field |= is_first_slice and not found.isdisjoint(_FIELD_PAIR)
-                    structures |= found
+                    slice_structures = self._structures_of(unit)
+                    is_field |= is_first_slice and not slice_structures.isdisjoint(_FIELD_PAIR)
+                    structures |= slice_structures
                 # first_mb_in_slice ue(v) is 0 in the first slice of a picture
                 if is_tracked and (is_first_slice or unit[1:2] >= b"\x80"):
                     is_reference = bool(header & _REFERENCE)
@@ -352,7 +319,7 @@ class H264Parser:
                 messages += [(start, stop)]
             elif kind in (_SPS, _PPS):
                 is_disposable = False
-                if not is_whole:  # what looks like a set is anything
+                if not is_whole:  # it may not be a set at all
                     is_tracked = False
                     continue
                 try:
@@ -375,7 +342,7 @@ class H264Parser:
         )
 
     def _learn(self, unit: bytes) -> None:
-        """Take note of a parameter set."""
+        """Store a parameter set."""
         kind = unit[0] & _KIND
         self._number_places = {}
         if kind == _SPS:
@@ -390,17 +357,17 @@ class H264Parser:
             self._pictures[identifier] = picture
 
     def _structures_of(self, unit: bytes) -> set[PictureStructure | None]:
-        """What a slice is by each set that was seen, ``None`` if it ends early. Which set applies is not looked up."""
-        found: set[PictureStructure | None] = set()
+        """Return a slice's structure by each set so far (``None`` if it ends early), whichever set applies."""
+        structures: set[PictureStructure | None] = set()
         for parameters in self._seen:
             try:
-                found.add(_slice_structure(unit, parameters))
+                structures.add(_slice_structure(unit, parameters))
             except ValueError:
-                found.add(None)
-        return found
+                structures.add(None)
+        return structures
 
     def _can_follow(self, unit: bytes, *, is_reference: bool) -> bool:
-        """Whether a slice can follow the last reference picture; ``ValueError`` if it cannot be read."""
+        """Return whether a slice can follow the last reference picture; raise ValueError if it is not readable."""
         head, num_left = unit[1:_FRAME_NUM_BYTES], 8 * (_FRAME_NUM_BYTES - 1)
         if _EMULATION_PREVENTION in head or not unit[_FRAME_NUM_BYTES - 1 :]:
             head = without_emulation_prevention(head)
@@ -429,7 +396,7 @@ class H264Parser:
 
 
 def _with_units_within(packet: memoryview, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same units, with those that other units than slices hold after start codes."""
+    """Split units other than slices at the start codes in them."""
     return [
         span
         for start, stop in spans
@@ -438,7 +405,7 @@ def _with_units_within(packet: memoryview, spans: list[tuple[int, int]]) -> list
 
 
 def _slice_prefix(head: bytes) -> tuple[int, int]:
-    """(bits before what follows, picture parameter set) of the beginning of a slice header."""
+    """Return (bits before frame_num or the colour plane, picture parameter set) from the start of a slice header."""
     bits = BitReader(head)
     bits.exp_golomb(), bits.exp_golomb()  # first macroblock, slice type
     identifier = bits.exp_golomb()
@@ -447,7 +414,7 @@ def _slice_prefix(head: bytes) -> tuple[int, int]:
 
 @lru_cache(maxsize=1 << _SHORT_PREFIX_BITS)
 def _short_prefix(first_bits: int) -> tuple[int, int] | None:
-    """What `_slice_prefix` gives, from the first nine bits; ``None`` if they do not hold it. Nearly always they do.
+    """Do the same with the first nine bits, which are nearly always enough; else return ``None``.
 
     >>> _short_prefix(0b1_00110_1_00)  # first macroblock 0, slice type 5, picture parameter set 0
     (7, 0)
@@ -459,10 +426,10 @@ def _short_prefix(first_bits: int) -> tuple[int, int] | None:
     return prefix if prefix[0] <= _SHORT_PREFIX_BITS else None
 
 
-# Streams repeat their sets, and files have those of others by the same encoder.
+# Streams repeat their sets, and files by one encoder share them.
 @lru_cache(maxsize=64)
 def _parse_sequence_parameters(unit: bytes) -> _SequenceParameters:
-    """Read a sequence parameter set (a unit of type 7); ``ValueError`` if it ends early."""
+    """Parse a sequence parameter set (a unit of type 7); raise ValueError if it ends early."""
     bits = BitReader(without_emulation_prevention(unit[1:_PARAMETER_BYTES]))
     profile = bits.read(8)
     bits.read(16)  # constraints, level
@@ -514,7 +481,7 @@ def _order_count(bits: BitReader) -> _OrderCount:
 
 
 def _slice_structure(unit: bytes, parameters: _SequenceParameters) -> PictureStructure:
-    """What the header of a slice says its picture is (field_pic_flag, bottom_field_flag)."""
+    """Return the structure in a slice header (field_pic_flag, bottom_field_flag)."""
     if not parameters.allows_fields:
         return PictureStructure.FRAME
     bits = BitReader(without_emulation_prevention(unit[1:_FIELD_BYTES]))
@@ -531,7 +498,7 @@ def _payload(unit: memoryview | bytes, num_bytes: int) -> BitReader:
 
 @lru_cache(maxsize=64)
 def _parse_picture_parameters(unit: bytes) -> tuple[int, _PictureParameters | None]:
-    """(identifier, what it says) of a picture parameter set; ``None`` if it has groups of slices."""
+    """Return (identifier, parameters) of a picture parameter set; ``None`` if it has groups of slices."""
     bits = _payload(unit, _PARAMETER_BYTES)
     identifier, sequence = bits.exp_golomb(), bits.exp_golomb()
     bits.read(1)  # entropy coding
@@ -550,7 +517,7 @@ def _parse_picture_parameters(unit: bytes) -> tuple[int, _PictureParameters | No
 
 
 def _may_reset(data: bytes, start: int, _: int, sequence: _SequenceParameters, picture: _PictureParameters) -> bool:
-    """Whether a `_Reference` may have memory_management_control_operation 5: then its frame_num counts as 0."""
+    """Return whether a `_Reference` may have memory_management_control_operation 5: then its frame_num counts as 0."""
     if data[start] & _KIND == _IDR_SLICE:
         return False
     bits = _payload(data[start : start + _SLICE_BYTES].partition(b"\0\0\1")[0], _SLICE_BYTES)
@@ -563,7 +530,7 @@ def _may_reset(data: bytes, start: int, _: int, sequence: _SequenceParameters, p
 
 
 def _skip_picture_identity(bits: BitReader, sequence: _SequenceParameters, picture: _PictureParameters) -> int:
-    """Pass over what identifies a picture that is no IDR picture; the kind of the slice."""
+    """Skip the identity of a picture that is not an IDR picture; return the kind of the slice."""
     bits.exp_golomb()  # first macroblock
     kind = bits.exp_golomb() % 5
     bits.exp_golomb()  # picture parameter set
@@ -587,7 +554,7 @@ def _skip_picture_identity(bits: BitReader, sequence: _SequenceParameters, pictu
 
 
 def _skip_references(bits: BitReader, sequence: _SequenceParameters, picture: _PictureParameters, kind: int) -> None:
-    """Pass over the lists of references and their weights."""
+    """Skip the lists of references and their weights."""
     if kind in (_I, _SI):
         return
     if kind == _B:
@@ -597,7 +564,7 @@ def _skip_references(bits: BitReader, sequence: _SequenceParameters, picture: _P
     if bits.flag():
         counts = [bits.exp_golomb() + 1 for _ in range(num_lists)]
     if max(counts) > _MAX_REFERENCES:
-        raise ValueError("more references than there can be")
+        raise ValueError("too many references")
     for _ in range(num_lists):
         if bits.flag():
             while bits.exp_golomb() != 3:
@@ -618,7 +585,7 @@ def _skip_weights(bits: BitReader, count: int, *, has_chroma: bool) -> None:
 
 
 def _resets(bits: BitReader) -> bool:
-    """Whether the marking of references (7.3.3.3) of a picture that is no IDR picture has operation 5."""
+    """Return whether the marking of references (7.3.3.3) of a non-IDR picture has operation 5."""
     if not bits.flag():
         return False
     while (operation := bits.exp_golomb()) != 0:
@@ -631,10 +598,10 @@ def _resets(bits: BitReader) -> bool:
 
 
 def begins_incomplete(packet: memoryview, extradata: bytes) -> bool:
-    """Whether the picture in a packet, if a stream begins with it, is not complete, or does not say that it is.
+    """Return whether a stream that starts with this packet starts with an incomplete picture, or may do so.
 
-    It is complete if it is an IDR picture, or if a recovery point says that it is reached with this picture (D.2.8:
-    recovery_frame_cnt of 0).
+    The picture is complete if it is an IDR picture, or if it is itself a recovery point (D.2.8: recovery_frame_cnt of
+    0).
     """
     is_complete = False
     with suppress(ValueError, IndexError):

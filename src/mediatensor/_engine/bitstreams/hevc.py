@@ -1,4 +1,4 @@
-"""HEVC packets: which hold a picture, which pictures no other refers to, and where the codec drops pictures.
+"""Parse HEVC packets: which have a picture, which are disposable, and where the codec drops pictures.
 
 References are to ITU-T H.265, and to ISO/IEC 14496-15 for configuration records.
 """
@@ -10,22 +10,20 @@ from contextlib import suppress
 
 from .units import MAX_ZEROS, PacketContent, hevc_length_size, hevc_parameter_units, messages_are_transient, nal_units
 
-__all__ = ["HevcBreaks", "HevcPictures", "begins_incomplete", "hevc_content"]
-
 _FORBIDDEN_BIT = 0x80
 _NUM_PICTURE_KINDS = 32
 _SUB_LAYER_NON_REFERENCE = frozenset((0, 2, 4, 6, 8))  # TRAIL_N, TSA_N, STSA_N, RADL_N, RASL_N
 _HARMLESS = _SUB_LAYER_NON_REFERENCE | {35, 38}  # access unit delimiter, filler
 _SPS, _PREFIX_SEI, _SUFFIX_SEI = 33, 39, 40
-# First bytes of units of the base layer: supplemental information and delimiters, and slices that begin no sequence.
+# First bytes of base layer units: supplemental information and delimiters; slices that do not start a sequence.
 _PASSED, _PLAIN = frozenset((_PREFIX_SEI << 1, 35 << 1)), frozenset(kind << 1 for kind in range(10))
 _BLA, _IRAP, _CRA, _ENDS = range(16, 19), range(16, 24), 21, (36, 37)
 
-# First bytes of units after start codes: of the first slice of a picture, of the end of a sequence, and of what decides
-# whether there is a picture: the beginning of one, and what the codec does not have.
+# First bytes of units after start codes: the first slice of a picture; the end of a sequence; and units that decide
+# whether there is a picture (a slice, or a unit that the codec does not have).
 _FIRST_SLICE = re.compile(rb"\x00\x00\x01([\x00-\x3e][\x01-\x07][\x80-\xff])")
 _END = re.compile(rb"\x00\x00\x01[\x48\x4a][\x01-\x07]")
-_MAX_END_BYTES = 32  # the end of a sequence, that of a bitstream, and padding
+_MAX_END_BYTES = 32  # the end of a sequence and of the bitstream, and padding
 _SLICES = frozenset(kind << 1 for kind in (*range(10), *range(16, 22)))  # of the base layer
 _DECISIVE = re.compile(
     rb"\x00\x00\x01([\x80-\xff].|.["
@@ -38,11 +36,9 @@ _DECISIVE = re.compile(
 
 
 def hevc_content(packet: memoryview, length_size: int | None) -> PacketContent:
-    """What comes of a packet: a picture begins with a slice segment of the base layer, of a kind that is not reserved.
+    """Classify a packet: a picture starts with a slice segment of the base layer whose kind is not reserved.
 
-    Args:
-        packet: The packet.
-        length_size: Bytes of the length before each unit; ``None`` for units after start codes.
+    ``length_size`` is the bytes of the length before each unit; ``None`` for units after start codes.
     """
     if length_size is None:
         match = _DECISIVE.search(packet)
@@ -56,20 +52,18 @@ def hevc_content(packet: memoryview, length_size: int | None) -> PacketContent:
         if packet[position] in _SLICES and packet[position + 1] < 8:
             return PacketContent.PICTURE
         position += length_size + int.from_bytes(packet[position - length_size : position], "big")
-    # FFmpeg splits units that have lengths at start codes, too.
+    # FFmpeg also splits length-prefixed units at start codes.
     return PacketContent.UNCERTAIN if b"\0\0\1" in bytes(packet) else PacketContent.NO_PICTURE
 
 
 class HevcPictures:
-    """Tells disposable HEVC packets: sub-layer non-reference pictures of the highest temporal sub-layer (7.4.2.2).
+    """Detects disposable HEVC packets: sub-layer non-reference pictures of the highest temporal sub-layer (7.4.2.2).
 
-    Pictures of the same sub-layer do not refer to them, but those of higher ones may. So the highest TemporalId must be
-    known: sps_max_sub_layers_minus1 (7.4.3.2.1) of all sequence parameter sets in the extradata. If one in a packet
-    says otherwise, nothing is disposable from there on. Nor are pictures of several layers (annex F), and what is in a
-    packet with something that outlasts the picture, as parameter sets do.
-
-    Args:
-        extradata: An ``hvcC`` record (14496-15, 8.3.3.1), or parameter sets after start codes.
+    Pictures of the same sub-layer do not refer to them, but pictures of higher sub-layers may. So the highest
+    TemporalId must be known: sps_max_sub_layers_minus1 (7.4.3.2.1) of all sequence parameter sets in ``extradata`` (an
+    ``hvcC`` record, 14496-15, 8.3.3.1, or parameter sets after start codes). After a packet with another value, nothing
+    is disposable. Nor are pictures of several layers (annex F), and packets with something that outlasts the picture,
+    as parameter sets do.
     """
 
     def __init__(self, extradata: bytes) -> None:
@@ -80,7 +74,7 @@ class HevcPictures:
         self._highest_temporal_id = highest.pop() if len(highest) == 1 else None
 
     def is_disposable(self, packet: memoryview) -> bool:
-        """Whether no other picture needs those of a packet; ``ValueError`` or ``IndexError`` if it does not add up."""
+        """Return whether no other picture needs those of a packet; ValueError or IndexError if it is invalid."""
         has_picture = outlasts_picture = False
         for unit in nal_units(packet, self._length_size):
             kind, layer, temporal_id = _kind(unit), (unit[0] & 1) << 5 | unit[1] >> 3, (unit[1] & 7) - 1
@@ -109,46 +103,36 @@ def _max_sub_layers_minus1(unit: memoryview | bytes) -> int:
 class HevcBreaks:
     """Finds key frames at which pictures are dropped, and packets of more than one picture.
 
-    Leading pictures of a BLA picture are dropped, and those of a CRA picture behind the end of a sequence (8.1.3).
-    Others are where a key frame says so (C.5.2.2).
-
-    Args:
-        extradata: The codec's configuration.
-        is_at_start: Whether the next packet is the first of the stream.
+    Leading pictures of a BLA picture are dropped, and of a CRA picture after the end of a sequence (8.1.3).
+    Others are dropped if a key frame says so (C.5.2.2).
     """
 
     def __init__(self, extradata: bytes, *, is_at_start: bool) -> None:
         self._length_size = hevc_length_size(extradata)
         self._has_begun = not is_at_start
         self._has_ended = False
-        # Whether nobody has looked at the end of the packet before.
+        # Whether the end of the previous packet has not been parsed.
         self._has_passed = False
 
     def find(self, packet: memoryview, before: memoryview | None = None) -> str | None:
-        """Why pictures may be dropped at this packet, or ``None``. The one before is needed if it was passed."""
+        """Return why pictures may be dropped at this packet, or ``None``. If the previous packet was plain, pass it."""
         if self._has_passed and before is not None:
             self._has_ended, self._has_passed = _structure(before, self._length_size)[2], False
-        pictures, ends_before, ends_behind = _structure(packet, self._length_size)
+        pictures, ends_before, ends_after = _structure(packet, self._length_size)
         reason = None
         self._has_ended |= ends_before
         if pictures:
             reason = self._at_picture(pictures[0]) if self._has_begun else None
             self._has_begun, self._has_ended = True, False
-        self._has_ended |= ends_behind
+        self._has_ended |= ends_after
         return "packets of several pictures" if len(pictures) > 1 else reason
 
     def pass_plain(self, head: bytes, size: int) -> bool:
-        """Take note of the next packet by its first bytes alone, if they show a plain picture.
+        """Note the next packet by its first bytes, if they show a plain picture; return whether they do.
 
-        A plain picture is one of the base layer, and no key frame. Nothing but supplemental information and a delimiter
-        lies before its first slice, and nothing behind that the first bytes show: with lengths, all units are known.
-
-        Args:
-            head: The first `HEAD_BYTES` of the packet, or all of it.
-            size: Size of the packet.
-
-        Returns:
-            Whether it is plain. If not, nothing was noted, and it is for `find`.
+        A plain picture is in the base layer and not a key frame. Only supplemental information and a delimiter come
+        before its first slice, and nothing after it in the first bytes; units with lengths are all known. Else use
+        `find`.
         """
         if not self._has_begun:
             return False
@@ -187,9 +171,9 @@ class HevcBreaks:
 
 
 def _structure(packet: memoryview, length_size: int | None) -> tuple[list[bytes], bool, bool]:
-    """(first three bytes of each picture in a packet, whether a sequence ends before the first one, or behind it).
+    """Return (first three bytes of each picture, whether a sequence ends before the first one, or after it).
 
-    Packets of units after start codes are cut so that each has one picture, and what ends a sequence is first or last.
+    Packets with start codes are split so that each has one picture, and the end of a sequence is first or last.
     """
     pictures: list[bytes] = []
     ends = [False, False]
@@ -207,16 +191,14 @@ def _structure(packet: memoryview, length_size: int | None) -> tuple[list[bytes]
         if packet[position + 1] < 8 and not code & 1:  # the base layer
             if code >> 1 in _ENDS:
                 ends[bool(pictures)] = True
-            elif (
-                code >> 1 < _NUM_PICTURE_KINDS and position + 2 <= end and packet[position + 2] & 0x80
-            ):  # its first slice
-                pictures.append(bytes(packet[position : position + 3]))  # its first slice
+            elif code >> 1 < _NUM_PICTURE_KINDS and position + 2 <= end and packet[position + 2] & 0x80:
+                pictures.append(bytes(packet[position : position + 3]))  # the first slice of a picture
         position += length_size + int.from_bytes(packet[position - length_size : position], "big")
     return pictures, ends[0], ends[1]
 
 
 def begins_incomplete(packet: memoryview, extradata: bytes) -> bool:
-    """Whether the picture in a packet, if a stream begins with it, is not one at which decoding can start."""
+    """Return whether a stream that starts with this packet starts with a picture at which decoding cannot start."""
     with suppress(ValueError):
         for unit in nal_units(packet, hevc_length_size(extradata)):
             if _kind(unit) < _NUM_PICTURE_KINDS:

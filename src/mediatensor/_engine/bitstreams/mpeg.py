@@ -1,4 +1,4 @@
-"""MPEG-1, 2 and 4: which packets hold a picture, which pictures no other refers to, and where sizes change.
+"""Parse MPEG-1, 2 and 4 packets: which have a picture, which are disposable, and where sizes change.
 
 References are to ISO/IEC 11172-2, 13818-2 (MPEG-2) and 14496-2 (MPEG-4 part 2).
 """
@@ -11,18 +11,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from .units import BitReader, PacketContent, start_codes
-
-__all__ = [
-    "MPEG2_PICTURE",
-    "MPEG4_CODED_BYTES",
-    "MPEG4_PICTURE",
-    "Mpeg2Pictures",
-    "Mpeg4Content",
-    "Mpeg4Pictures",
-    "MpegBreaks",
-    "is_packed",
-    "mpeg2_content",
-]
 
 _PICTURE, _EXTENSION, _USER_DATA = 0x00, 0xB5, 0xB2
 _SLICES = range(0x01, 0xB0)
@@ -38,14 +26,14 @@ _GRAYSCALE = 3  # video_object_layer_shape
 _DIVX_PACKED = re.compile(rb"DivX\d{1,9}(Build|b)\d{1,9}p")
 
 _ANY_START_CODE = re.compile(rb"\x00\x00\x01(.)", re.DOTALL)
-# MPEG-1 and 2: not user data, a sequence, an extension, an end of a sequence or a group of pictures.
+# MPEG-1 and 2: anything but user data, a sequence or its end, an extension, or a group of pictures.
 _DECISIVE = re.compile(rb"\x00\x00\x01([^\xb2\xb3\xb5\xb7\xb8])")
 # MPEG-4: objects, layers, their ends, user data.
 _NO_PICTURE = frozenset((*range(0x30), 0xB0, 0xB1, 0xB2, 0xB3, 0xB5))
-# A VOP that is not coded ends after its time; what else is in the packet of one are headers.
+# A VOP that is not coded ends after its time; the rest of its packet is headers.
 _NOT_CODED_BYTES = 32
 
-#: Start codes with which packets begin that hold nothing but pictures.
+#: Start codes at the start of packets that contain only pictures.
 MPEG2_PICTURE, MPEG4_PICTURE = b"\0\0\1\0", b"\0\0\1\xb6"
 #: Smaller packets of MPEG-4 can be pictures that are not coded.
 MPEG4_CODED_BYTES = len(MPEG4_PICTURE) + _NOT_CODED_BYTES
@@ -54,50 +42,46 @@ _SEQUENCE_OR_PICTURE = re.compile(rb"\x00\x00\x01([\x00\xb3])")
 _LAYER_OR_PICTURE = re.compile(rb"\x00\x00\x01([\x20-\x2f\xb6])")
 _PICTURE_CODES = frozenset((b"\x00", b"\xb6"))
 _SEQUENCE_EXTENSION = re.compile(rb"\x00\x00\x01\xb5([\x10-\x1f].{5})", re.DOTALL)
-# Bytes of a sequence header that hold the sizes; and of all of it, with quantiser matrices and its extension.
+# Bytes of the sizes in a sequence header; and of all of it, with quantiser matrices and its extension.
 _FORMAT_BYTES, _SEQUENCE_BYTES = 3, 8 + 2 * 64 + 10
 _MPEG2_END = b"\0\0\1\xb7"
 
 
 def mpeg2_content(packet: memoryview) -> PacketContent:
-    """What comes of a packet of MPEG-1 or 2: slices lie behind the header of a picture (6.2.1, start codes)."""
+    """Classify a packet of MPEG-1 or 2: slices come after the header of a picture (6.2.1, start codes)."""
     match = _DECISIVE.search(packet)
     if match is not None:
         return PacketContent.FOREIGN if match[1][0] else PacketContent.PICTURE
-    # A packet has start codes, of a picture or others.
     return PacketContent.NO_PICTURE if _ANY_START_CODE.search(packet) else PacketContent.PICTURE
 
 
-class Mpeg2Pictures:
-    """Tells disposable MPEG-1 and MPEG-2 packets: all pictures in them are B pictures.
+def mpeg2_is_disposable(packet: memoryview) -> bool:
+    """Return whether all pictures of an MPEG-1 or MPEG-2 packet are B pictures.
 
-    ISO/IEC 11172-2, 2.4.3.4 and 13818-2, 6.3.9 (picture_coding_type), 6.3.10 (picture_structure): one field of a frame
-    is not disposable without the other, so both must be in the packet. Nor may anything be there that outlasts the
-    picture, as sequence and GOP headers and quantiser matrices do.
+    ISO/IEC 11172-2, 2.4.3.4 and 13818-2, 6.3.9 (picture_coding_type), 6.3.10 (picture_structure): a field is not
+    disposable without the other field of its frame, so both must be in the packet. Nothing may outlast the picture, as
+    sequence and GOP headers and quantiser matrices do. Raises ValueError or IndexError for an invalid packet.
     """
-
-    def is_disposable(self, packet: memoryview) -> bool:
-        """Whether no other picture needs those of a packet; ``ValueError`` or ``IndexError`` if it does not add up."""
-        data = bytes(packet)
-        num_pictures = 0
-        structures: list[int] = []
-        for code, position in start_codes(data):
-            if code == _PICTURE:
-                # temporal_reference u(10), picture_coding_type u(3).
-                if data[position + 1] >> 3 & 7 != _B_PICTURE:
-                    return False
-                num_pictures += 1
-            elif code == _EXTENSION:
-                kind = data[position] >> 4
-                if kind == _PICTURE_CODING:
-                    # 4 bits of identifier, four f_codes of 4 bits, intra_dc_precision u(2), picture_structure u(2).
-                    structures.append(data[position + 2] & 3)
-                elif kind not in (_PICTURE_DISPLAY, _COPYRIGHT):
-                    return False
-            elif code != _USER_DATA and code not in _SLICES:
+    data = bytes(packet)
+    num_pictures = 0
+    structures: list[int] = []
+    for code, position in start_codes(data):
+        if code == _PICTURE:
+            # temporal_reference u(10), picture_coding_type u(3).
+            if data[position + 1] >> 3 & 7 != _B_PICTURE:
                 return False
-        fields = [structure for structure in structures if structure != _FRAME]
-        return num_pictures > 0 and len(structures) in (0, num_pictures) and _are_paired(fields)
+            num_pictures += 1
+        elif code == _EXTENSION:
+            kind = data[position] >> 4
+            if kind == _PICTURE_CODING:
+                # 4 bits of identifier, four f_codes of 4 bits, intra_dc_precision u(2), picture_structure u(2).
+                structures.append(data[position + 2] & 3)
+            elif kind not in (_PICTURE_DISPLAY, _COPYRIGHT):
+                return False
+        elif code != _USER_DATA and code not in _SLICES:
+            return False
+    fields = [structure for structure in structures if structure != _FRAME]
+    return num_pictures > 0 and len(structures) in (0, num_pictures) and _are_paired(fields)
 
 
 def _are_paired(fields: list[int]) -> bool:
@@ -106,10 +90,10 @@ def _are_paired(fields: list[int]) -> bool:
 
 
 class Mpeg4Content:
-    """Tells what comes of a packet of MPEG-4 part 2: a VOP, unless its header says that it is not coded (6.2.5).
+    """Classifies packets of MPEG-4 part 2: a VOP, unless its header says that it is not coded (6.2.5).
 
-    Then the VOP before it is to stay. FFmpeg gives no frame for one that is not coded, but for the last of a stream.
-    Among B-VOPs it loses others, too, when their times are not what it expects.
+    A VOP that is not coded repeats the previous one. FFmpeg returns a frame for it only at the end of a stream. Among
+    B-VOPs, FFmpeg drops more of them if their times are unexpected.
     """
 
     def __init__(self, extradata: bytes) -> None:
@@ -126,14 +110,14 @@ class Mpeg4Content:
 
     @property
     def announces_b_pictures(self) -> bool:
-        """Whether the header in force says that there may be B-VOPs."""
+        """Return whether the current header says that there may be B-VOPs."""
         return self._layer is not None and self._layer.is_low_delay is False
 
     def content(self, packet: memoryview) -> PacketContent:
         start = bytes(packet[:4])
-        if start[:3] != b"\0\0\1":  # as of short headers, which are those of H.263
+        if start[:3] != b"\0\0\1":  # short headers, as in H.263
             return PacketContent.PICTURE
-        if start == MPEG4_PICTURE and len(packet) >= MPEG4_CODED_BYTES:  # as most packets are
+        if start == MPEG4_PICTURE and len(packet) >= MPEG4_CODED_BYTES:  # most packets
             return PacketContent.PICTURE
         layer_start = 0
         for match in _ANY_START_CODE.finditer(packet):
@@ -162,17 +146,15 @@ class Mpeg4Content:
 
 
 class Mpeg4Pictures:
-    """Tells disposable MPEG-4 part 2 packets: one B-VOP and nothing else (ISO/IEC 14496-2, 6.3.5, vop_coding_type).
+    """Detects disposable MPEG-4 part 2 packets: one B-VOP and nothing else (ISO/IEC 14496-2, 6.3.5, vop_coding_type).
 
-    FFmpeg's decoder keeps more than pictures from packet to packet, and then nothing is disposable:
+    FFmpeg's decoder keeps more than pictures from packet to packet. Nothing is disposable in these streams:
 
-    * in interlaced video, the time step that its first B-VOP had (for field direct mode);
-    * where the layer's header does not say whether there are B-VOPs (low_delay), that one was seen;
-    * of "packed" streams, the second VOP of a packet, which it decodes when the next packet comes.
+    * interlaced video: the decoder keeps the time step of the first B-VOP (for field direct mode);
+    * the layer's header does not state whether there are B-VOPs (low_delay): the decoder notes that it saw one;
+    * "packed" streams: the decoder decodes the second VOP of a packet when the next packet comes.
 
-    Args:
-        extradata: The headers before the first VOP. If one in a packet is different, nothing is disposable from there
-            on.
+    ``extradata`` has the headers before the first VOP. After a packet with a different header, nothing is disposable.
     """
 
     def __init__(self, extradata: bytes) -> None:
@@ -181,7 +163,7 @@ class Mpeg4Pictures:
         self._is_plain &= not is_packed(extradata)
 
     def is_disposable(self, packet: memoryview) -> bool:
-        """Whether no other picture needs those of a packet; ``ValueError`` or ``IndexError`` if it does not add up."""
+        """Return whether no other picture needs those of a packet; ValueError or IndexError if it is invalid."""
         if not self._is_plain:
             return False
         data = bytes(packet)
@@ -196,26 +178,22 @@ class Mpeg4Pictures:
 
 
 class MpegBreaks:
-    """Finds headers before the first picture of a packet that differ from those before.
+    """Finds headers before the first picture of a packet that differ from the previous ones.
 
-    When the size of pictures changes, the one that waits to be shown is dropped. Behind the end of a sequence in a
-    packet of its own, B pictures of MPEG-1 and 2 lack a reference.
-
-    Args:
-        extradata: The headers as they are in the stream.
-        is_mpeg4: Whether it is MPEG-4 part 2, and not MPEG-1 or 2.
-        is_at_start: Whether the next packet is the first of the stream; its headers may then differ from ``extradata``.
+    If the size of pictures changes, the picture that waits to be shown is dropped. After a packet that only ends a
+    sequence, B pictures of MPEG-1 and 2 lack a reference. ``extradata`` has the headers as in the stream. With
+    ``is_at_start``, the next packet is the first of the stream, and its headers may differ from ``extradata``.
     """
 
     def __init__(self, extradata: bytes, *, is_mpeg4: bool, is_at_start: bool) -> None:
         self._is_mpeg4 = is_mpeg4
         self._header_or_picture = _LAYER_OR_PICTURE if is_mpeg4 else _SEQUENCE_OR_PICTURE
         self._format = None if is_at_start else self._stated_format(memoryview(extradata))
-        #: Whether the packet before was the end of a sequence, and nothing else.
+        #: Whether the previous packet was only the end of a sequence.
         self.has_ended = False
 
     def find(self, packet: memoryview) -> str | None:
-        """Why pictures may be dropped at this packet, or ``None``."""
+        """Return why pictures may be dropped at this packet, or ``None``."""
         has_ended, self.has_ended = self.has_ended, packet == _MPEG2_END
         stated = self._stated_format(packet)
         if stated is not None:
@@ -241,25 +219,22 @@ class MpegBreaks:
 
 
 def _layers(headers: bytes) -> set[bytes]:
-    """The headers of video object layers (6.2.3) among others, without start codes."""
+    """Return the headers of video object layers (6.2.3), without start codes."""
     codes = [*start_codes(headers), (0, len(headers) + 4)]
     return {headers[start : after - 4] for (code, start), (_, after) in pairwise(codes) if code in _VOL}
 
 
 def is_packed(headers: bytes) -> bool:
-    """Whether user data names DivX as the encoder and marks the stream as packed, as in "DivX503b1393p"."""
+    """Return whether user data name DivX as the encoder and mark the stream as packed, as in "DivX503b1393p"."""
     return any(code == _USER_DATA and _DIVX_PACKED.match(headers, position) for code, position in start_codes(headers))
 
 
 @dataclass(frozen=True)
 class _Layer:
-    """What the header of a video object layer (6.2.3) says about its pictures.
+    """Facts in the header of a video object layer (6.2.3).
 
-    Attributes:
-        is_low_delay: Whether there are no B-VOPs; ``None`` where it is not said.
-        is_rectangular: Whether pictures have no shape of their own.
-        is_interlaced: Whether fields may be predicted one by one.
-        time_increment_bits: Size of vop_time_increment.
+    ``is_low_delay`` means that there are no B-VOPs (``None`` if not stated), ``is_rectangular`` that pictures have no
+    own shape, ``is_interlaced`` that fields may be predicted separately.
     """
 
     is_low_delay: bool | None
@@ -269,12 +244,12 @@ class _Layer:
 
     @property
     def reorders_frames(self) -> bool:
-        """Whether it is plain progressive video that says that it is not without B-VOPs."""
+        """Return whether it is plain progressive video and says that it may have B-VOPs."""
         return self.is_rectangular and self.is_low_delay is False and not self.is_interlaced
 
 
 def _parse_layer(layer: bytes) -> _Layer:
-    """Read the header of a video object layer, without its start code; ``ValueError`` if it ends early."""
+    """Parse the header of a video object layer, without its start code; raise ValueError if it ends early."""
     bits = BitReader(layer)
     bits.read(1 + 8)  # random_accessible_vol, video_object_type_indication
     verid = 1

@@ -1,13 +1,13 @@
-"""Do pictures come out of the codec in the order of their packets' times? Pure functions on bytes.
+"""Check whether the codec returns pictures in the order of their packets' times. Pure functions on bytes.
 
-Codecs reorder pictures, and some files state when each is decoded where they should state when it is shown::
+Codecs reorder pictures, and some files state decoding times instead of presentation times::
 
     packets                    I0  P3  B1  B2
-    times of presentation       0   3   1   2     the order of times is that in which pictures come out
-    times of decoding           0   1   2   3     it is not: the codec gives I0, B1, B2, P3
+    times of presentation       0   3   1   2     right: the order of times is the order of the frames
+    times of decoding           0   1   2   3     wrong: the codec returns I0, B1, B2, P3
 
-MPEG-1, 2 and 4 reorder B pictures only, so that the kinds of the pictures decide. H.264 and HEVC number pictures in the
-order in which they are shown (picture order count), and need a look only as long as times grow from packet to packet.
+MPEG-1, 2 and 4 reorder B pictures only, so that the kinds of the pictures decide. H.264 and HEVC number pictures in
+presentation order (picture order count), and must be checked only while times grow from packet to packet.
 
 References are to ISO/IEC 11172-2, 13818-2 and 14496-2, and to ITU-T H.264 and H.265.
 """
@@ -29,14 +29,12 @@ from .units import (
     without_emulation_prevention,
 )
 
-__all__ = ["GUARDED_CODECS", "PictureOrder", "order_guard", "picture_order"]
-
-#: Codecs of which `order_guard` has one.
+#: Codecs for which `order_guard` returns a guard.
 GUARDED_CODECS = frozenset(("h264", "hevc"))
 
-_TIMES_OF_DECODING = "packets with the time of decoding in place of that of presentation"
+_TIMES_OF_DECODING = "packets with decoding times instead of presentation times"
 
-# How far into a packet the first slice of its picture begins at most, behind parameter sets and messages.
+# Largest offset of a picture's first slice in a packet, after parameter sets and messages.
 _MAX_SLICE_START = 4096
 _SLICE_BYTES = 64
 
@@ -44,40 +42,26 @@ _SLICE_BYTES = 64
 class PictureOrder(Protocol):
     """Compares the times of packets with the order of their pictures.
 
-    Attributes:
-        reason: Why frames may come out in another order than that of the packets' times, or ``None``.
+    ``reason`` says why frames may come out in another order than the packets' times, or is ``None``.
     """
 
     reason: str | None
 
     def take(self, packet: memoryview, head: bytes, pts: int | None) -> bool:
-        """Take note of the next packet.
-
-        Args:
-            packet: The packet.
-            head: Its first `HEAD_BYTES`, or all of it.
-            pts: Its time of presentation, by the container.
-
-        Returns:
-            Whether there is more to learn from packets.
-        """
+        """Note a packet, its first `HEAD_BYTES` and its presentation time; return whether more packets can help."""
 
 
 def picture_order(codec: str | None, extradata: bytes, reorder_depth: int) -> PictureOrder | None:
-    """What compares times with the order of pictures, for the first packet on; ``None`` for codecs without reordering.
+    r"""Return a comparison for packets from the first one; ``None`` for codecs without reordering.
 
-    Args:
-        codec: FFmpeg's name of the codec.
-        extradata: The codec's configuration record, or its headers as they are in the stream.
-        reorder_depth: How many pictures the codec holds back to reorder them, as far as it knows before decoding.
+    ``reorder_depth`` is the number of pictures that the codec holds back to reorder, as it is known before decoding.
 
-    Example:
-        >>> order = picture_order("mpeg2video", b"", reorder_depth=1)
-        >>> for kind, pts in ((1, 0), (2, 1), (3, 2)):  # I, P and B: shown as I, B, P
-        ...     picture = b"\\0\\0\\1\\0" + bytes([0, kind << 3])
-        ...     is_undecided = order.take(memoryview(picture), picture, pts)
-        >>> order.reason
-        'packets with the time of decoding in place of that of presentation'
+    >>> order = picture_order("mpeg2video", b"", reorder_depth=1)
+    >>> for kind, pts in ((1, 0), (2, 1), (3, 2)):  # I, P and B: shown as I, B, P
+    ...     picture = b"\\0\\0\\1\\0" + bytes([0, kind << 3])
+    ...     is_undecided = order.take(memoryview(picture), picture, pts)
+    >>> order.reason
+    'packets with decoding times instead of presentation times'
     """
     if codec in ("mpeg1video", "mpeg2video"):
         return _Mpeg2Order()
@@ -91,13 +75,9 @@ def picture_order(codec: str | None, extradata: bytes, reorder_depth: int) -> Pi
 
 
 def order_guard(codec: str | None, extradata: bytes) -> OrderGuard | None:
-    """What finds, among the packets that are fed from a key frame on, pictures that may come out in another order.
+    """Return a guard that finds pictures which may come out in another order, in the packets from a key frame.
 
-    It is for streams whose times only grow and whose packets nobody has read; ``None`` if a codec cannot be told.
-
-    Args:
-        codec: FFmpeg's name of the codec.
-        extradata: The codec's configuration.
+    It is for streams whose times only grow and whose packets have not been read; ``None`` if a codec has no counts.
     """
     if codec == "h264":
         return OrderGuard(_H264Counts(extradata), step=2)
@@ -108,7 +88,7 @@ def order_guard(codec: str | None, extradata: bytes) -> OrderGuard | None:
 
 
 class _MpegOrder:
-    """That of codecs that give B pictures at once, and any other when the next picture comes that is not a B picture.
+    """Order of codecs that return B pictures at once, and any other picture when the next one comes that is not B.
 
     ::
 
@@ -119,15 +99,15 @@ class _MpegOrder:
     def __init__(self) -> None:
         self.reason: str | None = None
         self._num_references = 0
-        # Times of the picture that waits, and of the one that came out last.
+        # Times of the picture that waits to be shown, and of the last one shown.
         self._waiting: int | None = None
         self._last: int | None = None
 
     def _add(self, pts: int, *, is_b: bool) -> bool:
-        """Take note of a picture; whether times can still be right."""
+        """Note a picture; return whether times can still be right."""
         if is_b:
             if self._num_references < 2:
-                self.reason = "pictures that refer to others before the beginning"
+                self.reason = "pictures that refer to others before the start"
                 return False
             shown: int | None = pts
             is_right = self._waiting is None or pts <= self._waiting
@@ -144,10 +124,9 @@ class _MpegOrder:
 
 
 class _Mpeg2Order(_MpegOrder):
-    """MPEG-1 and 2: picture_coding_type (11172-2, 2.4.3.4; 13818-2, 6.3.9)."""
+    """Order of MPEG-1 and 2, by picture_coding_type (11172-2, 2.4.3.4; 13818-2, 6.3.9)."""
 
     def take(self, packet: memoryview, head: bytes, pts: int | None) -> bool:
-        """See `PictureOrder`."""
         if pts is None:
             return False
         start = 0 if head.startswith(MPEG2_PICTURE) else bytes(packet).find(MPEG2_PICTURE)
@@ -157,9 +136,9 @@ class _Mpeg2Order(_MpegOrder):
 
 
 class _Mpeg4Order(_MpegOrder):
-    """MPEG-4 part 2: vop_coding_type (14496-2, 6.3.5), and what the layer's header says of B-VOPs (low_delay).
+    """Order of MPEG-4 part 2, by vop_coding_type (14496-2, 6.3.5) and the layer's low_delay.
 
-    FFmpeg's decoder gives a picture twice where it meets a B-VOP that no header has announced.
+    FFmpeg's decoder returns a picture twice at a B-VOP that no header has announced.
     """
 
     def __init__(self, extradata: bytes) -> None:
@@ -169,7 +148,6 @@ class _Mpeg4Order(_MpegOrder):
             self.reason = "packets of several pictures"
 
     def take(self, packet: memoryview, head: bytes, pts: int | None) -> bool:
-        """See `PictureOrder`."""
         if pts is None or self.reason is not None:
             return False
         data = bytes(packet)
@@ -192,14 +170,7 @@ class _Mpeg4Order(_MpegOrder):
 
 
 class _Counts:
-    """Reads picture order counts.
-
-    Args:
-        length_size: Bytes of the length in front of each unit; ``None`` in streams with start codes.
-
-    Attributes:
-        has_restarted: Whether pictures before the last one come out before it for certain.
-    """
+    """Reads picture order counts. ``has_restarted`` means that all earlier pictures come out before the last one."""
 
     def __init__(self, length_size: int | None) -> None:
         self._length_size = length_size
@@ -208,11 +179,11 @@ class _Counts:
 
     @property
     def last(self) -> int | None:
-        """That of the picture that was read last; ``None`` if all pictures are shown in the order of decoding."""
+        """Return the count of the last picture; ``None`` if all pictures are shown in decode order."""
         return self._count.last
 
     def grows(self, packet: memoryview) -> bool:
-        """Whether the picture of the next packet is certain to come out after the one before."""
+        """Return whether the next packet's picture certainly comes out after the previous one."""
         self.has_restarted = False
         with suppress(ValueError, IndexError, KeyError):
             for unit in _first_units(packet, self._length_size):
@@ -222,17 +193,14 @@ class _Counts:
         return False
 
     def _take_unit(self, unit: memoryview | bytes) -> bool | None:
-        """Take note of a unit. Returns whether the count grows if it is a slice, else ``None``."""
+        """Note a unit; return whether the count grows if it is a slice, else ``None``."""
         raise NotImplementedError
 
 
 class _CountedOrder:
-    """That of codecs that number pictures: from packet to packet, times and these numbers must grow and fall together.
+    """Order of codecs with counts: from packet to packet, times and counts must grow and fall together.
 
-    Where both fall once, the times are those of presentation.
-
-    Args:
-        counts: Reads the numbers.
+    Once both have fallen, the times are presentation times.
     """
 
     def __init__(self, counts: _Counts) -> None:
@@ -241,7 +209,6 @@ class _CountedOrder:
         self._last: int | None = None
 
     def take(self, packet: memoryview, head: bytes, pts: int | None) -> bool:
-        """See `PictureOrder`."""
         if pts is None:
             return False
         grows, before, self._last = self._counts.grows(packet), self._last, pts
@@ -254,14 +221,13 @@ class _CountedOrder:
 
 
 class _UnknownOrder:
-    """That of other codecs: times that fall somewhere are taken for those of presentation."""
+    """Order of other codecs: times that fall somewhere count as presentation times."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
         self._last: int | None = None
 
     def take(self, packet: memoryview, head: bytes, pts: int | None) -> bool:
-        """See `PictureOrder`."""
         before, self._last = self._last, pts
         self.reason = None
         if pts is None or (before is not None and pts < before):
@@ -272,16 +238,12 @@ class _UnknownOrder:
 
 
 class OrderGuard:
-    """Finds pictures whose count is not the next one after that of the picture before.
+    """Finds pictures whose count is not the next one after the previous picture's.
 
-    Between two that follow each other no picture can come out that lies behind them in the file::
+    No picture that comes later in the file can be shown between two with consecutive counts::
 
         packets   I0  P2  P4  P6      right
         packets   I0  P6              wrong: a picture of count 2 or 4 comes later
-
-    Args:
-        counts: Reads counts.
-        step: From one picture to the next.
     """
 
     def __init__(self, counts: _Counts, step: int) -> None:
@@ -290,7 +252,7 @@ class OrderGuard:
         self._before: int | None = None
 
     def find(self, packet: memoryview) -> str | None:
-        """Why pictures may come out in another order from this packet on, or ``None``."""
+        """Return why pictures may come out in another order from this packet, or ``None``."""
         grows, counts = self._counts.grows(packet), self._counts
         before, self._before = self._before, counts.last
         if not grows:
@@ -304,16 +266,15 @@ class OrderGuard:
 class _OrderCount:
     """A picture order count, of which slices have the lower bits (H.264, 8.2.1.1; H.265, 8.3.1).
 
-    Attributes:
-        reference: That of the picture from which the upper bits are taken over.
-        last: That of the picture before, in the order of the file.
+    ``reference`` is the count whose upper bits the next picture continues, ``last`` the previous picture's in file
+    order.
     """
 
     reference: int = 0
     last: int | None = None
 
     def grows(self, low_bits: int, num_bits: int, *, is_reference: bool) -> bool:
-        """Take note of the next picture; whether its count is higher than that of the picture before."""
+        """Note the next picture; return whether its count is higher than the previous picture's."""
         span = 1 << num_bits
         count = self.reference - self.reference % span + low_bits
         if self.reference - count >= span // 2:
@@ -327,7 +288,7 @@ class _OrderCount:
 
 
 class _H264Counts(_Counts, H264Parser):
-    """Reads picture order counts of H.264 frames; of single fields and of unusual kinds nothing is certain."""
+    """Reads picture order counts of H.264 frames; single fields and unusual kinds are never certain."""
 
     def __init__(self, extradata: bytes) -> None:
         H264Parser.__init__(self, extradata)
@@ -363,17 +324,13 @@ class _H264Counts(_Counts, H264Parser):
 
 
 class _HevcCounts(_Counts):
-    """Reads picture order counts of HEVC.
-
-    Args:
-        extradata: An ``hvcC`` record, or parameter sets after start codes.
-    """
+    """Reads picture order counts of HEVC."""
 
     _VCL = frozenset((*range(10), *range(16, 22)))
 
     def __init__(self, extradata: bytes) -> None:
         super().__init__(hevc_length_size(extradata))
-        # Bits of a count, whether slices name a plane; and: sequence, whether pictures may be hidden, further bits.
+        # (bits of a count, whether slices state a plane), and (sequence, whether pictures may be hidden, extra bits).
         self._sequences: dict[int, tuple[int, bool]] = {}
         self._pictures: dict[int, tuple[int, bool, int]] = {}
         with suppress(ValueError, IndexError):
@@ -431,13 +388,13 @@ class _HevcCounts(_Counts):
             self._count, self.has_restarted = _OrderCount(), True
             return self._count.grows(0, num_bits, is_reference=True)
         bits.read(2 if has_separate_planes else 0)
-        # Neither leading pictures nor those without references, nor those of higher sub-layers.
+        # Neither leading pictures nor sub-layer non-reference pictures, nor pictures of higher sub-layers.
         is_reference = kind not in (0, 2, 4, 6, 7, 8, 9) and unit[1] & 7 == 1
         return self._count.grows(bits.read(num_bits), num_bits, is_reference=is_reference)
 
 
 def _first_units(packet: memoryview, length_size: int | None) -> list[memoryview | bytes]:
-    """The units at the beginning of a packet, the last of them perhaps cut short."""
+    """Return the units at the start of a packet, the last one perhaps truncated."""
     data = bytes(packet[: _MAX_SLICE_START + _SLICE_BYTES])
     if length_size is None:
         return [unit for unit in data.split(b"\0\0\1")[1:] if unit]

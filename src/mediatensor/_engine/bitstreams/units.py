@@ -1,4 +1,4 @@
-"""Fields of bits in headers, and units in packets: what several codecs share. Pure functions on bytes.
+"""Parse bit fields of headers, and units of packets, for several codecs. Pure functions on bytes.
 
 References are to ITU-T H.264 and H.265, to ISO/IEC 14496-15 for configuration records, and to ISO/IEC 13818-2 and
 14496-2 for start codes of MPEG.
@@ -10,59 +10,39 @@ from collections.abc import Iterator
 from contextlib import suppress
 from enum import Enum, IntEnum
 
-__all__ = [
-    "HEAD_BYTES",
-    "MAX_ZEROS",
-    "BitReader",
-    "Disposable",
-    "PacketContent",
-    "avc_length_size",
-    "avc_parameter_units",
-    "hevc_length_size",
-    "hevc_parameter_units",
-    "messages_are_transient",
-    "nal_units",
-    "spans_within",
-    "start_code_spans",
-    "start_codes",
-    "supplemental_messages",
-    "unit_spans",
-    "without_emulation_prevention",
-]
-
 
 class PacketContent(Enum):
-    """What comes of a packet."""
+    """What decoding a packet gives."""
 
     PICTURE = "a picture that is shown"
-    NO_PICTURE = "nothing that is shown: updates of references, parameters, the end of a sequence"
-    NOT_CODED = "that the picture before stays, which is a frame only at the end of a stream"
-    UNCERTAIN = "a number of frames that only decoding tells"
-    FOREIGN = "what packets of the codec do not have"
+    NO_PICTURE = "nothing to show: updates of references, parameters, the end of a sequence"
+    NOT_CODED = "a repeat of the previous picture, which is a frame only at the end of a stream"
+    UNCERTAIN = "an unknown number of frames, until it is decoded"
+    FOREIGN = "data that packets of the codec do not have"
 
 
 class Disposable(IntEnum):
-    """Whether a picture can be left out of decoding without changing any other."""
+    """Whether decoding can skip a picture without changing any other."""
 
     UNKNOWN = -1
     NO = 0
     YES = 1
 
 
-#: As much of a packet's beginning as is looked at to tell that it is one plain picture.
+#: Bytes at the start of a packet that are enough to recognise one plain picture.
 HEAD_BYTES = 448
 
-#: A packet that begins with as many zeros is damaged: a stretch of zeros is how files lose data most often.
+#: A packet that starts with this many zeros is damaged: files lose data most often as a run of zeros.
 MAX_ZEROS = 16
 
-# More than any header that is read has. It bounds the time that a made-up one can cost.
+# Larger than any header that is parsed. It bounds the time that a malicious one can cost.
 _MAX_HEADER_BYTES = 4096
-# The longest Exp-Golomb code has this many zeros in front (ITU-T H.264, 9.1).
+# Leading zeros of the longest Exp-Golomb code (ITU-T H.264, 9.1).
 _MAX_EXP_GOLOMB_ZEROS = 32
 
 
 class BitReader:
-    """Reads a header bit by bit, most significant first; a header that ends early is a ``ValueError``.
+    """Reads a header bit by bit, most significant first; raises ValueError at its end.
 
     >>> bits = BitReader(bytes([0b10100110]))
     >>> bits.read(3), bits.exp_golomb(), bits.num_left
@@ -76,18 +56,17 @@ class BitReader:
         self.num_left = len(data) * 8
 
     def read(self, count: int) -> int:
-        """The next ``count`` bits as a number."""
+        """Read ``count`` bits as a number."""
         self.num_left -= count
         if self.num_left < 0:
             raise ValueError("the header ends early")
         return (self._value >> self.num_left) & ((1 << count) - 1)
 
     def flag(self) -> bool:
-        """The next bit."""
         return self.read(1) == 1
 
     def exp_golomb(self) -> int:
-        """An unsigned Exp-Golomb code, ue(v) in ITU-T H.264 and H.265."""
+        """Read an unsigned Exp-Golomb code, ue(v) in ITU-T H.264 and H.265."""
         rest = self._value & ((1 << self.num_left) - 1) if self.num_left > 0 else 0
         zeros = self.num_left - rest.bit_length()
         if not rest or zeros > _MAX_EXP_GOLOMB_ZEROS:
@@ -96,7 +75,7 @@ class BitReader:
         return self.read(zeros + 1) - 1
 
     def signed_exp_golomb(self) -> int:
-        """A signed Exp-Golomb code, se(v)."""
+        """Read a signed Exp-Golomb code, se(v)."""
         code = self.exp_golomb()
         return (code + 1) // 2 if code % 2 else -(code // 2)
 
@@ -105,14 +84,13 @@ class BitReader:
 
 
 def unit_spans(packet: memoryview, length_size: int) -> tuple[list[tuple[int, int]], bool]:
-    """Where the units of a packet start and stop that have their lengths in front (ISO/IEC 14496-15).
+    """Return start and stop of a packet's length-prefixed units (ISO/IEC 14496-15), and whether they fill it.
+
+    Empty units are left out, and the last unit ends with the packet. Units fill the packet if they end exactly with it
+    and the last one is not empty.
 
     >>> unit_spans(memoryview(bytes([0, 2, 103, 66, 0, 9, 101])), 2)
     ([(2, 4), (6, 7)], False)
-
-    Returns:
-        (spans, fills): without empty units, the last one as far as the packet goes; and whether units fill the packet
-        exactly, the last of them not empty.
     """
     spans: list[tuple[int, int]] = []
     position = start = 0
@@ -129,13 +107,12 @@ def unit_spans(packet: memoryview, length_size: int) -> tuple[list[tuple[int, in
 
 
 def start_code_spans(data: bytes) -> tuple[list[tuple[int, int]], bool]:
-    """Where the units of a packet start and stop that follow start codes (ITU-T H.264 and H.265, annex B).
+    """Return start and stop of a packet's units after start codes, and whether only zeros come before the first.
+
+    The byte stream format is annex B of ITU-T H.264 and H.265.
 
     >>> start_code_spans(bytes([0, 0, 1, 103, 66, 0, 0, 1, 101]))
     ([(3, 5), (8, 9)], True)
-
-    Returns:
-        (spans, fills): whether nothing but zeros lies before the first start code.
     """
     spans: list[tuple[int, int]] = []
     position = data.find(b"\0\0\1")
@@ -148,9 +125,9 @@ def start_code_spans(data: bytes) -> tuple[list[tuple[int, int]], bool]:
 
 
 def spans_within(packet: memoryview | bytes, start: int, stop: int) -> list[tuple[int, int]]:
-    """Where the units start and stop that a unit with a length holds: FFmpeg splits such units at start codes.
+    """Return start and stop of the units in a length-prefixed unit: FFmpeg splits such units at start codes.
 
-    In most cases that is the unit itself, since emulation prevention keeps start codes out of it.
+    Usually that is the unit itself, since emulation prevention keeps start codes out of it.
 
     >>> spans_within(bytes([0, 7, 110, 64, 0, 0, 1, 101, 136]), 2, 9)
     [(2, 4), (7, 9)]
@@ -167,14 +144,9 @@ def spans_within(packet: memoryview | bytes, start: int, stop: int) -> list[tupl
 
 
 def nal_units(packet: memoryview, length_size: int | None) -> Iterator[memoryview | bytes]:
-    """The units of a packet that are not empty.
+    """Yield the units of a packet that are not empty; raise ValueError if units do not fill it exactly.
 
-    Args:
-        packet: The packet.
-        length_size: Bytes of the length before each unit; ``None`` for units after start codes.
-
-    Raises:
-        ValueError: if the units do not fill the packet exactly.
+    ``length_size`` is the bytes of the length before each unit; ``None`` for units after start codes.
     """
     if length_size is None:
         before, *units = bytes(packet).split(b"\0\0\1")
@@ -193,7 +165,7 @@ def nal_units(packet: memoryview, length_size: int | None) -> Iterator[memoryvie
 
 
 def without_emulation_prevention(unit: memoryview | bytes) -> bytes:
-    """The payload of a unit without the bytes that keep start codes out of it (ITU-T H.264 and H.265, 7.3.1)."""
+    """Return a unit's payload without the bytes that prevent start codes (ITU-T H.264 and H.265, 7.3.1)."""
     return bytes(unit).replace(b"\0\0\3", b"\0\0")
 
 
@@ -201,12 +173,12 @@ def without_emulation_prevention(unit: memoryview | bytes) -> bytes:
 
 
 def avc_length_size(extradata: bytes) -> int | None:
-    """Bytes of the length before each unit, by an ``avcC`` record (5.3.3.1); ``None`` for units after start codes."""
+    """Return the bytes of units' lengths from an ``avcC`` record (5.3.3.1); ``None`` for units after start codes."""
     return (extradata[4] & 3) + 1 if extradata[:1] == b"\1" and len(extradata) > 6 else None
 
 
 def avc_parameter_units(record: bytes) -> Iterator[bytes]:
-    """The sequence and picture parameter sets of an ``avcC`` record that are not empty."""
+    """Yield the non-empty sequence and picture parameter sets of an ``avcC`` record."""
     position, mask = 5, 31
     for _ in range(2):  # of sequences, of pictures
         if position >= len(record):
@@ -224,12 +196,12 @@ _HVCC_HEADER_BYTES = 23
 
 
 def hevc_length_size(extradata: bytes) -> int | None:
-    """Bytes of the length before each unit, by an ``hvcC`` record (8.3.3.1); ``None`` for units after start codes."""
+    """Return the bytes of units' lengths from an ``hvcC`` record (8.3.3.1); ``None`` for units after start codes."""
     return (extradata[21] & 3) + 1 if extradata[:1] == b"\1" and len(extradata) >= _HVCC_HEADER_BYTES else None
 
 
 def hevc_parameter_units(record: bytes) -> Iterator[bytes]:
-    """The parameter sets of an ``hvcC`` record; ``ValueError`` if it ends early."""
+    """Yield the parameter sets of an ``hvcC`` record; raise ValueError if it ends early."""
     position = _HVCC_HEADER_BYTES
     for _ in range(record[22]):
         count = int.from_bytes(record[position + 1 : position + 3], "big")
@@ -245,18 +217,17 @@ def hevc_parameter_units(record: bytes) -> Iterator[bytes]:
 
 # Supplemental enhancement information (SEI)
 
-# Messages that concern their own picture, or nothing that shows in pixels: buffering period, picture timing, filler,
-# registered and unregistered user data, active parameter sets, decoding unit information, hash, time code, mastering
-# display, light level. Not among them: recovery points and film grain, which concern the pictures that follow.
+# Messages about their own picture, or without effect on pixels: buffering period, picture timing, filler, registered
+# and unregistered user data, active parameter sets, decoding unit information, hash, time code, mastering display,
+# light level. Recovery points and film grain concern later pictures, so they are not here.
 _TRANSIENT_MESSAGES = frozenset((0, 1, 3, 4, 5, 129, 130, 132, 136, 137, 144))
 _REGISTERED_USER_DATA, _AOMEDIA = 4, b"\xb5\x58\x90"  # whose user data is film grain
 
 
 def supplemental_messages(unit: memoryview | bytes, header_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """(type, payload) of the messages in a unit of supplemental information (7.3.2.3).
+    """Yield (type, payload) of the messages in a unit of supplemental information (7.3.2.3).
 
-    Raises:
-        ValueError, IndexError: behind the last, if they do not fill the unit.
+    Raises ValueError or IndexError after the last one if they do not fill the unit.
     """
     payload = without_emulation_prevention(unit[header_bytes:]).rstrip(b"\0")
     position, end = 0, len(payload) - 1  # the last byte has the stop bit
@@ -270,7 +241,7 @@ def supplemental_messages(unit: memoryview | bytes, header_bytes: int) -> Iterat
 
 
 def messages_are_transient(unit: memoryview | bytes, header_bytes: int) -> bool:
-    """Whether a unit of supplemental information holds only messages that no other picture needs."""
+    """Return whether no other picture needs any message in a unit of supplemental information."""
     with suppress(ValueError, IndexError):
         return all(
             kind in _TRANSIENT_MESSAGES and not (kind == _REGISTERED_USER_DATA and message.startswith(_AOMEDIA))
@@ -280,7 +251,7 @@ def messages_are_transient(unit: memoryview | bytes, header_bytes: int) -> bool:
 
 
 def _message_number(payload: bytes, position: int) -> tuple[int, int]:
-    """(type or size of a message, position after it): bytes of 255 are added up, with the one after them."""
+    """Return (type or size of a message, position after it): the sum of bytes up to the first that is not 255."""
     number = 0
     while payload[position] == 255:
         number += 255
@@ -292,7 +263,7 @@ def _message_number(payload: bytes, position: int) -> tuple[int, int]:
 
 
 def start_codes(data: bytes) -> Iterator[tuple[int, int]]:
-    """(code, position after it) for each start code of MPEG-1, 2 and 4 (ISO/IEC 13818-2, 6.2.1; 14496-2, 6.2.1)."""
+    """Yield (code, position after it) of start codes of MPEG-1, 2 and 4 (ISO/IEC 13818-2, 6.2.1; 14496-2, 6.2.1)."""
     position = data.find(b"\0\0\1")
     while 0 <= position < len(data) - 3:
         yield data[position + 3], position + 4

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..bitstreams.content import content_parser, is_shown_at_once, is_sound
+from ..bitstreams.content import content_parser, has_valid_start, is_shown_at_once
 from ..bitstreams.order import picture_order
 from ..bitstreams.units import PacketContent
 from ..containers.boxes import MalformedBoxError, ReadAt
@@ -99,5 +99,5 @@ def _hidden(codec: str | None, extradata: bytes, blocks: Blocks, read_at: ReadAt
         num_bytes = int(blocks.size[number]) - len(blocks.stripped)
         packet = memoryview(blocks.stripped + read_at(int(blocks.start[number]), num_bytes))
         # A damaged packet may look like one without a picture.
-        hidden[number] = content_of(packet) is PacketContent.NO_PICTURE and is_sound(codec, packet)
+        hidden[number] = content_of(packet) is PacketContent.NO_PICTURE and has_valid_start(codec, packet)
     return hidden

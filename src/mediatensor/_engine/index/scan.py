@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ReadError
-from ..bitstreams.content import refreshes_gradually
-from ..bitstreams.inspection import packet_inspector
+from ..bitstreams.content import packet_inspector, refreshes_gradually
 from ..bitstreams.order import picture_order
 from ..bitstreams.units import HEAD_BYTES, Disposable, PacketContent
 from ..containers.packet_table import NO_PTS, PacketTable

@@ -21,7 +21,7 @@ from ..bitstreams.content import (
     break_detector,
     content_parser,
     disposable_parser,
-    slices_are_sound,
+    slices_are_intact,
 )
 from ..bitstreams.h264 import H264Parser
 from ..bitstreams.order import order_guard
@@ -417,7 +417,7 @@ class FrameStream:
             h264.read(data)
             if not h264.follows:
                 raise DamagedPacketError("packets that were lost")
-        elif self._codec == "ffv1" and not slices_are_sound(data):
+        elif self._codec == "ffv1" and not slices_are_intact(data):
             raise DamagedPacketError("packets that differ from their checksums")
         if self._breaks is not None and (reason := self._breaks.find(data)) is not None:
             raise DamagedPacketError(reason)
