@@ -24,7 +24,7 @@ import media_subtitles
 
 # Behind the face: thousands of drawn inputs show these functions, and the command would decode a video for each, or
 # start the worker processes of the demo.
-from mediatensor._engine.common.subrip import subrip, text_lines
+from mediatensor._engine.common.messages import subrip, text_lines
 from mediatensor._engine.pyav.encoding import write_test_pattern
 from mediatensor.cli import main
 from mediatensor.cli._console import text as _text

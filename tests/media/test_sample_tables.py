@@ -315,7 +315,7 @@ def test_a_demuxer_that_sees_it_differently_is_believed(changes: dict[str, list[
     ("header", "reason"),
     [
         (moov(entry=b"encv"), "samples of kind"),
-        (moov(entries=2), "more than one description"),
+        (moov(entries=2), "more than one sample description"),
         (moov(self_contained=False), "in another file"),
         (moov(track_id=8), "0 tracks"),
         (memoryview(moov().tobytes() + moov().tobytes()), "2 tracks"),

@@ -1,4 +1,4 @@
-"""What a stream of each kind is, in the terms that users know."""
+"""Metadata of streams, in the terms of the public API."""
 
 from __future__ import annotations
 
@@ -9,22 +9,9 @@ from typing import Any
 from .index.frame_index import FrameIndex
 from .pyav.opening import ContainerInfo, StreamInfo
 
-__all__ = [
-    "AudioStreamHeaderMetadata",
-    "AudioStreamMetadata",
-    "Printed",
-    "StreamMetadata",
-    "SubtitleStreamHeaderMetadata",
-    "VideoStreamHeaderMetadata",
-    "VideoStreamMetadata",
-    "audio_stream_metadata",
-    "stream_header_metadata",
-    "video_stream_metadata",
-]
-
 
 class Printed:
-    """A dataclass that prints one line a field, those that are keyword-only last."""
+    """A dataclass that prints one line a field, keyword-only fields last."""
 
     def __repr__(self) -> str:
         specs = fields(self)  # type: ignore[arg-type]
@@ -38,7 +25,7 @@ def _is_keyword_only(spec: Field[Any]) -> bool:
 
 @dataclass(repr=False)
 class StreamMetadata(Printed):
-    """What every kind of stream has. Unknown values are ``None``.
+    """Metadata of a stream of any kind. Unknown values are ``None``.
 
     Attributes:
         duration_seconds_from_header: Duration in seconds, as the container states it.
@@ -47,9 +34,9 @@ class StreamMetadata(Printed):
         codec: FFmpeg's name of the codec.
         stream_index: Index among all streams of the container.
         media_type: ``"video"``, ``"audio"``, ``"subtitle"``, ``"data"``, ``"attachment"`` or ``"unknown"``.
-        tags: What the container says of the stream in words, such as ``{"language": "eng", "title": "Comments"}``; the
-            names are the container's. At most 256, of at most 65,536 characters each.
-        disposition: What the stream is for, such as ``("default", "forced")``: FFmpeg's names.
+        tags: The container's tags for the stream, such as ``{"language": "eng", "title": "Comments"}``: at most 256, of
+            at most 65,536 characters each.
+        disposition: FFmpeg's names for the purpose of the stream, such as ``("default", "forced")``.
     """
 
     duration_seconds_from_header: float | None
@@ -64,7 +51,7 @@ class StreamMetadata(Printed):
 
 @dataclass(repr=False)
 class VideoStreamHeaderMetadata(StreamMetadata):
-    """What the header of a video stream says.
+    """Metadata in the header of a video stream.
 
     Attributes:
         width: Width in pixels as shown, that is after rotation where it is known.
@@ -124,7 +111,7 @@ class VideoStreamMetadata(VideoStreamHeaderMetadata):
 
 @dataclass(repr=False)
 class AudioStreamHeaderMetadata(StreamMetadata):
-    """What the header of an audio stream says.
+    """Metadata in the header of an audio stream.
 
     Attributes:
         sample_rate: Samples per second.
@@ -141,13 +128,13 @@ class AudioStreamHeaderMetadata(StreamMetadata):
 
 @dataclass(repr=False)
 class SubtitleStreamHeaderMetadata(StreamMetadata):
-    """What the header of a stream of subtitles says.
+    """Metadata in the header of a subtitle stream.
 
     Attributes:
-        language: As the container has it, mostly three letters of ISO 639-2 such as ``"eng"``; ``None`` if it is
+        language: The container's code, usually three letters of ISO 639-2 such as ``"eng"``; ``None`` if it is
             undetermined.
-        is_text: Whether the subtitles are characters (`SubtitleDecoder` reads them) or pictures of characters;
-            ``None`` if there is no decoder for the codec.
+        is_text: Whether the subtitles are text (`SubtitleDecoder` reads them) or images; ``None`` if there is no
+            decoder for the codec.
     """
 
     language: str | None = field(default=None, kw_only=True)
@@ -155,17 +142,13 @@ class SubtitleStreamHeaderMetadata(StreamMetadata):
 
 
 def stream_header_metadata(info: StreamInfo) -> StreamMetadata:
-    """What the header of a stream says, in the type for its kind."""
+    """Return the header of a stream in the type for its kind."""
     if info.media_type == "video":
         return VideoStreamHeaderMetadata(**_common(info), **_video_header(info, rotation=None, size=None))
     if info.media_type == "audio":
         return AudioStreamHeaderMetadata(**_common(info), **_audio_header(info))
     if info.media_type == "subtitle":
-        return SubtitleStreamHeaderMetadata(
-            **_common(info),
-            language=info.language,
-            is_text=info.is_text,
-        )
+        return SubtitleStreamHeaderMetadata(**_common(info), language=info.language, is_text=info.is_text)
     return StreamMetadata(**_common(info))
 
 
@@ -215,14 +198,10 @@ def video_stream_metadata(
     size: tuple[int, int] | None,
     index: FrameIndex | None,
 ) -> VideoStreamMetadata:
-    """The metadata of a decoder.
+    """Return the metadata of a video decoder.
 
-    Args:
-        info: The header of the stream.
-        container_duration_seconds: For streams that state no duration of their own.
-        rotation: Counter-clockwise angle of the display matrix, if there is one.
-        size: (height, width) as shown; ``None`` if no frame was seen.
-        index: The frames, if they were counted.
+    ``container_duration_seconds`` is for streams that do not state their own. ``rotation`` is the display matrix's
+    counter-clockwise angle, ``size`` the upright (height, width) if a frame was decoded.
     """
     header = {**_common(info), **_video_header(info, rotation, size)}
     if index is not None:
@@ -267,7 +246,7 @@ class AudioStreamMetadata(AudioStreamHeaderMetadata):
 
     Attributes:
         duration_seconds: From the header of the stream, else of the container; ``None`` if neither states it.
-        begin_stream_seconds: Time of the first sample in seconds; 0 if the header does not say.
+        begin_stream_seconds: Time of the first sample in seconds; 0 if the header does not state it.
         end_stream_seconds: Begin plus duration.
 
     Example:
@@ -289,14 +268,10 @@ def audio_stream_metadata(
     priming_seconds: float,
     joined_seconds: float | None = None,
 ) -> AudioStreamMetadata:
-    """The metadata of a decoder.
+    """Return the metadata of an audio decoder.
 
-    Args:
-        info: The header of the stream.
-        container: The header of the container, for streams that state no duration of their own.
-        begin_seconds: Time of the first sample.
-        priming_seconds: The encoder's delay, in front of the first sample.
-        joined_seconds: Length of a joined file, whose headers only state that of the first part.
+    ``priming_seconds`` is the encoder's delay before the first sample, ``joined_seconds`` the length of a joined file,
+    whose header states only the first part's.
     """
     header = stream_header_metadata(info)
     assert isinstance(header, AudioStreamHeaderMetadata)

@@ -17,8 +17,7 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from .._engine.common.orientation import Orientation
-from .._engine.common.pictures import PixelStep, Surface
+from .._engine.common.pictures import Orientation, PixelStep, Surface
 from ..errors import DeviceError
 from ._plane_converter import PlaneConverter
 

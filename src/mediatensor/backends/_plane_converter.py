@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from .._engine.common.devices import on_device
-from .._engine.common.orientation import Orientation
-from .._engine.common.pictures import CropStep, PixelStep, ResizeStep, Surface, output_size
+from .._engine.common.pictures import CropStep, Orientation, PixelStep, ResizeStep, Surface, output_size
 from .._engine.pyav.pixels import FrameConverter, is_frame, orientation_of
 from ..errors import DeviceError
 from ._colour import (

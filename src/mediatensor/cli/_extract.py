@@ -21,8 +21,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .._engine.common.messages import counted
-from .._engine.common.subrip import subrip, text_lines
+from .._engine.common.messages import counted, subrip, text_lines
 from .._engine.sources.atomic_files import write_file, writing
 from .._engine.sources.output_files import check_outputs
 from ..decoders import AudioDecoder, FrameIndex, SubtitleDecoder, VideoDecoder

@@ -16,7 +16,7 @@ from .._engine.common.checks import check_num_threads, finite_number, is_integer
 from .._engine.common.devices import resolve_device
 from .._engine.common.interrupts import interrupts_kept
 from .._engine.common.locks import Closing, ForkSafeLock
-from .._engine.common.orientation import Orientation
+from .._engine.common.pictures import Orientation
 from .._engine.index.cache import cached_index
 from .._engine.index.frame_index import FrameIndex, note_source
 from .._engine.index.identity import identify

@@ -13,7 +13,7 @@ import torch
 from .._engine.common.checks import shown
 from .._engine.common.interrupts import interrupts_kept
 from .._engine.common.locks import Closing, ForkSafeLock
-from .._engine.common.orientation import Orientation
+from .._engine.common.pictures import Orientation
 from .._engine.pyav.audio import samples_of
 from .._engine.pyav.reading import UndecodablePacketError
 from ..errors import ClosedError, DecodeError, InvalidArgumentError

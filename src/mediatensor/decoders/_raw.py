@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .._engine.common.lazy import cached_property
-from .._engine.common.orientation import Orientation
+from .._engine.common.pictures import Orientation
 from .._engine.pyav.opening import FrameColors, frame_colors
 from .._engine.pyav.pixels import component_planes, is_frame
 from ..backends import Surface, get_backend

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .._engine.audio.sample_grid import sample_grid
 from .._engine.common.checks import frame_rate_times
-from .._engine.common.clips import frames_of_clips
+from .._engine.common.limits import frames_of_clips
 from ..errors import InvalidArgumentError
 from ..frames import AudioVideoClip, FrameBatch
 from ._common import (

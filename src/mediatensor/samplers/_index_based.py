@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from .._engine.common.clips import frames_of_clips
-from .._engine.common.limits import check_frames
+from .._engine.common.limits import check_frames, frames_of_clips
 from ..errors import InvalidArgumentError
 from ..frames import FrameBatch
 from ._common import (

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import torch
 
 from .._engine.common.checks import check_choice, finite_number, shown
-from .._engine.common.clips import frames_of_clips
-from .._engine.common.limits import check_frames
+from .._engine.common.limits import check_frames, frames_of_clips
 from .._engine.common.messages import progress
 from ..errors import InvalidArgumentError, StreamError
 from ..frames import FrameBatch

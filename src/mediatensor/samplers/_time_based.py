@@ -7,8 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from .._engine.common.clips import frames_of_clips
-from .._engine.common.limits import check_frames
+from .._engine.common.limits import check_frames, frames_of_clips
 from ..errors import InvalidArgumentError
 from ..frames import FrameBatch
 from ._common import (

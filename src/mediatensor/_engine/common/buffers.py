@@ -1,10 +1,10 @@
-"""Memory for batches: taken in pages that come quickly, and used again when a batch is gone.
+"""Memory for batches: allocated in fast pages, and reused when a batch is gone.
 
-The first touch of a page costs more than the copy into it::
+The first touch of a page takes longer than the copy into it::
 
     `empty` ──► an idle block of about the size, or new pages ──► array, tensor, views
-                        ▲            (huge ones while they come        │
-                        │                quickly, else small)          ▼
+                        ▲            (huge ones while they are         │
+                        │                fast, else small)             ▼
                         └─── as much as was in use at once ◄── the last one is gone
 """
 
@@ -23,30 +23,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["Pool", "empty", "free_idle_blocks", "idle_blocks"]
-
-# The allocator of the system keeps smaller arrays itself.
+# The system's allocator reuses smaller arrays itself.
 _MIN_BYTES = 1 << 19
 
 _HUGE_PAGE_BYTES = 1 << 21
-# A quick huge page takes about 0.1 ms to zero, and the small ones in its place 0.7 ms. It takes 5 ms where a
-# hypervisor has yet to back it, and as much where the kernel must move other memory to make room for it.
+# A fast huge page takes about 0.1 ms to zero, and small ones in its place 0.7 ms. It takes 5 ms if a hypervisor has yet
+# to back it, or if the kernel must move other memory for it.
 _MAX_HUGE_PAGE_NS = 400_000
-# So much is then taken in small pages before the next huge one is tried, which makes the trial cost 1 %.
+# Bytes to take in small pages before huge ones are tried again: the trial then costs 1 %.
 _SMALL_BYTES = 1 << 30
 _HAS_HUGE_PAGES = hasattr(mmap, "MADV_HUGEPAGE") and mmap.PAGESIZE == 4096
 
 
 @dataclass(slots=True, eq=False)
 class _Memory:
-    """A block.
-
-    Attributes:
-        content: All of it.
-        address: Where it begins, which is its name as long as it is there.
-        pages: Its mapping; ``None`` if it is from numpy.
-        idle_since: When it came back, as the pool's clock says.
-    """
+    """A block. Its address identifies it; ``pages`` is its mapping, or `None` if numpy allocated it."""
 
     content: NDArray[np.uint8]
     address: int
@@ -55,20 +46,17 @@ class _Memory:
 
 
 class Pool:
-    """Blocks of memory that died, kept for the next batch of about the same size.
+    """Free blocks of memory, kept for the next batch of about the same size.
 
-    Idle blocks and blocks in use together have at most 128 MiB more than were in use at once of late, and idle ones at
-    most 1 GiB. A block that was idle for a minute goes back to the system with the next call.
+    Idle blocks and blocks in use together have at most 128 MiB more than were recently in use at once, and idle ones at
+    most 1 GiB. A block that was idle for a minute returns to the system with the next call.
 
-    There is no lock. Blocks come back from whichever thread drops the last reference, in the midst of garbage
-    collection and in forked processes, too. Every step is therefore one atomic operation on a dictionary or a deque.
-
-    Args:
-        clock: Seconds that only grow.
+    There is no lock. Blocks return from any thread that drops the last reference, during garbage collection and in
+    forked processes. So every step is one atomic operation on a dictionary or a deque.
     """
 
-    # These are the class's, because the interpreter clears a module before the last arrays are gone.
-    always_idle_bytes = 1 << 27  # one batch of some twenty 1080p frames
+    # Class attributes, because the interpreter clears a module before the last arrays are gone.
+    always_idle_bytes = 1 << 27  # one batch of about twenty 1080p frames
     max_idle_bytes = 1 << 30
     max_idle_seconds = 60.0
     num_remembered = 32  # blocks taken or given back, over which the most in use at once counts
@@ -81,28 +69,28 @@ class Pool:
         self._bytes_in_use: deque[int] = deque(maxlen=self.num_remembered)
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """An array of undefined values, like `numpy.empty`."""
+        """Return an uninitialised array, like `numpy.empty`."""
         num_bytes = math.prod(shape) * np.dtype(dtype).itemsize
         if num_bytes < _MIN_BYTES:
             if self._idle:
-                self._free_forgotten()
+                self._free_expired()
             return np.empty(shape, dtype)
         block = np.asarray(_Block(self, self._take(num_bytes)))
         return block[:num_bytes].view(dtype).reshape(shape)
 
     def idle_blocks(self) -> list[NDArray[np.uint8]]:
-        """The memory that waits for the next batch."""
+        """Return the idle blocks."""
         return [memory.content for memory in list(self._idle.values())]
 
     def free_idle_blocks(self) -> None:
-        """Give the memory that waits for the next batch back to the system."""
+        """Return the idle blocks to the system."""
         self._idle.clear()
 
     def _take(self, num_bytes: int) -> _Memory:
         memory = self._take_idle(num_bytes)
         size = num_bytes if memory is None else memory.content.size
         self._bytes_in_use.append(sum(list(self._lent.values())) + size)
-        # This comes before new pages are taken: the system has those at hand that went back just now.
+        # Before new pages are taken: the system has those ready that were just returned.
         self._trim(size)
         if memory is None:
             try:
@@ -116,13 +104,15 @@ class Pool:
     def _take_idle(self, num_bytes: int) -> _Memory | None:
         for memory in reversed(list(self._idle.values())):
             fits = num_bytes <= memory.content.size <= num_bytes + num_bytes // 4
-            # Another thread may have taken it in between, and another block have come to the same place.
+            # In the meantime, another thread may have taken it, and another block may have the same address.
             if fits and self._idle.pop(memory.address, None) is memory:
                 return memory
         return None
 
     def give_back(self, memory: _Memory) -> None:
-        """Take a block that nobody has any more. The end of the program calls it, too, when modules are empty."""
+        """Take back a block that is no longer used. At the end of the program, this runs when modules are already
+        empty.
+        """
         self._bytes_in_use.append(sum(list(self._lent.values())))
         self._lent.pop(memory.address, None)
         size = memory.content.size
@@ -130,8 +120,8 @@ class Pool:
             return
         is_much = size + sum([other.content.size for other in list(self._idle.values())]) > self.always_idle_bytes
         if is_much and memory.pages is not None and self.free_lazily is not None:
-            # The kernel takes these pages if memory runs short, and leaves them alone otherwise. This must come before
-            # the block is on offer, or it would free what the next owner writes.
+            # The kernel takes these pages only if memory runs short. This must come before the block can be reused, or
+            # it would free data of the next owner.
             try:
                 memory.pages.madvise(self.free_lazily)
             except OSError:  # an old kernel
@@ -141,12 +131,8 @@ class Pool:
         self._trim(0)
 
     def _trim(self, num_new_bytes: int) -> None:
-        """Free what has been idle longest, as far as there is too much.
-
-        Args:
-            num_new_bytes: What is about to be taken beside the blocks in use.
-        """
-        self._free_forgotten()
+        """Free the blocks that were idle longest until the bounds hold, given new bytes that will be taken."""
+        self._free_expired()
         in_use = sum(list(self._lent.values())) + num_new_bytes
         spare = max(list(self._bytes_in_use), default=0) - in_use
         bound = min(self.max_idle_bytes, max(0, spare) + self.always_idle_bytes)
@@ -158,7 +144,7 @@ class Pool:
             self._idle.pop(memory.address, None)
             excess -= memory.content.size
 
-    def _free_forgotten(self) -> None:
+    def _free_expired(self) -> None:
         oldest = self._clock() - self.max_idle_seconds
         for memory in list(self._idle.values()):
             if memory.idle_since > oldest:
@@ -167,7 +153,7 @@ class Pool:
 
 
 class _Block:
-    """Memory that goes back to its pool when the last array on it is gone."""
+    """Memory that returns to its pool when the last array on it is gone."""
 
     def __init__(self, pool: Pool, memory: _Memory) -> None:
         self._pool = pool
@@ -179,18 +165,13 @@ class _Block:
 
 
 class _HugePages:
-    """Asks for huge pages as long as they come quickly."""
+    """Requests huge pages as long as they are fast."""
 
     def __init__(self) -> None:
         self._small_bytes = 0  # to be taken in small pages before the next trial
 
     def ask(self, pages: mmap.mmap, address: int) -> None:
-        """Choose the size of the pages of a new mapping.
-
-        Args:
-            pages: The mapping.
-            address: Where it begins.
-        """
+        """Choose the size of the pages of a new mapping, which starts at ``address``."""
         size = len(pages)
         if size < 2 * _HUGE_PAGE_BYTES:
             return
@@ -200,14 +181,14 @@ class _HugePages:
             return
         pages.madvise(mmap.MADV_HUGEPAGE)
         num_slow = 0
-        # All pages are touched now. Samples would not do: the system gives the quick ones first, so that the samples
-        # would have these, and what is touched later the slow ones.
+        # Touch all pages now. Samples are not enough: the system hands out fast pages first, so the samples would get
+        # these, and later pages would be slow.
         for begin in range(-address % _HUGE_PAGE_BYTES, size - _HUGE_PAGE_BYTES, _HUGE_PAGE_BYTES):
             before = time.thread_time_ns()  # of this thread, so that a wait for a processor does not count
             pages[begin] = 0
             is_slow = time.thread_time_ns() - before > _MAX_HUGE_PAGE_NS
             num_slow = num_slow + 1 if is_slow else 0
-            if num_slow > 1:  # a single one says little
+            if num_slow > 1:  # a single one may be chance
                 self._small_bytes = _SMALL_BYTES
                 pages.madvise(mmap.MADV_NOHUGEPAGE, begin + _HUGE_PAGE_BYTES)
                 return
@@ -218,7 +199,7 @@ _huge_pages = _HugePages()
 
 def _new(num_bytes: int) -> _Memory:
     if _HAS_HUGE_PAGES:
-        with suppress(OSError):  # numpy's error says how much was asked for
+        with suppress(OSError):  # numpy's error states the size
             pages = mmap.mmap(-1, num_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
             content = np.frombuffer(pages, np.uint8)
             address = int(content.__array_interface__["data"][0])
@@ -235,5 +216,5 @@ idle_blocks = _pool.idle_blocks
 free_idle_blocks = _pool.free_idle_blocks
 
 if hasattr(os, "register_at_fork"):
-    # A write to a page that the parent has, too, costs more than one to a new page.
+    # Writing to a page shared with the parent takes longer than writing to a new one.
     os.register_at_fork(after_in_child=free_idle_blocks)

@@ -1,8 +1,8 @@
-"""Checks of arguments that several packages share: each returns its argument in one plain form, or raises.
+"""Check arguments: each function returns its argument in one plain form, or raises.
 
-First come checks of any argument, then those of the frames and times that are asked of a video. An argument of the
-wrong type and one out of bounds are the same condition, `InvalidArgumentError`; a frame or a time that the video does
-not have is an `OutOfRangeError`. A source or destination of the wrong type is a `SourceTypeError`.
+First come checks of any argument, then checks of frames and times of a video. An argument with a wrong type or out of
+bounds raises `InvalidArgumentError`; a frame or a time that the video does not have raises `OutOfRangeError`. A source
+or destination of the wrong type raises `SourceTypeError`.
 """
 
 from __future__ import annotations
@@ -26,36 +26,8 @@ from .limits import check_frames
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "MAX_INT",
-    "TIME_TOLERANCE",
-    "bounds_of",
-    "check_choice",
-    "check_num_threads",
-    "check_seconds",
-    "check_seconds_range",
-    "finite_number",
-    "finite_numbers",
-    "frame_range",
-    "frame_rate_times",
-    "function",
-    "index_of",
-    "indices_of",
-    "is_integer",
-    "items_of",
-    "latest",
-    "one_time",
-    "optional_text",
-    "options_dict",
-    "path_text",
-    "real_number",
-    "seconds_of",
-    "shown",
-    "valid_index",
-    "whole_number",
-]
 
-#: What FFmpeg counts threads, channels, pixels and rates with.
+#: FFmpeg's limit for threads, channels, pixels and rates.
 MAX_INT = 2**31 - 1
 
 #: Times at most this many seconds apart are equal: half a nanosecond, the finest unit of times in files.
@@ -70,7 +42,7 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
 
 
 def shown(value: object) -> str:
-    """The text of a value in an error message: short, for values of any size.
+    """Return the text of a value for an error message: short for values of any size.
 
     >>> shown("clip.mp4"), shown(b"many bytes"), shown(list(range(100)))
     ("'clip.mp4'", 'bytes of length 10', '[0, 1, 2, 3, 4, 5, ...]')
@@ -85,14 +57,9 @@ def shown(value: object) -> str:
 def whole_number(
     name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None, or_none: bool = False
 ) -> int:
-    """``value`` as an int, if it is an integer of any library, but not a bool.
+    """Return ``value`` as an int, if it is an integer of any library within the bounds, but not a bool.
 
-    Args:
-        name: Name of the argument.
-        value: Its value.
-        at_least: The smallest accepted value.
-        at_most: The largest accepted value.
-        or_none: Whether the message says that ``None`` is accepted, too; the caller has handled ``None`` already.
+    With ``or_none``, the message says that ``None`` is accepted; the caller handles ``None``.
 
     >>> whole_number("batch_size", 4, at_least=1)
     4
@@ -111,11 +78,7 @@ def whole_number(
 
 
 def real_number(name: str, value: Any) -> float:
-    """``value`` as a float, if it is a number of any library; it may be infinite or NaN.
-
-    >>> real_number("start_seconds", 2)
-    2.0
-    """
+    """Return ``value`` as a float, if it is a number of any library; it may be infinite or NaN."""
     try:
         if not isinstance(value, (str, bytes, bytearray)):
             return float(value)
@@ -125,11 +88,7 @@ def real_number(name: str, value: Any) -> float:
 
 
 def finite_number(name: str, value: Any) -> float:
-    """``value`` as a float, if it is a finite number.
-
-    >>> finite_number("overlap_seconds", 0.5)
-    0.5
-    """
+    """Return ``value`` as a float, if it is a finite number."""
     as_float = real_number(name, value)
     if not math.isfinite(as_float):
         raise InvalidArgumentError(f"{name} must be a finite number (got {shown(value)}).")
@@ -137,7 +96,7 @@ def finite_number(name: str, value: Any) -> float:
 
 
 def finite_numbers(values: object) -> tuple[float, ...]:
-    """``values`` as a tuple of finite floats; empty if they are anything else than a series of such numbers.
+    """Return ``values`` as a tuple of finite floats; empty for anything but a series of such numbers.
 
     >>> finite_numbers([1, 0.5]), finite_numbers(1), finite_numbers([float("nan")])
     ((1.0, 0.5), (), ())
@@ -152,42 +111,28 @@ def finite_numbers(values: object) -> tuple[float, ...]:
 
 
 def is_integer(value: object) -> bool:
-    """Whether ``value`` is an integer of any library, but not a bool."""
+    """Return whether ``value`` is an integer of any library, but not a bool."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def path_text(name: str, value: Any) -> str:
-    """A path as text.
-
-    >>> from pathlib import PurePosixPath
-    >>> path_text("folder", PurePosixPath("videos/a.mp4"))
-    'videos/a.mp4'
-    """
+    """Return a path as text."""
     if isinstance(value, (str, os.PathLike)):
         return os.fsdecode(value)
     raise SourceTypeError(f"{name} must be a path, a str or a pathlib.Path (got {shown(value)}).")
 
 
 def function(name: str, value: F) -> F:
-    """``value``, if it can be called, or is ``None``.
-
-    >>> function("label", None)
-    """
+    """Return ``value`` if it is callable, or ``None``."""
     if value is None or callable(value):
         return value
     raise InvalidArgumentError(f"{name} must be a function, or None (got {shown(value)}).")
 
 
 def options_dict(name: str, value: Any, *takers: Callable[..., object]) -> dict[str, Any]:
-    """A copy of a dictionary of keyword arguments; ``None`` means none.
+    """Return a copy of a dictionary of keyword arguments; empty for ``None``.
 
-    Args:
-        name: Name of the argument.
-        value: Its value.
-        *takers: Functions that take the keyword arguments, if they are known: each must be a parameter of one of them.
-
-    >>> options_dict("decoder_options", {"device": "cpu"})
-    {'device': 'cpu'}
+    If functions ``takers`` are given, each keyword must be a keyword-only parameter of one of them.
     """
     if value is None:
         return {}
@@ -197,30 +142,18 @@ def options_dict(name: str, value: Any, *takers: Callable[..., object]) -> dict[
     known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
     unknown = [key for key in value if key not in known]
     if takers and unknown:
-        raise InvalidArgumentError(f"{name} has {unknown[0]!r}, which is none of {', '.join(known)}.")
+        raise InvalidArgumentError(f"{name} has {unknown[0]!r}, which is not one of {', '.join(known)}.")
     return dict(value)
 
 
 def optional_text(name: str, value: str | None) -> None:
-    """Raise unless ``value`` is a string or ``None``.
-
-    >>> optional_text("codec", "libx264")
-    """
+    """Raise unless ``value`` is a string or ``None``."""
     if value is not None and not isinstance(value, str):
         raise InvalidArgumentError(f"{name} must be a str, or None (got {shown(value)}).")
 
 
 def items_of(name: str, values: Iterable[T], *, of: str) -> list[T]:
-    """The elements of a series. A string is refused, because it would be a series of letters.
-
-    Args:
-        name: Name of the argument.
-        values: Its value.
-        of: A word for its elements.
-
-    >>> items_of("paths", ("a.mp4", "b.mp4"), of="paths")
-    ['a.mp4', 'b.mp4']
-    """
+    """Return the elements of a series, ``of`` being a word for them. A string, a series of letters, is refused."""
     if isinstance(values, Iterable) and not isinstance(values, (str, bytes, bytearray)):
         return list(values)
     raise InvalidArgumentError(f"{name} must be a series of {of} (got {shown(values)}).")
@@ -230,17 +163,14 @@ def items_of(name: str, values: Iterable[T], *, of: str) -> list[T]:
 
 
 def check_choice(name: str, value: object, accepted: Sequence[object]) -> None:
-    """Raise unless ``value`` is one of the accepted ones.
-
-    >>> check_choice("seek mode", "exact", ["exact", "approximate"])
-    """
+    """Raise unless ``value`` is one of the accepted ones."""
     if not any(value is choice or value == choice for choice in accepted):
         supported = ", ".join(repr(choice) if choice == "auto" else str(choice) for choice in accepted)
         raise InvalidArgumentError(f"Invalid {name} ({value}). Supported values are {supported}.")
 
 
 def check_num_threads(num_ffmpeg_threads: int | None) -> None:
-    """Raise unless it is a number of threads that FFmpeg takes, or ``None``."""
+    """Raise unless it is a number of threads that FFmpeg accepts, or ``None``."""
     if num_ffmpeg_threads is None:
         return
     try:
@@ -253,7 +183,7 @@ def check_num_threads(num_ffmpeg_threads: int | None) -> None:
 
 
 def valid_index(index: int, num_frames: int, stream_index: int) -> int:
-    """A frame index with negatives resolved.
+    """Return a frame index with negative values resolved.
 
     >>> valid_index(-1, 10, 0)
     9
@@ -271,11 +201,7 @@ def valid_index(index: int, num_frames: int, stream_index: int) -> int:
 
 
 def index_of(index: SupportsIndex) -> int:
-    """One frame index as an int; what is refused in a series of them is refused here, in the same words.
-
-    >>> index_of(np.int64(7))
-    7
-    """
+    """Return one frame index as an int; errors have the same words as in `indices_of`."""
     try:
         return operator.index(index)
     except TypeError:
@@ -283,7 +209,7 @@ def index_of(index: SupportsIndex) -> int:
 
 
 def indices_of(indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> list[int]:
-    """Frame indices as a list of ints; a float tensor is truncated, as torchcodec does, a list of floats refused."""
+    """Return frame indices as ints. A float tensor is truncated, as in torchcodec; a list of floats is refused."""
     if (is_tensor(indices) or isinstance(indices, np.ndarray)) and str(indices.dtype) in ("torch.bool", "bool"):
         raise InvalidArgumentError(
             f"indices must be a series of whole numbers (got {shown(indices)}); pass the indices that a mask selects."
@@ -297,15 +223,15 @@ def indices_of(indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> list
     except TypeError as error:
         # torch's wording for a list of floats, which callers may look for.
         is_series = isinstance(indices, Iterable)
-        found = "Float" if is_series and any(isinstance(i, float) for i in indices) else "another type"
+        kind = "Float" if is_series and any(isinstance(i, float) for i in indices) else "another type"
         raise InvalidArgumentError(
             f"indices must be a series of whole numbers (got {shown(indices)}: {error}); "
-            f"expected Long but found {found}."
+            f"expected Long but found {kind}."
         ) from None
 
 
 def seconds_of(seconds: Tensor | Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
-    """Return times as a float64 array, or as float32 if they were given in that precision."""
+    """Return times as a float64 array, or as float32 if they have that precision."""
     import torch
 
     is_single = (is_tensor(seconds) or isinstance(seconds, np.ndarray)) and str(seconds.dtype).endswith("float32")
@@ -320,7 +246,7 @@ def seconds_of(seconds: Tensor | Sequence[float] | NDArray[Any]) -> NDArray[np.f
 
 
 def one_time(seconds: float) -> NDArray[np.float64]:
-    """A time as a float64 array of one."""
+    """Return a time as a float64 array of one element."""
     times = seconds_of([seconds])
     if len(times) != 1:
         raise InvalidArgumentError(f"seconds must be one number (got {shown(seconds)}); other methods take several.")
@@ -339,8 +265,8 @@ def latest(seconds: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def check_seconds(seconds: NDArray[np.float64], begin: float, end: float) -> None:
-    """Raise unless every time lies in [begin, end)."""
-    outside = ~((latest(seconds) >= begin) & (seconds < end))  # catches NaN, too
+    """Raise unless every time is in [begin, end)."""
+    outside = ~((latest(seconds) >= begin) & (seconds < end))  # true for NaN
     if outside.any():
         raise OutOfRangeError(
             f"Invalid pts in seconds: {float(seconds[outside][0])}. It must be greater than or equal to {begin} "
@@ -349,11 +275,7 @@ def check_seconds(seconds: NDArray[np.float64], begin: float, end: float) -> Non
 
 
 def bounds_of(start: int | None, stop: int | None, step: int | None) -> tuple[int | None, int | None, int | None]:
-    """The parts of a Python slice as ints.
-
-    >>> bounds_of(3, None, 1)
-    (3, None, 1)
-    """
+    """Return the parts of a Python slice as ints."""
     named = (("start", start), ("stop", stop), ("step", step))
     try:
         start, stop, step = (None if value is None else operator.index(value) for _, value in named)
@@ -366,7 +288,7 @@ def bounds_of(start: int | None, stop: int | None, step: int | None) -> tuple[in
 
 
 def frame_range(start: int | None, stop: int | None, step: int | None, num_frames: int) -> range:
-    """The indices that a Python slice selects.
+    """Return the indices that a Python slice selects.
 
     >>> frame_range(-3, None, 1, 10), frame_range(8, 2, 1, 10)
     (range(7, 10), range(8, 2))
@@ -377,7 +299,7 @@ def frame_range(start: int | None, stop: int | None, step: int | None, num_frame
 
 
 def check_seconds_range(start: float, stop: float, begin: float, end: float) -> None:
-    """Raise unless begin <= start < end, start <= stop <= end."""
+    """Raise unless begin <= start < end and start <= stop <= end."""
     if not start <= stop:
         raise InvalidArgumentError(
             f"Invalid start seconds: {start}. It must be less than or equal to stop seconds ({stop})."
@@ -391,7 +313,7 @@ def check_seconds_range(start: float, stop: float, begin: float, end: float) -> 
 
 
 def frame_rate_times(start: float, stop: float, fps: float) -> NDArray[np.float64]:
-    """Times ``start + k / fps`` of a resampled range; their number is (stop - start) * fps, rounded, halves up.
+    """Return times ``start + k / fps`` of a resampled range; their number is (stop - start) * fps, rounded, halves up.
 
     >>> frame_rate_times(0.0, 1.0, 4)
     array([0.  , 0.25, 0.5 , 0.75])

@@ -1,4 +1,4 @@
-"""torch's devices: whether a device is available, and how tensors are copied to it."""
+"""Check whether torch's devices are available, and copy tensors to them."""
 
 from __future__ import annotations
 
@@ -10,32 +10,12 @@ from torch import Tensor
 
 from ...errors import DeviceError, InvalidArgumentError
 
-__all__ = [
-    "check_has_values",
-    "check_process",
-    "checked_device",
-    "has_lost_cuda",
-    "on_device",
-    "pinned",
-    "pinned_for",
-    "resolve_device",
-    "tensors_on_cpu",
-]
-
 
 def checked_device(device: Any) -> torch.device:
-    """The device of an argument, if tensors can be put on it on this machine.
+    """Return the `torch.device` of an argument (``None`` for torch's default), if tensors can be put on it here.
 
-    Args:
-        device: A `torch.device` or its name; ``None`` for torch's default device.
-
-    Raises:
-        InvalidArgumentError: if torch does not have the device here, or it is ``"meta"``.
-        DeviceError: if it is a CUDA device, and this process was forked from one that uses CUDA.
-
-    Example:
-        >>> checked_device("cpu")
-        device(type='cpu')
+    Raises `InvalidArgumentError` if torch does not have the device here, or it is ``"meta"``, and `DeviceError` for a
+    CUDA device in a process that was forked from one that uses CUDA.
     """
     try:
         wanted = torch.get_default_device() if device is None else torch.device(device)
@@ -55,22 +35,14 @@ def checked_device(device: Any) -> torch.device:
 
 
 def resolve_device(device: object) -> torch.device:
-    """The device of an argument, initialised and with its index.
-
-    Raises:
-        InvalidArgumentError: if torch has no such device here.
-        DeviceError: if it is a CUDA device and this process was forked from one that used CUDA.
-
-    >>> resolve_device("cpu")
-    device(type='cpu')
-    """
+    """Return the device of an argument, initialised and with its index; see `checked_device`."""
     resolved = checked_device(device)
     # An empty tensor initialises the device, and knows its index.
     return resolved if resolved.type == "cpu" else torch.empty(0, device=resolved).device
 
 
 def check_has_values(name: str, data: Tensor) -> None:
-    """Raise `InvalidArgumentError` if a tensor lies on the device ``"meta"``, where tensors have no values."""
+    """Raise `InvalidArgumentError` if a tensor is on the device ``"meta"``, where tensors have no values."""
     if data.is_meta:
         raise InvalidArgumentError(
             f"The {name} are on the device 'meta', where tensors have no values. Give a tensor with values, on the "
@@ -79,7 +51,7 @@ def check_has_values(name: str, data: Tensor) -> None:
 
 
 def check_process(device: torch.device) -> None:
-    """Raise `DeviceError` where a CUDA device cannot be used because the process was forked."""
+    """Raise `DeviceError` if a CUDA device cannot be used because the process was forked."""
     if device.type == "cuda" and has_lost_cuda():
         raise DeviceError(
             f"The device {str(device)!r} cannot be used in this process, which was forked from one that uses CUDA. "
@@ -105,22 +77,22 @@ def _no_such_device(device: object, reason: object) -> InvalidArgumentError:
 
 
 def has_lost_cuda() -> bool:
-    """Whether this process was forked from one that uses CUDA, and therefore cannot use it."""
+    """Return whether this process was forked from one that uses CUDA, and therefore cannot use it."""
     return bool(torch.cuda._is_in_bad_fork())
 
 
 def pinned(tensor: Tensor) -> Tensor:
-    """The tensor in page-locked memory; one that is on a device stays as it is."""
+    """Return a CPU tensor in page-locked memory, and any other unchanged."""
     return tensor.pin_memory() if tensor.device.type == "cpu" else tensor
 
 
 def pinned_for(device: torch.device, tensor: Tensor) -> Tensor:
-    """The tensor in memory from which a copy to the device runs asynchronously: for CUDA, page-locked memory."""
+    """Return the tensor in memory from which it can be copied to the device asynchronously: for CUDA, page-locked."""
     return pinned(tensor) if device.type == "cuda" else tensor
 
 
 def on_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """The tensor on a device. The copy runs in the order of the current stream, and the program does not wait for it.
+    """Copy a tensor to a device in the order of the current stream; the program does not wait for the copy.
 
     The source may be dropped at once: CUDA and XPU have read pageable memory by the time the call returns, and torch
     keeps page-locked memory until it is read. On MPS the copy may read memory that was already freed
@@ -130,9 +102,9 @@ def on_device(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def tensors_on_cpu() -> AbstractContextManager[object]:
-    """A context in which new tensors are on the CPU, whatever ``torch.set_default_device`` says.
+    """Create new tensors on the CPU in a ``with`` block, whatever ``torch.set_default_device`` says.
 
-    Media are decoded and collated on the CPU, and their random numbers drawn there: a GPU would draw other numbers, and
+    Media are decoded and collated on the CPU, with random numbers of the CPU: a GPU would generate other numbers, and
     forked workers cannot use it.
     """
     # A device used as a context slows down every function of torch, so it is used only where needed.

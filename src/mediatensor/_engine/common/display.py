@@ -1,4 +1,4 @@
-"""Frames and sound in notebooks and for `show`: small pictures, and a player."""
+"""Show frames and audio in notebooks and with `show`: small images, and a player."""
 
 from __future__ import annotations
 
@@ -15,27 +15,24 @@ from torch import Tensor
 
 from ...errors import InvalidArgumentError, MissingDependencyError
 
-__all__ = ["frame_picture", "frames_picture", "html_player", "png_of", "png_or_none", "show_picture", "show_sound"]
-
-# At most so many frames of a batch are drawn, spread evenly, each at most so wide.
+# Largest number of frames drawn, spread evenly over a batch, and their largest width.
 _MAX_FRAMES = 16
 _TILE_WIDTH = 240
 _CAPTION_HEIGHT = 16
 
-# The samples of a player are part of the page.
+# A player's samples are part of the page.
 _MAX_PLAYED_SECONDS = 120.0
 
 
 def frame_picture(data: Tensor) -> Image.Image:
-    """A frame as a picture; its channels may come first or last, and its dtype is any that decoders return.
+    """Return a frame as an image; its channels may come first or last, and its dtype is any that decoders return.
 
-    Raises:
-        InvalidArgumentError: if it has neither 1, 3 nor 4 channels.
+    Raises `InvalidArgumentError` if it does not have 1, 3 or 4 channels.
     """
     channels = (1, 3, 4)
     if data.shape[-3] not in channels and data.shape[-1] not in channels:
         raise InvalidArgumentError(f"A frame must have 1, 3 or 4 channels to be drawn (got shape {tuple(data.shape)}).")
-    # A picture of 3 pixels in height or width is ambiguous; decoders put the channels first.
+    # A height or width of 3 pixels is ambiguous; decoders put the channels first.
     pixels = data.permute(1, 2, 0) if data.shape[-3] in channels else data
     pixels = pixels.detach().cpu()
     if pixels.is_floating_point():
@@ -47,11 +44,7 @@ def frame_picture(data: Tensor) -> Image.Image:
 
 
 def frames_picture(data: Tensor, pts_seconds: Tensor) -> Image.Image:
-    """Frames (..., C, H, W) side by side, with their times.
-
-    Raises:
-        InvalidArgumentError: if there are no frames.
-    """
+    """Return frames (..., C, H, W) side by side, with their times; raise `InvalidArgumentError` if there are none."""
     flat, times = data.reshape(-1, *data.shape[-3:]), pts_seconds.flatten().tolist()
     if not len(flat):
         raise InvalidArgumentError("There is no frame to draw.")
@@ -72,22 +65,21 @@ def frames_picture(data: Tensor, pts_seconds: Tensor) -> Image.Image:
 
 
 def png_or_none(draw: Callable[[], Image.Image]) -> bytes | None:
-    """The drawn picture as a PNG file; ``None`` if it cannot be drawn, and the notebook prints text instead."""
+    """Return an image as a PNG file; ``None`` if it cannot be drawn, and the notebook prints text instead."""
     try:
         return png_of(draw())
-    except (ValueError, NotImplementedError, SystemError):  # other channels, no pixels, no memory behind it
+    except (ValueError, NotImplementedError, SystemError):  # other channels, no pixels, no memory
         return None
 
 
 def png_of(picture: Image.Image) -> bytes:
-    """A picture as a PNG file."""
     file = io.BytesIO()
     picture.save(file, "PNG")
     return file.getvalue()
 
 
 def html_player(data: Tensor, sample_rate: int) -> str:
-    """A player for samples (channels, samples), embedded as 16-bit WAV; at most the first two minutes."""
+    """Return a player for samples (channels, samples), embedded as 16-bit WAV; at most the first two minutes."""
     length = int(_MAX_PLAYED_SECONDS * sample_rate)
     steps = (data[:, :length].detach().cpu().float().nan_to_num() * 32768).round().clamp(-32768, 32767)
     file = io.BytesIO()
@@ -103,11 +95,7 @@ def html_player(data: Tensor, sample_rate: int) -> str:
 
 
 def show_picture(picture: Image.Image, title: str) -> None:
-    """Show a picture in a window, or below the cell of a notebook.
-
-    Raises:
-        MissingDependencyError: if matplotlib is not installed.
-    """
+    """Show an image in a window, or below the cell of a notebook; needs matplotlib."""
     pyplot = _pyplot()
     _, axes = pyplot.subplots(figsize=(min(12.0, 1 + picture.width / 80), min(9.0, 1 + picture.height / 80)))
     axes.imshow(picture, cmap="gray" if picture.mode == "L" else None)
@@ -117,7 +105,7 @@ def show_picture(picture: Image.Image, title: str) -> None:
 
 
 def show_sound(channels: Sequence[Tensor], sample_rate: int, begin_seconds: float, title: str) -> None:
-    """Draw the wave of each channel over time; see `show_picture`."""
+    """Draw the wave of each channel over time; needs matplotlib."""
     pyplot = _pyplot()
     _, axes = pyplot.subplots(len(channels), sharex=True, squeeze=False, figsize=(10, 1 + 1.5 * len(channels)))
     for axis, samples in zip(axes[:, 0], channels, strict=True):

@@ -1,7 +1,7 @@
-"""Open handles of one decoder, lent to one call at a time.
+"""Lend open handles of a decoder, each to one call at a time.
 
-A decoder may be used from several threads: every call borrows a handle that nobody else holds, or opens one.
-After a fork the child starts with none: handles of the parent share its file offset and miss its codec threads.
+A decoder may be used from several threads: every call borrows a handle of its own, or opens one. After a fork, the
+child starts without handles: they share the parent's file offset, and their codec threads do not exist in the child.
 """
 
 from __future__ import annotations
@@ -22,22 +22,15 @@ from .interrupts import interrupts_kept
 from .locks import ForkSafeLock
 from .threads import ThreadLease, busy_threads
 
-__all__ = ["HandlePool", "PooledHandle", "reclaim_threads"]
-
-# Idle handles that are kept; more were only needed while that many threads called at once.
+# Idle handles to keep; more were only needed while this many threads called at once.
 _MAX_IDLE = 8
 
-# How long a handle keeps its threads although nobody calls and others want them.
+# How long an idle handle keeps its threads if other decoders want them.
 _REST_SECONDS = 1.0
 
 
 class PooledHandle(Protocol):
-    """What the pool has to know of a handle.
-
-    Attributes:
-        lease: The threads of its codec.
-        idle_since: When it was given back, by the monotonic clock.
-    """
+    """The pool's view of a handle: its codec's threads, and when it was returned, by the monotonic clock."""
 
     lease: ThreadLease
     idle_since: float
@@ -49,11 +42,9 @@ H = TypeVar("H", bound=PooledHandle)
 
 
 class HandlePool(Generic[H]):
-    """Lends handles.
+    """Lends handles made by ``open_handle``.
 
-    Args:
-        open_handle: Opens a new one.
-        check: Called before a handle is used again; what it raises, the borrower gets.
+    ``check`` is called before a handle is reused; the borrower gets its errors.
     """
 
     def __init__(self, open_handle: Callable[[], H], check: Callable[[], object] | None = None) -> None:
@@ -67,14 +58,14 @@ class HandlePool(Generic[H]):
             _pools.add(self)
 
     def change(self, open_handle: Callable[[], H], adapt: Callable[[H], object]) -> None:
-        """Open handles in another way from now on, and adapt those that are idle; none may be in use."""
+        """Open future handles in another way, and adapt the idle ones; none may be in use."""
         with self._lock:
             self._open_handle = open_handle
             for handle in self._idle:
                 adapt(handle)
 
     def replace(self, open_handle: Callable[[], H]) -> None:
-        """Open handles in another way from now on; those that there are serve no more."""
+        """Open future handles in another way; the current ones are not used again."""
         with self._lock:
             self._open_handle = open_handle
             self._generation += 1
@@ -83,11 +74,7 @@ class HandlePool(Generic[H]):
             handle.close()
 
     def borrow(self) -> _Loan[H]:
-        """A handle for the time of a ``with`` block. After an exception it is closed, its state being unknown.
-
-        Raises:
-            ClosedError: after `close`.
-        """
+        """Borrow a handle for a ``with`` block; after an exception it is closed, because its state is unknown."""
         return _Loan(self)
 
     def _take(self) -> tuple[H, int]:
@@ -116,7 +103,7 @@ class HandlePool(Generic[H]):
         handle.close()
 
     def close(self) -> None:
-        """Close all idle handles now, and those in use when they come back."""
+        """Close all idle handles now, and the rest when they are returned."""
         with self._lock:
             self._is_closed = True
             idle, self._idle = self._idle, []
@@ -124,7 +111,7 @@ class HandlePool(Generic[H]):
             handle.close()
 
     def close_idle(self, before: float) -> None:
-        """Close handles that hold threads and were used last before a time of the monotonic clock."""
+        """Close handles with threads that were last used before a time of the monotonic clock."""
         with self._lock:
             stale = [handle for handle in self._idle if handle.lease.num_threads > 1 and handle.idle_since < before]
             self._idle = [handle for handle in self._idle if handle not in stale]
@@ -132,12 +119,12 @@ class HandlePool(Generic[H]):
             handle.close()
 
     def idle_times(self) -> list[float]:
-        """When the handles that are idle were given back."""
+        """Return when the idle handles were returned."""
         with self._lock:
             return [handle.idle_since for handle in self._idle]
 
     def close_until(self, time: float) -> int:
-        """Close handles that were given back until a time of the monotonic clock, and return their number."""
+        """Close handles that were returned until a time of the monotonic clock; return their number."""
         with self._lock:
             old = [handle for handle in self._idle if handle.idle_since <= time]
             self._idle = [handle for handle in self._idle if handle not in old]
@@ -156,7 +143,7 @@ class HandlePool(Generic[H]):
 
 
 class _Loan(Generic[H]):
-    """The ``with`` block of a call. A class, because a generator would cost more than a small frame."""
+    """The ``with`` block of a call. A generator would take longer than decoding a small frame."""
 
     __slots__ = ("_generation", "_handle", "_interrupts", "_pool")
 
@@ -186,7 +173,7 @@ class _Loan(Generic[H]):
             handle.close()
             raise
         finally:
-            if busy_threads:  # a child forked meanwhile has forgotten them
+            if busy_threads:  # empty in a child forked meanwhile
                 busy_threads.pop()
         if error is None:
             pool._give_back(handle, self._generation)
@@ -200,15 +187,15 @@ _handles_of_the_parent: list[Any] = []
 
 
 def reclaim_threads() -> None:
-    """Make decoders that have rested for a while give back their threads; they open the source anew when needed."""
-    with _pools_lock:  # others make decoders meanwhile
+    """Close idle decoders' handles to free their threads; they open the source again when needed."""
+    with _pools_lock:  # other threads may make decoders meanwhile
         pools = list(_pools)
     for pool in pools:
         pool.close_idle(time.monotonic() - _REST_SECONDS)
 
 
 def close_least_recent() -> int:
-    """Close the half of all idle handles that was used least recently, and return their number."""
+    """Close the least recently used half of all idle handles; return their number."""
     with _pools_lock:
         pools = list(_pools)
     times = sorted(time for pool in pools for time in pool.idle_times())
@@ -216,7 +203,7 @@ def close_least_recent() -> int:
 
 
 def _is_out_of_files(error: BaseException | None) -> bool:
-    """Whether an error comes of a limit on open files."""
+    """Return whether an error comes from a limit on open files."""
     while error is not None:
         if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
             return True
@@ -230,9 +217,9 @@ def _after_fork_in_child() -> None:
 
 
 def _close_all() -> None:
-    """When the interpreter ends: while there still are the modules, and the devices, that closing needs."""
+    """Close all handles at exit, while modules and devices that closing needs still exist."""
     for pool in list(_pools):
-        pool.close_until(math.inf)  # others may decode yet, when the interpreter calls them after this
+        pool.close_until(math.inf)  # not `close`: other exit handlers may still decode
 
 
 atexit.register(_close_all)

@@ -1,8 +1,8 @@
-"""Keeping interrupts that would otherwise be lost.
+"""Keep interrupts that would otherwise be lost.
 
-A signal's exception, usually `KeyboardInterrupt`, is raised in whatever Python code runs next. That may be a callback
+A signal's exception, usually `KeyboardInterrupt`, is raised in whichever Python code runs next. That may be a callback
 from a C library, and such libraries drop the exception: PyAV while it raises its own error or calls the file object
-that it reads from, NumPy while it looks for attributes. The work would then go on without the data that the callback
+that it reads from, NumPy while it looks for attributes. Then the work would continue without the data that the callback
 failed to read or write, and the user would have to press Ctrl-C again.
 """
 
@@ -16,9 +16,7 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
-__all__ = ["call_of_user", "interrupts_kept", "raise_kept_interrupt"]
-
-# `_signal`, because the functions of `signal` make enumerations of handlers, which takes longer than seeking a frame.
+# `_signal`, because the functions of `signal` convert handlers to enums, which takes longer than seeking a frame.
 
 
 _Result = TypeVar("_Result")
@@ -29,12 +27,12 @@ _SIGNALS = [int(getattr(signal, name)) for name in ("SIGINT", "SIGTERM", "SIGALR
 # Only the main thread handles signals, and only it changes these: they need no lock.
 _main_thread = threading.main_thread().ident
 _open: interrupts_kept | None = None
-#: The block that has kept an interrupt; ``None`` if there is none to raise.
+#: The block that holds an interrupt to raise, or ``None``.
 interrupted: interrupts_kept | None = None
 
 
 class _KeepingHandler:
-    """Calls another handler, and keeps the exception that it raises."""
+    """Calls another handler, and stores the exception that it raises."""
 
     def __init__(self, handler: Any, block: interrupts_kept) -> None:
         self.handler = handler
@@ -67,7 +65,7 @@ class interrupts_kept:
             _open, interrupted = self, None
             for number in _SIGNALS:
                 handler = _signal.getsignal(number)
-                if handler is not None and type(handler) is not int:  # neither of C, nor the default, nor ignored
+                if handler is not None and type(handler) is not int:  # a Python handler
                     own = handler.handler if isinstance(handler, _KeepingHandler) else handler
                     self._handlers[number] = _KeepingHandler(own, self)
                     _signal.signal(number, self._handlers[number])
@@ -85,7 +83,7 @@ class interrupts_kept:
             kept, self._kept = self._kept, None
             if interrupted is self:
                 interrupted = None
-            # The interrupt may leave a generator within its block. It is closed when the traceback is dropped.
+            # The interrupt may leave a generator inside its block; the generator is closed with the traceback.
             if error is not kept and kind is not GeneratorExit:
                 raise kept
 
@@ -120,19 +118,19 @@ def raise_kept_interrupt() -> None:
 
 
 def call_of_user(function: Callable[..., _Result], *args: Any) -> _Result:
-    """Call a function of the user. An interrupt that it handles itself, such as its own time limit, is not kept."""
+    """Call a function of the user. An interrupt that it handles itself, such as its own time limit, is not stored."""
     global interrupted
     before = interrupted
     result = function(*args)
     handled = interrupted
     if handled is not None and handled is not before and threading.current_thread() is threading.main_thread():
         handled._kept = interrupted = None
-        handled.__enter__()  # the block goes on
+        handled.__enter__()  # the block continues
     return result
 
 
 def _forget() -> None:
-    """Forget the block in a forked process, whose only thread may not be the one that is in the block."""
+    """Drop the block in a forked process, whose only thread may be outside the block."""
     global interrupted, _main_thread
     _main_thread = threading.main_thread().ident
     if _open is not None:

@@ -1,4 +1,4 @@
-"""What is made on first use: public names, torch, whose import not every program needs to wait for, and properties."""
+"""Create things on first use: public names, torch (not every program needs its slow import), and properties."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["cached_property", "is_tensor", "lazy_names"]
 
 if TYPE_CHECKING or sys.version_info >= (3, 12):
     from functools import cached_property as cached_property
@@ -32,13 +31,10 @@ else:
 
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package (PEP 562).
+    """Return the ``__getattr__`` of a package (PEP 562).
 
-    Type checkers and readers see the same names imported under ``TYPE_CHECKING``.
-
-    Args:
-        package: The name of the package.
-        modules: The module of each name, relative to the package; ``"."`` if the name is a module itself.
+    Type checkers and readers see the same names imported under ``TYPE_CHECKING``. ``modules`` has the module of each
+    name, relative to the package; ``"."`` if the name is a module itself.
     """
 
     def get(name: str) -> Any:
@@ -53,12 +49,7 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]
 
 
 def is_tensor(value: object) -> TypeGuard[Tensor]:
-    """Whether ``value`` is a tensor; always false while torch is not imported.
-
-    >>> import torch
-    >>> is_tensor(torch.zeros(1)), is_tensor([0.0])
-    (True, False)
-    """
+    """Return whether ``value`` is a tensor; always false while torch is not imported."""
     # A torch that is still being imported has no such name yet.
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     return tensor is not None and isinstance(value, tensor)

@@ -9,14 +9,12 @@ from abc import abstractmethod
 from types import TracebackType
 from typing import Self
 
-__all__ = ["Closing", "ForkSafeLock"]
-
 
 class ForkSafeLock(_thread.RLock):  # type: ignore[misc]
     """A re-entrant lock that is free in a forked child, whoever held it in the parent.
 
-    The thread that held it does not exist in the child, so nothing would ever release it there. It is a lock of the
-    interpreter itself, because calls take several, and methods in Python would cost more than all the rest of them.
+    The thread that held it does not exist in the child, so nothing would release it there. It derives from the
+    interpreter's own lock, because methods in Python would be too slow for several locks a call.
     """
 
     def __init__(self) -> None:
@@ -36,7 +34,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Closing:
-    """Closes itself at the end of a ``with`` block."""
+    """A context manager that closes itself at the end of a ``with`` block."""
 
     @abstractmethod
     def close(self) -> None: ...

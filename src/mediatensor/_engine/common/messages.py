@@ -1,19 +1,18 @@
-"""Messages to the user: warnings that point at a line of the user's program, progress bars, times as text."""
+"""Text for users: warnings at a line of the user's program, progress bars, counts, times, and SubRip subtitles."""
 
 from __future__ import annotations
 
 import math
+import re
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 from .locks import ForkSafeLock
 
-__all__ = ["counted", "forget_warnings", "progress", "seconds_from_text", "warn_once", "warn_user", "without_bars"]
-
-# A bound, because messages contain names of files and numbers.
+# Bounded, because messages contain names of files and numbers.
 _MAX_NUM_WARNED = 1024
 
 _warned: dict[str, None] = {}
@@ -26,7 +25,7 @@ def warn_user(message: str) -> None:
 
 
 def warn_once(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn as `warn_user` does, once in this process for each message; of the oldest ones perhaps again."""
+    """Warn as `warn_user` does, once in this process for each message; the oldest ones may be repeated."""
     with _lock:
         if message in _warned:
             return
@@ -37,13 +36,13 @@ def warn_once(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def forget_warnings() -> None:
-    """Let `warn_once` warn of everything again, as in a new process."""
+    """Let `warn_once` repeat all warnings, as in a new process."""
     with _lock:
         _warned.clear()
 
 
 def _levels_to_the_user() -> int:
-    """The ``stacklevel`` of the innermost frame that does not belong to the library, seen from the calling function."""
+    """Return the ``stacklevel`` of the innermost frame outside the library, seen from the calling function."""
     package = __name__.partition(".")[0]
     frame, levels = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
@@ -55,7 +54,7 @@ T = TypeVar("T")
 
 
 def progress(items: Iterable[T], description: str, total: int | None = None, unit: str = "frame") -> Iterable[T]:
-    """``items``, with a progress bar if tqdm is installed and stderr is a terminal; bars may be nested."""
+    """Return ``items`` with a progress bar if tqdm is installed and stderr is a terminal; bars may be nested."""
     if sys.stderr is None or not sys.stderr.isatty():
         return items
     try:
@@ -67,7 +66,7 @@ def progress(items: Iterable[T], description: str, total: int | None = None, uni
 
 
 def without_bars() -> AbstractContextManager[Any]:
-    """A ``with`` block without bars on the terminal, for printing lines."""
+    """Hide bars on the terminal in a ``with`` block, for printing lines."""
     tqdm = sys.modules.get("tqdm")
     if tqdm is None or sys.stderr is None or not sys.stderr.isatty():
         return nullcontext()
@@ -76,7 +75,7 @@ def without_bars() -> AbstractContextManager[Any]:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number and its noun, in the plural unless it is one.
+    """Return a number and its noun, in the plural unless it is one.
 
     >>> counted(1, "frame"), counted(300, "frame"), counted(0, "batch")
     ('1 frame', '300 frames', '0 batches')
@@ -87,13 +86,10 @@ def counted(number: int, noun: str) -> str:
 
 
 def seconds_from_text(text: str) -> float:
-    """A time as seconds, ``m:ss`` or ``h:mm:ss``, with or without decimals.
+    """Parse a time in seconds, ``m:ss`` or ``h:mm:ss``, with or without decimals; raise ValueError for other text.
 
     >>> seconds_from_text("83.5") == seconds_from_text("1:23.5") == seconds_from_text("0:01:23.5") == 83.5
     True
-
-    Raises:
-        ValueError: if the text is not a time.
     """
     text = text.strip()
     sign = -1.0 if text.startswith("-") else 1.0
@@ -104,3 +100,53 @@ def seconds_from_text(text: str) -> float:
     for part in parts:
         value = value * 60 + part
     return sign * value
+
+
+# A zero-width character that allows no line break. Inside of text that looks like markup, it stops players from taking
+# it for markup. FFmpeg writes it into ASS for this purpose.
+WORD_JOINER = "\u2060"
+
+# Players take these for markup: tags, override codes of ASS and of MicroDVD, and arrows of times.
+_MARKUP = re.compile(r"<(?=[^<]*>)|\{(?=\\|[A-Za-z]:)|--(?=>)")
+_LINE_BREAKS = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
+# Characters without a glyph that break formats: control characters, halves of surrogate pairs, the byte order mark.
+_NOT_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufeff]")
+
+
+def subrip(cues: Iterable[tuple[int, int, Sequence[str]]]) -> str:
+    """Return the text of a SubRip file from cues: start and end in milliseconds, and the lines of the text.
+
+    Cues without lines are left out. SubRip has no escapes, so a zero-width character breaks up text that players would
+    take for markup.
+
+    >>> print(subrip([(1000, 2500, ["Hello"])]), end="")
+    1
+    00:00:01,000 --> 00:00:02,500
+    Hello
+    """
+    parts: list[str] = []
+    for start, end, lines in cues:
+        if lines:
+            text = _MARKUP.sub(lambda match: match[0] + WORD_JOINER, "\n".join(lines))
+            parts.append(f"{len(parts) + 1}\n{clock(start, ',')} --> {clock(end, ',')}\n{text}\n")
+    return "\n".join(parts)
+
+
+def text_lines(text: str) -> list[str]:
+    r"""Return the lines of a text that are not blank, without characters that subtitle files cannot contain.
+
+    >>> text_lines(" Good\\x00 \\r\\n\\n evening")
+    ['Good', 'evening']
+    """
+    lines = (_NOT_TEXT.sub("", line).replace("\t", " ").strip() for line in _LINE_BREAKS.split(text))
+    return [line for line in lines if line]
+
+
+def clock(milliseconds: int, point: str) -> str:
+    """Format a time.
+
+    >>> clock(3_723_004, ".")
+    '01:02:03.004'
+    """
+    seconds, milliseconds = divmod(milliseconds, 1000)
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{point}{milliseconds:03d}"

@@ -1,4 +1,4 @@
-"""Values as JSON has them."""
+"""Convert values to JSON."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from dataclasses import fields, is_dataclass
 from fractions import Fraction
 from typing import Any
 
-__all__ = ["json_bytes", "to_json"]
-
 
 def to_json(value: Any) -> Any:
-    """A value as JSON has it: fractions as ``"a/b"``, what is unknown or not a number as null.
+    """Convert a value for JSON: fractions become ``"a/b"``, numbers that are not finite null.
 
     >>> to_json({"rate": Fraction(30000, 1001), "gain": math.nan, "sizes": (1, 2)})
     {'rate': '30000/1001', 'gain': None, 'sizes': [1, 2]}
@@ -31,7 +29,7 @@ def to_json(value: Any) -> Any:
 
 
 def json_bytes(value: Any, indent: int | None = None) -> bytes:
-    """Return a value as JSON in UTF-8, which every reader accepts: values that are not finite are null.
+    r"""Return a value as JSON in UTF-8, which every reader accepts: values that are not finite are null.
 
     Text that has no UTF-8, such as names of files in another encoding, is written with escapes and reads back equal.
 

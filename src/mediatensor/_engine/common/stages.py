@@ -1,11 +1,11 @@
-"""How long the stages of reading take: opening, indexing, seeking, decoding and what follows.
+"""Measure the stages of reading: opening, indexing, seeking, decoding and later ones.
 
-Code that does such work enters a stage: ``with stages.DECODE:``. Nothing is measured unless somebody collects
+Code that does such work enters a stage: ``with stages.DECODE:``. Nothing is measured unless a collector
 (`collect_stages`) or a profiler runs.
 
-Times belong to one thread. While several threads work for a call, the calling thread counts its own work, and it counts
-the wait for the others in the stage in which it waits. The seconds of all stages therefore never exceed the duration of
-the call. A generator must not yield within a stage, because the stage belongs to the thread that entered it.
+Times belong to one thread. While several threads work for a call, the calling thread counts its own work, and counts
+the wait for other threads in the stage in which it waits. So the seconds of all stages never exceed the duration of the
+call. A generator must not yield within a stage, because the stage belongs to the thread that entered it.
 """
 
 from __future__ import annotations
@@ -18,27 +18,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-__all__ = [
-    "COLLATE",
-    "CONVERT",
-    "COPY",
-    "DECODE",
-    "INDEX",
-    "OPEN",
-    "SEEK",
-    "STAGES",
-    "TRANSFORM",
-    "Stage",
-    "collect_stages",
-    "trace_range",
-]
-
 
 class Stage:
-    """For the time of a ``with`` block, the current thread is at this stage; a stage within it interrupts it.
+    """Time in a ``with`` block of the current thread; an inner stage interrupts it.
 
-    In a trace of ``torch.profiler`` the block appears as ``mediatensor::name``, if it runs in a thread that is
-    profiled: profilers of the main process do not see the workers of a DataLoader.
+    In a trace of ``torch.profiler`` the block appears as ``mediatensor::name``, if it runs in a profiled thread:
+    profilers of the main process do not see the workers of a DataLoader.
 
     >>> with collect_stages() as seconds, DECODE, CONVERT:
     ...     pass
@@ -51,7 +36,7 @@ class Stage:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    # One object for each stage, and no calls unless somebody listens: a small picture takes less than a microsecond.
+    # No calls unless something listens: a small frame takes less than a microsecond.
 
     def __enter__(self) -> None:
         collector = _thread.collector
@@ -83,12 +68,12 @@ TRANSFORM = Stage("transform")
 COLLATE = Stage("collate")
 COPY = Stage("copy")
 
-#: In the order in which a sample goes through them.
+#: Names in the order of the work on a sample.
 STAGES = tuple(stage.name for stage in (OPEN, INDEX, SEEK, DECODE, CONVERT, TRANSFORM, COLLATE, COPY))
 
 
 def trace_range(name: str) -> AbstractContextManager[Any]:
-    """A ``with`` block that appears as ``mediatensor::name`` in a trace of ``torch.profiler``, and is not a stage."""
+    """Show a ``with`` block as ``mediatensor::name`` in a trace of ``torch.profiler``, without being a stage."""
     _find_profiler()
     if _profiler is None or not _profiler._is_profiler_enabled:
         return nullcontext()
@@ -115,7 +100,7 @@ def collect_stages() -> Iterator[dict[str, float]]:
 
 
 class _Collector:
-    """The seconds of one thread by stage. The stage without a name is the time at no stage."""
+    """The seconds of one thread by stage. The stage without a name is time outside any stage."""
 
     __slots__ = ("interrupted", "running", "seconds", "since", "started")
 
@@ -127,26 +112,26 @@ class _Collector:
 
     def enter(self, name: str) -> None:
         self.interrupted.append(self.running)
-        self._go_on(name)
+        self._switch_to(name)
 
     def leave(self) -> None:
-        self._go_on(self.interrupted.pop())
+        self._switch_to(self.interrupted.pop())
 
-    def _go_on(self, name: str) -> None:
+    def _switch_to(self, name: str) -> None:
         now = time.perf_counter()
         self.seconds[self.running] += now - self.since
         self.running, self.since = name, now
         self.seconds.setdefault(name, 0.0)
 
     def add(self, seconds: dict[str, float], started: float) -> None:
-        """Add what an inner collector measured from ``started`` until now, when this one did not run."""
+        """Add the result of an inner collector that ran from ``started`` until now, instead of this one."""
         self.seconds[self.running] += started - self.since
         self.since = time.perf_counter()
         for name, spent in seconds.items():
             self.seconds[name] = self.seconds.get(name, 0.0) + spent
 
     def finish(self) -> dict[str, float]:
-        self._go_on(self.running)
+        self._switch_to(self.running)
         return {name: spent for name, spent in self.seconds.items() if name}
 
 
@@ -158,7 +143,7 @@ class _Thread(threading.local):
 
 _thread = _Thread()
 
-# The module torch.autograd.profiler, once it is imported: without torch there is nobody to profile.
+# The module torch.autograd.profiler, once it is imported: without torch nothing is profiled.
 _profiler: Any = None
 
 
@@ -170,7 +155,7 @@ def _find_profiler() -> None:
 
 
 def _after_fork_in_child() -> None:
-    # What the parent collects is read in the parent.
+    # The parent's collector is read only in the parent.
     _thread.collector = None
 
 

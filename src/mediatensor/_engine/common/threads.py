@@ -1,7 +1,7 @@
 """One budget of threads for the whole process.
 
-Every decoder that is not told how many threads to use takes its number from here, so that decoders,
-codec threads and DataLoader workers do not multiply into more threads than there are cores.
+Every decoder without a given number of threads takes its number from here, so that decoders, codec threads and
+DataLoader workers do not multiply into more threads than there are cores.
 """
 
 from __future__ import annotations
@@ -19,20 +19,7 @@ from ...errors import InvalidArgumentError
 from .checks import whole_number
 from .locks import ForkSafeLock
 
-__all__ = [
-    "Division",
-    "ThreadLease",
-    "available_cores",
-    "busy_threads",
-    "divide_threads",
-    "get_num_threads",
-    "lease_threads",
-    "run_in_parallel",
-    "set_num_threads",
-    "working",
-]
-
-#: What FFmpeg counts threads with.
+#: FFmpeg's limit.
 MAX_NUM_THREADS = 2**31 - 1
 
 ENVIRONMENT_VARIABLE = "MEDIATENSOR_NUM_THREADS"
@@ -41,12 +28,12 @@ _num_threads: int | None = None
 
 
 def get_num_threads() -> int:
-    """Number of threads that a decoder may use here.
+    """Return the number of threads that a decoder may use here.
 
-    Inside a DataLoader worker it is 1: there the workers are the parallelism. Elsewhere it is what
-    `set_num_threads` or the environment variable ``MEDIATENSOR_NUM_THREADS`` says, else one more than the CPU
-    cores this process may run on (one of a codec's threads always waits while its pictures are converted), and 1
-    on a single core.
+    Inside a DataLoader worker it is 1: there the workers are the parallelism. Elsewhere it is the value of
+    `set_num_threads` or of the environment variable ``MEDIATENSOR_NUM_THREADS``; by default one more than the CPU cores
+    this process may run on (one of a codec's threads always waits while its frames are converted), and 1 on a single
+    core.
 
     Returns:
         A positive number.
@@ -61,7 +48,7 @@ def get_num_threads() -> int:
         2
         >>> set_num_threads(None)
     """
-    data = sys.modules.get("torch.utils.data")  # not loaded: this is no worker of a DataLoader
+    data = sys.modules.get("torch.utils.data")  # not loaded: not a worker of a DataLoader
     if data is not None and data.get_worker_info() is not None:
         return 1
     if _num_threads is not None:
@@ -77,10 +64,10 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(num_threads: int | None) -> None:
-    """Set the budget of threads of this process; ``None`` goes back to the default.
+    """Set the budget of threads of this process; ``None`` restores the default.
 
-    All decoders of the process share it: one that starts while others hold the threads does with the caller's own.
-    Decoders that are already open keep their threads.
+    All decoders of the process share it: a decoder that starts while others hold the threads uses only the caller's
+    own. Decoders that are already open keep their threads.
 
     Args:
         num_threads: A positive number, or ``None``.
@@ -106,11 +93,7 @@ def available_cores() -> int:
 
 
 class ThreadLease:
-    """Threads of the budget, held until `release`.
-
-    Attributes:
-        num_threads: How many threads the holder may start; 1 means none: it works in the thread that calls it.
-    """
+    """Threads of the budget, held until `release`. With 1, the holder works in the calling thread."""
 
     def __init__(self, num_threads: int) -> None:
         self.num_threads = num_threads
@@ -123,11 +106,7 @@ class ThreadLease:
 
 
 def lease_threads(reclaim: Callable[[], object] = lambda: None) -> ThreadLease:
-    """All threads of the budget that nobody holds.
-
-    Args:
-        reclaim: Called if there are none, to make idle holders release theirs.
-    """
+    """Take all free threads of the budget; if there are none, ``reclaim`` makes idle holders release theirs."""
     num_threads = _budget.take()
     if num_threads == 1:
         reclaim()
@@ -141,12 +120,12 @@ busy_threads: list[None] = []
 
 @contextmanager
 def working() -> Iterator[None]:
-    """For the time of a ``with`` block, the calling thread counts as one that decodes."""
+    """Count the calling thread as one that decodes, for a ``with`` block."""
     busy_threads.append(None)
     try:
         yield
     finally:
-        if busy_threads:  # a child forked meanwhile has forgotten them
+        if busy_threads:  # empty in a child forked meanwhile
             busy_threads.pop()
 
 
@@ -157,9 +136,9 @@ class _Budget:
 
     def take(self) -> int:
         with self._lock:
-            # Each caller beside this one keeps a core busy.
+            # Each other caller keeps a core busy.
             num_free = get_num_threads() - self._num_leased - max(0, len(busy_threads) - 1)
-            if num_free < 2:  # one thread more would not be faster than the caller's own
+            if num_free < 2:  # a single thread is not faster than the caller's own
                 return 1
             self._num_leased += num_free
             return num_free
@@ -169,7 +148,7 @@ class _Budget:
             self._num_leased -= num_threads
 
     def forget(self) -> None:
-        """In a forked child, which has none of the parent's threads."""
+        """Reset in a forked child, which has none of the parent's threads."""
         self._num_leased = 0
         busy_threads.clear()
 
@@ -180,20 +159,20 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_budget.forget)
 
 
-# Dividing threads among the runs of a call. The unit of cost is decoding one picture of 1920x1080.
+# Costs for dividing threads among the runs of a call. The unit is decoding one frame of 1920x1080.
 
 # Opening a demuxer and a codec.
 _OPENING = 3.0
-# After a jump, a caller is expected to go on for about this many pictures.
+# Number of frames that a caller is expected to read after a jump.
 _AHEAD = 10.0
-# Codec threads wait for each other, and for the first and last pictures of a run.
+# Codec threads wait for each other, and for the first and last frames of a run.
 _CODEC_THREAD_EFFICIENCY = 0.8
-# Starting each of a codec's threads, and handing one a picture. That is more than it takes to decode a small picture.
+# Starting each thread of a codec, and handing it a frame. Decoding a small frame takes less.
 _CODEC_THREAD_START = 0.1
 _CODEC_THREAD_HANDOVER = 0.015
-# They take more of all cores together, so they must save a quarter of the time.
+# Codec threads need more CPU time in total, so they must save a quarter of the time.
 _WORTH_THREADS = 0.75
-# The part of the work on each picture that holds the interpreter's lock.
+# Part of the work on each frame that holds the interpreter's lock.
 _LOCKED = 0.005
 
 _PIXELS_PER_UNIT = 1920 * 1080
@@ -204,12 +183,7 @@ PartT = TypeVar("PartT")
 
 @dataclass(frozen=True)
 class Division:
-    """How the threads of a call are divided.
-
-    Attributes:
-        num_workers: Codecs that run in parallel.
-        num_codec_threads: Threads of each codec.
-    """
+    """How the threads of a call are divided: codecs that run in parallel, and threads of each codec."""
 
     num_workers: int
     num_codec_threads: int
@@ -224,14 +198,14 @@ def divide_threads(
     num_open_workers: int,
     codec_has_threads: bool = True,
 ) -> Division:
-    """The quickest division of threads for the runs of a call.
+    """Return the fastest division of threads for the runs of a call.
 
     Args:
-        pictures: How many pictures each run decodes.
-        pixels: Pixels of a picture.
-        num_threads: How many threads there are.
-        num_codec_threads: Threads of the codec that is open; ``None`` if none is.
-        num_open_workers: Workers that are open.
+        pictures: Number of frames that each run decodes.
+        pixels: Pixels of a frame.
+        num_threads: Number of available threads.
+        num_codec_threads: Threads of the open codec; ``None`` if none is open.
+        num_open_workers: Number of open workers.
         codec_has_threads: Whether one codec can use several threads.
 
     >>> divide_threads([100, 100], 1920 * 1080, num_threads=2, num_codec_threads=None, num_open_workers=1)
@@ -267,10 +241,9 @@ def divide_threads(
 
 
 def run_in_parallel(workers: Sequence[WorkerT], parts: Sequence[PartT], work: Callable[[WorkerT, PartT], None]) -> None:
-    """Do ``work`` for all parts, each worker in a thread of its own; the first one works in the calling thread.
+    """Do ``work`` for all parts, each worker in its own thread; the first one works in the calling thread.
 
-    Raises:
-        BaseException: the first error of any worker, after all of them have stopped.
+    Raises the first error of any worker, after all of them have stopped.
     """
     waiting = deque(parts)
     errors: list[BaseException] = []

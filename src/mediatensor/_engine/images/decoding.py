@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ...errors import DecodeError, MediaTensorError, OpenError
 from ..common import buffers
-from ..common.orientation import Orientation
+from ..common.pictures import Orientation
 from ..sources.source import MemorySource, PathSource, Source, UrlSource, make_source
 from .channels import ImageReadMode, convert, wanted_layout
 from .formats import DamagedImageError, look_like, sniff

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from ...errors import DecodeError
 from ..common.buffers import empty
-from ..common.orientation import Orientation
-from ..common.pictures import CropStep, PixelStep, ResizeStep, Surface, output_size
+from ..common.pictures import CropStep, Orientation, PixelStep, ResizeStep, Surface, output_size
 from .opening import error_text
 from .reading import MAX_PIXELS
 

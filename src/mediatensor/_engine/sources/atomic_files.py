@@ -1,4 +1,4 @@
-"""Files that appear complete under their name, or not at all.
+"""Write files that appear complete under their name, or not at all.
 
 Everything that the library writes to a path goes through this module. A file is written under a hidden name in the
 folder of its destination, and renamed when it is complete. Devices and pipes cannot be renamed and are written
@@ -19,9 +19,7 @@ from typing import BinaryIO
 from ...errors import MediaTensorError, WriteError
 from ..common.checks import path_text
 
-__all__ = ["AtomicFile", "write_error", "write_file", "writing"]
-
-# Special files whose paths lead, as links, to something that must not be replaced.
+# Paths that lead, as links, to something that must not be replaced.
 _SPECIAL_FOLDERS = ("/dev/fd/", "/proc/")
 _SPECIAL_FILES = ("/dev/stdin", "/dev/stdout", "/dev/stderr")
 
@@ -30,33 +28,17 @@ _NUM_KEPT_CHARACTERS = 50
 
 
 class AtomicFile:
-    """One file that is being written; `commit` lets it appear, `discard` gives it up.
+    """A file that is being written: `commit` makes it appear, `discard` removes it.
 
-    Until then the destination stays as it was. An error, an interrupt at any line, the end of the program and dropping
-    the object leave nothing behind. A process that is killed leaves a hidden file whose name ends in ``.part``.
-    `appear` lets the file appear early. The file gets the permissions of the file that it replaces, and its owner where
-    the system permits. A symbolic link stays, and the file that it points to is replaced. Devices and pipes are written
-    directly.
+    Until then the destination is unchanged. Errors, interrupts at any line, the end of the program and dropping the
+    object leave no file. A process that is killed leaves a hidden file whose name ends in ``.part``. The file gets the
+    permissions of the file that it replaces, and its owner if the system permits. A symbolic link stays, and its target
+    is replaced.
 
-    Args:
-        path: The destination.
+    ``file`` is open for writing without a buffer, and for reading if it is a regular file; like every raw file it may
+    accept only a part of the data. ``name`` is the path of the file until `commit`.
 
-    Attributes:
-        file: The file, open for writing without a buffer, and for reading if it is a regular file. Like every raw file
-            it may accept a part of the data.
-        name: The path of the file until `commit`.
-
-    Raises:
-        WriteError: if the file cannot be created.
-        SourceTypeError: if ``path`` is not a path.
-
-    Example:
-        >>> from mediatensor._engine.sources.atomic_files import AtomicFile
-        >>> new = AtomicFile("notes.txt")
-        >>> size = new.file.write(b"all of it")
-        >>> new.commit()
-        >>> open("notes.txt").read()
-        'all of it'
+    Raises `WriteError` if the file cannot be created, and `SourceTypeError` if ``path`` is not a path.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -67,8 +49,8 @@ class AtomicFile:
                 self._final = os.path.realpath(self._path)
             self.name = self._path if self._final is None else _hidden_name(self._final)
             opened: list[io.FileIO] = []
-            # Made before the file, so that an interrupt at any moment leaves none, and without a reference to this
-            # object, so that dropping the object runs it. The copy in a forked process must not remove the file.
+            # The finalizer exists before the file, so that an interrupt leaves no file. It has no reference to this
+            # object, so that dropping the object runs it. A forked process must not remove the file.
             self._given_up = (opened, None if self._final is None else self.name, os.getpid())
             self._finalizer = weakref.finalize(self, _give_up, *self._given_up)
             opened.append(_open(self.name, self._final))
@@ -78,12 +60,9 @@ class AtomicFile:
         self.file = opened[0]
 
     def appear(self) -> None:
-        """Give the file its name now, and let it grow there. From then on it stays, even after a failure.
+        """Give the file its name now, and let it grow there. Then it stays, even after a failure.
 
         On Windows, where an open file cannot be renamed, it still appears with `commit`.
-
-        Raises:
-            WriteError: if it cannot.
         """
         if self._final is None or os.name == "nt":
             return
@@ -97,11 +76,7 @@ class AtomicFile:
         self.name, self._final = self._final, None
 
     def commit(self) -> None:
-        """Finish the file and give it its name.
-
-        Raises:
-            WriteError: if that fails; the file must still be discarded.
-        """
+        """Finish the file and give it its name; after a `WriteError` it must still be discarded."""
         try:
             self.file.close()
             if self._final is not None:
@@ -111,36 +86,29 @@ class AtomicFile:
         self._finalizer.detach()
 
     def discard(self) -> None:
-        """Remove the file; after `commit` that does nothing."""
+        """Remove the file, unless it was committed."""
         if self._finalizer.alive:
-            # Not by calling the finalizer, which would count as run if it is interrupted.
+            # A finalizer that is interrupted counts as run, so it is not called.
             _give_up(*self._given_up)
             self._finalizer.detach()
 
 
 @contextlib.contextmanager
 def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A binary file that appears at the end of the ``with`` block, unless the block raises; see `AtomicFile`.
+    """Open a binary file that appears at the end of the ``with`` block, unless the block raises; see `AtomicFile`.
 
-    Its ``name`` is the path of the unfinished file, for libraries that write only to paths.
+    Its ``name`` is the path of the unfinished file, for libraries that write only to paths. An OSError of the block
+    becomes `WriteError`.
 
-    Args:
-        path: The destination.
-
-    Raises:
-        WriteError: if the file cannot be written, or the block raises another ``OSError``.
-        SourceTypeError: if ``path`` is not a path.
-
-    Example:
-        >>> from mediatensor._engine.sources.atomic_files import writing
-        >>> with writing("notes.txt") as file:
-        ...     size = file.write(b"all of it")
-        >>> open("notes.txt").read()
-        'all of it'
+    >>> from mediatensor._engine.sources.atomic_files import writing
+    >>> with writing("notes.txt") as file:
+    ...     size = file.write(b"all of it")
+    >>> open("notes.txt").read()
+    'all of it'
     """
     new = AtomicFile(path)
     try:
-        # It stays open if the block fails, because closing would write its buffer.
+        # Not closed if the block fails: closing would write its buffer.
         file = io.BufferedWriter(new.file)
         yield file
         file.flush()
@@ -154,22 +122,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def write_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a complete file; see `AtomicFile`.
-
-    Args:
-        path: The destination.
-        data: Its content.
-
-    Raises:
-        WriteError: if it cannot be written.
-        SourceTypeError: if ``path`` is not a path.
-
-    Example:
-        >>> from mediatensor._engine.sources.atomic_files import write_file
-        >>> write_file("notes.txt", b"all of it")
-        >>> open("notes.txt").read()
-        'all of it'
-    """
+    """Write a complete file; see `AtomicFile`."""
     with writing(path) as file:
         file.write(data)
 
@@ -177,23 +130,15 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
 def write_error(destination: str, error: BaseException, advice: str = "") -> WriteError:
     """Make the error for a destination that cannot be written.
 
-    Args:
-        destination: The destination in words, such as ``"'video.mp4'"``.
-        error: The cause.
-        advice: A sentence that says what to do.
-
-    Example:
-        >>> from mediatensor._engine.sources.atomic_files import write_error
-        >>> write_error("'video.mp4'", OSError(28, "No space left on device"))
-        WriteError("Could not write to 'video.mp4': No space left on device.")
+    ``destination`` is in words, such as ``"'video.mp4'"``; ``advice`` is a sentence.
     """
-    # The full message of a system error would name the hidden file, which users do not know.
+    # The full message of a system error would name the hidden file.
     reason = getattr(error, "strerror", None) or str(error).rstrip(".") or type(error).__name__
     return WriteError(f"Could not write to {destination}: {reason}. {advice}".rstrip())
 
 
 def _is_special(path: str) -> bool:
-    """Whether a path names something other than a regular file, which must not be replaced by one."""
+    """Return whether a path is something other than a regular file, which must not be replaced by one."""
     if path in _SPECIAL_FILES or path.startswith(_SPECIAL_FOLDERS):
         return True
     try:
@@ -205,13 +150,13 @@ def _is_special(path: str) -> bool:
 
 
 def _hidden_name(path: str) -> str:
-    """A name beside ``path`` that no other writer uses, and that patterns such as ``*.mp4`` do not match."""
+    """Return a name next to ``path`` that no other writer uses, and that patterns such as ``*.mp4`` do not match."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name[:_NUM_KEPT_CHARACTERS]}.{secrets.token_hex(6)}.part")
 
 
 def _open(name: str, final: str | None) -> io.FileIO:
-    """Open a new file with the permissions of the finished one; or a special file."""
+    """Open a new file with the permissions of the finished one, or a special file."""
     if final is None:
         return open(name, "wb", buffering=0)
     file = open(name, "x+b", buffering=0)  # noqa: SIM115

@@ -1,8 +1,8 @@
-"""Byte ranges of a file on an HTTP server, over one connection that is kept alive. Every response is checked.
+"""Fetch byte ranges of a file on an HTTP server, over one connection that is kept alive. Every response is checked.
 
 FFmpeg's own HTTP protocol requests everything from a position to the end of the file, and closes the connection when it
-has enough. Megabytes may be on their way by then on a fast network. It also does not notice that a file changed between
-two requests, and it gives nobody else access to the bytes.
+has enough. On a fast network, megabytes may be on their way by then. It also does not notice that a file changed
+between two requests, and it gives no access to the bytes.
 """
 
 from __future__ import annotations
@@ -17,19 +17,7 @@ import urllib.parse
 import urllib.request
 from typing import Any, NamedTuple
 
-__all__ = [
-    "FileChangedError",
-    "FileVersion",
-    "FsspecRanges",
-    "HttpError",
-    "HttpRanges",
-    "NotAFileError",
-    "facts_of_version",
-    "has_ranges",
-    "is_plain_http",
-]
-
-# Most seconds without data, and for connecting.
+# Limit in seconds for connecting, and without data.
 TIMEOUT_SECONDS = 30.0
 # A slower server counts as not responding.
 _MIN_BYTES_PER_SECOND = 10_000
@@ -45,11 +33,7 @@ _URL_CHARACTERS = "%/:=&?~+!$,;'@()*[]"
 
 
 class HttpError(Exception):
-    """A request failed.
-
-    Attributes:
-        status: The HTTP status; ``None`` without a valid response.
-    """
+    """A request failed. ``status`` is the HTTP status, or ``None`` without a valid response."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -61,18 +45,18 @@ class NotAFileError(HttpError):
 
 
 class FileChangedError(HttpError):
-    """The response is of another version of the file."""
+    """The response has another version of the file."""
 
 
 class FileVersion(NamedTuple):
-    """Size and tag of a file, which change when the file changes."""
+    """Size and tag of a file, which change with the file."""
 
     size: int
     tag: str | None
 
 
 def is_plain_http(url: str) -> bool:
-    """Whether plain GET requests can read a URL: it has no password, no proxy, and is not a pattern of files."""
+    """Return whether plain GET requests can read a URL: no password, no proxy, not a pattern of files."""
     try:
         parts = urllib.parse.urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -85,11 +69,9 @@ def is_plain_http(url: str) -> bool:
 
 
 class HttpRanges:
-    """Fetches ranges of one file.
+    """Fetches ranges of a file whose URL satisfies `is_plain_http`.
 
-    Args:
-        url: A URL for which `is_plain_http` is true.
-        version: The version that the file must still have, from `version` of an earlier object.
+    ``version`` is the version that the file must still have, from an earlier object.
     """
 
     def __init__(self, url: str, version: FileVersion | None = None) -> None:
@@ -98,23 +80,22 @@ class HttpRanges:
         self._origin: tuple[str, str, int] | None = None
         self._process = os.getpid()
         self.version = version
-        # For servers without ranges: the response with the whole file that is being read, and the position in it.
+        # For servers without ranges: the response with the whole file, and the position in it.
         self._has_parts = self._sends_whole_file = False
         self._whole: http.client.HTTPResponse | None = None
         self._whole_position = 0
 
     @property
     def size(self) -> int:
-        """Size of the file in bytes; known after the first `fetch`."""
+        """Return the file's size in bytes, known after the first `fetch`."""
         assert self.version is not None
         return self.version.size
 
     def fetch(self, start: int, stop: int) -> bytes:
-        """Bytes ``start`` to ``stop`` of the file, or up to its end.
+        """Return bytes ``start`` to ``stop`` of the file, or up to its end.
 
-        Raises:
-            HttpError: if there is no response with these bytes of the same version of the file.
-            NotAFileError: if the response does not state its range and the size of the file.
+        Raises `HttpError` without a response that has these bytes of the same version, and `NotAFileError` if the
+        response does not state its range and the size of the file.
         """
         if self._process != os.getpid():  # the connection belongs to the parent
             self._connection, self._whole, self._process = None, None, os.getpid()
@@ -157,7 +138,7 @@ class HttpRanges:
         return data
 
     def _fetch_from_whole(self, start: int, stop: int) -> bytes:
-        """Skip the bytes before ``start``; request the file again if the position is already behind it."""
+        """Skip the bytes before ``start``; request the file again if the position is already after it."""
         if self._whole is None or start < self._whole_position:
             self.close()
             self._begin_whole(self._request({}))
@@ -212,7 +193,7 @@ class HttpRanges:
         return self._connection.getresponse()
 
     def _check_part(self, response: http.client.HTTPResponse, start: int, stop: int) -> int:
-        """The number of bytes of the body, after checking that it is the requested range."""
+        """Check that the response is the requested range; return the size of its body."""
         if response.status != 206:
             raise self._refusal(response)
         self._check_encoding(response)
@@ -229,9 +210,10 @@ class HttpRanges:
         return last + 1 - first
 
     def _check_encoding(self, response: http.client.HTTPResponse) -> None:
-        """Refuse a file that is compressed on its way: no part of it can be reached without all bytes before.
+        """Refuse a compressed response: its parts can be reached only through all earlier bytes, and FFmpeg may seek
+        forever.
 
-        FFmpeg may seek in it for ever. Playlists are read once from their beginning, by FFmpeg.
+        Playlists are read once from their start, by FFmpeg.
         """
         encoding = response.headers.get("Content-Encoding", "identity")
         if encoding == "identity":
@@ -284,7 +266,7 @@ def _text(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-# What file systems of fsspec call the size, the time of the last change, and a tag or checksum of the content.
+# Names in fsspec's file systems for the size, the time of the last change, and a tag or checksum of the content.
 _VERSION_FACTS = (
     "size", "mtime", "modified", "last_modified", "LastModified", "updated", "ETag", "etag", "e_tag", "generation",
     "content_md5", "md5Hash", "md5", "checksum",
@@ -292,7 +274,7 @@ _VERSION_FACTS = (
 
 
 def has_ranges(file_system: Any) -> bool:
-    """Whether a file system fetches a range of a file with one request.
+    """Return whether a file system fetches a range of a file with one request.
 
     Other file systems open the file and seek for every range; in a compressed archive that means reading everything
     before it. File systems with local copies fetch missing parts when the file is opened.
@@ -307,21 +289,15 @@ def has_ranges(file_system: Any) -> bool:
 
 
 def facts_of_version(file_system: Any, path: str) -> tuple[tuple[str, str], ...]:
-    """Return the facts of a file that change when the file changes, as far as the file system knows some."""
+    """Return the known facts of a file that change with the file."""
     facts = file_system.info(path)
     return tuple((name, str(facts[name])) for name in _VERSION_FACTS if facts.get(name) is not None)
 
 
 class FsspecRanges:
-    """Fetches ranges of one file.
+    """Fetches ranges of a file in a file system that satisfies `has_ranges`.
 
-    Args:
-        file_system: A file system for which `has_ranges` is true.
-        path: The path in that file system.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        IsADirectoryError: if it is a directory.
+    Raises FileNotFoundError if there is no such file, and IsADirectoryError for a directory.
     """
 
     def __init__(self, file_system: Any, path: str) -> None:
@@ -335,8 +311,7 @@ class FsspecRanges:
         self.size: int | None = None if size is None else int(size)
 
     def fetch(self, start: int, stop: int) -> bytes:
-        """Bytes ``start`` to ``stop`` of the file."""
         return bytes(self._file_system.cat_file(self._path, start=start, end=stop))
 
     def close(self) -> None:
-        """Nothing to do: connections belong to the file system, which fsspec keeps for the process."""
+        """Do nothing: connections belong to the file system, which fsspec keeps for the process."""

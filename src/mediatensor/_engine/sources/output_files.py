@@ -1,6 +1,6 @@
-"""Which files may be written: never one that is read, never two outputs into one, and no file of somebody else.
+"""Decide which files may be written: never an input, never two outputs into one, never an unrelated file.
 
-All commands, `fit` and the reports decide this here, before any work starts.
+All commands, `fit` and the reports use this before any work starts.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from urllib.parse import unquote
 
 from ...errors import InvalidArgumentError, WriteError
 
-__all__ = ["check_outputs"]
-
 
 def check_outputs(
     outputs: Iterable[str | os.PathLike[str]],
@@ -25,28 +23,23 @@ def check_outputs(
     how: str = "--overwrite",
     makes_folders: bool = False,
 ) -> None:
-    """Refuse outputs that are a file that is read, the same file as another output, a folder, or a file of others.
+    """Refuse outputs that are an input, the same file as another output, a folder, or an unrelated file.
 
     Paths are compared as the files that they lead to, through symbolic and hard links. Outputs whose names differ only
     in case are one file on some systems, and count as one everywhere. Devices and pipes may be written.
 
     Args:
         outputs: Paths.
-        sources: The files that are read: paths and ``file:`` URLs, and ``"-"`` for standard input. Anything that is not
-            on this machine is left out.
-        overwrite: Whether files that exist may be replaced.
+        sources: Inputs: paths, ``file:`` URLs, and ``"-"`` for standard input. Remote sources are ignored.
+        overwrite: Whether existing files may be replaced.
         is_own: Decides whether an existing file may be replaced without ``overwrite``: called with the output, and with
             the path of the file, which may differ in case. By default no file may be.
-        how: The option that allows to replace files, for the message.
+        how: The option that allows overwriting, for the message.
         makes_folders: Whether the caller makes the folders of its outputs.
 
     Raises:
         InvalidArgumentError: if one of these holds.
         WriteError: if the folder of an output is missing, unless the caller makes it, or cannot be written.
-
-    Example:
-        >>> from mediatensor._engine.sources.output_files import check_outputs
-        >>> check_outputs(["page.html", "good.csv"], ["rows.csv"], overwrite=False)
     """
     names = [os.fsdecode(output) for output in outputs]
     paths = [path for source in sources if isinstance(source, (str, os.PathLike)) for path in _paths_of(source)]
@@ -127,12 +120,7 @@ def _places(path: str | os.PathLike[str] | int) -> frozenset[object]:
 
 
 def _existing(path: str, folders: dict[str, dict[str, str]]) -> str | None:
-    """Return the file that is there under the name of an output, in any case; ``None`` if there is none.
-
-    Args:
-        path: The output.
-        folders: The names in folders by their casefolded form, which is filled here.
-    """
+    """Return the existing file with the name of an output, in any case, or ``None``; ``folders`` is a cache."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:
@@ -142,8 +130,8 @@ def _existing(path: str, folders: dict[str, dict[str, str]]) -> str | None:
                 folders[folder] = {entry.casefold(): entry for entry in os.listdir(folder or os.curdir)}
             except OSError:
                 folders[folder] = {}
-        found = folders[folder].get(name.casefold())
-        return None if found is None else os.path.join(folder, found)
+        existing = folders[folder].get(name.casefold())
+        return None if existing is None else os.path.join(folder, existing)
     except ValueError:
         return None
     if stat.S_ISLNK(mode) and os.path.exists(path):

@@ -1,50 +1,42 @@
-"""Which byte ranges of a remote file to fetch, and which to cache: arithmetic without I/O.
+"""Decide which byte ranges of a remote file to fetch, and which to cache: arithmetic without I/O.
 
-A file is divided into blocks. Fetched blocks are cached; those used least recently are dropped first::
+A file is divided into blocks. Fetched blocks are cached; the least recently used ones are dropped first::
 
     read 10..20 of a cold cache          fetch the block of 10, and a little more
-    reads that follow one another        fetch twice as much each time, up to a limit
-    a read inside what was announced     fetch up to the end of what was announced
-    a read that finds some blocks cold   fetch those, as one range where what lies between them is small
+    consecutive reads                    fetch twice as much each time, up to a limit
+    a read inside an announced range     fetch up to the end of that range
+    a read with some blocks cached       fetch the others, as one range if the gaps are small
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 
-__all__ = ["BLOCK_BYTES", "MAX_CACHED_BYTES", "MAX_REQUEST_BYTES", "MIN_REQUEST_BYTES", "RangeCache"]
-
 BLOCK_BYTES = 1 << 16
-# On any network, one more request takes longer than fetching so many bytes.
+# On any network, one more request takes longer than fetching this many bytes.
 MIN_REQUEST_BYTES = 1 << 17
-# Twice as much would save few requests, and a wrong guess would fetch twice as much in vain.
+# Twice as much would save few requests, and a wrong guess would waste twice as much.
 MAX_REQUEST_BYTES = 1 << 22
-# For every open handle.
+# Of every open handle.
 MAX_CACHED_BYTES = 1 << 24
-# So many cached blocks are fetched again rather than splitting a request in two.
+# Cached blocks to fetch again rather than splitting a request in two.
 _MAX_BRIDGED_BLOCKS = 1
 
 
 class RangeCache:
-    """Plans the requests for reads of one file, and caches their data.
+    r"""Plans the requests for reads of one file, and caches their data.
 
-    Args:
-        size: Size of the file in bytes.
-        block_bytes: Size of a block; all requests are multiples of it, except at the end of the file.
-        min_request_bytes: Smallest request; a multiple of ``block_bytes``.
-        max_request_bytes: Largest request, and largest read; a multiple of ``block_bytes``.
-        max_cached_bytes: Size of the cache; a multiple of ``block_bytes``, with room for two of the largest requests
-            and a few blocks.
+    Requests are multiples of ``block_bytes``, except at the end of the file, and all sizes must be multiples of it. A
+    read is at most ``max_request_bytes``. The cache must hold two of the largest requests and a few blocks.
 
-    Example:
-        >>> cache = RangeCache(1000, block_bytes=10, min_request_bytes=20, max_request_bytes=80, max_cached_bytes=300)
-        >>> cache.plan(5, 8)
-        [(0, 20)]
-        >>> cache.store(0, bytes(20))
-        >>> cache.plan(15, 25)  # goes on where the last range ended: twice as much
-        [(20, 60)]
-        >>> cache.take(15, 18)
-        b'\\x00\\x00\\x00'
+    >>> cache = RangeCache(1000, block_bytes=10, min_request_bytes=20, max_request_bytes=80, max_cached_bytes=300)
+    >>> cache.plan(5, 8)
+    [(0, 20)]
+    >>> cache.store(0, bytes(20))
+    >>> cache.plan(15, 25)  # continues where the last range ended: twice as much
+    [(20, 60)]
+    >>> cache.take(15, 18)
+    b'\\x00\\x00\\x00'
     """
 
     def __init__(
@@ -77,11 +69,9 @@ class RangeCache:
         self._announced = range(max(0, start) // self._block_bytes, _ceil_div(min(stop, self.size), self._block_bytes))
 
     def plan(self, start: int, stop: int) -> list[tuple[int, int]]:
-        """The ranges (start, stop) to fetch and `store` before bytes ``start`` to ``stop`` can be taken.
+        """Return the ranges (start, stop) to fetch and `store` before bytes ``start`` to ``stop`` can be taken.
 
-        Args:
-            start: At least 0.
-            stop: At most the size of the file and ``start + max_read_bytes``.
+        ``stop`` is at most the size of the file and ``start + max_read_bytes``.
         """
         first, end = start // self._block_bytes, _ceil_div(stop, self._block_bytes)
         missing = []
@@ -100,7 +90,7 @@ class RangeCache:
         return [self._bytes_of(*piece) for run in runs for piece in _pieces(*run, self._max_blocks)]
 
     def _extended(self, begin: int, end: int) -> int:
-        """The end of a run of missing blocks, extended by blocks that will probably be read next."""
+        """Extend a run of missing blocks by blocks that will probably be read next; return its end."""
         if begin in self._announced:
             self._window = self._min_blocks
             wanted_end = self._announced.stop
@@ -117,12 +107,7 @@ class RangeCache:
         return begin * self._block_bytes, min(end * self._block_bytes, self.size)
 
     def store(self, start: int, data: bytes) -> None:
-        """Cache the data of a request.
-
-        Args:
-            start: Position of the data; a multiple of the block size.
-            data: Complete blocks, except at the end of the file.
-        """
+        """Cache the data of a request: complete blocks, except at the end of the file."""
         for offset in range(0, len(data), self._block_bytes):
             block = (start + offset) // self._block_bytes
             self._blocks[block] = data[offset : offset + self._block_bytes]
@@ -131,7 +116,7 @@ class RangeCache:
             self._blocks.popitem(last=False)
 
     def take(self, start: int, stop: int) -> bytes:
-        """Bytes ``start`` to ``stop``, after the requests of `plan` were stored."""
+        """Return bytes ``start`` to ``stop``, after the requests of `plan` were stored."""
         first, end = start // self._block_bytes, _ceil_div(stop, self._block_bytes)
         joined = b"".join(self._blocks[block] for block in range(first, end))
         offset = first * self._block_bytes
@@ -143,7 +128,7 @@ def _ceil_div(value: int, divisor: int) -> int:
 
 
 def _runs(blocks: list[int]) -> list[tuple[int, int]]:
-    """Ascending block numbers as (begin, end), with small gaps bridged."""
+    """Return ascending block numbers as (begin, end), with small gaps bridged."""
     runs: list[tuple[int, int]] = []
     for block in blocks:
         if runs and block - runs[-1][1] <= _MAX_BRIDGED_BLOCKS:

@@ -1,6 +1,6 @@
 """Readers: the file objects from which the demuxer reads, unless FFmpeg opens the source itself.
 
-Each reader of a source has its own position, so that several handles (threads, a scan beside a decoder) can read the
+Each reader of a source has its own position, so that several handles (threads, a scan and a decoder) can read the
 source at the same time.
 """
 
@@ -18,30 +18,17 @@ from ..common.interrupts import call_of_user
 from ..common.locks import ForkSafeLock
 from .ranges import MIN_REQUEST_BYTES, RangeCache
 
-__all__ = [
-    "LOCAL_BLOCK_BYTES",
-    "DescriptorReader",
-    "FileReader",
-    "MemoryReader",
-    "RangeReader",
-    "Reader",
-    "SharedFile",
-    "SourceFaultError",
-    "regular_file_descriptor",
-]
-
-
-#: What FFmpeg reads of a file on this machine at a time. By default it is four times as much, of which most is read in
-#: vain where a clip takes a few small groups of pictures; reading a whole file takes a few more calls of the system.
+#: Bytes that FFmpeg reads of a local file at once. Its default is four times as much, most of it wasted for a clip from
+#: a few small groups of pictures; reading a whole file takes a few more system calls.
 LOCAL_BLOCK_BYTES = 1 << 13
 
 
 class Reader(ABC):
-    """A binary file as the demuxer wants it: ``read`` never returns more than asked, ``seek`` returns the position."""
+    """A binary file for the demuxer: ``read`` never returns more than asked, ``seek`` returns the position."""
 
-    #: Reading so many bytes in one call costs hardly more than reading one.
+    #: Reading this many bytes in one call takes hardly longer than reading one.
     small_read_bytes = 1 << 13
-    #: What FFmpeg asks for at a time, where it reads no more than a little: its own default.
+    #: Bytes that FFmpeg requests at once: its own default.
     block_bytes = 1 << 15
 
     def __init__(self) -> None:
@@ -69,7 +56,7 @@ class Reader(ABC):
         return self._position
 
     def read_at(self, position: int, size: int) -> bytes:
-        """``size`` bytes from ``position``, in as many reads as necessary; fewer only at the end of the file."""
+        """Read ``size`` bytes from ``position``, fewer only at the end of the file."""
         self.seek(position)
         data = bytearray()
         while len(data) < size and (part := self.read(size - len(data))):
@@ -80,7 +67,7 @@ class Reader(ABC):
         """Announce that bytes ``start`` to ``stop`` are read next, for readers that fetch ahead."""
 
     def close(self) -> None:  # noqa: B027
-        """Close what this reader opened; an object that the user opened stays open."""
+        """Close everything that this reader opened; an object that the user opened stays open."""
 
 
 class SpanReader(Reader):
@@ -124,13 +111,10 @@ class MemoryReader(Reader):
 class DescriptorReader(Reader):
     """Reads a regular file by position, independent of the offset of the user or of a forked process.
 
-    Args:
-        file: Of `regular_file_descriptor`.
-        descriptor: Of the file.
-        close: Whether to close the file with the reader.
+    ``descriptor`` is from `regular_file_descriptor`; with ``close``, the file is closed with the reader.
     """
 
-    # The system reads ahead, so that fewer bytes a call cost as much time.
+    # The system reads ahead, so that smaller reads take as long.
     small_read_bytes = 1 << 14
     block_bytes = LOCAL_BLOCK_BYTES
 
@@ -151,7 +135,7 @@ class DescriptorReader(Reader):
     def read_at(self, position: int, size: int) -> bytes:
         if self._file.closed:
             self._check()
-        # One call of the system gives all of it, but at the end of the file, or for enormous sizes.
+        # One system call returns all of it, except at the end of the file, or for enormous sizes.
         data = os.pread(self._descriptor, size, position)
         return data if len(data) == size or not data else data + super().read_at(position + len(data), size - len(data))
 
@@ -184,12 +168,9 @@ class SharedFile:
 
 
 class FileReader(Reader):
-    """Reads a file object.
+    """Reads a file object; with ``close``, the file is closed with the reader.
 
-    Args:
-        shared: The file.
-        close: Whether to close the file with the reader.
-        owner: An object that must live as long as the reader, for example an archive that closes its files.
+    ``owner`` is an object that must live as long as the reader, for example an archive that closes its files.
     """
 
     def __init__(self, shared: SharedFile, *, close: bool, owner: object = None) -> None:
@@ -226,7 +207,7 @@ class FileReader(Reader):
         except Exception as error:
             try:
                 text = str(error)
-            except Exception:  # its __str__ may raise, too
+            except Exception:  # even its __str__ may raise
                 text = ""
             reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
             raise SourceFaultError(f"{what} in the source file failed ({reason}).") from error
@@ -242,11 +223,11 @@ class FileReader(Reader):
             elif position != self._file_position:
                 self._seek(position, os.SEEK_SET)
             data = self._call(f"Reading {size} bytes at {position}", self._shared.file.read, size)
-            data = self._checked(data, size)
+            data = self._check_data(data, size)
             self._file_position = position + len(data)
         return data
 
-    def _checked(self, data: object, size: int) -> bytes:
+    def _check_data(self, data: object, size: int) -> bytes:
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise ReadError(f"read of the source file must return bytes (got {type(data).__name__}).")
         if len(data) > size:
@@ -262,11 +243,11 @@ class FileReader(Reader):
 
 
 class SourceFaultError(ReadError):
-    """Reading the source failed. That the data ends there does not mean that the media ends there."""
+    """Reading the source failed, so the end of the data is not the end of the media."""
 
 
 class RangeFetcher(Protocol):
-    """Fetches the bytes of a `RangeReader`; it belongs to that reader alone."""
+    """Fetches the bytes of a `RangeReader`, and belongs to it."""
 
     def fetch(self, start: int, stop: int) -> bytes:
         """Return exactly the bytes ``start`` to ``stop``, or raise any exception."""
@@ -278,11 +259,8 @@ class RangeFetcher(Protocol):
 class RangeReader(Reader):
     """Reads a remote file by ranges, with few requests for the necessary parts, see `RangeCache`.
 
-    Args:
-        fetcher: Closed with the reader.
-        size: Size of the file in bytes.
-        name: Name of the file in error messages.
-        beginning: The first bytes, if they are known already: complete blocks of the cache, or the complete file.
+    The fetcher is closed with the reader. ``beginning`` has the first bytes if they are known already: complete blocks
+    of the cache, or the complete file.
     """
 
     small_read_bytes = MIN_REQUEST_BYTES
@@ -326,7 +304,7 @@ class RangeReader(Reader):
 
 
 def regular_file_descriptor(file: Any) -> int | None:
-    """The descriptor of a regular file from Python's ``open(..., "rb")``, if it can be read by position."""
+    """Return the descriptor of a regular file from Python's ``open(..., "rb")``, if it can be read by position."""
     if type(file) not in (io.BufferedReader, io.FileIO) or not hasattr(os, "pread"):
         return None
     try:

@@ -1,7 +1,7 @@
 """Sources of media: picklable descriptions that open a new reader for every handle.
 
-A `Source` never holds an open handle of its own. `Source.open` returns what the demuxer reads from: a string that
-FFmpeg opens itself, or a `Reader`.
+A `Source` never keeps an open handle. `Source.open` returns the demuxer's input: a string that FFmpeg opens itself, or
+a `Reader`.
 """
 
 from __future__ import annotations
@@ -43,21 +43,8 @@ from .readers import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "FFMPEG_SCHEMES",
-    "FileLikeSource",
-    "FsspecSource",
-    "MemorySource",
-    "PathSource",
-    "Reader",
-    "Source",
-    "UrlSource",
-    "make_source",
-    "stamp_of",
-    "url_scheme",
-]
 
-# Two characters at least, so that a Windows drive letter is not taken for a scheme.
+# At least two characters, so that a Windows drive letter is not taken for a scheme.
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 # fmt: off
 FFMPEG_SCHEMES = frozenset((
@@ -78,12 +65,12 @@ _OPEN_ALREADY = ("/dev/stdin", "/dev/fd/", "/proc/")
 _NUM_IDENTITY_BYTES = 4096
 _NUM_MAGIC_BYTES = 12
 
-# FFmpeg treats paths of pictures with these characters as patterns of many files.
-_OF_PATTERNS = frozenset("%*?[{")
+# FFmpeg treats paths of images with these characters as patterns of many files.
+_PATTERN_CHARACTERS = frozenset("%*?[{")
 
 
 def url_scheme(text: str) -> str | None:
-    """What stands before the colon of a URL, in small letters; ``None`` if the text is a plain path.
+    """Return the scheme of a URL in lower case; ``None`` if the text is a plain path.
 
     >>> url_scheme("HTTPS://example.org/clip.mp4"), url_scheme("C:/clip.mp4")
     ('https', None)
@@ -106,7 +93,7 @@ class Source(ABC):
         """Open the source for the demuxer; a `Reader` is closed with the handle."""
 
     def open_bytes(self) -> Reader | None:
-        """Open a reader of the bytes of a source that FFmpeg opens itself; ``None`` if only FFmpeg can read it."""
+        """Open a reader for a source that FFmpeg opens itself; ``None`` if only FFmpeg can read it."""
         return None
 
     def check_unchanged(self) -> None:  # noqa: B027
@@ -114,23 +101,23 @@ class Source(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """The source in an error message."""
+        """Return the name of the source for error messages."""
 
     @property
     def file_name(self) -> str:
-        """The name of the file without its folders, or a description."""
+        """Return the name of the file without its folders, or a description."""
         return os.path.basename(self.describe())
 
 
 class PathSource(Source):
-    """A file on this machine. It may grow between two openings, but not change otherwise."""
+    """A local file. It may grow between two openings, but not change otherwise."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        # The state of the file when it was opened last, and the digest of its first bytes with their number.
+        # State of the file when it was last opened, and the number and the digest of its first bytes.
         self._state: tuple[int, ...] | None = None
         self._beginning: tuple[int, bytes] = (0, b"")
-        # An early check, so that a typo shows where it was made and not in a worker.
+        # An early check, so that a typo is reported where it was made and not in a worker.
         self._check()
 
     def _check(self) -> os.stat_result:
@@ -148,11 +135,7 @@ class PathSource(Source):
         return status
 
     def check_opens_at_once(self) -> os.stat_result:
-        """Raise if opening could wait for a writer that never comes; otherwise return the result of `os.stat`.
-
-        Raises:
-            OpenError, SourceNotFoundError: if it is a pipe or a socket, or cannot be opened at all.
-        """
+        """Raise if opening could wait for a writer that never comes; else return the result of `os.stat`."""
         status = self._check()
         is_pipe = stat.S_ISFIFO(status.st_mode)
         if (is_pipe or stat.S_ISSOCK(status.st_mode)) and not self.path.startswith(_OPEN_ALREADY):
@@ -164,7 +147,7 @@ class PathSource(Source):
 
     def open(self) -> str | Reader:
         self._look(self.check_opens_at_once())
-        if not _OF_PATTERNS.isdisjoint(self.path) and (reader := self.open_bytes()) is not None:
+        if not _PATTERN_CHARACTERS.isdisjoint(self.path) and (reader := self.open_bytes()) is not None:
             return reader
         # The explicit scheme keeps FFmpeg from reading a name such as "concat:x" or "a:b.mp4" as a URL.
         return f"file:{self.path}"
@@ -189,16 +172,14 @@ class PathSource(Source):
         except OSError:  # the file was removed, but open handles can still read it
             return
         state = _state_of(status)
-        # A file that replaced this one is not the one that handles have open.
+        # Handles keep the old file open after a replacement.
         if state != self._state and state[:2] == self._state[:2]:
             self._look(status)
 
     def _look(self, status: os.stat_result) -> None:
-        """Note the first bytes of a regular file, or compare them with those noted before.
+        """Note the first bytes of a regular file, or compare them with the noted ones.
 
-        Raises:
-            OpenError: if the file cannot be opened.
-            ReadError: if it has changed, because the index of the old file would show wrong frames of the new one.
+        Raises `ReadError` if the file has changed: the old file's index would return wrong frames of the new one.
         """
         if not stat.S_ISREG(status.st_mode):
             return
@@ -220,13 +201,7 @@ class PathSource(Source):
 
 
 class SpanSource(Source):
-    """A part of another source whose bytes can be read.
-
-    Args:
-        whole: The other source.
-        start: The first byte.
-        stop: One past the last one.
-    """
+    """Bytes ``start`` to ``stop`` of another source."""
 
     def __init__(self, whole: Source, start: int, stop: int) -> None:
         self._whole = whole
@@ -251,7 +226,7 @@ class SpanSource(Source):
 
 
 class UrlSource(Source):
-    """A URL of a scheme that FFmpeg knows.
+    """A URL with a scheme that FFmpeg supports.
 
     A media file on a web server is read by ranges. FFmpeg itself opens everything else: playlists, live streams, URLs
     with passwords or proxies, and all other schemes.
@@ -261,8 +236,8 @@ class UrlSource(Source):
 
     def __init__(self, url: str) -> None:
         self.url = url
-        # Of the file when it was opened first. It travels with pickles: an index of this version shows wrong frames of
-        # another one.
+        # Version of the file when it was first opened. It is pickled, because an index of this version would return
+        # wrong frames of another one.
         self._version: FileVersion | None = None
 
     def open(self) -> str | Reader:
@@ -293,9 +268,9 @@ class UrlSource(Source):
 
 
 class FsspecSource(Source):
-    """A URL of any file system that fsspec knows. Every handle opens it anew.
+    """A URL of any file system that fsspec supports. Every handle opens it again.
 
-    The file is read by ranges if the file system can fetch them, and otherwise through a file object of fsspec.
+    The file is read by ranges if the file system can fetch them, else through a file object of fsspec.
     """
 
     def __init__(self, url: str) -> None:
@@ -359,7 +334,7 @@ class MemorySource(Source):
 
 
 class FileLikeSource(Source):
-    """A binary file object that the user opened, and keeps."""
+    """A binary file object that the user opened, and keeps open."""
 
     def __init__(self, file: Any) -> None:
         self._shared = SharedFile(file)
@@ -382,18 +357,14 @@ class FileLikeSource(Source):
 
 
 def _state_of(status: os.stat_result) -> tuple[int, ...]:
-    """(device, file, size, time of the last change)"""
+    """Return (device, file, size, time of the last change)."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def stamp_of(file: str | int) -> tuple[int, int] | None:
-    """When a file was changed last, in nanoseconds, and its size; they differ if it was replaced.
+    """Return the time of a file's last change in nanoseconds, and its size; ``None`` if it is not a local file.
 
-    Args:
-        file: A path, or a descriptor.
-
-    Returns:
-        ``None`` for a path that is not a file on this machine.
+    They differ if the file was replaced. ``file`` is a path or a descriptor.
     """
     try:
         status = os.stat(file)
@@ -407,16 +378,15 @@ def _digest(data: bytes) -> bytes:
 
 
 def _is_text(beginning: bytes) -> bool:
-    """Whether a file begins like a playlist: with text. Media containers begin with binary numbers."""
+    """Return whether a file starts with text, as playlists do; media containers start with binary numbers."""
     return not any(byte < 9 for byte in beginning[:_NUM_TEXT_BYTES])
 
 
 def make_source(source: object) -> Source:
     """Make the `Source` for the argument of a decoder.
 
-    Args:
-        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, the same as a 1-D uint8 tensor on
-            the CPU, or a binary file object with ``read(size)`` and ``seek(offset, whence)``.
+    Accepted are a path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, the same as a 1-D uint8 tensor on
+    the CPU, and a binary file object with ``read(size)`` and ``seek(offset, whence)``.
 
     Raises:
         SourceTypeError: for anything else; the message names what is missing.

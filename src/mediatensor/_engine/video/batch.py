@@ -15,7 +15,7 @@ from ...errors import DecodeError, DeviceError, ReadError, SizeChangeError
 from ...frames import ReplacedFrame
 from ..common import stages, threads
 from ..common.locks import ForkSafeLock
-from ..common.orientation import Orientation
+from ..common.pictures import Orientation
 from ..index.frame_index import FrameIndex
 from ..pyav.pixels import FrameConverter, luma_of, orientation_of
 from .frame_stream import FrameStream, MissingFrameError

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...errors import DamageWarning, DecodeError
 from ...frames import ReplacedFrame
 from ..common.checks import TIME_TOLERANCE
-from ..common.clips import frames_per_clip
+from ..common.limits import frames_per_clip
 from ..common.messages import counted, warn_once
 from ..index.frame_index import FrameIndex
 from ..index.holes import FrameHole, describe_hole, describe_holes

@@ -20,8 +20,7 @@ from ..common.devices import check_process
 from ..common.handle_pool import HandlePool
 from ..common.locks import ForkSafeLock
 from ..common.messages import warn_once
-from ..common.orientation import Orientation
-from ..common.pictures import PixelStep, output_size
+from ..common.pictures import Orientation, PixelStep, output_size
 from ..index.identity import SourceIdentity, identify
 from ..index.scan import first_frame
 from ..pyav.pixels import LumaConverter, orientation_of

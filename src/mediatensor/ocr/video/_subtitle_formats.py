@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from ..._engine.common.subrip import WORD_JOINER, clock, subrip, text_lines
+from ..._engine.common.messages import WORD_JOINER, clock, subrip, text_lines
 from .tracks import TextKind, TextTrack
 
 __all__ = ["render_ass", "render_srt", "render_vtt", "rounded_times"]

@@ -20,7 +20,7 @@ from PIL import Image, TiffImagePlugin
 
 from ...._engine.common.limits import check_pixels
 from ...._engine.common.locks import ForkSafeLock
-from ...._engine.common.orientation import Orientation
+from ...._engine.common.pictures import Orientation
 from ...._engine.common.threads import working
 from ...._engine.images.channels import Layout, Planes, convert
 from ...._engine.images.formats import NUM_SNIFFED_BYTES, look_like, sniff
