@@ -41,7 +41,7 @@ _ZEROS = bytes(MAX_ZEROS)
 
 
 def content_parser(codec: str | None, extradata: bytes) -> Callable[[memoryview], PacketContent]:
-    r"""Return the function that classifies packets of ``codec``, FFmpeg's name. Uncertain packets count as pictures.
+    """Return the function that classifies packets of ``codec``, FFmpeg's name. Uncertain packets count as pictures.
 
     VP8, VP9 and AV1 have packets that only update references and show nothing ("alternate reference" frames). In other
     codecs, the end of a sequence and data that belong to no picture can be separate packets.
@@ -86,7 +86,7 @@ _DISPOSABLE: dict[str, Callable[[bytes], Callable[[memoryview], bool]]] = {
 
 
 def disposable_parser(codec: str | None, extradata: bytes) -> Callable[[memoryview], Disposable]:
-    r"""Return the function that decides whether decoding can skip a packet.
+    """Return the function that decides whether decoding can skip a packet.
 
     It never can if the packet is odd, or the codec has no rule here. VP9 frames are always needed, even if they update
     no reference (refresh_frame_flags of 0): each passes its motion vectors to the next one (VP9 bitstream
@@ -134,7 +134,7 @@ class BreakDetector(Protocol):
 
 
 def break_detector(codec: str | None, extradata: bytes, *, is_at_start: bool = True) -> BreakDetector | None:
-    r"""Return a detector for streams of a codec; ``None`` for codecs without known breaks.
+    """Return a detector for streams of a codec; ``None`` for codecs without known breaks.
 
     With ``is_at_start``, the next packet is the first of the stream, and its headers may differ from ``extradata``.
 

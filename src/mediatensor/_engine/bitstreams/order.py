@@ -52,7 +52,7 @@ class PictureOrder(Protocol):
 
 
 def picture_order(codec: str | None, extradata: bytes, reorder_depth: int) -> PictureOrder | None:
-    r"""Return a comparison for packets from the first one; ``None`` for codecs without reordering.
+    """Return a comparison for packets from the first one; ``None`` for codecs without reordering.
 
     ``reorder_depth`` is the number of pictures that the codec holds back to reorder, as it is known before decoding.
 

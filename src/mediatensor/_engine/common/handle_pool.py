@@ -106,31 +106,28 @@ class HandlePool(Generic[H]):
         """Close all idle handles now, and the rest when they are returned."""
         with self._lock:
             self._is_closed = True
-            idle, self._idle = self._idle, []
-        for handle in idle:
-            handle.close()
+        self._close_where(lambda _: True)
 
     def close_idle(self, before: float) -> None:
         """Close handles with threads that were last used before a time of the monotonic clock."""
+        self._close_where(lambda handle: handle.lease.num_threads > 1 and handle.idle_since < before)
+
+    def close_until(self, time: float) -> int:
+        """Close handles that were returned until a time of the monotonic clock; return their number."""
+        return self._close_where(lambda handle: handle.idle_since <= time)
+
+    def _close_where(self, is_stale: Callable[[H], bool]) -> int:
         with self._lock:
-            stale = [handle for handle in self._idle if handle.lease.num_threads > 1 and handle.idle_since < before]
+            stale = [handle for handle in self._idle if is_stale(handle)]
             self._idle = [handle for handle in self._idle if handle not in stale]
         for handle in stale:
             handle.close()
+        return len(stale)
 
     def idle_times(self) -> list[float]:
         """Return when the idle handles were returned."""
         with self._lock:
             return [handle.idle_since for handle in self._idle]
-
-    def close_until(self, time: float) -> int:
-        """Close handles that were returned until a time of the monotonic clock; return their number."""
-        with self._lock:
-            old = [handle for handle in self._idle if handle.idle_since <= time]
-            self._idle = [handle for handle in self._idle if handle not in old]
-        for handle in old:
-            handle.close()
-        return len(old)
 
     def __del__(self) -> None:
         if hasattr(self, "_lock"):

@@ -28,7 +28,7 @@ _MOST_SHOWN = 1e300
 
 
 def check_frames(count: float, asked_by: str) -> None:
-    r"""Refuse more than `MAX_FRAMES_PER_CALL` frames; ``asked_by`` names the argument that asks for them.
+    """Refuse more than `MAX_FRAMES_PER_CALL` frames; ``asked_by`` names the argument that asks for them.
 
     >>> check_frames(1e12, "fps")
     Traceback (most recent call last):

@@ -133,7 +133,7 @@ def subrip(cues: Iterable[tuple[int, int, Sequence[str]]]) -> str:
 
 
 def text_lines(text: str) -> list[str]:
-    r"""Return the lines of a text that are not blank, without characters that subtitle files cannot contain.
+    """Return the lines of a text that are not blank, without characters that subtitle files cannot contain.
 
     >>> text_lines(" Good\\x00 \\r\\n\\n evening")
     ['Good', 'evening']

@@ -29,7 +29,7 @@ def to_json(value: Any) -> Any:
 
 
 def json_bytes(value: Any, indent: int | None = None) -> bytes:
-    r"""Return a value as JSON in UTF-8, which every reader accepts: values that are not finite are null.
+    """Return a value as JSON in UTF-8, which every reader accepts: values that are not finite are null.
 
     Text that has no UTF-8, such as names of files in another encoding, is written with escapes and reads back equal.
 

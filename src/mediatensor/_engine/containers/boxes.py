@@ -84,7 +84,7 @@ Boxes = list[tuple[bytes, memoryview]]
 
 
 def children(data: memoryview) -> Boxes:
-    r"""Split ``data`` into the boxes that it contains.
+    """Split ``data`` into the boxes that it contains.
 
     >>> [(kind, bytes(content)) for kind, content in children(memoryview(b"\\0\\0\\0\\x0afree\\1\\2"))]
     [(b'free', b'\\x01\\x02')]

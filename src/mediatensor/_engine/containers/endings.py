@@ -22,7 +22,7 @@ _FIRST_BOXES = frozenset((b"ftyp", b"styp", b"moov", b"mdat", b"wide", b"free", 
 
 
 def breaks_off(read_at: ReadAt, file_size: int) -> bool:
-    r"""Return whether the end of an MP4, Matroska, WebM, AVI, FLV or transport stream file is certainly missing.
+    """Return whether the end of an MP4, Matroska, WebM, AVI, FLV or transport stream file is certainly missing.
 
     Files that do not state their length, such as live streams in Matroska, count as whole.
 

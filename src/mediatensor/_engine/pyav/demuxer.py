@@ -250,6 +250,10 @@ class Demuxer:
         if index not in self._taken:
             self._taken.add(index)
             return self.streams[number].codec_context
+        return self._open_codec(index, media_type)
+
+    def _open_codec(self, index: int, media_type: str) -> Any:
+        """Open the source again for another codec context of a stream."""
         container, reader = open_container(self._source)
         try:
             return choose_stream(container, index, media_type).codec_context

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -487,24 +487,36 @@ def choose_stream(container: Any, stream_index: int | None, media_type: str) -> 
     if stream_index is None:
         best = streams.best(media_type)
         if best is None or best.codec_context is None:
-            kinds = ", ".join(stream.type or "unknown" for stream in streams) or "none"
             raise StreamError(
-                f"The best {media_type} stream is unknown and there is no specified stream. "
-                f"The source has no {media_type} stream that can be decoded (streams: {kinds})."
+                f"The best {media_type} stream is unknown and there is no specified stream. The source has no "
+                f"{media_type} stream that can be decoded (streams: {list_kinds(stream.type for stream in streams)})."
             )
         return best
-    stream_index = whole_number("stream_index", stream_index, or_none=True)
-    if not 0 <= stream_index < len(streams):
-        raise StreamError(
-            f"The stream index {stream_index} is not a valid stream. The source has streams 0 to {len(streams) - 1}."
-        )
-    stream = streams[stream_index]
+    stream = streams[valid_stream_index(stream_index, len(streams))]
     if stream.type != media_type or stream.codec_context is None:
         raise StreamError(
             f"The stream at index {stream_index} is not a{'n' if media_type[0] in 'aeiou' else ''} {media_type} stream "
             f"that can be decoded. It is of type {stream.type or 'unknown'!r}."
         )
     return stream
+
+
+def valid_stream_index(stream_index: int, num_streams: int) -> int:
+    """Return the index as an int; raise `StreamError` if there is no such stream."""
+    number = whole_number("stream_index", stream_index, or_none=True)
+    if not 0 <= number < num_streams:
+        raise StreamError(
+            f"The stream index {number} is not a valid stream. The source has streams 0 to {num_streams - 1}."
+        )
+    return number
+
+
+def list_kinds(media_types: Iterable[str | None]) -> str:
+    """Name the types of a source's streams, for messages."""
+    return ", ".join(media_type or "unknown" for media_type in media_types) or "none"
+
+
+_DECODABLE = ("video", "audio")
 
 
 def choose_streams(container: Any, selectors: Sequence[int | str]) -> list[Any]:
@@ -517,7 +529,7 @@ def choose_streams(container: Any, selectors: Sequence[int | str]) -> list[Any]:
     if list(selectors) == ["all"]:
         decodable = [stream for stream in streams if stream.type in _DECODABLE and stream.codec_context is not None]
         if not decodable:
-            kinds = ", ".join(stream.type or "unknown" for stream in streams) or "none"
+            kinds = list_kinds(stream.type for stream in streams)
             raise StreamError(f"No valid video or audio stream found in input file (streams: {kinds}).")
         return decodable
     chosen: list[Any] = []
@@ -527,22 +539,14 @@ def choose_streams(container: Any, selectors: Sequence[int | str]) -> list[Any]:
                 raise StreamError(f"No valid {selector} stream found in input file.")
             stream = choose_stream(container, None, selector)
         else:
-            stream = _decodable_stream(container, selector)
+            kind = streams[selector].type if 0 <= selector < len(streams) else "video"
+            if kind not in _DECODABLE:
+                raise StreamError(
+                    f"The stream at index {selector} is of type {kind or 'unknown'!r}, which cannot be decoded. Only "
+                    "audio and video streams can."
+                )
+            stream = choose_stream(container, selector, kind)
         if any(stream.index == other.index for other in chosen):
             raise StreamError(f"The stream at index {stream.index} is already being demuxed; name each stream once.")
         chosen.append(stream)
     return chosen
-
-
-_DECODABLE = ("video", "audio")
-
-
-def _decodable_stream(container: Any, stream_index: int) -> Any:
-    streams = container.streams
-    if 0 <= stream_index < len(streams) and (kind := streams[stream_index].type) not in _DECODABLE:
-        raise StreamError(
-            f"The stream at index {stream_index} is of type {kind or 'unknown'!r}, which cannot be decoded. Only audio "
-            "and video streams can."
-        )
-    kind = streams[stream_index].type if 0 <= stream_index < len(streams) else "video"
-    return choose_stream(container, stream_index, kind)

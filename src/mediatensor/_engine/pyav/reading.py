@@ -12,7 +12,6 @@ import av
 from av.video.frame import PictureType
 
 from ...errors import DecodeError, MediaTensorError, ReadError, StreamError
-from ..common.checks import whole_number
 from ..common.interrupts import raise_kept_interrupt
 from ..sources.source import Source
 from .demuxer import Demuxer
@@ -20,14 +19,14 @@ from .opening import (
     ContainerInfo,
     StreamInfo,
     choose_stream,
-    close_container,
     error_text,
     fraction,
     keep_from_parent,
     let_rest,
-    open_container,
+    list_kinds,
     read_container_info,
     stream_info,
+    valid_stream_index,
 )
 
 # Largest picture that is decoded, in pixels. A header of a few bytes can ask for terabytes.
@@ -306,15 +305,9 @@ class VideoReader(StreamReader):
     def open_another_decoder(self) -> PacketDecoder | None:
         """Return a fresh decoder of the stream with one thread; ``None`` if the source opens only once."""
         try:
-            container, reader = open_container(self._source)
+            context = self._open_codec(self.stream_index, self.media_type)
         except MediaTensorError:
             return None
-        try:
-            context = choose_stream(container, self.stream_index, self.media_type).codec_context
-        except StreamError:
-            return None
-        finally:
-            close_container(container, reader)
         configure_video_codec(context, 1, is_strict=False)
         return PacketDecoder(context)
 
@@ -430,14 +423,11 @@ def _choose_stream(container: ContainerInfo, stream_index: int | None) -> Stream
     if stream_index is None:
         stream_index = container.best_subtitle_stream_index
         if stream_index is None:
-            kinds = ", ".join(stream.media_type for stream in container.streams) or "none"
+            kinds = list_kinds(stream.media_type for stream in container.streams)
             raise StreamError(f"The source has no stream of subtitles (streams: {kinds}).")
-    stream_index = whole_number("stream_index", stream_index, or_none=True)
-    if not 0 <= stream_index < len(container.streams):
-        last = len(container.streams) - 1
-        raise StreamError(f"The stream index {stream_index} is not a valid stream. The source has streams 0 to {last}.")
-    _check_is_text(container.streams[stream_index])
-    return container.streams[stream_index]
+    stream = container.streams[valid_stream_index(stream_index, len(container.streams))]
+    _check_is_text(stream)
+    return stream
 
 
 def _check_is_text(stream: StreamInfo) -> None:

@@ -24,7 +24,7 @@ _MAX_BRIDGED_BLOCKS = 1
 
 
 class RangeCache:
-    r"""Plans the requests for reads of one file, and caches their data.
+    """Plans the requests for reads of one file, and caches their data.
 
     Requests are multiples of ``block_bytes``, except at the end of the file, and all sizes must be multiples of it. A
     read is at most ``max_request_bytes``. The cache must hold two of the largest requests and a few blocks.
