@@ -38,7 +38,7 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("before", [None, b"before"])
-def test_a_block_that_fails_leaves_what_was_there(before: bytes | None, tmp_path: Path) -> None:
+def test_failed_block_keeps_old_file(before: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "file"
     if before is not None:
         path.write_bytes(before)
@@ -61,7 +61,7 @@ def test_a_block_that_fails_leaves_what_was_there(before: bytes | None, tmp_path
     assert names(tmp_path) == ["file"]
 
 
-def test_a_file_that_is_dropped_leaves_nothing(tmp_path: Path) -> None:
+def test_dropped_file_leaves_nothing(tmp_path: Path) -> None:
     new = AtomicFile(tmp_path / "file")
     assert len(names(tmp_path)) == 1
     del new
@@ -108,12 +108,12 @@ def test_standard_output_is_written_directly(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["n" * 255, "€" * 85, "𝄞" * 63], ids=["1 byte each", "3 bytes", "4 bytes"])
-def test_the_longest_names(name: str, tmp_path: Path) -> None:
+def test_longest_names_are_written(name: str, tmp_path: Path) -> None:
     write_file(tmp_path / name, b"all of it")
     assert names(tmp_path) == [name]
 
 
-def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_unwritable_destination_is_named(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none" / "file", f"{tmp_path}/nul\0byte"):
         with pytest.raises(WriteError, match="must be a valid path") as caught:
             write_file(path, b"")
@@ -126,9 +126,7 @@ def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["folder/", "", "loop", "n" * 256])
-def test_what_is_no_name_of_a_file_is_refused_before_anything_is_written(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_invalid_names_are_refused_before_writing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(WriteError):
@@ -138,7 +136,7 @@ def test_what_is_no_name_of_a_file_is_refused_before_anything_is_written(
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="files are given away by root alone")
-def test_the_owner_stays(tmp_path: Path) -> None:
+def test_owner_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(b"old")
     os.chown(path, 12345, 23456)
@@ -146,7 +144,7 @@ def test_the_owner_stays(tmp_path: Path) -> None:
     assert (path.stat().st_uid, path.stat().st_gid, path.read_bytes()) == (12345, 23456, b"new")
 
 
-def test_writers_side_by_side(tmp_path: Path) -> None:
+def test_concurrent_writers_do_not_interfere(tmp_path: Path) -> None:
     path = tmp_path / "file"
     contents = [bytes([number]) * 200_000 for number in range(4)]
     write_file(path, contents[0])
@@ -195,7 +193,7 @@ WRITERS: dict[str, tuple[Callable[[Path], object], list[ModuleType]]] = {
 
 @needs_fork
 @pytest.mark.parametrize("name", WRITERS)
-def test_an_interrupt_at_any_line_leaves_a_whole_file_and_no_other(name: str, tmp_path: Path) -> None:
+def test_interrupt_at_any_line_leaves_one_whole_file(name: str, tmp_path: Path) -> None:
     (tmp_path / "output").mkdir()
     path, (write, modules) = tmp_path / "output" / name, WRITERS[name]
     write(path)

@@ -26,7 +26,7 @@ def vp9_superframe(*frames: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("profile", [0, 1, 2, 3])
-def test_vp9_show_bits(profile: int) -> None:
+def test_vp9_show_bits_decide_content(profile: int) -> None:
     assert not hides_frame("vp9", vp9_header(profile=profile))
     assert hides_frame("vp9", vp9_header(show=0, profile=profile))
     assert not hides_frame("vp9", vp9_header(show_existing=1, profile=profile))
@@ -39,11 +39,11 @@ def test_vp9_superframe_shows_if_any_frame_in_it_does() -> None:
 
 
 @pytest.mark.parametrize(("first_byte", "hidden"), [(0x10, False), (0x11, False), (0x00, True), (0x01, True)])
-def test_vp8_show_bit(first_byte: int, hidden: bool) -> None:
+def test_vp8_show_bit_decides_content(first_byte: int, hidden: bool) -> None:
     assert hides_frame("vp8", bytes([first_byte, 0, 0])) is hidden
 
 
-def test_other_codecs_hide_nothing() -> None:
+def test_other_codecs_count_all_packets_as_pictures() -> None:
     assert not hides_frame("h264", bytes(10))
     assert not hides_frame(None, bytes(10))
 
@@ -73,7 +73,7 @@ _UNCERTAIN = PacketContent.UNCERTAIN
         ("mpeg4", [b"\xb8\0", b"\0\0"], _FOREIGN),  # MPEG-2
     ],
 )
-def test_a_packet_holds_what_its_units_say(codec: str, units: list[bytes], content: PacketContent) -> None:
+def test_units_decide_packet_content(codec: str, units: list[bytes], content: PacketContent) -> None:
     packet = b"".join(b"\0\0\1" + unit for unit in units)
     assert content_parser(codec, b"")(memoryview(packet)) is content
     assert content_parser(codec, b"")(memoryview(b"\0" * 3 + b"no unit")) is _PICTURE, (
@@ -82,7 +82,7 @@ def test_a_packet_holds_what_its_units_say(codec: str, units: list[bytes], conte
 
 
 @pytest.mark.parametrize("length_size", [1, 2, 4])
-def test_units_behind_lengths_are_looked_at_alike(length_size: int) -> None:
+def test_length_prefixed_units_decide_packet_content(length_size: int) -> None:
     def content(codec: str, *units: bytes) -> PacketContent:
         record = b"\1" + bytes(3) + bytes([length_size - 1]) + bytes(16) + bytes([length_size - 1]) + bytes(3)
         packet = b"".join(len(unit).to_bytes(length_size, "big") + unit for unit in units)
@@ -98,7 +98,7 @@ def test_units_behind_lengths_are_looked_at_alike(length_size: int) -> None:
     assert content("hevc", b"\x46\1\x50\0\0\1\2\1\xd0") is _UNCERTAIN
 
 
-def test_dirac_units_have_a_bit_for_pictures() -> None:
+def test_dirac_picture_bit_decides_content() -> None:
     def unit(code: int, size: int) -> bytes:
         return b"BBCD" + bytes([code]) + (13 + size).to_bytes(4, "big") + bytes(4 + size)
 
@@ -109,7 +109,7 @@ def test_dirac_units_have_a_bit_for_pictures() -> None:
     assert content_of(memoryview(bytes(20))) is _PICTURE
 
 
-def test_of_av1_frames_that_are_shown_count() -> None:
+def test_av1_content_counts_shown_frames() -> None:
     shown, again, hidden, delimiter = b"\x32\1\x10", b"\x1a\1\x80", b"\x32\1\0", b"\x12\0"
     content_of = content_parser("av1", b"")
     assert content_of(memoryview(delimiter + hidden + shown)) is _PICTURE
@@ -166,5 +166,5 @@ def test_nal_headers_must_be_possible(header: bytes, is_hevc: bool, sound: bool)
         ("vp8", b"\x11" * 20, True),  # an inter frame has no start code
     ],
 )
-def test_packets_must_begin_as_their_codec_does(codec: str, packet: bytes, sound: bool) -> None:
+def test_has_valid_start_checks_start_of_packet(codec: str, packet: bytes, sound: bool) -> None:
     assert has_valid_start(codec, memoryview(packet)) is sound

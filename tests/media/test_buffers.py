@@ -53,7 +53,7 @@ def overlap(arrays: list[np.ndarray]) -> bool:
     "shape",
     [(), (0,), (5,), (0, 1080, 1920, 3), (3, 0), (1, 1, 1), (7, 101, 67, 3), (2, 540, 480, 3), (1048577,), (1 << 17,)],
 )
-def test_shape_and_type_are_as_asked_for(shape: tuple[int, ...], dtype: str) -> None:
+def test_empty_returns_requested_shape_and_type(shape: tuple[int, ...], dtype: str) -> None:
     for _ in range(2):  # new, and used again
         array = buffers.empty(shape, dtype)
         assert array.shape == shape
@@ -67,7 +67,7 @@ def test_shape_and_type_are_as_asked_for(shape: tuple[int, ...], dtype: str) -> 
 
 
 @given(st.lists(st.tuples(st.sampled_from(["take", "drop", "view"]), st.integers(0, 1 << 30)), max_size=40))
-def test_arrays_that_are_alive_never_share_memory(steps: list[tuple[str, int]]) -> None:
+def test_live_arrays_never_share_memory(steps: list[tuple[str, int]]) -> None:
     buffers.free_idle_blocks()
     alive: list[tuple[np.ndarray, int]] = []
     for number, (step, chance) in enumerate(steps):
@@ -84,7 +84,7 @@ def test_arrays_that_are_alive_never_share_memory(steps: list[tuple[str, int]]) 
     assert all((array[::4096] == mark).all() for array, mark in alive)
 
 
-def test_threads_that_take_and_drop_at_the_same_time_keep_what_they_wrote() -> None:
+def test_concurrent_threads_keep_their_data() -> None:
     def work(seed: int) -> bool:
         source = random.Random(seed)
         mine: list[np.ndarray] = []
@@ -105,7 +105,7 @@ def test_threads_that_take_and_drop_at_the_same_time_keep_what_they_wrote() -> N
     assert not overlap(buffers.idle_blocks())
 
 
-def test_memory_comes_back_when_the_array_is_gone() -> None:
+def test_memory_returns_with_last_array() -> None:
     array = buffers.empty((2 * MB,), "uint8")
     before = place(array)
     other = buffers.empty((2 * MB,), "uint8")
@@ -179,7 +179,7 @@ def test_copies_outlive_the_memory() -> None:
     assert all((one == 7).all() for one in [*copies, shared])
 
 
-def test_small_arrays_are_ordinary() -> None:
+def test_small_arrays_are_not_pooled() -> None:
     array = buffers.empty((MB // 2 - 1,), "uint8")
     del array
     assert not buffers.idle_blocks()
@@ -216,7 +216,7 @@ def test_idle_memory_has_an_upper_limit() -> None:
     assert idle_bytes(pool) <= 1024 * MB
 
 
-def test_small_batches_end_what_a_large_one_left() -> None:
+def test_small_batches_free_memory_of_large_one() -> None:
     pool = buffers.Pool()
     pool.empty((400 * MB,), "uint8")
     for _ in range(5):
@@ -227,7 +227,7 @@ def test_small_batches_end_what_a_large_one_left() -> None:
     assert idle_bytes(pool) <= 128 * MB
 
 
-def test_what_nobody_asks_for_goes_back_after_a_minute() -> None:
+def test_unused_memory_is_freed_after_a_minute() -> None:
     now = 0.0
     pool = buffers.Pool(lambda: now)
     pool.empty((400 * MB,), "uint8")
@@ -242,7 +242,7 @@ def test_what_nobody_asks_for_goes_back_after_a_minute() -> None:
     assert idle_bytes(pool) == 0
 
 
-def test_memory_that_is_used_all_the_time_stays() -> None:
+def test_memory_in_steady_use_stays() -> None:
     now = 0.0
     pool = buffers.Pool(lambda: now)
     places = set()
@@ -252,7 +252,7 @@ def test_memory_that_is_used_all_the_time_stays() -> None:
     assert len(places) == 1
 
 
-def test_idle_memory_goes_before_memory_is_said_to_be_short() -> None:
+def test_idle_memory_is_freed_before_memory_error() -> None:
     buffers.empty((2 * MB,), "uint8")
     assert idle_bytes() == 2 * MB
     with pytest.raises(MemoryError):
@@ -260,7 +260,7 @@ def test_idle_memory_goes_before_memory_is_said_to_be_short() -> None:
     assert idle_bytes() == 0
 
 
-def test_the_bound_holds_when_threads_drop_at_the_same_time() -> None:
+def test_bound_holds_with_concurrent_threads() -> None:
     pool = buffers.Pool()
     start = threading.Barrier(8, timeout=20)
 
@@ -278,7 +278,7 @@ def test_the_bound_holds_when_threads_drop_at_the_same_time() -> None:
     assert idle_bytes(pool) <= 128 * MB
 
 
-def test_threads_that_drop_while_garbage_is_collected_lose_nothing() -> None:
+def test_drops_during_garbage_collection_lose_nothing() -> None:
     """Blocks in cycles come back in the middle of whatever the pool is doing."""
     pool = buffers.Pool()
     before = gc.get_threshold()
@@ -305,7 +305,7 @@ def test_threads_that_drop_while_garbage_is_collected_lose_nothing() -> None:
     assert not overlap(pool.idle_blocks())
 
 
-def test_memory_that_is_used_again_is_not_kept_from_its_new_owner() -> None:
+def test_reused_memory_keeps_data_of_new_owner() -> None:
     """A block that came back is forgotten by its old array: dropping the new one gives it back once, not twice."""
     for _ in range(5):
         array = buffers.empty((2 * MB,), "uint8")
@@ -315,7 +315,7 @@ def test_memory_that_is_used_again_is_not_kept_from_its_new_owner() -> None:
         assert len(buffers.idle_blocks()) == 1
 
 
-def test_batches_that_are_alive_keep_their_pixels(clip: Path, clip_rgb: torch.Tensor) -> None:
+def test_live_batches_keep_their_pixels(clip: Path, clip_rgb: torch.Tensor) -> None:
     with VideoDecoder(clip) as decoder:
         wanted = list(range(40)) * 4  # 2.9 MB
         first = decoder.get_frames_at(wanted).data
@@ -355,7 +355,7 @@ assert (mine == 7).all() and (array == 2).all()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_after_a_fork_each_process_has_its_own() -> None:
+def test_forked_processes_have_their_own_memory() -> None:
     run = subprocess.run([sys.executable, "-c", _FORK], capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
 
@@ -388,7 +388,7 @@ print(resident() < size)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts page faults of Linux")
-def test_the_second_batch_touches_no_new_page() -> None:
+def test_second_batch_touches_no_new_page() -> None:
     run = subprocess.run([sys.executable, "-c", _FAULTS], capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
     *faults, is_small_again = run.stdout.split()
@@ -400,7 +400,7 @@ def test_the_second_batch_touches_no_new_page() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts page faults of Linux")
-def test_the_second_call_of_a_decoder_touches_few_new_pages(clip: Path) -> None:
+def test_second_decoder_call_touches_few_new_pages(clip: Path) -> None:
     program = """
 import resource, sys
 from mediatensor.decoders import VideoDecoder
@@ -436,6 +436,6 @@ sys.tensor = torch.from_numpy(buffers.empty((2 << 20,), "uint8"))
 """
 
 
-def test_the_end_of_the_program_is_silent() -> None:
+def test_end_of_program_is_silent() -> None:
     run = subprocess.run([sys.executable, "-c", _END], capture_output=True, text=True, timeout=120)
     assert (run.returncode, run.stderr) == (0, "")

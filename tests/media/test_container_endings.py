@@ -56,7 +56,7 @@ def num_packets(data: bytes) -> list[int]:
 
 
 @pytest.mark.parametrize("name", [name for name in MUXERS if name != "live matroska"])
-def test_every_cut_but_those_between_parts_is_seen(name: str, tmp_path: Path) -> None:
+def test_cuts_inside_parts_are_detected(name: str, tmp_path: Path) -> None:
     whole = written(name, tmp_path)
     assert not is_cut_off(whole)
     places = random.Random(0).sample(range(len(whole) // 4, len(whole)), 60)
@@ -68,18 +68,18 @@ def test_every_cut_but_those_between_parts_is_seen(name: str, tmp_path: Path) ->
     assert len(unseen) <= 3
 
 
-def test_live_recordings_do_not_say_how_long_they_are(tmp_path: Path) -> None:
+def test_live_recordings_count_as_whole(tmp_path: Path) -> None:
     whole = written("live matroska", tmp_path)
     assert not is_cut_off(whole)
     assert not is_cut_off(whole[: len(whole) // 2])
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"RIFF", b"FLV", b"\x1a\x45\xdf\xa3", b"\0\0\0\x08ftyp", bytes(1000)])
-def test_beginnings_promise_nothing(data: bytes) -> None:
+def test_first_bytes_alone_count_as_whole(data: bytes) -> None:
     assert not is_cut_off(data)
 
 
-def test_random_bytes_behind_a_magic_number_end() -> None:
+def test_random_bytes_after_signature_end() -> None:
     chance = random.Random(1)
     for magic in (b"\x1a\x45\xdf\xa3", b"RIFF\0\0\0\0AVI ", b"FLV\1\5\0\0\0\x09", b"\0\0\0\x10ftypisom\0\0\0\0"):
         for _ in range(200):

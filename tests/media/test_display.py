@@ -25,7 +25,7 @@ def opened(png: bytes | None) -> np.ndarray[Any, Any]:
     return np.asarray(Image.open(io.BytesIO(png)))
 
 
-def test_a_frame_is_its_pixels_in_any_order_and_type() -> None:
+def test_frame_image_has_pixels_in_any_order_and_type() -> None:
     pixels = torch.randint(256, (3, 20, 30), dtype=torch.uint8)
     expected = pixels.permute(1, 2, 0).numpy()
     for data in (pixels, pixels.permute(1, 2, 0), pixels.float() / 255, (pixels.int() * 257).to(torch.uint16)):
@@ -34,7 +34,7 @@ def test_a_frame_is_its_pixels_in_any_order_and_type() -> None:
     np.testing.assert_array_equal(opened(gray._repr_png_()), expected[:, :, 0])
 
 
-def test_a_batch_is_a_sheet_of_some_of_its_frames() -> None:
+def test_batch_image_is_a_sheet_of_frames() -> None:
     data = (
         torch.zeros(40, 3, 30, 50, dtype=torch.uint8) + torch.arange(0, 240, 6, dtype=torch.uint8)[:, None, None, None]
     )
@@ -55,16 +55,16 @@ def test_a_batch_is_a_sheet_of_some_of_its_frames() -> None:
     [torch.zeros(7, 20, 30), torch.zeros(3, 0, 0, dtype=torch.uint8), torch.zeros(3, 8, 8, device="meta")],
     ids=["channels", "no pixels", "no memory"],
 )
-def test_what_cannot_be_drawn_is_left_to_its_text(data: torch.Tensor) -> None:
+def test_data_that_cannot_be_drawn_prints_text(data: torch.Tensor) -> None:
     assert Frame(data, 0.0, 0.0)._repr_png_() is None
 
 
-def test_a_batch_of_no_dimension_is_one_frame() -> None:
+def test_batch_without_dimension_is_one_frame() -> None:
     data = torch.zeros(3, 20, 30, dtype=torch.uint8)
     assert opened(FrameBatch(data, torch.tensor(0.5), torch.tensor(0.1))._repr_png_()).shape == (36, 30, 3)
 
 
-def test_sound_is_a_player_of_its_samples() -> None:
+def test_audio_is_a_player_of_its_samples() -> None:
     data = torch.linspace(-1.5, 1.5, 1000).expand(2, 1000)
     html = AudioSamples(data, 0.0, 0.125, 8000)._repr_html_()
     match = re.search(r'src="data:audio/wav;base64,([^"]+)"', html)
@@ -78,7 +78,7 @@ def test_sound_is_a_player_of_its_samples() -> None:
     assert len(long) < 120 * 8000 * 2 * 1.4
 
 
-def test_a_document_is_its_pages_with_their_words() -> None:
+def test_document_shows_pages_with_words() -> None:
     word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
     pages = [Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], i, (80, 120)) for i in range(7)]
     picture = opened(pages[0]._repr_png_())

@@ -76,7 +76,7 @@ def by_pts(frames: list[tuple[Any, int]]) -> list[tuple[Any, int]]:
 
 
 @pytest.mark.parametrize("name", _HAVE_SOME)
-def test_no_other_picture_changes_without_the_disposable_ones(name: str, folder: Path) -> None:
+def test_skipping_disposable_pictures_changes_no_other(name: str, folder: Path) -> None:
     path = media.make(name, folder)
     disposable = judge(path)
     assert any(disposable)
@@ -85,7 +85,7 @@ def test_no_other_picture_changes_without_the_disposable_ones(name: str, folder:
     assert sub_sequence(by_pts(remaining), by_pts(complete))
 
 
-def test_both_fields_of_a_frame_in_one_packet(folder: Path) -> None:
+def test_field_pairs_in_one_packet_are_disposable(folder: Path) -> None:
     """The clip's own record is of another, progressive sequence, and so allows for doubts; this one is right."""
     path = media.make("h264_field_pairs_in_packets", folder)
     with av.open(str(path)) as container:
@@ -98,7 +98,7 @@ def test_both_fields_of_a_frame_in_one_packet(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", _HAVE_NONE)
-def test_nothing_is_disposable_where_it_cannot_be_told(name: str, folder: Path) -> None:
+def test_uncertain_packets_are_not_disposable(name: str, folder: Path) -> None:
     assert not any(judge(media.make(name, folder)))
 
 
@@ -109,7 +109,7 @@ def test_decoders_discard_the_same_pictures(name: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in _HAVE_SOME if name.startswith(("av1", "hevc"))])
-def test_decoders_keep_no_picture_that_is_called_disposable(name: str, folder: Path) -> None:
+def test_decoders_keep_no_disposable_picture(name: str, folder: Path) -> None:
     """They discard more: frames in one packet with references, and of lower sub-layers, to which others do refer."""
     path = media.make(name, folder)
     kept = decode(path, skip_frame="NONREF")
@@ -119,7 +119,7 @@ def test_decoders_keep_no_picture_that_is_called_disposable(name: str, folder: P
         assert {pts for pts, _ in kept} == remaining
 
 
-def test_vp9_frames_that_update_no_reference_are_needed_nevertheless(folder: Path) -> None:
+def test_vp9_frames_without_reference_updates_are_needed(folder: Path) -> None:
     path = media.make("vp9_temporal_layers", folder)
     with av.open(str(path)) as container:
         packets = [bytes(packet) for packet in container.demux(video=0) if packet.size]
@@ -139,20 +139,20 @@ def test_vp9_frames_that_update_no_reference_are_needed_nevertheless(folder: Pat
         ("mpeg2_open_gop", "NYY"),
     ],
 )
-def test_structures_that_the_encoder_was_told_to_make(name: str, period: str, folder: Path) -> None:
+def test_disposable_pictures_match_encoder_structure(name: str, period: str, folder: Path) -> None:
     """After the first picture: a P picture, perhaps a B picture that is a reference, and those that are none."""
     found = "".join("NY"[is_disposable] for is_disposable in judge(media.make(name, folder)))
     assert found[1 : 1 + len(period)] == period
 
 
 @pytest.mark.parametrize("codec", [None, "", "vp8", "vp9", "vc1", "rv40", "h263"])
-def test_other_codecs(codec: str | None) -> None:
+def test_other_codecs_have_no_disposable_packets(codec: str | None) -> None:
     for packet in (b"", bytes(20), b"\xff" * 20, b"\0\0\1\0\0\x1a\xff\xf8"):
         assert disposable_parser(codec, b"")(memoryview(packet)) == Disposable.NO
 
 
 @pytest.mark.parametrize("codec", ["h264", "hevc", "av1", "mpeg2video", "mpeg4"])
-def test_rubbish_is_not_disposable_and_costs_little(codec: str) -> None:
+def test_random_bytes_are_not_disposable_and_parse_fast(codec: str) -> None:
     for extradata in (b"\1" * 30, b"\xff" * 30, bytes(1000), b"\0\0\1\x67" + bytes(100_000), b"\x81", b"\x01\xff"):
         parse = disposable_parser(codec, extradata)
         for packet in (b"\xff" * 1000, b"\0\0\1" * 300, b"\0\0\1\x67" + bytes(1_000_000), bytes(1_000_000)):

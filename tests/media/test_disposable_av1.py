@@ -99,7 +99,7 @@ _NO_UPDATE, _UPDATE = av1_header(refresh=0), av1_header(refresh=1)
         ([], False),
     ],
 )
-def test_av1_packets(units: list[bytes], expected: bool, record: bytes) -> None:
+def test_av1_packets_are_classified(units: list[bytes], expected: bool, record: bytes) -> None:
     assert is_disposable("av1", record + av1_sequence(), b"".join(units)) is expected
 
 
@@ -116,7 +116,7 @@ def test_av1_packets(units: list[bytes], expected: bool, record: bytes) -> None:
         (2, 2, {"tools": 1, "integer_motion": 0}),
     ],
 )
-def test_av1_headers_depend_on_the_sequence(
+def test_av1_frame_headers_depend_on_sequence_header(
     tools: int, integer_motion: int, in_frame: dict[str, int | None], order_bits: int, timing: int
 ) -> None:
     extradata = av1_sequence(tools=tools, integer_motion=integer_motion, order_bits=order_bits, timing=timing)
@@ -126,11 +126,11 @@ def test_av1_headers_depend_on_the_sequence(
 
 
 @pytest.mark.parametrize("special", [{"reduced": 1}, {"frame_ids": 1}, {"timing": 2}])
-def test_av1_sequences_that_are_left_alone(special: dict[str, int]) -> None:
+def test_av1_unsupported_sequences_have_no_disposable_packets(special: dict[str, int]) -> None:
     assert not is_disposable("av1", av1_sequence(**special), obu(6, _NO_UPDATE))
 
 
-def test_av1_sequence_headers_in_packets() -> None:
+def test_av1_sequence_headers_in_packets_are_compared() -> None:
     parse = disposable_parser("av1", b"")
     packet, key_packet = memoryview(obu(6, _NO_UPDATE)), memoryview(av1_sequence() + obu(6, b"\x10\0"))
     assert [parse(packet), parse(key_packet), parse(packet)] == [Disposable.NO, Disposable.NO, Disposable.YES]

@@ -50,7 +50,7 @@ _QUANTISER_EXTENSION = b"\0\0\1\xb5\x38"
         (bytes(50), False),
     ],
 )
-def test_mpeg2_packets(packet: bytes, expected: bool) -> None:
+def test_mpeg2_packets_are_classified(packet: bytes, expected: bool) -> None:
     assert is_disposable("mpeg2video", b"", packet) is expected
     assert is_disposable("mpeg1video", b"", packet) is expected
 
@@ -77,7 +77,7 @@ def vops(kinds: str) -> bytes:
 @pytest.mark.parametrize(
     ("kinds", "expected"), [("B", True), ("I", False), ("P", False), ("S", False), ("PB", False), ("BP", False)]
 )
-def test_mpeg4_packets(kinds: str, expected: bool) -> None:
+def test_mpeg4_packets_are_classified(kinds: str, expected: bool) -> None:
     for extradata in (mpeg4_layer(), mpeg4_layer(fixed_rate=1), mpeg4_layer() + b"\0\0\1\xb2Lavc60"):
         assert is_disposable("mpeg4", extradata, vops(kinds)) is expected
 
@@ -97,14 +97,14 @@ def test_mpeg4_packets(kinds: str, expected: bool) -> None:
         mpeg4_layer() + b"\0\0\1\xb2DivX503Build1393p\0",
     ],
 )
-def test_mpeg4_streams_that_are_left_alone(extradata: bytes) -> None:
+def test_mpeg4_unsupported_streams_have_no_disposable_packets(extradata: bytes) -> None:
     assert not is_disposable("mpeg4", extradata, vops("B"))
 
 
 @pytest.mark.parametrize(
     "packet", [mpeg4_layer(fixed_rate=1) + vops("I"), vops("PB"), b"\0\0\1\xb2DivX503b1393p" + vops("I")]
 )
-def test_mpeg4_headers_that_change_end_it(packet: bytes) -> None:
+def test_mpeg4_changed_header_ends_disposable_packets(packet: bytes) -> None:
     parse = disposable_parser("mpeg4", mpeg4_layer())
     assert parse(memoryview(mpeg4_layer() + b"\0\0\1\xb2DivX503b1393\0\0\1\xb3gov" + vops("I"))) == Disposable.NO
     assert parse(memoryview(vops("B"))) == Disposable.YES

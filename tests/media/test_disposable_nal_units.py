@@ -81,13 +81,13 @@ def test_fields_are_disposable_in_pairs(numbers: tuple[int, ...], reference: int
         ((), False),
     ],
 )
-def test_h264_packets(pack: Callable[..., bytes], units: tuple[bytes, ...], expected: bool) -> None:
+def test_h264_packets_are_classified(pack: Callable[..., bytes], units: tuple[bytes, ...], expected: bool) -> None:
     extradata = _PROGRESSIVE if pack is annex_b else _AVCC
     assert is_disposable("h264", extradata, pack(*units)) is expected
 
 
 @pytest.mark.parametrize("length_size", [1, 2, 4])
-def test_h264_lengths_must_add_up(length_size: int) -> None:
+def test_h264_lengths_must_fill_packet(length_size: int) -> None:
     extradata = _AVCC[:4] + bytes([0xFC | (length_size - 1)]) + _AVCC[5:]
     packet = prefixed(_SLICE, _SLICE, length_size=length_size)
     assert is_disposable("h264", extradata, packet)
@@ -95,7 +95,7 @@ def test_h264_lengths_must_add_up(length_size: int) -> None:
     assert not is_disposable("h264", extradata, packet + b"\1")
 
 
-def test_h264_needs_parameter_sets_that_agree() -> None:
+def test_h264_needs_consistent_parameter_sets() -> None:
     parse = disposable_parser("h264", b"")
     packet = memoryview(annex_b(_SLICE))
     assert parse(packet) == Disposable.NO
@@ -125,7 +125,7 @@ def hvcc(*sets: bytes) -> bytes:
 @pytest.mark.parametrize("highest", [0, 2])
 @pytest.mark.parametrize("kind", range(48))
 @pytest.mark.parametrize("pack", [annex_b, prefixed])
-def test_hevc_picture_kinds(pack: Callable[..., bytes], kind: int, highest: int) -> None:
+def test_hevc_picture_kinds_decide(pack: Callable[..., bytes], kind: int, highest: int) -> None:
     """Table 7-1: TRAIL_N, TSA_N, STSA_N, RADL_N and RASL_N are sub-layer non-reference pictures."""
     extradata = annex_b(hevc_sps(highest)) if pack is annex_b else hvcc(hevc_sps(highest))
     for temporal_id in range(4):
@@ -148,16 +148,16 @@ def test_hevc_picture_kinds(pack: Callable[..., bytes], kind: int, highest: int)
         ((hevc_unit(62), hevc_unit(0)), False),
     ],
 )
-def test_hevc_packets(units: tuple[bytes, ...], expected: bool) -> None:
+def test_hevc_packets_are_classified(units: tuple[bytes, ...], expected: bool) -> None:
     assert is_disposable("hevc", hvcc(hevc_sps(0)), prefixed(*units)) is expected
 
 
 @pytest.mark.parametrize("extradata", [b"", hvcc(), hvcc(hevc_sps(0), hevc_sps(1)), hvcc(hevc_sps(0))[:-1]])
-def test_hevc_needs_one_opinion_about_sub_layers(extradata: bytes) -> None:
+def test_hevc_needs_consistent_sub_layers(extradata: bytes) -> None:
     assert not is_disposable("hevc", extradata, prefixed(hevc_unit(0)))
 
 
-def test_hevc_parameter_sets_that_change_end_it() -> None:
+def test_hevc_changed_parameter_sets_end_disposable_packets() -> None:
     parse = disposable_parser("hevc", hvcc(hevc_sps(0)))
     packet = memoryview(prefixed(hevc_unit(0)))
     key_packet = [hevc_unit(32), hevc_sps(0), hevc_unit(34), hevc_unit(19)]

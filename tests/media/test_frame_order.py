@@ -87,7 +87,7 @@ def write(name: str, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", CLIPS)
-def test_frames_come_in_the_order_in_which_they_were_painted(name: str, tmp_path: Path) -> None:
+def test_frames_have_the_order_in_which_they_were_rendered(name: str, tmp_path: Path) -> None:
     path = write(name, tmp_path)
     truth = find_truth(path)
     for check in CHECKS:
@@ -99,12 +99,12 @@ def test_frames_come_in_the_order_in_which_they_were_painted(name: str, tmp_path
 
 
 @pytest.mark.parametrize("name", ["h264_avi", "xvid_matroska"])
-def test_verify_calls_the_order_right(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_accepts_right_order(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", str(write(name, tmp_path)), "--all"]) == 0
     assert "identical" in capsys.readouterr().out
 
 
-def test_verify_finds_frames_that_are_sorted_by_wrong_times(
+def test_verify_detects_frames_sorted_by_wrong_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write("h264_avi", tmp_path)
@@ -115,7 +115,7 @@ def test_verify_finds_frames_that_are_sorted_by_wrong_times(
     assert "NOT identical" in capsys.readouterr().out
 
 
-def test_hevc_in_avi_comes_in_order(tmp_path: Path, ffmpeg_program: str) -> None:
+def test_hevc_in_avi_has_right_order(tmp_path: Path, ffmpeg_program: str) -> None:
     """PyAV does not write it, the program does; also a copy that begins at an open group of pictures."""
     path, copy = tmp_path / "hevc.avi", tmp_path / "copy.avi"
     spec = ClipSpec("", "libx265", "hevc", options=x265("b-adapt=0:open-gop=1"))
@@ -149,7 +149,7 @@ def write_late_b_frames(path: Path, num_plain: int, num_reordered: int) -> None:
         output.mux(time_by_decoding(encode(stream, spec, frames)))
 
 
-def test_reordering_that_begins_late_is_found_whichever_frame_is_asked_for(tmp_path: Path) -> None:
+def test_late_reordering_is_found_for_any_first_frame(tmp_path: Path) -> None:
     path = tmp_path / "late.mp4"
     write_late_b_frames(path, 60, 24)
     truth = find_truth(path)
@@ -159,7 +159,7 @@ def test_reordering_that_begins_late_is_found_whichever_frame_is_asked_for(tmp_p
             assert_same(truth, index, decoder[index])
 
 
-def test_a_header_is_enough_for_streams_that_could_reorder_and_do_not(tmp_path: Path) -> None:
+def test_header_suffices_for_streams_that_do_not_reorder(tmp_path: Path) -> None:
     path = tmp_path / "plain.mp4"
     write_late_b_frames(path, 120, 0)
     with CountingFile(path) as file, VideoDecoder(file, dimension_order="NHWC", num_ffmpeg_threads=1) as decoder:
@@ -196,7 +196,7 @@ def test_streams_whose_packets_prove_their_times_are_not_decoded(
 # Beginnings
 
 
-def test_b_frames_that_lack_a_reference_at_the_beginning_do_not_count(tmp_path: Path) -> None:
+def test_leading_b_frames_without_reference_do_not_count(tmp_path: Path) -> None:
     """A copy from an open group of pictures on. In AVI the times do not show it."""
 
     def cut(packets: Packets) -> Packets:
@@ -241,7 +241,7 @@ def write_with_tone(path: Path, first: int, num_frames: int) -> None:
 
 
 @pytest.mark.parametrize("is_twin", [False, True])
-def test_joined_parts_come_one_after_the_other(is_twin: bool, tmp_path: Path) -> None:
+def test_joined_parts_have_right_order(is_twin: bool, tmp_path: Path) -> None:
     parts = [tmp_path / "a.ts", tmp_path / "b.ts"]
     write_with_tone(parts[0], 0, 50)
     write_with_tone(parts[1], 0 if is_twin else 50, 50 if is_twin else 60)
@@ -275,7 +275,7 @@ def test_joined_parts_come_one_after_the_other(is_twin: bool, tmp_path: Path) ->
         ("x264_open_cut.avi", 40), ("mpeg1_cut.avi", 48), ("mpeg4_b2.wtv", 61),
     ],
 )  # fmt: skip
-def test_odd_files_come_in_the_order_of_a_plain_decode(name: str, num_frames: int) -> None:
+def test_odd_files_have_order_of_linear_decode(name: str, num_frames: int) -> None:
     path = TEST_DATA / "odd" / name
     if not path.exists():
         pytest.skip(f"{name} is not here")
@@ -292,7 +292,7 @@ def test_odd_files_come_in_the_order_of_a_plain_decode(name: str, num_frames: in
 
 
 @pytest.mark.parametrize("codec", ["libx264", "mpeg4", "mpeg2video"])
-def test_what_the_encoder_writes_into_avi_comes_back_in_order(codec: str, tmp_path: Path) -> None:
+def test_encoded_avi_decodes_in_order(codec: str, tmp_path: Path) -> None:
     painted = np.stack([paint_picture(number, 96, 64) for number in range(30)])
     path = tmp_path / "ours.avi"
     frames = torch.from_numpy(painted).permute(0, 3, 1, 2)

@@ -58,12 +58,12 @@ def numbers_follow(parser: H264Parser, packets: Iterable[bytes]) -> list[bool]:
 
 
 @pytest.mark.parametrize("name", [name for name in _SOUND if "x264" in media.CLIPS[name].codec])
-def test_sound_clips_raise_no_alarm(name: str, folder: Path) -> None:
+def test_intact_clips_have_no_losses(name: str, folder: Path) -> None:
     for extradata, packets in read_streams(media.make(name, folder)):
         assert alarms(extradata, packets) == []
 
 
-def test_real_files_raise_no_alarm(media_data: Callable[[str], Path]) -> None:
+def test_real_files_have_no_losses(media_data: Callable[[str], Path]) -> None:
     num_packets = 0
     for entry in json.loads(media_data("manifest.json").read_text())["files"]:
         if entry["file"] in _REAL_BUT_BROKEN or not entry["expect"].startswith("decodes"):
@@ -78,7 +78,7 @@ def test_real_files_raise_no_alarm(media_data: Callable[[str], Path]) -> None:
     "name",
     ["h264_b_pyramid", "h264_mbaff", "mkv_open_gop", "ts", "raw_h264", "h264_slices", "h264_444", "h264_weighted"],
 )
-def test_each_lost_reference_shows_in_the_packet_after_it(name: str, folder: Path) -> None:
+def test_lost_reference_is_detected_at_next_packet(name: str, folder: Path) -> None:
     [(extradata, packets)] = read_streams(media.make(name, folder))
     kinds = [first_slice(packet, extradata) for packet in packets]
     for lost in range(1, len(packets)):
@@ -177,19 +177,19 @@ def follow(stream: Stream, *packets: bytes | tuple[bytes, ...]) -> list[bool]:
         ((5, 0), (True, False)),
     ],
 )
-def test_numbers_of_references(numbers: tuple[int, ...], expected: tuple[bool, ...]) -> None:
+def test_frame_num_of_references_must_continue(numbers: tuple[int, ...], expected: tuple[bool, ...]) -> None:
     stream = Stream()
     assert follow(stream, *map(stream.unit, numbers)) == list(expected)
 
 
-def test_pictures_that_are_no_references_do_not_count() -> None:
+def test_non_reference_pictures_do_not_count() -> None:
     stream = Stream()
     bystander = stream.unit(2, reference=0)
     packets = [stream.unit(1), bystander, bystander, stream.unit(2), stream.unit(4, reference=0), stream.unit(3)]
     assert follow(stream, *packets) == [True, True, True, True, False, True]
 
 
-def test_idr_pictures_begin_again() -> None:
+def test_idr_pictures_restart_numbers() -> None:
     stream = Stream()
     assert follow(stream, stream.unit(6), stream.unit(0, idr=True), stream.unit(1)) == [True] * 3
     assert follow(stream, stream.unit(6), stream.unit(1)) == [True, False]
@@ -197,7 +197,7 @@ def test_idr_pictures_begin_again() -> None:
 
 @pytest.mark.parametrize("weights", [0, 1])
 @pytest.mark.parametrize("stream_number", range(2))
-def test_operation_5_begins_again(weights: int, stream_number: int) -> None:
+def test_operation_5_restarts_numbers(weights: int, stream_number: int) -> None:
     stream = Stream(weights=weights, allows_fields=bool(stream_number))
     resetting = stream.unit(6, marking=(1, 0, 3, 1, 1, 5, 0))
     assert follow(stream, resetting, stream.unit(1)) == [True, True]
@@ -206,12 +206,12 @@ def test_operation_5_begins_again(weights: int, stream_number: int) -> None:
     assert follow(stream, unsuspicious, stream.unit(1)) == [True, False]
 
 
-def test_gaps_that_are_allowed_are_none() -> None:
+def test_allowed_gaps_are_not_losses() -> None:
     stream = Stream(allows_gaps=True)
     assert follow(stream, *map(stream.unit, (0, 3, 9, 1))) == [True] * 4
 
 
-def test_fields_share_a_number() -> None:
+def test_fields_share_frame_num() -> None:
     stream = Stream(allows_fields=True)
     fields = [stream.unit(number, field=field) for number in (3, 4) for field in (0, 1)]
     assert follow(stream, *fields) == [True] * 4
@@ -219,7 +219,7 @@ def test_fields_share_a_number() -> None:
     assert follow(stream, tuple(fields[:2]), tuple(fields[2:]), stream.unit(5)) == [True] * 3
 
 
-def test_packets_of_many_units() -> None:
+def test_packets_of_many_units_are_parsed() -> None:
     stream = Stream()
     slices = [(stream.unit(number), stream.unit(number, macroblock=9)) for number in (1, 2, 4)]
     assert follow(stream, *slices) == [True, True, False]
@@ -242,7 +242,7 @@ def test_parameter_sets_change_within_the_stream() -> None:
     assert follow(stream, *packets) == [True, True, True, True, False, True, True]
 
 
-def test_what_cannot_be_told_is_taken_for_sound() -> None:
+def test_uncertain_packets_count_as_intact() -> None:
     stream = Stream()
     assert numbers_follow(H264Parser(b""), (annex_b(stream.unit(number)) for number in (1, 5, 9))) == [True] * 3
     assert follow(stream, stream.unit(1), b"\x41", stream.unit(5), stream.unit(8)) == [True, True, True, False]
@@ -250,7 +250,7 @@ def test_what_cannot_be_told_is_taken_for_sound() -> None:
         assert numbers_follow(H264Parser(extradata), (b"", annex_b(stream.unit(3)))) == [True, True]
 
 
-def test_after_a_seek_the_sets_of_the_configuration_hold_again() -> None:
+def test_restart_restores_parameter_sets_of_configuration() -> None:
     """Sets that came later in the stream say how many bits its earlier numbers take, but not rightly."""
     stream, other = Stream(), Stream(frame_num_bits=7)
     parser = H264Parser(annex_b(stream.sps(), stream.pps()))

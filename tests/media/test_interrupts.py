@@ -68,7 +68,7 @@ def _interrupt_at(number: int, work: Callable[[], object]) -> _TimeIsUpError | N
 
 # Python itself forgets an interrupt that comes while it drops what an earlier one has left.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_handlers_are_back_wherever_one_raises(clip: Path) -> None:
+def test_handlers_are_restored_wherever_one_raises(clip: Path) -> None:
     decoder = VideoDecoder(clip)
     own = signal.getsignal(signal.SIGINT)
     decoder.get_frame_at(7)
@@ -86,7 +86,7 @@ def test_handlers_are_back_wherever_one_raises(clip: Path) -> None:
     assert number > 30
 
 
-def test_a_process_forked_by_another_thread_has_the_users_handlers(clip: Path) -> None:
+def test_process_forked_by_another_thread_has_users_handlers(clip: Path) -> None:
     answers: list[bytes] = []
 
     def fork() -> None:
@@ -108,7 +108,7 @@ def test_a_process_forked_by_another_thread_has_the_users_handlers(clip: Path) -
     assert answers == [b"own"]
 
 
-def test_a_file_object_may_have_time_limits_of_its_own(clip: Path) -> None:
+def test_file_object_may_have_its_own_time_limits(clip: Path) -> None:
     class Slow:
         def __init__(self) -> None:
             self.file = clip.open("rb")
@@ -131,7 +131,7 @@ def test_a_file_object_may_have_time_limits_of_its_own(clip: Path) -> None:
     assert signal.getsignal(signal.SIGALRM) is _time_is_up
 
 
-def test_the_users_timeout_is_no_error_of_encoding() -> None:
+def test_users_timeout_is_not_an_encoding_error() -> None:
     class Slow:
         """Where the time runs out: in a callback that FFmpeg has called."""
 

@@ -100,7 +100,7 @@ _JOINS: dict[str, Callable[[bytes, bytes], bytes]] = {
 
 @pytest.mark.parametrize("join", ["nothing", "id3", "picture", "id3v1", "ape", "garbage", "zeros", "no_tag", "three"])
 @pytest.mark.parametrize("name", ["mp3_cbr", "mp3_vbr"])
-def test_mp3(name: str, join: str, folder: Path) -> None:
+def test_joined_mp3_is_read_whole(name: str, join: str, folder: Path) -> None:
     path = folder / f"joined_{name}_{join}.mp3"
     path.write_bytes(_JOINS[join](*(part(name, folder, is_second=b).read_bytes() for b in (False, True))))
     assert_joined(path)
@@ -117,7 +117,7 @@ def test_mp3(name: str, join: str, folder: Path) -> None:
         *((name, "nothing") for name in ("mp2", "aac_ts", "mp2_ts", "tta", "ac3_51", "pcm_s16_wav")),
     ],
 )
-def test_others(name: str, join: str, folder: Path) -> None:
+def test_other_joined_formats_are_read_whole(name: str, join: str, folder: Path) -> None:
     first, second = (part(name, folder, is_second=b) for b in (False, True))
     path = folder / f"joined_{name}_{join}{first.suffix}"
     path.write_bytes(_JOINS[join](first.read_bytes(), second.read_bytes()))
@@ -129,7 +129,7 @@ def test_others(name: str, join: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("join", ["id3", "id3v1", "ape", "garbage", "zeros"])
-def test_wavpack_with_tags_between_the_parts(join: str, folder: Path) -> None:
+def test_wavpack_parts_with_tags_are_read(join: str, folder: Path) -> None:
     """FFmpeg gives up at the first tag, and reads all of the same parts without it."""
     first, second = (part("wavpack_s16", folder, is_second=b).read_bytes() for b in (False, True))
     plain, path = folder / "plain_for_tags.wv", folder / f"joined_wavpack_s16_{join}.wv"
@@ -141,7 +141,7 @@ def test_wavpack_with_tags_between_the_parts(join: str, folder: Path) -> None:
         assert decoder.metadata.duration_seconds == pytest.approx(4 * _NUM_SECONDS, abs=0.1)
 
 
-def test_damage_within_a_part_of_wavpack_is_an_error(folder: Path) -> None:
+def test_damage_in_wavpack_part_raises(folder: Path) -> None:
     first, second = (part("wavpack_s16", folder, is_second=b).read_bytes() for b in (False, True))
     place = second.index(b"wvpk", len(second) // 2)
     path = folder / "joined_wavpack_damaged.wv"
@@ -152,7 +152,7 @@ def test_damage_within_a_part_of_wavpack_is_an_error(folder: Path) -> None:
             decoder.get_all_samples()
 
 
-def test_flac_in_ogg_and_speex(folder: Path) -> None:
+def test_joined_flac_and_speex_in_ogg_are_read(folder: Path) -> None:
     parts = [part("flac", folder, is_second=b, container="ogg", extension="oga") for b in (False, True)]
     for name, data in (
         ("flac", b"".join(each.read_bytes() for each in parts)),
@@ -163,7 +163,7 @@ def test_flac_in_ogg_and_speex(folder: Path) -> None:
         assert_joined(path)
 
 
-def test_a_short_part_before_a_long_one(folder: Path) -> None:
+def test_short_part_before_long_part_is_found(folder: Path) -> None:
     """Looks into the file may all meet the second part, of which the header of the first does not know."""
     for name in ("flac", "vorbis_ogg"):
         first, second = part(name, folder, seconds=0.3), part(name, folder, is_second=True, seconds=6)
@@ -172,7 +172,7 @@ def test_a_short_part_before_a_long_one(folder: Path) -> None:
         assert_joined(path)
 
 
-def test_many_parts_of_equal_length(folder: Path) -> None:
+def test_many_equal_parts_are_found(folder: Path) -> None:
     """Each look into the file meets some part, and no header says anything that is wrong."""
     for name in ("flac", "vorbis_ogg"):
         first, second = (part(name, folder, is_second=b).read_bytes() for b in (False, True))
@@ -230,7 +230,7 @@ def _converted(path: Path, rate: int, num_channels: int) -> NDArray[np.float32]:
     return np.concatenate([frame_samples(block) for block in [*blocks, *resampler.resample(None)]], axis=1)
 
 
-def test_damage_within_a_file_is_no_border(folder: Path) -> None:
+def test_damage_is_not_taken_for_joined_parts(folder: Path) -> None:
     """Nothing begins behind it, so that sound was lost."""
     data = without_first_mp3_frame(part("mp3_vbr", folder).read_bytes())
     path = folder / "damaged_not_joined.mp3"
@@ -239,7 +239,7 @@ def test_damage_within_a_file_is_no_border(folder: Path) -> None:
         decoder.get_all_samples()
 
 
-def test_sound_beside_pictures(folder: Path) -> None:
+def test_joined_audio_with_video_is_read(folder: Path) -> None:
     """Two recordings in one transport stream: what is heard with a picture of the second is the second's."""
     changes = {"muxer_options": {}, "video": float(_NUM_SECONDS)}
     parts = [part("av_ts_at_ten_seconds", folder, is_second=b, **changes) for b in (False, True)]
@@ -256,7 +256,7 @@ def test_sound_beside_pictures(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "join"), [("opus_ogg", "nothing"), ("flac", "id3"), ("mp3_vbr", "id3")])
-def test_clips_of_a_dataset(name: str, join: str, folder: Path) -> None:
+def test_dataset_clips_span_joined_parts(name: str, join: str, folder: Path) -> None:
     first, second = (part(name, folder, is_second=b) for b in (False, True))
     path = folder / f"clips_{name}{first.suffix}"
     path.write_bytes(_JOINS[join](first.read_bytes(), second.read_bytes()))

@@ -52,7 +52,7 @@ def sound() -> AudioDecoder:
         ),
     ],
 )
-def test_too_many_frames(video: VideoDecoder, ask: Callable[[VideoDecoder], Any]) -> None:
+def test_too_many_frames_are_refused(video: VideoDecoder, ask: Callable[[VideoDecoder], Any]) -> None:
     with pytest.raises(InvalidArgumentError, match=r"asks for .* frames, and one call gives 1048576 at most"):
         ask(video)
 
@@ -71,6 +71,6 @@ def test_too_many_frames(video: VideoDecoder, ask: Callable[[VideoDecoder], Any]
         ),
     ],
 )
-def test_too_many_samples(sound: AudioDecoder, ask: Callable[[AudioDecoder], Any], unit: str) -> None:
+def test_too_many_samples_are_refused(sound: AudioDecoder, ask: Callable[[AudioDecoder], Any], unit: str) -> None:
     with pytest.raises(InvalidArgumentError, match=rf"asks for .* {unit}, and one call gives"):
         ask(sound)

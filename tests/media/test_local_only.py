@@ -78,7 +78,7 @@ def read_every_way(file: Path) -> None:
                 reader(source)
 
 
-def test_what_a_user_asks_for_is_read(elsewhere: Elsewhere, tmp_path: Path) -> None:
+def test_requested_files_are_read(elsewhere: Elsewhere, tmp_path: Path) -> None:
     # This shows as well that the other tests would notice.
     playlist = tmp_path / "list.m3u8"
     playlist.write_bytes(hostile.playlists("elsewhere/secret.mp4")["list.m3u8"])
@@ -89,7 +89,7 @@ def test_what_a_user_asks_for_is_read(elsewhere: Elsewhere, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", sorted(hostile.playlists("")))
-def test_playlists_and_references(elsewhere: Elsewhere, tmp_path: Path, name: str) -> None:
+def test_playlists_open_no_references(elsewhere: Elsewhere, tmp_path: Path, name: str) -> None:
     targets = (str(elsewhere.movie), "elsewhere/secret.mp4", elsewhere.url, f"file:{elsewhere.movie}")
     for target in targets:
         (tmp_path / name).write_bytes(hostile.playlists(target)[name])
@@ -97,7 +97,7 @@ def test_playlists_and_references(elsewhere: Elsewhere, tmp_path: Path, name: st
         assert not elsewhere.was_visited(), target
 
 
-def test_patterns_of_names(elsewhere: Elsewhere, clip: Path) -> None:
+def test_name_patterns_open_no_other_file(elsewhere: Elsewhere, clip: Path) -> None:
     folder = elsewhere.movie.parent
     for name in ("frame001.jpg", "frame001.mp4"):
         (folder / name).write_bytes(clip.read_bytes())
@@ -111,7 +111,7 @@ def test_patterns_of_names(elsewhere: Elsewhere, clip: Path) -> None:
         assert set(elsewhere.was_visited()) == {pattern.name}
 
 
-def test_a_movie_whose_data_are_elsewhere(elsewhere: Elsewhere, tmp_path: Path, clip: Path) -> None:
+def test_movie_with_external_data_is_refused(elsewhere: Elsewhere, tmp_path: Path, clip: Path) -> None:
     file = tmp_path / "alias.mov"
     file.write_bytes(hostile.movie_elsewhere(clip.read_bytes(), "disk", str(elsewhere.movie)))
     # FFmpeg would, if it were told to.
@@ -122,14 +122,14 @@ def test_a_movie_whose_data_are_elsewhere(elsewhere: Elsewhere, tmp_path: Path, 
     assert not elsewhere.was_visited()
 
 
-def test_a_cover_that_is_a_link(elsewhere: Elsewhere, tmp_path: Path) -> None:
+def test_linked_cover_is_not_fetched(elsewhere: Elsewhere, tmp_path: Path) -> None:
     file = tmp_path / "linked.mp3"
     file.write_bytes(hostile.id3_with_linked_picture(elsewhere.url) + (b"\xff\xfb\x90\xc4" + bytes(413)) * 20)
     read_every_way(file)
     assert not elsewhere.was_visited()
 
 
-def test_links_of_a_pdf(elsewhere: Elsewhere, tmp_path: Path) -> None:
+def test_pdf_links_are_not_followed(elsewhere: Elsewhere, tmp_path: Path) -> None:
     file = tmp_path / "linked.pdf"
     file.write_bytes(hostile.linked_pdf(str(elsewhere.movie), elsewhere.url))
     for source in (file, file.read_bytes()):

@@ -88,14 +88,14 @@ def assert_equal(from_headers: PacketTable, scanned: PacketTable, *, besides: Se
 
 
 @pytest.mark.parametrize("name", CLIPS)
-def test_headers_of_blocks_say_what_reading_every_packet_does(name: str, folder: Path) -> None:
+def test_block_headers_match_packet_scan(name: str, folder: Path) -> None:
     from_headers, scanned = tables_of(media.make(name, folder))
     assert (from_headers is None) == (name in NOT_FROM_HEADERS)
     if from_headers is not None:
         assert_equal(from_headers, scanned, besides=(*IN_PACKETS.get(name, ()), *(["dts"] * (name in _DTS_DIFFER))))
 
 
-def test_real_files(media_data: Callable[[str], Path]) -> None:
+def test_block_headers_match_packet_scan_of_real_files(media_data: Callable[[str], Path]) -> None:
     folder = media_data("manifest.json").parent
     names = [path for path in folder.iterdir() if path.suffix in (".mkv", ".webm") and "corrupt" not in path.name]
     assert names
@@ -281,7 +281,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", BELIEVED)
-def test_every_way_to_write_blocks(name: str) -> None:
+def test_all_block_layouts_are_parsed(name: str) -> None:
     stream_index = 1 if name == "behind sound" else 0
     from_headers, scanned = tables_of(BELIEVED[name], stream_index)
     assert len(scanned) == _NUM_PICTURES
@@ -290,12 +290,12 @@ def test_every_way_to_write_blocks(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_the_packets_are_read_where_anything_is_unusual(name: str) -> None:
+def test_unusual_files_are_scanned(name: str) -> None:
     assert tables_of(REFUSED[name])[0] is None
 
 
 @pytest.mark.parametrize("name", ["plain", "groups and simple blocks", "laced like EBML", "beside sound", "long sizes"])
-def test_mutated_files_give_the_truth_or_nothing(name: str) -> None:
+def test_mutated_files_give_right_blocks_or_none(name: str) -> None:
     """Bytes in front of and at payloads changed: refused, or believed and right.
 
     Packets show what is in them when they are fed, so that damaged ones need not be known as such.
@@ -323,7 +323,7 @@ def test_mutated_files_give_the_truth_or_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["plain", "unknown sizes", "groups and simple blocks", "laced like Xiph"])
-def test_files_that_are_cut_off_give_the_truth_or_nothing(name: str) -> None:
+def test_truncated_files_give_right_blocks_or_none(name: str) -> None:
     data = BELIEVED[name]
     believed = 0
     for end in np.linspace(len(data) // 5, len(data) - 1, _NUM_CUTS).astype(int):
@@ -334,7 +334,7 @@ def test_files_that_are_cut_off_give_the_truth_or_nothing(name: str) -> None:
     assert believed
 
 
-def test_elements_without_end_take_no_time() -> None:
+def test_endless_elements_take_no_time() -> None:
     """Millions of empty elements, and an element that holds itself."""
     empty = film(element(0x1F43B675, number(0xE7, 0), element(0xEC) * (1 << 12)), *clusters())
     reads = []
@@ -357,7 +357,7 @@ def test_elements_without_end_take_no_time() -> None:
     ["mkv", "mkv_open_gop", "hevc_open_gop_mkv", "vp8_hidden_frames", "vp9_hidden_frames", "vp9_show_existing_frame",
      "av1_low_delay", "ffv1_gop", "mpeg2_mkv", "live_webm", "vfr_mkv", "audio_beside_video_mkv"],
 )  # fmt: skip
-def test_frames_are_those_of_a_linear_decode(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frames_match_linear_decode(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = folder / f"large_{name}.{media.CLIPS[name].extension}"
     media.write_spec(replace(media.CLIPS[name], size=(320, 240)), path)
     truth = find_truth(path)
@@ -368,7 +368,7 @@ def test_frames_are_those_of_a_linear_decode(name: str, folder: Path, monkeypatc
         assert not decoder.frame_index.settled
 
 
-def test_a_file_object_gives_headers_and_little_else() -> None:
+def test_file_object_reads_little_more_than_headers() -> None:
     """Payloads that are large are passed over."""
     padding = element(0xEC, bytes(100_000))
     data = film(*clusters(lambda n, t: simple(n, t) + padding))

@@ -55,7 +55,7 @@ def look_at(data: bytes) -> ConstantFrames | None:
 
 
 @pytest.mark.parametrize("kind", _KINDS)
-def test_every_frame_is_where_it_was_put(kind: str) -> None:
+def test_frames_have_computed_positions(kind: str) -> None:
     frames = look_at(frames_of(kind))
     assert frames is not None
     assert frames.num_frames == _NUM_FRAMES
@@ -67,7 +67,7 @@ def test_every_frame_is_where_it_was_put(kind: str) -> None:
 
 
 @pytest.mark.parametrize("first", range(1, 49, 6))
-def test_padding_may_begin_anywhere_in_its_pattern(first: int) -> None:
+def test_padding_may_start_anywhere_in_its_pattern(first: int) -> None:
     kind = "128 kbit/s, 44.1 kHz, stereo"
     frames = look_at(frames_of(kind, first=first))
     assert frames is not None
@@ -77,7 +77,7 @@ def test_padding_may_begin_anywhere_in_its_pattern(first: int) -> None:
     assert abs(late - whole) <= 1
 
 
-def test_joined_files_round_anew() -> None:
+def test_rounding_restarts_in_joined_files() -> None:
     kind = "128 kbit/s, 44.1 kHz, stereo"
     data = b"".join(frames_of(kind, num_frames) for num_frames in (110, 75, 120, 75))
     frames = look_at(data)
@@ -90,7 +90,7 @@ def test_joined_files_round_anew() -> None:
     assert at != frames.position(380)
 
 
-def test_an_encoder_that_never_pads() -> None:
+def test_unpadded_frames_have_constant_length() -> None:
     data = (bytes.fromhex("fffb9064") + bytes(413)) * _NUM_FRAMES
     frames = look_at(data)
     assert frames is not None
@@ -98,7 +98,7 @@ def test_an_encoder_that_never_pads() -> None:
 
 
 @pytest.mark.parametrize("kind", list(_KINDS)[:3])
-def test_what_the_tag_says(kind: str) -> None:
+def test_encoder_tag_is_parsed(kind: str) -> None:
     frames = look_at(tag_frame(kind, _NUM_FRAMES, padding=1729) + frames_of(kind))
     assert frames is not None
     assert frames.first_position == round(_KINDS[kind][3]) // 49
@@ -134,7 +134,7 @@ def _ape(num_bytes: int) -> bytes:
     ids=["picture", "footer", "two tags", "ID3v1", "APE", "APE and ID3v1", "cut frame"],
 )
 @pytest.mark.parametrize("data", [_SOUND, _TAGGED], ids=["bare", "tagged"])
-def test_what_surrounds_the_sound(data: bytes, surround: Callable[[bytes], bytes]) -> None:
+def test_tags_around_audio_are_skipped(data: bytes, surround: Callable[[bytes], bytes]) -> None:
     plain, surrounded = look_at(data), look_at(surround(data))
     assert plain is not None
     assert surrounded is not None
@@ -177,11 +177,11 @@ def _other_rate_at(number: int) -> bytes:
         "other rate last", "APE without a size",
     ],
 )  # fmt: skip
-def test_not_certain(data: bytes) -> None:
+def test_uncertain_files_are_refused(data: bytes) -> None:
     assert look_at(data) is None
 
 
-def test_garbage_is_no_error() -> None:
+def test_random_bytes_are_refused() -> None:
     draw = random.Random(5)
     for _ in range(300):
         data = bytearray(with_id3_picture(_TAGGED)[-len(_TAGGED) - 100 :] if draw.random() < 0.3 else _TAGGED + _ID3V1)
@@ -192,11 +192,11 @@ def test_garbage_is_no_error() -> None:
         look_at(draw.randbytes(2000))
 
 
-def test_a_file_that_cannot_be_read_further_is_not_certain() -> None:
+def test_unreadable_file_is_refused() -> None:
     assert constant_frames(lambda position, size: _SOUND[position : position + size // 2], len(_SOUND)) is None
 
 
-def test_header_key_leaves_out_what_may_change() -> None:
+def test_header_key_ignores_variable_bits() -> None:
     keys = {header_key(bytes.fromhex(text)) for text in ("fffb9064", "fffb9264", "fffb90c4", "fffb9244")}
     assert len(keys) == 1
     others = ("fffb8064", "fffb9464", "fffa9064", "fff39064", "fffd9064", "fffbf064", "fffb0064", "fffb9c64", "0000")

@@ -47,7 +47,7 @@ def test_outputs_are_compared_as_files(tmp_path: Path, monkeypatch: pytest.Monke
             check_outputs([one, other])
 
 
-def test_files_that_are_read_by_a_url_or_from_standard_input(
+def test_inputs_by_url_or_standard_input_are_protected(
     clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own = tmp_path / "a b.png"
@@ -72,7 +72,7 @@ _CLOSED = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, re
 
 
 @pytest.mark.parametrize("folder", ["missing", "file", pytest.param("closed", marks=_CLOSED)])
-def test_outputs_that_cannot_be_written_are_found_before_the_work(
+def test_unwritable_outputs_are_found_before_work(
     folder: str, clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("x")
@@ -90,7 +90,7 @@ def test_outputs_that_cannot_be_written_are_found_before_the_work(
         check_outputs([tmp_path / "a\0b.csv"])
 
 
-def test_existing_files_count_in_any_case(tmp_path: Path) -> None:
+def test_existing_files_match_in_any_case(tmp_path: Path) -> None:
     (tmp_path / "Scan.txt").write_text("x")
     for name in ("Scan.txt", "scan.TXT"):
         with pytest.raises(InvalidArgumentError, match=r"Scan\.txt' exists already; --overwrite replaces it"):
@@ -224,7 +224,7 @@ WRITINGS = (
 NOT_WRITTEN = {("evaluate", "--images"), ("serve", "--folder")}
 
 
-def test_the_table_has_all_options_that_write() -> None:
+def test_table_has_all_options_that_write() -> None:
     (commands,) = (action for action in build_parser()._actions if isinstance(action, argparse._SubParsersAction))
     found = set()
     for name, parser in commands.choices.items():
@@ -254,7 +254,7 @@ def _state_of(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.usefixtures("_no_demo")
 @pytest.mark.parametrize("writing", WRITINGS, ids=lambda one: f"{one.command} {one.option} {one.output}")
-def test_no_command_replaces_what_it_reads_or_what_others_wrote(
+def test_commands_replace_no_input_and_no_unrelated_file(
     writing: _Writing, inputs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], training_seed: int
 ) -> None:
     shutil.copy(inputs / "v.mp4", inputs / "w.mp4")
@@ -282,7 +282,7 @@ def test_no_command_replaces_what_it_reads_or_what_others_wrote(
     assert _state_of(inputs) == {path: data for path, data in before.items() if path.startswith(str(inputs))}
 
 
-def test_check_writes_over_nothing_that_it_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_overwrites_no_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     video, manifest = tmp_path / "v.mp4", tmp_path / "m.csv"
     write_test_pattern(video, width=64, height=48, num_frames=5)
     manifest.write_text("path,label\nv.mp4,1\naway.mp4,2\n")
@@ -303,9 +303,7 @@ def test_check_writes_over_nothing_that_it_reads(tmp_path: Path, capsys: pytest.
     assert before == (video.read_bytes(), manifest.read_bytes())
 
 
-def test_evaluate_and_train_write_over_nothing_that_they_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_evaluate_and_train_overwrite_no_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture, labels = tmp_path / "a.png", tmp_path / "plates.jsonl"
     Image.new("RGB", (60, 32), "white").save(picture)
     labels.write_text(json.dumps({"path": "a.png", "text": "abc"}) + "\n")
@@ -324,7 +322,7 @@ def test_evaluate_and_train_write_over_nothing_that_they_read(
     assert before == (picture.read_bytes(), labels.read_bytes())
 
 
-def test_fit_replaces_no_labels(tmp_path: Path) -> None:
+def test_fit_overwrites_no_labels(tmp_path: Path) -> None:
     from mediatensor.ocr.training import LineDataset, fit
 
     Image.new("RGB", (60, 32), "white").save(tmp_path / "a.png")
@@ -352,7 +350,7 @@ def _parquet_of(table: Path, column: dict[str, Any]) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["folder", "manifest", "tar", "parquet", "parquet paths", "lerobot"])
-def test_check_compares_its_outputs_with_all_files_of_a_dataset_before_it_decodes(
+def test_check_compares_outputs_with_all_dataset_files_before_decoding(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "videos").mkdir()
@@ -385,7 +383,7 @@ def test_check_compares_its_outputs_with_all_files_of_a_dataset_before_it_decode
 
 
 @pytest.mark.parametrize("kind", ["tar", "parquet", "items", "labels.json", "folder"])
-def test_fit_replaces_nothing_that_any_kind_of_dataset_reads(kind: str, tmp_path: Path) -> None:
+def test_fit_overwrites_no_file_of_any_dataset(kind: str, tmp_path: Path) -> None:
     from mediatensor.datasets import Item, TarItems, WordCrops
     from mediatensor.ocr.training import LineDataset, fit
 
@@ -418,7 +416,7 @@ def test_fit_replaces_nothing_that_any_kind_of_dataset_reads(kind: str, tmp_path
     assert read.read_bytes() == before
 
 
-def test_a_training_that_begins_anew_replaces_only_files_of_a_training(tmp_path: Path) -> None:
+def test_new_training_overwrites_only_training_files(tmp_path: Path) -> None:
     from mediatensor.ocr.training import LineDataset, fit
 
     Image.new("RGB", (60, 32), "white").save(tmp_path / "a.png")
@@ -432,7 +430,7 @@ def test_a_training_that_begins_anew_replaces_only_files_of_a_training(tmp_path:
         (tmp_path / name).unlink()
 
 
-def test_ocr_decides_about_all_outputs_before_it_reads(inputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ocr_checks_all_outputs_before_reading(inputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copy(inputs / "p.tif", inputs / "q.tif")
     out = inputs.parent / "out"
     (out / "q.txt").write_text("precious")
@@ -444,7 +442,7 @@ def test_ocr_decides_about_all_outputs_before_it_reads(inputs: Path, capsys: pyt
     assert main(command) == main(command) == 0
 
 
-def test_ocr_knows_its_outputs_in_any_case(inputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ocr_recognises_its_outputs_in_any_case(inputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = inputs.parent / "out"
     assert main(["ocr", str(inputs / "p.tif"), "-o", str(out), "--overlay"]) == 0
     (inputs / "other").mkdir()
@@ -456,7 +454,7 @@ def test_ocr_knows_its_outputs_in_any_case(inputs: Path, capsys: pytest.CaptureF
     assert _state_of(out) == before
 
 
-def test_pictures_of_a_page_that_was_interrupted_are_cut_again(
+def test_images_of_interrupted_page_are_written_again(
     inputs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     save = Image.Image.save

@@ -69,7 +69,7 @@ def compare_ways(source: object, *, is_damaged: bool = False) -> tuple[int, int]
 
 
 @pytest.mark.parametrize("name", grouped(media.CLIPS))
-def test_first_bytes_say_what_the_whole_packet_does(name: str, folder: Path) -> None:
+def test_first_bytes_match_whole_packet(name: str, folder: Path) -> None:
     try:
         compare_ways(media.make(name, folder))
     except StreamError:
@@ -77,7 +77,7 @@ def test_first_bytes_say_what_the_whole_packet_does(name: str, folder: Path) -> 
 
 
 @pytest.mark.parametrize("name", grouped(_PLAIN_CLIPS))
-def test_most_packets_are_told_by_their_first_bytes(name: str, folder: Path) -> None:
+def test_most_packets_are_plain(name: str, folder: Path) -> None:
     num_packets, num_passed = compare_ways(media.make(name, folder))
     assert num_packets / 2 < num_passed < num_packets
 
@@ -115,7 +115,7 @@ def damaged(data: bytes, seed: int) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("name", grouped(media.CLIPS))
-def test_they_do_so_in_damaged_files(name: str, folder: Path) -> None:
+def test_first_bytes_match_whole_packet_in_damaged_files(name: str, folder: Path) -> None:
     data = media.make(name, folder).read_bytes()
     if len(data) > _SMALL_FILE_BYTES:
         pytest.skip("a large clip")
@@ -126,14 +126,12 @@ def test_they_do_so_in_damaged_files(name: str, folder: Path) -> None:
             continue  # not to be opened any more
 
 
-def test_units_within_a_unit_are_proven_without_decoding(folder: Path) -> None:
+def test_units_inside_a_unit_are_proven_without_decoding(folder: Path) -> None:
     decoder = VideoDecoder(media.make("h264_prefix_units", folder))
     assert (len(decoder), decoder.frame_index.settled) == (40, False)
 
 
-def test_a_stream_of_which_no_packet_seems_to_be_shown_is_decoded(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stream_without_shown_packets_is_decoded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def mistaken(codec: str | None, extradata: bytes) -> Any:
         inspector = packet_inspector(codec, extradata)
         inspect = inspector.inspect

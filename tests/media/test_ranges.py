@@ -56,7 +56,7 @@ def access_patterns(draw: st.DrawFn) -> tuple[int, list[tuple[str, int, int]]]:
 
 
 @given(access_patterns())
-def test_reads_are_right_and_requests_are_sane(pattern: tuple[int, list[tuple[str, int, int]]]) -> None:
+def test_reads_are_exact_and_requests_bounded(pattern: tuple[int, list[tuple[str, int, int]]]) -> None:
     size, operations = pattern
     file = random.Random(size).randbytes(size)
     cache, model, position = small_cache(size), SlowModel(), 0
@@ -93,14 +93,14 @@ def test_reads_are_right_and_requests_are_sane(pattern: tuple[int, list[tuple[st
             model.use(range(begin, end))
 
 
-def test_reads_in_a_row_double_up_to_the_longest_request() -> None:
+def test_sequential_reads_double_up_to_largest_request() -> None:
     file = bytes(range(200))
     cache = small_cache(len(file))
     requests = [request for at in range(0, 120, 2) for request in read(cache, file, at, at + 2)[1]]
     assert requests == [(0, 8), (8, 24), (24, 56), (56, 88), (88, 120)]
 
 
-def test_a_jump_begins_anew_with_the_shortest_request() -> None:
+def test_jump_restarts_with_smallest_request() -> None:
     file = bytes(range(200))
     cache = small_cache(len(file))
     for at in range(0, 24, 2):
@@ -109,7 +109,7 @@ def test_a_jump_begins_anew_with_the_shortest_request() -> None:
     assert read(cache, file, 156, 158)[1] == [(156, 172)]
 
 
-def test_what_was_announced_is_fetched_at_once_and_no_further() -> None:
+def test_announced_range_is_fetched_at_once_and_no_further() -> None:
     file = bytes(range(200))
     cache = small_cache(len(file))
     cache.will_need(41, 66)
@@ -118,7 +118,7 @@ def test_what_was_announced_is_fetched_at_once_and_no_further() -> None:
     assert read(cache, file, 68, 69)[1] == [(68, 84)], "what follows it is an ordinary read in a row"
 
 
-def test_an_announcement_is_cut_into_requests_of_the_longest_size_and_at_the_end_of_the_file() -> None:
+def test_announcement_is_split_into_largest_requests() -> None:
     file = bytes(range(90))
     cache = small_cache(len(file))
     cache.will_need(10, 1000)
@@ -139,7 +139,7 @@ def test_an_announcement_is_cut_into_requests_of_the_longest_size_and_at_the_end
         pytest.param([4], (1, 3), [(0, 4)], id="and need not be as long as the shortest request"),
     ],
 )
-def test_what_is_there_is_not_fetched(
+def test_cached_blocks_are_not_fetched(
     cached: list[int], wanted: tuple[int, int], expected: list[tuple[int, int]]
 ) -> None:
     cache = small_cache(100)
@@ -148,7 +148,7 @@ def test_what_is_there_is_not_fetched(
     assert cache.plan(*wanted) == expected
 
 
-def test_the_least_recently_used_goes_first() -> None:
+def test_least_recently_used_block_is_evicted_first() -> None:
     file = bytes(range(200))
     cache = small_cache(len(file))
     for at in (0, 16, 32, 48, 64, 80, 96, 112, 128, 144):  # ten requests of eight bytes fill it

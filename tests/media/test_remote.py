@@ -86,9 +86,7 @@ def small(clip: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RangeServer]:
 
 
 @pytest.mark.parametrize("name", ["front.mp4", "back.mp4"])
-def test_one_clip_of_an_mp4_costs_its_header_and_one_gop(
-    server: RangeServer, expected_clip: torch.Tensor, name: str
-) -> None:
+def test_mp4_clip_fetches_header_and_one_gop(server: RangeServer, expected_clip: torch.Tensor, name: str) -> None:
     file_bytes = (server.folder / name).stat().st_size
     with VideoDecoder(f"{server.url}/{name}") as decoder:
         assert len(decoder) == NUM_FRAMES
@@ -100,7 +98,7 @@ def test_one_clip_of_an_mp4_costs_its_header_and_one_gop(
 
 
 @pytest.mark.parametrize("name", ["front.mp4", "back.mp4", "big.mkv"])
-def test_approximate_mode_reads_no_more_than_that_of_any_file_with_an_index(
+def test_approximate_mode_reads_no_more_of_any_indexed_file(
     server: RangeServer, expected_clip: torch.Tensor, name: str
 ) -> None:
     file_bytes = (server.folder / name).stat().st_size
@@ -139,7 +137,7 @@ def _reader(url: str) -> Reader:
     return reader
 
 
-def test_what_is_announced_comes_in_one_request(server: RangeServer) -> None:
+def test_announced_range_is_one_request(server: RangeServer) -> None:
     content = (server.folder / "front.mp4").read_bytes()
     reader = _reader(f"{server.url}/front.mp4")
     server.reset()
@@ -153,9 +151,7 @@ def test_what_is_announced_comes_in_one_request(server: RangeServer) -> None:
 
 
 @pytest.mark.parametrize("name", ["front.mp4", "back.mp4"])
-def test_a_server_that_only_sends_whole_files_still_serves_exact_frames(
-    server: RangeServer, expected_clip: torch.Tensor, name: str
-) -> None:
+def test_server_without_ranges_serves_exact_frames(server: RangeServer, expected_clip: torch.Tensor, name: str) -> None:
     server.fault = "ignore ranges"
     with VideoDecoder(f"{server.url}/{name}") as decoder:
         assert torch.equal(decoder.get_frames_at(CLIP).data, expected_clip)
@@ -164,7 +160,7 @@ def test_a_server_that_only_sends_whole_files_still_serves_exact_frames(
 # What is not read by ranges
 
 
-def test_a_stream_of_unknown_length_is_left_to_ffmpeg(small: RangeServer, clip: Path) -> None:
+def test_stream_of_unknown_length_is_left_to_ffmpeg(small: RangeServer, clip: Path) -> None:
     small.fault = "no length"
     url = f"{small.url}/{clip.name}"
     assert make_source(url).open() == url
@@ -185,11 +181,11 @@ def test_playlists_are_left_to_ffmpeg(small: RangeServer, clip_rgb: torch.Tensor
 @pytest.mark.parametrize(
     "url", ["http://user:secret@h/a.mp4", "http://h/f%03d.png", "ftp://h/a.mp4", "http://[h/a.mp4"]
 )
-def test_what_needs_more_than_get_is_left_to_ffmpeg(url: str) -> None:
+def test_urls_beyond_plain_get_are_left_to_ffmpeg(url: str) -> None:
     assert make_source(url).open() == url
 
 
-def test_a_proxy_is_left_to_ffmpeg(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxy_is_left_to_ffmpeg(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.delenv("no_proxy", raising=False)
     assert make_source("http://example.invalid/a.mp4").open() == "http://example.invalid/a.mp4"
@@ -198,13 +194,13 @@ def test_a_proxy_is_left_to_ffmpeg(monkeypatch: pytest.MonkeyPatch) -> None:
 # Faults of servers
 
 
-def test_a_redirection_is_followed_once(small: RangeServer, clip: Path, clip_rgb: torch.Tensor) -> None:
+def test_redirection_is_followed_once(small: RangeServer, clip: Path, clip_rgb: torch.Tensor) -> None:
     decoder = VideoDecoder(f"{small.url}/moved/moved/{clip.name}?a=b c\u00fc")
     assert torch.equal(decoder[3], clip_rgb[3])
 
 
 @pytest.mark.parametrize("fault", [404, 410])
-def test_a_missing_file(small: RangeServer, clip: Path, fault: int) -> None:
+def test_missing_file_raises(small: RangeServer, clip: Path, fault: int) -> None:
     small.fault = fault
     with pytest.raises(SourceNotFoundError, match=f"does not exist.*{fault}"):
         VideoDecoder(f"{small.url}/{clip.name}")
@@ -214,7 +210,7 @@ def test_a_missing_file(small: RangeServer, clip: Path, fault: int) -> None:
     "fault",
     [401, 403, 416, 429, 500, 503, "truncate", "stall", "trickle", "hang up", "encoded", "endless redirect"],
 )
-def test_what_fails_at_the_beginning_is_an_open_error(small: RangeServer, clip: Path, fault: str | int) -> None:
+def test_failure_at_start_is_open_error(small: RangeServer, clip: Path, fault: str | int) -> None:
     small.fault = fault
     with pytest.raises(OpenError, match=rf"{clip.name}.*{fault if isinstance(fault, int) else ''}") as caught:
         VideoDecoder(f"{small.url}/{clip.name}")
@@ -238,7 +234,7 @@ def test_what_fails_at_the_beginning_is_an_open_error(small: RangeServer, clip: 
         ("endless redirect", "redirections"),
     ],
 )
-def test_what_fails_later_is_a_read_error(small: RangeServer, fault: str | int, message: str) -> None:
+def test_later_failure_is_read_error(small: RangeServer, fault: str | int, message: str) -> None:
     reader = _reader(f"{small.url}/noise.bin")
     content = (small.folder / "noise.bin").read_bytes()
     small.fault = fault
@@ -249,7 +245,7 @@ def test_what_fails_later_is_a_read_error(small: RangeServer, fault: str | int, 
     assert reader.read(1000) == content[300_000:301_000], "the reader is as it was"
 
 
-def test_every_opening_compares_the_version_of_a_file(small: RangeServer, clip: Path) -> None:
+def test_every_opening_compares_file_version(small: RangeServer, clip: Path) -> None:
     path = small.folder / "changing.mp4"
     path.write_bytes(clip.read_bytes())
     decoder = VideoDecoder(f"{small.url}/changing.mp4")
@@ -261,7 +257,7 @@ def test_every_opening_compares_the_version_of_a_file(small: RangeServer, clip: 
     assert len(VideoDecoder(f"{small.url}/changing.mp4")) == len(decoder)
 
 
-def test_a_file_that_grows_or_shrinks_is_noticed(small: RangeServer) -> None:
+def test_changed_file_size_is_detected(small: RangeServer) -> None:
     noise = small.folder / "noise.bin"
     for size in (600_002, 400_000, 10):
         noise.write_bytes(bytes(600_001))
@@ -280,14 +276,14 @@ def test_a_decoder_reports_what_the_server_did(server: RangeServer) -> None:
             decoder.get_frames_at(CLIP)
 
 
-def test_a_fault_while_scanning_is_not_taken_for_the_end_of_the_file(server: RangeServer) -> None:
+def test_fault_while_scanning_is_not_end_of_file(server: RangeServer) -> None:
     with VideoDecoder(f"{server.url}/big.mkv") as decoder:
         server.fault = 503
         with pytest.raises((OpenError, ReadError), match="503"):
             len(decoder)
 
 
-def test_a_connection_that_was_closed_while_idle_is_made_again(small: RangeServer) -> None:
+def test_closed_idle_connection_is_reopened(small: RangeServer) -> None:
     reader = _reader(f"{small.url}/noise.bin")
     small.fault = "hang up once"
     reader.seek(-1000, os.SEEK_END)
@@ -299,7 +295,9 @@ def test_a_connection_that_was_closed_while_idle_is_made_again(small: RangeServe
 # Workers
 
 
-def test_pickle_threads_and_forks(small: RangeServer, clip: Path, clip_rgb: torch.Tensor) -> None:
+def test_remote_decoder_survives_pickle_threads_and_forks(
+    small: RangeServer, clip: Path, clip_rgb: torch.Tensor
+) -> None:
     decoder = pickle.loads(pickle.dumps(VideoDecoder(f"{small.url}/{clip.name}")))
     indices = list(range(len(clip_rgb))) * 2
     with ThreadPoolExecutor(4) as pool:
@@ -379,7 +377,9 @@ def store() -> Iterator[Any]:
     return state
 
 
-def test_a_file_system_with_ranges(store: CountingStore, big_files: Path, expected_clip: torch.Tensor) -> None:
+def test_file_system_with_ranges_is_read_by_ranges(
+    store: CountingStore, big_files: Path, expected_clip: torch.Tensor
+) -> None:
     content = (big_files / "back.mp4").read_bytes()
     store.files["big.mp4"] = content
     with VideoDecoder("counting://big.mp4") as decoder:
@@ -388,7 +388,7 @@ def test_a_file_system_with_ranges(store: CountingStore, big_files: Path, expect
     assert sum(stop - start for start, stop in store.requests) < len(content) * 0.25
 
 
-def test_faults_of_a_file_system(store: CountingStore, clip: Path) -> None:
+def test_file_system_faults_are_reported(store: CountingStore, clip: Path) -> None:
     with pytest.raises(SourceNotFoundError, match=r"missing\.mp4"):
         VideoDecoder("counting://missing.mp4")
     store.files["clip.mp4"] = random.Random(0).randbytes(600_000)
@@ -403,7 +403,7 @@ def test_faults_of_a_file_system(store: CountingStore, clip: Path) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["counting", "memory"])
-def test_every_opening_compares_the_version_of_a_file_system(scheme: str, store: CountingStore, clip: Path) -> None:
+def test_every_opening_compares_file_system_version(scheme: str, store: CountingStore, clip: Path) -> None:
     fsspec = pytest.importorskip("fsspec")
     content = clip.read_bytes()
 
@@ -421,7 +421,9 @@ def test_every_opening_compares_the_version_of_a_file_system(scheme: str, store:
     assert len(VideoDecoder(url)) == len(VideoDecoder(clip))
 
 
-def test_file_systems_without_ranges(clip: Path, clip_rgb: torch.Tensor, tmp_path: Path) -> None:
+def test_file_systems_without_ranges_are_read_by_file_object(
+    clip: Path, clip_rgb: torch.Tensor, tmp_path: Path
+) -> None:
     pytest.importorskip("fsspec")
     import zipfile
 
@@ -434,13 +436,13 @@ def test_file_systems_without_ranges(clip: Path, clip_rgb: torch.Tensor, tmp_pat
 @pytest.mark.parametrize(
     ("protocol", "expected"), [("memory", True), ("file", False), ("filecache", False), ("blockcache", False)]
 )
-def test_which_file_systems_serve_ranges(protocol: str, expected: bool) -> None:
+def test_has_ranges_recognises_file_systems(protocol: str, expected: bool) -> None:
     fsspec = pytest.importorskip("fsspec")
     options = {"target_protocol": "memory"} if protocol.endswith("cache") else {}
     assert has_ranges(fsspec.filesystem(protocol, **options)) == expected
 
 
-def test_unreadable_urls_of_fsspec(tmp_path: Path) -> None:
+def test_unreadable_fsspec_urls_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("fsspec")
     with pytest.raises(OpenError, match="nosuchprotocol"):
         VideoDecoder("nosuchprotocol://a.mp4")

@@ -102,7 +102,7 @@ def assert_equal(from_header: PacketTable, scanned: PacketTable, *, besides: Seq
 
 
 @pytest.mark.parametrize("name", CLIPS)
-def test_the_header_says_what_reading_every_packet_does(name: str, folder: Path) -> None:
+def test_header_table_matches_packet_scan(name: str, folder: Path) -> None:
     from_header, scanned = tables_of(media.make(name, folder))
     assert (from_header is None) == (name in NOT_FROM_HEADER)
     if from_header is not None:
@@ -111,14 +111,16 @@ def test_the_header_says_what_reading_every_packet_does(name: str, folder: Path)
 
 
 @pytest.mark.parametrize(("file", "stream_index"), list(REAL_FILES))
-def test_it_does_so_for_real_files(file: str, stream_index: int, media_data: Callable[[str], Path]) -> None:
+def test_header_table_matches_packet_scan_of_real_files(
+    file: str, stream_index: int, media_data: Callable[[str], Path]
+) -> None:
     from_header, scanned = tables_of(media_data(file), stream_index)
     assert (from_header is not None) == REAL_FILES[file, stream_index]
     if from_header is not None:
         assert_equal(from_header, scanned)
 
 
-def test_no_real_file_is_left_out(media_data: Callable[[str], Path]) -> None:
+def test_header_tables_serve_all_real_files(media_data: Callable[[str], Path]) -> None:
     names = {
         path.name for path in media_data("manifest.json").parent.iterdir() if path.suffix in (".mp4", ".mov", ".3gp")
     }
@@ -128,7 +130,7 @@ def test_no_real_file_is_left_out(media_data: Callable[[str], Path]) -> None:
     }
 
 
-def test_every_kind_of_source_will_do(folder: Path) -> None:
+def test_every_kind_of_source_has_header_table(folder: Path) -> None:
     path = media.make("mp4", folder)
     with path.open("rb") as file:
         for source in (path, str(path), path.read_bytes(), file):
@@ -148,7 +150,7 @@ def test_each_of_two_streams_has_its_own_packets(folder: Path) -> None:
     assert counts == [30, 40]
 
 
-def test_small_files_are_read_instead(folder: Path) -> None:
+def test_small_files_are_scanned(folder: Path) -> None:
     path = media.make("mp4", folder)
     num_bytes = path.stat().st_size
     assert tables_of(path, small_file_bytes=num_bytes)[0] is None
@@ -159,7 +161,7 @@ def test_small_files_are_read_instead(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["mp4", "edit_list_both_ends", "mp4_fragmented", "mp4_negative_composition_offsets"])
-def test_mutated_headers_give_the_truth_or_nothing(name: str, folder: Path) -> None:
+def test_mutated_headers_give_right_table_or_none(name: str, folder: Path) -> None:
     """Some bytes of the header changed: opening fails, or the header is refused, or it is believed and right.
 
     Right about where packets are and when they are shown: where sizes were changed, packets are cut in the wrong places
@@ -245,7 +247,7 @@ def packets(table: bytes = TABLE, file_size: int = 1000, **changes: list[int]) -
     return packets_of_samples(track, read_samples(track, file_size), demuxed(**changes))
 
 
-def test_tables_drawn_by_hand() -> None:
+def test_hand_made_tables_are_parsed() -> None:
     found = packets()
     assert found.position.tolist() == POSITIONS
     assert found.size.tolist() == [10, 20, 30, 40, 50, 60]
@@ -253,7 +255,7 @@ def test_tables_drawn_by_hand() -> None:
     assert found.pts.tolist() == [1024, 1024, 1536, 2048, 2560, 2560]
 
 
-def test_other_forms_of_the_same_tables() -> None:
+def test_other_forms_of_tables_are_equal() -> None:
     small_sizes = box(b"stz2", struct.pack(">III6B", 0, 8, 6, 10, 20, 30, 40, 50, 60))
     far_offsets = box(b"co64", struct.pack(">II4Q", 0, 4, 100, 200, 500, 700))
     other = packets(small_sizes + CHUNKS + far_offsets + DURATIONS + DELAYS)
@@ -306,7 +308,7 @@ def test_find_track_refuses_invalid_tables(table: bytes, reason: str) -> None:
           "size": [10, 20, 30, 40, 50], "is_key": [1, 0, 0, 0, 0], "is_discard": [0] * 5}.items()}, "finds 5"),
     ],
 )  # fmt: skip
-def test_a_demuxer_that_sees_it_differently_is_believed(changes: dict[str, list[int]], reason: str) -> None:
+def test_contradicting_demuxer_is_refused(changes: dict[str, list[int]], reason: str) -> None:
     with pytest.raises(MalformedBoxError, match=reason):
         packets(**changes)
 
@@ -326,7 +328,7 @@ def test_unusual_tracks_are_refused(header: memoryview, reason: str) -> None:
         find_track(header, 7)
 
 
-def test_a_box_larger_than_what_holds_it_is_refused() -> None:
+def test_box_larger_than_its_parent_is_refused() -> None:
     with pytest.raises(MalformedBoxError, match="does not fit"):
         find_all(memoryview(struct.pack(">I4s", 9, b"free")), b"free")
     with pytest.raises(MalformedBoxError, match="does not fit"):

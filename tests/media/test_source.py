@@ -56,7 +56,7 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("make", SOURCES.values(), ids=SOURCES.keys())
-def test_every_source_gives_the_same_frames(make: Callable[[Path], Any], clip: Path, clip_rgb: torch.Tensor) -> None:
+def test_every_source_gives_same_frames(make: Callable[[Path], Any], clip: Path, clip_rgb: torch.Tensor) -> None:
     source = make(clip)
     decoder = VideoDecoder(source)
     assert len(decoder) == len(clip_rgb)
@@ -68,7 +68,7 @@ def test_every_source_gives_the_same_frames(make: Callable[[Path], Any], clip: P
         source.close()
 
 
-def test_fsspec_urls(clip: Path, clip_rgb: torch.Tensor) -> None:
+def test_fsspec_urls_are_read(clip: Path, clip_rgb: torch.Tensor) -> None:
     fsspec = pytest.importorskip("fsspec")
     with fsspec.open("memory://clip.mp4", "wb") as file:
         file.write(clip.read_bytes())
@@ -80,13 +80,13 @@ def test_fsspec_urls(clip: Path, clip_rgb: torch.Tensor) -> None:
         VideoDecoder("nosuchprotocol://x.mp4")
 
 
-def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_fsspec_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(MissingDependencyError, match=r"mediatensor\[fsspec\]"):
         VideoDecoder("memory://clip.mp4")
 
 
-def test_names_that_look_like_urls_or_patterns_are_paths(
+def test_names_like_urls_or_patterns_are_paths(
     clip: Path, clip_rgb: torch.Tensor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -101,7 +101,7 @@ PICTURE_NAMES += ["-i.png", "a:b.png", "pipe:1.png", "concat:x.png", "new\nline.
 
 @needs_unix_names
 @pytest.mark.parametrize("name", PICTURE_NAMES)
-def test_a_picture_of_any_name_is_one_file(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_image_with_any_name_is_one_file(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     image = torch.arange(16 * 24 * 3, dtype=torch.int32).reshape(16, 24, 3).remainder(251).to(torch.uint8)
     path = Path(name)
@@ -120,9 +120,7 @@ def test_a_picture_of_any_name_is_one_file(name: str, tmp_path: Path, monkeypatc
 
 @needs_unix_names
 @pytest.mark.parametrize("stem", ["lit%03d", "a*b", "a?b", "a[1]b", "a:b", "pipe:1", "concat:x", "-i", "new\nline"])
-def test_what_is_written_has_the_name_that_was_given(
-    stem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_written_file_has_given_name(stem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     frames = torch.zeros(3, 3, 32, 32, dtype=torch.uint8)
     VideoEncoder(frames, frame_rate=25).to_file(f"{stem}.mkv")
@@ -139,7 +137,7 @@ def test_memory_is_kept_alive(clip: Path, clip_rgb: torch.Tensor) -> None:
     assert torch.equal(decoder[11], clip_rgb[11])
 
 
-def test_two_decoders_share_a_file_object(clip: Path, clip_rgb: torch.Tensor) -> None:
+def test_two_decoders_share_file_object(clip: Path, clip_rgb: torch.Tensor) -> None:
     file = Minimal(clip.read_bytes())
     one, other = VideoDecoder(file), VideoDecoder(io.BytesIO(clip.read_bytes()))
     for i in (0, 20, 5):
@@ -238,7 +236,7 @@ class UnspeakableError(Exception):
 @pytest.mark.parametrize(
     ("name", "use"), [("h264_b_pyramid", last_frame), ("flac", last_samples), ("pcm_s16_wav", last_samples_of_wav)]
 )
-def test_whatever_a_file_object_raises(
+def test_errors_of_file_object_are_read_errors(
     name: str, use: Callable[[Any], None], error: type[BaseException], method: str, tmp_path: Path
 ) -> None:
     data = (media_audio if name in media_audio.SOUND_CLIPS else media).make(name, tmp_path).read_bytes()
@@ -270,7 +268,7 @@ def closed_file(path: Path) -> Any:
     return file
 
 
-def test_a_tensor_of_any_stride_is_a_source(clip: Path) -> None:
+def test_tensor_with_any_stride_is_a_source(clip: Path) -> None:
     stored = np.fromfile(clip, np.uint8)
     every_other = torch.zeros(2 * len(stored), dtype=torch.uint8)[::2]
     every_other.copy_(torch.from_numpy(stored))
@@ -302,7 +300,7 @@ def test_a_tensor_of_any_stride_is_a_source(clip: Path) -> None:
         (lambda path: Failing(path.read_bytes()), OSError, "disk on fire"),
     ],
 )
-def test_what_cannot_be_read_is_named(
+def test_unreadable_source_is_named(
     make: Callable[[Path], Any], error: type[Exception], message: str, clip: Path
 ) -> None:
     with pytest.raises(error, match=message):
@@ -318,11 +316,11 @@ def test_what_cannot_be_read_is_named(
         (ReadError, (OSError, RuntimeError)),
     ],
 )
-def test_errors_are_also_what_others_raise(error: type[Exception], bases: tuple[type[Exception], ...]) -> None:
+def test_errors_are_also_builtin_errors(error: type[Exception], bases: tuple[type[Exception], ...]) -> None:
     assert all(issubclass(error, base) for base in bases)
 
 
-def test_a_file_closed_while_it_is_needed(tmp_path: Path) -> None:
+def test_file_closed_while_needed_raises(tmp_path: Path) -> None:
     file = media.make("raw_avi", tmp_path).open("rb")  # too large to be read ahead
     decoder = VideoDecoder(file)
     assert len(decoder)
@@ -337,7 +335,7 @@ def playlist_of(target: object) -> bytes:
 
 @pytest.mark.parametrize("wrap", [bytes, io.BytesIO], ids=["bytes", "file object"])
 @pytest.mark.parametrize("make", [playlist_of, lambda target: f"ffconcat version 1.0\nfile '{target}'\n".encode()])
-def test_media_in_memory_opens_no_other_file(
+def test_media_in_memory_open_no_other_file(
     wrap: Callable[[bytes], Any], make: Callable[[object], bytes], clip: Path
 ) -> None:
     with pytest.raises(OpenError):
@@ -346,16 +344,14 @@ def test_media_in_memory_opens_no_other_file(
 
 @pytest.mark.parametrize("name", ["list.m3u8", "list.ffconcat", "list.mp4", "list.mpd"])
 @pytest.mark.parametrize("make", [playlist_of, lambda target: f"ffconcat version 1.0\nfile '{target}'\n".encode()])
-def test_a_local_file_opens_no_other_file(
-    name: str, make: Callable[[object], bytes], clip: Path, tmp_path: Path
-) -> None:
+def test_local_file_opens_no_other_file(name: str, make: Callable[[object], bytes], clip: Path, tmp_path: Path) -> None:
     (tmp_path / "clip.mp4").write_bytes(clip.read_bytes())
     (tmp_path / name).write_bytes(make("clip.mp4"))
     with pytest.raises(OpenError):
         VideoDecoder(tmp_path / name)
 
 
-def test_a_playlist_can_be_opened_on_purpose(clip: Path, clip_rgb: torch.Tensor, tmp_path: Path) -> None:
+def test_playlist_opens_by_url(clip: Path, clip_rgb: torch.Tensor, tmp_path: Path) -> None:
     (tmp_path / "clip.mp4").write_bytes(clip.read_bytes())
     (tmp_path / "list.ffconcat").write_text("ffconcat version 1.0\nfile clip.mp4\n")
     assert torch.equal(VideoDecoder(f"file:{tmp_path / 'list.ffconcat'}")[2], clip_rgb[2])

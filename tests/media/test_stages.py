@@ -66,7 +66,7 @@ def test_a_stage_ends_with_an_exception(clock: Clock) -> None:
     assert seconds == {"open": 0, "index": 1}
 
 
-def test_who_collects_further_out_gets_the_same_seconds_once(clock: Clock) -> None:
+def test_outer_collector_gets_same_seconds_once(clock: Clock) -> None:
     with collect_stages() as outer, stages.TRANSFORM:
         clock.advance(1)
         with collect_stages() as inner:
@@ -80,7 +80,7 @@ def test_who_collects_further_out_gets_the_same_seconds_once(clock: Clock) -> No
     assert outer == {"transform": 11, "decode": 20}
 
 
-def test_collecting_that_fails_leaves_nothing_behind(clock: Clock) -> None:
+def test_failed_collector_leaves_nothing(clock: Clock) -> None:
     def fail() -> None:
         clock.advance(1)
         raise ValueError("broken")
@@ -93,7 +93,7 @@ def test_collecting_that_fails_leaves_nothing_behind(clock: Clock) -> None:
     assert seconds == {"open": 1}
 
 
-def test_other_threads_have_stages_of_their_own(clock: Clock) -> None:
+def test_other_threads_have_their_own_stages(clock: Clock) -> None:
     found: dict[str, float] = {}
 
     def work() -> None:
@@ -112,7 +112,7 @@ def test_other_threads_have_stages_of_their_own(clock: Clock) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_does_not_go_on_with_the_stages_of_its_parent() -> None:
+def test_forked_child_does_not_continue_stages_of_parent() -> None:
     with collect_stages(), stages.COPY:
         child = os.fork()
         if child == 0:
@@ -123,7 +123,7 @@ def test_a_forked_child_does_not_go_on_with_the_stages_of_its_parent() -> None:
     assert status == 0
 
 
-def test_a_stage_reads_no_clock_and_calls_nothing_when_nobody_collects() -> None:
+def test_stage_without_collector_reads_no_clock() -> None:
     with stages.DECODE:  # finds the profiler of torch, once
         pass
     profiler = cProfile.Profile()
@@ -205,5 +205,5 @@ def test_a_profiler_may_start_and_stop_within_a_stage() -> None:
     assert {name for name in names if name.startswith("mediatensor::")} == {"mediatensor::index", "mediatensor::decode"}
 
 
-def test_stages_have_the_names_that_are_listed() -> None:
+def test_stages_have_listed_names() -> None:
     assert STAGES == ("open", "index", "seek", "decode", "convert", "transform", "collate", "copy")

@@ -32,13 +32,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", _SOUND)
-def test_sound_streams_are_not_decoded_to_count_their_frames(name: str, folder: Path) -> None:
+def test_intact_streams_are_counted_without_decoding(name: str, folder: Path) -> None:
     with VideoDecoder(media.make(name, folder)) as decoder:
         assert not decoder.frame_index.settled
         assert decoder.frame_index.anomalies == ()
 
 
-def test_real_files_raise_no_alarm(media_data: Callable[[str], Path]) -> None:
+def test_real_files_have_no_breaks(media_data: Callable[[str], Path]) -> None:
     for name in ("mux.js__sintel-captions.ts", "vali__test_hevc10.mkv", "file-type__fixture2.mpg"):
         with VideoDecoder(media_data(name)) as decoder:
             assert not decoder.frame_index.settled, decoder.frame_index.anomalies
@@ -57,7 +57,7 @@ def test_real_files_raise_no_alarm(media_data: Callable[[str], Path]) -> None:
         ("mpeg4_not_coded_b_frames_mkv", "do not show how many frames"),
     ],
 )
-def test_anomalies_say_what_is_odd(name: str, reason: str, folder: Path) -> None:
+def test_break_detector_names_the_break(name: str, reason: str, folder: Path) -> None:
     with VideoDecoder(media.make(name, folder)) as decoder:
         assert any(reason in anomaly for anomaly in decoder.frame_index.anomalies)
 
@@ -75,7 +75,7 @@ def _other_shape_of_pixels(packets: Packets) -> Packets:
     ]
 
 
-def test_another_shape_of_pixels_is_no_break(tmp_path: Path) -> None:
+def test_pixel_aspect_ratio_change_is_not_a_break(tmp_path: Path) -> None:
     path = tmp_path / "shape.ts"
     media.write_spec(replace(media.CLIPS["mpeg2_ts"], rewrite=_other_shape_of_pixels), path)
     truth = find_truth(path)
@@ -90,7 +90,7 @@ def _large_mp4(name: str) -> ClipSpec:
 
 
 @pytest.mark.parametrize("name", ["h264_end_packets_mkv", "mpeg4_not_coded_avi", "size_change_mpeg2_mkv"])
-def test_headers_alone_do_not_hide_it(name: str, tmp_path: Path) -> None:
+def test_header_packets_do_not_hide_breaks(name: str, tmp_path: Path) -> None:
     path = tmp_path / "large.mp4"
     media.write_spec(_large_mp4(name), path)
     assert path.stat().st_size > 1 << 16
@@ -100,7 +100,7 @@ def test_headers_alone_do_not_hide_it(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["hevc_broken_link_mkv", "hevc_end_before_cra_mkv"])
-def test_decoding_meets_what_headers_do_not_show(name: str, tmp_path: Path) -> None:
+def test_decoding_detects_breaks_missing_from_headers(name: str, tmp_path: Path) -> None:
     """As damage does; from then on the frames are the right ones."""
     path = tmp_path / "large.mp4"
     media.write_spec(_large_mp4(name), path)
@@ -113,7 +113,7 @@ def test_decoding_meets_what_headers_do_not_show(name: str, tmp_path: Path) -> N
             assert_same(truth, index, decoder[index])
 
 
-def test_what_a_file_begins_with() -> None:
+def test_start_of_file_may_differ_from_configuration() -> None:
     def begins_gradually(codec: str, *units: bytes) -> bool:
         return refreshes_gradually(codec, b"", memoryview(b"".join(b"\0\0\1" + unit for unit in units)))
 
@@ -128,7 +128,7 @@ def test_what_a_file_begins_with() -> None:
     assert not begins_gradually("mpeg2video", b"\0\0\x0f")
 
 
-def test_headers_that_a_reader_starts_with_may_differ_from_the_configuration() -> None:
+def test_first_headers_may_differ_from_configuration() -> None:
     def header(width: int, *, extension: bytes = b"") -> memoryview:
         return memoryview(
             b"\0\0\1\xb3" + width.to_bytes(2, "big") + b"\x40\x13" + bytes(4) + extension + b"\0\0\1\0\0\x0f"

@@ -27,13 +27,13 @@ class NumThreads(Dataset[int]):
         return mediatensor.get_num_threads()
 
 
-def test_default_is_one_more_than_the_cores_that_the_process_may_use() -> None:
+def test_default_is_one_more_than_available_cores() -> None:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     assert mediatensor.get_num_threads() == (cores + 1 if cores > 1 else 1)
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system cannot bind a process to one core")
-def test_on_a_single_core_there_is_one() -> None:
+def test_default_is_one_on_single_core() -> None:
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
     try:
@@ -42,7 +42,7 @@ def test_on_a_single_core_there_is_one() -> None:
         os.sched_setaffinity(0, allowed)
 
 
-def test_the_environment_sets_the_budget_and_the_function_overrides_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_function_overrides_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEDIATENSOR_NUM_THREADS", "3")
     assert mediatensor.get_num_threads() == 3
     mediatensor.set_num_threads(5)
@@ -50,18 +50,18 @@ def test_the_environment_sets_the_budget_and_the_function_overrides_it(monkeypat
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", ""])
-def test_a_bad_environment_is_named(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_invalid_environment_variable_is_named(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("MEDIATENSOR_NUM_THREADS", text)
     with pytest.raises(InvalidArgumentError, match="MEDIATENSOR_NUM_THREADS"):
         mediatensor.get_num_threads()
 
 
 @pytest.mark.parametrize("number", [0, -2, 1.5])
-def test_a_bad_budget_is_refused(number: int) -> None:
+def test_invalid_budget_is_refused(number: int) -> None:
     with pytest.raises(InvalidArgumentError, match="positive"):
         mediatensor.set_num_threads(number)
 
 
-def test_a_dataloader_worker_gets_one() -> None:
+def test_dataloader_worker_gets_one_thread() -> None:
     mediatensor.set_num_threads(7)
     assert torch.cat(list(DataLoader(NumThreads(), num_workers=1))).tolist() == [1, 1]

@@ -194,7 +194,7 @@ CLIPS = ["h264_b_pyramid", "hevc_closed_gop", "vp9_hidden_frames", "av1", "mpeg4
 
 @pytest.mark.parametrize("budget", [1, 2, 3, 4])
 @pytest.mark.parametrize("scenario", ["one_after_the_other", "interleaved", "from_several_threads", "approximate"])
-def test_all_decoders_together_stay_within_the_budget(scenario: str, budget: int, folder: Path, count: Count) -> None:
+def test_decoders_together_stay_within_budget(scenario: str, budget: int, folder: Path, count: Count) -> None:
     paths = [media.make(name, folder) for name in CLIPS]
     most, left = count(scenario, budget, paths)
     assert most <= (0 if budget == 1 else budget)
@@ -202,14 +202,14 @@ def test_all_decoders_together_stay_within_the_budget(scenario: str, budget: int
 
 
 @pytest.mark.parametrize("budget", [2, 4])
-def test_the_threads_of_the_budget_are_used(budget: int, folder: Path, count: Count) -> None:
+def test_threads_of_budget_are_used(budget: int, folder: Path, count: Count) -> None:
     """Else all of the above would hold for a library without threads."""
     most, _ = count("one_after_the_other", budget, [media.make("h264_b_pyramid", folder)])
     assert most >= budget - 1
 
 
 @pytest.mark.parametrize("scenario", ["idle_ones_give_way", "failing"])
-def test_threads_that_change_hands_are_not_there_twice(scenario: str, folder: Path, count: Count) -> None:
+def test_transferred_threads_are_counted_once(scenario: str, folder: Path, count: Count) -> None:
     paths = [media.make(name, folder) for name in ("h264_b_pyramid", "av1")]
     most, left = count(scenario, 3, paths)
     assert most <= 3
@@ -234,6 +234,6 @@ class ThreadsOfTheWorker(Dataset[torch.Tensor]):
 
 
 @pytest.mark.parametrize("name", ["h264_b_pyramid", "h264_10bit", "av1"])
-def test_a_worker_has_none(name: str, folder: Path) -> None:
+def test_dataloader_worker_starts_no_threads(name: str, folder: Path) -> None:
     loader = DataLoader(ThreadsOfTheWorker(media.make(name, folder)), num_workers=2, timeout=120)
     assert torch.cat(list(loader)).tolist() == [[0], [0]]

@@ -44,7 +44,7 @@ NO_WAV = {
 
 
 @pytest.mark.parametrize("name", NO_WAV)
-def test_files_that_are_refused(name: str) -> None:
+def test_invalid_files_are_refused(name: str) -> None:
     data, message = NO_WAV[name]
     with pytest.raises(OpenError, match=message):
         WavDecoder(data)
@@ -65,7 +65,7 @@ def test_files_that_are_refused(name: str) -> None:
         (extensible(1, 16, 16)[:-4] + b"junk", "sub-format"),
     ],
 )
-def test_other_sound_is_for_the_audio_decoder(header: bytes, message: str) -> None:
+def test_other_audio_is_left_to_audio_decoder(header: bytes, message: str) -> None:
     with pytest.raises(StreamError, match=rf"{message}.*AudioDecoder"):
         WavDecoder(riff(header, DATA))
 
@@ -74,7 +74,7 @@ SOUND_OF_2 = noise(40, 2)
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_file_cut_anywhere_has_the_whole_samples_that_are_there(codec: str) -> None:
+def test_truncated_file_keeps_its_whole_samples(codec: str) -> None:
     data = wav(codec, SOUND_OF_2)
     whole = WavDecoder(data).get_all_samples().data
     frame_bytes = 2 * CODECS[codec][1] // 8
@@ -105,7 +105,7 @@ SEEDS = [wav(codec, SOUND_OF_2) for codec in CODECS] + [
     ),
     length=st.integers(0, 400),
 )
-def test_headers_that_lie(seed: bytes, changes: list[tuple[int, bytes]], length: int) -> None:
+def test_lying_headers_are_limited_by_file_size(seed: bytes, changes: list[tuple[int, bytes]], length: int) -> None:
     """Whatever the header says: an error of ours, or no more sound than the file can hold."""
     data = bytearray(seed)
     for position, value in changes:
@@ -123,7 +123,7 @@ def test_headers_that_lie(seed: bytes, changes: list[tuple[int, bytes]], length:
     assert peak < 1_000_000
 
 
-def test_a_lying_length_of_64_bits() -> None:
+def test_lying_64_bit_length_is_limited_by_file_size() -> None:
     for size in (2**63, 2**64 - 1, 10**15):
         data = riff(
             chunk(b"ds64", struct.pack("<QQQI", 0, size, 0, 0)), PLAIN, b"data\xff\xff\xff\xff" + SOUND, magic=b"RF64"
