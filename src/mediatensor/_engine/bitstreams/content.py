@@ -329,21 +329,13 @@ def _crc32(data: memoryview, register: int) -> int:
 
 
 class Finding(NamedTuple):
-    """The facts that `PacketInspector` found in a packet.
+    """The facts that `PacketInspector` found in a packet."""
 
-    Attributes:
-        content: What decoding the packet gives.
-        is_whole: Whether its structure is valid for its codec.
-        follows: ``False`` if a packet between it and the previous one is missing.
-        is_field: Whether it is one field of a frame.
-        break_reason: Why frames may be dropped at it, or ``None``.
-    """
-
-    content: PacketContent
-    is_whole: bool
-    follows: bool = True
-    is_field: bool = False
-    break_reason: str | None = None
+    content: PacketContent  # what decoding the packet gives
+    is_whole: bool  # whether its structure is valid for its codec
+    follows: bool = True  # `False` if a packet between it and the previous one is missing
+    is_field: bool = False  # whether it is one field of a frame
+    break_reason: str | None = None  # why frames may be dropped at it, or `None`
 
 
 class PacketInspector:

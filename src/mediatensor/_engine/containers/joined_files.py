@@ -112,15 +112,10 @@ def _places(data: bytes, *signs: bytes) -> Iterator[int]:
 
 @dataclass
 class OggLink:
-    """A part of an Ogg chain.
+    """A part of an Ogg chain."""
 
-    Attributes:
-        start: Its first byte.
-        granules: By serial number: those of the first, the second and the last page.
-        headers: First packets, by serial number.
-    """
-
-    start: int
+    start: int  # its first byte
+    # By serial number: the granules of the first, the second and the last page, and the first packet.
     granules: dict[int, list[int]] = field(default_factory=dict)
     headers: dict[int, bytes] = field(default_factory=dict)
 
@@ -324,17 +319,11 @@ def _wavpack_numbers(read_at: ReadAt, file_size: int) -> Iterator[tuple[int, int
 
 @dataclass
 class WavPackParts:
-    """The parts of a joined file.
+    """The parts of a joined file."""
 
-    Attributes:
-        spans: (first byte, one past the last) of parts with other bytes, such as tags, between them. Adjacent parts are
-            one
-            span.
-        num_seconds: Length of all parts together; ``None`` if one does not state it.
-    """
-
+    # (first byte, one past the last) of parts that other bytes, such as tags, separate; adjacent parts are one span.
     spans: list[tuple[int, int]] = field(default_factory=list)
-    num_seconds: float | None = 0.0
+    num_seconds: float | None = 0.0  # of all parts together; `None` if one does not state it
 
 
 def wavpack_parts(read_at: ReadAt, file_size: int) -> WavPackParts:

@@ -34,20 +34,13 @@ _MAX_NANOSECONDS = 1 << 60
 
 
 class TrackEntry(NamedTuple):
-    """Facts of the header that determine the packets of a track.
+    """Facts of the header that determine the packets of a track."""
 
-    Attributes:
-        number: The track's number.
-        octets: First bytes of the blocks of all tracks.
-        default_duration, codec_delay: In nanoseconds.
-        stripped: Bytes at the start of every frame that the file omits.
-    """
-
-    number: int
-    octets: tuple[int, ...]
-    default_duration: int
-    codec_delay: int
-    stripped: bytes
+    number: int  # the track's number
+    octets: tuple[int, ...]  # first bytes of the blocks of all tracks
+    default_duration: int  # in nanoseconds
+    codec_delay: int  # in nanoseconds
+    stripped: bytes  # bytes at the start of every frame that the file omits
 
 
 #: (ID, content) of elements.
@@ -174,28 +167,17 @@ _SIZE_BYTES = np.array([9 - octet.bit_length() for octet in range(256)])
 
 @dataclass(frozen=True)
 class Blocks:
-    """The frames of one track in file order; each is a packet.
+    """The frames of one track in file order; each is a packet."""
 
-    Attributes:
-        nanoseconds: Length of a tick.
-        time, duration: In ticks; a duration of 0 is unknown.
-        size: Of each frame in bytes, including stripped bytes.
-        position: Where the frame's block starts, after its size field; laced frames share it.
-        is_key: Whether the container says that it needs no other frame.
-        payload: The first bytes of each frame, uint8 (N, `PAYLOAD_BYTES`); undefined after the end of shorter frames.
-        start: Where the payload of each frame starts in the file.
-        stripped: Bytes at the start of every frame that the file omits.
-    """
-
-    nanoseconds: int
-    time: Int64Array
-    duration: Int64Array
-    size: Int64Array
-    position: Int64Array
-    is_key: NDArray[np.bool_]
-    payload: NDArray[np.uint8]
-    start: Int64Array
-    stripped: bytes
+    nanoseconds: int  # length of a tick
+    time: Int64Array  # in ticks
+    duration: Int64Array  # in ticks; 0 is unknown
+    size: Int64Array  # in bytes, including stripped bytes
+    position: Int64Array  # where the frame's block starts, after its size field; laced frames share it
+    is_key: NDArray[np.bool_]  # whether the container says that it needs no other frame
+    payload: NDArray[np.uint8]  # first bytes, (N, `PAYLOAD_BYTES`); undefined after the end of shorter frames
+    start: Int64Array  # where the frame's payload starts in the file
+    stripped: bytes  # bytes at the start of every frame that the file omits
 
 
 class _Element(NamedTuple):
@@ -217,32 +199,23 @@ def blocks_of_track(read_at: ReadAt, file_size: int, track_index: int, *, window
 
 @dataclass
 class _Walk:
-    """A walk over a file from start to end; the first four attributes are `blocks_of_track`'s arguments.
-
-    Attributes:
-        data: Bytes of the file from `start`, with zeros after its end.
-        nanoseconds: The scale of time stamps.
-        track: The entry of the track.
-        num_elements: Number of elements so far.
-        positions, heads: Starts and first bytes of blocks of all tracks that are not packed yet.
-        packed: Positions and heads of blocks of the track, as arrays.
-        clusters: Start and time of each cluster.
-        groups: By the start of a block's header: (duration, whether it refers to no other block) of blocks in groups.
-    """
+    """A walk over a file from start to end; the first four attributes are `blocks_of_track`'s arguments."""
 
     read_at: ReadAt
     file_size: int
     track_index: int
     window_bytes: int
-    data: bytes = b""
+    data: bytes = b""  # bytes of the file from `start`, with zeros after its end
     start: int = 0
     nanoseconds: int = DEFAULT_TIMESTAMP_SCALE
     track: TrackEntry | None = None
     num_elements: int = 0
+    # Starts and first bytes of blocks of all tracks that are not packed yet; and of the track's blocks, packed.
     positions: list[int] = field(default_factory=list)
     heads: list[bytes] = field(default_factory=list)
     packed: list[tuple[Int64Array, NDArray[np.uint8]]] = field(default_factory=list)
-    clusters: list[tuple[int, int]] = field(default_factory=list)
+    clusters: list[tuple[int, int]] = field(default_factory=list)  # (start, time)
+    # (duration, whether it refers to no other block) of blocks in groups, by the start of the block's header.
     groups: dict[int, tuple[int, bool]] = field(default_factory=dict)
 
     def blocks(self) -> Blocks:

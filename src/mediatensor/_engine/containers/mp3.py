@@ -61,52 +61,33 @@ _DECODER_DELAY = 529
 
 @dataclass(frozen=True)
 class FrameHeader:
-    """The header of a layer III frame.
+    """The header of a layer III frame."""
 
-    Attributes:
-        key: Bits that all frames of one bit rate share.
-        sample_rate: Samples per second.
-        samples_per_frame: 1152, or 576 below 32 kHz.
-        length: Bytes of a frame, before rounding.
-        size: Bytes of this frame.
-        tag_offset: Offset of an encoder's tag in a frame.
-    """
-
-    key: int
-    sample_rate: int
-    samples_per_frame: int
-    length: Fraction
-    size: int
-    tag_offset: int
+    key: int  # bits that all frames of one bit rate share
+    sample_rate: int  # samples per second
+    samples_per_frame: int  # 1152, or 576 below 32 kHz
+    length: Fraction  # bytes of a frame, before rounding
+    size: int  # bytes of this frame
+    tag_offset: int  # offset of an encoder's tag in a frame
 
 
 @dataclass(frozen=True)
 class ConstantFrames:
     """The frames of a file of constant bit rate.
 
-    Attributes:
-        first_position: Position of frame 0, after a frame that only has the encoder's tag.
-        length: Bytes of a frame before rounding.
-        phase: Bytes added before rounding down; a multiple of 1/denominator of ``length``.
-        num_frames: Number of whole frames.
-        samples_per_frame: 1152, or 576 below 32 kHz.
-        sample_rate: Samples per second.
-        key: `header_key` of every frame.
-        num_padding: Samples at the end that are not audio, according to the encoder.
-
     >>> frames = ConstantFrames(417, Fraction(20480, 49), Fraction(0), 1000, 1152, 44100, 0xFFFB9000, 0)
     >>> [frames.position(number) for number in range(4)]
     [417, 834, 1252, 1670]
     """
 
-    first_position: int
-    length: Fraction
-    phase: Fraction
-    num_frames: int
-    samples_per_frame: int
-    sample_rate: int
-    key: int
-    num_padding: int
+    first_position: int  # position of frame 0, after a frame that only has the encoder's tag
+    length: Fraction  # bytes of a frame before rounding
+    phase: Fraction  # bytes added before rounding down; a multiple of 1/denominator of `length`
+    num_frames: int  # number of whole frames
+    samples_per_frame: int  # 1152, or 576 below 32 kHz
+    sample_rate: int  # samples per second
+    key: int  # `header_key` of every frame
+    num_padding: int  # samples at the end that are not audio, according to the encoder
 
     def position(self, number: int) -> int:
         """Return the computed place of a frame in the file."""

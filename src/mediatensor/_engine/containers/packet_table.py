@@ -18,38 +18,22 @@ Int64Array = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PacketTable:
-    """The packets of one stream in decode order.
+    """The packets of one stream in decode order."""
 
-    Attributes:
-        pts, dts: In the stream's time base; `NO_PTS` if missing.
-        duration: In the stream's time base; 0 if unknown.
-        size: In bytes.
-        position: Byte offset in the file, -1 if unknown.
-        is_key: Key frame flag of the container (or parser).
-        is_discard: To be decoded but not shown (edit lists).
-        is_hidden: Decodes to no frame: only updates references, or has no picture.
-        is_broken: Flagged corrupt by the demuxer, encrypted, invalid, of another codec, or after a loss.
-        is_field: One field of a frame.
-        disposable: Whether no other picture refers to it: a `Disposable`, int8.
-        reasons_to_decode: Breaks in the stream that can make the frames fewer than the pictures.
-        read_error: Why reading stopped before the end of the file, if it did.
-        changes_palette: Some packets have palettes, which apply to the packets after them.
-    """
-
-    pts: Int64Array
-    dts: Int64Array
-    duration: Int64Array
-    size: Int64Array
-    position: Int64Array
-    is_key: BoolArray
-    is_discard: BoolArray
-    is_hidden: BoolArray
-    is_broken: BoolArray
-    is_field: BoolArray
-    disposable: Int8Array
-    reasons_to_decode: tuple[str, ...] = ()
-    read_error: str | None = None
-    changes_palette: bool = False
+    pts: Int64Array  # in the stream's time base; `NO_PTS` if missing
+    dts: Int64Array  # likewise
+    duration: Int64Array  # in the stream's time base; 0 if unknown
+    size: Int64Array  # in bytes
+    position: Int64Array  # byte offset in the file, -1 if unknown
+    is_key: BoolArray  # key frame flag of the container (or parser)
+    is_discard: BoolArray  # to be decoded but not shown (edit lists)
+    is_hidden: BoolArray  # decodes to no frame: only updates references, or has no picture
+    is_broken: BoolArray  # flagged corrupt by the demuxer, encrypted, invalid, of another codec, or after a loss
+    is_field: BoolArray  # one field of a frame
+    disposable: Int8Array  # whether no other picture refers to it: a `Disposable`, int8
+    reasons_to_decode: tuple[str, ...] = ()  # breaks in the stream that can make the frames fewer than the pictures
+    read_error: str | None = None  # why reading stopped before the end of the file, if it did
+    changes_palette: bool = False  # some packets have palettes, which apply to the packets after them
 
     def __len__(self) -> int:
         return len(self.pts)

@@ -146,20 +146,13 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples of a track in decode order.
+    """The samples of a track in decode order."""
 
-    Attributes:
-        position, size: Their places in the file, int64 (N,).
-        duration: Ticks until the next one is decoded, int64 (N,).
-        delay: Ticks from decoding to presentation, without ``shift``, int64 (N,).
-        shift: Ticks that the demuxer subtracts from decoding times, so that presentation is never before decoding.
-    """
-
-    position: Int64Array
+    position: Int64Array  # their places in the file, int64 (N,)
     size: Int64Array
-    duration: Int64Array
-    delay: Int64Array
-    shift: int
+    duration: Int64Array  # ticks until the next one is decoded, int64 (N,)
+    delay: Int64Array  # ticks from decoding to presentation, without `shift`, int64 (N,)
+    shift: int  # ticks that the demuxer subtracts from decoding times, so that presentation is never before decoding
 
 
 @dataclass(frozen=True)

@@ -55,23 +55,14 @@ class SampleEncoding:
 
 @dataclass(frozen=True)
 class WavHeader:
-    """The place and encoding of the samples.
+    """The place and encoding of the samples."""
 
-    Attributes:
-        encoding: Encoding of each sample.
-        num_channels: At least 1; the samples of all channels are interleaved.
-        sample_rate: Samples per second, at least 1.
-        data_offset: Position of the first sample in the file.
-        num_samples: Whole samples (of all channels) that the file contains.
-        channel_mask: A bit for each loudspeaker, in the order of the channels; 0 if not stated.
-    """
-
-    encoding: SampleEncoding
-    num_channels: int
-    sample_rate: int
-    data_offset: int
-    num_samples: int
-    channel_mask: int
+    encoding: SampleEncoding  # encoding of each sample
+    num_channels: int  # at least 1; the samples of all channels are interleaved
+    sample_rate: int  # samples per second, at least 1
+    data_offset: int  # position of the first sample in the file
+    num_samples: int  # whole samples (of all channels) that the file contains
+    channel_mask: int  # a bit for each loudspeaker, in the order of the channels; 0 if not stated
 
     @property
     def frame_bytes(self) -> int:
