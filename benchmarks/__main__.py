@@ -9,15 +9,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from .chart import can_draw, draw_chart
-from .documents import update_documents
-from .libraries import LIBRARIES, OURS_BESIDE
-from .machine import machine_stamp
-from .measuring import Effort, Interpreter, Measurement, measure_suite
-from .options import add_folders, add_python, check_counts
-from .ratios import compute_ratios
-from .reporting import Report, to_json, to_markdown
-from .suites import SUITES, Suite, part_of, quick_suite
+from .media.chart import can_draw, draw_chart
+from .media.documents import update_documents
+from .media.libraries import LIBRARIES, OURS_BESIDE
+from .media.measuring import Effort, Interpreter, Measurement, measure_suite
+from .media.ratios import compute_ratios
+from .media.reporting import Report, to_json, to_markdown
+from .media.suites import SUITES, Suite, part_of, quick_suite
+from .shared.machine import machine_stamp
+from .shared.options import add_folders, add_python, check_counts
 
 __all__ = ["main"]
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.video_text_clips import ClipPlan, draw_clip
-from benchmarks.video_text_scores import parse_srt, score_clip
+from benchmarks.text.video_text_clips import ClipPlan, draw_clip
+from benchmarks.text.video_text_scores import parse_srt, score_clip
 from PIL import Image
 
 import mediatensor.ocr

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks.serve_attack import attack
+from benchmarks.apps.serve_attack import attack
 
 from serving import serving
 

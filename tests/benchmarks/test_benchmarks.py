@@ -18,22 +18,22 @@ from typing import Any
 import av
 import numpy as np
 import pytest
-from benchmarks import measuring
 from benchmarks.__main__ import main
-from benchmarks.case import Case
-from benchmarks.chart import draw_chart
-from benchmarks.clips import Encoded, Joined, make_clips, mandelbrot
-from benchmarks.documents import update_documents
-from benchmarks.floor import FedPacket, fed_packets
-from benchmarks.libraries import APPROXIMATE, EXACT, LIBRARIES, OURS, OURS_BESIDE, OURS_SMALL_PAGES
-from benchmarks.measuring import Effort, Interpreter
-from benchmarks.ratios import TARGETS, Target, compute_ratios
-from benchmarks.reference import Comparison, load_reference, make_reference
-from benchmarks.reporting import Report, speed_table, to_json, to_markdown
-from benchmarks.results import Row, quartiles, summarise
-from benchmarks.scenarios import KINDS, Kind
-from benchmarks.suites import SUITES, part_of, quick_suite
-from benchmarks.worker import Worker
+from benchmarks.media import measuring
+from benchmarks.media.case import Case
+from benchmarks.media.chart import draw_chart
+from benchmarks.media.clips import Encoded, Joined, make_clips, mandelbrot
+from benchmarks.media.documents import update_documents
+from benchmarks.media.floor import FedPacket, fed_packets
+from benchmarks.media.libraries import APPROXIMATE, EXACT, LIBRARIES, OURS, OURS_BESIDE, OURS_SMALL_PAGES
+from benchmarks.media.measuring import Effort, Interpreter
+from benchmarks.media.ratios import TARGETS, Target, compute_ratios
+from benchmarks.media.reference import Comparison, load_reference, make_reference
+from benchmarks.media.reporting import Report, speed_table, to_json, to_markdown
+from benchmarks.media.scenarios import KINDS, Kind
+from benchmarks.media.suites import SUITES, part_of, quick_suite
+from benchmarks.media.worker import Worker
+from benchmarks.shared.results import Row, quartiles, summarise
 
 import media_writing
 from mediatensor.decoders import VideoDecoder
@@ -224,6 +224,7 @@ def test_sound_lasts_as_long_as_the_pictures(tmp_path: Path) -> None:
 # Processes
 
 
+@pytest.mark.slow
 def test_every_run_has_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
 
@@ -242,6 +243,7 @@ def test_every_run_has_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.
         assert len(started) == num_processes
 
 
+@pytest.mark.slow
 def test_workers_have_the_sources_and_pages_that_they_are_to_measure(tmp_path: Path) -> None:
     interpreter = Interpreter(other_sources=tmp_path)
     own, beside = (interpreter.environment(name)["PYTHONPATH"].split(os.pathsep)[0] for name in (OURS, OURS_BESIDE))
@@ -269,6 +271,7 @@ def test_first_touch_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     memory.close()
 
 
+@pytest.mark.slow
 def test_rounds_end_when_there_is_no_time_for_another(tmp_path: Path) -> None:
     suite = quick_suite(part_of(SUITES["everyday"](), ["320x180", ": 10 uniform"]))
     effort = Effort(repeats=3, minutes=1e-6, keeps_workers=True)
@@ -370,6 +373,7 @@ def run_quickly(folder: Path, suites: list[str], libraries: list[str], only: str
     return json.loads((folder / f"{suites[0]}.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_a_quick_run_writes_all_reports(tmp_path: Path) -> None:
     document = run_quickly(tmp_path, ["everyday"], [OURS, PYAV], "320x180")
     assert document["notes"] == [] or "matplotlib" in document["notes"][0]
@@ -395,6 +399,7 @@ def test_a_library_that_fails_is_a_note(tmp_path: Path, monkeypatch: pytest.Monk
     assert "no such library here" in document["notes"][0]
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_reports_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     original, cases = measuring._run_round, []
 

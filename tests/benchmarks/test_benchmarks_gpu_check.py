@@ -13,17 +13,20 @@ from typing import Any
 import av
 import pytest
 import torch
-from benchmarks import gpu_check, gpu_check_bench, gpu_check_machine, gpu_check_worker
-from benchmarks.gpu_check_bench import EFFORTS, Bench, compare
-from benchmarks.gpu_check_clips import CLIPS, REFUSED, make_clip
-from benchmarks.gpu_check_machine import driver_support, parse_load
-from benchmarks.gpu_check_pages import share_of_words
-from benchmarks.gpu_check_pixels import pixel_steps
-from benchmarks.gpu_check_records import FAIL, NOT_RUN, PASS, Check, Figure, NotRun, Records, Step, Target
-from benchmarks.gpu_check_report import Report, exit_code, summary, to_markdown
-from benchmarks.gpu_check_running import Plan, run_part
-from benchmarks.gpu_check_streams import share_overlapped
-from benchmarks.gpu_check_throughput import crossover_rule
+from benchmarks.gpu_check import __main__ as gpu_check
+from benchmarks.gpu_check import bench as gpu_check_bench
+from benchmarks.gpu_check import machine as gpu_check_machine
+from benchmarks.gpu_check import worker as gpu_check_worker
+from benchmarks.gpu_check.bench import EFFORTS, Bench, compare
+from benchmarks.gpu_check.clips import CLIPS, REFUSED, make_clip
+from benchmarks.gpu_check.machine import driver_support, parse_load
+from benchmarks.gpu_check.pages import share_of_words
+from benchmarks.gpu_check.pixels import pixel_steps
+from benchmarks.gpu_check.records import FAIL, NOT_RUN, PASS, Check, Figure, NotRun, Records, Step, Target
+from benchmarks.gpu_check.report import Report, exit_code, summary, to_markdown
+from benchmarks.gpu_check.running import Plan, run_part
+from benchmarks.gpu_check.streams import share_overlapped
+from benchmarks.gpu_check.throughput import crossover_rule
 
 from mediatensor.backends import Surface, scoped_registry
 from mediatensor.decoders import VideoDecoder
@@ -68,6 +71,7 @@ def test_without_a_gpu_nothing_is_checked(
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.slow
 def test_the_whole_command_on_the_cpu(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = gpu_check.main(["--device", "cpu", "--tiny", "-o", str(tmp_path), "--clips", str(folder)])
     printed = capsys.readouterr().out

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from benchmarks import images as image_benchmark
+from benchmarks.media import images as image_benchmark
 
 
+@pytest.mark.slow
 def test_a_quick_run_reports_identical_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     image_benchmark.main(["--quick", "-o", str(tmp_path)])
     rows = json.loads((tmp_path / "images.json").read_text())["rows"]

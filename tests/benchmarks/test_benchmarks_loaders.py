@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks import loaders_report
-from benchmarks.clips import Encoded, make_clips, mandelbrot
-from benchmarks.floor import fed_packets
-from benchmarks.loaders_report import LoaderRow, ratios, summarise
-from benchmarks.loaders_sets import LoaderCase, planned, training_sets, write_frames
-from benchmarks.loaders_ways import OURS, RIVALS, WAYS
-from benchmarks.processes import PeakMemory, Usage, usages
-from benchmarks.reference import Comparison, load_reference, make_reference
-from benchmarks.soak_files import BREAKAGES, write_files
-from benchmarks.soak_report import Series
+from benchmarks.apps.soak_files import BREAKAGES, write_files
+from benchmarks.apps.soak_report import Series
+from benchmarks.data import loaders_report
+from benchmarks.data.loaders_report import LoaderRow, ratios, summarise
+from benchmarks.data.loaders_sets import LoaderCase, training_sets, write_frames
+from benchmarks.data.loaders_ways import OURS, RIVALS, WAYS, planned
+from benchmarks.media.clips import Encoded, make_clips, mandelbrot
+from benchmarks.media.floor import fed_packets
+from benchmarks.media.reference import Comparison, load_reference, make_reference
+from benchmarks.shared.processes import PeakMemory, Usage, usages
 
 from mediatensor._engine.pyav.demuxer import Demuxer
 
@@ -54,7 +54,7 @@ def small_case(videos: list[str], **changes: Any) -> LoaderCase:
 def run_command(name: str, folder: Path, *options: str) -> tuple[int, str, dict[str, Any]]:
     command = [sys.executable, "-m", f"benchmarks.{name}", "--quick", "-o", str(folder), *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    document = folder / f"{name}.json"
+    document = folder / f"{name.rpartition('.')[2]}.json"
     assert document.exists(), done.stderr
     return done.returncode, done.stdout, json.loads(document.read_text(encoding="utf-8"))
 
@@ -127,7 +127,7 @@ def test_rows_that_stand_together_share_files_and_packets(videos: list[str], mon
 def test_command_of_loaders(tmp_path: Path) -> None:
     names = [OURS, TOGETHER]
     code, printed, document = run_command(
-        "loaders", tmp_path, "--sets", "film", "--clips", str(tmp_path / "clips"), "--libraries", *names
+        "data.loaders", tmp_path, "--sets", "film", "--clips", str(tmp_path / "clips"), "--libraries", *names
     )
     assert code == 0
     assert [row["library"] for row in document["rows"]] == names * 2
@@ -176,8 +176,9 @@ def test_no_target_is_reached_slowly_or_with_wrong_frames() -> None:
 # Soak
 
 
+@pytest.mark.slow
 def test_soak_holds_nothing_back(tmp_path: Path) -> None:
-    _, printed, document = run_command("soak", tmp_path, "--clips", str(tmp_path / "clips"))
+    _, printed, document = run_command("apps.soak", tmp_path, "--clips", str(tmp_path / "clips"))
     opening, replacing, skipping = document["parts"]
     for part in document["parts"]:
         for process, trends in part["trends"].items():
@@ -201,7 +202,7 @@ def test_soak_holds_nothing_back(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_mixed_work_leaves_nothing_behind(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "benchmarks.soak", "--work", "mixed", "--quick", "-o", str(tmp_path)]
+    command = [sys.executable, "-m", "benchmarks.apps.soak", "--work", "mixed", "--quick", "-o", str(tmp_path)]
     subprocess.run([*command, "--clips", str(tmp_path / "clips")], cwd=ROOT, capture_output=True, timeout=300)
     (part,) = json.loads((tmp_path / "soak_mixed.json").read_text(encoding="utf-8"))["parts"]
     assert part["facts"]["rounds"] >= 3

@@ -13,20 +13,21 @@ from typing import Any
 
 import pytest
 import torch
-from benchmarks import audio as audio_benchmark
-from benchmarks import sounds
+from benchmarks.media import audio as audio_benchmark
+from benchmarks.media import sounds
 
 ROOT = Path(__file__).parents[2]
 
 
 def run_quickly(name: str, folder: Path, *options: str) -> tuple[str, dict[str, Any]]:
     """What ``python -m benchmarks.NAME --quick`` prints, and the document that it writes."""
-    command = [sys.executable, "-m", f"benchmarks.{name}", "--quick", "-o", str(folder), *options]
+    command = [sys.executable, "-m", f"benchmarks.media.{name}", "--quick", "-o", str(folder), *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout, json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_sound(tmp_path: Path) -> None:
     printed, document = run_quickly("audio", tmp_path, "--formats", "mp3", "wav", "--clips", str(tmp_path / "clips"))
     assert {"CPU", "av", "thread budget"} <= set(document["machine"])
@@ -43,6 +44,7 @@ def test_sound(tmp_path: Path) -> None:
     assert printed == (tmp_path / "audio.md").read_text(encoding="utf-8") + "\n"
 
 
+@pytest.mark.slow
 def test_speech(tmp_path: Path) -> None:
     printed, document = run_quickly("speech", tmp_path)
     ours = [row for row in document["results"] if row["way"].startswith("mediatensor")]
@@ -53,6 +55,7 @@ def test_speech(tmp_path: Path) -> None:
     assert "times real time" in printed
 
 
+@pytest.mark.slow
 def test_encoding(tmp_path: Path) -> None:
     printed, document = run_quickly("encoding", tmp_path)
     rows = document["rows"]
@@ -65,6 +68,7 @@ def test_encoding(tmp_path: Path) -> None:
     assert "| mediatensor |" in printed
 
 
+@pytest.mark.slow
 def test_scenes(tmp_path: Path) -> None:
     printed, document = run_quickly("scenes", tmp_path)
     ours = [row for row in document["results"] if row["way"] == "mediatensor"]

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks import ocr as ocr_benchmark
-from benchmarks import ocr_running, ocr_stages, ocr_truth
-from benchmarks.ocr_readers import READERS, cut_line
-from benchmarks.ocr_running import Effort, run_readers
-from benchmarks.ocr_scores import Word
+from benchmarks.text import ocr as ocr_benchmark
+from benchmarks.text import ocr_running, ocr_stages, ocr_truth
+from benchmarks.text.ocr_readers import READERS, cut_line
+from benchmarks.text.ocr_running import Effort, run_readers
+from benchmarks.text.ocr_scores import Word
 from PIL import Image
 
 pytest.importorskip("scipy", reason="pairs of boxes are chosen by scipy")
@@ -91,6 +91,7 @@ def test_a_reader_that_fails_is_left_out_with_its_last_words(tmp_path: Path, mon
     assert "FileNotFoundError" in notes[0]
 
 
+@pytest.mark.slow
 def test_a_quick_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if shutil.which("tesseract") is None:
         pytest.skip("needs the program tesseract")
@@ -112,6 +113,7 @@ def test_every_reader_has_a_name_for_the_command_line() -> None:
         ocr_benchmark.main(["--readers", "nobody"])
 
 
+@pytest.mark.slow
 def test_stages_of_a_page_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = {"pages": 1, "wall": 3.0, "cpu": 2.0, "stages": {"detection": [1.0, 0.5], "words": [0.5, 0.25]}}
     together = {"pages": 2, "wall": 4.0, "cpu": 3.0, "stages": {}}

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 pytest.importorskip("matplotlib", reason="faces are looked up by matplotlib")
 
-from benchmarks import ocr as ocr_benchmark
-from benchmarks.ocr_by_language import LEAST_WORDS, LanguagePage, LanguageRow, languages_table, measure
-from benchmarks.ocr_drawn import DrawnSheet, Look, draw_lines, draw_text, em_of_x_height, faces_for, find_face
-from benchmarks.ocr_holes import draw_page, lost
-from benchmarks.ocr_holes import measure as measure_holes
-from benchmarks.ocr_languages import LANGUAGES, TEXTS, is_spaced
-from benchmarks.ocr_numbers import KINDS, InvoicePage, Value, draw_invoice, numbers_table, score_values
-from benchmarks.ocr_scores import Word
+from benchmarks.text import ocr as ocr_benchmark
+from benchmarks.text.ocr_by_language import LEAST_WORDS, LanguagePage, LanguageRow, languages_table, measure
+from benchmarks.text.ocr_drawn import DrawnSheet, Look, draw_lines, draw_text, em_of_x_height, faces_for, find_face
+from benchmarks.text.ocr_holes import draw_page, lost
+from benchmarks.text.ocr_holes import measure as measure_holes
+from benchmarks.text.ocr_languages import LANGUAGES, TEXTS, is_spaced
+from benchmarks.text.ocr_numbers import KINDS, InvoicePage, Value, draw_invoice, numbers_table, score_values
+from benchmarks.text.ocr_scores import Word
 
 from mediatensor.ocr.models import ocr_predictor, ppocr_v6_small_reco
 from ocr_onnx_sessions import require_weights
@@ -225,6 +225,7 @@ def test_holes_are_counted() -> None:
     assert {hole["picture"] for hole in holes} == {"single lines"}
 
 
+@pytest.mark.slow
 def test_no_characters_vanish(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     require_weights()
     ocr_benchmark.main(["--holes", "--quick", "-o", str(tmp_path)])
@@ -235,6 +236,7 @@ def test_no_characters_vanish(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert f"| all | {counts['drawn']} | 0 | 0.0 |" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_languages_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     require_weights()
     ocr_benchmark.main(["--languages", "sv", "--limit", "1", "--side", "640", "-o", str(tmp_path)])

@@ -6,8 +6,8 @@ import random
 
 import numpy as np
 import pytest
-from benchmarks import ocr_scores
-from benchmarks.ocr_scores import (
+from benchmarks.text import ocr_scores
+from benchmarks.text.ocr_scores import (
     Count,
     Errors,
     Word,

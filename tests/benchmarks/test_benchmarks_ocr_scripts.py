@@ -11,8 +11,8 @@ pytest.importorskip("matplotlib", reason="lines are drawn in its faces")
 pytest.importorskip("fontTools", reason="finds the characters of faces")
 
 import matplotlib
-from benchmarks.ocr_script_lines import READABLE, READABLE_KINDS, LinePainter
-from benchmarks.ocr_scripts import Sample, fit
+from benchmarks.calibration.script_lines import READABLE, READABLE_KINDS, LinePainter
+from benchmarks.calibration.scripts import Sample, fit
 
 ROOT = Path(__file__).parents[2]
 FACES = str(Path(matplotlib.get_data_path()) / "fonts" / "ttf")

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from benchmarks.ocr_training import main, parted_faces, parted_texts
+from benchmarks.text.ocr_training import main, parted_faces, parted_texts
 
 from mediatensor.ocr.drawing import find_faces
 from ocr_onnx_sessions import require_weights
@@ -29,6 +29,7 @@ def test_what_is_scored_is_not_learnt() -> None:
     assert not any("DejaVuSerif" in file for file in learnt)
 
 
+@pytest.mark.slow
 def test_plates(tmp_path: Path) -> None:
     assert (
         main(

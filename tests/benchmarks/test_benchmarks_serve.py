@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks.serve import Load, draw, percentile, to_markdown
+from benchmarks.apps.serve import Load, draw, percentile, to_markdown
 from PIL import Image
 
 LOADS = [

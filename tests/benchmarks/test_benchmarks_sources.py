@@ -1,4 +1,4 @@
-"""`benchmarks.sources`: every source is written, read and reported; in this process, as others would be slow."""
+"""`benchmarks.data.sources`: every source is written, read and reported; in this process, as others would be slow."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import pytest
 pytest.importorskip("datasets", reason="needs the package datasets of Hugging Face")
 pytest.importorskip("lance", reason="needs pylance")
 
-from benchmarks import sources
-from benchmarks.sources_worker import main as read_rows
+from benchmarks.data import sources
+from benchmarks.data.sources_worker import main as read_rows
 
 
+@pytest.mark.slow
 def test_every_source_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks.structure_adjacency import AdjacencyScore, TextCell, relations_of, score_relations
-from benchmarks.structure_tables import read_truth
+from benchmarks.text.structure_adjacency import AdjacencyScore, TextCell, relations_of, score_relations
+from benchmarks.text.structure_tables import read_truth
 
 # A is the head of two columns, and below D there is an empty cell:
 #

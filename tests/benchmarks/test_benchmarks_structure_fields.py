@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.structure_fields import LinkScore, score_links, score_values
+from benchmarks.text.structure_fields import LinkScore, score_links, score_values
 
 A, B, C, D = ((float(x), 0.0, x + 10.0, 10.0) for x in (0, 100, 200, 300))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks.structure_regions import average_precision, count_right, in_columns, kendall_tau
+from benchmarks.text.structure_regions import average_precision, count_right, in_columns, kendall_tau
 
 A, B = (0.0, 0.0, 10.0, 10.0), (100.0, 0.0, 110.0, 10.0)
 # An IoU with A of 2/3.

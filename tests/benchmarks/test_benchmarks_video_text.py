@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks import video_text
-from benchmarks.video_text_clips import PLANS, ClipPlan, draw_clip, drawn_plans
-from benchmarks.video_text_readers import merge_equal
-from benchmarks.video_text_scores import Event, TextInTime, parse_srt, score_clip
+from benchmarks.text import video_text
+from benchmarks.text.video_text_clips import PLANS, ClipPlan, draw_clip, drawn_plans
+from benchmarks.text.video_text_readers import merge_equal
+from benchmarks.text.video_text_scores import Event, TextInTime, parse_srt, score_clip
 
 from mediatensor.decoders import VideoDecoder
 
@@ -157,6 +157,7 @@ def test_neighbours_merge_and_files_are_parsed() -> None:
     assert parse_srt(text) == [Event(1.5, 3602.25, "Mind\nthe gap"), Event(3.0, 4.0, "")]
 
 
+@pytest.mark.slow
 def test_a_run_scores_given_files_and_says_who_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     clips, predicted, output = tmp_path / "clips", tmp_path / "predicted", tmp_path / "results"
     clips.mkdir()

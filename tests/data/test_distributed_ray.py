@@ -1,7 +1,7 @@
 """`mediatensor.distributed` on a real cluster of Ray, which the tests start on this machine.
 
 Starting it, and processes in it, takes most of the time: there is one cluster, and each test does much with a process.
-`python -m benchmarks.cluster` does with 1,000 files what is done here with a few.
+`python -m benchmarks.data.cluster` does with 1,000 files what is done here with a few.
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ def truth(request: pytest.FixtureRequest, folder: Path) -> Truth:
     return find_truth(request.param, folder)
 
 
+@pytest.mark.every_clip
 def test_plain_decode(truth: Truth) -> None:
     """Bit for bit, except that padding is left out of which FFmpeg 8 knows and which it does not trim."""
     expected, got = truth.linear, truth.whole

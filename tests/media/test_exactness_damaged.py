@@ -56,6 +56,7 @@ def truth(request: pytest.FixtureRequest, folder: Path) -> Iterator[Truth]:
 
 @pytest.mark.parametrize("truth", grouped(SHOWN_BY_PACKETS_OR_ON_CONTACT), indirect=True)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
+@pytest.mark.every_clip
 def test_frames_are_those_of_a_plain_decode(truth: Truth, check: Callable[[Truth], None]) -> None:
     check(truth)
 
@@ -94,6 +95,7 @@ def test_first_batches_that_jump(truth: Truth) -> None:
 
 
 @pytest.mark.parametrize("truth", grouped(media.DAMAGED_CLIPS), indirect=True)
+@pytest.mark.every_clip
 def test_damage_that_was_met_is_known(truth: Truth) -> None:
     """Once every frame was decoded, length, times and frames are right, whatever the packets promised before."""
     with truth.open() as decoder:

@@ -16,7 +16,7 @@ import av
 import numpy as np
 import pytest
 import torch
-from benchmarks.remote import remux
+from benchmarks.media.remote import remux
 
 from mediatensor._engine.sources.http import has_ranges
 from mediatensor._engine.sources.readers import Reader

@@ -1,20 +1,19 @@
-"""Which tests a run leaves out: most of the grids of clips, and slow tests. ``pytest --all`` runs everything.
+"""Select the tests of a run: a sample of the grids of clips, and no slow tests. ``pytest --all`` runs everything.
 
-A grid is a test over clips of `media` or `media_audio` and over something else, such as the ways to ask for frames. By
-default, a run takes enough of its cells that
+A grid is a test over clips of `media` or `media_audio`, or over real files, and perhaps over something else, such as
+the ways to ask for frames. By default, a run tries each way once on each kind of clip, which is a container with a
+codec. A test with the mark ``every_clip`` also runs on each clip at least once.
 
-* each clip, each way and each other value occurs at least once, and
-* each way is tried on each kind of clip, which is a container with a codec.
-
-Small grids run whole. The choice depends only on the names of the tests, so that all processes and all runs choose the
+Small grids run whole. The sample depends only on the names of the tests, so that all processes and all runs choose the
 same cells.
 """
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -30,27 +29,39 @@ _KINDS: dict[object, tuple[str, str]] = {
     for clips in (media.CLIPS, media_audio.SOUND_CLIPS, media_audio.DAMAGED_CLIPS)
     for name, spec in clips.items()
 }
+_REAL_FILE = re.compile(r"[\w.-]+__.+\.(\w+):\d+")
 # Grids with fewer cells run whole.
-_NUM_CELLS_OF_LARGE_GRID = 200
+_NUM_CELLS_OF_LARGE_GRID = 40
 _GRID_CELLS, _SLOW_TESTS = "of the grids of clips", "slow"
 # The processes of pytest-xdist each collect all tests, so that the numbers of one are those of the run.
 _num_left_out_key = pytest.StashKey[dict[str, int]]()
 
 
-def choose_cells(cells: Mapping[str, Mapping[str, Any]]) -> set[str]:
+def choose_cells(cells: Mapping[str, Mapping[str, Any]], *, every_clip: bool = False) -> set[str]:
     """Return the names of the cells of a grid that are run by default.
 
     Args:
         cells: The parameters of each cell, by the name of its test.
+        every_clip: Whether each clip must occur.
     """
     in_fixed_random_order = sorted(cells, key=lambda name: (zlib.crc32(name.encode()), name))
     chosen: set[str] = set()
-    covered: set[object] = set()
-    for find_keys in (_find_values, _find_kinds):
+    seen_kinds: set[object] = set()
+    seen_clips: set[object] = set()
+
+    def choose(is_needed: Callable[[object, set[object]], bool]) -> None:
         for name in in_fixed_random_order:
-            if not find_keys(cells[name]) <= covered:
+            kind, clips = _find_kind(cells[name]), set(filter(_is_clip, cells[name].values()))
+            if is_needed(kind, clips):
                 chosen.add(name)
-                covered |= _find_values(cells[name]) | _find_kinds(cells[name])
+                seen_kinds.add(kind)
+                seen_clips.update(clips)
+
+    # Clips that are not in the sample yet come first, so that it has as many of them as possible.
+    choose(lambda kind, clips: kind not in seen_kinds and not clips <= seen_clips)
+    choose(lambda kind, clips: kind not in seen_kinds)
+    if every_clip:
+        choose(lambda kind, clips: not clips <= seen_clips)
     return chosen
 
 
@@ -64,7 +75,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     reasons = {item: _SLOW_TESTS for item in items if item.get_closest_marker("slow")}
     for cells in _find_grids(items):
-        chosen = choose_cells({name: item.callspec.params for name, item in cells.items()})
+        every_clip = any(item.get_closest_marker("every_clip") for item in cells.values())
+        chosen = choose_cells({name: item.callspec.params for name, item in cells.items()}, every_clip=every_clip)
         reasons |= {item: _GRID_CELLS for name, item in cells.items() if name not in chosen}
     left_out = [item for item in items if item in reasons]
     if left_out:
@@ -97,16 +109,20 @@ def _find_grids(items: list[pytest.Item]) -> list[dict[str, Any]]:
 
 
 def _is_clip(value: object) -> bool:
-    return isinstance(value, str) and value in _KINDS
+    return isinstance(value, str) and (value in _KINDS or _REAL_FILE.fullmatch(value) is not None)
 
 
-def _find_values(parameters: Mapping[str, Any]) -> set[object]:
-    return {(name, _key(value)) for name, value in parameters.items()}
+def _find_kind(parameters: Mapping[str, Any]) -> object:
+    """Return the combination of the parameters, in which all clips of a kind are the same."""
+    return tuple(_kind_of_clip(value) if _is_clip(value) else _key(value) for _, value in sorted(parameters.items()))
 
 
-def _find_kinds(parameters: Mapping[str, Any]) -> set[object]:
-    """Return the one combination of the parameters, in which all clips of a kind are the same."""
-    return {tuple(_KINDS[value] if _is_clip(value) else _key(value) for _, value in sorted(parameters.items()))}
+def _kind_of_clip(name: str) -> tuple[str, ...]:
+    if name in _KINDS:
+        return _KINDS[name]
+    match = _REAL_FILE.fullmatch(name)
+    assert match is not None
+    return ("real file", match[1].lower())
 
 
 def _key(value: object) -> object:

@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 # The odds that a line is right are those of its least sure word, times the product of the others' confidences to this
-# power, see `Line.confidence`. `benchmarks.ocr_calibration --fit` fits it.
+# power, see `Line.confidence`. `benchmarks.calibration.confidences --fit` fits it.
 OTHERS = 1.6
 
 

@@ -6,7 +6,7 @@ Best path decoding after A. Graves, "Supervised Sequence Labelling with Recurren
 For a doubtful place the network gives a few likely characters: ``0`` or ``O``, ``c`` or ``e``. Counts of character
 sequences in eighteen languages and in numbers decide between them. Only words with sure characters count: digits stand
 among digits, letters among letters. A clearly seen ``5O2`` stays, and so does a word of one doubtful character.
-``letters.npz`` has the counts; ``benchmarks/ocr_letters.py`` made it from the manual pages of a Debian system.
+``letters.npz`` has the counts; ``benchmarks/calibration/letters.py`` made it from the manual pages of a Debian system.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Read text lines where they are on a page: cut out, recognised in batches of one width, split into words.
 
 A recogniser reads letters of an unknown script as look-alikes, often confidently. A small classifier on its features
-detects such lines. It was fitted on drawn lines (``benchmarks/ocr_scripts.py``) and holds only for the published
-weights, see :func:`script_classifier_for`. Scripts have names of ISO 15924, such as "Cyrillic", "Greek", "Arabic",
-"Hebrew", "Devanagari", "Bengali", "Tamil", "Thai", "Hangul", "Georgian" and "Armenian"; "Vietnamese" stands for Latin
-letters with two marks.
+detects such lines. It was fitted on drawn lines (``benchmarks/calibration/scripts.py``) and holds only for the
+published weights, see :func:`script_classifier_for`. Scripts have names of ISO 15924, such as "Cyrillic", "Greek",
+"Arabic", "Hebrew", "Devanagari", "Bengali", "Tamil", "Thai", "Hangul", "Georgian" and "Armenian"; "Vietnamese" stands
+for Latin letters with two marks.
 """
 
 from __future__ import annotations

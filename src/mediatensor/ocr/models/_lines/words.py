@@ -11,8 +11,8 @@ fourteen languages and about fifty fonts.
 
 The confidence of a word follows from those of its characters. Networks are overconfident (Guo et al., "On Calibration
 of Modern Neural Networks", 2017, https://arxiv.org/abs/1706.04599), so a logistic function maps them to how often words
-are right (Platt, "Probabilistic Outputs for Support Vector Machines", 1999). ``python -m benchmarks.ocr_calibration
---fit`` fits its numbers and shows how well they hold.
+are right (Platt, "Probabilistic Outputs for Support Vector Machines", 1999). ``python -m
+benchmarks.calibration.confidences --fit`` fits its numbers and shows how well they hold.
 """
 
 from __future__ import annotations

@@ -103,9 +103,8 @@ class ModelCard:
         sha256: The SHA-256 of the file in packages, or its beginning as in the file's name.
         file_names: Names of the file in the folder ``MEDIATENSOR_MODELS``.
         package_files: Packages with the file, and its path inside each.
-        accuracy: In percent, by the name of the measure: from ``python -m benchmarks.ocr`` with the default predictor,
-            or
-            as docTR publishes it.
+        accuracy: In percent, by the name of the measure: from ``python -m benchmarks.text.ocr`` with the default
+            predictor, or as docTR publishes it.
 
     Example:
         >>> from mediatensor.ocr.models import model_card

@@ -85,7 +85,7 @@ capitals that ``str.upper`` does not make. Chinese and Japanese have their commo
 
 NOT_CLAIMED = frozenset({"eo", "ha", "sk", "tr", "uz"})
 """Languages left out although the vocabulary has their letters: less than 90 % of their words are read
-exactly on the pages of ``python -m benchmarks.ocr --languages``.
+exactly on the pages of ``python -m benchmarks.text.ocr --languages``.
 """
 
 

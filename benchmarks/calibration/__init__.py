@@ -1,0 +1,1 @@
+"""Scripts that fit the figures that ship with the library."""

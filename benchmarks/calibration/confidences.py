@@ -1,0 +1,451 @@
+"""Are the confidences of words and lines probabilities? Measure, and fit the numbers that make them so.
+
+``python -m benchmarks.calibration.confidences [--pages FOLDER...]``.
+
+Pages whose text is known are drawn in many faces, sizes and states, and read. A word counts as right if its text is
+that of the true word in its place (an IoU of at least 0.5); where only lines are known, if it stands in the line that
+it lies in, in any case and whatever its spaces. Words in the place of no true word are left out: what annotators cut
+otherwise says nothing of the reading.
+
+A line counts as right if its letters are those of the true words in its place, whatever their spaces: annotators part
+``4162/158`` and ``Name:`` as they like. Where only lines are known, its letters must stand side by side in the true
+line that they lie in, in any case; a line that was read in two parts may have two right parts. Lines where nothing is
+known are left out. A third kind of rows is about the share of a line's words that are right, which `min_confidence`
+is compared with.
+
+The expected calibration error is the mean distance between confidence and share of what is right over 15 bins, weighted
+by the words in each (Guo et al., 2017), once with bins of equal width and once with bins of equally many words. It is
+never 0: a few hundred lines that are right exactly as often as their confidences say show the error in the column
+"chance", the mean over many draws.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mediatensor.ocr.models._lines.words import GREATEST, LEAST
+
+from ..media.chart import can_draw
+from ..shared.machine import machine_stamp
+from ..text.ocr_drawn import Look, draw_text, faces_for
+from ..text.ocr_languages import TEXTS
+from ..text.ocr_scores import Word, box_iou
+from ..text.ocr_truth import load_sets
+
+Array = npt.NDArray[np.float64]
+
+BINS = 15
+CHANCES = 200
+SPACED_LANGUAGES = ("en", "de", "fr", "es", "it", "pl", "cs", "sv", "fi", "tr", "hu", "pt")
+
+
+@dataclass(frozen=True)
+class ReadWord:
+    """A word that was read, and whether it is right.
+
+    Attributes:
+        characters: The confidence of each character, as the recogniser gave it.
+        confidence: That of the word, in [0, 1].
+        right: Whether its text is right; None if there is no true word in its place.
+    """
+
+    characters: tuple[float, ...]
+    confidence: float
+    right: bool | None
+
+
+@dataclass(frozen=True)
+class ReadLine:
+    """A line that was read, and whether it is right.
+
+    Attributes:
+        pages: The set of its page.
+        page: The number of its page.
+        words: Its words.
+        confidence: That of the line, in [0, 1].
+        right: Whether all of its letters are right; None if there is nothing true in its place.
+    """
+
+    pages: str
+    page: int
+    words: tuple[ReadWord, ...]
+    confidence: float
+    right: bool | None
+
+    @property
+    def known_words(self) -> list[ReadWord]:
+        """Those in the place of a true word."""
+        return [word for word in self.words if word.right is not None]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Confidences, and whether they are right or the share that is, in two arrays of one length.
+
+    Attributes:
+        confidences: In [0, 1].
+        right: In [0, 1].
+        sizes: The number of words whose share each is; ones for words and lines themselves.
+    """
+
+    confidences: Array
+    right: Array
+    sizes: npt.NDArray[np.int64]
+
+    def error(self, equal_mass: bool = False) -> float:
+        """The expected calibration error."""
+        if equal_mass:
+            order = np.argsort(self.confidences, kind="stable")
+            bins = np.array_split(order, BINS)
+        else:
+            places = np.minimum((self.confidences * BINS).astype(int), BINS - 1)
+            bins = [np.flatnonzero(places == place) for place in range(BINS)]
+        gaps = [len(own) * abs(self.confidences[own].mean() - self.right[own].mean()) for own in bins if len(own)]
+        return float(sum(gaps) / max(len(self.right), 1))
+
+    def error_by_chance(self) -> float:
+        """The mean error of things that are right exactly as often as their confidences say."""
+        generator = np.random.default_rng(0)
+        draws = (generator.binomial(self.sizes, self.confidences) / self.sizes for _ in range(CHANCES))
+        return float(np.mean([replace(self, right=draw).error() for draw in draws]))
+
+
+def drawn_pages(num_pages: int) -> Iterable[tuple[str, npt.NDArray[np.uint8], list[Any], list[Any]]]:
+    """Pages in turn of clean, blurred, noisy, compressed, small and faint print, in all faces of this machine."""
+    for number in range(num_pages):
+        code = SPACED_LANGUAGES[number % len(SPACED_LANGUAGES)]
+        text = TEXTS[code]
+        faces = faces_for("".join(text))
+        look = Look(
+            faces[number * 7 % len(faces)],
+            em_px=(13, 16, 20, 26, 34)[number % 5],
+            blur=(0, 0, 0.7, 1.1)[number % 4],
+            noise=(0, 12, 25)[number % 3],
+            jpeg=(None, 40, 20)[number // 3 % 3],
+            ink=(0, 0, 90)[number // 2 % 3],
+            rotation=(0, 0, 0.6)[number // 4 % 3],
+            seed=number,
+        )
+        page = draw_text(text, look, width_px=900)
+        yield "drawn", page.image, [(word.text, _box(word.quad)) for word in page.words], []
+
+
+def pages_of(folders: Sequence[Path]) -> Iterable[tuple[str, npt.NDArray[np.uint8], list[Any], list[Any]]]:
+    """Annotated pages, see ``ocr_truth.load_sets``."""
+    from PIL import Image
+
+    for name, pages in load_sets(folders).items() if folders else ():
+        for page in pages:
+            image = np.asarray(Image.open(page.image).convert("RGB"))
+            words = [(word.text, word.box) for word in page.words] if page.has_word_boxes else []
+            yield name, image, words, [(line.text, line.box) for line in page.lines]
+
+
+def _box(quad: Array) -> tuple[float, float, float, float]:
+    (left, top), (right, bottom) = quad.min(axis=0).tolist(), quad.max(axis=0).tolist()
+    return left, top, right, bottom
+
+
+def read_lines(pages: Iterable[tuple[str, npt.NDArray[np.uint8], list[Any], list[Any]]]) -> list[ReadLine]:
+    """Read pages, and judge their words and lines."""
+    from mediatensor.ocr import ocr_predictor
+
+    predictor = ocr_predictor(pretrained=True, min_confidence=0.0)
+    read: list[ReadLine] = []
+    for number, (name, image, words, lines) in enumerate(pages):
+        height, width = image.shape[:2]
+        found = [line for block in predictor([image]).pages[0].blocks for line in block.lines]
+        placed = [
+            [
+                Word(word.value, (left * width, top * height, right * width, bottom * height))
+                for word in line.words
+                for ((left, top), (right, bottom)) in [word.geometry]
+            ]
+            for line in found
+        ]
+        read += judged_page(name, number, found, placed, words, lines)
+    return read
+
+
+def judged_page(
+    name: str, number: int, found: Sequence[Any], placed: Sequence[Sequence[Word]], words: list[Any], lines: list[Any]
+) -> list[ReadLine]:
+    """The lines of a page, judged.
+
+    Args:
+        name: The set of the page.
+        number: The number of the page.
+        found: Its lines, as they were read.
+        placed: The words of each, with boxes in pixels.
+        words: The true words and their boxes.
+        lines: Where only lines are known, the true lines and their boxes.
+    """
+    right = _right_by_words(placed, words) if words else [_right_by_lines(own, lines) for own in placed]
+    judge, truth = (_is_word, words) if words else (_is_in_line, lines)
+    return [
+        ReadLine(
+            name,
+            number,
+            tuple(
+                ReadWord(tuple(c.confidence for c in word.characters), word.confidence, judge(own.text, own.box, truth))
+                for word, own in zip(line.words, own_words, strict=True)
+            ),
+            line.confidence,
+            is_right,
+        )
+        for line, own_words, is_right in zip(found, placed, right, strict=True)
+    ]
+
+
+def _right_by_words(lines: Sequence[Sequence[Word]], words: Sequence[Any]) -> list[bool | None]:
+    """Whether the letters of each line are those of the true words in its place."""
+    own: list[list[Word]] = [[] for _ in lines]
+    around = [_around(line) for line in lines]
+    for text, box in words:
+        # First the line whose words cover most of it; a word of which nothing was read is that of the line around it.
+        shares = [sum(_area(_common(word.box, box)) for word in line) for line in lines]
+        if max(shares, default=0.0) < 0.5 * _area(box):
+            shares = [_area(_common(other, box)) for other in around]
+        if text and max(shares, default=0.0) >= max(0.5 * _area(box), 1e-9):
+            own[int(np.argmax(shares))].append(Word(text, box))
+    return [_letters(line) == _letters(true) if true else None for line, true in zip(lines, own, strict=True)]
+
+
+def _right_by_lines(line: Sequence[Word], true_lines: Sequence[Any]) -> bool | None:
+    """Whether the letters of a line stand in the true line that they lie in; in all of them, if there are several."""
+    parts: dict[int, list[Word]] = {}
+    for word in line:
+        place, share = _place_of(word.box, true_lines)
+        if share >= 0.5:
+            parts.setdefault(place, []).append(word)
+    if not parts:
+        return None
+    return all(_letters(part).upper() in "".join(true_lines[place][0].upper().split()) for place, part in parts.items())
+
+
+def _letters(words: Sequence[Word]) -> str:
+    return "".join("".join(word.text.split()) for word in sorted(words, key=lambda word: word.box[0]))
+
+
+def _around(words: Sequence[Word]) -> tuple[float, float, float, float]:
+    boxes = np.array([word.box for word in words])
+    (left, top), (right, bottom) = boxes[:, :2].min(axis=0).tolist(), boxes[:, 2:].max(axis=0).tolist()
+    return left, top, right, bottom
+
+
+def _is_word(text: str, box: Sequence[float], words: Sequence[Any]) -> bool | None:
+    overlaps = box_iou(np.array([box]), np.array([own for _, own in words], dtype=np.float64))[0]
+    best = int(overlaps.argmax())
+    return text == words[best][0] if overlaps[best] >= 0.5 else None
+
+
+def _is_in_line(text: str, box: Sequence[float], lines: Sequence[Any]) -> bool | None:
+    place, share = _place_of(box, lines)
+    return text.upper() in "".join(lines[place][0].upper().split()) if share >= 0.5 else None
+
+
+def _place_of(box: Sequence[float], lines: Sequence[Any]) -> tuple[int, float]:
+    """The true line that has the greatest share of a box, and the share."""
+    area = max(_area(box), 1e-9)
+    share, place = max(
+        ((_area(_common(box, own)) / area, place) for place, (_, own) in enumerate(lines)), default=(0.0, 0)
+    )
+    return place, share
+
+
+def _area(box: Sequence[float]) -> float:
+    return max(box[2] - box[0], 0.0) * max(box[3] - box[1], 0.0)
+
+
+def _common(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, float, float]:
+    return max(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2]), min(a[3], b[3])
+
+
+def _arrays(triples: Iterable[tuple[float, float, int]]) -> Judged:
+    values = np.array(list(triples), dtype=np.float64).reshape(-1, 3)
+    return Judged(values[:, 0].clip(0, 1), values[:, 1], values[:, 2].astype(np.int64))
+
+
+def judged_words(read: Sequence[ReadLine], raw: bool) -> Judged:
+    """Of words; ``raw``: by their least sure character."""
+    words = [word for line in read for word in line.known_words]
+    return _arrays((min(word.characters) if raw else word.confidence, float(word.right or 0), 1) for word in words)
+
+
+def judged_lines(read: Sequence[ReadLine], raw: bool) -> Judged:
+    """Of lines; ``raw``: by the mean of their characters."""
+    return _arrays(
+        (_mean_of_characters(line.words) if raw else line.confidence, float(line.right), 1)
+        for line in read
+        if line.right is not None
+    )
+
+
+def judged_shares(read: Sequence[ReadLine], raw: bool) -> Judged:
+    """Of the shares of lines' words that are right; ``raw``: by the mean of their characters."""
+    triples = []
+    for words in (line.known_words for line in read if line.known_words):
+        sure = _mean_of_characters(words) if raw else sum(word.confidence for word in words) / len(words)
+        triples.append((sure, sum(bool(word.right) for word in words) / len(words), len(words)))
+    return _arrays(triples)
+
+
+def _mean_of_characters(words: Sequence[ReadWord]) -> float:
+    return float(np.mean([confidence for word in words for confidence in word.characters]))
+
+
+def fit(read: Sequence[ReadLine]) -> dict[str, float]:
+    """The constants of ``ocr/models/_lines/words.py``, and ``OTHERS`` of ``ocr/io/_elements/leaves.py``.
+
+    Each set of pages weighs the same. The numbers are those of the greatest likelihood.
+    """
+    import torch
+
+    sets, words = zip(*((line.pages, word) for line in read for word in line.known_words), strict=True)
+    weights = torch.tensor([1 / sets.count(name) for name in sets], dtype=torch.float64)
+    least = torch.tensor([_log_odds(min(word.characters)) for word in words], dtype=torch.float64)
+    product = torch.tensor([_log_of_all(word.characters) for word in words], dtype=torch.float64)
+    right = torch.tensor([bool(word.right) for word in words], dtype=torch.float64)
+    free = torch.tensor([0.0, 0.0, 0.0, 4.0], dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.LBFGS([free], max_iter=500, line_search_fn="strong_wolfe")
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        # Exponentials keep the weights positive: a surer character makes no word less sure.
+        odds = free[0] + free[1].exp() * least + free[2].exp() * product
+        p = (free[3].sigmoid() * odds.sigmoid()).clamp(1e-6, 1 - 1e-6)
+        loss = -(weights * (right * p.log() + (1 - right) * (1 - p).log())).sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    offset, of_least, of_all, ceiling = free.tolist()
+    found = {
+        "OFFSET": offset, "OF_LEAST": math.exp(of_least), "OF_ALL": math.exp(of_all),
+        "CEILING": 1 / (1 + math.exp(-ceiling)),
+    }  # fmt: skip
+
+    def confidence(word: ReadWord) -> float:
+        known = found["OF_LEAST"] * _log_odds(min(word.characters)) + found["OF_ALL"] * _log_of_all(word.characters)
+        return found["CEILING"] / (1 + math.exp(-found["OFFSET"] - known))
+
+    lines = [(line, sorted(map(confidence, line.words))) for line in read if line.right is not None]
+    numbers = Counter(line.pages for line, _ in lines)
+
+    def loss_of(others: float) -> float:
+        total = 0.0
+        for line, (least_sure, *surer) in lines:
+            odds = _log_odds(least_sure) + others * _log_of_all(surer)
+            total += math.log1p(math.exp(-odds if line.right else odds)) / numbers[line.pages]
+        return total
+
+    found["OTHERS"] = min((step / 50 for step in range(201)), key=loss_of)
+    return found
+
+
+def _log_of_all(confidences: Iterable[float]) -> float:
+    return sum(math.log(_within(own)) for own in confidences)
+
+
+def _within(confidence: float) -> float:
+    return min(max(confidence, LEAST), GREATEST)
+
+
+def _log_odds(confidence: float) -> float:
+    own = _within(confidence)
+    return math.log(own / (1 - own))
+
+
+def report(read: Sequence[ReadLine]) -> tuple[str, list[dict[str, Any]]]:
+    """A table of the errors of calibration, and the same as rows."""
+    rows = []
+    units = (("words", judged_words), ("lines", judged_lines), ("shares of lines", judged_shares))
+    for name in dict.fromkeys(line.pages for line in read):
+        own = [line for line in read if line.pages == name]
+        for unit, judge in units:
+            raw, fitted = judge(own, True), judge(own, False)
+            rows.append(
+                {
+                    "pages": name,
+                    "of": unit,
+                    "number": len(fitted.right),
+                    "right": float(fitted.right.mean()),
+                    "before": raw.error(),
+                    "after": fitted.error(),
+                    "chance": fitted.error_by_chance(),
+                    "before, equal bins": raw.error(equal_mass=True),
+                    "after, equal bins": fitted.error(equal_mass=True),
+                }
+            )
+    head = list(rows[0]) if rows else []
+    lines = [head, ["---"] * 2 + ["---:"] * (len(head) - 2)]
+    lines += [[f"{value:.3f}" if isinstance(value, float) else str(value) for value in row.values()] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines), rows
+
+
+def draw(read: Sequence[ReadLine], path: Path) -> None:
+    """A diagram of reliability: the share of what is right over confidence, before and after, for each set."""
+    from matplotlib.figure import Figure
+
+    sets = list(dict.fromkeys(line.pages for line in read))
+    kinds = (("words", judged_words, "least character"), ("lines", judged_lines, "mean of characters"))
+    figure = Figure(figsize=(4 * len(sets), 8), layout="constrained")
+    for row, (unit, judge, before) in enumerate(kinds):
+        for place, name in enumerate(sets):
+            axes = figure.add_subplot(2, len(sets), row * len(sets) + place + 1)
+            axes.plot([0, 1], [0, 1], color="0.7", linewidth=1)
+            own = [line for line in read if line.pages == name]
+            for label, raw, colour in ((before, True, "tab:gray"), ("fitted", False, "tab:blue")):
+                judged = judge(own, raw)
+                bins = np.array_split(np.argsort(judged.confidences, kind="stable"), BINS)
+                points = [(judged.confidences[b].mean(), judged.right[b].mean()) for b in bins if len(b)]
+                axes.plot(*zip(*points, strict=True), "o-", color=colour, markersize=4, label=label)
+            title = f"{name}, {len(judged.right)} {unit}"
+            axes.set(title=title, xlabel="confidence", xlim=(0, 1.02), ylim=(0, 1.02))
+            if not place:
+                axes.set_ylabel(f"share of {unit} that are right")
+                axes.legend()
+    figure.savefig(path, dpi=120)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse the command line, read, report."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.calibration.confidences", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument("--pages", nargs="+", type=Path, default=[], metavar="FOLDER", help="as of benchmarks.text.ocr")
+    parser.add_argument("--drawn", type=int, default=60, metavar="N", help="pages to draw (default: 60)")
+    parser.add_argument("--fit", action="store_true", help="print constants fitted to these pages")
+    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, Markdown and a diagram there")
+    options = parser.parse_args(arguments)
+    read = read_lines([*drawn_pages(options.drawn), *pages_of(options.pages)])
+    table, rows = report(read)
+    print(table)
+    if options.fit:
+        for half in (0, 1):
+            print(f"fitted to pages of one half ({half}):", fit([line for line in read if line.page % 2 == half]))
+        print("fitted to all:", fit(read))
+    if options.output:
+        options.output.mkdir(parents=True, exist_ok=True)
+        stamp = machine_stamp()
+        (options.output / "ocr_calibration.json").write_text(
+            json.dumps({"machine": stamp, "errors": rows}, indent=2) + "\n"
+        )
+        facts = "\n".join(f"- {key}: {value}" for key, value in stamp.items())
+        (options.output / "ocr_calibration.md").write_text(f"{facts}\n\n{table}\n")
+        if can_draw():
+            draw(read, options.output / "ocr_calibration.png")
+
+
+if __name__ == "__main__":
+    main()

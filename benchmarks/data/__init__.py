@@ -1,0 +1,1 @@
+"""Benchmarks of data sets and loaders."""

@@ -1,0 +1,189 @@
+"""Training loaders side by side: ``python -m benchmarks.data.loaders [--quick] [-o FOLDER]``.
+
+Each way of loading has a process of its own, and reads the same clips with two DataLoader workers; in each round the
+ways take turns in another order. Before the clock runs, frames are compared with those of a linear decode.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..media.chart import can_draw
+from ..media.clips import make_clips
+from ..media.measuring import Interpreter, WorkerError, WorkerProcess
+from ..media.reference import make_reference
+from ..shared.machine import machine_stamp
+from ..shared.options import add_folders, add_python, check_counts
+from .loaders_report import LoaderRow, draw, ratios, shuffle_table, summarise, to_markdown
+from .loaders_sets import LoaderCase, training_sets, write_frames
+from .loaders_ways import FOLDERS, WAYS, planned
+
+__all__ = ["main"]
+
+_SIZE = (256, 256)
+_ROWS_PER_FILE = 4
+_STEPS = {"16 neighbouring frames": 1, "16 frames, every 2nd": 2}
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to run: files of a set, and timed epochs."""
+
+    num_files: int = 6
+    repeats: int = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse the command line, measure, report."""
+    options = _parse(arguments)
+    usual = Effort(2, 1) if options.quick else Effort()
+    effort = Effort(options.files or usual.num_files, options.repeats or usual.repeats)
+    stamp = machine_stamp()
+    rows: list[LoaderRow] = []
+    notes: list[str] = []
+    with _Processes(options.libraries, Interpreter(options.python), notes) as processes:
+        try:
+            for set_name, scenario, case in _cases(options, effort, notes):
+                _say(f"{set_name}: {scenario}")
+                rows += _measure(set_name, scenario, case, processes, effort)
+        except KeyboardInterrupt:  # what was measured until then took its time, and is worth reporting
+            notes.append("The run was interrupted: what is not here was not measured.")
+        stamp |= processes.versions | {"runs": f"{effort.repeats} after a comparison of frames"}
+    document = {
+        "machine": stamp,
+        "rows": [asdict(row) for row in rows],
+        "ratios": [asdict(ratio) for ratio in ratios(rows)],
+        "shuffles": shuffle_table(),
+        "notes": notes,
+    }
+    text = to_markdown(stamp, rows, notes)
+    print(text)
+    if options.output:
+        options.output.mkdir(parents=True, exist_ok=True)
+        (options.output / "loaders.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        (options.output / "loaders.md").write_text(text, encoding="utf-8")
+        if can_draw() and rows:
+            draw(rows, options.output / "loaders.png")
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.data.loaders", description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="tiny videos and one run: does everything work?")
+    parser.add_argument("--repeats", type=int, help=f"timed epochs of each way (default: {Effort.repeats})")
+    parser.add_argument("--files", type=int, help=f"videos of each set (default: {Effort.num_files})")
+    parser.add_argument("--sets", nargs="+", default=["mandelbrot", "film"], choices=["mandelbrot", "film"])
+    parser.add_argument("--libraries", nargs="+", default=list(WAYS), choices=list(WAYS), metavar="NAME")
+    add_python(parser)
+    add_folders(parser)
+    options = parser.parse_args(arguments)
+    check_counts(parser, options, "repeats", "files")
+    return options
+
+
+def _cases(options: argparse.Namespace, effort: Effort, notes: list[str]) -> Iterator[tuple[str, str, LoaderCase]]:
+    """(set, scenario, case); the files are made first."""
+    for name, clips in training_sets(effort.num_files, is_quick=options.quick).items():
+        if name not in options.sets:
+            continue
+        _say(f"{name}: making {len(clips)} videos in {options.clips}, if they are not there")
+        paths = [str(path) for path in make_clips(clips, options.clips).values()]
+        notes.append(f"{name}: {len(paths)} videos ({_megabytes(sum(Path(path).stat().st_size for path in paths))})")
+        if FOLDERS in options.libraries:
+            _say(f"{name}: writing their frames as JPEG files, if they are not there")
+            num_bytes = sum(write_frames(path, _SIZE) for path in paths)
+            notes.append(f"{name}: all frames as JPEG files of {_SIZE[1]}x{_SIZE[0]} take {_megabytes(num_bytes)}")
+        for scenario, step in _STEPS.items():
+            yield name, scenario, LoaderCase(tuple(paths), _ROWS_PER_FILE, step, _SIZE)
+
+
+def _megabytes(num_bytes: int) -> str:
+    return f"{num_bytes / 1e6:.3g} MB"
+
+
+class _Processes:
+    """A process for each way. One that cannot be started, or that fails, is noted and left out from then on.
+
+    Attributes:
+        alive: By name.
+        versions: Of what they import.
+    """
+
+    def __init__(self, names: Sequence[str], interpreter: Interpreter, notes: list[str]) -> None:
+        self.alive: dict[str, WorkerProcess] = {}
+        self.versions: dict[str, str] = {}
+        self._notes = notes
+        for name in names:
+            try:
+                worker = WorkerProcess(name, "benchmarks.data.loaders_worker", interpreter)
+                self.versions |= worker.wait()
+                self.alive[name] = worker
+            except WorkerError as error:
+                notes.append(f"{name}: left out, because it cannot be used here ({error})")
+
+    def ask(self, name: str, what: str, case: LoaderCase) -> dict[str, Any] | None:
+        """The answer, or ``None`` if there is none: then the process is gone."""
+        if name not in self.alive:
+            return None
+        try:
+            return self.alive[name].ask(what, case=asdict(case))
+        except WorkerError as error:
+            self._notes.append(f"{name}: failed ({error})")
+            self.alive.pop(name).close()
+            return None
+
+    def __enter__(self) -> _Processes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.alive.values():
+            process.close()
+
+
+def _measure(set_name: str, scenario: str, case: LoaderCase, processes: _Processes, effort: Effort) -> list[LoaderRow]:
+    """A row for each way that came through."""
+    accuracy = _accuracy(case, processes)
+    orders = {together: planned(replace(case, rows_together=together)) for together in _groupings()}
+    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in accuracy}
+    shuffled = random.Random(f"{set_name} {scenario}")
+    for _ in range(effort.repeats):
+        for name in shuffled.sample(list(runs), len(runs)):
+            if run := processes.ask(name, "time", orders[WAYS[name].rows_together]):
+                runs[name].append(run)
+    return [summarise(set_name, scenario, name, found, *accuracy[name]) for name, found in runs.items() if len(found)]
+
+
+def _groupings() -> set[int]:
+    return {way.rows_together for way in WAYS.values()}
+
+
+def _accuracy(case: LoaderCase, processes: _Processes) -> dict[str, tuple[dict[str, int] | None, dict[str, int]]]:
+    """For each way how its frames compare, in their own size and resized.
+
+    Everybody reads the same two rows of two files, in order.
+    """
+    resized = planned(replace(case, paths=case.paths[:2], rows_per_file=2, batch_size=2, rows_together=0))
+    whole = planned(replace(resized, size=None))
+    for told in (resized, whole):
+        for row in range(len(told.starts)):
+            make_reference(Path(told.path(row)), told.indices(row), told.size)
+    found = {}
+    for name in list(processes.alive):
+        own = None if WAYS[name].needs_size else processes.ask(name, "check", whole)
+        if scaled := processes.ask(name, "check", resized):
+            found[name] = (own, scaled)
+    return found
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

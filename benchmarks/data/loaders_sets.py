@@ -1,0 +1,115 @@
+"""What training loaders are measured on: sets of videos, which rows are read in which order, and folders of frames."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from ..media.case import Size
+from ..media.clips import Clip, Encoded, Joined, film, mandelbrot, quick
+
+__all__ = ["LoaderCase", "frame_folder", "training_sets", "write_frames"]
+
+_JPEG_QUALITY = 90
+
+
+@dataclass(frozen=True)
+class LoaderCase:
+    """An epoch, as plain data that can be sent to another process.
+
+    Attributes:
+        paths: The videos.
+        rows_per_file: Clips of each in the epoch; row r is of video r // rows_per_file.
+        num_indices_between_frames: 1 for neighbours, 2 for every second frame.
+        size: (height, width) to scale to, if any.
+        rows_together: Rows of one video that stay side by side when rows are shuffled; 0 for rows in order.
+        num_frames_per_clip: Of each clip.
+        batch_size: Clips of a batch.
+        num_workers: Of the DataLoader.
+        starts: For each row the first frame of its clip.
+        batches: The rows of each batch, in the order of reading.
+    """
+
+    paths: tuple[str, ...]
+    rows_per_file: int
+    num_indices_between_frames: int = 1
+    size: Size | None = None
+    rows_together: int = 1
+    num_frames_per_clip: int = 16
+    batch_size: int = 4
+    num_workers: int = 2
+    starts: tuple[int, ...] = ()
+    batches: tuple[tuple[int, ...], ...] = ()
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> LoaderCase:
+        """A case from what became of ``dataclasses.asdict`` on its way through JSON."""
+        batches = tuple(map(tuple, fields["batches"]))
+        tuples = {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
+        return cls(**(tuples | {"batches": batches}))
+
+    def indices(self, row: int) -> list[int]:
+        """The frames of a row's clip."""
+        step = self.num_indices_between_frames
+        return list(range(self.starts[row], self.starts[row] + step * self.num_frames_per_clip, step))
+
+    def path(self, row: int) -> str:
+        """The video of a row."""
+        return self.paths[row // self.rows_per_file]
+
+
+def training_sets(num_files: int, *, is_quick: bool) -> dict[str, list[Clip]]:
+    """Sets of different videos by name: pairs of encoded parts, one behind the other.
+
+    The parts are those of the suite ``published``: 10 s of zoom in 1080p60 with one key frame, and 10 s of film.
+    """
+    zooms = [
+        Encoded("", (mandelbrot(filters=",fps=60", begin_seconds=begin),), (1920, 1080), Fraction(60), 10, options=gop)
+        for begin in (0, 4, 8, 12)
+        for gop in [(("g", "600"),)]
+    ]
+    scenes = film(12)
+    films = [Encoded("", scenes[i : i + 2], (960, 540), Fraction(30000, 1001), 10) for i in range(0, 12, 2)]
+    return {
+        name: [quick(clip) if is_quick else clip for clip in _pairs(name, parts, num_files)]
+        for name, parts in (("mandelbrot", zooms), ("film", films))
+    }
+
+
+def _pairs(name: str, parts: Sequence[Encoded], num_files: int) -> list[Clip]:
+    # By distance, so that the first pairs have every part about equally often.
+    pairs = [(i, (i + step) % len(parts)) for step in range(1, len(parts)) for i in range(len(parts))]
+    return [
+        Joined(f"{name} {number}", (parts[i], parts[j]), 1)
+        for number, (i, j) in enumerate(itertools.islice(pairs, num_files))
+    ]
+
+
+def frame_folder(path: str, size: Size) -> Path:
+    """Where the frames of a video are, as JPEG files of a size."""
+    return Path(path).with_suffix(f".frames-{size[0]}x{size[1]}")
+
+
+def write_frames(path: str, size: Size) -> int:
+    """Write all frames of a video as JPEG files, unless they are there; how many bytes they have."""
+    folder = frame_folder(path, size)
+    if not folder.exists():
+        unfinished = folder.with_suffix(".unfinished")
+        unfinished.mkdir(exist_ok=True)
+        _extract(path, size, unfinished)
+        unfinished.replace(folder)
+    return sum(file.stat().st_size for file in folder.iterdir())
+
+
+def _extract(path: str, size: Size, folder: Path) -> None:
+    import av  # workers of other libraries must not carry a second FFmpeg
+
+    with av.open(path) as container:
+        container.streams.video[0].thread_type = "AUTO"
+        for i, frame in enumerate[Any](container.decode(video=0)):
+            image = frame.to_image(height=size[0], width=size[1], interpolation="BILINEAR")
+            image.save(folder / f"{i:05}.jpg", quality=_JPEG_QUALITY)

@@ -1,0 +1,82 @@
+"""One way of loading in a process of its own: reads requests from standard input and answers them; see `worker`.
+
+::
+
+    {"do": "start", "library": ..}          imports what it needs
+    {"do": "check", "case": {..}}           reads an epoch and compares its frames with those of a linear decode
+    {"do": "time", "case": {..}}            reads an epoch under the clock
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ..media.reference import Comparison, load_reference
+from ..media.worker import serve
+from ..shared.processes import PeakMemory, cpu_seconds, wait_for_children
+from .loaders_sets import LoaderCase
+from .loaders_ways import WAYS, Way
+
+__all__ = ["LoaderWorker"]
+
+
+class LoaderWorker:
+    """The state between requests."""
+
+    def __init__(self) -> None:
+        self._way: Way | None = None
+
+    def start(self, library: str) -> dict[str, Any]:
+        """Import what a way needs."""
+        self._way = WAYS[library].create()
+        return {"versions": self._way.versions()}
+
+    def check(self, case: dict[str, Any]) -> dict[str, Any]:
+        """Compare every frame of the epoch."""
+        way, told = self._needs_way(), LoaderCase.from_json(case)
+        comparison = Comparison()
+        for rows, batch in zip(told.batches, way.loader(told), strict=False):
+            for row, frames in zip(rows, way.frames(batch), strict=True):
+                reference = load_reference(Path(told.path(row)), told.size)
+                for index, frame in zip(told.indices(row), frames, strict=True):
+                    comparison.add(frame.permute(1, 2, 0).numpy(), reference, index)
+        return asdict(comparison)
+
+    def time(self, case: dict[str, Any]) -> dict[str, Any]:
+        """Read the epoch, and do nothing with its batches."""
+        way, told = self._needs_way(), LoaderCase.from_json(case)
+        gc.collect()
+        cpu_before = cpu_seconds()
+        with PeakMemory() as memory:
+            begin = time.perf_counter()
+            loader = way.loader(told)
+            start_up = time.perf_counter() - begin
+            begin = time.perf_counter()
+            first, num_clips, batches = 0.0, 0, iter(loader)
+            for batch in batches:
+                first = first or time.perf_counter() - begin
+                num_clips += len(way.frames(batch))
+            wall = time.perf_counter() - begin
+        del batch, batches, loader
+        gc.collect()
+        wait_for_children()
+        return {
+            "num_clips": num_clips,
+            "wall_seconds": wall,
+            "cpu_seconds": cpu_seconds() - cpu_before,
+            "start_up_seconds": start_up,
+            "first_batch_seconds": first,
+            "peak_rss_mib": round(memory.peak_mib, 1),
+        }
+
+    def _needs_way(self) -> Way:
+        assert self._way is not None, "nothing was started"
+        return self._way
+
+
+if __name__ == "__main__":
+    serve(LoaderWorker())

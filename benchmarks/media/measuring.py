@@ -1,0 +1,353 @@
+"""Running suites: a new process for every run, and the libraries take turns.
+
+::
+
+    in each round, for each clip and scenario:
+        start    a worker for each library; they import at the same time, and none is measured meanwhile
+        time     one worker after the other, in another order each round: the first call of its process
+        memory   the largest resident set of that
+        check    in the first round: run again, and compare the frames
+        packets  in the first round: run again, and count what ours feeds its codecs
+
+A library that is missing, fails or crashes becomes a note, and the others go on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..shared.results import Row, summarise
+from .case import Case
+from .clips import Clip, make_clips
+from .libraries import LIBRARIES, OURS, OURS_BESIDE, OURS_SMALL_PAGES
+from .reference import make_reference
+from .scenarios import KINDS
+from .suites import Scenario, Suite
+
+__all__ = ["Effort", "Interpreter", "Measurement", "WorkerError", "WorkerProcess", "measure_suite"]
+
+_ROOT = Path(__file__).parents[2]
+
+# Answers that are kept of every run.
+_EACH_RUN = ("wall_seconds", "cpu_seconds", "system_seconds", "page_faults")
+# A worker that does not answer for so long is given up.
+_PATIENCE_SECONDS = 1800
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to run.
+
+    Attributes:
+        repeats: Timed runs of each library in each scenario.
+        budget_seconds: A library whose runs took longer than this together is not run again in that scenario.
+        minutes: A round is begun only if it probably ends within this time; the first one always.
+        keeps_workers: Use one process for everything that a library does. Quick, but what one run leaves behind, memory
+            above all, shows in the next.
+    """
+
+    repeats: int = 5
+    budget_seconds: float = 120
+    minutes: float | None = None
+    keeps_workers: bool = False
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """Where workers run.
+
+    Attributes:
+        python: The program, of an environment that has the libraries. mediatensor itself is that of this checkout.
+        other_sources: The ``src`` folder of another checkout, for `libraries.OURS_BESIDE`.
+    """
+
+    python: str = sys.executable
+    other_sources: Path | None = None
+
+    def environment(self, library: str) -> dict[str, str]:
+        """The variables of a worker's environment."""
+        sources = self.other_sources if library == OURS_BESIDE and self.other_sources else _ROOT / "src"
+        paths = [str(sources), os.environ.get("PYTHONPATH", "")]
+        own = {"NUMPY_MADVISE_HUGEPAGE": "0"} if library == OURS_SMALL_PAGES else {}
+        return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **own}
+
+
+@dataclass
+class Measurement:
+    """What came of a suite.
+
+    Attributes:
+        rows: One for each clip, scenario and library.
+        notes: What went wrong with whom.
+        versions: Of the libraries that ran.
+        is_complete: Whether the suite ran to its end; if not, somebody interrupted it.
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    versions: dict[str, str] = field(default_factory=dict)
+    is_complete: bool = True
+
+
+class WorkerError(Exception):
+    """A worker failed, crashed or does not answer."""
+
+
+class WorkerProcess:
+    """The other side of `benchmarks.media.worker`, or of another module that serves requests.
+
+    It imports its library by and by: the first answer waits for that.
+
+    Args:
+        library: What it is to import.
+        module: Name of the module.
+        interpreter: What runs it.
+    """
+
+    def __init__(
+        self, library: str, module: str = "benchmarks.media.worker", interpreter: Interpreter | None = None
+    ) -> None:
+        interpreter = interpreter or Interpreter()
+        self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - closed with the process
+        self._process = subprocess.Popen(
+            [interpreter.python, "-m", module],
+            cwd=_ROOT,
+            env=interpreter.environment(library),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        assert self._process.stdin is not None
+        # A process that is gone already is found out when it is asked.
+        with suppress(BrokenPipeError):
+            print(json.dumps({"do": "start", "library": library}), file=self._process.stdin, flush=True)
+
+    def wait(self) -> dict[str, str]:
+        """Wait until the library is imported; its versions.
+
+        Raises:
+            WorkerError: if the library cannot be used; the process is gone then.
+        """
+        try:
+            versions: dict[str, str] = self._answer()["versions"]
+        except WorkerError:
+            self.close()
+            raise
+        return versions
+
+    def ask(self, what: str, **arguments: Any) -> dict[str, Any]:
+        """Send a request and wait for its answer."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # told from the missing answer
+            print(json.dumps({"do": what, **arguments}), file=self._process.stdin, flush=True)
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        timer = threading.Timer(_PATIENCE_SECONDS, self._process.kill)
+        timer.start()
+        try:
+            line = self._process.stdout.readline()
+        finally:
+            timer.cancel()
+        if not line:
+            raise WorkerError(f"its process ended ({self._process.wait()}): {self._last_words()}")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise WorkerError(answer["error"])
+        return answer
+
+    def _last_words(self) -> str:
+        self._errors.seek(0)
+        lines = self._errors.read().strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+    def close(self) -> None:
+        """End the process."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            with suppress(BrokenPipeError):  # what it was not able to read any more
+                pipe.close()
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._errors.close()
+
+
+class _Workers:
+    """Workers by library. One that could not be started, or that failed, is noted."""
+
+    def __init__(self, interpreter: Interpreter, notes: list[str]) -> None:
+        self.alive: dict[str, WorkerProcess] = {}
+        self.versions: dict[str, str] = {}
+        self._missing: set[str] = set()
+        self._interpreter = interpreter
+        self._notes = notes
+
+    def start(self, libraries: Iterable[str]) -> None:
+        """Start the workers of some libraries side by side, and wait until all have imported them."""
+        wanted = [library for library in libraries if library not in self.alive and library not in self._missing]
+        self.alive |= {library: WorkerProcess(library, interpreter=self._interpreter) for library in wanted}
+        for library in wanted:
+            try:
+                self.versions |= self.alive[library].wait()
+            except WorkerError as error:
+                self._missing.add(library)
+                del self.alive[library]
+                self._notes.append(f"{library}: left out, because it cannot be used here ({error})")
+
+    def ask(self, library: str, where: str, what: str, **arguments: Any) -> dict[str, Any] | None:
+        """The answer, or ``None`` if there is none: then the worker is gone."""
+        if library not in self.alive:
+            return None
+        try:
+            return self.alive[library].ask(what, **arguments)
+        except WorkerError as error:
+            self._notes.append(f"{library}: failed in {where} ({error})")
+            self.alive.pop(library).close()
+            return None
+
+    def close(self) -> None:
+        """End all processes."""
+        for worker in self.alive.values():
+            worker.close()
+        self.alive.clear()
+
+
+def measure_suite(
+    name: str,
+    suite: Suite,
+    clips_folder: Path,
+    libraries: Collection[str],
+    effort: Effort,
+    say: Callable[[str], None],
+    *,
+    interpreter: Interpreter | None = None,
+) -> Measurement:
+    """Run a suite; Ctrl-C ends it early.
+
+    Args:
+        name: Of the suite.
+        suite: What to run.
+        clips_folder: Where clips are kept.
+        libraries: Who takes part; if there is nobody, those whom the suite means.
+        effort: How much to run.
+        say: Takes lines about the progress.
+        interpreter: What runs the libraries.
+    """
+    say(f"{name}: making {len(suite.clips)} clips in {clips_folder}, if they are not there")
+    paths = make_clips(suite.clips, clips_folder)
+    measurement = Measurement()
+    workers = _Workers(interpreter or Interpreter(), measurement.notes)
+    allowed = libraries or suite.libraries
+    cases = _cases(suite, paths)
+    found: list[dict[str, dict[str, Any]]] = [{} for _ in cases]
+    begin = time.perf_counter()
+    try:
+        for number in range(effort.repeats):
+            seconds = time.perf_counter() - begin
+            if number and effort.minutes is not None and seconds * (number + 1) / number > 60 * effort.minutes:
+                measurement.notes.append(f"{name}: {number} rounds, because another one would have taken too long")
+                break
+            for place, (clip_name, scenario, case) in enumerate(cases):
+                where = f"{name}, {clip_name}, {scenario.name}"
+                say(
+                    f"{name}: round {number + 1} of {effort.repeats}, {place + 1} of {len(cases)}, "
+                    f"after {time.perf_counter() - begin:.0f} s: {clip_name}: {scenario.name}"
+                )
+                if not number:
+                    _make_references(case)
+                wanted = [library for library in LIBRARIES if library in allowed and library in scenario.libraries]
+                _run_round(where, number, case, wanted, workers, effort, found[place])
+    except KeyboardInterrupt:  # what was measured until then took its time, and is worth reporting
+        measurement.is_complete = False
+        measurement.notes.append(f"{name} was interrupted: what is not here was not measured")
+    finally:
+        workers.close()
+    for (clip_name, scenario, case), of_case in zip(cases, found, strict=True):
+        num_frames = KINDS[case.kind].num_frames(case)
+        measurement.rows += [
+            summarise(name, clip_name, scenario.name, library, num_frames, of_case[library])
+            for library in LIBRARIES
+            if library in of_case
+        ]
+    measurement.versions = workers.versions
+    return measurement
+
+
+def _make_references(case: Case) -> None:
+    for path, frames in case.frames().items():
+        if frames:
+            make_reference(Path(path), frames, case.size)
+
+
+def _cases(suite: Suite, paths: dict[str, Path]) -> list[tuple[str, Scenario, Case]]:
+    """(name of the clip, scenario, case) in the order of the run."""
+    cases = []
+    for clips, scenarios in suite.plan:
+        whole_group = [scenario for scenario in scenarios if scenario.num_files]
+        cases += [(clip.name, s, _case(s, [clip], paths)) for clip in clips for s in scenarios if not s.num_files]
+        cases += [(scenario.files, scenario, _case(scenario, clips, paths)) for scenario in whole_group]
+    return cases
+
+
+def _case(scenario: Scenario, clips: Sequence[Clip], paths: dict[str, Path]) -> Case:
+    return scenario.case([paths[clip.name] for clip in clips], min(clip.num_frames for clip in clips))
+
+
+def _run_round(
+    where: str,
+    number: int,
+    case: Case,
+    libraries: list[str],
+    workers: _Workers,
+    effort: Effort,
+    found: dict[str, dict[str, Any]],
+) -> None:
+    """Run a case once with each library, and add to what was found of those that came through."""
+    order = [
+        library
+        for library in random.Random(f"{where} {number}").sample(libraries, len(libraries))
+        if number == 0 or (library in found and sum(found[library]["wall_seconds"]) <= effort.budget_seconds)
+    ]
+    workers.start(order)
+    for library in order:
+        _run_once(where, case, library, workers, found)
+    if not effort.keeps_workers:
+        workers.close()
+
+
+def _run_once(where: str, case: Case, library: str, workers: _Workers, found: dict[str, dict[str, Any]]) -> None:
+    """Add a timed run to what was found of a library, and what is looked at once."""
+    answers: list[dict[str, Any] | None] = [workers.ask(library, where, "load", case=asdict(case))]
+    answers += [workers.ask(library, where, "time"), workers.ask(library, where, "memory")]
+    if library not in found:
+        answers.append(workers.ask(library, where, "check"))
+        if library.startswith(OURS):
+            answers.append(workers.ask(library, where, "packets"))
+    if None in answers:
+        found.pop(library, None)
+        return
+    merged = found.setdefault(library, {})
+    for key, value in ((key, value) for answer in answers if answer for key, value in answer.items()):
+        if key in _EACH_RUN:
+            merged.setdefault(key, []).append(value)
+        elif key == "peak_rss_mib":
+            merged[key] = max(value, merged.get(key, value))
+        else:
+            merged[key] = value

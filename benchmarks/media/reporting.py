@@ -1,0 +1,224 @@
+"""Reports of a run: one JSON document, and Markdown for people."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..shared.results import Row
+from .libraries import EXACT, OURS, PEERS
+from .ratios import Ratio
+
+__all__ = ["SCHEMA_VERSION", "Report", "speed_table", "speed_table_in_short", "to_json", "to_markdown"]
+
+#: Raised when a name or a meaning in the JSON document changes.
+SCHEMA_VERSION = 2
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that a run found out.
+
+    Attributes:
+        machine: What the numbers depend on, in words.
+        clips: Descriptions of clips by "suite: name".
+        rows: Of all suites.
+        ratios: Targets and what was measured.
+        notes: What went wrong with whom.
+    """
+
+    machine: dict[str, str]
+    clips: dict[str, str]
+    rows: Sequence[Row]
+    ratios: Sequence[Ratio]
+    notes: Sequence[str]
+
+
+def to_json(report: Report) -> dict[str, Any]:
+    """The document as `json.dumps` takes it."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "machine": report.machine,
+        "clips": report.clips,
+        "rows": [asdict(row) for row in report.rows],
+        "ratios": [asdict(ratio) for ratio in report.ratios],
+        "notes": list(report.notes),
+    }
+
+
+def to_markdown(report: Report) -> str:
+    """The document as headings, lists and tables."""
+    parts = [
+        "## Machine and versions\n",
+        _bullets(report.machine.items()),
+        "\n## Clips\n",
+        _bullets(report.clips.items()),
+    ]
+    if report.ratios:
+        parts += ["\n## Targets\n", _ratio_table(report.ratios)]
+    for suite, of_suite in itertools.groupby(report.rows, lambda row: row.suite):
+        rows = list(of_suite)
+        if table := speed_table(rows):
+            parts += [f"\n## {suite}: in short\n", table]
+        if len([library for library in _libraries(rows) if library.startswith(OURS)]) > 1:
+            parts += [f"\n## {suite}: each library, wall and CPU ms\n", _matrix(rows)]
+    for (suite, clip, scenario), rows in itertools.groupby(report.rows, lambda r: (r.suite, r.clip, r.scenario)):
+        parts += [f"\n## {suite}: {clip}: {scenario}\n", _row_table(list(rows))]
+    if report.notes:
+        parts += ["\n## Notes\n", *(f"- {note}" for note in report.notes)]
+    return "\n".join(parts) + "\n"
+
+
+def _bullets(items: Iterable[tuple[str, str]]) -> str:
+    return "\n".join(f"- {key}: {value}" for key, value in items)
+
+
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]], num_texts: int) -> str:
+    """A table whose first ``num_texts`` columns are words and the others numbers."""
+    rule = ["---"] * num_texts + ["---:"] * (len(head) - num_texts)
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *lines))
+
+
+def _ratio_table(ratios: Sequence[Ratio]) -> str:
+    head = ["clip", "scenario", "ours", "against", "times as fast", "at least", "aim", "reached", "CPU ratio"]
+    head += ["ours ms", "theirs ms", "floor ms"]
+    lines = [
+        (
+            ratio.clip,
+            ratio.scenario,
+            ratio.ours,
+            ratio.rival,
+            f"{ratio.wall_ratio:.2f}",
+            f"{ratio.at_least:.2f}",
+            "" if ratio.aim is None else f"{ratio.aim:.2f}",
+            "yes" if ratio.is_met else "**no**",
+            f"{ratio.cpu_ratio:.2f}",
+            _milliseconds(ratio.ours_seconds),
+            _milliseconds(ratio.rival_seconds),
+            "" if ratio.floor_seconds is None else _milliseconds(ratio.floor_seconds),
+        )
+        for ratio in ratios
+    ]
+    return _table(head, lines, 4)
+
+
+def speed_table(rows: Sequence[Row]) -> str:
+    """Medians with quartiles of ours and of the better of torchcodec's settings, and the medians of others.
+
+    CPU time is compared with the setting that takes least. Empty where not both were measured.
+    """
+    head = ["clip", "work", "mediatensor, ms", "torchcodec, ms", "times as fast", "in CPU time", *PEERS, "identical"]
+    lines = [
+        [
+            *work,
+            _with_quartiles(ours),
+            _with_quartiles(rival),
+            _times(rival.wall_median, ours.wall_median),
+            _times(rival_cpu, ours.cpu_median),
+            *(_milliseconds(beside[name].wall_median) if name in beside else "" for name in PEERS),
+            _identical(ours),
+        ]
+        for work, beside, ours, rival, rival_cpu in _against_rivals(rows)
+    ]
+    return _table(head, lines, 2) if lines else ""
+
+
+def speed_table_in_short(rows: Sequence[Row]) -> str:
+    """The same in fewer columns."""
+    head = ["", "mediatensor", "torchcodec", "times as fast", "in CPU time"]
+    lines = [
+        [
+            ": ".join(work),
+            f"{_milliseconds(ours.wall_median)} ms",
+            f"{_milliseconds(rival.wall_median)} ms",
+            _times(rival.wall_median, ours.wall_median),
+            _times(rival_cpu, ours.cpu_median),
+        ]
+        for work, _, ours, rival, rival_cpu in _against_rivals(rows)
+    ]
+    return _table(head, lines, 1)
+
+
+def _against_rivals(rows: Sequence[Row]) -> Iterator[tuple[tuple[str, str], dict[str, Row], Row, Row, float]]:
+    """(clip and scenario, rows by library, ours, the faster rival, the least CPU seconds of a rival)."""
+    for work, beside in _by_work(rows):
+        rivals = [beside[name] for name in EXACT if name in beside]
+        if OURS in beside and rivals:
+            rival = min(rivals, key=lambda row: row.wall_median)
+            yield work, beside, beside[OURS], rival, min(row.cpu_median for row in rivals)
+
+
+def _matrix(rows: Sequence[Row]) -> str:
+    """A line for each work, a column for each library; the time in the kernel and page faults where they matter."""
+    libraries = _libraries(rows)
+    lines = [
+        [clip, scenario, *(_short(beside[library]) if library in beside else "" for library in libraries)]
+        for (clip, scenario), beside in _by_work(rows)
+    ]
+    head = ["clip", "work", *libraries]
+    return _table(head, lines, 2)
+
+
+def _short(row: Row) -> str:
+    text = f"{_milliseconds(row.wall_median)} / {_milliseconds(row.cpu_median)}"
+    if row.system_median and row.system_median > 0.1 * row.cpu_median:
+        text += f", {_milliseconds(row.system_median)} in the kernel"
+    return text
+
+
+def _by_work(rows: Sequence[Row]) -> list[tuple[tuple[str, str], dict[str, Row]]]:
+    groups = itertools.groupby(rows, lambda row: (row.clip, row.scenario))
+    return [(work, {row.library: row for row in of_work}) for work, of_work in groups]
+
+
+def _libraries(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(row.library for row in rows))
+
+
+def _with_quartiles(row: Row) -> str:
+    text = _milliseconds(row.wall_median)
+    if len(row.wall_seconds) > 1:
+        text += f" ({_milliseconds(row.wall_first_quartile)}-{_milliseconds(row.wall_third_quartile)})"
+    return text
+
+
+def _times(theirs: float, ours: float) -> str:
+    times = theirs / max(ours, 1e-6)
+    text = f"{times:.2f}" if times < 10 else f"{times:.0f}"
+    return text if times >= 1 else f"**{text}**"
+
+
+def _row_table(rows: Sequence[Row]) -> str:
+    head = ["library", "median ms", "quartiles ms", "CPU ms", "in the kernel ms", "page faults", "frames/s"]
+    head += ["decoded per frame", "peak RSS MiB", "before", "identical frames", "runs"]
+    lines = [
+        (
+            row.library,
+            _milliseconds(row.wall_median),
+            f"{_milliseconds(row.wall_first_quartile)}-{_milliseconds(row.wall_third_quartile)}",
+            _milliseconds(row.cpu_median),
+            "" if row.system_median is None else _milliseconds(row.system_median),
+            "" if row.page_faults is None else f"{row.page_faults:.0f}",
+            f"{row.num_frames / row.wall_median:.1f}" if row.num_frames else "",
+            "" if row.decoded_per_frame is None else f"{row.decoded_per_frame:.2f}",
+            f"{row.peak_rss_mib:.0f}",
+            f"{row.rss_before_mib:.0f}",
+            _identical(row),
+            str(len(row.wall_seconds)),
+        )
+        for row in rows
+    ]
+    return _table(head, lines, 1)
+
+
+def _identical(row: Row) -> str:
+    if not row.compared:
+        return ""
+    off = f", off by up to {row.largest_difference}" if row.identical < row.compared else ""
+    return f"{row.identical} of {row.compared}{off}"
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g}" if seconds < 1 else f"{seconds * 1e3:.0f}"

@@ -1,0 +1,157 @@
+"""One library in a process of its own: reads requests from standard input and answers them, one JSON line each.
+
+::
+
+    {"do": "start", "library": ..}                          imports the library
+    {"do": "load", "case": {..}}                            takes a case
+    {"do": "time"}                                          runs it under the clock
+    {"do": "memory"}                                        the largest resident set since "load"
+    {"do": "check"}                                         runs it and compares the frames
+    {"do": "packets"}                                       runs it and counts the packets that codecs were fed
+
+A failure is answered with its text; a crash ends the process, which the other side notices.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from .case import Case, Library
+from .libraries import create_library
+from .reference import Comparison, load_reference
+from .scenarios import KINDS
+
+__all__ = ["main", "serve"]
+
+_MIB = 1 << 20
+
+
+class Worker:
+    """The state between requests."""
+
+    def __init__(self) -> None:
+        self._library: Library | None = None
+        self._case: Case | None = None
+
+    def start(self, library: str) -> dict[str, Any]:
+        """Import a library."""
+        self._library = create_library(library)
+        return {"versions": self._library.versions()}
+
+    def load(self, case: dict[str, Any]) -> dict[str, Any]:
+        """Take the case that the next requests are about."""
+        gc.collect()
+        before = _reset_peak_rss()
+        self._case = Case.from_json(case)
+        self._needs_library().prepare(self._case)
+        return {"rss_before_mib": before}
+
+    def check(self) -> dict[str, Any]:
+        """Run the case and compare every frame with the reference."""
+        library, case = self._needs_library(), self._needs_case()
+        case = KINDS[case.kind].rehearsal(case)
+        comparison = Comparison()
+        if case.indices and library.gives_frames:
+            references = {path: load_reference(Path(path), case.size) for path in case.frames()}
+
+            def see(path: str, indices: Sequence[int], batch: Any) -> None:
+                for i, image in zip(indices, library.images(batch), strict=True):
+                    comparison.add(image, references[path], i)
+
+            self._run(case, see)
+        else:
+            self._run(case, lambda *_: None)
+        return asdict(comparison)
+
+    def time(self) -> dict[str, Any]:
+        """Run the case under the clock; frames are dropped when the next ones come, the last ones afterwards."""
+        latest: list[Any] = [None]
+        return self._run(self._needs_case(), lambda _, __, batch: latest.__setitem__(0, batch))
+
+    def packets(self) -> dict[str, Any]:
+        """Run the case and count what mediatensor feeds its codecs."""
+        from .floor import fed_packets  # it imports mediatensor
+
+        library, case = self._needs_library(), self._needs_case()
+        kind = KINDS[case.kind]
+        state = kind.prepare(library, case)
+        with fed_packets() as fed:
+            kind.run(library, case, state, lambda *_: None)
+        return {"num_packets": len(fed), "num_frames": kind.num_frames(case)}
+
+    def memory(self) -> dict[str, Any]:
+        """The largest resident set since `load`."""
+        return {"peak_rss_mib": _peak_rss()}
+
+    def _run(self, case: Case, see: Callable[[str, Sequence[int], Any], None]) -> dict[str, float]:
+        kind = KINDS[case.kind]
+        state = kind.prepare(self._needs_library(), case)
+        gc.collect()
+        before = resource.getrusage(resource.RUSAGE_SELF)
+        wall, cpu = time.perf_counter(), time.process_time()
+        kind.run(self._needs_library(), case, state, see)
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        after = resource.getrusage(resource.RUSAGE_SELF)
+        return {
+            "wall_seconds": wall,
+            "cpu_seconds": cpu,
+            "system_seconds": after.ru_stime - before.ru_stime,
+            "page_faults": after.ru_minflt + after.ru_majflt - before.ru_minflt - before.ru_majflt,
+        }
+
+    def _needs_library(self) -> Library:
+        assert self._library is not None, "no library was started"
+        return self._library
+
+    def _needs_case(self) -> Case:
+        assert self._case is not None, "no case was loaded"
+        return self._case
+
+
+def _reset_peak_rss() -> float:
+    """Forget the largest resident set so far where the system can do that (Linux); the present one, in MiB."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    return _peak_rss()
+
+
+def _peak_rss() -> float:
+    status = Path("/proc/self/status")
+    if status.exists():
+        peak = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return round(int(peak.split()[1]) / 1024, 1)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / _MIB, 1)
+
+
+def serve(worker: Any) -> None:
+    """Answer requests with what the methods of a worker return, until the input ends."""
+    # Libraries print; the answers have a channel of their own.
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            answer = getattr(worker, request.pop("do"))(**request)
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
+        print(json.dumps(answer), file=answers)
+
+
+def main() -> None:
+    """Serve as one library."""
+    serve(Worker())
+
+
+if __name__ == "__main__":
+    main()

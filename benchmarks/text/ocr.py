@@ -1,0 +1,345 @@
+"""Read pages whose text is known, beside other readers: ``python -m benchmarks.text.ocr [--pages FOLDER...]``.
+
+``--languages`` draws pages in each language that the default reader may claim, ``--numbers`` invoices, and ``--holes``
+pages and lines in many faces and sizes, to count the characters that vanish; these are read by this library alone.
+Without these and without folders, a few pages are drawn. Each reader that is installed reads every page in a process of
+its own, with the same number of threads; what it read is compared with the truth, and the time of each page is taken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..media.chart import can_draw
+from ..shared.machine import machine_stamp
+from ..shared.panels import Bar, Panel, draw_panels
+from ..shared.results import quartiles
+from .ocr_readers import OURS, READERS
+from .ocr_running import Effort, Run, run_readers
+from .ocr_scores import Errors, Word, WordScore, page_errors, score_lines, score_words, tightened
+from .ocr_truth import TruePage, draw_pages, load_sets
+
+__all__ = ["Accuracy", "SpeedRow", "main", "measure_accuracy"]
+
+# What is also scored, by reader: the same words in boxes that are cut at top and bottom by this share of their height.
+# The detector of PP-OCR makes its boxes half as high again as the ink, so that an IoU of 0.5 is often missed.
+_TIGHTENED = {"rapidocr": 0.15}
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How well one reader read one set of pages.
+
+    Attributes:
+        pages, reader: Which.
+        num_pages: Pages of the set.
+        words: Of all pages; its detection and end-to-end counts are those of pages with boxes of words.
+        has_word_boxes: Whether there are such.
+        page: Edits of whole pages.
+        line: Edits of true lines, where there are any.
+    """
+
+    pages: str
+    reader: str
+    num_pages: int
+    words: WordScore
+    has_word_boxes: bool
+    page: Errors
+    line: Errors
+
+
+@dataclass(frozen=True)
+class SpeedRow:
+    """How fast one reader read one set of pages.
+
+    Attributes:
+        pages, reader: Which.
+        wall_seconds: A page on average, in each round.
+        wall_median, wall_first_quartile, wall_third_quartile, cpu_median: Of these.
+        first_result_median: From the start of a process to the words of the first page of the first set.
+        peak_rss_mib: Largest resident set of any round.
+    """
+
+    pages: str
+    reader: str
+    wall_seconds: tuple[float, ...]
+    wall_median: float
+    wall_first_quartile: float
+    wall_third_quartile: float
+    cpu_median: float
+    first_result_median: float
+    peak_rss_mib: float
+
+
+def measure_accuracy(name: str, reader: str, pages: Sequence[TruePage], words: Sequence[Sequence[Word]]) -> Accuracy:
+    """Compare what was read on each page with what stands there."""
+    total, page_total, line_total = WordScore(), Errors(), Errors()
+    for page, found in zip(pages, words, strict=True):
+        total += score_words(page.words, found)
+        page_total += page_errors(page.words if page.has_word_boxes else page.lines, found)
+        line_total += score_lines(page.lines, found)
+    has_boxes = all(page.has_word_boxes for page in pages)
+    return Accuracy(name, reader, len(pages), total, has_boxes, page_total, line_total)
+
+
+def _accuracies(sets: Mapping[str, Sequence[TruePage]], runs: Mapping[str, Run]) -> list[Accuracy]:
+    rows, first = [], 0
+    for name, pages in sets.items():
+        for reader, run in runs.items():
+            words = run.words[first : first + len(pages)]
+            rows.append(measure_accuracy(name, reader, pages, words))
+            if reader in _TIGHTENED and rows[-1].has_word_boxes:
+                cut = [tightened(found, _TIGHTENED[reader]) for found in words]
+                rows.append(measure_accuracy(name, f"{reader}, boxes cut to the ink", pages, cut))
+        first += len(pages)
+    return rows
+
+
+def _speeds(sets: Mapping[str, Sequence[TruePage]], runs: Mapping[str, Run]) -> list[SpeedRow]:
+    rows, first = [], 0
+    for name, pages in sets.items():
+        stop = first + len(pages)
+        for reader, run in runs.items():
+            walls = [statistics.mean(seconds[first:stop]) for seconds in run.wall_seconds]
+            cpu = statistics.median(statistics.mean(seconds[first:stop]) for seconds in run.cpu_seconds)
+            low, middle, high = quartiles(walls)
+            first_result, peak = statistics.median(run.first_result_seconds), max(run.peak_rss_mib)
+            rows.append(SpeedRow(name, reader, tuple(walls), middle, low, high, cpu, first_result, peak))
+        first = stop
+    return rows
+
+
+def _panels(accuracies: Sequence[Accuracy], speeds: Sequence[SpeedRow]) -> list[list[Panel]]:
+    """A line for each set of pages: words read right, seconds a page."""
+    lines = []
+    for name in dict.fromkeys(row.pages for row in speeds):
+        rows = [row for row in accuracies if row.pages == name]
+        if rows[0].has_word_boxes:
+            measure, counts = "words in their places, F1", [row.words.end_to_end["raw"] for row in rows]
+        else:
+            measure, counts = "words wherever they stand, caseless, F1", [row.words.bag["caseless"] for row in rows]
+        right = [Bar(row.reader, 100 * count.f1) for row, count in zip(rows, counts, strict=True)]
+        seconds = [
+            Bar(
+                row.reader,
+                row.wall_median,
+                row.wall_median - row.wall_first_quartile,
+                row.wall_third_quartile - row.wall_median,
+            )
+            for row in speeds
+            if row.pages == name
+        ]
+        lines.append(
+            [
+                Panel(f"{name}: {measure}", "% (more is better)", right),
+                Panel(f"{name}: a page", "seconds (less is better)", seconds),
+            ]
+        )
+    return lines
+
+
+def _accuracy_table(rows: Sequence[Accuracy]) -> str:
+    head = ["pages", "reader", "detection R / P / F1", "end to end, raw R / P / F1", "caseless F1", "alnum F1"]
+    head += ["bag, raw F1", "caseless F1", "alnum F1", "page CER", "line CER", "lines exact"]
+    lines = []
+    for row in rows:
+        detection, raw = row.words.detection, row.words.end_to_end["raw"]
+        boxed = [f"{_percent(c.recall)} / {_percent(c.precision)} / {_percent(c.f1)}" for c in (detection, raw)]
+        boxed += [_percent(row.words.end_to_end[form].f1) for form in ("caseless", "alnum")]
+        bags = [_percent(row.words.bag[form].f1) for form in ("raw", "caseless", "alnum")]
+        of_lines = [_percent(row.line.rate), _percent(row.line.exact_rate)] if row.line.texts else ["", ""]
+        name = f"{row.pages}, {row.num_pages}"
+        boxed = boxed if row.has_word_boxes else [""] * 4
+        lines.append([name, row.reader, *boxed, *bags, _percent(row.page.rate), *of_lines])
+    return _table(head, lines)
+
+
+def _speed_table(rows: Sequence[SpeedRow], runs: Mapping[str, Run]) -> str:
+    head = [
+        "pages",
+        "reader",
+        "s a page",
+        "quartiles",
+        "CPU s a page",
+        "stages, all pages",
+        "first result s",
+        "RSS MiB",
+    ]
+    lines = [
+        [
+            row.pages,
+            row.reader,
+            f"{row.wall_median:.2f}",
+            f"{row.wall_first_quartile:.2f}-{row.wall_third_quartile:.2f}",
+            f"{row.cpu_median:.2f}",
+            ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in runs[row.reader].stages.items()),
+            f"{row.first_result_median:.1f}",
+            f"{row.peak_rss_mib:.0f}",
+        ]
+        for row in rows
+    ]
+    return _table(head, lines)
+
+
+def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    rule = ["---"] * 2 + ["---:"] * (len(head) - 2)
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *lines))
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse the command line, measure, report."""
+    options = _parse(arguments)
+    repeats = options.repeats or (1 if options.quick else Effort.repeats)
+    effort = Effort(repeats, options.threads, options.side)
+    limit = options.limit or (1 if options.quick else None)
+    if options.languages is not None:
+        _by_language(options.languages, limit, effort, options.output)
+    if options.numbers:
+        _numbers(limit, effort, options.output)
+    if options.holes:
+        _holes(options.limit or (2 if options.quick else None), effort, options.output)
+    if options.languages is not None or options.numbers or options.holes:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        sets = load_sets(options.pages, limit) if options.pages else draw_pages(Path(folder), limit)
+        files = [page.image for pages in sets.values() for page in pages]
+        runs, notes = run_readers(options.readers, files, effort, _say)
+    accuracies, speeds = _accuracies(sets, runs), _speeds(sets, runs)
+    stamp = machine_stamp() | {name: value for run in runs.values() for name, value in run.versions.items()}
+    stamp |= {"threads": str(effort.num_threads), "rounds": f"{repeats}, each in a new process after a warm-up page"}
+    stamp |= {"shorter side for detectors": "as each library has it" if effort.side is None else str(effort.side)}
+    notes += [f"{reader}: rounds differ in what was read" for reader, run in runs.items() if not run.is_stable]
+    facts = "\n".join([*(f"- {key}: {value}" for key, value in stamp.items()), *(f"- {note}" for note in notes)])
+    tables = [_accuracy_table(accuracies), _speed_table(speeds, runs)]
+    text = "\n\n".join([facts, f"In percent; sums over all pages of a set.\n\n{tables[0]}", tables[1]]) + "\n"
+    print(text)
+    if options.output:
+        document = {"machine": stamp, "accuracy": [asdict(row) for row in accuracies], "notes": notes}
+        document |= {"speed": [asdict(row) for row in speeds], "runs": {k: _times(run) for k, run in runs.items()}}
+        options.output.mkdir(parents=True, exist_ok=True)
+        (options.output / "ocr.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        (options.output / "ocr.md").write_text(text, encoding="utf-8")
+        if can_draw() and speeds:
+            draw_panels("Reading pages", _panels(accuracies, speeds), options.output / "ocr.png")
+
+
+def _by_language(codes: Sequence[str], limit: int | None, effort: Effort, output: Path | None) -> None:
+    from mediatensor.ocr.models import ocr_predictor
+
+    from .ocr_by_language import LEAST_WORDS, draw_chart, draw_languages, languages_table, measure, rows_document
+    from .ocr_languages import TEXTS
+
+    with tempfile.TemporaryDirectory() as folder:
+        pages, notes = draw_languages(Path(folder), codes or tuple(TEXTS), limit)
+        words, stamp = _read([page.image for page in pages], effort)
+    known = ocr_predictor(pretrained=True).reco_predictor.model.vocab
+    rows = measure(pages, words, known)
+    text = f"Claimed from {LEAST_WORDS:.0%} of words on.\n\n{languages_table(rows)}\n"
+    _report("ocr_languages", stamp, notes, text, {"languages": rows_document(rows)}, output)
+    if output and can_draw():
+        draw_chart(rows, output / "ocr_languages.png")
+
+
+def _numbers(limit: int | None, effort: Effort, output: Path | None) -> None:
+    from .ocr_numbers import draw_invoices, numbers_table
+
+    with tempfile.TemporaryDirectory() as folder:
+        pages = draw_invoices(Path(folder), limit)
+        words, stamp = _read([page.image for page in pages], effort)
+    table, document = numbers_table(pages, words)
+    _report("ocr_numbers", stamp, [], f"Exact values in percent, by face.\n\n{table}\n", document, output)
+
+
+def _holes(limit: int | None, effort: Effort, output: Path | None) -> None:
+    import torch
+
+    import mediatensor
+    from mediatensor.ocr.models import ocr_predictor
+
+    from .ocr_holes import NUM_PAGES, holes_table, measure
+
+    torch.set_num_threads(effort.num_threads)
+    predictor = ocr_predictor(pretrained=True, **({} if effort.side is None else {"shorter_side": effort.side}))
+    sums, holes = measure(predictor, range(1, 1 + (limit or NUM_PAGES)), say=_say)
+    stamp = machine_stamp() | {"mediatensor": mediatensor.__version__, "threads": str(effort.num_threads)}
+    counts = {group: {value: asdict(loss) for (own, value), loss in sums.items() if own == group} for group, _ in sums}
+    text = f"Characters in the box of no word.\n\n{holes_table(sums)}\n"
+    _report("ocr_holes", stamp, [], text, {"counts": counts, "holes": holes}, output)
+
+
+def _read(files: Sequence[Path], effort: Effort) -> tuple[list[list[Word]], dict[str, str]]:
+    """What this library reads on pages, and the facts of the run."""
+    runs, notes = run_readers([OURS], files, Effort(1, effort.num_threads, effort.side), _say)
+    if not runs:
+        raise RuntimeError("; ".join(notes))
+    return runs[OURS].words, machine_stamp() | runs[OURS].versions | {"threads": str(effort.num_threads)}
+
+
+def _report(
+    name: str, stamp: Mapping[str, str], notes: Sequence[str], text: str, document: dict[str, Any], output: Path | None
+) -> None:
+    facts = "\n".join([*(f"- {key}: {value}" for key, value in stamp.items()), *(f"- {note}" for note in notes)])
+    print(f"{facts}\n\n{text}")
+    if output:
+        output.mkdir(parents=True, exist_ok=True)
+        whole = json.dumps({"machine": stamp, "notes": notes, **document}, indent=2, ensure_ascii=False)
+        (output / f"{name}.json").write_text(whole + "\n", encoding="utf-8")
+        (output / f"{name}.md").write_text(f"{facts}\n\n{text}", encoding="utf-8")
+
+
+def _times(run: Run) -> dict[str, object]:
+    """A run without the words: what was read stays out of reports, for pages may not be ours to publish."""
+    return {key: value for key, value in asdict(run).items() if key != "words"}
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.text.ocr", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument(
+        "--pages", nargs="+", type=Path, metavar="FOLDER",
+        help="images/ and annotations/ in the layout of FUNSD or SROIE, or a folder of such folders (default: drawn)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--languages", nargs="*", metavar="CODE", help="draw pages in these languages (default: all) and print a table"
+    )
+    parser.add_argument("--numbers", action="store_true", help="draw invoices and print how many values are exact")
+    parser.add_argument("--holes", action="store_true", help="draw pages and lines and count characters that vanish")
+    parser.add_argument("--readers", nargs="+", default=list(READERS), choices=list(READERS), metavar="NAME")
+    parser.add_argument("--limit", type=_positive, metavar="N", help="only the first pages of each set")
+    parser.add_argument("--threads", type=_positive, default=1, help="of every reader alike (default: 1)")
+    parser.add_argument(
+        "--side", type=_positive, metavar="PX",
+        help="enlarge pages for every detector until their shorter side is so long (default: as each library does)",
+    )  # fmt: skip
+    parser.add_argument("--repeats", type=_positive, help=f"rounds of each reader (default: {Effort.repeats})")
+    parser.add_argument("--quick", action="store_true", help="one page and one round: does everything work?")
+    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, Markdown and a chart there")
+    return parser.parse_args(arguments)
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected a positive number (got {text!r})")
+    return value
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

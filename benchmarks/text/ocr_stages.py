@@ -1,0 +1,188 @@
+"""Seconds of each stage of reading a page, beside RapidOCR: ``python -m benchmarks.text.ocr_stages FILE...``.
+
+Every reader has a process of its own for each number of threads, and they take turns. A stage's wall time is the sum
+over the threads that work on it, and so is its CPU time; the detector's network, alone at its time, has all of the
+process. RapidOCR tells the wall time of its three networks with what is around them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from ..shared.machine import machine_stamp
+
+__all__ = ["main"]
+
+_SAME_SIDE = 960
+"""The shorter side to which the default predictor enlarges pages for its detector."""
+
+
+class _Stages:
+    """Wall and CPU seconds by the name of a stage, since the last page."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, list[float]] = {}
+        self._lock = threading.Lock()
+
+    def watch(self, owner: Any, name: str, stage: str, cpu_clock: Callable[[], float] = time.thread_time) -> None:
+        call = getattr(owner, name)
+
+        def timed(*arguments: Any, **options: Any) -> Any:
+            wall, cpu = time.perf_counter(), cpu_clock()
+            try:
+                return call(*arguments, **options)
+            finally:
+                wall, cpu = time.perf_counter() - wall, cpu_clock() - cpu
+                with self._lock:
+                    total = self.seconds.setdefault(stage, [0.0, 0.0])
+                    total[0], total[1] = total[0] + wall, total[1] + cpu
+
+        setattr(owner, name, timed)
+
+
+def _watched_predictor(stages: _Stages) -> Any:
+    from mediatensor.ocr.models import ocr_predictor
+    from mediatensor.ocr.models._lines import cutting, reading
+    from mediatensor.ocr.models._pages import preprocessing
+
+    predictor = ocr_predictor(pretrained=True)
+    for name in ("resized", "normalized"):
+        stages.watch(preprocessing, name, "resize")
+    stages.watch(predictor.det_predictor.model, "forward", "detection", time.process_time)
+    stages.watch(predictor.det_predictor, "_rotated_boxes", "boxes")
+    stages.watch(cutting, "_sample", "cut lines")
+    stages.watch(reading, "network_input", "cut lines")
+    stages.watch(reading, "inks_of_lines", "ink")
+    stages.watch(predictor.reco_predictor.model, "features", "recognition")
+    stages.watch(predictor.reco_predictor.model, "best_of_steps", "classes")
+    stages.watch(reading, "ctc_best_path", "CTC")
+    stages.watch(reading, "_to_reading", "words")
+    return predictor
+
+
+def _work(num_threads: int, files: Sequence[str]) -> None:
+    """Read the files under the clock, and print a JSON line for each, and one for all of them in one call."""
+    import torch
+
+    torch.set_num_threads(num_threads)
+    stages = _Stages()
+    predictor = _watched_predictor(stages)
+    pages = [np.asarray(Image.open(path).convert("RGB")) for path in files]
+    predictor(pages[:1])
+    for batch in [*([page] for page in pages), pages]:
+        stages.seconds.clear()
+        wall, cpu = time.perf_counter(), time.process_time()
+        predictor(batch)
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        print(json.dumps({"pages": len(batch), "wall": wall, "cpu": cpu, "stages": stages.seconds}), flush=True)
+
+
+def _lines_of(command: Sequence[str], num_threads: int) -> list[dict[str, Any]]:
+    environment = os.environ | {"OMP_NUM_THREADS": str(num_threads)}
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=root, env=environment, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command[:4])} failed: {done.stderr.strip().splitlines()[-1:]}")
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def _of_ours(num_threads: int, files: Sequence[str]) -> list[dict[str, Any]]:
+    command = [sys.executable, "-m", "benchmarks.text.ocr_stages", "--worker", *files, "--threads", str(num_threads)]
+    *alone, together = _lines_of(command, num_threads)
+    names = list(dict.fromkeys(name for page in alone for name in page["stages"]))
+    rows = {
+        name: [sum(page["stages"].get(name, (0, 0))[k] for page in alone) / len(alone) for k in (0, 1)]
+        for name in names
+    }
+    total = [sum(page[key] for page in alone) / len(alone) for key in ("wall", "cpu")]
+    rows["rest"] = [float("nan"), total[1] - sum(cpu for _, cpu in rows.values())]
+    rows["page by page"] = total
+    rows["all in one call"] = [together[key] / together["pages"] for key in ("wall", "cpu")]
+    return [{"reader": "mediatensor", "stage": name, "wall": wall, "cpu": cpu} for name, (wall, cpu) in rows.items()]
+
+
+def _of_rapidocr(python: str, num_threads: int, files: Sequence[str], side: int | None) -> list[dict[str, Any]]:
+    command = [python, "-m", "benchmarks.text.ocr_worker", "rapidocr", "--threads", str(num_threads)]
+    command += [*([] if side is None else ["--side", str(side)]), *files]
+    pages = [answer for answer in _lines_of(command, num_threads) if "words" in answer]
+    reader = f"rapidocr, {'its own size' if side is None else 'the same size'}"
+    names = list(dict.fromkeys(name for page in pages for name in page["stages"]))
+    rows = {name: (sum(page["stages"].get(name) or 0 for page in pages) / len(pages), float("nan")) for name in names}
+    rows["page by page"] = tuple(sum(page[key] for page in pages) / len(pages) for key in ("wall", "cpu"))  # type: ignore[assignment]
+    return [{"reader": reader, "stage": name, "wall": wall, "cpu": cpu} for name, (wall, cpu) in rows.items()]
+
+
+def _medians(rounds: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    return [
+        {
+            **same[0],
+            "wall": statistics.median(r["wall"] for r in same),
+            "cpu": statistics.median(r["cpu"] for r in same),
+        }
+        for same in zip(*rounds, strict=True)
+    ]
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> str:
+    lines = ["| threads | reader | stage | s a page | CPU s a page |", "| ---: | --- | --- | ---: | ---: |"]
+    for row in rows:
+        wall, cpu = ("" if np.isnan(row[key]) else f"{row[key]:.3f}" for key in ("wall", "cpu"))
+        lines.append(f"| {row['threads']} | {row['reader']} | {row['stage']} | {wall} | {cpu} |")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse the command line, measure, report."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.text.ocr_stages")
+    parser.add_argument("files", nargs="+", help="pictures of pages")
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--rapidocr", metavar="PYTHON", help="an interpreter that has rapidocr and onnxruntime")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write ocr_stages.json and .md there")
+    options = parser.parse_args(arguments)
+    if options.worker:
+        _work(options.threads[0], options.files)
+        return
+    files = [str(Path(file).resolve()) for file in options.files]
+    rounds: list[list[dict[str, Any]]] = []
+    for number in range(options.repeats):
+        rows: list[dict[str, Any]] = []
+        for num_threads in options.threads:
+            print(f"round {number + 1} of {options.repeats}, threads: {num_threads}", file=sys.stderr, flush=True)
+            own = _of_ours(num_threads, files)
+            for side in (None, _SAME_SIDE) if options.rapidocr else ():
+                own += _of_rapidocr(options.rapidocr, num_threads, files, side)
+            rows += [{"threads": num_threads, **row} for row in own]
+        rounds.append(rows)
+    result = _medians(rounds)
+    stamp = machine_stamp() | {
+        "pages": str(len(files)),
+        "rounds": str(options.repeats),
+        "load": f"{os.getloadavg()[0]:.1f}",
+    }
+    text = "\n".join(f"- {key}: {value}" for key, value in stamp.items()) + "\n\n" + _table(result) + "\n"
+    print(text)
+    if options.output:
+        options.output.mkdir(parents=True, exist_ok=True)
+        clean = [{key: None if value != value else value for key, value in row.items()} for row in result]
+        document = {"machine": stamp, "stages": clean}
+        (options.output / "ocr_stages.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        (options.output / "ocr_stages.md").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

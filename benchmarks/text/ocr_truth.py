@@ -1,0 +1,118 @@
+"""Pages whose text is known: folders in the layout of FUNSD or of SROIE, or pages drawn here.
+
+A folder has ``images/NAME.png`` (or ``.jpg``...) and ``annotations/NAME.json``, which is one of ::
+
+    {"form": [{"words": [{"text": "FAX:", "box": [x0, y0, x1, y1]}]}]}      FUNSD: boxes of words
+    {"lines": [{"text": "TAX INVOICE", "box": [x0, y0, x1, y1]}]}           SROIE: boxes of lines, upper case
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .ocr_scores import Word
+
+__all__ = ["TruePage", "draw_pages", "load_sets", "parse_annotation"]
+
+_IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp"}
+
+
+@dataclass(frozen=True)
+class TruePage:
+    """A page and its text.
+
+    Attributes:
+        image: The file.
+        words: With their boxes; where only lines are known, the words have the boxes of their lines.
+        lines: With their boxes; empty where only words are known.
+        has_word_boxes: Whether boxes of words can be scored.
+    """
+
+    image: Path
+    words: tuple[Word, ...]
+    lines: tuple[Word, ...]
+    has_word_boxes: bool
+
+
+def load_sets(folders: Sequence[Path], limit: int | None = None) -> dict[str, list[TruePage]]:
+    """Pages by the name of their folder. A folder may also hold several such folders.
+
+    Raises:
+        FileNotFoundError: if there is no annotated page.
+        ValueError: if an annotation has neither of the two layouts.
+    """
+    sets = {}
+    for folder in folders:
+        for inner in [folder] if (folder / "annotations").is_dir() else sorted(folder.glob("*/")):
+            annotations = sorted((inner / "annotations").glob("*.json"))[:limit]
+            if annotations:
+                sets[inner.name] = [_load_page(inner, path) for path in annotations]
+    if not sets:
+        raise FileNotFoundError(f"no images/ and annotations/*.json in {', '.join(map(str, folders))}")
+    return sets
+
+
+def _load_page(folder: Path, annotation: Path) -> TruePage:
+    images = [path for path in (folder / "images").glob(f"{annotation.stem}.*") if path.suffix in _IMAGE_SUFFIXES]
+    if len(images) != 1:
+        raise FileNotFoundError(f"{len(images)} images for {annotation}, where one is expected")
+    try:
+        words, lines = parse_annotation(json.loads(annotation.read_text(encoding="utf-8")))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{annotation} is not laid out as that of FUNSD or SROIE: {error!r}") from error
+    return TruePage(images[0], words, lines, has_word_boxes=not lines)
+
+
+def parse_annotation(document: dict[str, Any]) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
+    """(words, lines). Words without text are left out."""
+    if "form" in document:
+        words = [_word(word) for entity in document["form"] for word in entity["words"]]
+        return tuple(word for word in words if word.text), ()
+    lines = tuple(_word(line) for line in document["lines"])
+    return tuple(Word(text, line.box) for line in lines for text in line.text.split()), lines
+
+
+def _word(fields: dict[str, Any]) -> Word:
+    x0, y0, x1, y1 = map(float, fields["box"])
+    return Word(fields["text"].strip(), (x0, y0, x1, y1))
+
+
+# What is drawn where no folder is given: kind, seed, options of `render_page`.
+_DRAWN: tuple[tuple[str, int, dict[str, Any]], ...] = (
+    ("letter", 0, {}),
+    ("columns", 1, {"dpi": 150, "noise": 8, "jpeg": 60}),
+    ("form", 2, {"dpi": 120}),
+    ("form", 3, {"rotation": 4, "blur": 0.6}),
+    ("receipt", 4, {"dpi": 150, "contrast": 0.5, "noise": 10}),
+    ("receipt", 5, {"dpi": 120, "inverted": True}),
+    ("ruled", 6, {"noise": 4}),
+)
+
+
+def draw_pages(folder: Path, limit: int | None = None) -> dict[str, list[TruePage]]:
+    """Pages with known text, drawn into ``folder`` by what draws them for the tests."""
+    from PIL import Image
+
+    tests = str(Path(__file__).parents[2] / "tests" / "shared")
+    if tests not in sys.path:
+        sys.path.append(tests)
+    from ocr_pages import RenderedPage, render_page
+
+    def word(text: str, quad: Any) -> Word:
+        (x0, y0), (x1, y1) = quad.min(axis=0).tolist(), quad.max(axis=0).tolist()
+        return Word(text, (x0, y0, x1, y1))
+
+    pages = []
+    for number, (kind, seed, options) in enumerate(_DRAWN[:limit]):
+        page: RenderedPage = render_page(kind, seed, **options)
+        path = folder / f"{number}-{kind}.png"
+        Image.fromarray(page.image).save(path)
+        words, lines = (tuple(word(*box) for box in boxes) for boxes in (page.words, page.lines))
+        # The upright box of a turned line holds words of the next one.
+        pages.append(TruePage(path, words, () if options.get("rotation") else lines, has_word_boxes=True))
+    return {"drawn": pages}

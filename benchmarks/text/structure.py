@@ -1,0 +1,26 @@
+"""How well is the structure of pages found? ``python -m benchmarks.text.structure fields --pages FOLDER``.
+
+Each kind of structure is a command of its own, with its own truth and measure: see ``--help``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from . import structure_fields, structure_regions, structure_tables
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.text.structure", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    structure_fields.add_command(commands)
+    structure_regions.add_commands(commands)
+    structure_tables.add_command(commands)
+    options = parser.parse_args(arguments)
+    return int(options.run(options))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

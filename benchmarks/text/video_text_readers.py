@@ -1,0 +1,202 @@
+"""What reads text in video: this library, what users write today, and peers. Importing this module imports none.
+
+As a program, ``python -m benchmarks.text.video_text_readers READER FILE``, it reads a clip and prints one JSON line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..shared.machine import package_versions
+from ..shared.processes import cpu_seconds, peak_rss_mib
+from .video_text_scores import Event, TextInTime, parse_srt
+
+__all__ = ["BASELINE", "OURS", "READERS", "Reading", "main", "merge_equal"]
+
+OURS, BASELINE = "mediatensor", "ocr_predictor, 4 a second"
+
+_SAMPLES_PER_SECOND = 4
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was read in a clip.
+
+    Attributes:
+        captions: The captions; everything that was read, for readers that know no kinds.
+        tracks: Text of all kinds, from readers that tell them.
+        slides: Start and end of each, in seconds.
+    """
+
+    captions: list[Event]
+    tracks: list[TextInTime] = field(default_factory=list)
+    slides: list[tuple[float, float]] = field(default_factory=list)
+
+
+class Reader(Protocol):
+    """A reader that is ready; made with its number of threads."""
+
+    def read(self, path: Path) -> Reading:
+        """Read a clip."""
+
+    def versions(self) -> dict[str, str]:
+        """Of the packages that do the work."""
+
+
+def merge_equal(texts: Iterable[tuple[float, str]], step: float) -> list[Event]:
+    """Captions from what was read every ``step`` seconds: equal neighbours are one.
+
+    >>> merge_equal([(0.0, ""), (0.25, "Hi"), (0.5, "Hi"), (0.75, "you")], 0.25)
+    [Event(start=0.25, end=0.75, text='Hi'), Event(start=0.75, end=1.0, text='you')]
+    """
+    events = list[Event]()
+    previous = ""
+    for at, text in texts:
+        if text and text == previous:
+            events[-1] = events[-1]._replace(end=at + step)
+        elif text:
+            events.append(Event(at, at + step, text))
+        previous = text
+    return events
+
+
+class Ours:
+    """``video_text_predictor`` at its defaults."""
+
+    def __init__(self, num_threads: int) -> None:
+        import torch
+
+        torch.set_num_threads(num_threads)
+        self._predictor = importlib.import_module("mediatensor.ocr").video_text_predictor(pretrained=True)
+
+    def read(self, path: Path) -> Reading:
+        reading = self._predictor(path)
+        captions = [Event(track.start_seconds, track.end_seconds, track.text) for track in reading.captions]
+        tracks = []
+        for track in reading.tracks:
+            (left, top), (right, bottom) = track.geometry
+            box = (left, top, right, bottom)
+            tracks.append(TextInTime(track.start_seconds, track.end_seconds, track.text, track.kind, box))
+        slides = [(slide.start_seconds, slide.end_seconds) for slide in reading.slides]
+        return Reading(captions, tracks, slides)
+
+    def versions(self) -> dict[str, str]:
+        return package_versions("torch", "av")
+
+
+class Baseline:
+    """What a user writes today: four frames a second through ``ocr_predictor``, and equal neighbours are one."""
+
+    def __init__(self, num_threads: int) -> None:
+        import torch
+
+        torch.set_num_threads(num_threads)
+        from mediatensor.ocr import ocr_predictor
+
+        self._predictor = ocr_predictor(pretrained=True)
+
+    def read(self, path: Path) -> Reading:
+        from mediatensor.decoders import VideoDecoder
+
+        decoder = VideoDecoder(path)
+        begin, end = decoder.metadata.begin_stream_seconds, decoder.metadata.end_stream_seconds
+        assert begin is not None
+        assert end is not None
+
+        def texts() -> Iterator[tuple[float, str]]:
+            at = begin
+            while at < end:
+                yield at, self._predictor([decoder.get_frame_played_at(at).data]).render().strip()
+                at += 1 / _SAMPLES_PER_SECOND
+
+        return Reading(merge_equal(texts(), 1 / _SAMPLES_PER_SECOND))
+
+    def versions(self) -> dict[str, str]:
+        return package_versions("torch", "av")
+
+
+class RapidOcr:
+    """RapidOCR, which has PP-OCR's models in its package, on the same four frames a second."""
+
+    def __init__(self, num_threads: int) -> None:
+        self._cv2 = importlib.import_module("cv2")
+        self._cv2.setNumThreads(num_threads)
+        self._engine = importlib.import_module("rapidocr").RapidOCR(
+            params={
+                "Global.log_level": "error",
+                "EngineConfig.onnxruntime.intra_op_num_threads": num_threads,
+                "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+            }
+        )
+
+    def read(self, path: Path) -> Reading:
+        return Reading(merge_equal(self._texts(path), 1 / _SAMPLES_PER_SECOND))
+
+    def _texts(self, path: Path) -> Iterator[tuple[float, str]]:
+        capture, wanted = self._cv2.VideoCapture(str(path)), 0
+        while capture.grab():
+            if capture.get(self._cv2.CAP_PROP_POS_MSEC) / 1000 < wanted / _SAMPLES_PER_SECOND - 1e-6:
+                continue
+            result = self._engine(capture.retrieve()[1])
+            yield wanted / _SAMPLES_PER_SECOND, "\n".join(result.txts or ())
+            wanted += 1
+
+    def versions(self) -> dict[str, str]:
+        return package_versions("rapidocr", "onnxruntime", "opencv-python-headless", "opencv-python")
+
+
+class Videocr:
+    """videocr: Tesseract on the lower half of every frame. Its languages are those in ``~/tessdata``.
+
+    Version 0.1.6 works with Tesseract 4; it cannot parse what Tesseract 5 writes.
+    """
+
+    def __init__(self, num_threads: int) -> None:
+        self._library = importlib.import_module("videocr")
+        languages = sorted(path.stem for path in (Path.home() / "tessdata").glob("*.traineddata"))
+        if not languages:
+            raise FileNotFoundError("videocr needs language data of Tesseract in ~/tessdata")
+        self._languages = "+".join(language for language in languages if language != "osd")
+
+    def read(self, path: Path) -> Reading:
+        return Reading(parse_srt(self._library.get_subtitles(str(path), lang=self._languages)))
+
+    def versions(self) -> dict[str, str]:
+        return package_versions("videocr", "pytesseract", "opencv-python")
+
+
+#: How each reader is made, by its name on the command line.
+READERS: dict[str, Callable[[int], Reader]] = {
+    OURS: Ours,
+    BASELINE: Baseline,
+    "rapidocr, 4 a second": RapidOcr,
+    "videocr": Videocr,
+}
+
+
+def main() -> None:
+    """Read a clip under the clock."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.text.video_text_readers")
+    parser.add_argument("reader", choices=list(READERS))
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
+    reader = READERS[options.reader](options.threads)
+    wall, cpu = time.perf_counter(), cpu_seconds()
+    reading = reader.read(options.file)
+    wall, cpu = time.perf_counter() - wall, cpu_seconds() - cpu
+    times: dict[str, Any] = {"wall": wall, "cpu": cpu, "rss_mib": peak_rss_mib(), "versions": reader.versions()}
+    print(json.dumps(asdict(reading) | times), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
