@@ -295,20 +295,24 @@ def test_a_spec_can_be_pickled(videos: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("fps", [None, 5])
-def test_the_position_of_a_row_is_its_first_frame(videos: list[Path], fps: float | None) -> None:
+def test_position_of_a_row_is_the_time_of_its_clip(videos: list[Path], fps: float | None) -> None:
     options: dict[str, Any] = {"transforms": [RandomCrop((16, 16))]}
     rows = VideoAudioClips(videos[:1], seconds_per_clip=0.4, fps=fps, rows_per_file=5, decoder_options=options)
     with OpenFiles(1) as files:
         positions = [rows.spec(row).position(files) for row in range(5)]
-    assert positions == [numbers_of(parts(sample_of(rows, row))[0])[0] for row in range(5)]
+    assert positions == pytest.approx([parts(sample_of(rows, row))[1].pts_seconds for row in range(5)], abs=1e-3)
 
 
-def test_the_position_of_a_clip_by_time_is_its_first_frame(videos: list[Path]) -> None:
+def test_position_of_a_clip_by_time_is_a_time_of_its_first_frame(videos: list[Path]) -> None:
     sampler = partial(clips_at_random_timestamps, num_frames_per_clip=2)
     rows = VideoClips(videos[:1], sampler, rows_per_file=5)
     with OpenFiles(1) as files:
         positions = [rows.spec(row).position(files) for row in range(5)]
-    assert positions == [numbers_of(sample_of(rows, row).frames)[0] for row in range(5)]  # type: ignore[arg-type]
+    frames = [sample_of(rows, row).frames for row in range(5)]
+    for position, batch in zip(positions, frames, strict=True):
+        assert batch is not None
+        begin = float(batch.pts_seconds[0])
+        assert begin <= position < begin + float(batch.duration_seconds[0])
 
 
 def test_files_without_sound_or_content_are_skipped_or_replaced(videos: list[Path], tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ import gc
 import os
 import pickle
 import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,6 +48,7 @@ from mediatensor.errors import (
 )
 from mediatensor.samplers import (
     audio_clips_at_regular_timestamps,
+    clips_at_random_indices,
     clips_at_random_timestamps,
     clips_at_regular_indices,
     clips_at_regular_timestamps,
@@ -296,20 +299,107 @@ def test_files_are_opened_once_and_kept_within_the_bound(videos: list[Path], mon
     assert len(opened) == 6  # the three that were open, and three others
 
 
-def test_rows_of_one_file_are_read_in_its_order(videos: list[Path]) -> None:
-    """So that each group of pictures is decoded once, going forward."""
-    asked: list[int] = []
+class _RandomFrame:
+    """One random frame; counts the frames that were decoded."""
 
-    def sampler(decoder: Any) -> FrameBatch:
-        first = int(torch.randint(len(decoder), ()))
-        frames = decoder.get_frames_at([first])
-        asked.append(first)  # not reached by a decoder that only listens
-        return FrameBatch(frames.data[None], frames.pts_seconds[None], frames.duration_seconds[None])
+    def __init__(self) -> None:
+        self.decoded: list[int] = []
+
+    def draw(self, decoder: Any) -> int:
+        return int(torch.randint(len(decoder), ()))
+
+    def __call__(self, decoder: Any) -> FrameBatch:
+        first = self.draw(decoder)
+        self.decoded.append(first)
+        return decoder.get_frames_at([first])  # type: ignore[no-any-return]
+
+
+class _RandomFrameWithPosition(_RandomFrame):
+    def first_position(self, decoder: Any) -> float:
+        return self.draw(decoder)
+
+
+def test_rows_of_one_file_are_read_in_order_of_a_samplers_positions(videos: list[Path]) -> None:
+    """So that each group of pictures is decoded once, going forward. A sampler without positions still works."""
+    with_positions, without = _RandomFrameWithPosition(), _RandomFrame()
+    frames = []
+    for sampler in (with_positions, without):
+        samples = VideoClips(videos[:1], sampler, rows_per_file=10).__getitems__(range(10))
+        frames.append([int(sample.frame_indices[0]) for sample in samples])  # type: ignore[union-attr, index]
+    assert frames[0] == frames[1] == without.decoded
+    assert with_positions.decoded == sorted(without.decoded) != without.decoded
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        partial(clips_at_random_indices, num_frames_per_clip=2),
+        partial(clips_at_random_timestamps, num_frames_per_clip=2, seconds_between_frames=0.1),
+    ],
+)
+def test_rows_are_read_in_order_of_the_positions_of_our_samplers(
+    videos: list[Path], monkeypatch: pytest.MonkeyPatch, sampler: Any
+) -> None:
+    begins = []
+    original = VideoClips([videos[0]]).recipe.read.__func__  # type: ignore[attr-defined]
+
+    def recording(self: Any, opened: Any, item: Any, part: int) -> Sample:
+        sample: Sample = original(self, opened, item, part)
+        begins.append(float(sample.frames.pts_seconds[0]))  # type: ignore[union-attr]
+        return sample
 
     rows = VideoClips(videos[:1], sampler, rows_per_file=10)
-    rows.__getitems__(range(10))
-    assert asked == sorted(asked)
-    assert len(asked) == 10
+    expected = [rows[row].frames.pts_seconds[0] for row in range(10)]  # type: ignore[union-attr]
+    monkeypatch.setattr(type(rows.recipe), "read", recording)
+    samples = rows.__getitems__(range(10))
+    assert begins == sorted(begins)
+    assert [sample.frames.pts_seconds[0] for sample in samples] == expected != begins  # type: ignore[union-attr]
+
+
+# Random numbers of a row
+
+
+def _draw_everywhere(frames: Any) -> FrameBatch:
+    drawn = torch.tensor([float(torch.rand(())), np.random.random(), random.random()], dtype=torch.float64)
+    return FrameBatch(torch.zeros(3, 3, 1, 1), drawn, drawn)
+
+
+def _global_sampler(decoder: Any) -> FrameBatch:
+    return clips_at_random_indices(decoder, num_frames_per_clip=4)
+
+
+def test_a_row_draws_the_numbers_of_seeded_global_generators(videos: list[Path]) -> None:
+    """Whether a sampler draws from its row or, as a user's function, from the global generators."""
+    options = {"transforms": [RandomCrop((16, 16))]}
+    for sampler in (partial(clips_at_random_indices, num_frames_per_clip=4), _global_sampler):
+        rows = VideoClips(videos, sampler, rows_per_file=3, transform=_draw_everywhere, decoder_options=options)
+        for row in (0, 7):
+            spec, sample = rows.spec(row), rows[row]
+            torch.manual_seed(spec.random_seed)
+            np.random.seed(spec.random_seed & 0xFFFFFFFF)
+            random.seed(spec.random_seed)
+            with VideoDecoder(spec.item.source, transforms=[RandomCrop((16, 16))]) as decoder:
+                clip = _global_sampler(decoder)[0]
+            assert torch.equal(sample.frame_indices, (clip.pts_seconds * FPS).round().long())  # type: ignore[union-attr]
+            expected = [float(torch.rand(())), np.random.random(), random.random()]
+            assert sample.frames.pts_seconds.tolist() == expected  # type: ignore[union-attr]
+
+
+def test_threads_decode_at_the_same_time(videos: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two rows meet within decoding, which they cannot do if one waits for the other."""
+    meeting = threading.Barrier(2, timeout=30)
+    original = VideoDecoder.get_frames_at
+
+    def meet(self: VideoDecoder, indices: Any) -> FrameBatch:
+        meeting.wait()
+        return original(self, indices)
+
+    rows = VideoClips(videos, num_frames_per_clip=2, transform=_draw_everywhere)
+    expected = [rows[row].frames.pts_seconds for row in range(4)]  # type: ignore[union-attr]
+    monkeypatch.setattr(VideoDecoder, "get_frames_at", meet)
+    with ThreadPoolExecutor(2) as threads:
+        times = list(threads.map(lambda row: rows[row].frames.pts_seconds, range(4)))  # type: ignore[union-attr]
+    assert all(map(torch.equal, times, expected))
 
 
 # Ranks
@@ -580,8 +670,6 @@ def test_files_are_closed_with_the_dataset(videos: list[Path]) -> None:
 
 
 def test_threads_read_the_same(videos: list[Path]) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
     rows = dataset(videos)
     expected = [rows[row].frames.data for row in range(18)]  # type: ignore[union-attr]
     with ThreadPoolExecutor(4) as threads:

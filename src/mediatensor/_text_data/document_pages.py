@@ -20,6 +20,7 @@ from ..datasets._sources import limits
 from ..datasets._sources.dispatch import as_items
 from ..datasets._sources.items import Item, checked_classes
 from ..errors import InvalidArgumentError, MediaTensorError, MissingDependencyError
+from ..samplers._random import sampling_generator, uses_row_random
 from .documents import DEFAULT_DPI, Document, DocumentOptions, apply_image_transform
 
 __all__ = ["DocumentPages", "PageChoice", "PageRecipe"]
@@ -114,18 +115,20 @@ class PageRecipe(Recipe):
     def open(self, item: Item) -> Document:
         return Document(item.source, self.options)
 
+    @uses_row_random
     def read(self, opened: Document, item: Item, part: int) -> Sample:
         number = self._page_index(opened, part)
         with stages.DECODE:
             image = opened.pages.tensor(number)
         return Sample(image=apply_image_transform(self.transform, image), extra={"page_index": number})
 
+    @uses_row_random
     def position(self, opened: Document, item: Item, part: int) -> float:
         return self._page_index(opened, part)
 
     def _page_index(self, document: Document, part: int) -> int:
         if self.pages == "random":
-            return int(torch.randint(len(document.pages), (), device="cpu"))
+            return int(torch.randint(len(document.pages), (), device="cpu", generator=sampling_generator()))
         return part if self.pages == "all" else 0
 
 

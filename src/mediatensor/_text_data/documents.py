@@ -14,6 +14,7 @@ from .._engine.common.checks import real_number, whole_number
 from .._engine.images.decoding import MAX_PIXELS
 from ..datasets._sources import limits
 from ..errors import InvalidArgumentError, OpenError
+from ..samplers._random import global_random
 
 if TYPE_CHECKING:
     from ..ocr.io import Pages
@@ -90,7 +91,7 @@ def apply_image_transform(transform: Callable[[Tensor], Tensor] | None, image: T
     """
     if transform is None:
         return image
-    with stages.TRANSFORM:
+    with stages.TRANSFORM, global_random():
         result = transform(image)
     if not isinstance(result, Tensor) or result.ndim != 3:
         got = f"of shape {tuple(result.shape)}" if isinstance(result, Tensor) else type(result).__name__

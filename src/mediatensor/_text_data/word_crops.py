@@ -25,6 +25,7 @@ from ..datasets._sources import limits
 from ..datasets._sources.dispatch import as_items
 from ..datasets._sources.items import Item, ListedItems
 from ..errors import InvalidArgumentError, OpenError, SourceNotFoundError
+from ..samplers._random import uses_row_random
 from .documents import DEFAULT_DPI, Document, DocumentOptions, apply_image_transform
 
 __all__ = [
@@ -275,6 +276,7 @@ class WordRecipe(Recipe):
     def open(self, item: Item) -> _Pages:
         return _Pages(item.source, self.options)
 
+    @uses_row_random
     def read(self, opened: _Pages, item: Item, part: int) -> Sample:
         words = opened.words(item, self.box_unit)
         page = opened.page(page_index_of(item))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .._engine.common.lazy import lazy_names
-from ._audio_clips import AudioClips, AudioRecipe
+from ._audio_clips import AudioClips, AudioRecipe, VideoAudioClips, VideoAudioRecipe
 from ._batches.collate import pad, ragged, stack, stack_columns
 from ._batches.iterations import BatchIterator
 from ._batches.loader import DataLoader
@@ -25,9 +25,7 @@ from ._sources.dispatch import as_items
 from ._sources.items import MEDIA_EXTENSIONS, Item
 from ._sources.tar_shards import TarItems
 from ._stall_meter import StallFacts, StallMeter
-from ._video_audio_clips import VideoAudioClips, VideoAudioRecipe
-from ._video_clips import VideoClips, VideoRecipe
-from ._video_text_clips import VideoTextClips, VideoTextRecipe
+from ._video_clips import VideoClips, VideoRecipe, VideoTextClips, VideoTextRecipe
 
 if TYPE_CHECKING:
     from .._text_data.document_pages import DocumentPages

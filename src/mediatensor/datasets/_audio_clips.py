@@ -1,58 +1,85 @@
-"""`AudioClips`: clips of sound."""
+"""`AudioClips`: clips of audio; and `VideoAudioClips`: clips of videos with their audio and their captions."""
 
 from __future__ import annotations
 
+import io
+import math
+import wave
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal, TypeAlias, get_args
 
+import torch
 from torch import Tensor
 
 from .._engine.audio.plan import check_downmix, check_output_format
+from .._engine.audio.sample_grid import sample_grid
 from .._engine.common import stages
-from .._engine.common.checks import function, options_dict
+from .._engine.common.checks import check_choice, function, options_dict
 from .._engine.pyav.audio import Downmix
-from ..decoders import AudioDecoder
-from ..errors import InvalidArgumentError
-from ..frames import AudioSamples, AudioSamplesBatch
-from ._rows.clips import Sound, check_is_one, check_rows_differ, first_request, sound_fields, sound_sampler
+from ..decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
+from ..errors import InvalidArgumentError, StreamError
+from ..frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, FrameBatch
+from ..samplers import audio_video_clips_at_random_timestamps
+from ..samplers._audio_clips import ClipPolicy, check_audio_video_clips
+from ..samplers._random import uses_row_random
+from ._rows.captions import CaptionPlace, CaptionTrack, Tokenizer, add_token_ids, check_caption_places, find_captions
+from ._rows.clips import (
+    Sound,
+    apply_frames_transform,
+    call_sampler,
+    check_is_one,
+    check_rows_differ,
+    effective_fps,
+    position_of,
+    ready_for_rows,
+    redraw_transforms,
+    sound_fields,
+    sound_sampler,
+)
 from ._rows.dataset import MediaDataset, check_dataset_options
-from ._rows.recipe import Recipe
-from ._rows.samples import Sample
+from ._rows.recipe import LeftOut, Recipe
+from ._rows.samples import SILENT_SPANS, Sample
 from ._rows.segments import segment_of
 from ._sources.dispatch import as_items
 from ._sources.items import Item, checked_classes
+from ._sources.sidecars import CAPTIONS_COLUMN
 
-__all__ = ["AudioClips", "AudioRecipe"]
+__all__ = ["AudioClips", "AudioRecipe", "VideoAudioClips", "VideoAudioRecipe"]
+
+MissingPolicy: TypeAlias = Literal["error", "pad", "skip"]
+
+Clips = AudioVideoClip | Sequence[AudioVideoClip]
 
 
 class AudioClips(MediaDataset):
-    """Clips of sound, one sample a row: of audio files, or of the sound of videos.
+    """Clips of audio, one sample a row: from audio files, or from the audio of videos.
 
     Args:
         source: The files: paths, a folder, a manifest, rows of a Hugging Face dataset; see `as_items`.
-        sampler: Takes an `AudioDecoder` and gives an `AudioSamplesBatch` of clips: one of `mediatensor.samplers` with
-            its arguments bound by ``functools.partial``, or a function of your own, which may also give `AudioSamples`
+        sampler: Takes an `AudioDecoder` and returns an `AudioSamplesBatch` of clips: one of `mediatensor.samplers` with
+            its arguments bound by ``functools.partial``, or your own function, which may also return `AudioSamples`
             (``AudioDecoder.get_all_samples`` for whole files). By default `audio_clips_at_random_timestamps` with
-            ``seconds_per_clip``: a file that is shorter is filled up with silence, and ``Sample.num_valid_samples``
-            tells how many samples are its own.
-        seconds_per_clip: For the default sampler.
-        sample_rate: Samples per second of the clips; ``None`` for those of each file. Files of different rates give
+            ``seconds_per_clip``: a file that is shorter is padded with silence, and ``Sample.num_valid_samples``
+            counts its own samples.
+        seconds_per_clip: Length of a clip, for the default sampler.
+        sample_rate: Samples per second of the clips; ``None`` for that of each file. Files of different rates give
             clips of different length.
         num_channels: Channels of the clips; ``None`` for those of each file.
-        downmix: How to mix to fewer channels: ``"sum"`` as torchcodec does, so that the mix of stereo to mono is 1.414
+        downmix: How to mix to fewer channels: ``"sum"`` like torchcodec, so that the mix of stereo to mono is 1.414
             times the mean; ``"mean"`` to the mean. See `AudioDecoder`.
-        keep_clip_dimension: ``False``: the sampler gives one clip, and a sample has `AudioSamples` (channels, samples).
-            ``True``: it may give several, and a sample has `AudioSamplesBatch` (clips, channels, samples).
-        transform: Takes the sound of a sample. It returns other sound, a tensor of the same shape, or a tensor of
+        keep_clip_dimension: ``False``: the sampler returns one clip, and a sample has `AudioSamples` (channels,
+            samples). ``True``: it may return several, and a sample has `AudioSamplesBatch` (clips, channels, samples).
+        transform: Takes the audio of a sample. It returns other audio, a tensor of the same shape, or a tensor of
             another shape, which counts as features. Features are in ``Sample.features``; then ``audio`` is ``None``,
             and ``extra`` has ``audio_pts_seconds``, ``audio_duration_seconds`` and ``num_valid_samples``.
             `LogMelSpectrogram` makes features (channels, mels, frames). Random ones draw anew for each row.
-        label: Gives the label of an `Item`; by default its own.
+        label: Returns the label of an `Item`; by default its own.
         classes: The names of the classes in the order of their numbers, for labels that are text and for sub-folders,
-            such as ``class_names`` of the dataset that a model is trained with. A class that is not among them is an
-            error. By default the classes of this source, by name.
-        rows_per_file: How many rows each file has in an epoch; each draws its own clip. More than one needs a random
+            such as ``class_names`` of the training dataset. A class that is not among them is an error. By default the
+            classes of this source, by name.
+        rows_per_file: Number of rows of each file in an epoch; each draws its own clip. More than one needs a random
             sampler or a random transform.
         decoder_options: Further arguments of `AudioDecoder`: ``stream_index``, ``num_ffmpeg_threads``.
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
@@ -105,7 +132,7 @@ class AudioClips(MediaDataset):
 
 @dataclass(frozen=True)
 class AudioRecipe(Recipe):
-    """How a clip is made of a file with sound; see `AudioClips`."""
+    """Makes clips of a file with audio; see `AudioClips`."""
 
     sampler: Callable[[Any], Sound]
     keep_clip_dimension: bool = False
@@ -121,9 +148,10 @@ class AudioRecipe(Recipe):
     def open(self, item: Item) -> AudioDecoder:
         return AudioDecoder(item.source, **self.decoder_options)
 
+    @uses_row_random
     def read(self, opened: AudioDecoder, item: Item, part: int) -> Sample:
         with stages.DECODE:
-            clips = self.sampler(segment_of(opened, item))
+            clips = call_sampler(self.sampler, segment_of(opened, item))
         if isinstance(clips, AudioSamples):
             return Sample(**sound_fields(self.transform, clips))
         if not isinstance(clips, AudioSamplesBatch):
@@ -135,5 +163,330 @@ class AudioRecipe(Recipe):
         check_is_one(len(clips))
         return Sample(**sound_fields(self.transform, clips[0], int(clips.num_valid_samples[0])))
 
+    @uses_row_random
     def position(self, opened: AudioDecoder, item: Item, part: int) -> float:
-        return first_request(segment_of(opened, item), self.sampler)
+        return position_of(self.sampler, segment_of(opened, item), part)
+
+
+# Frames with their audio
+
+
+class VideoAudioClips(MediaDataset):
+    """Clips of videos with the audio and the captions of the same time, one sample a row.
+
+    By default a clip starts at a random time, uniform over all times at which it fits. ``Sample.frames`` and
+    ``Sample.audio`` begin together: the audio of a frame begins at sample
+    ``(frame.pts_seconds - audio.pts_seconds) * sample_rate``. Where the file has no audio, because its audio begins
+    later or ends earlier or has a gap, there is silence. ``extra["silent_spans"]`` has the ranges [first, last) of such
+    samples, which ``sample_mask`` of a sample and of a batch leaves out.
+
+    With ``captions``, ``Sample.captions`` has the captions of the clip, each a `ClipCaption` with its text, its times,
+    and its range of frames and samples of the clip. A clip without speech has none.
+
+    Args:
+        source: The videos: paths, a folder, a manifest, rows of a Hugging Face dataset; see `as_items`.
+        sampler: Takes an `AudioVideoDecoder` and returns an `AudioVideoClip`, or several of one shape; by default at
+            random times, of ``seconds_per_clip``.
+        seconds_per_clip: Length of a clip, for the default sampler.
+        fps: Frames per second, for the default sampler: every clip then has ``seconds_per_clip * fps`` frames,
+            rounded, at times 1 / fps apart. ``None``: the frames that the file has in that time, which may be more in
+            one clip than in another.
+        num_clips: Number of clips of a sample, for the default sampler; more than one needs ``keep_clip_dimension``.
+        policy: For the default sampler: what to do with a video that is shorter than a clip. ``"pad"`` repeats the
+            last frame (with ``fps``) and adds silence, ``"error"`` fails.
+        sample_rate: Samples per second of the audio; ``None`` for that of each file.
+        num_channels: Channels of the audio; ``None`` for those of each file.
+        downmix: ``"sum"`` or ``"mean"``: how to mix to fewer channels, as in `AudioDecoder`.
+        keep_clip_dimension: ``False``: the sampler returns one clip, and a sample has frames (T, C, H, W) and
+            `AudioSamples`. ``True``: frames are (clips, T, C, H, W) and the audio is an `AudioSamplesBatch`.
+        transform: Transforms the frames, as in `VideoClips`.
+        audio_transform: Transforms the audio, like ``transform`` in `AudioClips`; it may return features.
+        captions: Where captions are: ``"subtitles"``, a text stream in the file; ``"sidecar"``, a subtitle file of
+            the same name next to it (``talk.srt``, ``talk.en.vtt``), or in the same sample of a tar shard;
+            ``"column"``, the column ``captions`` of its row; ``"any"``, the first of column, sidecar and subtitles that
+            exists. A column has the path or the text of a subtitle file, a series of mappings with ``start``,
+            ``end`` and ``text`` (or JSON of one), a `VideoReading` or the path of a saved one. A function of
+            an `Item` may return the same, or a `SubtitleDecoder`. ``None``: samples have no captions.
+        captions_language: Preferred language of captions, as in the suffix of a file or the tag of a stream, or several
+            in the order of preference: ``("en", "eng")``. Captions without a language come last.
+        tokenizer: Returns the whole numbers of the tokens of a text, or a mapping with ``"input_ids"``. Captions then
+            have ``token_ids``, and batches ``caption_ids`` and ``caption_mask``.
+        missing: What to do with a file that has no audio that can be decoded, or no captions in their places:
+            ``"error"`` raises `StreamError` (for ``on_error``); ``"pad"`` gives silence, and no captions; ``"skip"``
+            leaves its rows out, whatever ``on_error`` is. ``"pad"`` needs ``sample_rate``; without ``num_channels``,
+            such silence has one channel.
+        label: Returns the label of an `Item`; by default its own.
+        classes: The names of the classes in the order of their numbers, for labels that are text and for sub-folders,
+            such as ``class_names`` of the training dataset. A class that is not among them is an error. By default the
+            classes of this source, by name.
+        rows_per_file: Number of rows of each file in an epoch; each draws its own clip. More than one needs a random
+            sampler or a random transform.
+        decoder_options: Further arguments of `AudioVideoDecoder`: ``transforms`` of frames (random ones draw anew for
+            each row), ``video_stream_index``, ``audio_stream_index``, ``seek_mode``, ``device`` (of the frames; as in
+            `VideoClips`) ...
+        dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
+            ``max_open_files``.
+
+    Raises:
+        InvalidArgumentError: if there are no files, or an argument is not among the accepted ones.
+
+    Example:
+        >>> from mediatensor.datasets import VideoAudioClips
+        >>> dataset = VideoAudioClips(
+        ...     ["video.mp4"], seconds_per_clip=2.0, fps=8, sample_rate=16_000, num_channels=1
+        ... )
+        >>> dataset[0].frames.data.shape, dataset[0].audio.data.shape
+        (torch.Size([16, 3, 360, 640]), torch.Size([1, 32000]))
+        >>> row = {"path": "video.mp4", "captions": [{"start": 0.0, "end": 10.0, "text": "The bar moves."}]}
+        >>> dataset = VideoAudioClips([row], seconds_per_clip=2.0, fps=8, sample_rate=16_000, captions="column")
+        >>> caption = dataset[0].captions[0]
+        >>> caption.text, caption.first_frame, caption.last_frame, caption.start_sample, caption.stop_sample
+        ('The bar moves.', 0, 15, 0, 32000)
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        sampler: Callable[[Any], Clips] | None = None,
+        *,
+        seconds_per_clip: float = 2.0,
+        fps: float | None = None,
+        num_clips: int = 1,
+        policy: ClipPolicy = "pad",
+        sample_rate: int | None = None,
+        num_channels: int | None = None,
+        downmix: Downmix = "sum",
+        keep_clip_dimension: bool = False,
+        transform: Callable[[FrameBatch], FrameBatch | Tensor] | None = None,
+        audio_transform: Callable[[Any], AudioSamples | AudioSamplesBatch | Tensor] | None = None,
+        captions: CaptionPlace | Callable[[Item], Any] | None = None,
+        captions_language: str | Sequence[str] | None = None,
+        tokenizer: Tokenizer | None = None,
+        missing: MissingPolicy = "error",
+        label: Callable[[Item], Any] | None = None,
+        classes: Sequence[str] | None = None,
+        rows_per_file: int = 1,
+        decoder_options: Mapping[str, Any] | None = None,
+        **dataset_options: Any,
+    ) -> None:
+        check_dataset_options(self, dataset_options)
+        if sampler is None:
+            check_audio_video_clips(seconds_per_clip, fps, num_clips, policy)
+            sampler = partial(
+                audio_video_clips_at_random_timestamps,
+                seconds_per_clip=seconds_per_clip,
+                fps=fps,
+                num_clips=num_clips,
+                policy=policy,
+            )
+        form = {"sample_rate": sample_rate, "num_channels": num_channels, "downmix": downmix}
+        options = form | options_dict("decoder_options", decoder_options, AudioVideoDecoder, VideoDecoder)
+        recipe = VideoAudioRecipe(
+            sampler, keep_clip_dimension, transform, audio_transform, options, captions, captions_language, tokenizer,
+            missing,
+        )  # fmt: skip
+        check_rows_differ(rows_per_file, sampler, transform, audio_transform, options.get("transforms"))
+        items = as_items(source, kind="video", label=label, classes=classes)
+        self._classes = checked_classes(classes)
+        super().__init__(items, recipe, rows_per_file=rows_per_file, **dataset_options)
+
+
+@dataclass(frozen=True)
+class VideoAudioRecipe(Recipe):
+    """Makes clips of a video with their audio; see `VideoAudioClips`."""
+
+    sampler: Callable[[Any], Clips]
+    keep_clip_dimension: bool = False
+    transform: Callable[[FrameBatch], FrameBatch | Tensor] | None = None
+    audio_transform: Callable[[Any], AudioSamples | AudioSamplesBatch | Tensor] | None = None
+    decoder_options: dict[str, Any] = field(default_factory=dict)
+    captions: CaptionPlace | Callable[[Item], Any] | None = None
+    captions_language: str | Sequence[str] | None = None
+    tokenizer: Tokenizer | None = None
+    missing: MissingPolicy = "error"
+
+    def __post_init__(self) -> None:
+        function("sampler", self.sampler)
+        function("transform", self.transform)
+        function("audio_transform", self.audio_transform)
+        function("tokenizer", self.tokenizer)
+        check_output_format(self.decoder_options.get("sample_rate"), self.decoder_options.get("num_channels"))
+        check_downmix(self.decoder_options.get("downmix", "sum"))
+        check_caption_places(self.captions, self.captions_language)
+        check_choice("missing", self.missing, get_args(MissingPolicy))
+        if self.missing == "pad" and self.decoder_options.get("sample_rate") is None:
+            raise InvalidArgumentError("missing='pad' needs sample_rate: silence has no rate of its own.")
+        if self.captions is not None:
+            object.__setattr__(self, "used_columns", frozenset((CAPTIONS_COLUMN,)))
+
+    def open(self, item: Item) -> _OpenVideo:
+        opened = _OpenVideo(item.source, self.missing, {**self.decoder_options, "transforms": None})
+        return ready_for_rows(opened, self.decoder_options)
+
+    @uses_row_random
+    def read(self, opened: _OpenVideo, item: Item, part: int) -> Sample:
+        with stages.OPEN:
+            track = self._captions_of(opened, item)  # before decoding, because the row may be left out
+        with stages.DECODE:
+            redraw_transforms(opened.video, self.decoder_options)
+            clips = _check_clips(call_sampler(self.sampler, segment_of(opened, item)))
+        if opened.is_mute:
+            clips = [replace(clip, silent_spans=((0, clip.samples.data.shape[1]),)) for clip in clips]
+        if self.keep_clip_dimension:
+            frames = _stack_frames(clips)
+            fields = sound_fields(self.audio_transform, _stack_sound(clips))
+        else:
+            check_is_one(len(clips))
+            frames = clips[0].frames
+            fields = sound_fields(self.audio_transform, clips[0].samples, _num_valid_samples(clips[0]))
+        transformed, sound = apply_frames_transform(self.transform, frames), fields.get("audio")
+        silent_spans: Any = [_rescale_silent_spans(clip, sound) for clip in clips]
+        captions: Any = None
+        if track is not None:
+            times = transformed.pts_seconds.reshape(len(clips), -1)
+            captions = tuple(
+                add_token_ids(track.of_clip(clip_times, clip.samples, sound, item.end_seconds), self.tokenizer)
+                for clip_times, clip in zip(times, clips, strict=True)
+            )
+        if not self.keep_clip_dimension:
+            silent_spans, captions = silent_spans[0], None if captions is None else captions[0]
+        return Sample(
+            frames=transformed,
+            frame_indices=opened.video._frames_of(frames),
+            effective_fps=effective_fps(frames),
+            captions=captions,
+            extra={SILENT_SPANS: silent_spans, **fields.pop("extra", {})},
+            **fields,
+        )
+
+    def _captions_of(self, opened: _OpenVideo, item: Item) -> CaptionTrack | None:
+        """Return the captions of a file, which stay with it for its next row; ``None`` if none were requested."""
+        if self.captions is None:
+            return None
+        if opened.captions is None or opened.captions[0] is not item:
+            try:
+                captions = find_captions(item, self.captions, self.captions_language)
+            except StreamError as error:
+                if self.missing == "skip":
+                    raise LeftOut(error) from None
+                if self.missing == "error":
+                    raise
+                captions = ()
+            opened.captions = (item, CaptionTrack(captions))
+        return opened.captions[1]
+
+    @uses_row_random
+    def position(self, opened: _OpenVideo, item: Item, part: int) -> float:
+        redraw_transforms(opened.video, self.decoder_options)
+        return position_of(self.sampler, segment_of(opened, item), part)
+
+
+class _OpenVideo(AudioVideoDecoder):
+    """A video with its audio, which may be missing, and its captions.
+
+    Attributes:
+        is_mute: Whether silence replaces the audio of the whole file.
+        captions: The captions that were read last, and the row of the file that they are for.
+    """
+
+    def __init__(self, source: Any, missing: MissingPolicy, options: Mapping[str, Any]) -> None:
+        self._missing = missing
+        self.is_mute = False
+        self.captions: tuple[Item, CaptionTrack] | None = None
+        super().__init__(source, **options)
+
+    def _open_audio(self, **options: Any) -> AudioDecoder:
+        try:
+            audio = super()._open_audio(**options)
+            if self._missing == "error":
+                return audio
+            try:
+                sample_grid(audio)  # the stream may be empty
+            except BaseException:
+                audio.close()
+                raise
+            return audio
+        except StreamError as error:
+            if self._missing == "error":
+                raise
+            if self._missing == "skip":
+                raise LeftOut(error) from None
+        self.is_mute = True
+        silence = _silent_wav(options["sample_rate"], options["num_channels"] or 1)
+        return AudioDecoder(silence, num_ffmpeg_threads=options["num_ffmpeg_threads"])
+
+
+def _silent_wav(sample_rate: int, num_channels: int) -> bytes:
+    """Return a WAV file of one silent sample, which `AudioDecoder` can open in place of missing audio."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as writer:
+        writer.setnchannels(num_channels)
+        writer.setsampwidth(2)
+        writer.setframerate(sample_rate)
+        writer.writeframes(bytes(2 * num_channels))
+    return file.getvalue()
+
+
+def _rescale_silent_spans(clip: AudioVideoClip, sound: Sound | None) -> tuple[tuple[int, int], ...]:
+    """Return the silent spans of a clip among the samples that a transform made."""
+    before = clip.samples.sample_rate
+    if sound is None or sound.sample_rate == before:
+        return clip.silent_spans
+    spans = [[math.ceil(place * sound.sample_rate / before) for place in span] for span in clip.silent_spans]
+    length = sound.data.shape[-1]
+    return tuple((min(first, length), min(last, length)) for first, last in spans)
+
+
+def _check_clips(given: Any) -> list[AudioVideoClip]:
+    clips = [given] if isinstance(given, AudioVideoClip) else given
+    if not isinstance(clips, list | tuple) or not all(isinstance(clip, AudioVideoClip) for clip in clips) or not clips:
+        raise InvalidArgumentError(
+            f"The sampler must return an AudioVideoClip or a list of them, at least one (got {type(given).__name__})."
+        )
+    return list(clips)
+
+
+def _num_valid_samples(clip: AudioVideoClip) -> int:
+    """Return the number of samples before the silence after the end of the audio."""
+    length = clip.samples.data.shape[1]
+    if clip.silent_spans and clip.silent_spans[-1][1] >= length:
+        return clip.silent_spans[-1][0]
+    return length
+
+
+def _stack_frames(clips: Sequence[AudioVideoClip]) -> FrameBatch:
+    batches = [clip.frames for clip in clips]
+    shapes = {tuple(batch.data.shape) for batch in batches}
+    if len(shapes) > 1:
+        raise InvalidArgumentError(
+            f"The clips of the sampler have frames of different shapes, {sorted(shapes)}, and cannot lie side by side: "
+            "give fps, so that all have the same number of frames."
+        )
+    return FrameBatch(
+        torch.stack([batch.data for batch in batches]),
+        torch.stack([batch.pts_seconds for batch in batches]),
+        torch.stack([batch.duration_seconds for batch in batches]),
+        replaced=tuple(
+            replace(report, position=number * len(batch) + report.position)
+            for number, batch in enumerate(batches)
+            for report in batch.replaced
+        ),
+        is_damaged=torch.stack([batch.is_damaged for batch in batches]),
+    )
+
+
+def _stack_sound(clips: Sequence[AudioVideoClip]) -> AudioSamplesBatch:
+    sounds = [clip.samples for clip in clips]
+    forms = {(sound.sample_rate, *sound.data.shape) for sound in sounds}
+    if len(forms) > 1:
+        raise InvalidArgumentError(
+            f"The clips of the sampler have sound of different rates, channels or lengths, {sorted(forms)}, and cannot "
+            "lie side by side."
+        )
+    return AudioSamplesBatch(
+        torch.stack([sound.data for sound in sounds]),
+        torch.tensor([sound.pts_seconds for sound in sounds], dtype=torch.float64),
+        torch.tensor([sound.duration_seconds for sound in sounds], dtype=torch.float64),
+        sounds[0].sample_rate,
+        torch.tensor([_num_valid_samples(clip) for clip in clips]),
+    )

@@ -17,8 +17,9 @@ from .._engine.common import stages
 from .._engine.common.checks import check_choice, finite_number, function, items_of, options_dict, shown, whole_number
 from ..decoders import VideoDecoder, decode_image
 from ..errors import InvalidArgumentError, ReadError
+from ..samplers._random import uses_row_random
 from ._lerobot_depth import NUM_DEPTH_BITS, DepthUnit, depth_image, depths_of_codes, in_unit
-from ._rows.clips import ready_for_rows
+from ._rows.clips import random_of_transform, ready_for_rows, redraw_transforms
 from ._rows.dataset import ColumnDataset, check_dataset_options
 from ._rows.recipe import Recipe
 from ._rows.samples import Sample
@@ -224,10 +225,12 @@ class LeRobotRecipe(Recipe):
     def open(self, item: Item) -> _OpenEpisode:
         return _OpenEpisode(item.source, self.decoder_options)  # type: ignore[arg-type]
 
+    @uses_row_random
     def position(self, opened: _OpenEpisode, item: Item, part: int) -> float:
         # Episodes that share a video lie in it one behind the other.
         return item.extra["episode"].first_index + float(part)  # type: ignore[no-any-return]
 
+    @uses_row_random
     def read(self, opened: _OpenEpisode, item: Item, part: int) -> Sample:
         episode: Episode = item.extra["episode"]
         first, table, gaps = table_rows(opened.files, episode, self.format.table_columns)
@@ -297,7 +300,7 @@ class LeRobotRecipe(Recipe):
 
     def _finished(self, pictures: Tensor) -> Tensor:
         """Pictures in the type that rows have, transformed."""
-        with stages.TRANSFORM:
+        with stages.TRANSFORM, random_of_transform(self.image_transforms):
             if self.output_dtype == torch.float32:
                 pictures = pictures.float().div_(255.0)
             return pictures if self.image_transforms is None else self.image_transforms(pictures)
@@ -373,7 +376,7 @@ class _OpenEpisode:
                 decoder._decode_luma(NUM_DEPTH_BITS)
         else:
             decoder._forget_damage()
-        decoder._transform_with(self._decoder_options.get("transforms"))
+        redraw_transforms(decoder, self._decoder_options)
         indices, times = decoder._frames_nearest_to(seconds)
         distances = np.abs(times - seconds)
         if not (distances < tolerance_s).all():

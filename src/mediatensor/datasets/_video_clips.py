@@ -1,24 +1,32 @@
-"""`VideoClips`: clips of videos."""
+"""`VideoClips`: clips of videos; and `VideoTextClips`: clips of videos with their captions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor
 
 from .._engine.common import stages
-from .._engine.common.checks import function, options_dict
+from .._engine.common.checks import finite_number, function, options_dict
+from .._engine.common.messages import progress
 from ..decoders import VideoDecoder
+from ..errors import InvalidArgumentError, ReadError, StreamError
 from ..frames import FrameBatch
+from ..samplers._common import check_clip_length, starts_reading_at
+from ..samplers._random import uses_row_random
+from ._rows.captions import CaptionPlace, FileCaption, check_caption_places, find_captions
 from ._rows.clips import (
     apply_frames_transform,
+    call_sampler,
     check_rows_differ,
     effective_fps,
-    first_request,
     frames_sampler,
+    position_of,
     ready_for_rows,
+    redraw_transforms,
     without_clip_dimension,
 )
 from ._rows.dataset import MediaDataset, check_dataset_options
@@ -27,8 +35,9 @@ from ._rows.samples import Sample
 from ._rows.segments import segment_of
 from ._sources.dispatch import as_items
 from ._sources.items import Item, checked_classes
+from ._sources.sidecars import CAPTIONS_COLUMN
 
-__all__ = ["VideoClips", "VideoRecipe"]
+__all__ = ["VideoClips", "VideoRecipe", "VideoTextClips", "VideoTextRecipe"]
 
 
 class VideoClips(MediaDataset):
@@ -36,27 +45,29 @@ class VideoClips(MediaDataset):
 
     Args:
         source: The videos: paths, a folder, a manifest, rows of a Hugging Face dataset; see `as_items`.
-        sampler: Takes a `VideoDecoder` and gives a `FrameBatch` of clips: one of `mediatensor.samplers` with its
-            arguments bound by ``functools.partial``, or a function of your own. By default
-            `clips_at_random_indices` with ``num_frames_per_clip``.
-        num_frames_per_clip: For the default sampler.
-        num_indices_between_frames: For the default sampler.
-        keep_clip_dimension: ``False``: the sampler gives one clip, and a sample has frames (T, C, H, W). ``True``:
-            it may give several, and a sample has (clips, T, C, H, W).
-        transform: Takes the `FrameBatch` of a sample and gives another, or a tensor in place of its data; random ones
-            draw anew for each row.
-        label: Gives the label of an `Item`; by default its own.
+        sampler: Takes a `VideoDecoder` and returns a `FrameBatch` of clips: one of `mediatensor.samplers` with its
+            arguments bound by ``functools.partial``, or your own function. By default
+            `clips_at_random_indices` with ``num_frames_per_clip``. An optional method ``first_position(decoder)``
+            returns where in the file the sampler will start to read, on any ascending scale, after the same random
+            draws; rows of one file are then read in this order.
+        num_frames_per_clip: Number of frames of a clip, for the default sampler.
+        num_indices_between_frames: Distance between two frames of a clip in frames, for the default sampler.
+        keep_clip_dimension: ``False``: the sampler returns one clip, and a sample has frames (T, C, H, W). ``True``:
+            it may return several, and a sample has (clips, T, C, H, W).
+        transform: Takes the `FrameBatch` of a sample and returns another, or a tensor in place of its data; random
+            ones draw anew for each row.
+        label: Returns the label of an `Item`; by default its own.
         classes: The names of the classes in the order of their numbers, for labels that are text and for sub-folders,
-            such as ``class_names`` of the dataset that a model is trained with. A class that is not among them is an
-            error. By default the classes of this source, by name.
-        rows_per_file: How many rows each file has in an epoch; each draws its own clip. More than one needs a random
+            such as ``class_names`` of the training dataset. A class that is not among them is an error. By default the
+            classes of this source, by name.
+        rows_per_file: Number of rows of each file in an epoch; each draws its own clip. More than one needs a random
             sampler or a random transform.
         decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random ones draw anew for each row),
-            ``stream_index``, ``dimension_order``, ``output_dtype``, ``seek_mode``, ``device`` ... Without ``on_error``
-            among them, a clip that touches damage is a row that cannot be read, for ``on_error`` of the dataset. By
+            ``stream_index``, ``dimension_order``, ``output_dtype``, ``seek_mode``, ``device`` ... Unless they have
+            ``on_error``, a clip that touches damage is a row that cannot be read, for ``on_error`` of the dataset. By
             default files are decoded on the CPU, whatever torch's default device is, and `ToDevice` moves batches. With
-            ``{"device": "cuda"}`` they are decoded for a GPU, and samples and batches are there: in the process of the
-            training (``num_workers=0``), or in workers that are spawned (``multiprocessing_context="spawn"``).
+            ``{"device": "cuda"}`` they are decoded for a GPU, and samples and batches are there: in the training
+            process (``num_workers=0``), or in spawned workers (``multiprocessing_context="spawn"``).
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 
@@ -105,7 +116,7 @@ class VideoClips(MediaDataset):
 
 @dataclass(frozen=True)
 class VideoRecipe(Recipe):
-    """How a clip is made of a video; see `VideoClips`."""
+    """Makes clips of a video; see `VideoClips`."""
 
     sampler: Callable[[Any], FrameBatch]
     keep_clip_dimension: bool = False
@@ -120,16 +131,177 @@ class VideoRecipe(Recipe):
         decoder = VideoDecoder(item.source, **{**self.decoder_options, "transforms": None})
         return ready_for_rows(decoder, self.decoder_options)
 
+    @uses_row_random
     def read(self, opened: VideoDecoder, item: Item, part: int) -> Sample:
         with stages.DECODE:
-            opened._transform_with(self.decoder_options.get("transforms"))
-            clips = without_clip_dimension(self.sampler(segment_of(opened, item)), keep=self.keep_clip_dimension)
+            redraw_transforms(opened, self.decoder_options)
+            sampled = call_sampler(self.sampler, segment_of(opened, item))
+            clips = without_clip_dimension(sampled, keep=self.keep_clip_dimension)
         return Sample(
             frames=apply_frames_transform(self.transform, clips),
             frame_indices=opened._frames_of(clips),
             effective_fps=effective_fps(clips),
         )
 
+    @uses_row_random
     def position(self, opened: VideoDecoder, item: Item, part: int) -> float:
-        opened._transform_with(self.decoder_options.get("transforms"))
-        return first_request(segment_of(opened, item), self.sampler)
+        redraw_transforms(opened, self.decoder_options)
+        return position_of(self.sampler, segment_of(opened, item), part)
+
+
+# With captions
+
+
+class VideoTextClips(MediaDataset):
+    """Clips of videos with their captions, one caption a row, for training captioning models.
+
+    ``Sample.frames`` are frames from the time of a caption, and ``Sample.label`` is its text. ``extra`` has
+    ``caption_index``, ``caption_start_seconds``, ``caption_end_seconds``, and ``caption_geometry``: the box of text
+    that was read in the frames, ((xmin, ymin), (xmax, ymax)), relative to the upright frame; else ``None``.
+
+    The captions of all videos are read at once, when the dataset is made. A video without any has no row. One whose
+    captions cannot be read has one row, which fails.
+
+    Args:
+        source: The videos: paths, a folder, a manifest, rows of a Hugging Face dataset; see `as_items`.
+        sampler: Takes a `VideoDecoder`, whose frames are those of a caption, and returns a `FrameBatch`: one of
+            `mediatensor.samplers` with its arguments bound by ``functools.partial``, or your own function. By
+            default ``num_frames_per_clip`` frames, spread evenly over the caption.
+        captions: Where captions are, as for `VideoAudioClips`; by default ``"any"``: in the column ``captions``, or
+            else in a file next to the video, or else within it. A function returns those of an `Item`: a
+            `VideoReading`, or the path of a saved one; the path or the text of a subtitle file; or any series of
+            objects that have ``text``, ``start_seconds`` and ``end_seconds``, such as `Captions` and `SubtitleDecoder`.
+        captions_language: Preferred languages, as for `VideoAudioClips`.
+        num_frames_per_clip: Number of frames of a clip, for the default sampler.
+        context_seconds: How much earlier than its caption a clip may begin, and how much later it may end.
+        keep_clip_dimension: As for `VideoClips`.
+        transform: As for `VideoClips`.
+        decoder_options: As for `VideoClips`.
+        dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
+            ``max_open_files``.
+
+    Raises:
+        InvalidArgumentError: if there are no captions, or an argument is not among the accepted ones.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from mediatensor.datasets import VideoTextClips
+        >>> lines = ["1", "00:00:01,500 --> 00:00:03,000", "The bar moves to the right.", ""]
+        >>> size = Path("video.srt").write_text("\\n".join(lines))
+        >>> dataset = VideoTextClips([{"path": "video.mp4", "captions": "video.srt"}], num_frames_per_clip=8)
+        >>> dataset[0].label, dataset[0].frames.data.shape
+        ('The bar moves to the right.', torch.Size([8, 3, 360, 640]))
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        sampler: Callable[[Any], FrameBatch] | None = None,
+        *,
+        captions: CaptionPlace | Callable[[Item], Any] | None = None,
+        captions_language: str | Sequence[str] | None = None,
+        num_frames_per_clip: int = 16,
+        context_seconds: float = 0.0,
+        keep_clip_dimension: bool = False,
+        transform: Callable[[FrameBatch], FrameBatch | Tensor] | None = None,
+        decoder_options: Mapping[str, Any] | None = None,
+        **dataset_options: Any,
+    ) -> None:
+        check_dataset_options(self, dataset_options)
+        check_caption_places(captions, captions_language)
+        if sampler is None:
+            sampler = partial(_spread_evenly, num_frames=check_clip_length(num_frames_per_clip))
+        options = options_dict("decoder_options", decoder_options, VideoDecoder)
+        recipe = VideoTextRecipe(sampler, keep_clip_dimension, transform, options, context_seconds)
+        files = as_items(source, kind="video")
+        watched = progress(files, "reading captions", total=len(files), unit="file") if len(files) > 1 else files
+        items = [_read_captions_of(item, captions or "any", captions_language) for item in watched]
+        num_rows = [_num_rows(item) for item in items]
+        if items and not sum(num_rows):
+            raise InvalidArgumentError(
+                f"There are no captions in {len(items)} files, the first of which is {items[0].name!r}. Say by "
+                "captions= where they are."
+            )
+        super().__init__(items, recipe, rows_per_file=num_rows, **dataset_options)
+
+
+@dataclass(frozen=True)
+class VideoTextRecipe(VideoRecipe):
+    """Makes a clip of a video for each of its captions; see `VideoTextClips`."""
+
+    used_columns: ClassVar[frozenset[str]] = frozenset((CAPTIONS_COLUMN,))
+
+    context_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if finite_number("context_seconds", self.context_seconds) < 0:
+            raise InvalidArgumentError(f"context_seconds must be 0 or more (got {self.context_seconds!r}).")
+
+    @uses_row_random
+    def read(self, opened: VideoDecoder, item: Item, part: int) -> Sample:
+        caption = _caption_of_row(item, part)
+        sample = super().read(opened, self._segment(item, caption), part)
+        caption_columns = {
+            "caption_index": part,
+            "caption_start_seconds": caption.start_seconds,
+            "caption_end_seconds": caption.end_seconds,
+            "caption_geometry": caption.geometry,
+        }
+        return replace(sample, label=caption.text, extra={**sample.extra, **caption_columns})
+
+    @uses_row_random
+    def position(self, opened: VideoDecoder, item: Item, part: int) -> float:
+        return super().position(opened, self._segment(item, _caption_of_row(item, part)), part)
+
+    def _segment(self, item: Item, caption: FileCaption) -> Item:
+        """Return the item of the time of a caption."""
+        start, end = caption.start_seconds - self.context_seconds, caption.end_seconds + self.context_seconds
+        return replace(
+            item,
+            start_seconds=start if item.start_seconds is None else max(start, item.start_seconds),
+            end_seconds=end if item.end_seconds is None else min(end, item.end_seconds),
+        )
+
+
+@starts_reading_at(lambda decoder, **_: getattr(decoder, "first_frame", 0))
+def _spread_evenly(decoder: Any, *, num_frames: int) -> FrameBatch:
+    """Decode the frames in the middle of equal parts of a caption."""
+    length = len(decoder)
+    frames: FrameBatch = decoder.get_frames_at([(2 * k + 1) * length // (2 * num_frames) for k in range(num_frames)])
+    return frames
+
+
+class _Unreadable(NamedTuple):
+    """Takes the place of captions that cannot be read; its one row fails with this reason."""
+
+    reason: str
+
+
+def _read_captions_of(
+    item: Item, captions: CaptionPlace | Callable[[Item], Any], captions_language: str | Sequence[str] | None
+) -> Item:
+    """Return the item with its captions, those that start within it, in place of where they are."""
+    captions_read: tuple[FileCaption, ...] | _Unreadable
+    try:
+        captions_read = tuple(
+            caption
+            for caption in find_captions(item, captions, captions_language)
+            if (item.start_seconds is None or caption.start_seconds >= item.start_seconds)
+            and (item.end_seconds is None or caption.start_seconds < item.end_seconds)
+        )
+    except (ReadError, StreamError) as error:
+        captions_read = _Unreadable(str(error))
+    return replace(item, extra={**item.extra, CAPTIONS_COLUMN: captions_read})
+
+
+def _num_rows(item: Item) -> int:
+    captions = item.extra[CAPTIONS_COLUMN]
+    return 1 if isinstance(captions, _Unreadable) else len(captions)
+
+
+def _caption_of_row(item: Item, part: int) -> FileCaption:
+    captions: Sequence[FileCaption] | _Unreadable = item.extra[CAPTIONS_COLUMN]
+    if isinstance(captions, _Unreadable):
+        raise ReadError(captions.reason)
+    return captions[part]

@@ -13,8 +13,7 @@ import torch
 
 from .._engine.common.checks import items_of, whole_number
 from .._engine.common.threads import ENVIRONMENT_VARIABLE, set_num_threads
-from ..datasets._rows.reading import RowReader
-from ..datasets._rows.recipe import OpenFiles, Recipe, RowSpec, checked_epoch
+from ..datasets._rows.recipe import OpenFiles, Recipe, RowReader, RowSpec, checked_epoch
 from ..datasets._rows.samples import Sample, Skipped
 from ..errors import InvalidArgumentError
 from ._columns import Column, ColumnNames, ListColumn, TextColumn, batch_rows

@@ -1,18 +1,23 @@
-"""Clips of sound by time: `audio_clips_at_random_timestamps` and `audio_clips_at_regular_timestamps`."""
+"""Clips of audio by time, and clips of frames with their audio."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import torch
+from torch import Tensor
 
 from .._engine.audio.sample_grid import SampleGrid, SoundDecoder, existing_samples, sample_grid
-from .._engine.common.limits import check_samples
+from .._engine.common.checks import frame_rate_times
+from .._engine.common.limits import check_samples, frames_of_clips
 from ..errors import InvalidArgumentError
-from ..frames import AudioSamplesBatch
+from ..frames import AudioSamplesBatch, AudioVideoClip, FrameBatch
 from ._common import (
+    as_clips,
     check_decoder,
     check_not_empty,
     check_num_clips,
@@ -20,12 +25,49 @@ from ._common import (
     check_range_end,
     check_range_start,
     check_seconds,
+    clock_of,
+    frames_on_grid,
     random_starts,
     regular_starts,
+    starts_reading_at,
+    tolerance_of,
 )
-from ._policies import AudioPolicy, check_audio_policy, write_clip
+from ._random import sampling_generator
+
+if TYPE_CHECKING:
+    from ..decoders import AudioVideoDecoder
+
+AudioPolicy: TypeAlias = Literal["pad", "wrap", "error"]
+ClipPolicy: TypeAlias = Literal["pad", "error"]
 
 
+class _AudioPlan(NamedTuple):
+    """The starts of clips in seconds, and their length in samples."""
+
+    starts: list[float]
+    grid: SampleGrid
+    length: int
+    policy: AudioPolicy
+
+    def decode(self, decoder: SoundDecoder) -> AudioSamplesBatch:
+        grid, length = self.grid, self.length
+        firsts = [grid.offset(seconds) for seconds in self.starts]
+        pieces = existing_samples(decoder, grid, [(first, first + length) for first in firsts])
+        data = torch.zeros(len(self.starts), grid.num_channels, length, device="cpu")
+        num_valid = [
+            _write_clip(clip, samples, seconds, self.policy)
+            for clip, samples, seconds in zip(data, pieces, self.starts, strict=True)
+        ]
+        durations = [length / grid.sample_rate] * len(self.starts)
+        return AudioSamplesBatch(data, self.starts, durations, grid.sample_rate, num_valid)  # type: ignore[arg-type]
+
+
+def _first_of_random_audio(decoder: Any, *, num_clips: int = 1, **options: Any) -> float:
+    choose_starts = partial(random_starts, num_clips=check_num_clips(num_clips))
+    return min(_plan_audio(decoder, choose_starts, **options).starts)
+
+
+@starts_reading_at(_first_of_random_audio)
 def audio_clips_at_random_timestamps(
     decoder: SoundDecoder,
     *,
@@ -35,7 +77,7 @@ def audio_clips_at_random_timestamps(
     sampling_range_end: float | None = None,
     policy: AudioPolicy = "pad",
 ) -> AudioSamplesBatch:
-    """Decodes clips of sound that start at random times.
+    """Decode clips of audio that start at random times.
 
     The starts are uniform over the sampling range and independent of each other. Clips of 4 s of a stream from 0 s to
     10 s start in [0 s, 6 s] by default::
@@ -50,24 +92,24 @@ def audio_clips_at_random_timestamps(
 
     Args:
         decoder: An `AudioDecoder`, whose ``sample_rate`` and ``num_channels`` the clips have, or a `WavDecoder`.
-        seconds_per_clip: Length of a clip in seconds, above 0; in samples it is rounded to the nearest, halves up.
+        seconds_per_clip: Length of a clip in seconds, above 0, rounded to the nearest number of samples, halves up.
         num_clips: Number of clips, at least 1.
-        sampling_range_start: Time from which a clip may start in seconds; by default the begin of the stream.
+        sampling_range_start: Time from which a clip may start in seconds; by default the beginning of the stream.
         sampling_range_end: Time before which a clip must start in seconds; a value beyond the end of the stream means
-            the end. By default clips start where they end with the stream at the latest, or at
-            ``sampling_range_start`` if the stream is too short for that. A stream whose header does not tell where it
-            ends needs it.
+            the end. By default the last clip ends with the stream, or starts at ``sampling_range_start`` if the stream
+            is too short for that. Needed for a stream whose header does not say where it ends.
         policy: What to do with a clip that runs past the end of the stream: ``"pad"`` fills up with silence,
             ``"wrap"`` goes back to the clip's start, ``"error"`` raises.
 
     Returns:
         Samples float32 (num_clips, channels, samples), all clips of the same length. ``pts_seconds`` are the starts;
-        the first sample is the one nearest to it. ``num_valid_samples`` tells what a policy filled up.
+        the first sample is the one nearest to it. ``num_valid_samples`` counts the samples before those that the
+        policy added.
 
     Raises:
         InvalidArgumentError: if an argument is not as described, the sampling range is empty, the end of the stream is
             not known, or a clip runs past the end and ``policy`` is ``"error"``. It is a ValueError.
-        SourceTypeError: if ``decoder`` is no decoder, but a path, for example.
+        SourceTypeError: if ``decoder`` is not a decoder, but a path, for example.
         DecodeError: if the samples cannot be decoded.
 
     Example:
@@ -79,17 +121,24 @@ def audio_clips_at_random_timestamps(
         >>> clips.data.shape
         torch.Size([8, 1, 32000])
     """
-    num_clips = check_num_clips(num_clips)
-    return _sample(
+    plan = _plan_audio(
         decoder,
-        partial(random_starts, num_clips=num_clips),
+        partial(random_starts, num_clips=check_num_clips(num_clips)),
         seconds_per_clip=seconds_per_clip,
         sampling_range_start=sampling_range_start,
         sampling_range_end=sampling_range_end,
         policy=policy,
     )
+    return plan.decode(decoder)
 
 
+def _first_of_regular_audio(decoder: Any, *, seconds_between_clip_starts: float, **options: Any) -> float:
+    seconds = check_positive_seconds("seconds_between_clip_starts", seconds_between_clip_starts)
+    choose_starts = partial(regular_starts, seconds_between_clip_starts=seconds)
+    return min(_plan_audio(decoder, choose_starts, **options).starts)
+
+
+@starts_reading_at(_first_of_regular_audio)
 def audio_clips_at_regular_timestamps(
     decoder: SoundDecoder,
     *,
@@ -99,9 +148,9 @@ def audio_clips_at_regular_timestamps(
     sampling_range_end: float | None = None,
     policy: AudioPolicy = "pad",
 ) -> AudioSamplesBatch:
-    """Decodes clips of sound that start at evenly spaced times.
+    """Decode clips of audio that start at evenly spaced times.
 
-    There are as many clips as the sampling range has room for. Clips of 4 s, every 3 s, of a stream from 0 s to 10 s::
+    There are as many clips as fit into the sampling range. Clips of 4 s, every 3 s, of a stream from 0 s to 10 s::
 
         seconds            0  1  2  3  4  5  6  7  8  9  10
         sampling range    [                 ]
@@ -113,23 +162,24 @@ def audio_clips_at_regular_timestamps(
         decoder: An `AudioDecoder`, whose ``sample_rate`` and ``num_channels`` the clips have, or a `WavDecoder`.
         seconds_between_clip_starts: Time from the start of a clip to the start of the next in seconds, above 0. If it
             is ``seconds_per_clip``, and both are a whole number of samples, the clips tile the stream.
-        seconds_per_clip: Length of a clip in seconds, above 0; in samples it is rounded to the nearest, halves up.
-        sampling_range_start: Start of the first clip in seconds; by default the begin of the stream.
+        seconds_per_clip: Length of a clip in seconds, above 0, rounded to the nearest number of samples, halves up.
+        sampling_range_start: Start of the first clip in seconds; by default the beginning of the stream.
         sampling_range_end: Time before which a clip must start in seconds; a value beyond the end of the stream means
-            the end: then the policy completes the last clips. By default clips start where they end with the stream
-            at the latest, or there is one at ``sampling_range_start`` if the stream is too short for that. A stream
-            whose header does not tell where it ends needs it.
+            the end: then the policy completes the last clips. By default the last clip ends with the stream, or starts
+            at ``sampling_range_start`` if the stream is too short for that. Needed for a stream whose header does not
+            say where it ends.
         policy: What to do with a clip that runs past the end of the stream: ``"pad"`` fills up with silence,
             ``"wrap"`` goes back to the clip's start, ``"error"`` raises.
 
     Returns:
         Samples float32 (clips, channels, samples), all clips of the same length. ``pts_seconds`` are the starts; the
-        first sample is the one nearest to it. ``num_valid_samples`` tells what a policy filled up.
+        first sample is the one nearest to it. ``num_valid_samples`` counts the samples before those that the policy
+        added.
 
     Raises:
         InvalidArgumentError: if an argument is not as described, the sampling range is empty, the end of the stream is
             not known, or a clip runs past the end and ``policy`` is ``"error"``. It is a ValueError.
-        SourceTypeError: if ``decoder`` is no decoder, but a path, for example.
+        SourceTypeError: if ``decoder`` is not a decoder, but a path, for example.
         DecodeError: if the samples cannot be decoded.
 
     Example:
@@ -141,29 +191,32 @@ def audio_clips_at_regular_timestamps(
         >>> clips.data.shape
         torch.Size([10, 1, 48000])
     """
-    seconds_between_clip_starts = check_positive_seconds("seconds_between_clip_starts", seconds_between_clip_starts)
-    return _sample(
+    seconds = check_positive_seconds("seconds_between_clip_starts", seconds_between_clip_starts)
+    plan = _plan_audio(
         decoder,
-        partial(regular_starts, seconds_between_clip_starts=seconds_between_clip_starts),
+        partial(regular_starts, seconds_between_clip_starts=seconds),
         seconds_per_clip=seconds_per_clip,
         sampling_range_start=sampling_range_start,
         sampling_range_end=sampling_range_end,
         policy=policy,
     )
+    return plan.decode(decoder)
 
 
-def _sample(
+def _plan_audio(
     decoder: SoundDecoder,
     choose_starts: Callable[[float, float], list[float]],
     *,
     seconds_per_clip: float,
-    sampling_range_start: float | None,
-    sampling_range_end: float | None,
-    policy: AudioPolicy,
-) -> AudioSamplesBatch:
-    """Decodes the clips at the starts that ``choose_starts`` gives for the bounds of the sampling range."""
+    sampling_range_start: float | None = None,
+    sampling_range_end: float | None = None,
+    policy: AudioPolicy = "pad",
+) -> _AudioPlan:
+    """Plan the clips at the starts that ``choose_starts`` gives for the bounds of the sampling range."""
     seconds_per_clip = check_positive_seconds("seconds_per_clip", seconds_per_clip)
-    check_audio_policy(policy)
+    if not (isinstance(policy, str) and policy in get_args(AudioPolicy)):
+        supported = ", ".join(map(repr, get_args(AudioPolicy)))
+        raise InvalidArgumentError(f"Invalid policy ({policy}). Supported values for sound are {supported}.")
     check_decoder(decoder, "get_samples_played_in_ranges", made_by="AudioDecoder")
     stream_begin = decoder.metadata.begin_stream_seconds
     stream_end = _stream_end(decoder, is_needed=sampling_range_end is None)
@@ -184,18 +237,11 @@ def _sample(
         len(starts) * grid.num_channels * length,
         f"seconds_per_clip ({seconds_per_clip}), for {len(starts)} clips of {grid.num_channels} channels,",
     )
-    firsts = [grid.offset(seconds) for seconds in starts]
-    pieces = existing_samples(decoder, grid, [(first, first + length) for first in firsts])
-    data = torch.zeros(len(starts), grid.num_channels, length, device="cpu")
-    num_valid = [
-        write_clip(clip, samples, seconds, policy) for clip, samples, seconds in zip(data, pieces, starts, strict=True)
-    ]
-    duration_seconds = [length / grid.sample_rate] * len(starts)
-    return AudioSamplesBatch(data, starts, duration_seconds, grid.sample_rate, num_valid)  # type: ignore[arg-type]
+    return _AudioPlan(starts, grid, length, policy)
 
 
 def _stream_end(decoder: SoundDecoder, *, is_needed: bool) -> float:
-    """Where the stream ends, by its header; infinity if that is not known and not ``is_needed``."""
+    """Return the end of the stream according to its header; infinity if it is unknown and not ``is_needed``."""
     begin, end = decoder.metadata.begin_stream_seconds, decoder.metadata.end_stream_seconds
     if end is None:
         if is_needed:
@@ -211,7 +257,7 @@ def _stream_end(decoder: SoundDecoder, *, is_needed: bool) -> float:
 
 
 def _samples_per_clip(seconds_per_clip: float, sample_rate: int) -> int:
-    """The length of a clip in samples: the nearest whole number, halves up.
+    """Return the length of a clip in samples, rounded to the nearest whole number, halves up.
 
     >>> _samples_per_clip(0.5, 22_050), _samples_per_clip(0.5, 11_025)
     (11025, 5513)
@@ -226,10 +272,10 @@ def _samples_per_clip(seconds_per_clip: float, sample_rate: int) -> int:
 
 
 def _default_end(grid: SampleGrid, start: float, length: int, *, stream_end: float) -> float:
-    """The time before which a clip starts that ends with the stream at the latest.
+    """Return the time before which a clip must start to end with the stream at the latest.
 
-    That is a quarter of a sample behind the last such sample: neither may rounding take the last clip from a regular
-    grid, nor may a time round to the sample behind it::
+    It is a quarter of a sample after the last such sample, so that rounding neither removes the last clip from a
+    regular grid nor moves a time to the next sample::
 
         samples              7     8     9    10
                              |-----|-----|-----|  end of the stream
@@ -238,8 +284,183 @@ def _default_end(grid: SampleGrid, start: float, length: int, *, stream_end: flo
 
     >>> _default_end(SampleGrid(0.0, 1, 2), 0.0, 4, stream_end=10.0)
     6.25
-    >>> _default_end(SampleGrid(0.0, 1, 2), 3.0, 40, stream_end=10.0)  # one place: 3.0 and no time behind it
+    >>> _default_end(SampleGrid(0.0, 1, 2), 3.0, 40, stream_end=10.0)  # a range of the one time 3.0
     3.0000000000000004
     """
     last = grid.offset(stream_end) - length
     return max(grid.seconds(last + 0.25), math.nextafter(start, math.inf))
+
+
+def _write_clip(clip: Tensor, samples: Tensor, start_seconds: float, policy: AudioPolicy) -> int:
+    """Fill a silent ``clip`` (channels, length) with the existing ``samples``, and return their number.
+
+    >>> import torch
+    >>> clip = torch.zeros(1, 5)
+    >>> _write_clip(clip, torch.tensor([[1.0, 2.0]]), 0.0, "wrap"), clip.tolist()
+    (2, [[1.0, 2.0, 1.0, 2.0, 1.0]])
+    """
+    length = clip.shape[1]
+    num_valid = min(samples.shape[1], length)
+    clip[:, :num_valid] = samples[:, :num_valid]
+    if num_valid < length and policy == "error":
+        raise InvalidArgumentError(
+            f"You set the 'error' policy, and the clip that starts at {start_seconds} s has {num_valid} of its "
+            f"{length} samples: the stream ends before it does. Ask for shorter clips, set sampling_range_end "
+            "earlier, or use policy='pad' or 'wrap'."
+        )
+    if num_valid < length and policy == "wrap":
+        if num_valid == 0:
+            raise InvalidArgumentError(
+                f"You set the 'wrap' policy, but the clip that starts at {start_seconds} s has no samples to repeat: "
+                "the stream ends earlier than its header says. Set sampling_range_end earlier, or use policy='pad'."
+            )
+        clip[:] = samples[:, torch.arange(length, device=samples.device) % num_valid]
+    return num_valid
+
+
+# Frames with their audio
+
+
+def _first_of_random_audio_video(decoder: Any, **options: Any) -> float:
+    return min(_plan_audio_video(decoder, **options).starts)
+
+
+@starts_reading_at(_first_of_random_audio_video)
+def audio_video_clips_at_random_timestamps(
+    decoder: AudioVideoDecoder,
+    *,
+    seconds_per_clip: float,
+    fps: float | None = None,
+    num_clips: int = 1,
+    policy: ClipPolicy = "pad",
+) -> list[AudioVideoClip]:
+    """Decode clips of frames and audio that start at random times.
+
+    The starts are uniform over all times at which a clip fits into the video stream, in steps of an audio sample, and
+    independent of each other. The first frame and the first sample then belong to one time, and all clips of a sample
+    rate have the same number of samples. The random numbers come from torch's global generator for the CPU, in one
+    draw.
+
+    Args:
+        decoder: The file; its ``sample_rate`` and ``num_channels`` are those of the audio.
+        seconds_per_clip: Length of a clip in seconds, above 0.
+        fps: Frames per second of the clips, which then all have ``seconds_per_clip * fps`` frames, rounded, halves up.
+            ``None``: the frames that the file has in that time, which may be more in one clip than in another.
+        num_clips: Number of clips, at least 1.
+        policy: What to do with a video stream that is shorter than a clip: ``"pad"`` repeats the last frame (with
+            ``fps``) while the audio continues, and adds silence after its end; ``"error"`` raises.
+
+    Returns:
+        The clips, as returned by `AudioVideoDecoder.get_played_in_range`. With ``fps``, the times of the frames are
+        ``start + k / fps``, except that repeated frames have the time of the last one.
+
+    Raises:
+        InvalidArgumentError: if an argument is not as described, or a clip does not fit and ``policy`` is ``"error"``.
+        SourceTypeError: if ``decoder`` is not an `AudioVideoDecoder`.
+        DecodeError: if something cannot be decoded.
+
+    Example:
+        >>> from mediatensor.decoders import AudioVideoDecoder
+        >>> from mediatensor.samplers import audio_video_clips_at_random_timestamps
+        >>> decoder = AudioVideoDecoder("video.mp4", sample_rate=16_000)
+        >>> clips = audio_video_clips_at_random_timestamps(decoder, seconds_per_clip=1.5, fps=10, num_clips=2)
+        >>> [(clip.frames.data.shape[0], clip.samples.data.shape[1]) for clip in clips]
+        [(15, 24000), (15, 24000)]
+    """
+    plan = _plan_audio_video(decoder, seconds_per_clip=seconds_per_clip, fps=fps, num_clips=num_clips, policy=policy)
+    stop_after, end = plan.seconds_per_clip, plan.video_end
+    if fps is None:
+        frames = [
+            decoder.video.get_frames_played_in_range(start, min(end, start + stop_after)) for start in plan.starts
+        ]
+    else:
+        frames = _frames_at_rate(decoder, plan.starts, stop_after, fps, end)
+    audio = decoder._sound([(start, start + plan.audio_seconds) for start in plan.starts])
+    return [
+        AudioVideoClip(batch, samples, silent_spans)
+        for batch, (samples, silent_spans) in zip(frames, audio, strict=True)
+    ]
+
+
+class _AudioVideoPlan(NamedTuple):
+    """The starts of clips, and their length; of the audio in whole samples."""
+
+    starts: list[float]
+    seconds_per_clip: float
+    audio_seconds: float
+    video_end: float
+
+
+def _plan_audio_video(
+    decoder: AudioVideoDecoder,
+    *,
+    seconds_per_clip: float,
+    fps: float | None = None,
+    num_clips: int = 1,
+    policy: ClipPolicy = "pad",
+) -> _AudioVideoPlan:
+    check_decoder(decoder, "video", "audio", made_by="AudioVideoDecoder")
+    seconds_per_clip, num_clips = check_audio_video_clips(seconds_per_clip, fps, num_clips, policy)
+    metadata = decoder.video.metadata
+    begin, end = metadata.begin_stream_seconds, metadata.end_stream_seconds
+    if end is None or not end > begin:
+        raise InvalidArgumentError(
+            f"The pictures begin at {begin} s and end at {end} s: there is no time at which a clip could start. "
+            "Use seek_mode='exact' if the header of the file is wrong."
+        )
+    grid = sample_grid(decoder.audio)
+    num_samples = grid.offset(grid.begin_seconds + seconds_per_clip)
+    first, last = grid.offset(begin), grid.offset(end) - num_samples
+    if policy == "error" and last < first:
+        raise InvalidArgumentError(
+            f"You set the 'error' policy, and the pictures last for {end - begin} s, less than seconds_per_clip "
+            f"({seconds_per_clip}). Ask for shorter clips, or use policy='pad'."
+        )
+    samples = torch.randint(
+        first, max(first, last) + 1, (num_clips,), device="cpu", generator=sampling_generator()
+    ).tolist()
+    # The sample nearest to the beginning may lie before it.
+    starts = [max(begin, grid.seconds(sample)) for sample in samples]
+    return _AudioVideoPlan(starts, seconds_per_clip, num_samples / grid.sample_rate, end)
+
+
+def check_audio_video_clips(
+    seconds_per_clip: float, fps: float | None, num_clips: int, policy: ClipPolicy
+) -> tuple[float, int]:
+    """Return the checked length and number of clips; raise if an argument is not accepted."""
+    seconds = check_positive_seconds("seconds_per_clip", seconds_per_clip)
+    number = check_num_clips(num_clips)
+    if policy not in get_args(ClipPolicy):
+        raise InvalidArgumentError(f"policy must be 'pad' or 'error' (got {policy!r}).")
+    if fps is not None:
+        frame_rate_times(0.0, seconds, fps)
+    return seconds, number
+
+
+def _frames_at_rate(
+    decoder: AudioVideoDecoder, starts: list[float], seconds_per_clip: float, fps: float, end: float
+) -> list[FrameBatch]:
+    """Return the frames of each clip on a grid of ``1 / fps``; after the end, the last frame that exists."""
+    steps = torch.from_numpy(frame_rate_times(0.0, seconds_per_clip, fps))
+    if not len(steps):
+        raise InvalidArgumentError(f"seconds_per_clip ({seconds_per_clip}) is less than half a frame at fps={fps}.")
+    clock = clock_of(decoder.video, 1 / fps)
+    exact_end = clock.exact_end(end) - tolerance_of(decoder.video)
+    clips = []
+    for start in starts:
+        exact_times = torch.from_numpy(clock.grid(start, 1 / fps, len(steps)))
+        num_before = max(1, int((exact_times < exact_end).sum()))
+        clips.append([_repeat_last_time(times, num_before) for times in (start + steps, exact_times)])
+    times, exact_times = (torch.stack(list(of_clips)) for of_clips in zip(*clips, strict=True))
+    with frames_of_clips(times.shape[1]):
+        frames = frames_on_grid(decoder.video, exact_times.flatten().tolist(), clock)
+    batch = as_clips(frames, *times.shape)
+    return [
+        replace(clip, pts_seconds=pts, duration_seconds=torch.full_like(pts, 1 / fps))
+        for clip, pts in zip(batch, times, strict=True)
+    ]
+
+
+def _repeat_last_time(times: Tensor, num_before: int) -> Tensor:
+    """Return the first ``num_before`` times, and the last of these in place of the remaining ones."""
+    return torch.cat([times[:num_before], times[num_before - 1].expand(len(times) - num_before)])

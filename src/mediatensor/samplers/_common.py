@@ -1,9 +1,16 @@
-"""Code that the samplers share: checks of arguments, start times of clips, and the shape of the result."""
+"""Code that samplers share: checks of arguments, start times, policies for short clips, and the shape of the result.
+
+A policy says what to do with a clip that runs past the end of the video. It takes the positions of the clip that exist
+(frame indices or times, at least one) and the length of the clip.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import chain, cycle, islice, repeat
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -13,20 +20,60 @@ from .._engine.common.limits import check_frames
 from .._engine.index.frame_clock import FrameClock
 from ..errors import DecodeError, InvalidArgumentError, SourceTypeError
 from ..frames import FrameBatch
+from ._random import sampling_generator, uses_row_random
 
 if TYPE_CHECKING:
     from ..decoders import VideoDecoder
+
+Policy: TypeAlias = Literal["repeat_last", "wrap", "error"]
+Position = TypeVar("Position", int, float)
+S = TypeVar("S", bound=Callable[..., Any])
 
 #: The clock of decoders of other libraries, which have public methods only.
 _NO_CLOCK = FrameClock(np.zeros(0), np.zeros(0))
 
 
-def check_integer(name: str, value: Any) -> int:
-    """``value`` as an int, if it is an integer of any library.
+# Where a sampler reads
 
-    >>> check_integer("num_clips", 4)
-    4
+
+def starts_reading_at(first_position: Callable[..., float]) -> Callable[[S], S]:
+    """Give a sampler its ``first_position``, a function that takes the arguments of the sampler.
+
+    It draws the same random numbers as the sampler and decodes nothing.
     """
+
+    def add(sampler: S) -> S:
+        sampler.first_position = first_position  # type: ignore[attr-defined]
+        return uses_row_random(sampler)
+
+    return add
+
+
+def unwrap_partial(sampler: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Return the function within nested ``functools.partial`` objects, and the arguments that they bind."""
+    arguments: tuple[Any, ...] = ()
+    options: dict[str, Any] = {}
+    while isinstance(sampler, partial):
+        arguments, options = (*sampler.args, *arguments), {**sampler.keywords, **options}
+        sampler = sampler.func
+    return sampler, arguments, options
+
+
+def first_position(sampler: Callable[[Any], Any], decoder: Any) -> float | None:
+    """Return where in the file a sampler will start to read, on any ascending scale; ``None`` if it does not say.
+
+    A sampler says so by a method ``first_position(decoder)``, which our samplers and objects of users may have.
+    """
+    function, arguments, options = unwrap_partial(sampler)
+    method = getattr(function, "first_position", None)
+    return None if method is None else float(method(*arguments, decoder, **options))
+
+
+# Checks of arguments
+
+
+def check_integer(name: str, value: Any) -> int:
+    """Return ``value`` as an int, if it is an integer of any library."""
     try:
         return whole_number(name, value)
     except InvalidArgumentError:
@@ -34,7 +81,6 @@ def check_integer(name: str, value: Any) -> int:
 
 
 def check_positive_integer(name: str, value: Any, requirement: str = "strictly positive") -> int:
-    """``value`` as an int, if it is an integer of at least 1; ``requirement`` says so in the error."""
     integer = check_integer(name, value)
     if integer < 1:
         raise InvalidArgumentError(f"{name} ({integer}) must be {requirement}.")
@@ -42,25 +88,18 @@ def check_positive_integer(name: str, value: Any, requirement: str = "strictly p
 
 
 def check_num_clips(value: Any) -> int:
-    """``value`` as an int, if one call may return so many clips."""
     num_clips = check_positive_integer("num_clips", value, "> 0")
     check_frames(num_clips, f"num_clips ({num_clips})")
     return num_clips
 
 
 def check_clip_length(value: Any) -> int:
-    """``value`` as an int, if a clip may have so many frames."""
     length = check_positive_integer("num_frames_per_clip", value)
     check_frames(length, f"num_frames_per_clip ({length})")
     return length
 
 
 def check_seconds(name: str, value: Any) -> float:
-    """``value`` as a float.
-
-    >>> check_seconds("sampling_range_start", 2)
-    2.0
-    """
     try:
         return real_number(name, value)
     except InvalidArgumentError:
@@ -68,7 +107,6 @@ def check_seconds(name: str, value: Any) -> float:
 
 
 def check_positive_seconds(name: str, value: Any) -> float:
-    """``value`` as a float, if it is a finite number above 0."""
     seconds = check_seconds(name, value)
     if not 0 < seconds < math.inf:
         raise InvalidArgumentError(f"{name} ({value}) must be > 0 and finite.")
@@ -76,11 +114,7 @@ def check_positive_seconds(name: str, value: Any) -> float:
 
 
 def check_decoder(decoder: object, *methods: str, made_by: str) -> None:
-    """Raise unless ``decoder`` has the methods that a sampler calls; the usual mistake is the path of a file.
-
-    Raises:
-        SourceTypeError: if a method is missing; the message names the argument.
-    """
+    """Raise SourceTypeError unless ``decoder`` has the methods that a sampler calls; a common mistake is a path."""
     if not all(hasattr(decoder, method) for method in methods):
         raise SourceTypeError(
             f"decoder must be {'an' if made_by[0] in 'AEIOU' else 'a'} {made_by}, or have its methods "
@@ -89,12 +123,119 @@ def check_decoder(decoder: object, *methods: str, made_by: str) -> None:
 
 
 def check_num_frames(decoder: VideoDecoder, method: str) -> int:
-    """The number of frames of ``decoder``, if it has frames, and the method that fetches them."""
+    """Return the number of frames of ``decoder``, if it has frames, and the method that fetches them."""
     check_decoder(decoder, "__len__", method, made_by="VideoDecoder")
     num_frames = len(decoder)
     if num_frames < 1:
         raise InvalidArgumentError(f"Decoder must have at least one frame, found {num_frames} frames.")
     return num_frames
+
+
+def check_range_start(start: float | None, *, stream_begin: float, stream_end: float) -> float:
+    """Return the earliest time at which a clip may start, by default the beginning of the stream."""
+    # Each comparison is written so that NaN fails it.
+    if start is None:
+        return stream_begin
+    if not start >= stream_begin:
+        raise InvalidArgumentError(f"sampling_range_start ({start}) must be at least {stream_begin}, the stream begin.")
+    if not start < stream_end:
+        raise InvalidArgumentError(f"sampling_range_start ({start}) must be smaller than {stream_end}, the stream end.")
+    return start
+
+
+def check_range_end(end: float, *, stream_begin: float, stream_end: float) -> float:
+    """Return the time before which a clip must start; a value beyond the end of the stream means the end."""
+    if not end >= stream_begin:
+        raise InvalidArgumentError(f"sampling_range_end ({end}) must be at least {stream_begin}, the stream begin.")
+    return min(end, stream_end)
+
+
+def check_not_empty(start: float, end: float, reason: str = "") -> None:
+    """Raise if [start, end) is empty; ``reason`` explains where the end comes from."""
+    if not start < end:
+        raise InvalidArgumentError(
+            f"sampling_range_start ({start}) must be smaller than sampling_range_end ({end}){reason}."
+        )
+
+
+# Start times
+
+
+def random_starts(start: float, end: float, *, num_clips: int) -> list[float]:
+    """Draw ``num_clips`` times in [start, end)."""
+    # Always on the CPU, so that the clips do not depend on torch's default device.
+    fractions = torch.rand(num_clips, dtype=torch.float64, device="cpu", generator=sampling_generator())
+    # In a narrow range far from 0, the sum can round up to the end.
+    return (fractions * (end - start) + start).clamp(max=last_before(end)).tolist()
+
+
+def regular_starts(start: float, end: float, *, seconds_between_clip_starts: float) -> list[float]:
+    """Return evenly spaced times in [start, end).
+
+    >>> regular_starts(0.5, 6.0, seconds_between_clip_starts=2.0)
+    [0.5, 2.5, 4.5]
+    >>> regular_starts(0.0, 5e-324, seconds_between_clip_starts=2.5)
+    [0.0]
+    """
+    check_frames(
+        (end - start) / seconds_between_clip_starts, f"seconds_between_clip_starts ({seconds_between_clip_starts})"
+    )
+    starts = torch.arange(start, end, seconds_between_clip_starts, dtype=torch.float64, device="cpu")
+    # Rounding can make arange include its end, or return nothing for a range of one point.
+    return starts[starts < end].tolist() or [start]
+
+
+def last_before(seconds: float) -> float:
+    """Return the largest float below ``seconds``."""
+    return math.nextafter(seconds, -math.inf)
+
+
+# Clips that run past the end
+
+
+def _repeat_last(positions: Sequence[Position], length: int) -> list[Position]:
+    return list(islice(chain(positions, repeat(positions[-1])), length))
+
+
+def _wrap(positions: Sequence[Position], length: int) -> list[Position]:
+    return list(islice(cycle(positions), length))
+
+
+def _refuse(positions: Sequence[Position], length: int) -> list[Position]:
+    if len(positions) < length:
+        raise InvalidArgumentError(
+            "You set the 'error' policy, and the sampler tried to decode a frame that is beyond the number of frames "
+            "in the video. Try to leave sampling_range_end to its default value? "
+            f"The clip that starts at {positions[0]} has {len(positions)} of its {length} frames; "
+            "ask for fewer or closer frames, or use policy='repeat_last' or 'wrap'."
+        )
+    return list(positions)
+
+
+_POLICIES: dict[str, Callable[[Sequence[Any], int], list[Any]]] = {
+    "repeat_last": _repeat_last,
+    "wrap": _wrap,
+    "error": _refuse,
+}
+
+
+def check_policy(policy: object) -> None:
+    if not (isinstance(policy, str) and policy in _POLICIES):
+        raise InvalidArgumentError(
+            f"Invalid policy ({policy}). Supported values are {', '.join(map(repr, _POLICIES))}."
+        )
+
+
+def complete(positions: Sequence[Position], length: int, policy: Policy) -> list[Position]:
+    """Return the ``length`` positions of a clip, of which ``positions`` exist in the video.
+
+    >>> complete([4, 6, 8], 5, "repeat_last"), complete([4, 6, 8], 5, "wrap")
+    ([4, 6, 8, 8, 8], [4, 6, 8, 4, 6])
+    """
+    return _POLICIES[policy](positions, length)
+
+
+# Frames of clips
 
 
 def clock_of(decoder: Any, *steps: float) -> FrameClock:
@@ -117,25 +258,19 @@ def frames_on_grid(decoder: Any, seconds: list[float], clock: FrameClock) -> Fra
 
 
 def as_clips(batch: FrameBatch, num_clips: int, num_frames_per_clip: int) -> FrameBatch:
-    """``batch``, the frames of all clips in a row, with its first dimension split into clips and frames.
+    """Split the first dimension of ``batch``, the frames of all clips in a row, into clips and frames.
 
     Raises:
         DecodeError: if frames are missing because a decoder with ``on_error="skip"`` left them out.
-
-    Example:
-        >>> import torch
-        >>> batch = FrameBatch(torch.zeros(6, 3, 4, 5), torch.arange(6), torch.ones(6))
-        >>> as_clips(batch, 2, 3).pts_seconds.tolist()
-        [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
     """
-    wanted = num_clips * num_frames_per_clip
-    if len(batch) != wanted:
-        left_out = [frame for frame in batch.replaced if frame.used_index is None]
-        reasons = "".join(f" Frame {frame.index}: {frame.reason}" for frame in left_out[:1])
+    num_wanted = num_clips * num_frames_per_clip
+    if len(batch) != num_wanted:
+        missing = [frame for frame in batch.replaced if frame.used_index is None]
+        reasons = "".join(f" Frame {frame.index}: {frame.reason}" for frame in missing[:1])
         raise DecodeError(
-            f"{wanted - len(batch)} of the {wanted} frames of the clips could not be decoded and were left out, "
-            "but a clip needs all its frames. Make the decoder with on_error='nearest' to have the nearest frame in "
-            f"their place, or with on_error='raise'.{reasons}"
+            f"{num_wanted - len(batch)} of the {num_wanted} frames of the clips could not be decoded and were left "
+            "out, but a clip needs all its frames. Make the decoder with on_error='nearest' to have the nearest frame "
+            f"in their place, or with on_error='raise'.{reasons}"
         )
     shape = (num_clips, num_frames_per_clip)
     return FrameBatch(
@@ -146,67 +281,3 @@ def as_clips(batch: FrameBatch, num_clips: int, num_frames_per_clip: int) -> Fra
         replaced=batch.replaced,
         is_damaged=batch.is_damaged.reshape(shape),
     )
-
-
-def check_range_start(start: float | None, *, stream_begin: float, stream_end: float) -> float:
-    """The earliest time at which a clip may start, by default the begin of the stream.
-
-    >>> check_range_start(None, stream_begin=0.5, stream_end=10.0)
-    0.5
-    """
-    # Each comparison is written so that NaN fails it.
-    if start is None:
-        return stream_begin
-    if not start >= stream_begin:
-        raise InvalidArgumentError(f"sampling_range_start ({start}) must be at least {stream_begin}, the stream begin.")
-    if not start < stream_end:
-        raise InvalidArgumentError(f"sampling_range_start ({start}) must be smaller than {stream_end}, the stream end.")
-    return start
-
-
-def check_range_end(end: float, *, stream_begin: float, stream_end: float) -> float:
-    """The time before which a clip must start; a value beyond the end of the stream means the end.
-
-    >>> check_range_end(100.0, stream_begin=0.5, stream_end=10.0)
-    10.0
-    """
-    if not end >= stream_begin:
-        raise InvalidArgumentError(f"sampling_range_end ({end}) must be at least {stream_begin}, the stream begin.")
-    return min(end, stream_end)
-
-
-def check_not_empty(start: float, end: float, reason: str = "") -> None:
-    """Raise unless [start, end) is not empty; ``reason`` explains where the end comes from."""
-    if not start < end:
-        raise InvalidArgumentError(
-            f"sampling_range_start ({start}) must be smaller than sampling_range_end ({end}){reason}."
-        )
-
-
-def random_starts(start: float, end: float, *, num_clips: int) -> list[float]:
-    """``num_clips`` random times of [start, end)."""
-    # Always on the CPU, so that the clips do not depend on torch's default device.
-    fractions = torch.rand(num_clips, dtype=torch.float64, device="cpu")
-    # In a narrow range far from 0, the sum can round up to the end.
-    return (fractions * (end - start) + start).clamp(max=last_before(end)).tolist()
-
-
-def regular_starts(start: float, end: float, *, seconds_between_clip_starts: float) -> list[float]:
-    """Evenly spaced times in [start, end).
-
-    >>> regular_starts(0.5, 6.0, seconds_between_clip_starts=2.0)
-    [0.5, 2.5, 4.5]
-    >>> regular_starts(0.0, 5e-324, seconds_between_clip_starts=2.5)
-    [0.0]
-    """
-    check_frames(
-        (end - start) / seconds_between_clip_starts, f"seconds_between_clip_starts ({seconds_between_clip_starts})"
-    )
-    starts = torch.arange(start, end, seconds_between_clip_starts, dtype=torch.float64, device="cpu")
-    # Rounding can make arange include its end, or return nothing for a range of one point.
-    return starts[starts < end].tolist() or [start]
-
-
-def last_before(seconds: float) -> float:
-    """The largest float below ``seconds``."""
-    return math.nextafter(seconds, -math.inf)

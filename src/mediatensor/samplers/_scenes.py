@@ -1,38 +1,64 @@
-"""Scenes: `find_scenes`, and clips within them, `clips_at_scenes`."""
+"""Scenes: `find_scenes`, and clips within them, `clips_at_scenes`.
+
+The rule for cuts is the one of PySceneDetect's ``AdaptiveDetector``
+(https://www.scenedetect.com/docs/latest/api/detectors.html): the mean absolute difference of two consecutive frames,
+compared with the differences around it, so that a moving camera is not a cut. Here the components are luma and chroma,
+as they are stored.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from .._engine.common.checks import check_choice, finite_number, shown
-from .._engine.common.limits import check_frames, frames_of_clips
+from .._engine.common.limits import check_frames
 from .._engine.common.messages import progress
 from ..errors import InvalidArgumentError, StreamError
 from ..frames import FrameBatch
 from ._common import (
-    as_clips,
+    Policy,
     check_clip_length,
     check_decoder,
     check_num_frames,
+    check_policy,
     check_positive_integer,
+    complete,
+    starts_reading_at,
 )
-from ._cuts import SMALL_SIZE, Cut, CutFinder, CutRule, Seen, difference
-from ._policies import Policy, check_policy, complete
+from ._frame_clips import IndexPlan
+from ._random import sampling_generator
 
 if TYPE_CHECKING:
     from ..decoders import VideoDecoder
 
 __all__ = ["Scene", "clips_at_scenes", "find_scenes"]
 
-# A flash lasts at most so many frames, whatever the least length of a scene.
-_LONGEST_FLASH = 15
+Placement: TypeAlias = Literal["start", "middle", "random"]
+
+# A flash lasts at most this many frames, whatever the least length of a scene.
+_MAX_FLASH_FRAMES = 15
 _NO_FRAME = "Not one frame of the video can be decoded, so that it has no scenes."
+
+#: (height, width) of the frames that are compared.
+_COMPARED_SIZE = (72, 128)
+# A score is compared with the scores of this many changed frames on either side, no further away than the reach.
+_NUM_NEIGHBOURS, _NEIGHBOUR_REACH = 2, 8
+# A frame with a lower score repeats the one before it, as in animation or after a raised frame rate.
+_MIN_CHANGED_SCORE = 1.0
+
+# Luma of black; 16 is black, and codecs add a little noise.
+_MAX_DARK_LUMA, _MAX_BLACK_MEAN, _MAX_BLACK_SPREAD = 32, 24.0, 4.0
+# Black bars do not count, but the part between them counts as at least this share of the frame.
+_MIN_LIT_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -41,11 +67,11 @@ class Scene:
 
     Attributes:
         first_frame: Index of its first frame.
-        last_frame: Index of its last frame; the next scene begins with the frame behind it.
+        last_frame: Index of its last frame; the next scene begins with the frame after it.
         begin_seconds: When the first frame is shown.
         end_seconds: When the last frame is no longer shown: the ``begin_seconds`` of the next scene.
-        score: How much the first frame differs from the one before it, in levels of 255; 0.0 for the first scene. Of a
-            fade, how much the picture changed until it was black.
+        score: How much the first frame differs from the one before it, in levels of 255; 0.0 for the first scene. For a
+            fade, how much the frames changed until they were black.
 
     Example:
         >>> from mediatensor.samplers import Scene
@@ -67,7 +93,7 @@ class Scene:
 
     @property
     def duration_seconds(self) -> float:
-        """How long it lasts."""
+        """Duration in seconds."""
         return self.end_seconds - self.begin_seconds
 
 
@@ -80,35 +106,35 @@ def find_scenes(
     min_seconds: float = 0.0,
     key_frames_only: bool = False,
 ) -> list[Scene]:
-    """Finds the cuts of a video, and with them its scenes.
+    """Find the cuts of a video, and with them its scenes.
 
-    Every frame is decoded once, in order, and compared with the one before it: a *score* is the mean absolute
-    difference of luma plus those of both chroma, over pictures scaled to 128x72, in limited range (luma from 16 to
-    235); black bars at the sides do not count. RGB is never made. A frame is the first of a scene if its score reaches
-    ``threshold``, and ``ratio`` times the mean of the four scores around it (frames that repeat the one before them
-    are passed over). This is the rule of PySceneDetect's ``AdaptiveDetector``, with other components. In addition:
+    Every frame is decoded once, in order, and compared with the one before it. Its *score* is the mean absolute
+    difference of luma plus those of both chroma components, over frames scaled to 128x72, in limited range (luma from
+    16 to 235). Black bars at the sides do not count, and RGB is never computed. A frame is the first of a scene if its
+    score reaches ``threshold``, and ``ratio`` times the mean of the four scores around it (frames that repeat the one
+    before them are ignored). This is the rule of PySceneDetect's ``AdaptiveDetector``, with other components. In
+    addition:
 
-    * Something that lasts fewer than ``min_frames`` frames, and at most 15, before what was shown before it comes back
-      is a *flash* and no cut.
-    * Where the picture fades to black and comes back out of it, the first black frame is the first of a scene.
-    * Dissolves and wipes are not found, unless they are over in a frame or two.
+    * A *flash* is not a cut: fewer than ``min_frames`` frames, and at most 15, before the earlier content comes back.
+    * If the video fades to black and comes back, the first black frame is the first of a scene.
+    * Dissolves and wipes are not found, unless they take only a frame or two.
 
-    It does not depend on how the video was encoded: a cut may lie anywhere between key frames. Nor on the decoder's
-    transforms, device, or output. Memory does not grow with the length of the video. On a terminal there is a progress
-    bar, if tqdm is installed.
+    The result does not depend on how the video was encoded (a cut may lie anywhere between key frames), nor on the
+    decoder's transforms, device, or output. Memory does not grow with the length of the video. On a terminal there is a
+    progress bar, if tqdm is installed.
 
     Args:
         decoder: The video.
-        threshold: The least score of a cut, from 0 to 765. A usual cut has 40 to 120.
-        ratio: The least ratio of the score of a cut to the mean of those around it; 0 for any, which makes it the rule
-            of PySceneDetect's ``ContentDetector``: quick motion then counts as cuts.
-        min_frames: The fewest frames of a scene. A cut that would make a shorter one is passed over: of several cuts in
-            quick succession the first counts.
-        min_seconds: The shortest scene in seconds; both this and ``min_frames`` must hold.
-        key_frames_only: Decode no other frames, which is many times as quick. A scene then begins at each key frame
+        threshold: Minimum score of a cut, from 0 to 765. A usual cut has 40 to 120.
+        ratio: Minimum ratio of the score of a cut to the mean of those around it. 0 accepts any, which makes it the
+            rule of PySceneDetect's ``ContentDetector``: fast motion then counts as cuts.
+        min_frames: Minimum number of frames of a scene. A cut that would make a shorter one is ignored: of several
+            cuts close together the first counts.
+        min_seconds: Minimum duration of a scene in seconds; both this and ``min_frames`` must hold.
+        key_frames_only: Decode only key frames, which is many times faster. A scene then begins at each key frame
             whose score against the key frame before it reaches ``threshold * ratio``: at the cut itself, if the encoder
-            put a key frame there, and else at the next one. A cut that is undone before that is missed, and quick
-            motion may pass for a cut. It takes a `VideoDecoder` of a whole file, in exact mode.
+            put a key frame there, and else at the next one. A cut that is undone before that is missed, and fast
+            motion may pass for a cut. Needs a `VideoDecoder` of a whole file, in exact mode.
 
     Returns:
         The scenes in order. Together they have all frames that can be decoded; a video without cuts is one scene. No
@@ -116,10 +142,10 @@ def find_scenes(
 
     Raises:
         InvalidArgumentError: if an argument is not as described.
-        SourceTypeError: if ``decoder`` is no decoder, but a path, for example.
+        SourceTypeError: if ``decoder`` is not a decoder, but a path, for example.
         StreamError: if not one frame can be decoded.
-        DecodeError: if a frame cannot be decoded. With a decoder whose ``on_error`` is ``"skip"`` or ``"nearest"`` such
-            frames are passed over, and belong to the scene around them.
+        DecodeError: if a frame cannot be decoded. If the decoder's ``on_error`` is ``"skip"`` or ``"nearest"``, such
+            frames are ignored, and belong to the scene around them.
 
     Example:
         >>> from mediatensor.decoders import VideoDecoder
@@ -132,73 +158,21 @@ def find_scenes(
         _check_not_negative(name, value)
     min_frames = check_positive_integer("min_frames", min_frames)
     check_decoder(decoder, "_pictures", made_by="VideoDecoder")
-    rule = CutRule(threshold, ratio, min(min_frames - 1, _LONGEST_FLASH))
-    first, cuts, end = (_cuts_at_key_frames if key_frames_only else _cuts)(decoder, rule)
-    starts = [*_far_apart([first, *cuts], end, min_frames, min_seconds), end]
+    rule = _CutRule(threshold, ratio, min(min_frames - 1, _MAX_FLASH_FRAMES))
+    first, cuts, end = (_find_cuts_at_key_frames if key_frames_only else _find_cuts)(decoder, rule)
+    starts = [*_drop_close_cuts([first, *cuts], end, min_frames, min_seconds), end]
     return [
         Scene(start.frame, stop.frame - 1, start.seconds, stop.seconds, start.score) for start, stop in pairwise(starts)
     ]
 
 
-def _cuts(decoder: VideoDecoder, rule: CutRule) -> tuple[Cut, list[Cut], Cut]:
-    """The first frame, the cuts, and the end, of every frame."""
-    finder, cuts = CutFinder(rule), list[Cut]()
-    first: Cut | None = None
-    end = Cut(0, 0.0, 0.0)
-    with closing(decoder._pictures(obeys_policy=True)) as pictures:  # type: ignore[type-var]
-        for picture in progress(pictures, "finding scenes", total=len(decoder)):
-            first = first or Cut(picture.frame, picture.pts_seconds, 0.0)
-            end = Cut(picture.frame + 1, picture.pts_seconds + picture.duration_seconds, 0.0)
-            cuts += finder.see(Seen(picture.frame, picture.pts_seconds, picture.components(SMALL_SIZE)))
-    if first is None:
-        raise StreamError(_NO_FRAME)
-    return first, cuts + finder.finish(), end
+def _first_of_scenes(decoder: Any, *, scenes: Iterable[Scene] | None = None, **options: Any) -> float:
+    if scenes is None:
+        return 0.0  # finding them would decode the video
+    return _plan_at_scenes(decoder, scenes=scenes, **options).first_position(decoder)
 
 
-def _cuts_at_key_frames(decoder: VideoDecoder, rule: CutRule) -> tuple[Cut, list[Cut], Cut]:
-    """The same of key frames alone: those that differ from the key frame before."""
-    check_decoder(decoder, "frame_index", made_by="VideoDecoder")
-    starts = decoder.frame_index.gop_start_indices.tolist()
-    before: Seen | None = None
-    cuts: list[Cut] = []
-    for picture in progress(decoder._pictures_at(starts, obeys_policy=True), "finding scenes", total=len(starts)):
-        seen = Seen(picture.frame, picture.pts_seconds, picture.components(SMALL_SIZE))
-        score = 0.0 if before is None else difference(before, seen)
-        if before is not None and score >= rule.threshold * max(rule.ratio, 1.0):
-            cuts.append(Cut(seen.frame, seen.seconds, score))
-        before = seen
-    if before is None:
-        raise StreamError(_NO_FRAME)
-    index = decoder.frame_index
-    return Cut(0, index.begin_seconds, 0.0), cuts, Cut(len(index), index.end_seconds, 0.0)
-
-
-def _check_not_negative(name: str, value: Any) -> None:
-    if finite_number(name, value) < 0:
-        raise InvalidArgumentError(f"{name} ({value}) must be 0 or more.")
-
-
-def _far_apart(cuts: Sequence[Cut], end: Cut, min_frames: int, min_seconds: float) -> list[Cut]:
-    """The first cut, and those behind it that leave scenes of the least length before and behind them.
-
-    >>> cuts = [Cut(0, 0.0, 0.0), Cut(10, 1.0, 50.0), Cut(12, 1.2, 60.0), Cut(28, 2.8, 40.0)]
-    >>> [cut.frame for cut in _far_apart(cuts, Cut(30, 3.0, 0.0), 5, 0.5)]
-    [0, 10]
-    """
-
-    def is_far(start: Cut, stop: Cut) -> bool:
-        return stop.frame - start.frame >= min_frames and stop.seconds - start.seconds >= min_seconds
-
-    kept = [cuts[0]]
-    for cut in cuts[1:]:
-        if is_far(kept[-1], cut) and is_far(cut, end):
-            kept.append(cut)
-    return kept
-
-
-Placement: TypeAlias = Literal["start", "middle", "random"]
-
-
+@starts_reading_at(_first_of_scenes)
 def clips_at_scenes(
     decoder: VideoDecoder,
     *,
@@ -208,7 +182,7 @@ def clips_at_scenes(
     placement: Placement = "middle",
     policy: Policy = "repeat_last",
 ) -> FrameBatch:
-    """Decodes a clip of each scene. No clip has frames of two scenes.
+    """Decode one clip of each scene. No clip has frames of two scenes.
 
     Clips of 3 frames, every 2nd, of two scenes of 8 and of 3 frames::
 
@@ -220,8 +194,8 @@ def clips_at_scenes(
 
     Args:
         decoder: The video, opened with ``seek_mode="exact"``: in approximate mode indices name other frames.
-        scenes: The scenes, such as some of those that `find_scenes` gave; ``None`` finds them, which decodes the whole
-            video before the clips.
+        scenes: The scenes, such as some of those that `find_scenes` returned; ``None`` finds them, which decodes the
+            whole video before the clips.
         num_frames_per_clip: Number of frames of a clip, at least 1.
         num_indices_between_frames: Distance between two frames of a clip in frames, at least 1.
         placement: Where in its scene a clip lies: ``"start"``, ``"middle"`` or ``"random"``. A clip that does not fit
@@ -230,14 +204,14 @@ def clips_at_scenes(
             the scene that it has, ``"wrap"`` goes back to the clip's first frame, ``"error"`` raises.
 
     Returns:
-        Frames of shape (scenes, num_frames_per_clip, C, H, W), or (..., H, W, C) as the decoder's dimension order is,
+        Frames of shape (scenes, num_frames_per_clip, C, H, W), or (..., H, W, C) in the decoder's dimension order,
         with times of shape (scenes, num_frames_per_clip).
 
     Raises:
         InvalidArgumentError: if an argument is not as described, there are no scenes or they are not of this video,
             or a clip runs past the end of its scene and ``policy`` is ``"error"``. It is a ValueError.
-        SourceTypeError: if ``decoder`` is no decoder, but a path, for example.
-        DecodeError: if a frame cannot be decoded; with a decoder that skips such frames, too.
+        SourceTypeError: if ``decoder`` is not a decoder, but a path, for example.
+        DecodeError: if a frame cannot be decoded, or the decoder left it out.
 
     Example:
         >>> from mediatensor.decoders import VideoDecoder
@@ -245,32 +219,54 @@ def clips_at_scenes(
         >>> clips_at_scenes(VideoDecoder("video.mp4"), num_frames_per_clip=16).data.shape
         torch.Size([1, 16, 3, 360, 640])
     """
+    plan = _plan_at_scenes(
+        decoder,
+        scenes=scenes,
+        num_frames_per_clip=num_frames_per_clip,
+        num_indices_between_frames=num_indices_between_frames,
+        placement=placement,
+        policy=policy,
+    )
+    return plan.decode(decoder)
+
+
+def _plan_at_scenes(
+    decoder: VideoDecoder,
+    *,
+    scenes: Iterable[Scene] | None,
+    num_frames_per_clip: int = 1,
+    num_indices_between_frames: int = 1,
+    placement: Placement = "middle",
+    policy: Policy = "repeat_last",
+) -> IndexPlan:
     length = check_clip_length(num_frames_per_clip)
     step = check_positive_integer("num_indices_between_frames", num_indices_between_frames)
     check_choice("placement", placement, get_args(Placement))
     check_policy(policy)
     num_frames = check_num_frames(decoder, "get_frames_at")
-    chosen = find_scenes(decoder) if scenes is None else _checked_scenes(scenes, num_frames)
-    check_frames(len(chosen) * length, f"{len(chosen)} clips of {length} frames")
+    checked = find_scenes(decoder) if scenes is None else _check_scenes(scenes, num_frames)
+    check_frames(len(checked) * length, f"{len(checked)} clips of {length} frames")
     span = step * (length - 1) + 1
-    shares = torch.rand(len(chosen), dtype=torch.float64, device="cpu").tolist() if placement == "random" else ()
+    shares: Sequence[float] = ()
+    if placement == "random":
+        shares = torch.rand(len(checked), dtype=torch.float64, device="cpu", generator=sampling_generator()).tolist()
     indices: list[int] = []
-    for number, scene in enumerate(chosen):
-        room = max(0, scene.num_frames - span)  # the last place, from the start of the scene, that a clip fits at
-        offset = {"start": 0, "middle": room // 2}.get(placement)
-        first = scene.first_frame + (int(shares[number] * (room + 1)) if offset is None else offset)
-        there = range(first, min(first + span, scene.last_frame + 1), step)
-        indices += complete(there, length, policy)
-    with frames_of_clips(length):
-        frames = decoder.get_frames_at(indices)
-    return as_clips(frames, len(chosen), length)
+    for number, scene in enumerate(checked):
+        last_offset = max(0, scene.num_frames - span)  # where in the scene the last clip starts that fits
+        if placement == "random":
+            offset = int(shares[number] * (last_offset + 1))
+        else:
+            offset = last_offset // 2 if placement == "middle" else 0
+        first = scene.first_frame + offset
+        indices += complete(range(first, min(first + span, scene.last_frame + 1), step), length, policy)
+    return IndexPlan(indices, len(checked), length)
 
 
-def _checked_scenes(scenes: Iterable[Scene], num_frames: int) -> list[Scene]:
-    chosen = list(scenes)
-    if not chosen:
+def _check_scenes(scenes: Iterable[Scene], num_frames: int) -> list[Scene]:
+    checked = list(scenes)
+    if not checked:
         raise InvalidArgumentError("scenes has no scene; find_scenes(decoder) gives at least one of every video.")
-    for scene in chosen:
+    for scene in checked:
         if not isinstance(scene, Scene):
             raise InvalidArgumentError(f"scenes must be those that find_scenes gives (got {shown(scene)}).")
         if not 0 <= scene.first_frame <= scene.last_frame < num_frames:
@@ -278,4 +274,183 @@ def _checked_scenes(scenes: Iterable[Scene], num_frames: int) -> list[Scene]:
                 f"The scene from frame {scene.first_frame} to {scene.last_frame} does not lie in this video of "
                 f"{num_frames} frames: give scenes that find_scenes found in it."
             )
-    return chosen
+    return checked
+
+
+def _check_not_negative(name: str, value: Any) -> None:
+    if finite_number(name, value) < 0:
+        raise InvalidArgumentError(f"{name} ({value}) must be 0 or more.")
+
+
+# Cuts
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """The first frame of a scene, when it is shown, and how much it differs from the frame before it."""
+
+    frame: int
+    seconds: float
+    score: float
+
+
+@dataclass(frozen=True)
+class _CutRule:
+    """The rule for cuts: minimum score, minimum ratio to the mean score around it, maximum frames of a flash."""
+
+    threshold: float
+    ratio: float
+    max_flash: int
+
+    @property
+    def num_ahead(self) -> int:
+        """How many later frames must be known to judge one."""
+        return max(_NEIGHBOUR_REACH, self.max_flash)
+
+    def is_return(self, before: _SmallFrame, later: _SmallFrame, score: float) -> bool:
+        """Return whether a frame shows again what was seen before a change of this score."""
+        return _difference(before, later) < score / max(self.ratio, 2.0)
+
+
+class _SmallFrame:
+    """A scaled frame, luma and chroma (3, H, W), with its score against the one before it."""
+
+    def __init__(self, frame: int, seconds: float, components: NDArray[np.uint8]) -> None:
+        self.frame, self.seconds, self.components = frame, seconds, components
+        self.score = 0.0
+        is_lit = components[0] > _MAX_DARK_LUMA
+        self.rows, self.columns = is_lit.any(1), is_lit.any(0)
+
+    def is_black(self) -> bool:
+        luma = self.components[0]
+        return not self.rows.any() and bool(luma.mean() <= _MAX_BLACK_MEAN and luma.std() <= _MAX_BLACK_SPREAD)
+
+
+class _CutFinder:
+    """Finds cuts in the frames of a video, which it takes in order; it holds a few of them."""
+
+    def __init__(self, rule: _CutRule) -> None:
+        self._rule, self._num_ahead = rule, rule.num_ahead
+        self._frames: deque[_SmallFrame] = deque()
+        self._place = 0  # of the next frame to judge, in ``_frames``
+        self._black: _Cut | None = None  # where a fade to black began
+
+    def add(self, frame: _SmallFrame) -> list[_Cut]:
+        """Take the next frame, and return the cuts that are certain now, ascending."""
+        if self._frames:
+            frame.score = _difference(self._frames[-1], frame)
+        self._frames.append(frame)
+        return self._judge_next() if len(self._frames) > self._place + self._num_ahead else []
+
+    def finish(self) -> list[_Cut]:
+        """Return the remaining cuts, after the last frame."""
+        cuts = []
+        while self._place < len(self._frames):
+            cuts += self._judge_next()
+        return cuts
+
+    def _judge_next(self) -> list[_Cut]:
+        place, frames = self._place, self._frames
+        frame = frames[place]
+        is_abrupt = self._is_abrupt(place)
+        cuts = [_Cut(frame.frame, frame.seconds, frame.score)] if is_abrupt and not self._is_flash(place) else []
+        # A fade: the video becomes black, and comes back, without anything abrupt at either end.
+        if self._black is not None and (is_abrupt or not frame.is_black()):
+            cuts = cuts if is_abrupt else [self._black]
+            self._black = None
+        elif place > 0 and not is_abrupt and frame.is_black() and not frames[place - 1].is_black():
+            score = _difference(frames[max(0, place - self._num_ahead)], frame)
+            self._black = _Cut(frame.frame, frame.seconds, score)
+        if place > self._num_ahead:
+            frames.popleft()
+        else:
+            self._place += 1
+        return cuts
+
+    def _is_abrupt(self, place: int) -> bool:
+        score = self._frames[place].score
+        return score >= self._rule.threshold and score >= self._rule.ratio * self._mean_of_neighbours(place)
+
+    def _mean_of_neighbours(self, place: int) -> float:
+        """Return the mean of the scores around one. A missing score counts as 0, like that of a still frame."""
+        scores = [frame.score for frame in self._frames]
+        before = scores[max(0, place - _NEIGHBOUR_REACH) : place][::-1]
+        after = scores[place + 1 : place + 1 + _NEIGHBOUR_REACH]
+        changed = [
+            [score for score in side if score >= _MIN_CHANGED_SCORE][:_NUM_NEIGHBOURS] for side in (before, after)
+        ]
+        return sum(map(sum, changed)) / (2 * _NUM_NEIGHBOURS)
+
+    def _is_flash(self, place: int) -> bool:
+        """Return whether the earlier content comes back soon after the frame, or its own was shown soon before it."""
+        frames, rule, frame = self._frames, self._rule, self._frames[place]
+        later = (frames[place + k] for k in range(1, rule.max_flash + 1) if place + k < len(frames))
+        earlier = (frames[place - 1 - k] for k in range(1, rule.max_flash + 1) if place - 1 - k >= 0)
+        return any(rule.is_return(frames[place - 1], other, frame.score) for other in later) or any(
+            rule.is_return(other, frame, frame.score) for other in earlier
+        )
+
+
+def _difference(one: _SmallFrame, other: _SmallFrame) -> float:
+    """Return the score of two frames: mean absolute difference of luma plus those of chroma, between black bars."""
+    first, second = one.components, other.components
+    total = (np.maximum(first, second) - np.minimum(first, second)).sum(dtype=np.uint32)
+    share = _lit_share(one.rows | other.rows) * _lit_share(one.columns | other.columns)
+    return float(total / (first[0].size * max(share, _MIN_LIT_SHARE)))
+
+
+def _lit_share(is_lit: NDArray[np.bool_]) -> float:
+    """Return the share of rows or columns from the first lit one to the last."""
+    first, last = is_lit.argmax(), is_lit[::-1].argmax()
+    return float(len(is_lit) - first - last) / len(is_lit) if is_lit[first] else 0.0
+
+
+def _find_cuts(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cut, list[_Cut], _Cut]:
+    """Return the first frame, the cuts, and the end, from every frame."""
+    finder, cuts = _CutFinder(rule), list[_Cut]()
+    first: _Cut | None = None
+    end = _Cut(0, 0.0, 0.0)
+    with closing(decoder._pictures(obeys_policy=True)) as pictures:  # type: ignore[type-var]
+        for picture in progress(pictures, "finding scenes", total=len(decoder)):
+            first = first or _Cut(picture.frame, picture.pts_seconds, 0.0)
+            end = _Cut(picture.frame + 1, picture.pts_seconds + picture.duration_seconds, 0.0)
+            cuts += finder.add(_SmallFrame(picture.frame, picture.pts_seconds, picture.components(_COMPARED_SIZE)))
+    if first is None:
+        raise StreamError(_NO_FRAME)
+    return first, cuts + finder.finish(), end
+
+
+def _find_cuts_at_key_frames(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cut, list[_Cut], _Cut]:
+    """Return the same from key frames only: those that differ from the key frame before."""
+    check_decoder(decoder, "frame_index", made_by="VideoDecoder")
+    starts = decoder.frame_index.gop_start_indices.tolist()
+    before: _SmallFrame | None = None
+    cuts: list[_Cut] = []
+    for picture in progress(decoder._pictures_at(starts, obeys_policy=True), "finding scenes", total=len(starts)):
+        frame = _SmallFrame(picture.frame, picture.pts_seconds, picture.components(_COMPARED_SIZE))
+        score = 0.0 if before is None else _difference(before, frame)
+        if before is not None and score >= rule.threshold * max(rule.ratio, 1.0):
+            cuts.append(_Cut(frame.frame, frame.seconds, score))
+        before = frame
+    if before is None:
+        raise StreamError(_NO_FRAME)
+    index = decoder.frame_index
+    return _Cut(0, index.begin_seconds, 0.0), cuts, _Cut(len(index), index.end_seconds, 0.0)
+
+
+def _drop_close_cuts(cuts: Sequence[_Cut], end: _Cut, min_frames: int, min_seconds: float) -> list[_Cut]:
+    """Return the first cut, and the later ones that leave scenes of the minimum length before and after them.
+
+    >>> cuts = [_Cut(0, 0.0, 0.0), _Cut(10, 1.0, 50.0), _Cut(12, 1.2, 60.0), _Cut(28, 2.8, 40.0)]
+    >>> [cut.frame for cut in _drop_close_cuts(cuts, _Cut(30, 3.0, 0.0), 5, 0.5)]
+    [0, 10]
+    """
+
+    def is_far(start: _Cut, stop: _Cut) -> bool:
+        return stop.frame - start.frame >= min_frames and stop.seconds - start.seconds >= min_seconds
+
+    remaining = [cuts[0]]
+    for cut in cuts[1:]:
+        if is_far(remaining[-1], cut) and is_far(cut, end):
+            remaining.append(cut)
+    return remaining

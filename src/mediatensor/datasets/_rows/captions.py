@@ -1,4 +1,4 @@
-"""Captions: where those of a file are found, and which of them belong to a clip."""
+"""Captions: finding those of a file, and selecting those of a clip."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -22,6 +22,7 @@ from ..._engine.sources.source import url_scheme
 from ...decoders import SubtitleDecoder, get_container_metadata
 from ...errors import InvalidArgumentError, MediaTensorError, ReadError, StreamError
 from ...frames import AudioSamples, AudioSamplesBatch
+from ...samplers._random import global_random
 from .._sources import limits
 from .._sources.items import Item
 from .._sources.sidecars import CAPTIONS_COLUMN, sidecars_of
@@ -30,53 +31,46 @@ __all__ = [
     "CaptionPlace",
     "CaptionTrack",
     "ClipCaption",
-    "FoundCaption",
+    "FileCaption",
     "Tokenizer",
+    "add_token_ids",
     "check_caption_places",
     "find_captions",
-    "with_token_ids",
 ]
 
 Sound: TypeAlias = AudioSamples | AudioSamplesBatch
 Box: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
 CaptionPlace: TypeAlias = Literal["any", "column", "sidecar", "subtitles"]
-#: Gives the numbers of the tokens of a text, or a mapping that has them as ``input_ids``.
+#: Returns the numbers of the tokens of a text, or a mapping that has them as ``input_ids``.
 Tokenizer: TypeAlias = Callable[[str], Any]
 
-#: The places in the order in which ``"any"`` asks them: what somebody put beside a file is what they mean.
+#: The places in the order in which ``"any"`` tries them: captions given with a file are meant to replace its own.
 _ANY: tuple[CaptionPlace, ...] = ("column", "sidecar", "subtitles")
 
-#: Files whose clock may begin at any time. Players count the times of subtitle files from their first picture.
+#: Formats whose clock may begin at any time. Players count the times of subtitle files from the first frame.
 _MPEG_EXTENSIONS = frozenset((".m2p", ".m2t", ".m2ts", ".mpeg", ".mpg", ".mts", ".tp", ".trp", ".ts", ".vob"))
 _MPEG_FORMATS = frozenset(("mpeg", "mpegts"))
-#: What an encoder puts in front of sound is shorter than this.
+#: The priming that an encoder puts before audio is shorter than this.
 _MAX_PRIMING_SECONDS = 0.1
 
-#: Subtitle files round times, often to milliseconds: a frame that begins this much earlier counts as behind a time.
+#: Subtitle files round times, often to milliseconds: a frame that begins this much earlier counts as after a time.
 _ROUNDING_SECONDS = 0.0005
 
-#: A larger file has something in it.
+#: A larger file is not blank.
 _MAX_BLANK_BYTES = 64
 
-# What text of SubRip, WebVTT or ASS has.
+# Marks of text in SubRip, WebVTT or ASS.
 _SUBTITLES = re.compile(r"-->|^\ufeff?\s*(WEBVTT\b|\[Script Info\])")
-_NAMES = {
+# The names that a field may have in a mapping.
+_FIELD_NAMES = {
     "start_seconds": ("start_seconds", "start", "begin"),
     "end_seconds": ("end_seconds", "end"),
     "text": ("text",),
 }
 
 
-class FoundCaption(NamedTuple):
-    """A caption of a file.
-
-    Attributes:
-        text: Its text.
-        start_seconds: When it appears, by the clock of the file.
-        end_seconds: When it disappears.
-        speaker: Who says it, if that is known.
-        geometry: Where text that was read in the pictures stands, relative to the upright frame; else ``None``.
-    """
+class FileCaption(NamedTuple):
+    """A caption of a file, with times on the clock of the file; ``geometry`` is that of text read in the frames."""
 
     text: str
     start_seconds: float
@@ -87,22 +81,22 @@ class FoundCaption(NamedTuple):
 
 @dataclass(frozen=True)
 class ClipCaption:
-    """A caption of a clip, cut to it: ``sample.captions`` of `VideoAudioClips` has these.
+    """A caption cut to the times of a clip, in ``sample.captions`` of `VideoAudioClips`.
 
     Attributes:
-        text: Its whole text, also where only a part of its time lies in the clip.
-        start_seconds: When it appears, by the clock of the file, as ``pts_seconds`` of frames and samples are; not
-            before the clip begins.
+        text: Its whole text, even if only a part of its time lies in the clip.
+        start_seconds: When it appears, on the clock of the file, like ``pts_seconds`` of frames and samples; not before
+            the clip begins.
         end_seconds: When it disappears; not after the clip ends.
-        first_frame: The first frame of the clip that shows it: that begins at or after its start. Of a caption that
-            begins and ends within one frame, that frame.
-        last_frame: The last frame of the clip that shows it.
-        start_sample: Where it begins in the sound of the clip: its sound is ``data[:, start_sample:stop_sample]``.
+        first_frame: Index in the clip of the first frame that begins at or after its start. If the caption begins and
+            ends within one frame, that frame.
+        last_frame: Index in the clip of the last frame that shows it.
+        start_sample: Its first sample in the audio of the clip: its audio is ``data[:, start_sample:stop_sample]``.
         stop_sample: One past its last sample.
-        is_cut: Whether it begins before the clip or ends behind it.
-        speaker: Who says it, if the captions tell.
-        geometry: Where text that was read in the pictures stands, ((xmin, ymin), (xmax, ymax)), relative to the upright
-            frame; else ``None``.
+        is_cut: Whether it begins before the clip or ends after it.
+        speaker: The speaker, if the captions name one.
+        geometry: Box of text that was read in the frames, ((xmin, ymin), (xmax, ymax)), relative to the upright frame;
+            else ``None``.
         token_ids: The numbers of the tokens of its text; ``None`` without a tokenizer.
 
     Example:
@@ -126,13 +120,9 @@ class ClipCaption:
 
 
 class CaptionTrack:
-    """The captions of a file, by start, to be asked for those of a clip.
+    """The captions of a file, sorted by start."""
 
-    Args:
-        captions: In any order.
-    """
-
-    def __init__(self, captions: Iterable[FoundCaption]) -> None:
+    def __init__(self, captions: Iterable[FileCaption]) -> None:
         self._captions = sorted(captions, key=lambda caption: caption.start_seconds)
         self._starts = np.array([caption.start_seconds for caption in self._captions], np.float64)
         self._ends = np.array([caption.end_seconds for caption in self._captions], np.float64)
@@ -140,22 +130,21 @@ class CaptionTrack:
     def of_clip(
         self, pts_seconds: Tensor, clip: AudioSamples, sound: Sound | None, end_seconds: float | None
     ) -> tuple[ClipCaption, ...]:
-        """The captions of a clip, cut to it.
+        """Return the captions of a clip, cut to it.
 
         Args:
             pts_seconds: The times of its frames, (T,).
-            clip: Its sound, which lasts for as long as the clip does.
-            sound: The sound that a transform made of that, in which captions are to have their places; ``None`` for
-                the same.
-            end_seconds: Where the segment of the file ends that the clip is of; what follows fills the clip up.
+            clip: Its audio, which lasts as long as the clip.
+            sound: The result of a transform of the audio, which sample numbers then refer to; ``None`` for the same.
+            end_seconds: End of the segment of the file that the clip is in; the rest of the clip is padding.
         """
         sound = clip if sound is None else sound
         begin, length = clip.pts_seconds, sound.data.shape[-1]
         end = begin + clip.data.shape[-1] / clip.sample_rate
         if end_seconds is not None:
             end = min(end, end_seconds)
-        times = _begins(pts_seconds.cpu().numpy())
-        found = []
+        times = _begin_times(pts_seconds.cpu().numpy())
+        captions = []
         for number in np.flatnonzero((self._starts < end) & (self._ends > begin)).tolist():
             caption = self._captions[number]
             start, stop = max(caption.start_seconds, begin), min(caption.end_seconds, end)
@@ -163,20 +152,20 @@ class CaptionTrack:
             start_sample, stop_sample = (
                 min(length, math.floor((seconds - begin) * sound.sample_rate + 0.5)) for seconds in (start, stop)
             )
-            found.append(
+            captions.append(
                 ClipCaption(
                     caption.text, start, stop, first_frame, last_frame, start_sample, stop_sample,
                     is_cut=caption.start_seconds < begin or caption.end_seconds > end,
                     speaker=caption.speaker, geometry=caption.geometry,
                 )
             )  # fmt: skip
-        return tuple(found)
+        return tuple(captions)
 
 
-def _begins(times: Any) -> Any:
-    """When frames begin; where the last one is repeated to fill a clip up, its repetitions come one after the other.
+def _begin_times(times: Any) -> Any:
+    """Return when frames begin; repetitions of the last frame, which pad a clip, follow one after the other.
 
-    >>> _begins(np.array([0.0, 0.5, 1.0, 1.0, 1.0])).tolist()
+    >>> _begin_times(np.array([0.0, 0.5, 1.0, 1.0, 1.0])).tolist()
     [0.0, 0.5, 1.0, 1.5, 2.0]
     """
     (steps,) = np.nonzero(np.diff(times))
@@ -188,7 +177,7 @@ def _begins(times: Any) -> Any:
 
 
 def _frames_between(times: Any, start: float, end: float) -> tuple[int, int]:
-    """The first and the last of the frames that begin within [start, end), or twice the one shown at ``start``.
+    """Return the first and the last frame that begin within [start, end), or twice the one shown at ``start``.
 
     >>> _frames_between(np.array([0.0, 0.1, 0.2, 0.3]), 0.1, 0.3), _frames_between(np.array([0.0, 0.1]), 0.04, 0.06)
     ((1, 2), (0, 0))
@@ -197,28 +186,24 @@ def _frames_between(times: Any, start: float, end: float) -> tuple[int, int]:
     if len(within):
         return int(within[0]), int(within[-1])
     (before,) = np.nonzero(times <= start)
-    shown_then = int(before[-1]) if len(before) else 0
-    return shown_then, shown_then
+    frame_at_start = int(before[-1]) if len(before) else 0
+    return frame_at_start, frame_at_start
 
 
-def with_token_ids(captions: tuple[ClipCaption, ...], tokenizer: Tokenizer | None) -> tuple[ClipCaption, ...]:
-    """Captions with the tokens of their texts; as they are without a tokenizer.
-
-    Raises:
-        InvalidArgumentError: if the tokenizer gives something else than whole numbers.
-    """
+def add_token_ids(captions: tuple[ClipCaption, ...], tokenizer: Tokenizer | None) -> tuple[ClipCaption, ...]:
+    """Return captions with the tokens of their texts; unchanged without a tokenizer."""
     if tokenizer is None:
         return captions
-    return tuple(
-        ClipCaption(**{**vars(caption), "token_ids": _token_ids(tokenizer(caption.text))}) for caption in captions
-    )
+    with global_random():
+        return tuple(replace(caption, token_ids=_token_ids(tokenizer(caption.text))) for caption in captions)
 
 
 def _token_ids(given: Any) -> tuple[int, ...]:
     ids = given["input_ids"] if isinstance(given, Mapping) and "input_ids" in given else given
     if isinstance(ids, Tensor | np.ndarray):
         ids = ids.tolist()
-    if isinstance(ids, Sequence) and not isinstance(ids, str) and all(map(_is_token_id, ids)):
+    is_list = isinstance(ids, Sequence) and not isinstance(ids, str)
+    if is_list and all(is_integer(value) and -(2**63) <= value < 2**63 for value in ids):
         return tuple(map(int, ids))
     raise InvalidArgumentError(
         "The tokenizer must give the whole numbers of the tokens of a text, or a mapping that has them as "
@@ -226,15 +211,11 @@ def _token_ids(given: Any) -> tuple[int, ...]:
     )
 
 
-def _is_token_id(value: Any) -> bool:
-    return is_integer(value) and -(2**63) <= value < 2**63
-
-
-# Where captions are
+# Places of captions
 
 
 def check_caption_places(captions: Any, captions_language: Any) -> None:
-    """Raise unless both are accepted; see `find_captions`."""
+    """Raise unless `find_captions` accepts both."""
     if isinstance(captions, str):
         if captions not in get_args(CaptionPlace):
             raise InvalidArgumentError(
@@ -256,68 +237,66 @@ def _languages(captions_language: str | Sequence[str] | None) -> list[str]:
 
 def find_captions(
     item: Item, captions: CaptionPlace | Callable[[Item], Any], captions_language: str | Sequence[str] | None = None
-) -> tuple[FoundCaption, ...]:
-    """The captions of a file that say something for some time, in the order of the place they come from.
+) -> tuple[FileCaption, ...]:
+    """Return the captions of a file that have text and a duration, in the order of their source.
 
     Args:
         item: The file.
-        captions: Where they are, or what gives them.
-        captions_language: Which ones are wanted of several, first to last; those that name no language come last.
+        captions: Where they are, or a function that returns them.
+        captions_language: Preferred languages, in order; captions without a language come last.
 
     Raises:
         StreamError: if there are none in these places.
-        ReadError: if they cannot be read, or are nothing that captions are taken from.
+        ReadError: if they cannot be read, or have an unknown form.
     """
     try:
-        return _find(item, captions, _languages(captions_language))
+        if isinstance(captions, str):
+            return _find_in_places(item, _ANY if captions == "any" else (captions,), _languages(captions_language))
+        with global_random():
+            given = captions(item)
+        if given is None:
+            raise StreamError(f"{item.name!r} has no captions: the function captions gave None.")
+        return _read_captions(given, item)
     except StreamError:
         raise
     except (MediaTensorError, OSError) as error:
         raise ReadError(f"The captions of {item.name!r} cannot be read: {error}") from error
 
 
-def _find(
-    item: Item, captions: CaptionPlace | Callable[[Item], Any], languages: Sequence[str]
-) -> tuple[FoundCaption, ...]:
-    if not isinstance(captions, str):
-        given = captions(item)
-        if given is None:
-            raise StreamError(f"{item.name!r} has no captions: the function captions gave None.")
-        return _read(given, item)
-    places = _ANY if captions == "any" else (captions,)
+def _find_in_places(item: Item, places: Sequence[CaptionPlace], languages: Sequence[str]) -> tuple[FileCaption, ...]:
     reasons = []
     for place in places:
-        found = _FINDERS[place](item, languages)
-        if not isinstance(found, str):
-            return found
-        reasons.append(found)
+        captions = _FINDERS[place](item, languages)
+        if not isinstance(captions, str):
+            return captions
+        reasons.append(captions)
     raise StreamError(f"{item.name!r} has no captions: {'; '.join(reasons)}.")
 
 
 #: The captions, or why there are none.
-_Found: TypeAlias = tuple[FoundCaption, ...] | str
+_CaptionsOrReason: TypeAlias = tuple[FileCaption, ...] | str
 
 
-def _in_column(item: Item, languages: Sequence[str]) -> _Found:
+def _find_in_column(item: Item, languages: Sequence[str]) -> _CaptionsOrReason:
     value = item.extra.get(CAPTIONS_COLUMN)
     is_empty = value is None or (isinstance(value, str) and not value.strip())
     if is_empty or (isinstance(value, float) and math.isnan(value)):
         return f"there is nothing in the column {CAPTIONS_COLUMN!r}"
-    return _read(value, item)
+    return _read_captions(value, item)
 
 
-def _in_sidecar(item: Item, languages: Sequence[str]) -> _Found:
+def _find_in_sidecar(item: Item, languages: Sequence[str]) -> _CaptionsOrReason:
     sidecars = sidecars_of(item)
     if not sidecars and isinstance(item.source, str) and url_scheme(item.source) is not None:
         return f"beside a URL no subtitle file is looked for (name it in the column {CAPTIONS_COLUMN!r})"
-    # What stands before "srt" is the language.
-    chosen = _chosen([(suffix, suffix.rpartition(".")[0].partition(".")[0]) for suffix in sidecars], languages)
-    if chosen is None:
-        return _nothing("no subtitle file is beside it", languages if sidecars else ())
-    return _read_subtitles(sidecars[chosen], item)
+    # The suffix is "srt", or the language before it: "en.srt".
+    suffix = _choose_by_language([(one, one.rpartition(".")[0].partition(".")[0]) for one in sidecars], languages)
+    if suffix is None:
+        return _add_languages("no subtitle file is beside it", languages if sidecars else ())
+    return _read_subtitles(sidecars[suffix], item)
 
 
-def _in_streams(item: Item, languages: Sequence[str]) -> _Found:
+def _find_in_streams(item: Item, languages: Sequence[str]) -> _CaptionsOrReason:
     metadata = get_container_metadata(item.source)
     streams = [
         (stream.stream_index, stream.language or "")
@@ -326,82 +305,82 @@ def _in_streams(item: Item, languages: Sequence[str]) -> _Found:
     ]
     best = metadata.best_subtitle_stream_index
     streams.sort(key=lambda stream: stream[0] != best)
-    chosen = _chosen(streams, languages)
-    if chosen is None:
-        return _nothing("it has no stream of text subtitles", languages if streams else ())
-    with SubtitleDecoder(item.source, stream_index=chosen) as decoder:
-        return _checked(decoder, 0.0)
+    stream_index = _choose_by_language(streams, languages)
+    if stream_index is None:
+        return _add_languages("it has no stream of text subtitles", languages if streams else ())
+    with SubtitleDecoder(item.source, stream_index=stream_index) as decoder:
+        return _check_captions(decoder, 0.0)
 
 
-_FINDERS: Mapping[str, Callable[[Item, Sequence[str]], _Found]] = {
-    "column": _in_column,
-    "sidecar": _in_sidecar,
-    "subtitles": _in_streams,
+_FINDERS: Mapping[str, Callable[[Item, Sequence[str]], _CaptionsOrReason]] = {
+    "column": _find_in_column,
+    "sidecar": _find_in_sidecar,
+    "subtitles": _find_in_streams,
 }
 
 
-def _nothing(reason: str, languages: Sequence[str]) -> str:
+def _add_languages(reason: str, languages: Sequence[str]) -> str:
     return f"{reason} in {' or '.join(languages)}" if languages else reason
 
 
-def _chosen(choices: Sequence[tuple[Any, str]], languages: Sequence[str]) -> Any:
-    """The first choice in the first of the languages, else one that names none; without languages, the first.
+def _choose_by_language(choices: Sequence[tuple[Any, str]], languages: Sequence[str]) -> Any:
+    """Return the first choice in the first of the languages, else one without a language, else ``None``.
 
-    >>> _chosen([("a", "de"), ("b", "en-GB"), ("c", "")], ["fr", "en"])
+    >>> _choose_by_language([("a", "de"), ("b", "en-GB"), ("c", "")], ["fr", "en"])
     'b'
     """
     if not languages:
         return choices[0][0] if choices else None
     for language in (language.lower().replace("_", "-") for language in languages):
-        for choice, own in choices:
-            if f"{own.lower().replace('_', '-')}-".startswith(f"{language}-"):
+        for choice, tag in choices:
+            if f"{tag.lower().replace('_', '-')}-".startswith(f"{language}-"):
                 return choice
-    return next((choice for choice, own in choices if not own), None)
+    return next((choice for choice, tag in choices if not tag), None)
 
 
-# What captions are made of
+# Forms of captions
 
 
-def _read(given: Any, item: Item) -> tuple[FoundCaption, ...]:
-    """Captions in any of the forms in which they are kept.
+def _read_captions(given: Any, item: Item) -> tuple[FileCaption, ...]:
+    """Read captions in any of the forms in which they are kept.
 
     Raises:
-        InvalidArgumentError: if this is nothing that captions are taken from.
+        InvalidArgumentError: if the form is unknown.
         MediaTensorError, OSError: if a file cannot be read.
     """
     if isinstance(given, str) and (given.lstrip()[:1] in ("[", "{") or "\n" in given or "-->" in given):
         if not _SUBTITLES.search(given):
-            return _checked(_series(_parsed(given)), 0.0)
-        given = given.encode("utf-8", "surrogatepass")  # what is no text stays none
+            return _check_captions(_as_series(_parse_json(given)), 0.0)
+        given = given.encode("utf-8", "surrogatepass")  # invalid text stays invalid
     if isinstance(given, bytes | bytearray | memoryview):
         return _read_subtitles(bytes(given), item)
     if isinstance(given, str | os.PathLike):
         if os.fspath(given).lower().endswith(".json"):
-            return _checked(_read_json(Path(given)), 0.0)
+            return _check_captions(_read_json(Path(given)), 0.0)
         return _read_subtitles(given, item)
-    return _checked(_series(given), 0.0)
+    return _check_captions(_as_series(given), 0.0)
 
 
-def _read_subtitles(source: Any, item: Item) -> tuple[FoundCaption, ...]:
-    """The captions of a subtitle file, whose times count from the beginning of the video."""
+def _read_subtitles(source: Any, item: Item) -> tuple[FileCaption, ...]:
+    """Read the captions of a subtitle file, whose times count from the beginning of the video."""
     if isinstance(source, str) and url_scheme(source) is None:
         source = Path(source)
     if _is_blank(source):
         return ()
     with SubtitleDecoder(source) as decoder:
         subtitles = list(decoder)
-    return _checked(subtitles, _begin_of_clock(item))
+    return _check_captions(subtitles, _begin_of_clock(item))
 
 
 def _is_blank(source: Any) -> bool:
-    """Whether a subtitle file has nothing in it, which FFmpeg would take for no subtitles."""
+    """Return whether a subtitle file is blank, which FFmpeg does not recognise as subtitles."""
     if isinstance(source, Path) and source.is_file() and source.stat().st_size <= _MAX_BLANK_BYTES:
         source = source.read_bytes()
     return isinstance(source, bytes) and not source.removeprefix(codecs.BOM_UTF8).strip()
 
 
 def _begin_of_clock(item: Item) -> float:
-    """The time of the first picture or sample in a format whose clock may begin at any time; 0 in others."""
+    """Return the time of the first frame or sample in a format whose clock may begin at any time; else 0."""
     if isinstance(item.source, str | os.PathLike):
         extension = os.path.splitext(item.source)[1]
         if str(extension).lower() not in _MPEG_EXTENSIONS:
@@ -421,17 +400,16 @@ def _begin_of_clock(item: Item) -> float:
 
 
 def _read_json(path: Path) -> Any:
-    """What a JSON file has of captions, in any of the forms that `_series` takes."""
     size = path.stat().st_size
     if size > limits.MAX_JSON_BYTES:
         raise ReadError(f"{path} has {size} bytes, more than the {limits.MAX_JSON_BYTES} that are read.")
     try:
-        return _series(json.loads(path.read_bytes()))
+        return _as_series(json.loads(path.read_bytes()))
     except (ValueError, RecursionError) as error:
-        raise ReadError(f"{path} is no JSON: {error}") from error
+        raise ReadError(f"{path} is not JSON: {error}") from error
 
 
-def _parsed(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -440,14 +418,10 @@ def _parsed(text: str) -> Any:
         ) from None
 
 
-def _series(given: Any) -> Iterable[Any]:
-    """The captions, one by one, of what holds them.
-
-    Raises:
-        InvalidArgumentError: if it holds none.
-    """
+def _as_series(given: Any) -> Iterable[Any]:
+    """Return the captions of an object that holds them, one by one."""
     given = getattr(given, "captions", given)  # of a VideoReading
-    if isinstance(given, Mapping) and isinstance(given.get("tracks"), list):  # of one that was saved
+    if isinstance(given, Mapping) and isinstance(given.get("tracks"), list):  # of a saved VideoReading
         given = [track for track in given["tracks"] if not isinstance(track, Mapping) or track.get("kind") == "caption"]
     if isinstance(given, Mapping) and isinstance(given.get("segments"), list):  # of Whisper
         given = given["segments"]
@@ -463,9 +437,9 @@ def _series(given: Any) -> Iterable[Any]:
     return given
 
 
-def _checked(series: Iterable[Any], begin_seconds: float) -> tuple[FoundCaption, ...]:
-    """Those captions of a series that say something for some time; their times count from ``begin_seconds``."""
-    found = []
+def _check_captions(series: Iterable[Any], begin_seconds: float) -> tuple[FileCaption, ...]:
+    """Return the captions of a series that have text and a duration; their times count from ``begin_seconds``."""
+    captions = []
     for one in series:
         text, start, end = (_value(one, name) for name in ("text", "start_seconds", "end_seconds"))
         if not isinstance(text, str):
@@ -473,19 +447,19 @@ def _checked(series: Iterable[Any], begin_seconds: float) -> tuple[FoundCaption,
         start, end = _seconds("start_seconds", start), _seconds("end_seconds", end)
         if start < end and text.strip():
             speaker, geometry = (_value(one, name, None) for name in ("speaker", "geometry"))
-            found.append(FoundCaption(text, start + begin_seconds, end + begin_seconds, speaker, geometry))
-    return tuple(found)
+            captions.append(FileCaption(text, start + begin_seconds, end + begin_seconds, speaker, geometry))
+    return tuple(captions)
 
 
-_NOTHING = object()
+_REQUIRED = object()
 
 
-def _value(caption: Any, name: str, default: Any = _NOTHING) -> Any:
+def _value(caption: Any, name: str, default: Any = _REQUIRED) -> Any:
     if isinstance(caption, Mapping):
-        value = next((caption[own] for own in _NAMES.get(name, (name,)) if own in caption), default)
+        value = next((caption[key] for key in _FIELD_NAMES.get(name, (name,)) if key in caption), default)
     else:
         value = getattr(caption, name, default)
-    if value is _NOTHING:
+    if value is _REQUIRED:
         raise InvalidArgumentError(
             "A caption must have text, start_seconds and end_seconds, or as a mapping text, start and end "
             f"(got {shown(caption)})."

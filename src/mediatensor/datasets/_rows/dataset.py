@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import operator
+import sys
 import time
 from collections.abc import Mapping, Sequence
+from types import FrameType
 from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
@@ -13,23 +15,34 @@ import torch.distributed
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset, get_worker_info
+from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from ..._engine.common.checks import shown, whole_number
 from ..._engine.common.stages import collect_stages
 from ...errors import InvalidArgumentError, OutOfRangeError
+from ...samplers._random import global_random_lock
 from .._sources.items import Item, count_files
 from .._sources.order import FileOrder, file_order_of
-from .reading import OnError, RowReader
-from .recipe import OpenFiles, Recipe, RowSpec, checked_epoch, derived_seed
+from .recipe import OnError, OpenFiles, Recipe, RowReader, RowSpec, checked_epoch, derived_seed
 from .samples import ColumnDict, Sample, Skipped, Timing
-from .torch_loaders import drawn_seeds, is_asked_by_loader
 from .transport import shared_numbers
 
-__all__ = ["ColumnDataset", "MediaDataset", "RowKey", "check_dataset_options", "rank_and_number"]
+__all__ = [
+    "ColumnDataset",
+    "MediaDataset",
+    "RowKey",
+    "check_dataset_options",
+    "draw_seeds",
+    "is_asked_by_loader",
+    "rank_and_number",
+]
+
+# The methods of torch's iterators, and torchdata's, in which datasets are read.
+_READING_METHODS = frozenset(("_next_data", "__init__"))
 
 
 class RowKey(NamedTuple):
-    """A row of an epoch, as `RowBatches` asks for it."""
+    """A row of an epoch, as requested by `RowBatches`."""
 
     row: int
     epoch: int
@@ -39,17 +52,17 @@ class MediaDataset(Dataset[Sample | Skipped]):
     """Rows of files. A row depends only on the arguments of the dataset, the epoch, and the index of the row.
 
     It is the base class of `VideoClips`, `AudioClips`, `VideoAudioClips`, `VideoTextClips`, `DocumentPages` and
-    `WordCrops`. For another kind of dataset, use it with a `Recipe` of your own.
+    `WordCrops`. For another kind of dataset, use it with your own `Recipe`.
 
     Args:
         items: The files.
         recipe: Makes samples of the files.
-        rows_per_file: How many rows each file has in an epoch; one number for all files, or one for each.
-        seed: With the epoch and the index, decides the random numbers of a row. ``None`` is 0, except in torch's own
+        rows_per_file: Number of rows of each file in an epoch; one number for all files, or one for each.
+        seed: Decides, with the epoch and the index, the random numbers of a row. ``None`` is 0, except in torch's own
             ``DataLoader``: there each row draws its seed from torch's generator, so that clips and crops change with
             every epoch, and ``torch.manual_seed`` repeats them. With a seed, or after `set_epoch`, rows stay the same
             there until `set_epoch` is called again.
-        on_error: What to do with a row that cannot be read: ``"raise"``; ``"skip"``: leave it out; ``"replace"``: read
+        on_error: What to do with a row that cannot be read: ``"raise"``; ``"skip"`` leaves it out; ``"replace"`` reads
             a row of another file, always the same, in its place.
         max_consecutive_failures: With ``"skip"`` and ``"replace"``: how many files may fail in a row, in one worker.
         max_open_files: How many files a worker keeps open.
@@ -70,7 +83,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         (2, torch.Size([3, 120, 160]))
     """
 
-    #: The names of the classes in the order of their numbers, where they were given.
+    #: The names of the classes in the order of their numbers, if they were given.
     _classes: tuple[str, ...] | None = None
 
     def __init__(
@@ -95,7 +108,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         self.seed = 0 if seed is None else whole_number("seed", seed, or_none=True)
         self._has_own_seed = seed is not None
         self._row_ends = _row_ends(rows_per_file, len(items))
-        # Made when a state is asked for: it takes a second for a million files.
+        # Computed for the first state that is saved: it takes a second for a million files.
         self._known_file_order: list[FileOrder | None] = []
         # Shared, so that workers that outlive an epoch see the number of the next one; -1 until it is set.
         self._epoch: Tensor = shared_numbers((), -1)
@@ -108,7 +121,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return max(0, int(self._epoch))
 
     def set_epoch(self, epoch: int) -> None:
-        """Have plain indices refer to an epoch, in running workers as well; `DataLoader` does without.
+        """Set the epoch that plain indices refer to, in running workers as well. `DataLoader` does not need it.
 
         Example:
             >>> from mediatensor.datasets import VideoClips
@@ -124,20 +137,20 @@ class MediaDataset(Dataset[Sample | Skipped]):
 
     @property
     def file_of_row(self) -> NDArray[np.int64]:
-        """For each row the number of its file, int64 (rows,)."""
+        """Number of the file of each row, int64 (rows,)."""
         return np.repeat(np.arange(len(self._row_ends)), np.diff(self._row_ends, prepend=0))
 
     def _file_order(self) -> FileOrder | None:
-        """The names of the files in their order, for the state of a loader; ``None`` if they are not known."""
+        """Return the names of the files in their order, for the state of a loader; ``None`` if they are not known."""
         if not self._known_file_order:
             self._known_file_order.append(file_order_of(self.items))
         return self._known_file_order[0]
 
     @property
     def class_names(self) -> list[str]:
-        """The names of the classes by label: ``classes``, or those that the source names.
+        """Names of the classes by label: ``classes``, or the names that the source has.
 
-        Without ``classes``, the rows of a lazy source are read. A number that no row has is called ``""``.
+        Without ``classes``, the rows of a lazy source are read. A number that no row has gets the name ``""``.
         """
         if self._classes is not None:
             return list(self._classes)
@@ -147,10 +160,10 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return [names.get(label, "") for label in range(max(names, default=-1) + 1)]
 
     def spec(self, row: SupportsIndex, epoch: int | None = None) -> RowSpec:
-        """Everything that a row depends on.
+        """Return everything that a row depends on.
 
         Args:
-            row: From -len to len - 1.
+            row: Index from -len to len - 1.
             epoch: By default `epoch`.
 
         Raises:
@@ -176,7 +189,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return RowSpec(self.items[file], part, self.recipe, self.seed, self.epoch if epoch is None else epoch, index)
 
     def _substitute(self, spec: RowSpec, attempt: int) -> RowSpec:
-        """The row to read in place of another, for the ``attempt``-th time: any row of another file."""
+        """Return the row to read in place of another at the ``attempt``-th attempt: any row of another file."""
         start, stop = spec.row - spec.part, int(self._row_ends[self._row_ends > spec.row][0])
         others = len(self) - (stop - start)
         drawn = derived_seed(self.seed, spec.epoch, spec.row, attempt, "other") % (others or len(self))
@@ -184,11 +197,11 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return dataclasses.replace(other, row=spec.row, attempt=attempt, seed=spec.seed)
 
     def __getitem__(self, row: SupportsIndex | RowKey) -> Sample | Skipped:
-        """One sample; under ``on_error="skip"`` a row that cannot be read is `Skipped`."""
+        """Read one sample; under ``on_error="skip"`` a row that cannot be read is `Skipped`."""
         return self.__getitems__([row])[0]
 
     def __getitems__(self, rows: Sequence[SupportsIndex | RowKey]) -> list[Sample | Skipped]:
-        """Several samples: those of one file are read together, in the order in which they stand in it."""
+        """Read several samples; those of one file are read together, in the order of their positions in it."""
         started = time.monotonic()
         with collect_stages() as stage_seconds:
             samples = self._reader.read_all(self._specs_of(rows), self._substitute)
@@ -199,7 +212,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return samples
 
     def _read_another(self, row: RowKey) -> Sample | ColumnDict:
-        """A row of another file, always the same, in place of one that was left out."""
+        """Read a row of another file, always the same, in place of one that was left out."""
         return self._reader.read_another(self.spec(row.row, row.epoch), self._substitute)
 
     def _specs_of(self, rows: Sequence[SupportsIndex | RowKey]) -> list[RowSpec]:
@@ -208,7 +221,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
             return specs
         if not is_asked_by_loader():
             return specs
-        return [dataclasses.replace(spec, seed=seed) for spec, seed in zip(specs, drawn_seeds(len(specs)), strict=True)]
+        return [dataclasses.replace(spec, seed=seed) for spec, seed in zip(specs, draw_seeds(len(specs)), strict=True)]
 
     def close(self) -> None:
         """Close the files that this process keeps open; they open again when they are needed.
@@ -234,11 +247,11 @@ class ColumnDataset(MediaDataset):
     """
 
     def __getitem__(self, row: SupportsIndex | RowKey) -> ColumnDict | Skipped:  # type: ignore[override]
-        """One row; under ``on_error="skip"`` a row that cannot be read is `Skipped`."""
+        """Read one row; under ``on_error="skip"`` a row that cannot be read is `Skipped`."""
         return self.__getitems__([row])[0]
 
     def __getitems__(self, rows: Sequence[SupportsIndex | RowKey]) -> list[ColumnDict | Skipped]:  # type: ignore[override]
-        """Several rows: those of one file are read together, in the order in which they stand in it."""
+        """Read several rows; those of one file are read together, in the order of their positions in it."""
         return [_columns_of(sample) if isinstance(sample, Sample) else sample for sample in super().__getitems__(rows)]
 
     def _read_another(self, row: RowKey) -> ColumnDict:
@@ -251,22 +264,18 @@ def _columns_of(sample: Sample) -> ColumnDict:
 
 
 def check_dataset_options(dataset: MediaDataset, options: Mapping[str, Any]) -> None:
-    """Raise for options that `MediaDataset` does not take, in the name of the class that received them.
-
-    Raises:
-        TypeError: as Python does for an argument that is not known.
-    """
+    """Raise TypeError for options that `MediaDataset` does not take, as Python does for unknown arguments."""
     accepted = ("seed", "on_error", "max_consecutive_failures", "max_open_files")
     for name in options:
         if name not in accepted:
             raise TypeError(
-                f"{type(dataset).__name__}() got an unexpected keyword argument {name!r}; beside its own it takes "
+                f"{type(dataset).__name__}() got an unexpected keyword argument {name!r}; it also takes "
                 f"{', '.join(accepted)}."
             )
 
 
 def _row_ends(rows_per_file: int | Sequence[int], num_files: int) -> NDArray[np.int64]:
-    """For each file the number of rows up to its end."""
+    """Return for each file the number of rows up to its end."""
     counts = np.asarray(rows_per_file)
     if counts.ndim == 0:
         counts = np.full(num_files, counts)
@@ -279,11 +288,7 @@ def _row_ends(rows_per_file: int | Sequence[int], num_files: int) -> NDArray[np.
 
 
 def rank_and_number(rank: int | None, num_ranks: int | None) -> tuple[int, int]:
-    """The number of this process and how many there are: as given, or as torch.distributed says, or 0 and 1.
-
-    Raises:
-        InvalidArgumentError: if only one of them is given, or the rank is none of so many.
-    """
+    """Return the number of this process and of all: as given, or from torch.distributed, or 0 and 1."""
     if (rank is None) != (num_ranks is None):
         raise InvalidArgumentError(f"Give both rank and num_ranks, or none (got {rank!r} and {num_ranks!r}).")
     if rank is None or num_ranks is None:
@@ -294,3 +299,27 @@ def rank_and_number(rank: int | None, num_ranks: int | None) -> tuple[int, int]:
     if not 0 <= rank < num_ranks:
         raise InvalidArgumentError(f"rank must be from 0 to num_ranks - 1 (got {rank} of {num_ranks}).")
     return rank, num_ranks
+
+
+# Rows in torch's own ``DataLoader`` draw their seeds from torch's generator, as torch users expect. torch seeds the
+# generator of each worker when an epoch begins, or lets persistent workers continue with theirs. Without workers, a
+# loader reads in the process of the training, and transforms draw from the global generator there.
+
+
+def is_asked_by_loader() -> bool:
+    """Return whether a ``DataLoader`` is calling: in one of its workers, or from its iterator in this process."""
+    if get_worker_info() is not None:
+        return True
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        # A dataset has no other way to learn that a loader without workers reads it.
+        if frame.f_code.co_name in _READING_METHODS and isinstance(frame.f_locals.get("self"), _BaseDataLoaderIter):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def draw_seeds(count: int) -> list[int]:
+    """Draw new seeds from torch's global generator."""
+    with global_random_lock:
+        return torch.randint(torch.iinfo(torch.int64).max, (count,), dtype=torch.int64, device="cpu").tolist()

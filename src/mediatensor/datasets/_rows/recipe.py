@@ -1,50 +1,48 @@
-"""`Recipe`: how a sample is made of a file; one for each kind of dataset."""
+"""`Recipe`: how a sample is made of a file, one for each kind of dataset; and reading rows under the error policy."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import os
-import random
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
-
-import numpy as np
-import torch
+from typing import Any, ClassVar, Literal, Protocol
 
 from ..._engine.common import stages
 from ..._engine.common.checks import whole_number
-from ..._engine.common.devices import tensors_on_cpu
+from ..._engine.common.devices import has_lost_cuda, tensors_on_cpu
 from ..._engine.common.locks import Closing, ForkSafeLock
 from ...decoders import AudioVideoDecoder, VideoDecoder
-from ...errors import StreamError
+from ...errors import DeviceError, InvalidArgumentError, MediaTensorError, StreamError, TooManyFailuresError
+from ...samplers._random import random_for, row_random
 from .._sources.items import Item
-from .samples import Sample
+from .samples import Failure, Sample, Skipped
 
 __all__ = [
     "LeftOut",
+    "OnError",
     "OpenFiles",
     "Opened",
     "Recipe",
+    "RowReader",
     "RowSpec",
     "checked_epoch",
     "derived_seed",
-    "file_key",
-    "generators_lock",
-    "seeded",
 ]
+
+# Workers learn the epoch through a number of 64 bits.
+_MAX_EPOCH = 1 << 62
+
+OnError = Literal["raise", "skip", "replace"]
 
 
 class LeftOut(StreamError):
-    """Raised by a recipe for a row that is to be left out, whatever the error policy is.
-
-    Args:
-        reason: Why.
-    """
+    """Raised by a recipe for a row that is to be left out, whatever the error policy is."""
 
     def __init__(self, reason: StreamError) -> None:
         super().__init__(str(reason))
@@ -58,7 +56,7 @@ class Opened(Protocol):
 
 
 class Recipe(ABC):
-    """Makes samples of files. A recipe is picklable and has no state: its results depend on its arguments alone.
+    """Makes samples of files. A recipe is picklable and has no state: its results depend only on its arguments.
 
     Example:
         >>> from dataclasses import dataclass
@@ -82,71 +80,38 @@ class Recipe(ABC):
 
     @abstractmethod
     def open(self, item: Item) -> Opened:
-        """The file, opened; it is kept for the next samples of the same file."""
+        """Open the file; it stays open for the next samples of the same file."""
 
     @abstractmethod
     def read(self, opened: Any, item: Item, part: int) -> Sample:
-        """One sample of a file. Random numbers come from the global generators, which the caller has seeded.
+        """Read one sample of a file. Random numbers come from the global generators, which the caller has seeded.
 
         Args:
             opened: The result of `open`.
             item: The file.
-            part: Which of the file's rows it is, from 0 on.
+            part: Number of the row among the file's rows, from 0.
         """
 
     def position(self, opened: Any, item: Item, part: int) -> float:
-        """Where in the file `read` will begin, on any ascending scale; draws the same random numbers as `read`."""
+        """Return where in the file `read` will start, on any ascending scale; draws the same random numbers as `read`.
+
+        Rows of one file that are read together are read in this order.
+        """
         return float(part)
 
 
-# Workers learn the epoch through a number of 64 bits.
-_MAX_EPOCH = 1 << 62
-
-# The generators belong to the process, so threads that read rows take turns.
-generators_lock = ForkSafeLock()
-
-
 def derived_seed(*parts: int | str) -> int:
-    """A number of 63 bits that depends on all parts; similar parts give unrelated numbers.
-
-    >>> derived_seed(0, 1) == derived_seed(0, 1), derived_seed(0, 1) == derived_seed(1, 0)
-    (True, False)
-    """
+    """Return a number of 63 bits that depends on all parts; similar parts give unrelated numbers."""
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
 
 
 def checked_epoch(epoch: int) -> int:
-    """The number of an epoch, if it is one.
-
-    >>> checked_epoch(3)
-    3
-    """
     return whole_number("epoch", epoch, at_least=0, at_most=_MAX_EPOCH)
 
 
-@contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Seed the generators of torch (CPU), NumPy and Python for a ``with`` block; afterwards they continue as before."""
-    with generators_lock:
-        torch_state, numpy_state, python_state = torch.get_rng_state(), np.random.get_state(), random.getstate()
-        torch.default_generator.manual_seed(seed)
-        np.random.seed(seed & 0xFFFFFFFF)
-        random.seed(seed)
-        try:
-            yield
-        finally:
-            torch.set_rng_state(torch_state)
-            np.random.set_state(numpy_state)
-            random.setstate(python_state)
-
-
 class OpenFiles(Closing):
-    """The last files of a recipe, kept open. Each is lent to one thread at a time.
-
-    Args:
-        max_open: How many unused files stay open.
-    """
+    """The last files of a recipe, kept open: up to ``max_open`` unused ones. Each is lent to one thread at a time."""
 
     def __init__(self, max_open: int) -> None:
         self._max_open = max_open
@@ -155,9 +120,9 @@ class OpenFiles(Closing):
 
     @contextmanager
     def borrow(self, item: Item, recipe: Recipe) -> Iterator[Opened]:
-        """An open file for the time of a ``with`` block; after an exception it is closed."""
+        """Lend an open file for a ``with`` block; after an exception it is closed."""
         with self._lock:
-            _, opened = self._idle.pop(file_key(item), (None, None))
+            _, opened = self._idle.pop(_file_key(item), (None, None))
         if opened is None:
             with stages.OPEN:
                 opened = recipe.open(item)
@@ -172,8 +137,8 @@ class OpenFiles(Closing):
 
     def _give_back(self, item: Item, opened: Opened) -> None:
         with self._lock:
-            surplus = self._idle.pop(file_key(item), None)
-            self._idle[file_key(item)] = (item, opened)
+            surplus = self._idle.pop(_file_key(item), None)
+            self._idle[_file_key(item)] = (item, opened)
             closing = [surplus] if surplus is not None else []
             while len(self._idle) > self._max_open:
                 closing.append(self._idle.popitem(last=False)[1])
@@ -181,7 +146,7 @@ class OpenFiles(Closing):
             old.close()
 
     def close(self) -> None:
-        """Close the files that nobody uses; they open again when they are needed."""
+        """Close the files that are not in use; they open again when they are needed."""
         with self._lock:
             idle, self._idle = self._idle, OrderedDict()
         for _, opened in idle.values():
@@ -202,21 +167,21 @@ def _forget_damage(opened: Opened) -> None:
         video._forget_damage()
 
 
-def file_key(item: Item) -> Hashable:
-    """The key of a file while it is open."""
+def _file_key(item: Item) -> Hashable:
+    """Return the key of a file while it is open."""
     if isinstance(item.source, str | os.PathLike):
         return os.fspath(item.source)
-    # The item of an open file is kept, so that the id of its bytes stays their own.
+    # The item of an open file is kept, so that no other bytes get the same id.
     return id(item.source) if isinstance(item.source, bytes) else item.source
 
 
 @dataclass(frozen=True)
 class RowSpec:
-    """Everything that a sample depends on: wherever and whenever it is loaded, the same bits come out.
+    """Everything that a sample depends on: wherever and whenever it is loaded, the result has the same bits.
 
     Attributes:
         item: The file.
-        part: Which of the file's rows it is, from 0 on.
+        part: Number of the row among the file's rows, from 0.
         recipe: How a sample is made of the file: the sampler, the transforms.
         seed: The seed of the dataset.
         epoch: The epoch.
@@ -252,21 +217,23 @@ class RowSpec:
 
         Raises:
             MediaTensorError: if the file cannot be read.
-            TypeError: if the recipe gives something else than a `Sample`.
+            TypeError: if the recipe returns something else than a `Sample`.
         """
         if files is None:
             with OpenFiles(max_open=1) as own_files:
                 return self.load(own_files)
+        recipe = self.recipe
         with (
             tensors_on_cpu(),
-            files.borrow(self.item, self.recipe) as opened,
-            seeded(self.random_seed),
+            files.borrow(self.item, recipe) as opened,
+            row_random(self.random_seed),
+            random_for(type(recipe).read),
             stages.TRANSFORM,
         ):
-            sample = self.recipe.read(opened, self.item, self.part)
+            sample = recipe.read(opened, self.item, self.part)
         if not isinstance(sample, Sample):
-            raise TypeError(f"{type(self.recipe).__name__}.read must return a Sample (got {type(sample).__name__}).")
-        columns = {name: value for name, value in self.item.extra.items() if name not in self.recipe.used_columns}
+            raise TypeError(f"{type(recipe).__name__}.read must return a Sample (got {type(sample).__name__}).")
+        columns = {name: value for name, value in self.item.extra.items() if name not in recipe.used_columns}
         return dataclasses.replace(
             sample,
             label=self.item.label if sample.label is None else sample.label,
@@ -277,8 +244,135 @@ class RowSpec:
         )
 
     def position(self, files: OpenFiles) -> float:
-        """Where in the file reading will begin."""
-        if type(self.recipe).position is Recipe.position:
-            return float(self.part)  # nothing of the file is needed to tell
-        with tensors_on_cpu(), files.borrow(self.item, self.recipe) as opened, seeded(self.random_seed):
-            return self.recipe.position(opened, self.item, self.part)
+        """Return where in the file reading will start, on any ascending scale."""
+        recipe = self.recipe
+        if type(recipe).position is Recipe.position:
+            return float(self.part)  # the file need not be opened
+        with (
+            tensors_on_cpu(),
+            files.borrow(self.item, recipe) as opened,
+            row_random(self.random_seed),
+            random_for(type(recipe).position),
+        ):
+            return recipe.position(opened, self.item, self.part)
+
+
+#: Returns for a row's spec and the number of an attempt the spec to read instead.
+Substitute = Callable[[RowSpec, int], RowSpec]
+
+
+class RowReader:
+    """Reads rows, and applies the error policy to rows that fail.
+
+    Args:
+        on_error: The policy.
+        max_consecutive_failures: How many files may fail one after the other.
+        files: Where open files are kept.
+    """
+
+    def __init__(self, on_error: OnError, max_consecutive_failures: int, files: OpenFiles) -> None:
+        if on_error not in ("raise", "skip", "replace"):
+            raise InvalidArgumentError(f"on_error must be 'raise', 'skip' or 'replace' (got {on_error!r}).")
+        self.files = files
+        self._on_error = on_error
+        self._limit = whole_number("max_consecutive_failures", max_consecutive_failures, at_least=1)
+        self._num_failing = 0
+        self._last_failing: Hashable = None
+
+    def read(self, spec: RowSpec, substitute: Substitute | None = None) -> Sample | Skipped:
+        """Return the sample of a row, or under ``on_error="replace"`` that of the row that ``substitute`` names.
+
+        Raises:
+            MediaTensorError, OSError: for a file that cannot be read, under ``on_error="raise"``.
+            DeviceError: whatever the policy, if this process was forked and cannot use the CUDA device of the files.
+            TooManyFailuresError: if too many files failed one after the other.
+        """
+        failures: list[Failure] = []
+        trying = spec
+        error: MediaTensorError | OSError
+        while True:
+            try:
+                sample = trying.load(self.files)
+            except LeftOut as left_out:
+                if not failures:
+                    return Skipped((_failure(trying, left_out.reason, "skipped"),))
+                error = left_out.reason  # of a row that was to replace another
+            except (MediaTensorError, OSError) as raised:
+                if self._on_error == "raise" or (isinstance(raised, DeviceError) and has_lost_cuda()):
+                    raise  # every other file would fail in this process as well
+                error = raised
+            else:
+                self._num_failing, self._last_failing = 0, None
+                used = sample.source
+                return dataclasses.replace(
+                    sample, failures=tuple(dataclasses.replace(failure, replaced_by=used) for failure in failures)
+                )
+            failures.append(_failure(trying, error, "skipped" if self._on_error == "skip" else "replaced"))
+            self._count_failure(trying, error, is_replacement=len(failures) > 1)
+            if self._on_error == "skip" or substitute is None:
+                return Skipped(tuple(failures))
+            trying = substitute(spec, len(failures))
+
+    def read_another(self, spec: RowSpec, substitute: Substitute) -> Sample:
+        """Return a row of another file in place of ``spec``, which was left out, whatever the policy.
+
+        Raises:
+            DeviceError: if this process was forked and cannot use the CUDA device of the files.
+            TooManyFailuresError: if too many files failed one after the other.
+        """
+        # These files neither count among the failures of neighbouring rows nor end a series of them.
+        counter = RowReader("raise", self._limit, self.files)
+        for attempt in itertools.count(1):
+            trying = substitute(spec, attempt)
+            try:
+                return trying.load(self.files)
+            except (MediaTensorError, OSError) as error:
+                if isinstance(error, DeviceError) and has_lost_cuda():
+                    raise
+                counter._count_failure(trying, error, is_replacement=True)
+        raise AssertionError  # counting has no end
+
+    def read_all(self, specs: Sequence[RowSpec], substitute: Substitute | None = None) -> list[Sample | Skipped]:
+        """Return the samples of several rows, in the order of the rows, each as returned by `read`.
+
+        They are read file by file, and the rows of one file in the order of their positions in it.
+        """
+        by_file: dict[Hashable, list[int]] = {}
+        for i, spec in enumerate(specs):
+            by_file.setdefault(_file_key(spec.item), []).append(i)
+        results: dict[int, Sample | Skipped] = {}
+        for members in by_file.values():
+            # One file after the other: a file may not stay open while positions in all others are found.
+            for i in self._sort_by_position(members, specs):
+                results[i] = self.read(specs[i], substitute)
+        return [results[i] for i in range(len(specs))]
+
+    def _sort_by_position(self, members: list[int], specs: Sequence[RowSpec]) -> list[int]:
+        if len(members) < 2:
+            return members
+        with stages.SEEK:
+            positions = {i: self._position(specs[i]) for i in members}
+        return sorted(members, key=positions.__getitem__)
+
+    def _position(self, spec: RowSpec) -> float:
+        try:
+            return spec.position(self.files)
+        except (MediaTensorError, OSError):  # reading the row raises it again
+            return 0.0
+
+    def _count_failure(self, spec: RowSpec, error: Exception, *, is_replacement: bool) -> None:
+        # Neighbouring rows of one file fail for one reason and count once. But each replacement counts, because with
+        # few other files it may be the same one again and again.
+        file = _file_key(spec.item)
+        if is_replacement or file != self._last_failing:
+            self._num_failing += 1
+        self._last_failing = file
+        if self._num_failing > self._limit:
+            raise TooManyFailuresError(
+                f"{self._num_failing} files failed one after the other, more than max_consecutive_failures "
+                f"({self._limit}); the last is {spec.item.name!r}: {error}"
+            ) from error
+
+
+def _failure(spec: RowSpec, error: Exception, action: Literal["skipped", "replaced"]) -> Failure:
+    return Failure(spec.item.name, spec.row, spec.epoch, type(error).__name__, str(error), action)

@@ -1,4 +1,4 @@
-"""`TarSamples`: samples of tar shards, and of other rows, that can only be read forward."""
+"""`TarSamples`: samples of tar shards, and of other rows that can only be read in order."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ from ..._engine.common.stages import collect_stages
 from ...errors import InvalidArgumentError
 from .._sources.items import Item, MediaKind, check_kind, checked_classes, class_number
 from .._sources.streams import GivenRows, IterableRows, RowsToSkip, ShardRows, Share, row_number
-from .dataset import rank_and_number
-from .reading import RowReader
-from .recipe import OpenFiles, Recipe, RowSpec, checked_epoch, derived_seed
+from .dataset import draw_seeds, is_asked_by_loader, rank_and_number
+from .recipe import OpenFiles, Recipe, RowReader, RowSpec, checked_epoch, derived_seed
 from .samples import Sample, Skipped, Timing
-from .torch_loaders import epoch_seed, is_asked_by_loader
 from .transport import shared_numbers
 
 __all__ = ["TarSamples"]
@@ -34,44 +32,44 @@ _T = TypeVar("_T")
 class TarSamples(IterableDataset[Sample | Skipped]):
     """Samples of tar shards that are read from beginning to end: compressed ones, pipes, URLs.
 
-    The shards have WebDataset's layout: ``key.mp4``, ``key.cls``, ``key.json``, ``key.txt`` side by side make a sample;
-    label and other columns are found as by `TarItems`, which is the better choice for plain files on this machine.
+    The shards have WebDataset's layout: the files ``key.mp4``, ``key.cls``, ``key.json`` and ``key.txt`` make a sample.
+    Label and other columns are found as by `TarItems`, which is the better choice for plain files on this machine.
 
-    Shards are divided among ranks, and those of a rank among its workers: have at least as many of them. Every sample
-    is given once an epoch, whatever the number of workers; what is drawn for it depends on the seed, the epoch, the
-    number of its shard and its position there. The order depends on the number of workers, too. With `DataLoader`, an
-    epoch goes on where it was interrupted, with any number of workers, and of ranks.
+    Shards are divided among ranks, and the shards of a rank among its workers, so have at least as many shards. Every
+    sample comes once an epoch, whatever the number of workers. Its random numbers depend on the seed, the epoch, the
+    number of its shard and its position there. The order depends on the number of workers as well. With `DataLoader`,
+    an interrupted epoch can be resumed with any number of workers and ranks.
 
-    It reads shards itself, with headers checked by ``tarfile`` of the standard library, because resuming needs to know
-    where in which shard a sample is. A ``webdataset.WebDataset`` pipeline is welcome as a source of rows (below), but
-    its rows do not say that.
+    `TarSamples` reads shards itself, with headers checked by ``tarfile`` of the standard library, because resuming
+    needs the shard and the position of a sample. A ``webdataset.WebDataset`` pipeline works as a source of rows
+    (below), but its rows do not have their positions.
 
-    In place of shards, any iterable of rows will do: `Item` objects, rows as a ``webdataset`` pipeline gives them (not
-    decoded), rows of a Hugging Face streaming dataset (likewise). One that is an ``IterableDataset`` of torch divides
-    its rows among workers itself, as those two do, and must be told about ranks; then a `DataLoader` cannot resume. Of
-    any other, which must give the same rows in the same order every time, each worker takes every n-th row.
+    In place of shards, ``shards`` may be any iterable of rows: `Item` objects, rows of a ``webdataset`` pipeline or of
+    a Hugging Face streaming dataset, both without decoding. An ``IterableDataset`` of torch, as these two are, divides
+    its rows among workers itself, and must be given the rank; then a `DataLoader` cannot resume. Any other iterable
+    must give the same rows in the same order every time, and each worker takes every n-th row.
 
     Args:
         shards: Paths or URLs, with ``{000..009}`` and ``{a,b}``, in paths ``*`` and ``?``; or an iterable of rows.
-        recipe: How a sample is made of a file: `VideoRecipe`, `AudioRecipe`, `VideoAudioRecipe`, or one of your own. A
-            file has one sample in an epoch.
-        kind: The kind of media in a sample: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
-        media: The suffix (of a Hugging Face row, the column) of the media, if there are several of the kind.
-        label: Gives the label of an `Item`; by default its own.
+        recipe: How a sample is made of a file: `VideoRecipe`, `AudioRecipe`, `VideoAudioRecipe`, or your own. A file
+            has one sample in an epoch.
+        kind: Kind of media in a sample: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
+        media: Suffix (for a Hugging Face row, column) of the media, if there are several of the kind.
+        label: Function that returns the label of an `Item`; by default its own.
         classes: The names of the classes in the order of their numbers; labels that are text become numbers. A class
             that is not among them is an error. By default such labels stay text.
-        shuffle_buffer: ``None``: shards and samples come in order. A number: shards come in random order, and a sample
-            is drawn among so many that wait, in each worker, with the bytes of their files in memory.
-        seed: Decides, with the epoch, about the order and the random numbers of the samples. ``None`` is 0, except in
+        shuffle_buffer: ``None``: shards and samples come in order. A number: shards come in random order, and each
+            sample is drawn among this many in a buffer, in each worker, with the bytes of their files in memory.
+        seed: Decides, with the epoch, the order and the random numbers of the samples. ``None`` is 0, except in
             torch's own ``DataLoader``: there every epoch draws a seed from torch's generator, so that order, clips and
             crops change, and ``torch.manual_seed`` repeats them. (Ranks divide the shards, so that with several ranks
             only `set_epoch` changes the order of shards.) With a seed, or after `set_epoch`, everything stays the same
             there until `set_epoch` is called again.
-        on_error: ``"raise"``, or ``"skip"``: leave out what cannot be read. A shard that is damaged counts as one more
-            sample that cannot be read, behind those before the damage. A stream has no other rows to replace one by.
+        on_error: ``"raise"``, or ``"skip"`` to leave out what cannot be read. A damaged shard counts as one more
+            sample that cannot be read, after the samples before the damage. A stream cannot replace a row by another.
         max_consecutive_failures: How many samples may be skipped one after the other, in one worker.
-        rank: Number of this process; by default what torch.distributed says when the dataset is made, or 0.
-        num_ranks: How many processes read the stream together; likewise, or 1.
+        rank: Number of this process; by default the rank in torch.distributed when the dataset is made, or 0.
+        num_ranks: Number of processes that read the stream together; by default likewise, or 1.
 
     Raises:
         InvalidArgumentError: if there are no shards, or an argument is not among the accepted ones.
@@ -118,7 +116,6 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         self.rank, self.num_ranks = rank_and_number(rank, num_ranks)
         self.recipe = recipe
         self.seed = 0 if seed is None else whole_number("seed", seed, or_none=True)
-        # Whether its own seed and epoch decide, whatever loader reads it.
         self._has_own_seed = seed is not None
         self._num_iterations = 0
         self._rows = _rows_of(shards, kind, media)
@@ -126,7 +123,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         self._classes = checked_classes(classes)
         self._shuffle_buffer = shuffle_buffer
         self._reader = RowReader(on_error, max_consecutive_failures, OpenFiles(max_open=1))
-        # Shared, so that workers that outlive an epoch see the next one: its number, and how often it was set.
+        # Epoch and how often it was set; shared, so that workers that outlive an epoch see the next one.
         self._now: Tensor = shared_numbers((2,), 0)
         # Shared, so that the process that saves a state sees where shards ended.
         self._num_rows: Tensor = shared_numbers((self._rows.num_shards,), -1)
@@ -139,44 +136,44 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         return int(self._now[0])
 
     def set_epoch(self, epoch: int) -> None:
-        """Have the next iteration be of an epoch, in running workers as well; `DataLoader` does without."""
+        """Set the epoch of the next iteration, in running workers as well. `DataLoader` does not need it."""
         self._now[0] = checked_epoch(epoch)
         self._now[1] += 1
 
     def __copy__(self) -> Self:
-        """A stream of the same rows, which goes to other epochs by itself."""
+        """Return a stream of the same rows with its own epoch."""
         own = object.__new__(type(self))
         vars(own).update(vars(self), _now=shared_numbers((2,), 0), _has_own_seed=True)
         own.take_position(self)
         return own
 
     def take_position(self, other: TarSamples) -> None:
-        """Have the next iteration begin where that of another stream of the same rows would."""
+        """Let the next iteration begin at the position of another stream of the same rows."""
         self._now.copy_(other._now)
         self._resumed = other._resumed
 
     @property
     def can_resume(self) -> bool:
-        """Whether its rows have places that stay the same, so that `DataLoader` can save and load a state."""
+        """Whether rows have fixed positions, so that `DataLoader` can save and load a state."""
         return not self._rows.divides_itself
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The seed and the names of the shards, which must be the same when an epoch is resumed."""
+        """Seed and names of the shards, which must be the same when an epoch is resumed."""
         names = "\n".join(os.path.basename(name) for name in self._rows.names)
         digest = hashlib.blake2b(names.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
         return {"seed": self.seed, "num_shards": self._rows.num_shards, "shards": digest}
 
     def num_rows(self) -> dict[int, int]:
-        """The numbers of rows of shards whose end was seen, by number of the shard."""
+        """Return the numbers of rows of the shards that were read to their end, by number of the shard."""
         return {shard: count for shard, count in enumerate(self._num_rows.tolist()) if count >= 0}
 
     def resume(self, epoch: int, given: GivenRows, num_rows: Mapping[int, int]) -> None:
-        """Have the next iteration skip rows. `DataLoader` calls this, and starts new workers.
+        """Let the next iteration skip rows. `DataLoader` calls this, and starts new workers.
 
         Args:
             epoch: The epoch of the next iteration. Later iterations skip nothing.
-            given: The rows.
+            given: The rows to skip.
             num_rows: The numbers of rows of the shards that were read to their end. A shard without remaining rows is
                 not opened.
         """
@@ -192,20 +189,21 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         self._resumed = (int(self._now[1]), RowsToSkip(given, frozenset(done)))
 
     def __iter__(self) -> Iterator[Sample | Skipped]:
-        # Not a generator: the epoch is read now, and not when the first sample is requested.
+        # Not a generator function, so that the epoch is read now, and not when the first sample is requested.
         worker = get_worker_info()
         epoch, number = self._now.tolist()
         to_skip = self._resumed[1] if self._resumed[0] == number else RowsToSkip()
         share = Share(self.rank, self.num_ranks, *((0, 1) if worker is None else (worker.id, worker.num_workers)))
         seed = self.seed
         if not self._has_own_seed and number == 0 and is_asked_by_loader():
-            seed = epoch_seed(self._num_iterations)
+            # All workers of a loader share it. The seed of persistent workers stays the same.
+            seed = draw_seeds(1)[0] if worker is None else derived_seed(worker.seed - worker.id, self._num_iterations)
         self._num_iterations += 1
         return self._read(seed, epoch, to_skip, share)
 
     def _read(self, seed: int, epoch: int, to_skip: RowsToSkip, share: Share) -> Iterator[Sample | Skipped]:
         order = np.arange(self._rows.num_shards)
-        # Ranks draw other numbers, and must divide the shards in one order.
+        # Ranks draw different numbers, but must divide the shards in one order.
         order_seed = seed if self.num_ranks == 1 else self.seed
         random = np.random.Generator(np.random.Philox(derived_seed(order_seed, epoch, "shards")))
         if self._shuffle_buffer is not None:
@@ -213,7 +211,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         rows = self._rows.read(order.tolist(), to_skip, self._num_rows, share)
         if self._shuffle_buffer is not None:
             own = derived_seed(seed, epoch, *share, "buffer")
-            rows = drawn_from_window(rows, self._shuffle_buffer, np.random.Generator(np.random.Philox(own)))
+            rows = _draw_from_window(rows, self._shuffle_buffer, np.random.Generator(np.random.Philox(own)))
         while True:
             started = time.monotonic()
             with collect_stages() as stage_seconds:
@@ -236,26 +234,21 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         return f"TarSamples({self._rows!r})"
 
 
-def drawn_from_window(rows: Iterator[_T], size: int, random: np.random.Generator) -> Iterator[_T]:
-    """All rows, each drawn at random from a buffer of ``size`` rows.
-
-    >>> import numpy as np
-    >>> sorted(drawn_from_window(iter(range(9)), 4, np.random.default_rng(0))) == list(range(9))
-    True
-    """
+def _draw_from_window(rows: Iterator[_T], size: int, random: np.random.Generator) -> Iterator[_T]:
+    """Give all rows, each drawn at random from a buffer of ``size`` rows."""
     waiting: list[_T] = []
+
+    def draw() -> _T:
+        place = int(random.integers(len(waiting)))
+        waiting[place], waiting[-1] = waiting[-1], waiting[place]
+        return waiting.pop()
+
     for row in rows:
         waiting.append(row)
         if len(waiting) == size:
-            yield _drawn(waiting, random)
+            yield draw()
     while waiting:
-        yield _drawn(waiting, random)
-
-
-def _drawn(waiting: list[_T], random: np.random.Generator) -> _T:
-    chosen = int(random.integers(len(waiting)))
-    waiting[chosen], waiting[-1] = waiting[-1], waiting[chosen]
-    return waiting.pop()
+        yield draw()
 
 
 def _rows_of(shards: Any, kind: MediaKind, media: str | None) -> ShardRows | IterableRows:

@@ -1,0 +1,113 @@
+"""Random numbers of a dataset's row: a generator for samplers, and the global generators for other code.
+
+Samplers and transforms draw from the global generators of torch, NumPy and Python. These belong to the process, so
+threads that read rows would have to take turns while they decode. Within `row_random` our samplers therefore draw from
+a generator of the row. Code that draws from the global generators runs within `global_random`, one row at a time, and
+continues the row's sequence there: a row gets the same numbers as if the global generators had been seeded for it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from .._engine.common.locks import ForkSafeLock
+
+__all__ = [
+    "global_random",
+    "global_random_lock",
+    "random_for",
+    "row_random",
+    "sampling_generator",
+    "uses_row_random",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Held while the global generators are those of a row.
+global_random_lock = ForkSafeLock()
+
+
+class _RowRandom:
+    """The generators of a row; torch's is also the one that samplers draw from."""
+
+    def __init__(self, seed: int) -> None:
+        self.generator = torch.Generator().manual_seed(seed)
+        self._seed = seed
+        # The states of NumPy's and Python's generators; they are seeded when they are needed first.
+        self._states: tuple[Any, Any] | None = None
+
+    def install(self) -> None:
+        """Give the global generators the states of this row's."""
+        torch.set_rng_state(self.generator.get_state())
+        if self._states is None:
+            np.random.seed(self._seed & 0xFFFFFFFF)
+            random.seed(self._seed)
+        else:
+            np.random.set_state(self._states[0])
+            random.setstate(self._states[1])
+
+    def take_back(self) -> None:
+        """Continue from the states that the global generators have now."""
+        self.generator.set_state(torch.get_rng_state())
+        self._states = np.random.get_state(), random.getstate()
+
+
+_row: ContextVar[_RowRandom | None] = ContextVar("row_random", default=None)
+
+
+@contextmanager
+def row_random(seed: int) -> Iterator[None]:
+    """For a ``with`` block, draw the random numbers of a row in this thread."""
+    token = _row.set(_RowRandom(seed))
+    try:
+        yield
+    finally:
+        _row.reset(token)
+
+
+def sampling_generator() -> torch.Generator | None:
+    """Return the generator for samplers; ``None``, torch's global one, if no row is being read."""
+    row = _row.get()
+    return None if row is None else row.generator
+
+
+@contextmanager
+def global_random() -> Iterator[None]:
+    """For a ``with`` block, let the global generators draw the numbers of the row that is being read, if there is one.
+
+    Afterwards the global generators continue as before.
+    """
+    row = _row.get()
+    if row is None:
+        yield
+        return
+    with global_random_lock:
+        saved = torch.get_rng_state(), np.random.get_state(), random.getstate()
+        token = _row.set(None)
+        row.install()
+        try:
+            yield
+        finally:
+            row.take_back()
+            _row.reset(token)
+            torch.set_rng_state(saved[0])
+            np.random.set_state(saved[1])
+            random.setstate(saved[2])
+
+
+def uses_row_random(function: F) -> F:
+    """Mark a function that draws from `sampling_generator`, and calls other code that draws within `global_random`."""
+    function._uses_row_random = True  # type: ignore[attr-defined]
+    return function
+
+
+def random_for(function: Any) -> AbstractContextManager[None]:
+    """Return the context to call a function in: `global_random`, unless it is marked by `uses_row_random`."""
+    return nullcontext() if getattr(function, "_uses_row_random", False) else global_random()
