@@ -16,7 +16,6 @@ from documentation import (
     page_text,
     run_snippet,
     snippets,
-    write_files,
     write_small_files,
 )
 from mediatensor.cli import main
@@ -31,8 +30,9 @@ def name(page: Path) -> str:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files that `mediatensor demo --files` writes, as a reader of the documentation has them."""
     folder = tmp_path_factory.mktemp("snippets")
-    write_files(folder)
+    assert main(["demo", "--files", str(folder)]) == 0
     return folder
 
 

@@ -131,7 +131,7 @@ def test_version_is_that_of_the_project() -> None:
 
 
 def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 140
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 110
 
 
 def test_the_map_names_what_is_there() -> None:

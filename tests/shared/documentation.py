@@ -11,21 +11,16 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import numpy as np
-
-from lerobot_files import write_lerobot
 from mediatensor._engine.pyav.encoding import write_test_pattern
 
-# Behind the face: the page of `mediatensor demo`, which the documentation reads.
+# The private page of `mediatensor demo`, which the documentation reads.
 from mediatensor.cli._demo import draw_page
-from mediatensor.ocr.io import Block, Document, Line, Page, Word
-from scene_films import Shot, draw, write_film
+from mediatensor.cli._demo_files import write_pdf
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
-PAGES = [README, *DOCS]
-UPRIGHT = {"value": 0, "confidence": None}
+PAGES = [README, ROOT / "SECURITY.md", *DOCS]
 FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -96,21 +91,6 @@ def run_snippet(snippet: Snippet, folder: Path, take_printed: Callable[[], str])
     assert same, f"{snippet.place} printed\n{printed}where it promises\n{snippet.promised_output}"
 
 
-def write_files(folder: Path) -> None:
-    """The files that the snippets name, as ``make demo`` would make them."""
-    write_test_pattern(folder / "video.mp4")
-    write_film(folder / "film.mp4", draw([Shot(48, 1, pan=1), Shot(60, 6, pan=2), Shot(42, 3)]))
-    (folder / "videos").mkdir()
-    for name in ("a.mp4", "b.mp4", "c.mp4"):
-        write_test_pattern(folder / "videos" / name, width=160, height=120, num_frames=30)
-    damaged = bytearray((folder / "video.mp4").read_bytes())
-    middle = len(damaged) // 2
-    damaged[middle : middle + 3000] = bytes(3000)
-    (folder / "damaged.mp4").write_bytes(damaged)
-    write_lerobot(folder / "robot")
-    write_documents(folder)
-
-
 def write_small_files(folder: Path) -> None:
     """Files of the same names for the commands, whose output nobody compares: less of everything."""
     write_test_pattern(folder / "video.mp4", width=320, height=180, num_frames=90)
@@ -122,17 +102,9 @@ def write_small_files(folder: Path) -> None:
     (folder / "lines" / "lines.jsonl").write_text(json.dumps({"file": "title.png", "text": text}), encoding="utf-8")
 
 
-def write_documents(folder: Path, num_pages: int = 3, height: int | None = None) -> None:
-    """A page, or the top of it, as an image, and a PDF file that has it several times, with its words as text."""
+def write_documents(folder: Path, num_pages: int, height: int) -> None:
+    """The top of the page as an image, and a PDF file with it several times, with its words as text."""
     image, written = draw_page()
-    if height is not None:
-        image = image.crop((0, 0, image.width, height))
-        written = [(text, box) for text, box in written if box[3] < height]
+    image = image.crop((0, 0, image.width, height))
     image.save(folder / "page.png")
-    words = [
-        Word(text, 1.0, ((x0 / image.width, y0 / image.height), (x1 / image.width, y1 / image.height)), 1.0, UPRIGHT)
-        for text, (x0, y0, x1, y1) in written
-    ]
-    size = (image.height, image.width)
-    pages = [Page(np.array(image), [Block([Line(words)])], number, size) for number in range(num_pages)]
-    Document(pages).save_pdf(folder / "report.pdf")
+    write_pdf(folder / "report.pdf", image, [(text, box) for text, box in written if box[3] < height], num_pages)

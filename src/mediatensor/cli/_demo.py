@@ -223,6 +223,8 @@ class ClipDataset(torch.utils.data.Dataset[tuple[int, Tensor, Tensor]]):
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.files is not None:
+        return _write_files(args.files, overwrite=args.overwrite)
     file = args.file or str(args.output / "clip.mp4")
     names = ["sheet.png", *(_OUTPUTS_WITHOUT_FILE if args.file is None else ())]
     outputs = [args.output / name for name in names]
@@ -241,6 +243,16 @@ def run(args: argparse.Namespace) -> int:
         emit(check_line(is_right, sentence))
     emit("\n" + write_sheet(file, args.output / "sheet.png", SheetOptions()))
     return 0 if all(is_right for is_right, _ in checks) else 1
+
+
+def _write_files(folder: Path, *, overwrite: bool) -> int:
+    from ._demo_files import FILE_NAMES, write_files
+
+    written = write_files(folder, overwrite=overwrite)
+    emit("\n".join(str(folder / name) for name in written))
+    if len(written) < len(FILE_NAMES):
+        emit("without the LeRobot dataset in robot, which needs the extra `parquet`")
+    return 0
 
 
 def _make_clip(path: Path) -> None:

@@ -826,7 +826,10 @@ def _add_demo(commands: Any) -> None:
             "extra `ocr`.\n"
         ),
     )
-    parser.add_argument("file", nargs="?", metavar="FILE", help="a video of yours (default: make one)")
+    parser.add_argument("file", nargs="?", metavar="FILE", help="your own video (default: generate one)")
+    parser.add_argument(
+        "--files", type=Path, metavar="DIR", help="only write the files that the documentation uses into DIR"
+    )
     _add_folder(parser, "mediatensor-demo", or_standard=False)
     _add_overwrite(parser)
 
