@@ -102,3 +102,11 @@ def test_failed_check_is_exit_code_1(
     monkeypatch.setattr(VideoDecoder, "get_frame_at", next_frame)
     assert main(["demo", str(clip), "-o", str(tmp_path)]) == 1
     assert [line.split()[0] for line in lines_of_checks(capsys.readouterr().out)] == ["FAILED", "ok", "ok"]
+
+
+def test_demo_files_replaces_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "page.png").write_bytes(b"mine")
+    assert main(["demo", "--files", str(tmp_path)]) == 2
+    assert "page.png" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["page.png"]
+    assert (tmp_path / "page.png").read_bytes() == b"mine"
