@@ -30,7 +30,8 @@ from mediatensor.cli import main
 from mediatensor.cli._console import text as _text
 from mediatensor.cli._console.arguments import grid_times, page_ranges, time_in_seconds
 from mediatensor.cli._console.output import output_stem, to_json
-from mediatensor.cli._demo import PAGE_LINES, WrittenWord, are_read, draw_page, read_texts
+from mediatensor.cli._demo import are_read, read_texts
+from mediatensor.cli._demo_files import PAGE_LINES, WrittenWord, draw_page
 from mediatensor.cli._extract import image_name, pcm16
 from mediatensor.cli._ocr import choose_pages
 from mediatensor.cli._probe import describe as probe_text

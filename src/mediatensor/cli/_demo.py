@@ -7,11 +7,11 @@ import pickle
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch.utils.data
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image
 from torch import Tensor
 
 from .._engine.common.messages import counted
@@ -24,6 +24,7 @@ from ..samplers import clips_at_random_indices, clips_at_regular_timestamps
 from ..transforms import Resize
 from ._console import text as _text
 from ._console.output import emit
+from ._demo_files import FILE_NAMES, PAGE_LINES, WrittenWord, draw_page, write_files
 from ._sheet import SheetOptions, write_sheet
 from ._verify import compare
 
@@ -47,47 +48,6 @@ def timed(function: Callable[[], T]) -> tuple[T, float]:
     begin = time.perf_counter()
     result = function()
     return result, time.perf_counter() - begin
-
-
-#: The lines of the page: (distance from the left in pixels, height of the letters in pixels, text).
-PAGE_LINES: tuple[tuple[tuple[int, int, str], ...], ...] = (
-    ((60, 44, "Delivery note 2048"),),
-    ((60, 24, "Video, audio, images and documents become tensors,"),),
-    ((60, 24, "and the text in their pixels becomes data."),),
-    ((60, 26, "Article"), (420, 26, "Pieces"), (620, 26, "Price")),
-    ((60, 26, "Frames, exact to the bit"), (420, 26, "300"), (620, 26, "$12.50")),
-    ((60, 26, "Pages of any length"), (420, 26, "17"), (620, 26, "$8.99")),
-    ((60, 26, "Total"), (620, 26, "$21.49")),
-)
-_PAGE_SIZE = (800, 560)
-_MARGIN, _LINE_STEP = 40, 70
-
-
-class WrittenWord(NamedTuple):
-    """A word and the box around it, x0, y0, x1, y1 in pixels."""
-
-    text: str
-    box: tuple[float, float, float, float]
-
-
-def draw_page() -> tuple[Image.Image, list[WrittenWord]]:
-    """The page, and the words on it."""
-    page = Image.new("RGB", _PAGE_SIZE, "white")
-    draw = ImageDraw.Draw(page)
-    words = []
-    for number, line in enumerate(PAGE_LINES):
-        baseline = _MARGIN + _LINE_STEP * (number + 0.7)
-        for left, size, text in line:
-            font = ImageFont.load_default(size)
-            written = ""
-            for word in text.split():
-                place = (left + font.getlength(written), baseline)
-                draw.text(place, word, font=font, fill="black", anchor="ls")
-                words.append(WrittenWord(word, draw.textbbox(place, word, font=font, anchor="ls")))
-                written += f"{word} "
-    table = _MARGIN + 3 * _LINE_STEP
-    draw.line((_MARGIN, table, _PAGE_SIZE[0] - _MARGIN, table), fill="gray", width=2)
-    return page, words
 
 
 def read_texts(file: str, folder: Path) -> list[tuple[bool, str]]:
@@ -246,8 +206,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write_files(folder: Path, *, overwrite: bool) -> int:
-    from ._demo_files import FILE_NAMES, write_files
-
     written = write_files(folder, overwrite=overwrite)
     emit("\n".join(str(folder / name) for name in written))
     if len(written) < len(FILE_NAMES):

@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from .._engine.pyav.encoding import write_test_pattern
 from .._engine.sources.atomic_files import writing
 from .._engine.sources.output_files import check_outputs
 from ..encoders import VideoEncoder
-from ..ocr.io import Block, Document, Line, Page, Word
-from ._demo import draw_page
 
-__all__ = ["FILE_NAMES", "write_files"]
+__all__ = ["FILE_NAMES", "PAGE_LINES", "WrittenWord", "draw_page", "write_files", "write_pdf"]
 
 _ROBOT_FPS = 10
 _ROBOT_EPISODES = (20, 13, 17)
@@ -45,6 +43,47 @@ FILE_NAMES = (
         for episode in range(len(_ROBOT_EPISODES))
     ),
 )
+
+
+#: The lines of the page: (distance from the left in pixels, height of the letters in pixels, text).
+PAGE_LINES: tuple[tuple[tuple[int, int, str], ...], ...] = (
+    ((60, 44, "Delivery note 2048"),),
+    ((60, 24, "Video, audio, images and documents become tensors,"),),
+    ((60, 24, "and the text in their pixels becomes data."),),
+    ((60, 26, "Article"), (420, 26, "Pieces"), (620, 26, "Price")),
+    ((60, 26, "Frames, exact to the bit"), (420, 26, "300"), (620, 26, "$12.50")),
+    ((60, 26, "Pages of any length"), (420, 26, "17"), (620, 26, "$8.99")),
+    ((60, 26, "Total"), (620, 26, "$21.49")),
+)
+_PAGE_SIZE = (800, 560)
+_MARGIN, _LINE_STEP = 40, 70
+
+
+class WrittenWord(NamedTuple):
+    """A word and the box around it, x0, y0, x1, y1 in pixels."""
+
+    text: str
+    box: tuple[float, float, float, float]
+
+
+def draw_page() -> tuple[Image.Image, list[WrittenWord]]:
+    """The page, and the words on it."""
+    page = Image.new("RGB", _PAGE_SIZE, "white")
+    draw = ImageDraw.Draw(page)
+    words = []
+    for number, line in enumerate(PAGE_LINES):
+        baseline = _MARGIN + _LINE_STEP * (number + 0.7)
+        for left, size, text in line:
+            font = ImageFont.load_default(size)
+            written = ""
+            for word in text.split():
+                place = (left + font.getlength(written), baseline)
+                draw.text(place, word, font=font, fill="black", anchor="ls")
+                words.append(WrittenWord(word, draw.textbbox(place, word, font=font, anchor="ls")))
+                written += f"{word} "
+    table = _MARGIN + 3 * _LINE_STEP
+    draw.line((_MARGIN, table, _PAGE_SIZE[0] - _MARGIN, table), fill="gray", width=2)
+    return page, words
 
 
 def write_files(folder: Path, *, overwrite: bool = False) -> list[str]:
@@ -99,6 +138,8 @@ def _write_documents(folder: Path, num_pages: int = 3) -> None:
 
 def write_pdf(path: Path, image: Image.Image, written: Sequence[tuple[str, Any]], num_pages: int) -> None:
     """Write a PDF file of one page image, repeated, with its words, given with their boxes in pixels, as text."""
+    from ..ocr.io import Block, Document, Line, Page, Word
+
     upright = {"value": 0, "confidence": None}
     width, height = image.size
     words = [
