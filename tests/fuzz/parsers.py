@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from mediatensor._engine.audio.opus import OpusMemory
+from mediatensor._engine.audio.pre_roll import OpusMemory
 from mediatensor._engine.bitstreams.content import (
     break_detector,
     content_parser,

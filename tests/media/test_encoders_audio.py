@@ -147,7 +147,7 @@ def test_samples_that_know_their_rate() -> None:
     samples = AudioSamples(sound(), 7.5, 1.0, RATE)
     known = AudioEncoder(samples).to_tensor("wav")
     assert torch.equal(known, AudioEncoder(samples.data, sample_rate=RATE).to_tensor("wav"))
-    with pytest.raises(InvalidArgumentError, match="not that of the AudioSamples"):
+    with pytest.raises(InvalidArgumentError, match="differs from the AudioSamples"):
         AudioEncoder(samples, sample_rate=8000)
 
 

@@ -178,7 +178,7 @@ class TableArithmetic(Arithmetic):
     Samples are int32 in [0, 255]. Results lie up to 3 levels from the exact ones.
 
     Args:
-        coefficients: Of the matrix and the range.
+        coefficients: Coefficients of the matrix and the range.
         is_float: float32 in [0, 1] instead of uint8; there are still 256 values.
     """
 
@@ -282,9 +282,9 @@ class Taps:
     """A filter for each of a line's target samples.
 
     Attributes:
-        indices: Of the source samples that count, int64 (target, taps), all within the source.
-        weights: Of each, int32 (target, taps).
-        one: What the weights of a target sample sum to.
+        indices: Indices of the source samples, int64 (target, taps), all within the source.
+        weights: Weight of each sample, int32 (target, taps).
+        one: Sum of the weights of a target sample.
     """
 
     indices: NDArray[np.int64]

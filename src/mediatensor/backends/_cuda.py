@@ -24,7 +24,7 @@ DecoderT = TypeVar("DecoderT")
 
 
 class DecoderCache(Generic[DecoderT]):
-    """Idle decoders by device and kind; beyond the capacity, those that were used least recently are freed.
+    """Idle decoders by device and kind; beyond the capacity, the least recently used ones are freed.
 
     Args:
         capacity: How many decoders of each device may be idle.
@@ -83,7 +83,7 @@ class DecoderCache(Generic[DecoderT]):
             self._idle = OrderedDict()
 
     def _forget(self) -> None:
-        # A device cannot be used in a forked child, not even to free what is on it.
+        # A device cannot be used in a forked child, not even to free memory.
         self._of_the_parent.append(self._idle)
         self._idle = OrderedDict()
 
@@ -114,7 +114,7 @@ def reading_surface(device: torch.device, cuda: Any) -> Iterator[None]:
 
     Args:
         device: A CUDA device.
-        cuda: ``torch.cuda``, or a stand-in for it.
+        cuda: ``torch.cuda``, or a replacement in tests.
     """
     current, default = cuda.current_stream(device), cuda.default_stream(device)
     if current == default:
@@ -134,7 +134,7 @@ _CODECS = frozenset(("av1", "h264", "hevc", "mjpeg", "mpeg1video", "mpeg2video",
 _LAYOUTS = frozenset(("yuv420p", "yuvj420p", "nv12", "yuv420p10le", "yuv420p12le", "p010le", "p012le", "p016le"))
 
 # Every key frame of these is self-contained. Contexts of other codecs are reused only with a record of their parameter
-# sets: without one they would go on with the parameter sets of the stream before.
+# sets: without one, they would use the parameter sets of the previous stream.
 _CODECS_WITHOUT_PARAMETER_SETS = frozenset(("mjpeg", "vp8", "vp9"))
 
 # As in torchcodec.
@@ -184,7 +184,7 @@ class CudaBackend(DecodeBackend):
     NVDEC conceals damage within a picture and does not report it. Decode on the CPU where that matters.
 
     Args:
-        cuda: ``torch.cuda``, or a stand-in for it.
+        cuda: ``torch.cuda``, or a replacement in tests.
         create_context: Makes a PyAV codec context for (codec, extradata, (height, width), index of the device).
         why_unavailable: Returns why NVDEC is not available, or ``None`` if it may be.
         cache: Keeps idle contexts.
@@ -237,7 +237,7 @@ class CudaBackend(DecodeBackend):
 
 
 class _CudaDecoder(PictureDecoder):
-    """A codec context of FFmpeg with NVDEC behind it.
+    """A codec context of FFmpeg that decodes with NVDEC.
 
     Args:
         context: The codec context, at the beginning of a stream.
@@ -298,7 +298,7 @@ def _let_go(context: Any) -> None:
 
 
 def _why_unsupported(stream: StreamParameters) -> str | None:
-    """Why NVDEC cannot decode a stream, as far as its header shows; the first picture shows the rest."""
+    """Return why NVDEC cannot decode a stream, judging by its header; the first frame may still fail."""
     if stream.codec not in _CODECS:
         return f"NVDEC has no decoder of {stream.codec}"
     if stream.pixel_format is not None and stream.pixel_format not in _LAYOUTS:

@@ -1,7 +1,7 @@
 """The interface of decode backends, which third parties implement, and how the decoders call it.
 
-The decoders call backends through `why_not_guarded`, `open_guarded` and `guarded_surface`: whatever a backend of
-somebody else raises or gives by mistake becomes a `DeviceError` that names the backend.
+The decoders call backends through `why_not_guarded`, `open_guarded` and `guarded_surface`: any other
+exception or invalid result of a third-party backend becomes a `DeviceError` that names the backend.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PICTURE_ATTRIBUTES = ("pts", "duration", "width", "height", "key_frame", "is_co
 
 @dataclass(frozen=True)
 class StreamParameters:
-    """What the header of a video stream says, for the backend that is asked to decode it.
+    """Header data of a video stream, for the backend that decodes it.
 
     Attributes:
         codec: FFmpeg's name of the format: ``"h264"``, ``"hevc"``, ``"av1"``, ...
@@ -107,7 +107,7 @@ class PictureDecoder(ABC):
                 marks the end of the stream: the remaining pictures come out.
 
         Raises:
-            DeviceError: if decoding cannot go on; the stream is then decoded on the CPU.
+            DeviceError: if decoding cannot continue; the stream is then decoded on the CPU.
         """
 
     @abstractmethod
@@ -156,7 +156,7 @@ class DecodeBackend(ABC):
 
     @abstractmethod
     def why_not(self, stream: StreamParameters, device: torch.device) -> str | None:
-        """Why this backend cannot decode a stream, as far as is known without decoding; ``None`` if it may work."""
+        """Return why this backend cannot decode a stream, judging without decoding; ``None`` if it may work."""
 
     @abstractmethod
     def open(self, stream: StreamParameters, device: torch.device) -> PictureDecoder:
@@ -177,7 +177,7 @@ class DecodeBackend(ABC):
         return PlaneConverter(partial(guarded_surface, self), device, steps, is_float=is_float)
 
 
-# Calling a backend that may be somebody else's
+# Calls of backends, which may be third-party code
 
 
 def why_not_guarded(backend: DecodeBackend, stream: StreamParameters, device: torch.device) -> str | None:

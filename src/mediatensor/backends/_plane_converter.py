@@ -1,4 +1,4 @@
-"""Conversion of pictures to RGB on a device with torch alone: colours, orientation, resize, crop."""
+"""Convert pictures to RGB on a device with torch: colours, orientation, resize, crop."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ALIGNMENT_BYTES = 16  # of planes in the memory that they are uploaded in
 _HARDWARE_FORMAT = "nv12"
 _ALONG_BITS, _ACROSS_BITS = 14, 12  # of the weights of libswscale's filters along and across lines
 _MAX_CACHED_FILTERS = 64
-_MAX_LEVEL = 256 - 1 / 2048  # what a kernel that overshoots may reach, once with 8 bits and 11 below them
+_MAX_LEVEL = 256 - 1 / 2048  # the limit of an overshooting kernel, with 8 bits and 11 fractional bits
 _LUMA_WEIGHTS = (0.299, 0.587, 0.114)  # of the Y'CbCr by way of which libswscale scales RGB
 # Where chroma lies among luma, in 1/256 of a luma sample to the right and down, by FFmpeg's number.
 _CHROMA_OFFSETS = {1: (0, 128), 2: (128, 128), 3: (0, 0), 4: (128, 0), 5: (0, 256), 6: (128, 256)}
@@ -50,10 +50,10 @@ _CHROMA_OFFSETS = {1: (0, 128), 2: (128, 128), 3: (0, 0), 4: (128, 0), 5: (0, 25
 class PlaneConverter:
     """Writes pictures as RGB into tensors on a device. Each thread has its own, which caches filters there.
 
-    The result is what `FrameConverter` makes of the same picture on the CPU, in the arithmetic of libswscale on x86
-    processors (FFmpeg 8.1; on others it may round differently). uint8 is the same to the bit without
-    resize, and with one in the same pass that makes pictures smaller; with any other resize it is within 1 level of
-    255. float32 is within 0.2 / 255. In three cases results differ by more, because libswscale is wrong:
+    The result equals `FrameConverter`'s on the CPU, in the arithmetic of libswscale on x86 processors (FFmpeg 8.1;
+    other processors may round differently). uint8 is the same to the bit without resize, and with one in the same pass
+    that makes pictures smaller; with any other resize it is within 1 level of 255. float32 is within 0.2 / 255. In
+    three cases results differ by more, because libswscale is wrong:
 
     - float32 of 8-bit 4:2:0 or 4:2:2 with an odd width and an even height: libswscale leaves the last column undefined,
       and the CPU path takes it from uint8, up to 3 levels off.
@@ -70,8 +70,8 @@ class PlaneConverter:
       4:2:0, and a device one. Up to 30 levels in noise.
 
     Surfaces in nv12 are converted like yuv420p, because software decoders output yuv420p for the same packets, and
-    libswscale interpolates the chroma of nv12 but repeats that of yuv420p. A PyAV frame in nv12 in the memory of the
-    CPU is converted as libswscale converts it.
+    libswscale interpolates the chroma of nv12 but repeats the chroma of yuv420p. A PyAV frame in nv12 in the memory of
+    the CPU is converted as libswscale converts it.
 
     PyAV frames of other formats, or without accessible planes, are converted on the CPU, and RGB is uploaded.
 
@@ -243,7 +243,7 @@ def _staging(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """The samples of a picture, and what they mean.
+    """The samples of a picture, with their format.
 
     Attributes:
         luma: (H, W), int32, of ``layout.bits`` bits.
@@ -297,7 +297,7 @@ class PlaneColours:
         scaled = [self._scaled(s, picture.layout.bits, *f) for s, f in zip(samples, filters, strict=True)]
         if self._is_float:
             return _merged(DeepArithmetic(coefficients), scaled, (int(in_pairs), 0))
-        # Sums of 15 bits times 12. Where all are of two lines, libswscale cuts off what it rounds otherwise.
+        # Sums of 15 bits times 12. If all filters have two lines, libswscale truncates instead of rounding.
         cuts_off = bool(picture.chroma) and all(across.weights.shape[1] == 2 for _, across in filters)
         if not in_pairs:
             scaled = [(s if cuts_off else s + (1 << 9)) >> 10 for s in scaled]

@@ -95,7 +95,7 @@ def get_backend(name: str) -> DecodeBackend:
 
 
 def _backend_for(device: torch.device) -> DecodeBackend:
-    """The default backend of a device: the CPU's for devices that have none of their own."""
+    """The default backend of a device: the CPU's for devices without one."""
     # Those known already come first. Looking through the installed packages takes longer than opening a file.
     for known in _backends.values():
         if device.type in known.device_types:
@@ -191,7 +191,7 @@ def _loaded(point: EntryPoint) -> DecodeBackend:
     try:
         found = point.load()
         backend = found if isinstance(found, DecodeBackend) else found()
-    except Exception as error:  # whatever a package of others raises
+    except Exception as error:  # third-party code may raise anything
         raise InvalidArgumentError(
             f"The decode backend {point.name!r} ({point.value}) cannot be loaded: {error!r}."
         ) from error

@@ -33,11 +33,11 @@ class Encoder:
                 video.add_frames(frames)
                 audio.add_samples(samples)
 
-    **A failure leaves no file that looks complete.** The encoder writes a temporary file beside the destination, and
+    **A failure leaves no file that looks complete.** The encoder writes a temporary file next to the destination, and
     renames it when the encoder is closed. If the ``with`` block raises, if encoding fails, or if the encoder is dropped
     without `close`, the temporary file is removed, and an older file at the destination stays. A process that is killed
     leaves a hidden file whose name ends in ``.part``. Devices, pipes and URLs are written directly. A file object keeps
-    what was written to it, without the end that players need.
+    the bytes written so far, without the end that players need.
 
     **Files that are read while they are written.** This needs fragments, such as ``{"movflags":
     "+frag_keyframe+empty_moov"}`` in ``extra_options``, or ``{"flush_packets": 1}`` for mkv, ts and other containers
@@ -45,7 +45,7 @@ class Encoder:
     kept even after a failure.
 
     **Time.** Data without times begins with the file. If the first data of several streams has times (`FrameBatch`,
-    `AudioSamples`), the earliest stream begins with the file, and the others keep their distance to it. Streams that
+    `AudioSamples`), the earliest stream starts with the file, and other streams keep their distance to it. Streams that
     were decoded together therefore stay in sync. Packets wait until all streams have begun. Add data to all streams in
     step, because packets of a stream that is far ahead of another one are kept in memory.
 
@@ -310,7 +310,7 @@ def _or_else(name: str, value: int | None, default: int) -> int:
 
 
 def positive_whole(name: str, value: Any) -> int:
-    """``value`` as an int, if it is a whole number above 0 that FFmpeg can hold; a float may be whole, too.
+    """Return ``value`` as an int, if it is a whole number (int or float) above 0 that FFmpeg can store.
 
     >>> positive_whole("sample_rate", 16000)
     16000

@@ -134,7 +134,7 @@ class JpegEncoder(_ImageEncoder):
             InvalidArgumentError: if the quality is another.
             EncodeError: if the image is too large for JPEG.
             WriteError: if the file cannot be written.
-            SourceTypeError: if ``dest`` is no path.
+            SourceTypeError: if ``dest`` is not a path.
 
         Example:
             >>> import torch
@@ -206,7 +206,7 @@ class PngEncoder(_ImageEncoder):
             encoded there.
 
     Raises:
-        SourceTypeError: if it is no tensor.
+        SourceTypeError: if it is not a tensor.
         InvalidArgumentError: if its dtype or shape is another, or it has no values (on the device ``"meta"``).
 
     Example:
@@ -230,7 +230,7 @@ class PngEncoder(_ImageEncoder):
         Raises:
             InvalidArgumentError: if the level is another.
             WriteError: if the file cannot be written.
-            SourceTypeError: if ``dest`` is no path.
+            SourceTypeError: if ``dest`` is not a path.
 
         Example:
             >>> import torch

@@ -36,7 +36,7 @@ __all__ = [
 
 #: The time base of a variable rate, as in MPEG: it divides the frame durations of 24, 25, 30 and 30000/1001 fps.
 FINE_TIME_BASE = Fraction(1, 90_000)
-#: The rate that codecs are told if the real one is unknown.
+#: The nominal rate for codecs if the real one is unknown.
 NOMINAL_FRAME_RATE = Fraction(30)
 _MAX_MEAN_RATE = 1000
 # Denominators of the rates in use (30000/1001), and how much a rate may be off for the sake of a small fraction.
@@ -72,7 +72,7 @@ def frame_rate_fraction(frame_rate: Any) -> Fraction:
 def batch_times(batch: FrameBatch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(pts, durations) of a batch in seconds; they must be finite, the pts increasing, the durations not negative."""
     pts, durations = batch.pts_seconds.numpy(), batch.duration_seconds.numpy()
-    if not ((np.abs(pts) <= MAX_SECONDS).all() and (np.abs(durations) <= MAX_SECONDS).all()):  # catches NaN, too
+    if not ((np.abs(pts) <= MAX_SECONDS).all() and (np.abs(durations) <= MAX_SECONDS).all()):  # catches NaN as well
         raise InvalidArgumentError(
             f"The times of a FrameBatch must be finite numbers of at most {MAX_SECONDS:g} seconds; some are not."
         )
@@ -88,7 +88,7 @@ def batch_times(batch: FrameBatch) -> tuple[NDArray[np.float64], NDArray[np.floa
 
 
 def even_frame_rate(pts: NDArray[np.float64], durations: NDArray[np.float64]) -> Fraction | None:
-    """The frame rate of evenly spaced frames, to within a tick of `FINE_TIME_BASE`; ``None`` for others.
+    """Return the frame rate of evenly spaced frames, to within a tick of `FINE_TIME_BASE`; ``None`` if uneven.
 
     >>> import numpy as np
     >>> even_frame_rate(np.arange(4) * 1001 / 30000 + 5, np.full(4, 1001 / 30000))
@@ -136,8 +136,8 @@ def ticks_of(seconds: NDArray[np.float64], start: float, time_base: Fraction) ->
 class Timeline:
     """The start times of the streams of one file.
 
-    Data without times begins with the file. Among streams whose data has times, the earliest begins with the file, and
-    the others keep their distance to it. The distance is known when every stream has begun::
+    Data without times begins with the file. Among streams whose data has times, the earliest starts with the file, and
+    later ones keep their distance to it. The distance is known when every stream has begun::
 
         times given      video 5.00 |--------      audio 5.02 |-------
         in the file      video 0.00 |--------      audio 0.02 |-------
@@ -164,7 +164,7 @@ class Timeline:
         return self._has_begun[stream] and (self._starts[stream] is None or all(self._has_begun))
 
     def offset_seconds(self, stream: int) -> float:
-        """The time at which the stream begins in the file, as far as is known.
+        """Return the time at which the stream starts in the file, 0 until it is known.
 
         >>> timeline = Timeline(2)
         >>> timeline.begin(0, 5.0); timeline.is_final(0)
@@ -279,7 +279,7 @@ class Session:
         return self._timeline.start_of(stream)
 
     def encode(self, stream: int, *arguments: Any) -> None:
-        """Encode one piece of a stream, and write what is ready."""
+        """Encode one piece of a stream, and write finished packets."""
         assert self._muxer is not None
         try:
             track = self._muxer.tracks[stream]

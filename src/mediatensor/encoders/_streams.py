@@ -38,19 +38,19 @@ class VideoStream:
         self._next_tick = 0
 
     def add_frames(self, frames: Tensor | FrameBatch) -> None:
-        """Encode frames after those that were added before.
+        """Encode the next frames.
 
         Frames are encoded one by one and not kept; packets are written as they come out.
 
         Args:
             frames: (N, 3, H, W) uint8, RGB, on any device, of the stream's height and width. Any memory layout will do;
                 channels-last, as decoders return it, is the fastest. The times of a `FrameBatch` are kept if the stream
-                has no ``frame_rate``. Otherwise only the time of the stream's first frame counts, which places the
-                stream among the others.
+                has no ``frame_rate``. Otherwise only the time of the stream's first frame counts, which sets the
+                position of the stream in the file.
 
         Raises:
             InvalidArgumentError: if the frames or their times do not fit.
-            EncodeError: if the encoder is not open, or cannot go on.
+            EncodeError: if the encoder is not open, or failed.
             ClosedError: if it was closed.
             WriteError: if the file cannot be written.
         """
@@ -115,16 +115,16 @@ class AudioStream:
         self._num_samples = 0
 
     def add_samples(self, samples: Tensor | AudioSamples) -> None:
-        """Encode samples after those that were added before. How they are split into calls makes no difference.
+        """Encode the next samples. The split into calls makes no difference.
 
         Args:
             samples: (C, N) float32 in [-1, 1], or (N,) for one channel, on any device. The time of the first
-                `AudioSamples` places the stream among the others. If later ones begin after the end of those before,
-                the gap is filled with silence.
+                `AudioSamples` sets the position of the stream in the file. If later ones start after the end of the
+                previous ones, the gap is filled with silence.
 
         Raises:
             InvalidArgumentError: if the samples, their rate or their time do not fit.
-            EncodeError: if the encoder is not open, or cannot go on.
+            EncodeError: if the encoder is not open, or failed.
             ClosedError: if it was closed.
             WriteError: if the file cannot be written.
         """
@@ -152,7 +152,7 @@ class AudioStream:
                 f"with sample_rate={rate}, or call add_audio() with sample_rate={samples.sample_rate} and "
                 f"out_sample_rate={rate}."
             )
-        if not abs(samples.pts_seconds) <= MAX_SECONDS:  # catches NaN, too
+        if not abs(samples.pts_seconds) <= MAX_SECONDS:  # catches NaN as well
             raise InvalidArgumentError(
                 f"pts_seconds of AudioSamples must be finite and at most {MAX_SECONDS:g} (got {samples.pts_seconds})."
             )
@@ -168,8 +168,8 @@ class AudioStream:
             )
         if late < -_TOLERANCE_SECONDS:
             raise InvalidArgumentError(
-                f"These AudioSamples begin at {samples.pts_seconds} seconds, before the end of those that were added, "
-                f"{expected}. Leave out what overlaps, or add samples.data, which has no time."
+                f"These AudioSamples begin at {samples.pts_seconds} seconds, before the end of the earlier samples, "
+                f"{expected}. Leave out the overlap, or add samples.data, which has no time."
             )
         return round(late * rate) if late > _TOLERANCE_SECONDS else 0
 

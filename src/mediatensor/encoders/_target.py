@@ -91,7 +91,7 @@ class Sink:
 
 
 class Rereader:
-    """Reads the bytes that were written to a `Sink`, at a position of its own."""
+    """Reads the bytes of a `Sink`, at an independent position."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -118,11 +118,11 @@ class Rereader:
 class Target(ABC):
     """One destination. It is opened when the object is made, and later committed or discarded."""
 
-    #: What the muxer writes to: a `Sink`, or a URL that FFmpeg opens.
+    #: The output of the muxer: a `Sink`, or a URL that FFmpeg opens.
     opened: Sink | str
 
     def appear(self) -> None:  # noqa: B027 - elsewhere bytes are seen when they are written
-        """Let readers see what is written from now on."""
+        """Make the file visible to readers."""
 
     @abstractmethod
     def commit(self) -> None:
@@ -211,7 +211,7 @@ class FileLikeTarget(Target):
 
 
 def make_target(destination: object) -> Target:
-    """The target of what a user passes to ``to_file``.
+    """Return the target for the argument of ``to_file``.
 
     Args:
         destination: A path (``str`` or ``os.PathLike``), or a URL of a protocol that FFmpeg can write.
@@ -251,7 +251,7 @@ def _can_seek(file: Any) -> bool:
 
 
 def _position(file: Any) -> int:
-    """The position of a file; 0 for objects that do not tell it."""
+    """Return the position of a file; 0 for objects without ``tell``."""
     if callable(getattr(file, "tell", None)):
         return int(file.tell())
     place = file.seek(0, os.SEEK_CUR)

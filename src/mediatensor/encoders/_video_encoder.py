@@ -218,7 +218,7 @@ class AudioEncoder:
         if isinstance(samples, AudioSamples):
             if sample_rate not in (None, samples.sample_rate):
                 raise InvalidArgumentError(
-                    f"sample_rate = {sample_rate} is not that of the AudioSamples, {samples.sample_rate}. Leave it "
+                    f"sample_rate = {sample_rate} differs from the AudioSamples, {samples.sample_rate}. Leave it "
                     "out: the sample_rate of to_file() resamples."
                 )
             sample_rate = samples.sample_rate
@@ -239,9 +239,9 @@ class AudioEncoder:
         Args:
             dest: A path; its extension selects the container.
             bit_rate: Bits a second; by default the encoder's own.
-            num_channels: Number of channels in the file; by default that of the samples. Fewer channels are
+            num_channels: Number of channels in the file; by default as many as the samples have. Fewer channels are
                 mixed with weights that add up to at most 1, so that nothing is clipped: stereo becomes the mean.
-            sample_rate: Samples a second in the file; by default that of the samples.
+            sample_rate: Samples per second in the file; by default the rate of the samples.
 
         Raises:
             InvalidArgumentError: if an argument is not accepted.

@@ -1,4 +1,4 @@
-"""Sizes, windows and borders: what transforms accept, the central window and the random ones. No pixels are touched."""
+"""Check sizes and borders, and compute central and random windows. No pixels are touched."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def random_resized_window(height: int, width: int, scale: tuple[float, float], r
 
     The area is drawn uniformly, the aspect ratio (width / height) log-uniformly; a window that does not fit is
     drawn again, and after ten attempts the largest central window whose aspect ratio is in range is taken.
-    Draws and roundings are those of torchvision's ``RandomResizedCrop``: one seed gives one window in both.
+    The random draws and rounding equal torchvision's ``RandomResizedCrop``: the same seed gives the same window.
     """
     log_ratio = torch.log(torch.tensor(ratio, device=_CPU))
     for _ in range(10):

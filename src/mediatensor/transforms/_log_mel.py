@@ -81,8 +81,8 @@ class LogMelSpectrogram(nn.Module):
     logarithm x, clipped from below at log10(1e-10) and at 8 below the clip's largest value, and scaled to
     ``(x + 4) / 4``. The window after the last complete hop is left out.
 
-    **Each clip is normalised by itself.** The largest value is that of one clip and one channel, never of the batch. A
-    clip therefore has the same spectrogram alone and in a batch, and it is the one of Whisper's own function.
+    **Each clip is normalised by itself.** The largest value is taken over one clip and one channel, never over the
+    batch. A clip therefore has the same spectrogram in any batch, equal to the one of Whisper's own function.
 
     The module works on any device (``.to("cuda")`` moves the window and the filters), under `torch.compile` and
     autocast, and has gradients. It always computes in float32. It has no parameters, and adds nothing to a
@@ -145,7 +145,7 @@ class LogMelSpectrogram(nn.Module):
 
         Raises:
             InvalidArgumentError: if the sample rate is another, there are too few samples (half a window is needed for
-                mirroring) or more than ``pad_to_seconds``, or they are no floats.
+                mirroring) or more than ``pad_to_seconds``, or they are not floats.
         """
         waveform = self._padded(self._waveform(samples))
         clips = waveform.reshape(-1, waveform.shape[-1]).float()

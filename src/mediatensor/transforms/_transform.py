@@ -83,7 +83,7 @@ def over_images(function: Callable[Concatenate[Tensor, P], Tensor]) -> ImageFunc
     def over_sample(images: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
         return map_images(images, lambda tensor: function(tensor, *args, **kwargs))
 
-    return over_sample  # type: ignore[return-value]  # a protocol cannot say that the tensor may be named, too
+    return over_sample  # type: ignore[return-value]  # a protocol cannot express that the tensor may be passed by name
 
 
 def common_size(images: Sequence[Tensor]) -> tuple[int, int]:
@@ -126,7 +126,7 @@ def _map_leaves(sample: Any, function: Callable[[Tensor], Tensor]) -> Any:
         # Labels, times and boxes have fewer dimensions; token ids and class maps have integer dtypes.
         return function(sample) if sample.ndim >= 3 and sample.dtype in IMAGE_DTYPES else sample
     if isinstance(sample, dict):
-        mapped = copy.copy(sample)  # keeps what a subclass carries, such as a default factory
+        mapped = copy.copy(sample)  # keeps attributes of a subclass, such as a default factory
         mapped.update((key, _map_leaves(value, function)) for key, value in sample.items())
         return mapped
     if isinstance(sample, tuple) and hasattr(sample, "_fields"):
@@ -161,7 +161,7 @@ class Transform(nn.Module, ABC):
     Called with a tensor (..., C, H, W) of dtype uint8, uint16 or float, a `Frame`, a `FrameBatch`, or a dict, list or
     tuple of these, it returns the same structure with every image transformed. Leaves that are not images (tensors
     of fewer than 3 dimensions or of another integer dtype, numbers, strings) pass through unchanged; the times of
-    frames are kept. Images are channels-first: NHWC is not supported, and refused where the shape tells.
+    frames are kept. Images are channels-first: NHWC is not supported, and refused if the shape shows it.
 
     **One random draw a clip.** The images of one sample belong together and share the draw::
 

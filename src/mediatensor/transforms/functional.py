@@ -69,7 +69,7 @@ def _interpolate(images: Tensor, height: int, width: int) -> Tensor:
     if width == 1 < height:
         return _interpolate(images.mT, 1, height).mT
     dtype = images.dtype
-    # On the CPU uint8 has a kernel of its own that rounds by itself: 10 to 20 times faster, equal within one level.
+    # On the CPU, uint8 has its own kernel, which rounds by itself: 10 to 20 times faster, equal within one level.
     # It mistakes the memory layout of images that are one pixel high or wide.
     is_thin = min(*images.shape[-2:], height, width) == 1
     has_uint8_kernel = dtype == torch.uint8 and images.device.type == "cpu" and not is_thin

@@ -2,10 +2,10 @@
 
     seconds ──plan──► ranges of samples ──stream──► decoded slices ──batch──► one tensor
 
-`stream` seeks, demuxes, decodes and cuts, using `reader` (bare MP3 and AAC, Ogg Vorbis, joined files). `pre_roll` and
-`opus` compute where decoding must start, and `sample_clock` maps time stamps to sample numbers. A `handle` is an open
+`stream` seeks, demuxes, decodes and cuts, using `reader` (bare MP3 and AAC, Ogg Vorbis, joined files). `pre_roll`
+computes where decoding must start, and `sample_clock` maps time stamps to sample numbers. A `handle` is an open
 stream, lent to one call at a time. `wav` reads samples directly from WAV files, and `sample_grid` reads samples by
 number from any audio decoder.
 
-`plan`, `pre_roll`, `opus` and `sample_clock` are pure functions.
+`plan`, `pre_roll` and `sample_clock` are pure functions.
 """

@@ -1,4 +1,4 @@
-"""From slices of decoded frames to one tensor of the sample rate and the channels that were asked for."""
+"""Join slices of decoded frames into one tensor with the requested sample rate and channels."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _MAX_CAPACITY_BYTES = 1 << 31
 # Samples that are converted at once: enough to do it in few calls, and few enough to be in the processor's cache.
 _QUEUE_LENGTH = 1 << 15
 
-# Leaps in time that are followed in one call: damage can make one of every frame.
+# Leaps in time that one call follows: with damage, every frame may leap.
 _MAX_LEAPS = 1000
 
 
 def samples_of(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) -> Tensor:
-    """Samples [plan.first, plan.last) of the output as float32 (channels, samples).
+    """Return samples [plan.first, plan.last) of the output as float32 (channels, samples).
 
     Args:
-        slices: Of the samples [plan.start, plan.stop) of the stream, in order.
-        plan: What the result is to be.
+        slices: The samples [plan.start, plan.stop) of the stream, in order.
+        plan: The range and format of the result.
         expected_length: How many samples the slices probably have.
     """
     parts = [run.part(plan.first, plan.last) for run in _runs(slices, plan, expected_length)]
@@ -46,7 +46,7 @@ def samples_of(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: 
 
 
 def _runs(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) -> Iterator[_CopiedRun | _ResampledRun]:
-    """Consecutive samples of one form. Resampled samples behind a leap in time are a run of their own."""
+    """Yield runs of consecutive samples of one form. A leap in time starts a new run if samples are resampled."""
     output = plan.output
     run: _CopiedRun | _ResampledRun | None = None
     num_leaps = 0
@@ -64,7 +64,7 @@ def _runs(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) 
             expected_length = 0
             num_leaps += is_leap
         form = SampleForm.of_frame(found[0])
-        if output.is_that_of(form):
+        if output.matches(form):
             run = _CopiedRun(found, form, plan, expected_length)
         else:
             run = _ResampledRun(found, form, plan)
@@ -100,7 +100,7 @@ class _Run(ABC):
         self.takes = self._queue.takes
 
     def append(self, found: FrameSlice) -> bool:
-        """Take the next samples, if they are of the run's form."""
+        """Take the next samples; return False if they have another form."""
         frame, _, first, last, _ = found
         length = last - first
         queue = self._queue
@@ -126,31 +126,31 @@ class _Run(ABC):
             self._take(memory)
 
     def part(self, first: int, last: int | None) -> NDArray[np.float32]:
-        """What the run has of the output's samples [first, last), up to its limit; the last thing to ask for."""
+        """Return the run's part of the output's samples [first, last), up to its limit. The run is used up then."""
         self._empty_queue()
         samples = self._finish(first, last)
         if self.limit is None:
             return samples
         end = self.limit if last is None else min(self.limit, last)
         missing = max(0, end - max(first, self.output_begin)) - samples.shape[1]
-        # Numbers of samples are rounded where rates differ; the next run is in its place all the same.
+        # Sample counts are rounded if the rates differ; the next run still starts at its own position.
         return samples[:, :missing] if missing < 0 else np.pad(samples, ((0, 0), (0, missing)))
 
     @abstractmethod
     def _memory(self, length: int) -> NDArray[np.float32]:
-        """Where the next ``length`` samples go, (channels, length)."""
+        """Return memory for the next ``length`` samples, (channels, length)."""
 
     @abstractmethod
     def _take(self, samples: NDArray[np.float32]) -> None:
-        """Samples were written to the `_memory`."""
+        """Process samples that were written to `_memory`."""
 
     @abstractmethod
     def _finish(self, first: int, last: int | None) -> NDArray[np.float32]:
-        """What the run has of the output's samples [first, last)."""
+        """Return the run's part of the output's samples [first, last)."""
 
 
 class _CopiedRun(_Run):
-    """Samples that are the output as they are: its slices were cut to the range of the output."""
+    """Samples that need no resampling; the slices were cut to the range of the output."""
 
     is_resampled = False
     _max_queued_frame = 2048
@@ -183,7 +183,7 @@ class _CopiedRun(_Run):
 
 
 class _ResampledRun(_Run):
-    """Samples that go through FFmpeg's resampler; silence in front of them puts it in phase."""
+    """Samples for FFmpeg's resampler; leading silence aligns its phase."""
 
     is_resampled = True
     # The resampler costs more by the call than a copy into the queue.
@@ -195,7 +195,7 @@ class _ResampledRun(_Run):
         self._output_rate = output.sample_rate
         self._resampler = Resampler(form, output.sample_rate, output.num_channels, output.downmix)
         rate = form.sample_rate
-        # Back to where a sample of the input and one of the output are played at the same time.
+        # Start where an input sample and an output sample have the same time.
         self._lead = 0 if rate == output.sample_rate else self.position % (rate // math.gcd(rate, output.sample_rate))
         self._resampler.push(np.zeros((form.num_channels, self._lead), np.float32))
 
@@ -217,7 +217,7 @@ class _ResampledRun(_Run):
 
 
 def _compact(block: NDArray[np.float32], length: int) -> NDArray[np.float32]:
-    """The first samples of each channel, moved together in place."""
+    """Move the first samples of each channel together, in place."""
     num_channels, capacity = block.shape
     if length == capacity:
         return block

@@ -57,7 +57,7 @@ class AudioHandle:
 
         Args:
             plan: Made for the stream's sample rate.
-            duration_seconds: Of the stream, as its header says.
+            duration_seconds: Duration of the stream, according to its header.
 
         Raises:
             DecodeError: if a packet that holds wanted samples cannot be decoded.
@@ -75,8 +75,8 @@ class AudioHandle:
             try:
                 samples = samples_of(stream.slices(plan), plan, length)
             except UnknownPositionError:
-                # The second stream has a reader of its own: the first one still seeks, so that the samples of a range
-                # do not depend on earlier ranges.
+                # The second stream has its own reader: the first one still seeks, so the samples of a range do not
+                # depend on earlier ranges.
                 if self._sequential_stream is None:
                     self._sequential_stream = AudioStream(self._open_reader(self._num_threads), is_sequential=True)
                 stream = self._sequential_stream

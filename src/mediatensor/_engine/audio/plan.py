@@ -1,8 +1,8 @@
-"""From seconds to samples of the output, and from these to samples of the stream. Pure; no I/O.
+"""Convert seconds to samples of the output, and these to samples of the stream. Pure; no I/O.
 
     seconds ──plan──► samples of the output, and of the stream ──stream──► slices ──batch──► one tensor
 
-The two differ where the output has another sample rate: FFmpeg's resampling filter sees some samples on both sides::
+The two differ if the output has another sample rate: FFmpeg's resampling filter sees some samples on both sides::
 
     output                  first ............. last
     stream    start [ filter |                   | filter ] stop
@@ -47,12 +47,12 @@ class OutputFormat:
     num_channels: int
     downmix: Downmix = "sum"
 
-    def is_that_of(self, form: SampleForm) -> bool:
+    def matches(self, form: SampleForm) -> bool:
         return (self.sample_rate, self.num_channels) == (form.sample_rate, form.num_channels)
 
 
 def check_output_format(sample_rate: int | None, num_channels: int | None) -> tuple[int | None, int | None]:
-    """The two arguments as ints; ``None`` stands for the stream's own.
+    """Check both arguments and return them as ints; ``None`` is the stream's own value.
 
     Raises:
         InvalidArgumentError: if one is not a whole number that FFmpeg's resampler accepts.
@@ -64,7 +64,7 @@ def check_output_format(sample_rate: int | None, num_channels: int | None) -> tu
 
 
 def check_downmix(downmix: object) -> None:
-    """Raise `InvalidArgumentError` unless this is a way to mix channels to fewer."""
+    """Raise `InvalidArgumentError` unless this is a downmix method."""
     check_choice("downmix", downmix, get_args(Downmix))
 
 
@@ -81,14 +81,14 @@ def _check_count(name: str, value: int | None, highest: int, unit: str = "") -> 
 
 @dataclass(frozen=True)
 class SamplePlan:
-    """Which samples of the stream are decoded for samples [first, last) of the output; ``None`` is the end.
+    """The samples of the stream to decode for samples [first, last) of the output; ``None`` is the end.
 
     Attributes:
         output: Format of the result.
         stream_rate: Sample rate of the stream.
         first: First sample of the output.
         last: One past the last.
-        start: First sample of the stream; ``None`` for its beginning, whatever the time stamps there say.
+        start: First sample of the stream; ``None`` for its beginning, regardless of time stamps.
         stop: One past the last.
     """
 
@@ -111,14 +111,14 @@ class SamplePlan:
         return cls(output, stream_rate, 0, None, None, None)
 
     def section_range(self, section_start: int, section_rate: int) -> tuple[int, int | None]:
-        """The wanted samples of a section of the stream that has another sample rate, counted from its start."""
+        """Return the samples needed from a section with another sample rate, counted from its start."""
         begin = rescale_up(section_start, self.stream_rate, self.output.sample_rate)
         last = None if self.last is None else max(0, self.last - begin)
         return input_range(max(0, self.first - begin), last, section_rate, self.output.sample_rate)
 
 
 def input_range(first: int, last: int | None, input_rate: int, output_rate: int) -> tuple[int, int | None]:
-    """The samples of the input from which samples [first, last) of the output are made.
+    """Return the input samples needed for samples [first, last) of the output.
 
     The resampling filter sees its taps on both sides. The range begins where a sample of the input and one of the
     output are played at the same time, so that the resampler has the same phase as when it starts at sample 0.
@@ -135,7 +135,7 @@ def input_range(first: int, last: int | None, input_rate: int, output_rate: int)
 
 
 def rescale_up(position: int, from_rate: int, to_rate: int) -> int:
-    """The first sample at another rate that is played at or after a sample.
+    """Return the first sample at another rate that is played at or after a sample.
 
     >>> rescale_up(3, 44_100, 44_100), rescale_up(3, 44_100, 16_000)
     (3, 2)
@@ -144,11 +144,11 @@ def rescale_up(position: int, from_rate: int, to_rate: int) -> int:
 
 
 def group_ranges(ranges: list[tuple[float, float | None]], max_distance: float) -> list[list[int]]:
-    """The numbers of ranges that are decoded in one go, in the order of time.
+    """Group ranges that are decoded together: lists of range numbers, in order of time.
 
     Args:
         ranges: Pairs of (start, stop) in seconds.
-        max_distance: How far apart two ranges of a group may lie, in seconds; negative for groups of one.
+        max_distance: Largest distance between two ranges of a group, in seconds; negative for groups of one.
 
     >>> group_ranges([(5.0, 6.0), (0.0, 2.0), (1.0, 3.0), (6.1, 7.0)], 0.25)
     [[1, 2], [0, 3]]
@@ -167,10 +167,9 @@ def group_ranges(ranges: list[tuple[float, float | None]], max_distance: float) 
 
 
 def sample_offset(seconds: float, begin_seconds: float, sample_rate: int) -> int:
-    """The number of the sample nearest to a time, halves rounded up.
+    """Return the number of the sample nearest to a time, halves rounded up.
 
-    ``round`` would take halves to the even neighbour, so that two chunks that meet at half a sample would share one or
-    miss one.
+    ``round`` rounds halves to even, so two chunks that meet at half a sample would share or lose one.
 
     >>> [sample_offset(k / 4, 0.0, 2) for k in range(5)]
     [0, 1, 1, 2, 2]
@@ -179,7 +178,7 @@ def sample_offset(seconds: float, begin_seconds: float, sample_rate: int) -> int
 
 
 def sample_range(start: float, stop: float | None, begin_seconds: float, sample_rate: int) -> tuple[int, int | None]:
-    """The samples [first, last) that are played in a range of seconds; ``None`` is the end of the stream.
+    """Return the samples [first, last) played in a range of seconds; ``None`` is the end of the stream.
 
     >>> sample_range(0.5, 1.0, 0.0, 8000), sample_range(-1.0, None, 0.0, 8000)
     ((4000, 8000), (0, None))
@@ -189,7 +188,7 @@ def sample_range(start: float, stop: float | None, begin_seconds: float, sample_
 
 
 def check_range(start_seconds: float, stop_seconds: float | None) -> tuple[float, float | None]:
-    """(start, stop) as floats; both must be finite, and start <= stop.
+    """Return (start, stop) as floats; both must be finite, and start <= stop.
 
     >>> check_range(0, None)
     (0.0, None)
@@ -211,7 +210,7 @@ def _finite(name: str, seconds: float) -> float:
 
 
 def check_ranges(ranges: Iterable[tuple[float, float | None]]) -> list[tuple[float, float | None]]:
-    """Pairs of (start, stop) in seconds as a list of floats, each checked by `check_range`."""
+    """Return pairs of (start, stop) in seconds as a list of floats, each checked by `check_range`."""
     checked = []
     for pair in items_of("ranges", ranges, of="pairs of seconds, (start, stop)"):
         try:
@@ -226,7 +225,7 @@ def check_ranges(ranges: Iterable[tuple[float, float | None]]) -> list[tuple[flo
 
 
 def no_samples_error(start_seconds: float, stop_seconds: float | None, end_seconds: float | None) -> OutOfRangeError:
-    """The error for a range that begins at or behind the end of the stream."""
+    """Return the error for a range that starts at or after the end of the stream."""
     end = "" if end_seconds is None else f" The stream ends at {end_seconds} seconds."
     return OutOfRangeError(
         f"No audio frames were decoded: there are no samples to decode between {start_seconds} and "

@@ -1,19 +1,20 @@
-"""Reading packets of sound: seeks in bare MP3 and AAC and in Ogg Vorbis, and files that were joined end to end.
+"""Read audio packets: seeks in bare MP3 and AAC and in Ogg Vorbis, and concatenated files.
 
-Bare MP3 and AAC (ADTS) have no time stamps and no table of frames. FFmpeg finds a place in them by parsing all frames
-up to it, or by guessing. Here a seek finds the byte of a frame, and the packets behind it get the time stamps that a
-read from the beginning gives them:
+Bare MP3 and AAC (ADTS) have no time stamps and no table of frames. FFmpeg seeks in them by parsing all earlier frames,
+or by guessing. Here, a seek finds the byte of a frame, and the following packets get the time stamps of a read from the
+beginning:
 
-* MP3 of constant bit rate: the place of a frame is computed (`ConstantFrames`).
+* MP3 of constant bit rate: the position of a frame is computed (`ConstantFrames`).
 * MP3 of variable bit rate and AAC: frame headers are read one after the other (`FrameWalk`).
 
-FFmpeg misjudges the length of some packets of Vorbis in Ogg, so that its time stamps disagree with the samples that
-come out. Here packets get the time stamps of their samples: counted from the first packet on, and after a seek from a
-place on which pages agree.
+FFmpeg misjudges the length of some packets of Vorbis in Ogg, so its time stamps disagree with the decoded samples.
+Here,
+packets get the time stamps of their samples: counted from the first packet, and after a seek from a position on which
+pages agree.
 
-A file that was joined (a chain of Ogg, ``cat a.flac b.flac``) has time stamps or sample numbers that start again. Such
-a file is decoded from the beginning. FFmpeg reads on from one part to the next, except where parts of a chain of Ogg
-differ in codec, rate or channels: each run of equal parts is opened by itself.
+In a joined file (a chain of Ogg, ``cat a.flac b.flac``), time stamps or sample numbers start again, so it is decoded
+from the beginning. FFmpeg continues from one part to the next, unless parts of a chain of Ogg differ in codec, rate or
+channels: each run of equal parts is opened separately.
 """
 
 from __future__ import annotations
@@ -45,16 +46,16 @@ _SMALL_FILE_BYTES = 256 * 1024
 _CAN_BE_JOINED = frozenset(("flac", "mpegts", "ogg", "wv"))
 
 
-# By how many seconds the time stamp of a packet of Vorbis in Ogg may differ from what was counted before it is a leap.
+# Larger differences in seconds between the time stamp of a Vorbis packet in Ogg and the counted time are leaps.
 _MAX_VORBIS_JITTER_SECONDS = 0.05
 
 
 class SeekMissedError(Exception):
-    """A packet lies elsewhere than was computed; the next seek to the same time finds it in another way."""
+    """A packet is not at its computed position; the next seek to the same time finds it in another way."""
 
 
 class UnknownPositionError(Exception):
-    """Time stamps do not say which samples these are; decoding from the beginning, and counting, does."""
+    """Time stamps do not identify these samples; decoding from the beginning and counting does."""
 
 
 class _FirstPacket(NamedTuple):
@@ -70,7 +71,7 @@ class SoundReader(AudioReader):
 
     Raises:
         SeekMissedError: when a packet is read that is not where a seek has computed; seek there again.
-        UnknownPositionError: when only a read from the beginning can tell the time stamp of a packet.
+        UnknownPositionError: when only a read from the beginning can determine the time stamp of a packet.
     """
 
     def __init__(self, source: Source, stream_index: int | None, num_threads: int) -> None:
@@ -133,7 +134,7 @@ class SoundReader(AudioReader):
         if frame_number < 1:
             return False
         if frame_number in self._missed:
-            # FFmpeg has listed what it read after a seek with wrong times: it has to forget.
+            # FFmpeg has indexed packets with wrong times after a seek: it must forget them.
             self.reopen()
             return self._seek_walking(timestamp)
         position = self.look_at_bytes(lambda read_at, _: find_frame(read_at, frames, frame_number))
@@ -179,11 +180,11 @@ class SoundReader(AudioReader):
         first = self._first
         assert first is not None
         if isinstance(frames, FrameWalk):
-            # The packet is something else than a frame, or a frame with something behind it.
+            # The packet is not a frame, or has more data after the frame.
             if packet.pos != position:
                 raise UnknownPositionError
         elif number < frames.num_frames:
-            # What follows the last frame may be taken for a part of it.
+            # Data after the last frame may be taken as part of it.
             may_be_longer = number + 1 == frames.num_frames
             if packet.pos != position or not frames.is_frame(packet, packet.size, may_be_longer):
                 self._missed.add(self._sought_number)
@@ -235,12 +236,12 @@ class SoundReader(AudioReader):
         pts, end = packet.pts, self._vorbis_end
         self._vorbis_block = block
         if previous is None or block is None:
-            # The first packet after a seek, or of all, has no samples of its own.
+            # The first packet of the stream, or after a seek, has no samples.
             if end is not None:
                 packet.pts = packet.dts = end
             return
         if packet.pos == self._sought_page and packet.has_sidedata("skip_samples"):
-            # How much of the end is padding, FFmpeg tells from the page before.
+            # FFmpeg computes the padding at the end from the previous page.
             raise UnknownPositionError
         if end is not None and pts is not None and abs(pts - end) <= self._max_vorbis_jitter:
             packet.pts = packet.dts = pts = end
@@ -259,7 +260,7 @@ class SoundReader(AudioReader):
         elif self.format_name == "wv":
             found = wavpack_parts(read_at, file_size)
             self.joined_seconds = found.num_seconds
-            self._divide(found.spans)  # FFmpeg ends with an error at what lies between
+            self._divide(found.spans)  # FFmpeg fails at the bytes in between
         elif self.format_name == "ogg":
             links = ogg_links(read_at, file_size)
             seconds = [link.num_seconds for link in links]

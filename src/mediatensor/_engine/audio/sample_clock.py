@@ -1,7 +1,7 @@
-"""Which sample of the stream a time stamp means. Pure; no I/O.
+"""Convert time stamps to sample numbers. Pure; no I/O.
 
-Containers round time stamps to their ticks (Matroska to milliseconds). Codecs have frames of a few fixed lengths, so
-that a frame can only begin at certain samples; the one next to a rounded time stamp is where it begins.
+Containers round time stamps to their ticks (Matroska to milliseconds). Codecs have a few fixed frame lengths, so a
+frame can only start at certain samples; it starts at the one nearest to its rounded time stamp.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ROUNDING_SAMPLES = 4.5
 
 @dataclass(frozen=True)
 class SampleClock:
-    """From time stamps to samples.
+    """Conversion of time stamps to samples.
 
     Attributes:
         begin_pts: Time stamp of the first frame, in ticks.
@@ -52,7 +52,7 @@ class SampleClock:
         return self.samples_per_tick.numerator, self.samples_per_tick.denominator
 
     def position(self, pts: int) -> int:
-        """The sample with which a frame of this time stamp begins.
+        """Return the first sample of a frame with this time stamp.
 
         >>> clock = SampleClock(0, Fraction(44100, 1000), grid=1024, tolerance=23)
         >>> [clock.position(pts) for pts in (0, 23, 46, 70)]
@@ -81,7 +81,7 @@ class SampleClock:
 
 
 def has_coarse_ticks(samples_per_tick: Fraction) -> bool:
-    """Whether some samples begin between two ticks, so that their time stamps are rounded.
+    """Whether some samples start between two ticks, so their time stamps are rounded.
 
     >>> [has_coarse_ticks(ratio) for ratio in (Fraction(44100, 14112000), Fraction(48000, 90000), Fraction(441, 10))]
     [False, True, True]
@@ -92,7 +92,7 @@ def has_coarse_ticks(samples_per_tick: Fraction) -> bool:
 def fit_clock(
     pts: Sequence[int], lengths: Sequence[int], samples_per_tick: Fraction, *, sums_durations: bool = False
 ) -> SampleClock:
-    """The clock that explains the first frames of a stream.
+    """Fit a clock to the first frames of a stream.
 
     Args:
         pts: Time stamps of the frames, in ticks; at least one.
@@ -101,7 +101,7 @@ def fit_clock(
         sums_durations: Whether time stamps are sums of rounded durations.
 
     Example:
-        312 of the 960 samples of the first frame were cut; the others begin at 648, 1608 ...
+        312 of the 960 samples of the first frame were cut; later frames start at 648, 1608 ...
 
         >>> clock = fit_clock([0, 14, 34, 54], [648, 960, 960, 960], Fraction(48))
         >>> clock.grid, clock.grid_offset, [clock.position(pts) for pts in (14, 34, 54, 74)]
@@ -118,7 +118,7 @@ def fit_clock(
         return exact
     if sums_durations and len(steps := {b - a for a, b in pairwise(pts)}) == 1 and len(set(lengths)) == 1:
         samples_per_tick = Fraction(lengths[0], max(1, steps.pop()))
-    # How far each frame is from where its time stamp puts it. All of it must be explained by rounding.
+    # The distance of each frame from its time stamp must be explained by rounding.
     counted = list(accumulate(lengths, initial=0))
     off = [float(count - (stamp - pts[0]) * samples_per_tick) for count, stamp in zip(counted, pts, strict=False)]
     rounding = max(float(samples_per_tick) / 2, _ROUNDING_SAMPLES)

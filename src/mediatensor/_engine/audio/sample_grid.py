@@ -24,7 +24,7 @@ _MAX_NUM_SPLITS = 100
 
 
 class SoundDecoder(Protocol):
-    """What `AudioDecoder` and `WavDecoder` have in common, as far as it is needed here."""
+    """The common interface of `AudioDecoder` and `WavDecoder` that this module uses."""
 
     @property
     def metadata(self) -> AudioStreamMetadata: ...
@@ -38,8 +38,8 @@ class SampleGrid:
 
     Attributes:
         begin_seconds: Time of sample 0 in seconds.
-        sample_rate: Samples per second of what the decoder gives, which need not be those of the stream.
-        num_channels: Of what the decoder gives, too.
+        sample_rate: Samples per second of the decoder's output, which may differ from the stream's.
+        num_channels: Channels of the decoder's output.
     """
 
     begin_seconds: float
@@ -64,7 +64,7 @@ class SampleGrid:
 
 
 def sample_grid(decoder: SoundDecoder) -> SampleGrid:
-    """The grid of a decoder. The metadata tell of the stream; an empty range tells of what comes out."""
+    """Return the grid of a decoder. Metadata describe the stream, and an empty range the decoder's output."""
     begin_seconds = decoder.metadata.begin_stream_seconds
     (nothing,) = decoder.get_samples_played_in_ranges([(begin_seconds, begin_seconds)])
     return SampleGrid(begin_seconds, nothing.sample_rate, len(nothing.data))
@@ -73,7 +73,7 @@ def sample_grid(decoder: SoundDecoder) -> SampleGrid:
 def existing_samples(decoder: SoundDecoder, grid: SampleGrid, spans: Sequence[tuple[int, int]]) -> list[Tensor]:
     """The samples [first, last), 0 <= first <= last, of each span as (channels, samples).
 
-    Those behind the end of the stream are left out: headers can promise more than there is.
+    Samples after the end of the stream are left out: a header may state more than exist.
     """
     ranges = [(grid.seconds(first), grid.seconds(last)) for first, last in spans]
     try:
@@ -87,7 +87,7 @@ def existing_samples(decoder: SoundDecoder, grid: SampleGrid, spans: Sequence[tu
 def with_silence(
     decoder: SoundDecoder, grid: SampleGrid, first: int, last: int, samples: Tensor
 ) -> tuple[Tensor, tuple[tuple[int, int], ...]]:
-    """All samples [first, last), also before 0 and behind the end, with silence where the stream has none.
+    """Return all samples [first, last), even before 0 and after the end, with silence where the stream has none.
 
     Args:
         decoder: Where to find out about gaps.

@@ -1,4 +1,4 @@
-"""Decoding the samples of a plan: seek, demux, decode, and cut the frames to what is wanted."""
+"""Decode the samples of a plan: seek, demux, decode, and cut the frames to the range."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from ..common import stages
 from ..containers.joined_files import begins_file, id3_end
 from ..pyav.audio import AudioReader, SampleForm
 from ..pyav.reading import UndecodablePacketError
-from .opus import OPUS_STEPS_SECONDS, OpusMemory, begins_with_narrow_band
 from .plan import SamplePlan
 from .pre_roll import (
+    OPUS_STEPS_SECONDS,
+    OpusMemory,
+    begins_with_narrow_band,
     can_seek,
     has_profiles,
     has_unbounded_memory,
@@ -38,16 +40,16 @@ __all__ = ["MAX_JITTER_SECONDS", "AudioStream", "FrameSlice"]
 #: Elsewhere ``section_start`` is 0. A plain tuple, because there are 150,000 in an hour.
 FrameSlice = tuple[Any, int, int, int, int]
 
-# Time stamps that deviate by less than this from counting samples are jitter; those that leap further are followed.
+# Smaller deviations of time stamps from the sample count are jitter; larger ones are followed as leaps.
 MAX_JITTER_SECONDS = 0.05
 
-# How much earlier to seek, in seconds, as long as the demuxer lands behind the packet that is wanted.
+# How much earlier to seek, in seconds, while the demuxer lands after the wanted packet.
 _STEPS_BACK_SECONDS = (0, 1, 4, 16, 64)
 
 # The demuxer that gives the last packet a shorter duration where the encoder padded it.
 _STATES_THE_END = "mov"
 
-# The demuxer that takes the time of any packet it has read for that of the whole page; so it must not have read any.
+# This demuxer takes the time of any packet it has read as the time of the whole page, so it must not have read any.
 _SEEKS_ONLY_WHEN_FRESH = "ogg"
 
 # How many of the first frames show whether time stamps agree with counting samples.
@@ -64,7 +66,7 @@ _JOINED_BY_TAGS = frozenset(("aac", "flac", "mp3", "ogg"))
 
 
 class AudioStream:
-    """A stream that stands on an open reader.
+    """Decode ranges of samples from an open reader.
 
     Args:
         reader: Nothing was read from it yet.
@@ -95,7 +97,7 @@ class AudioStream:
         self._clock: SampleClock | None = None
         self._first_packet_pts = 0
         self._max_jitter = 0.0
-        # The first packets, decoded, and what comes after them, as long as nothing else was read.
+        # The first packets, decoded, and the rest of that decode, until something else is read.
         self._beginning: list[DecodedPacket] = []
         self._after_beginning: Iterator[DecodedPacket] | None = None
         self._rewind: _RewindBuffer | None = None
@@ -173,7 +175,7 @@ class AudioStream:
                     raise UnknownPositionError
                 raise DecodeError(
                     f"The audio after sample {end or 0} could not be decoded ({error}). The data is damaged; ranges "
-                    "before and behind the damage can still be decoded."
+                    "before and after the damage can still be decoded."
                 ) from error
             last_packet = packet or last_packet
             for frame in frames:
@@ -225,7 +227,7 @@ class AudioStream:
             yield held_back
 
     def _position_after_seek(self, clock: SampleClock, pts: int | None, end: int | None, start: int | None) -> int:
-        """The sample that a frame begins with: what its time stamp says, if that agrees with counting from ``end``."""
+        """Return the first sample of a frame by its time stamp, if that agrees with counting from ``end``."""
         # A stream may change its profile midway.
         if self._has_profiles and (profile := self.reader.profile) != self._bounded_profile:
             if has_unbounded_memory(self.codec, profile):
@@ -239,21 +241,21 @@ class AudioStream:
         if not is_certain:
             raise UnknownPositionError
         if end is not None and position != end:
-            # A leap within the pre-roll does not count: the codec would start cold behind it.
+            # A leap within the pre-roll does not count: the codec would start cold after it.
             is_leap = position - end > self._max_jitter and start is not None and end >= start
             if not is_leap:
                 raise UnknownPositionError
         return position
 
     def _holds_wanted(self, packet: Any, start: int | None, end: int | None) -> bool:
-        """Whether a packet that cannot be decoded belongs to the range, and not only to its pre-roll."""
+        """Whether an undecodable packet belongs to the range, and not only to its pre-roll."""
         if start is None or packet is None or packet.pts is None:
             return start is None or end is not None
         length = round((packet.duration or 0) * self.clock.samples_per_tick)
         return self.clock.position(packet.pts) + length > start
 
     def _stated_end(self, last_packet: Any | None) -> int | None:
-        """The sample with which the stream ends, if the duration of its last packet says so."""
+        """Return the end of the stream in samples, if the duration of its last packet states it."""
         if not self._states_the_end or last_packet is None or last_packet.pts is None or not last_packet.duration:
             return None
         if has_coarse_ticks(self.clock.samples_per_tick):
@@ -268,7 +270,7 @@ class AudioStream:
             packets = None if start is None else self._packets_before(start)
             if packets is not None:
                 return self.reader.decoded(packets), None
-            # A sequential stream keeps what it decodes; this one does not.
+            # Only a sequential stream keeps decoded frames.
             if start is not None and start > self._pre_rolls[0] + self.form.sample_rate:
                 raise UnknownPositionError
             return self._from_beginning(), 0
@@ -277,7 +279,7 @@ class AudioStream:
         return self._rewind.replay(start or 0)
 
     def _packets_before(self, start: int) -> Iterable[Any] | None:
-        """The packets that are decoded first for a range, after a seek; ``None`` if no seek leads there."""
+        """Return the packets to decode first for a range, after a seek; ``None`` if no seek leads there."""
         for pre_roll in self._pre_rolls:
             if start <= pre_roll:
                 break
@@ -293,7 +295,7 @@ class AudioStream:
         return None
 
     def _seek(self, pts: int) -> list[Any] | None:
-        """The last packet at or before a time stamp, and the one after it; ``None`` if the demuxer cannot go there."""
+        """Return the last packet at or before a time stamp, and the next one; ``None`` if the seek fails."""
         self._beginning, self._after_beginning = [], None
         reader = self.reader
         for seconds in _STEPS_BACK_SECONDS:
@@ -317,7 +319,7 @@ class AudioStream:
         return None
 
     def _fills_memory(self, memory: OpusMemory, packets: list[Any], pts: int) -> bool:
-        """Whether packets of Opus up to a time stamp, which are added to those given, make a new decoder right."""
+        """Append packets of Opus up to a time stamp, and return whether a new decoder is right after them."""
         is_right = True
         for packet in packets:
             is_right = memory.take(bytes(packet))
@@ -330,7 +332,7 @@ class AudioStream:
         return is_right
 
     def _opus_packets(self, packets: list[Any], memory: OpusMemory) -> Iterator[Any]:
-        """Packets that were read and, as long as these could be wrong, those that follow."""
+        """Yield packets that were read and, while these could be wrong, the following packets."""
         yield from packets
         while not memory.is_complete and (packet := self.reader.read_packet()) is not None:
             if not memory.take(bytes(packet)):
@@ -376,7 +378,7 @@ class AudioStream:
         self._clock = clock = _clock_of(
             frames, samples_per_tick, self._first_packet_pts if pts is None else pts, reader.format_name
         )
-        # Where the first frame has no time stamp, those that have one got it from another packet.
+        # If the first frame has no time stamp, later ones got theirs from another packet.
         follows_leaps = pts is not None and stores_timestamps(reader.format_name) and not reader.time_restarts
         self._max_jitter = MAX_JITTER_SECONDS * self._form.sample_rate if follows_leaps else math.inf
         if is_late_by_a_frame(reader.format_name, self.codec):
@@ -408,18 +410,18 @@ def _clock_of(frames: list[Any], samples_per_tick: Fraction, begin_pts: int, for
 
 
 def _agrees_with_counting(frames: list[Any], clock: SampleClock) -> bool:
-    """Whether the time stamps of the first frames mean the same samples as counting their samples."""
+    """Whether the time stamps of the first frames agree with counting their samples."""
     starts = accumulate((frame.samples for frame in frames), initial=0)
     stamped = [(start, frame.pts) for start, frame in zip(starts, frames, strict=False) if frame.pts is not None]
     return all(clock.position(pts) == start for start, pts in stamped[1:])
 
 
 class _RewindBuffer:
-    """The end of what was decoded from the beginning, so that a later range resumes there instead of starting over.
+    """The last frames of a decode from the beginning, so that a later range resumes there.
 
     Args:
         decoded: The decode from the beginning.
-        num_channels: Of the stream.
+        num_channels: Channels of the stream.
     """
 
     def __init__(self, decoded: Iterator[DecodedPacket], num_channels: int) -> None:
@@ -493,17 +495,17 @@ class _Section:
 
 
 class _BetweenFiles:
-    """Tells damage from what stands between joined files and cannot be decoded either.
+    """Distinguish damage from undecodable data between joined files.
 
-    Tags are no sound. Neither is what cannot be decoded right before a tag or before the first frame of a file, nor
-    what comes between a tag and the next frame: FFmpeg finds frames in a picture that a tag holds.
+    The following is not damage: tags, undecodable data right before a tag or before the first frame of a file, and data
+    between a tag and the next frame, because FFmpeg finds frames in images within tags.
     """
 
     def __init__(self) -> None:
         self._kept: UndecodablePacketError | None = None
         self._is_behind_tag = False
         self._tag_end = 0
-        #: Whether packets without an error matter, too.
+        #: Whether packets without an error matter as well.
         self.is_active = False
 
     def damage(self, packet: Any | None, error: UndecodablePacketError | None) -> UndecodablePacketError | None:
@@ -521,7 +523,7 @@ class _BetweenFiles:
             self._is_behind_tag = error is not None or position < self._tag_end
             found = None
         elif error is not None:
-            # Only the next packet tells whether a tag or a file begins there.
+            # Only the next packet shows whether a tag or a file starts there.
             self._kept, found = found, None
         self.is_active = self._kept is not None or self._is_behind_tag
         return found

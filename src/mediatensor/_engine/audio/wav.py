@@ -1,6 +1,6 @@
 """WAV files: their bytes by position, and stored samples as float32.
 
-Files are read by position and not mapped into memory. When a mapped file is cut short, touching a page behind its new
+Files are read by position and not mapped into memory. When a mapped file is truncated, touching a page after its new
 end kills the process (SIGBUS), and no Python code can catch that. Reading by position costs one more copy, into a block
 that stays in the processor's cache, and touches as few bytes of the disk.
 """
@@ -23,13 +23,13 @@ from ..sources.source import MemorySource, PathSource, Source, UrlSource, make_s
 
 __all__ = ["WavBytes", "WavFile", "convert_samples", "num_lead_bytes"]
 
-# By so many of its first bytes a file that is opened again is known to be the same.
+# Number of leading bytes that identify a file when it is opened again.
 _NUM_IDENTITY_BYTES = 4096
 
 
 @dataclass
 class WavFile:
-    """A source, and what was in it when it was first opened; picklable.
+    """A source with the header from its first opening; picklable.
 
     Attributes:
         source: Where the bytes come from.
@@ -43,7 +43,7 @@ class WavFile:
 
     @classmethod
     def of(cls, source: object) -> WavFile:
-        """The file for what a user passes to a `WavDecoder`."""
+        """Return the file for the argument of a `WavDecoder`."""
         made = make_source(source)
         if isinstance(made, UrlSource) and made.url.startswith("file:"):
             made = PathSource(made.url.removeprefix("file:"))
@@ -78,7 +78,7 @@ class WavBytes:
 
     Args:
         reader: Belongs to the handle.
-        file: What it reads.
+        file: The file to read.
     """
 
     def __init__(self, reader: Reader, file: WavFile) -> None:
@@ -92,7 +92,7 @@ class WavBytes:
         """Exactly ``size`` bytes, not copied if they are in memory anyway.
 
         Args:
-            position: Of the first byte.
+            position: Position of the first byte.
             size: At least 0; all of them within the size that the file had when it was opened.
 
         Raises:

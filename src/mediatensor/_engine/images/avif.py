@@ -1,6 +1,6 @@
 """AVIF pictures of 10 and 12 bits: the depth of a file, and its YUV planes as RGB of 16 bits. Pure; no I/O.
 
-Pillow's decoder cuts them to 8 bits. The formulas are those of H.273. Subsampled chroma is interpolated bilinearly, as
+Pillow's decoder cuts them to 8 bits. The formulas are from H.273. Subsampled chroma is interpolated bilinearly, as
 in libavif.
 """
 
@@ -16,7 +16,7 @@ from ..pyav.still_images import PlanarPicture
 
 __all__ = ["MATRICES", "avif_depth", "rgb_16_bands"]
 
-# Kr and Kb of matrices of H.273, by number. A picture without a matrix has that of BT.601.
+# Kr and Kb of matrices of H.273, by number. Images without a matrix use BT.601.
 _WEIGHTS = {
     1: (0.2126, 0.0722),
     2: (0.299, 0.114),
@@ -51,7 +51,7 @@ def avif_depth(data: bytes) -> int:
 
 
 def rgb_16_bands(picture: PlanarPicture, num_rows: int) -> Iterator[tuple[int, list[NDArray[np.uint16]]]]:
-    """The picture in bands of rows: (first row, planes), either R, G and B or gray alone, of 16 bits.
+    """The picture in bands of rows: (first row, planes), either R, G and B or only gray, with 16 bits.
 
     >>> gray = PlanarPicture([np.array([[64, 940]], np.uint16)], 10, False, 1, False)
     >>> [(top, [plane.tolist() for plane in planes]) for top, planes in rgb_16_bands(gray, 8)]

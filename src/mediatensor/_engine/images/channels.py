@@ -1,4 +1,4 @@
-"""Channels and depth of a picture: what may be asked for, and the conversion. Pure; no I/O.
+"""Convert the channels and depth of an image, and check the arguments for them. Pure; no I/O.
 
 A picture, or a band of its rows, is a list of planes: 2-D arrays, one for each channel.
 """
@@ -79,13 +79,13 @@ _LAYOUTS = {
 
 
 def check_mode(mode: object) -> ImageReadMode:
-    """The mode of that name.
+    """Return the mode with this name.
 
     >>> check_mode("rgba")
     <ImageReadMode.RGB_ALPHA: 'RGB_ALPHA'>
 
     Raises:
-        SourceTypeError: (a TypeError) if it is no string.
+        SourceTypeError: (a TypeError) if it is not a string.
         InvalidArgumentError: if there is no such mode.
     """
     if isinstance(mode, ImageReadMode):
@@ -100,7 +100,7 @@ def check_mode(mode: object) -> ImageReadMode:
 
 
 def check_output_dtype(output_dtype: object) -> type[np.uint8] | type[np.uint16] | None:
-    """The numpy type; ``None`` for "auto", that of the file."""
+    """Return the numpy type; ``None`` for "auto", the type of the file."""
     if isinstance(output_dtype, torch.dtype) and output_dtype in (torch.uint8, torch.uint16):
         return np.uint8 if output_dtype == torch.uint8 else np.uint16
     if isinstance(output_dtype, str) and output_dtype == "auto":

@@ -1,4 +1,4 @@
-"""From the bytes of one image to its tensor, within a limit of pixels."""
+"""Decode the bytes of one image to a tensor, within a limit of pixels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .reading import open_image
 
 __all__ = ["MAX_BYTES_PER_PIXEL", "MAX_FILE_BYTES", "MAX_PIXELS", "decode", "read_bytes"]
 
-#: Default of `max_pixels`: that of Pillow, a quarter of a GiB at three bytes a pixel.
+#: Default of `max_pixels`: Pillow's limit, a quarter of a GiB at three bytes per pixel.
 MAX_PIXELS = 178_956_970
 
 #: Most bytes of a result, for each pixel of `max_pixels`.
@@ -43,13 +43,13 @@ def decode(
 
     Args:
         data: The whole file.
-        name: What messages call the file.
+        name: Name of the file in messages.
         kind: The format it must have, one of `FORMATS`; ``None`` for any.
         mode: Channels of the result.
-        dtype: Type of the result; ``None`` for that of the file.
+        dtype: Type of the result; ``None`` for the type of the file.
         max_pixels: Most pixels of one picture; ``None`` for no limit.
         num_threads: Threads of decoders that can use several.
-        is_upright: Whether pictures are turned as their EXIF orientation says, or left as they are stored.
+        is_upright: Whether images are rotated according to their EXIF orientation.
 
     Returns:
         A contiguous tensor (C, H, W), or (N, C, H, W) if the file has several pictures.
@@ -142,7 +142,7 @@ _FILE_SCHEME = "file:"
 
 
 def read_bytes(source: object) -> tuple[bytes, str]:
-    """(the bytes, what to call the source in messages).
+    """Return (the bytes, the name of the source in messages).
 
     Args:
         source: Whatever `make_source` takes. A file object is read from its beginning, and stays open.
@@ -187,8 +187,7 @@ def _read_source(source: Source) -> bytes:
     reader = source.open()
     if isinstance(reader, str):
         raise OpenError(
-            f"Could not open {reader} as an image: images come from paths, memory, file objects, http(s) and what "
-            "fsspec reads."
+            f"Could not open {reader} as an image: images come from paths, memory, file objects, http(s) and fsspec."
         )
     try:
         size = reader.seek(0, os.SEEK_END)

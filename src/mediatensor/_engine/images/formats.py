@@ -23,7 +23,7 @@ NUM_SNIFFED_BYTES = 64
 
 _AVIF_BRANDS = frozenset((b"avif", b"avis"))
 _HEIC_BRANDS = frozenset((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs"))
-# "BM" alone begins many a text; the header that follows has one of few lengths.
+# Many texts start with "BM"; in a BMP file, the next header has one of a few lengths.
 _BMP_HEADER_SIZES = frozenset((12, 40, 52, 56, 64, 108, 124))
 
 # What people pass by mistake.
@@ -41,7 +41,7 @@ _OTHERS = (
 
 
 def sniff(data: bytes | memoryview) -> str | None:
-    """The format, or ``None`` if it is none that can be decoded.
+    """Return the format, or ``None`` if it cannot be decoded.
 
     >>> sniff(b"GIF89a"), sniff(b"RIFF....WEBPVP8 "), sniff(b"GIF88a")
     ('gif', 'webp', None)
@@ -153,7 +153,7 @@ def webp_canvas(data: bytes) -> tuple[int, int]:
 
 
 def webp_with_alpha(data: bytes) -> bytes | None:
-    """An animated WebP file as if it said that there is alpha; ``None`` if it does, or is no animation.
+    """Return an animated WebP file with its alpha flag set; ``None`` if it is set, or the file is not animated.
 
     >>> file = b"RIFF" + struct.pack("<I", 22) + b"WEBPVP8X" + struct.pack("<I", 10) + bytes([2, 0, 0, 0]) + bytes(6)
     >>> (webp_with_alpha(file) or b"")[20]

@@ -33,7 +33,7 @@ class GifFrame(NamedTuple):
         is_interlaced: Whether the rows come in four passes.
         palette: Colours, three bytes each.
         transparent: Palette index that leaves the canvas as it is; ``None`` if there is none.
-        disposal: What happens to its region before the next picture is drawn.
+        disposal: How its region is treated before the next image is drawn.
         start, stop: Byte range of its compressed data in the file.
     """
 
@@ -50,10 +50,10 @@ class GifFrame(NamedTuple):
 
 
 class GifFile(NamedTuple):
-    """What the blocks of a GIF file say.
+    """The parsed blocks of a GIF file.
 
     Attributes:
-        width, height: Of the canvas, in pixels; a first picture that is larger extends it.
+        width, height: Size of the canvas in pixels; a first picture that is larger extends it.
         background: Colour of the canvas where no picture covers it, (R, G, B).
         frames: The pictures.
     """
@@ -125,7 +125,7 @@ def _palette_bytes(flags: int) -> int:
 
 
 def single_gif(data: bytes, frame: GifFrame) -> bytes:
-    """A GIF file of one picture alone, without a palette: a decoder gives its indices."""
+    """Return a GIF file with a single image and no palette, so that a decoder returns its indices."""
     size = struct.pack("<HH", frame.width, frame.height)
     descriptor = b"\x2c" + bytes(4) + size + bytes([_INTERLACED * frame.is_interlaced])
     return b"".join([b"GIF89a", size, bytes(3), descriptor, data[frame.start : frame.stop], bytes([_TRAILER])])

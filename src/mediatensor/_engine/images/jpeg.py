@@ -23,7 +23,7 @@ _MAX_BYTES_OF_ZEROS_PER_BLOCK = 24
 
 
 class JpegHeaders(NamedTuple):
-    """What the headers of a JPEG file say.
+    """The parsed headers of a JPEG file.
 
     Attributes:
         exif: The EXIF data, if there is any.
@@ -80,7 +80,7 @@ def read_jpeg_headers(data: bytes) -> JpegHeaders:
 
 
 def _mcus(frame: bytes) -> tuple[int, int]:
-    """(how many minimum coded units, blocks in each), from a frame header behind its precision."""
+    """(how many minimum coded units, blocks in each), from a frame header after its precision."""
     height, width = struct.unpack_from(">HH", frame)
     factors = [(factor >> 4, factor & 15) for factor in frame[6::3]]
     columns, rows = (max((pair[axis] for pair in factors), default=1) or 1 for axis in (0, 1))

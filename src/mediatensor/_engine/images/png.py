@@ -48,7 +48,7 @@ class PngFrame(NamedTuple):
     Attributes:
         width, height: In pixels.
         left, top: Where its first pixel lies on the canvas.
-        dispose: What happens to its region before the next frame is drawn.
+        dispose: How its region is treated before the next frame is drawn.
         blend: Whether it replaces its region or is composed over it.
         parts: Byte ranges of its compressed data in the file, (start, stop).
     """
@@ -63,17 +63,17 @@ class PngFrame(NamedTuple):
 
 
 class PngFile(NamedTuple):
-    """What the chunks of a PNG file say.
+    """The parsed chunks of a PNG file.
 
     Attributes:
-        width, height: Of the canvas, in pixels.
+        width, height: Size of the canvas in pixels.
         bit_depth: Bits per sample, 1 to 16.
         color_type: 0 gray, 2 RGB, 3 palette, 4 gray and alpha, 6 RGB and alpha.
         is_interlaced: Whether the pixels come in seven passes.
         palette: Colours, three bytes each.
         transparency: The chunk that gives a palette alpha, or one colour that is transparent; ``None`` without.
         exif: The EXIF data, if there is any.
-        frames: The pictures as shown: one, or those of the animation.
+        frames: One frame, or the frames of the animation.
     """
 
     width: int
@@ -185,7 +185,7 @@ def _check_colours(color_type: int, palette: bytes, transparency: bytes | None) 
 
 
 def single_png(data: bytes, png: PngFile, frame: PngFrame) -> bytes:
-    """A PNG file of one frame alone, with the chunks that its pixels need and no others."""
+    """Return a PNG file with a single frame, and only the chunks that its pixels need."""
     header = struct.pack(
         ">IIBBBBB", frame.width, frame.height, png.bit_depth, png.color_type, 0, 0, int(png.is_interlaced)
     )
@@ -245,7 +245,7 @@ def composed_frames(png: PngFile, dtype: DTypeLike, decode: Callable[[PngFrame],
 
     Args:
         png: The file.
-        dtype: Of the samples, uint8 or uint16.
+        dtype: Type of the samples, uint8 or uint16.
         decode: Gives the planes of one frame, in the layout of the file.
     """
     kind: Any = np.dtype(dtype).type

@@ -32,7 +32,7 @@ __all__ = ["Bands", "OpenedImage", "open_image"]
 #: Rows of one picture from top to bottom: (number of the first row, planes of the rows).
 Bands = Iterator[tuple[int, Planes]]
 
-# A band of so many pixels stays in the processor's cache while it is copied out of Pillow and written to the result.
+# A band of this many pixels stays in the processor's cache while it is copied from Pillow to the result.
 _BAND_PIXELS = 1 << 18
 
 _avif_lock = ForkSafeLock()
@@ -124,7 +124,7 @@ def _lacks_only_data(data: bytes, headers: JpegHeaders) -> bool:
 
 
 def _has_flat_corner(image: Image.Image) -> bool:
-    """Whether the last pixels are all of one colour, as libjpeg leaves what it got no data for."""
+    """Whether the last pixels all have one colour, as libjpeg fills missing data."""
     width, height = image.size
     left, top = max((width - 1) // 8 * 8, width - 4), max((height - 1) // 8 * 8, height - 4)
     if image.getpixel((left, top)) != image.getpixel((width - 1, height - 1)):
@@ -195,7 +195,7 @@ def _open_gif(data: bytes) -> OpenedImage:
 
 
 def _open_webp(data: bytes) -> OpenedImage:
-    # libwebp draws on a transparent canvas, which Pillow hides if no frame has alpha of its own.
+    # libwebp draws on a transparent canvas, which Pillow hides if no frame has alpha.
     with_alpha = webp_with_alpha(data)
     image = _pillow("WebP", "webp", with_alpha or data)
     read_layout, num_frames = _LAYOUT_OF_MODE[image.mode], int(getattr(image, "n_frames", 1))
@@ -271,7 +271,7 @@ def _open_heic(data: bytes) -> OpenedImage:
         heif = importlib.import_module("pillow_heif")
     except ImportError:
         raise MissingDependencyError('Decoding HEIC needs pillow-heif: pip install "mediatensor[heic]".') from None
-    # The file object alone: registering it with Pillow would change what other code of the process opens.
+    # Without registration: a plugin of Pillow would affect other code of the process.
     pictures = list(heif.open_heif(io.BytesIO(data), convert_hdr_to_8bit=False, hdr_to_16bit=False))
     first = pictures[0]
     if any(picture.size != first.size for picture in pictures):
