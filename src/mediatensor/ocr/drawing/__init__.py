@@ -1,7 +1,7 @@
-"""Lines and pages drawn as the world looks, with their truth: to train on, to test with.
+"""Drawn lines and pages that look like printed, scanned and filmed ones, with their truth, for training and tests.
 
-Everything is decided by the source of randomness that is passed in, so that the same seed gives the same pictures on
-machines with the same fonts.
+The random generator that is passed in decides everything: the same seed draws the same pictures on machines with the
+same fonts.
 """
 
 from ..structure import REGION_KINDS

@@ -1,19 +1,34 @@
-"""What happens to a picture on its way: paper, light, scanners, fax, printers, cameras, compression."""
+"""Damage to pictures: paper, light, scanners, fax, printers, cameras, compression; and warps of sheets of paper."""
 
 from __future__ import annotations
 
 import io
+import math
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageEnhance, ImageFilter
+from torch.nn import functional
 
 from mediatensor.errors import InvalidArgumentError
 
-__all__ = ["STYLES", "Color", "chosen_style", "damaged", "near", "papered", "random_damage"]
+__all__ = [
+    "STYLES",
+    "Color",
+    "Warp",
+    "chosen_style",
+    "damaged",
+    "near",
+    "papered",
+    "random_damage",
+    "random_warp",
+]
+
 
 Color = tuple[int, int, int]
 
@@ -22,13 +37,13 @@ _TILE = (512, 1536)
 
 @cache
 def _grain() -> NDArray[np.float32]:
-    """Noise with a deviation of one, by tiles: a new place in it is quicker than new noise."""
+    """Noise with a standard deviation of one. A random part of it is faster than new noise."""
     return np.random.default_rng(1).standard_normal((*_TILE, 3), dtype=np.float32)
 
 
 @lru_cache(16)
 def _texture(number: int) -> NDArray[np.float32]:
-    """Paper, about -1 to 1: fine grain, fibres, and light that falls unevenly."""
+    """Paper, in about [-1, 1]: fine grain, fibres and uneven light."""
     rng = np.random.default_rng(100 + number)
     total = np.zeros(_TILE, np.float32)
     for cells, strength in ((4, 1.0), (16, 0.7), (128, 0.5), (512, 0.5))[number % 2 :]:
@@ -39,7 +54,7 @@ def _texture(number: int) -> NDArray[np.float32]:
 
 
 def _tile(source: NDArray[np.float32], height: int, width: int, rng: random.Random) -> NDArray[np.float32]:
-    """A piece of a texture, mirrored on where it is larger than the texture."""
+    """A random part of a texture, which is mirrored if it is too small."""
     for axis, wanted in ((0, height), (1, width)):
         while source.shape[axis] < wanted:
             source = np.concatenate([source, np.flip(source, axis)], axis)
@@ -48,7 +63,7 @@ def _tile(source: NDArray[np.float32], height: int, width: int, rng: random.Rand
 
 
 def papered(size: tuple[int, int], color: Color, strength: float, rng: random.Random) -> Image.Image:
-    """A sheet of this (width, height), whose level varies by about ``strength`` of 256."""
+    """A sheet of this (width, height), whose levels vary by about ``strength`` of 256."""
     if strength <= 0:
         return Image.new("RGB", size, color)
     levels = _tile(_texture(rng.randrange(8)), size[1], size[0], rng)[..., None] * strength
@@ -68,7 +83,7 @@ def _blur(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
 
 
 def _motion(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """A hand that shook: the mean of the picture at several places on a short way."""
+    """Camera shake: the mean of two shifted pictures."""
     across, down = rng.uniform(-amount, amount), rng.uniform(-amount, amount)
     ways = [(across * part, down * part) for part in (-0.5, 0.5)]
     moved = [
@@ -90,7 +105,7 @@ def _jpeg(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
 
 
 def _video(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Colours at half the size, then few levels, as an encoder that lacks bits has them."""
+    """Video at a low bit rate: colours at half the size, then JPEG of low quality."""
     y, cb, cr = image.convert("YCbCr").split()
     half = (max(1, image.width // 2), max(1, image.height // 2))
     cb, cr = (plane.resize(half).resize(image.size, Image.Resampling.BILINEAR) for plane in (cb, cr))
@@ -98,7 +113,7 @@ def _video(image: Image.Image, amount: float, rng: random.Random) -> Image.Image
 
 
 def _small(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Made smaller by a factor and large again."""
+    """A low resolution: the picture shrunk by a factor and enlarged again."""
     size = (max(8, round(image.width / amount)), max(8, round(image.height / amount)))
     ways = [Image.Resampling.BILINEAR, Image.Resampling.BICUBIC, Image.Resampling.LANCZOS, Image.Resampling.NEAREST]
     small = image.resize(size, rng.choice(ways[:3]))
@@ -115,7 +130,7 @@ def _fax(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
 
 
 def _thermal(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """A printer with dots: rows and columns of it are weak."""
+    """A thermal printer, some of whose rows and columns are weak."""
     height, width = image.height, image.width
     rows = np.array(_tile(_grain(), height, 1, rng)[:, :, :1])
     columns = np.array(_tile(_grain(), 1, width, rng)[:, :, :1])
@@ -126,7 +141,7 @@ def _thermal(image: Image.Image, amount: float, rng: random.Random) -> Image.Ima
 
 
 def _streaks(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Dust on a scanner's glass: thin lines all along the way of the paper."""
+    """Dust on the glass of a scanner: thin lines across the whole picture."""
     levels = _levels(image).copy()
     for _ in range(rng.randint(1, 3)):
         if rng.random() < 0.5:
@@ -139,7 +154,7 @@ def _streaks(image: Image.Image, amount: float, rng: random.Random) -> Image.Ima
 
 
 def _shadow(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Light that falls off across the picture, with a soft edge or slowly."""
+    """Light that falls off across the picture, at a soft edge or gradually."""
     angle, width, height = rng.uniform(0, 6.3), image.width, image.height
     x, y = np.linspace(-1, 1, width, dtype=np.float32), np.linspace(-1, 1, height, dtype=np.float32)
     way = x[None] * np.float32(np.cos(angle)) + y[:, None] * np.float32(np.sin(angle))
@@ -156,7 +171,7 @@ def _sharpen(image: Image.Image, amount: float, rng: random.Random) -> Image.Ima
     return image.filter(ImageFilter.UnsharpMask(1.5, round(100 * amount), 2))
 
 
-# What can be done to a picture, by name: functions of the picture, an amount and the source of randomness.
+# Kinds of damage by name: functions of the picture, an amount and the random generator.
 _DAMAGES: dict[str, Callable[[Image.Image, float, random.Random], Image.Image]] = {
     "blur": _blur,
     "contrast": _contrast,
@@ -174,13 +189,13 @@ _DAMAGES: dict[str, Callable[[Image.Image, float, random.Random], Image.Image]] 
 
 
 def damaged(image: Image.Image, steps: tuple[tuple[str, float], ...], rng: random.Random) -> Image.Image:
-    """A picture after these steps, pairs of a name and an amount."""
+    """The picture after these steps, pairs of a name and an amount."""
     for name, amount in steps:
         image = _DAMAGES[name](image, amount, rng)
     return image
 
 
-# From the least to the most that letters of 30 pixels bear.
+# Least and greatest amount at which letters of 30 pixels remain readable.
 _AMOUNTS = {
     "blur": (0.3, 1.3),
     "contrast": (0.5, 1.3),
@@ -196,7 +211,7 @@ _AMOUNTS = {
     "video": (12, 50),
 }
 
-# What happens in each style: steps and their chances.
+# The steps of each style, and their probabilities.
 _STEPS: dict[str, tuple[tuple[str, float], ...]] = {
     "clean": (),
     "print": (("blur", 0.3), ("jpeg", 0.4), ("small", 0.15)),
@@ -212,32 +227,120 @@ STYLES = (*_STEPS, "mixed")
 
 
 def chosen_style(rng: random.Random, style: str, weights: Mapping[str, int]) -> str:
-    """A style; for ``"mixed"`` one of those with weights."""
+    """The style; for ``"mixed"``, a random one of those with weights."""
     if style not in STYLES:
         raise InvalidArgumentError(f"style is {style!r}; accepted: {', '.join(STYLES)}")
     return rng.choices(list(weights), list(weights.values()))[0] if style == "mixed" else style
 
 
 def random_damage(rng: random.Random, style: str, em_px: float) -> tuple[tuple[str, float], ...]:
-    """What happens to a picture of a style whose letters have this size; small letters bear less."""
-    steps, bears = [], min(1.0, em_px / 32)
+    """Random damage of a style, for letters of this size; small letters get less."""
+    steps, share = [], min(1.0, em_px / 32)
     for name, chance in _STEPS[style]:
         if rng.random() < chance:
             low, high = _AMOUNTS[name]
             amount = rng.uniform(low, high)
             if name in ("blur", "motion"):
-                amount *= bears
+                amount *= share
             elif name == "small":
-                amount = 1 + (amount - 1) * bears
+                amount = 1 + (amount - 1) * share
             elif name in ("jpeg", "video"):
-                amount += 25 * (1 - bears)
+                amount += 25 * (1 - share)
             elif name == "noise":
-                amount *= 0.5 + 0.5 * bears
+                amount *= 0.5 + 0.5 * share
             steps.append((name, amount))
     return tuple(steps)
 
 
 def near(rng: random.Random, color: Color, spread: int) -> Color:
-    """A color that differs from another by at most so many levels."""
+    """A colour whose channels differ from those of another by at most ``spread`` levels."""
     red, green, blue = (max(0, min(255, level + rng.randint(-spread, spread))) for level in color)
     return red, green, blue
+
+
+_STEP = 16
+
+
+@dataclass(frozen=True)
+class Warp:
+    """A map from a sheet to a picture of the same size.
+
+    Attributes:
+        size: (width, height) of both.
+        degrees: Rotation of the sheet, counter-clockwise.
+        scale: Size of the sheet as a share of the picture.
+        tilt: Loss of scale across the width and the height (perspective).
+        curl: Distance by which the middle of each row is lower than its ends, in pixels.
+    """
+
+    size: tuple[int, int]
+    degrees: float = 0.0
+    scale: float = 1.0
+    tilt: tuple[float, float] = (0.0, 0.0)
+    curl: float = 0.0
+
+    def sources(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The points (..., 2) of the sheet that points of the picture show."""
+        width, height = self.size
+        middle = np.array([width / 2, height / 2])
+        cosine, sine = math.cos(math.radians(self.degrees)), math.sin(math.radians(self.degrees))
+        seen = (points - middle) / self.scale
+        seen = np.stack([cosine * seen[..., 0] - sine * seen[..., 1], sine * seen[..., 0] + cosine * seen[..., 1]], -1)
+        depth = 1 + self.tilt[0] * seen[..., 0] / width + self.tilt[1] * seen[..., 1] / height
+        seen = seen / depth[..., None] + middle
+        seen[..., 1] -= self.curl * (np.sin(math.pi * np.clip(seen[..., 0] / width, 0, 1)) - 0.5)
+        return np.asarray(seen, np.float64)
+
+    def moved(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The points of the picture that show points of the sheet."""
+        found = points.copy()
+        for _ in range(60):
+            away = points - self.sources(found)
+            found += away * self.scale
+            if np.abs(away).max(initial=0) < 1e-3:
+                break
+        return found
+
+    def moved_polygons(self, polygons: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Corners (N, 4, 2) around warped polygons, whose long sides may be bent."""
+        corners = self.moved(polygons)
+        if not self.curl or not len(polygons):
+            return corners
+        share = np.linspace(0, 1, 9)[:, None]
+        down = corners[:, 3] + corners[:, 2] - corners[:, 0] - corners[:, 1]
+        down /= np.maximum(1e-9, np.hypot(down[:, :1], down[:, 1:]))
+        for first, second, outwards in ((0, 1, -down), (3, 2, down)):
+            side = self.moved(polygons[:, first, None] * (1 - share) + polygons[:, second, None] * share)
+            straight = side[:, :1] * (1 - share) + side[:, -1:] * share
+            beyond = ((side - straight) * outwards[:, None]).sum(-1).max(1).clip(0)
+            corners[:, first] += outwards * beyond[:, None]
+            corners[:, second] += outwards * beyond[:, None]
+        return corners
+
+    def applied(self, image: Image.Image, background: Image.Image) -> Image.Image:
+        """The picture of a sheet in front of a background."""
+        width, height = self.size
+        x = np.linspace(0, width, max(2, width // _STEP) + 1)
+        y = np.linspace(0, height, max(2, height // _STEP) + 1)
+        coarse = self.sources(np.stack(np.meshgrid(x, y), -1)) / (width, height) * 2 - 1
+        grid = torch.from_numpy(coarse.astype(np.float32)).permute(2, 0, 1)[None]
+        # Values at the corners of pixels, then at their centers.
+        grid = functional.interpolate(grid, size=(height + 1, width + 1), mode="bilinear", align_corners=True)
+        grid = functional.avg_pool2d(grid, 2, stride=1).permute(0, 2, 3, 1)
+        sheet = torch.from_numpy(np.array(image)).permute(2, 0, 1)[None].float()
+        sheet = torch.cat([sheet, torch.ones_like(sheet[:, :1])], 1)
+        seen = functional.grid_sample(sheet, grid, mode="bilinear", padding_mode="zeros", align_corners=False)[0]
+        behind = torch.from_numpy(np.array(background)).permute(2, 0, 1)
+        levels = seen[:3] + (1 - seen[3:]) * behind
+        return Image.fromarray(levels.round().clamp(0, 255).byte().permute(1, 2, 0).contiguous().numpy())
+
+
+def random_warp(rng: random.Random, style: str, size: tuple[int, int]) -> Warp | None:
+    """A random warp of a style; ``None`` for none."""
+    if style == "camera":
+        tilt = (rng.gauss(0, 0.08), rng.gauss(0, 0.08))
+        curl = rng.gauss(0, 0.012) * size[1] if rng.random() < 0.6 else 0.0
+        return Warp(size, rng.gauss(0, 3), rng.uniform(0.8, 1.0), tilt, curl)
+    if style in ("scan", "fax", "receipt") and rng.random() < 0.6:
+        return Warp(size, rng.gauss(0, 0.9), curl=rng.gauss(0, 1.5) if rng.random() < 0.2 else 0.0)
+    return None

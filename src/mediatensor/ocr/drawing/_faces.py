@@ -1,4 +1,4 @@
-"""Faces: files of fonts on this machine, the characters that each has, and whether it can be drawn here."""
+"""Faces: the font files of this machine, their characters, and whether a text can be drawn with them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Face:
 
     Attributes:
         name: The name of the file without its extension, such as ``"DejaVuSans-Bold"``.
-        file: The file; empty for the face that Pillow brings along.
+        file: The font file; empty for the face that is part of Pillow.
         index: The number of the face in a collection (``.ttc``).
 
     Example:
@@ -49,22 +49,17 @@ class Face:
 
     @property
     def family(self) -> str:
-        """What faces of one design share: the name up to its first hyphen."""
+        """The name up to its first hyphen, which faces of one design share."""
         return self.name.partition("-")[0]
 
     def at(self, pixels: float) -> ImageFont.FreeTypeFont:
-        """The face at this size of its em, in pixels.
-
-        Args:
-            pixels: Size of the em; rounded, and at least 4.
-        """
+        """Open the face at a size of its em in pixels, which is rounded and at least 4."""
         return _opened(self.file, self.index, max(4, round(pixels)))
 
     def has(self, text: str) -> bool:
-        """Whether the face can draw a text: a glyph for every character, and shaping where the script needs it.
+        """Return whether the face has a glyph for every character of a text, and its letters can be joined if needed.
 
-        Args:
-            text: Any text; white space needs no glyph.
+        White space needs no glyph.
         """
         wanted = {ord(character) for character in text if not character.isspace()}
         return wanted <= _characters(self.file, self.index) and (_can_shape() or not _SHAPED.search(text))
@@ -92,7 +87,7 @@ def _opened(file: str, index: int, pixels: int) -> ImageFont.FreeTypeFont:
 
 @cache
 def _characters(file: str, index: int) -> frozenset[int]:
-    """The code points that a face maps to glyphs; none where the file is no font that can be read."""
+    """The code points that a face maps to glyphs; empty if the file is not a readable font."""
     if not file:
         return frozenset(range(0x21, 0x7F))
     try:
@@ -112,7 +107,7 @@ def _characters(file: str, index: int) -> frozenset[int]:
 
 
 def _mapped(table: bytes) -> Iterable[int]:
-    """Code points of a ``cmap`` table: of its subtable for all of Unicode, or of the one for 16 bits."""
+    """Code points of a ``cmap`` table, from its subtable for all of Unicode or else the one for 16 bits."""
     subtables = {}
     for number in range(struct.unpack_from(">H", table, 2)[0]):
         platform, encoding, offset = struct.unpack_from(">HHI", table, 4 + 8 * number)
@@ -143,18 +138,17 @@ def _mapped(table: bytes) -> Iterable[int]:
 
 
 def find_faces(fonts: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None) -> tuple[Face, ...]:
-    """The faces that text can be drawn in, sorted by their names.
+    """Find the faces that text can be drawn in, sorted by name.
 
     Args:
-        fonts: A file or folder of fonts, or several; ``None`` for what the machine has: the usual folders of Linux,
-            macOS and Windows, the folder of matplotlib where it is installed, and Pillow's own face where there is
-            nothing else.
+        fonts: A font file or folder, or several. ``None`` searches the usual folders of Linux, macOS and Windows and,
+            if it is installed, the folder of matplotlib. If they have no fonts, the result is the face of Pillow.
 
     Returns:
         One face for each TrueType or OpenType file. Faces of symbols and pictures are left out unless named.
 
     Raises:
-        FileNotFoundError: A path does not exist, or there is no font in it.
+        FileNotFoundError: if a path does not exist or contains no font.
 
     Example:
         >>> from mediatensor.ocr.drawing import find_faces
@@ -208,19 +202,19 @@ def _families(faces: tuple[Face, ...]) -> tuple[tuple[Face, ...], ...]:
 
 @lru_cache(64)
 def _faces_with(characters: str, faces: tuple[Face, ...]) -> tuple[Face, ...]:
-    """Those of the faces that have all of these characters."""
+    """The faces that have all of these characters."""
     return tuple(face for face in faces if face.has(characters))
 
 
 def random_face(rng: random.Random, text: str, faces: Sequence[Face] | None = None) -> Face | None:
-    """A face that has the characters of a text, each family being as likely; ``None`` if there is none."""
+    """A face that has all characters of a text; each family is equally likely. ``None`` if there is none."""
     known = _installed() if faces is None else tuple(faces)
     families = _families(known)
     for _ in range(40):
         face = rng.choice(rng.choice(families))
         if face.has(text):
             return face
-    # Few have it: look at all of them, once for each set of characters.
+    # Few faces have these characters: try all faces, once for each set of characters.
     fitting = _faces_with("".join(sorted(set(text))), known)
     return rng.choice(rng.choice(_families(fitting))) if fitting else None
 
@@ -236,7 +230,7 @@ _FIXED = re.compile(r"mono|courier|typewriter|consol|fixed|cursor", re.IGNORECAS
 def upright_face(
     rng: random.Random, text: str, faces: Sequence[Face] | None = None, fixed: bool = False
 ) -> Face | None:
-    """A face for running text: upright and of usual weight; ``fixed`` for one whose letters are all as wide, if any."""
+    """An upright face of regular weight; with ``fixed`` a monospaced one, if there is any."""
     known = _installed() if faces is None else tuple(faces)
     plain = tuple(face for face in known if not _WEIGHTS.search(face.name)) or known
     typed = tuple(face for face in plain if _FIXED.search(face.name) and face.has(text)) if fixed else ()
@@ -244,7 +238,7 @@ def upright_face(
 
 
 def bold_of(face: Face, faces: tuple[Face, ...] | None = None) -> Face:
-    """The bold face of the same family; the face itself where there is none."""
+    """The bold face of the same family, or the face itself if there is none."""
     known = _installed() if faces is None else faces
     found = [other for other in known if other.family == face.family and _BOLD.search(other.name)]
     exact = [other for other in found if other.name.lower().endswith("-bold")]

@@ -1,4 +1,4 @@
-"""Lines: a text in a face, as a detector would cut it out of a page."""
+"""Drawn lines: a text in a face, as a detector would cut it out of a page."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class LineLook:
     Attributes:
         em_px: Size of the em, in pixels.
         ink: Colour of the text.
-        paper: Colour behind it.
-        texture: How much the paper varies, in levels of 256.
-        slant: How far letters lean to the right, as a share of their height.
-        tracking: Added behind every letter, in em.
-        weight_px: By how much strokes are thickened.
-        stretch: Width of the letters, as a share of their own.
-        margins: Room around the ink that the crop leaves: left, top, right, bottom, in em; less than 0 cuts ink off.
-        turn: Counter-clockwise, in degrees.
-        curl: How far the middle of the line is above its ends, in em.
-        above: A text on the line above, whose ink may reach into the crop.
-        below: A text on the line below.
-        leading: From baseline to baseline, in em.
+        paper: Colour of the background.
+        texture: Variation of the paper, in levels of 256.
+        slant: Lean of the letters to the right, as a share of their height.
+        tracking: Space added after every letter, in em.
+        weight_px: Thickening of strokes, in pixels.
+        stretch: Width of the letters, as a share of their natural width.
+        margins: Space around the ink in the crop: left, top, right, bottom, in em. Negative values cut off ink.
+        turn: Rotation, counter-clockwise, in degrees.
+        curl: Height of the middle of the line above its ends, in em.
+        above: The text of the line above, whose ink may reach into the crop.
+        below: The text of the line below.
+        leading: Distance between baselines, in em.
         rule: ``""``, ``"underline"``, ``"strike"``, ``"box"`` or ``"dotted"``.
-        damage: Pairs of a name and an amount, in the order in which they happen: blur, contrast, fax, jpeg, motion,
-            noise, shadow, sharpen, small, streaks, thermal, video.
+        damage: Pairs of a name and an amount, in order: blur, contrast, fax, jpeg, motion, noise, shadow, sharpen,
+            small, streaks, thermal, video.
 
     Example:
         >>> import random
@@ -71,13 +71,13 @@ class LineLook:
 
 @dataclass(frozen=True, eq=False)
 class DrawnLine:
-    """A line that was drawn, with its truth.
+    """A drawn line, with its truth.
 
     Attributes:
         image: uint8 (H, W, 3), RGB.
-        text: What is written on it.
-        face: The face that it is written in.
-        look: How it looks.
+        text: The text of the line.
+        face: The face of the text.
+        look: The look of the line.
     """
 
     image: NDArray[np.uint8]
@@ -87,7 +87,7 @@ class DrawnLine:
 
 
 def as_random(rng: random.Random | np.random.Generator) -> random.Random:
-    """One kind of source for both; a Generator moves on by one draw."""
+    """A `random.Random` for either kind of generator; a NumPy Generator advances by one draw."""
     return rng if isinstance(rng, random.Random) else random.Random(int(rng.integers(2**63)))
 
 
@@ -105,15 +105,15 @@ def draw_line(
     The same arguments and the same state of ``rng`` give the same line, on a machine with the same fonts.
 
     Args:
-        text: What is written; without line breaks.
-        rng: Decides what is not given; a Generator moves on by one draw.
+        text: The text, without line breaks.
+        rng: The random generator for everything that is not given; a NumPy Generator advances by one draw.
         face: The face; ``None`` for one of ``faces`` that has all characters of the text.
-        look: How it looks; ``None`` for a random look of the style.
+        look: The look; ``None`` for a random look of the style.
         style: One of `STYLES`.
         faces: The faces to choose from; ``None`` for those of the machine, see `find_faces`.
 
     Raises:
-        InvalidArgumentError: The text is empty, no face has its characters, or the style is unknown.
+        InvalidArgumentError: if the text is empty, no face has its characters, or the style is unknown.
 
     Example:
         >>> import random
@@ -133,7 +133,7 @@ def draw_line(
         raise InvalidArgumentError(f"the face {face.name} lacks characters of {text!r}; see Face.has")
     if look is None:
         look = random_look(rng, style)
-    image = _drawn(text, face, look, rng)
+    image = _render(text, face, look, rng)
     return DrawnLine(np.array(damaged(image, look.damage, rng)), text, face, look)
 
 
@@ -151,15 +151,15 @@ def draw_random_line(
     The same arguments and the same state of ``rng`` give the same line, on a machine with the same fonts.
 
     Args:
-        rng: Decides everything; a Generator moves on by one draw.
-        languages: Keys of `TEXTS`; each is as likely.
-        characters: What the text may consist of, besides spaces; ``None`` for anything.
+        rng: The random generator; a NumPy Generator advances by one draw.
+        languages: Keys of `TEXTS`; each is equally likely.
+        characters: The characters that the text may have in addition to spaces; ``None`` for any.
         faces: The faces to choose from; ``None`` for those of the machine, see `find_faces`.
         style: One of `STYLES`.
-        texts: Lines of your own, parts of which are drawn; see `read_texts`.
+        texts: Your own lines, parts of which are drawn; see `read_texts`.
 
     Raises:
-        InvalidArgumentError: No face has the characters of what shall be drawn, or an argument is unknown.
+        InvalidArgumentError: if no face has the characters of the text, or an argument is unknown.
 
     Example:
         >>> import random
@@ -185,7 +185,7 @@ def draw_random_line(
 
 
 def _text_mask(text: str, face: Face, look: LineLook) -> tuple[Image.Image, tuple[int, int]]:
-    """Coverage of a text, and where its picture begins, seen from the start of the baseline."""
+    """The ink of a text, and the position of its top left corner relative to the start of the baseline."""
     font = face.at(look.em_px)
     if look.tracking and not is_shaped(text):
         x, places = 0.0, []
@@ -207,8 +207,8 @@ def _text_mask(text: str, face: Face, look: LineLook) -> tuple[Image.Image, tupl
     return mask.crop(edges), (left + edges[0], top + edges[1])
 
 
-def _drawn(text: str, face: Face, look: LineLook, rng: random.Random) -> Image.Image:
-    """The line without damage, cut out as a detector does it."""
+def _render(text: str, face: Face, look: LineLook, rng: random.Random) -> Image.Image:
+    """The line without damage, cut out as by a detector."""
     em = look.em_px
     mask, (left, top) = _text_mask(text, face, look)
     room = math.ceil(0.7 * em) + 2
@@ -240,7 +240,7 @@ def _drawn(text: str, face: Face, look: LineLook, rng: random.Random) -> Image.I
         size = 2 * look.weight_px + 1
         spread = ImageChops.lighter(canvas, ImageChops.offset(canvas, look.weight_px, 0))
         canvas = spread if size == 3 else ImageChops.lighter(spread, ImageChops.offset(canvas, 0, 1))
-    canvas = _bent(canvas, look, origin[1])
+    canvas = _warp(canvas, look, origin[1])
     before, over, after, under = (margin * em for margin in look.margins)
     lean = abs(look.slant) * em * 0.8
     box = (room - before - lean * 0.3, room - over, room + mask.width + after + lean, room + mask.height + under)
@@ -254,11 +254,11 @@ def _drawn(text: str, face: Face, look: LineLook, rng: random.Random) -> Image.I
     return paper
 
 
-def _bent(canvas: Image.Image, look: LineLook, baseline: int) -> Image.Image:
-    """Leaning, turned and curled; all about the baseline in the middle of the line."""
+def _warp(canvas: Image.Image, look: LineLook, baseline: int) -> Image.Image:
+    """Slant, rotate and curl a line about the middle of its baseline."""
     if look.slant or look.turn:
         turn, middle = math.tan(math.radians(look.turn)), canvas.width / 2
-        # Where each pixel comes from: rows lean, columns rise.
+        # From the result to the source: rows lean, columns rise.
         leaning = (1, look.slant, -look.slant * baseline, turn, 1, -turn * middle)
         canvas = canvas.transform(canvas.size, Image.Transform.AFFINE, leaning, Image.Resampling.BILINEAR)
     if look.curl:
@@ -275,7 +275,7 @@ def _bent(canvas: Image.Image, look: LineLook, baseline: int) -> Image.Image:
 
 
 def _colors(rng: random.Random, style: str) -> tuple[Color, Color]:
-    """Ink and paper that can be told from each other."""
+    """Colours of ink and paper that can be distinguished."""
     if style == "clean":
         return (0, 0, 0), (255, 255, 255)
     if style in ("screen", "video"):
@@ -303,15 +303,15 @@ def _luma(color: Sequence[int]) -> float:
 
 
 def random_look(rng: random.Random | np.random.Generator, style: str = "mixed") -> LineLook:
-    """How a line might look.
+    """A random look of a line.
 
     Args:
-        rng: Decides everything; a Generator moves on by one draw.
-        style: ``"clean"`` is black on white without damage; ``"print"``, ``"scan"``, ``"fax"``, ``"receipt"``,
-            ``"camera"``, ``"screen"`` and ``"video"`` are what their names say; ``"mixed"`` is any of them.
+        rng: The random generator; a NumPy Generator advances by one draw.
+        style: ``"clean"`` (black on white without damage), ``"print"``, ``"scan"``, ``"fax"``, ``"receipt"``,
+            ``"camera"``, ``"screen"``, ``"video"``, or ``"mixed"`` for a random one of them.
 
     Raises:
-        InvalidArgumentError: The style is unknown.
+        InvalidArgumentError: if the style is unknown.
 
     Example:
         >>> import random

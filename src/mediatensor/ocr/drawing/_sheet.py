@@ -1,4 +1,4 @@
-"""A sheet that remembers what is written on it, and where: words, lines, and the regions that they belong to."""
+"""A sheet of paper that records the words, lines and regions that are drawn on it; and tables on it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,37 @@ from PIL import Image, ImageDraw, ImageFont
 from ._damage import Color, near
 from ._faces import Face, bold_of
 from ._texts import is_spaced, random_value, sentence_of, words_of
-from ._truth import DrawnField, DrawnPageLine, DrawnRegion, DrawnTable, DrawnWord, Polygon, around, box_polygon
+from ._truth import (
+    DrawnCell,
+    DrawnField,
+    DrawnPageLine,
+    DrawnRegion,
+    DrawnTable,
+    DrawnWord,
+    Polygon,
+    around,
+    box_polygon,
+)
 
-__all__ = ["Font", "Sheet"]
+__all__ = [
+    "Font",
+    "Sheet",
+    "draw_grid",
+    "draw_random_table",
+    "plain_row",
+]
+
 
 Font = ImageFont.FreeTypeFont
 
 
 class Sheet:
-    """A sheet of paper, on which layouts write. Lengths are pixels.
+    """A sheet of paper for layouts to draw on. Lengths are in pixels.
 
     Attributes:
         em: Size of the running text.
-        body, strong, fixed: Faces of the text, of headings, and of what is typed or printed by a machine.
-        accent: A color for headings, rules and fills.
+        body, strong, fixed: Faces of the text, of headings, and of typed or machine-printed values.
+        accent: A colour for headings, rules and fills.
     """
 
     def __init__(
@@ -52,10 +69,8 @@ class Sheet:
         self._boxes: list[Polygon] = []
         self._pen = ImageDraw.Draw(paper)
 
-    # What is written.
-
     def fitting(self, make: Callable[[], str], face: Face | None = None) -> str:
-        """A text that the face has; characters that it lacks in every try are left out."""
+        """A text that the face can draw; after six tries, missing characters are left out."""
         face = face or self.body
         for _ in range(6):
             text = make().strip()
@@ -68,7 +83,7 @@ class Sheet:
         return self.fitting(lambda: sentence_of(self.rng, self.language, self.texts))
 
     def phrase(self, low: int = 1, high: int = 3) -> str:
-        """So many words of the language, or of the user's texts."""
+        """From ``low`` to ``high`` words of the language, or of the user's texts."""
         words = self.rng.choice(self.texts).split() if self.texts else words_of(self.language)
         joint = " " if self.texts or is_spaced(self.language) else ""
         count = self.rng.randint(low, high)
@@ -79,11 +94,9 @@ class Sheet:
         """A value of one of these kinds: price, date, number, code, address; see `random_value`."""
         return self.fitting(lambda: random_value(self.rng, self.rng.choice(kinds), self.language))
 
-    # Regions.
-
     @contextmanager
     def region(self, kind: str, table: Callable[[], DrawnTable | None] = lambda: None) -> Iterator[None]:
-        """What is written meanwhile is a region of this kind."""
+        """Make a region of everything that is drawn in the block."""
         lines, boxes, self._lines, self._boxes = self._lines, self._boxes, [], []
         yield
         polygons = [line.polygon for line in self._lines] + self._boxes
@@ -92,10 +105,8 @@ class Sheet:
         self._lines, self._boxes = lines, boxes
 
     def belongs(self, left: float, top: float, right: float, bottom: float) -> None:
-        """A box that the region goes around, too."""
+        """Extend the region by a box."""
         self._boxes.append(box_polygon(left, top, right, bottom))
-
-    # Ink.
 
     def write(
         self,
@@ -109,9 +120,9 @@ class Sheet:
         width: float = 0.0,
         outlined: bool = False,
     ) -> DrawnPageLine:
-        """Write a line, so that ``y`` is its baseline and ``x`` where it starts, is centred or ends.
+        """Write a line with its baseline at ``y`` and its start, centre or end at ``x``.
 
-        With a width, spaces grow until the line fills it. Outlined letters have a black edge.
+        With a width, spaces are widened until the line fills it. Outlined letters have a black edge.
         """
         parts = text.split(" ")
         lengths = [font.getlength(part) for part in parts]
@@ -130,7 +141,7 @@ class Sheet:
         return line
 
     def _stamp(self, x: float, y: float, word: str, font: Font, ink: Color, outlined: bool) -> Polygon:
-        """Paste the ink of a word, and say where it is."""
+        """Draw a word, and return the box around its ink."""
         box = font.getbbox(word, anchor="ls")
         left, top = math.floor(box[0]) - 1, math.floor(box[1]) - 1
         mask = Image.new("L", (math.ceil(box[2]) + 2 - left, math.ceil(box[3]) + 2 - top))
@@ -138,16 +149,16 @@ class Sheet:
         edges = mask.getbbox() or (0, 0, 1, 1)
         place = (round(x) + left, round(y) + top)
         if outlined:
-            room = max(1, round(font.size / 18))
-            edge = Image.new("L", (mask.width + 2 * room, mask.height + 2 * room))
-            where = (room - left, room - top)
-            ImageDraw.Draw(edge).text(where, word, fill=255, font=font, anchor="ls", stroke_width=room)
-            self.canvas.paste((0, 0, 0), (place[0] - room, place[1] - room), edge)
+            stroke = max(1, round(font.size / 18))
+            edge = Image.new("L", (mask.width + 2 * stroke, mask.height + 2 * stroke))
+            where = (stroke - left, stroke - top)
+            ImageDraw.Draw(edge).text(where, word, fill=255, font=font, anchor="ls", stroke_width=stroke)
+            self.canvas.paste((0, 0, 0), (place[0] - stroke, place[1] - stroke), edge)
         self.canvas.paste(ink, place, mask)
         return box_polygon(place[0] + edges[0], place[1] + edges[1], place[0] + edges[2], place[1] + edges[3])
 
     def broken(self, text: str, width: float, font: Font) -> list[str]:
-        """A text as lines that are at most so wide; words that are wider are cut."""
+        """Break a text into lines of at most this width; wider words are cut off."""
         spaced = is_spaced(self.language) or " " in text
         joint, lines, line = " " if spaced else "", list[str](), ""
         for part in text.split() if spaced else text:
@@ -161,7 +172,7 @@ class Sheet:
         return [*lines, line]
 
     def cut(self, text: str, width: float, font: Font) -> str:
-        """As much of a text as one line of this width holds."""
+        """The beginning of a text that fits into one line of this width."""
         return self.broken(text, width, font)[0]
 
     def paragraph(
@@ -178,10 +189,10 @@ class Sheet:
         ink: Color | None = None,
         indent: float = 0.0,
     ) -> float:
-        """Write a text in lines of this width; returns the baseline of the line that would be next.
+        """Write a text in lines of this width; return the baseline of the next line.
 
-        ``align`` is left, right, centre or justify. Lines whose baseline is below ``stop`` are left out; ``indent`` is
-        where all lines but the first begin.
+        ``align`` is left, right, centre or justify. Lines with a baseline below ``stop`` are left out. ``indent`` moves
+        all lines but the first to the right.
         """
         step = leading * font.size
         lines = self.broken(text, width - indent, font)
@@ -199,12 +210,12 @@ class Sheet:
         return y
 
     def rule(self, x0: float, y0: float, x1: float, y1: float, width: float = 1, color: Color | None = None) -> None:
-        """A straight line."""
+        """Draw a straight line."""
         edges = (round(x0), round(y0), round(x1), round(y1))
         self._pen.line(edges, fill=color or self.ink, width=max(1, round(width)))
 
     def dots(self, x0: float, x1: float, y: float) -> None:
-        """A dotted line, to write on."""
+        """Draw a dotted line to write on."""
         step = max(3, round(self.em / 5))
         for x in range(round(x0), round(x1), step):
             self._pen.rectangle((x, round(y), x + step // 4, round(y) + step // 4), fill=self.ink)
@@ -212,16 +223,16 @@ class Sheet:
     def box(
         self, x0: float, y0: float, x1: float, y1: float, *, fill: Color | None = None, outline: Color | None = None
     ) -> None:
-        """A rectangle."""
+        """Draw a rectangle."""
         edges = (round(x0), round(y0), round(x1), round(y1))
         self._pen.rectangle(edges, fill=fill, outline=outline, width=max(1, round(self.em / 16)))
 
     def dot(self, x: float, y: float, radius: float, color: Color) -> None:
-        """A filled circle."""
+        """Draw a filled circle."""
         self._pen.ellipse((x - radius, y - radius, x + radius, y + radius), fill=color)
 
     def bars(self, x0: float, y0: float, x1: float, y1: float) -> None:
-        """A bar code."""
+        """Draw a bar code."""
         self.belongs(x0, y0, x1, y1)
         x, unit = x0, max(1, round((x1 - x0) / 95))
         while x < x1 - 4 * unit:
@@ -230,7 +241,7 @@ class Sheet:
             x += thick + unit * self.rng.randint(1, 3)
 
     def scribble(self, x: float, y: float, width: float) -> None:
-        """A signature, which nobody can read."""
+        """Draw an illegible signature."""
         points, height, angle = [], width / 5, 0.0
         for step in range(120):
             angle += self.rng.uniform(0.05, 0.4)
@@ -243,14 +254,14 @@ class Sheet:
         self._pen.line(points, fill=near(self.rng, (25, 35, 110), 20), width=max(1, round(self.em / 10)), joint="curve")
 
     def tinted(self, share: float) -> Color:
-        """A color between the paper and the accent."""
+        """A colour between the paper and the accent."""
         pixel = self.canvas.getpixel((self.width // 2, min(3, self.height - 1)))
         paper = pixel if isinstance(pixel, tuple) else (255, 255, 255)
         red, green, blue = (round(p + (a - p) * share) for p, a in zip(paper[:3], self.accent, strict=True))
         return red, green, blue
 
     def picture(self, x0: float, y0: float, x1: float, y1: float, *, chart: bool | None = None) -> None:
-        """A photograph, or a chart without words."""
+        """Draw a photograph, or a chart without words."""
         left, top, width, height = round(x0), round(y0), max(8, round(x1 - x0)), max(8, round(y1 - y0))
         rng = self.rng
         self.belongs(left, top, left + width, top + height)
@@ -281,3 +292,153 @@ class Sheet:
             x, y, size = rng.uniform(0, width), rng.uniform(height * 0.3, height), rng.uniform(0.05, 0.3) * width
             pen.ellipse((x - size, y - size / 2, x + size, y + size), fill=near(rng, (110, 100, 90), 90))
         self.canvas.paste(photo, (left, top))
+
+
+# Kinds of columns and their weights.
+_COLUMNS = {"words": 4, "sentence": 1, "number": 3, "price": 3, "date": 1, "code": 1, "mark": 1}
+
+
+class _Cell:
+    """A cell to draw."""
+
+    def __init__(
+        self, text: str = "", row_span: int = 1, column_span: int = 1, *, align: str = "left", header: bool = False
+    ) -> None:
+        self.text, self.row_span, self.column_span = text, row_span, column_span
+        self.align, self.header = align, header
+
+
+def draw_random_table(sheet: Sheet, left: float, y: float, width: float, stop: float, max_rows: int = 14) -> float:
+    """Draw a table of random content between ``y`` and ``stop``; return its bottom."""
+    rng = sheet.rng
+    num_columns = max(2, min(rng.randint(2, 7), int(width / (5 * sheet.em))))
+    kinds = ["words", *rng.choices(list(_COLUMNS), list(_COLUMNS.values()), k=num_columns - 1)]
+    aligns = [{"number": "right", "price": "right", "mark": "centre"}.get(kind, "left") for kind in kinds]
+    shares = [{"words": 1.4, "sentence": 2.4}.get(kind, 1.0) * rng.uniform(0.85, 1.2) for kind in kinds]
+    edges = [left]
+    for share in shares:
+        edges.append(edges[-1] + width * share / sum(shares))
+
+    rows: list[dict[int, _Cell]] = []
+    grouped = num_columns >= 4 and rng.random() < 0.35
+    heads = {at: _Cell(sheet.phrase(1, 2), align=aligns[at], header=True) for at in range(num_columns)}
+    if grouped:
+        # Columns under a common head; the head of the first column spans both rows.
+        split = rng.randint(2, num_columns - 1)
+        top = {0: _Cell(sheet.phrase(1, 1), 2, header=True)}
+        top[1] = _Cell(sheet.phrase(1, 2), 1, split - 1, align="centre", header=True)
+        if split < num_columns:
+            top[split] = _Cell(sheet.phrase(1, 2), 1, num_columns - split, align="centre", header=True)
+        rows.append(top)
+        del heads[0]
+    rows.append(heads)
+    body, covered = rng.randint(2, max_rows), 0
+    for number in range(body):
+        row = {}
+        for at, kind in enumerate(kinds):
+            if at == 0 and covered:
+                covered -= 1
+                continue
+            span = 1
+            if at == 0 and rng.random() < 0.08 and number + 2 <= body:
+                span, covered = 2, 1
+            row[at] = _Cell(_content(sheet, kind), span, align=aligns[at])
+        rows.append(row)
+    if rng.random() < 0.25 and not covered and num_columns > 2:
+        rows.append(
+            {
+                0: _Cell(sheet.phrase(1, 2), 1, num_columns - 1),
+                num_columns - 1: _Cell(sheet.value("price"), align="right"),
+            }
+        )
+    return draw_grid(sheet, edges, y, rows, stop, look=rng.choice(["ruled", "ruled", "rows", "open", "zebra", "book"]))
+
+
+def _content(sheet: Sheet, kind: str) -> str:
+    if kind == "words":
+        return sheet.phrase(1, 4)
+    if kind == "sentence":
+        return sheet.sentence()
+    if kind == "mark":
+        return sheet.rng.choice(["x", "-", "1", "2", "", ""])
+    return sheet.value(kind) if sheet.rng.random() > 0.06 else ""
+
+
+def draw_grid(
+    sheet: Sheet,
+    edges: list[float],
+    y: float,
+    rows: list[dict[int, _Cell]],
+    stop: float,
+    *,
+    look: str = "open",
+    font: Font | None = None,
+    head: Font | None = None,
+) -> float:
+    """Draw cells between vertical edges as a region, and return its bottom. Rows below ``stop`` are left out.
+
+    ``look`` is ruled, rows (rules between rows), book (rules above, below, and under the head), zebra or open.
+    """
+    rng = sheet.rng
+    font = font or sheet.body.at(sheet.em * 0.92)
+    head = head or sheet.strong.at(sheet.em * 0.92)
+    pad, step = sheet.em * rng.uniform(0.3, 0.6), font.size * 1.25
+
+    def room(at: int, cell: _Cell) -> float:
+        return edges[at + cell.column_span] - edges[at] - 2 * pad
+
+    texts = [
+        {at: sheet.broken(cell.text, room(at, cell), head if cell.header else font)[:3] for at, cell in row.items()}
+        for row in rows
+    ]
+    heights = [
+        max([len(lines) for at, lines in row.items() if rows[number][at].row_span == 1] or [1]) * step + 2 * pad * 0.8
+        for number, row in enumerate(texts)
+    ]
+    tops = [y]
+    for height in heights:
+        tops.append(tops[-1] + height)
+    count = sum(bottom <= stop for bottom in tops[1:])
+    if count < 2:
+        return y
+    num_heads = sum(any(cell.header for cell in row.values()) for row in rows)
+    fill = sheet.tinted(0.18) if look in ("zebra", "ruled") and rng.random() < 0.6 else None
+    for number in range(count):
+        if fill and (number < num_heads or (look == "zebra" and number % 2 == 0)):
+            sheet.box(edges[0], tops[number], edges[-1], tops[number + 1], fill=fill)
+    cells: list[DrawnCell] = []
+
+    def table() -> DrawnTable:
+        return DrawnTable(count, len(edges) - 1, look == "ruled", tuple(cells))
+
+    with sheet.region("Table", table):
+        sheet.belongs(edges[0], tops[0], edges[-1], tops[count])
+        for number in range(count):
+            for at, cell in sorted(rows[number].items()):
+                last, right = min(count, number + cell.row_span), at + cell.column_span
+                x0, y0, x1, y1 = edges[at], tops[number], edges[right], tops[last]
+                lines, used = [], head if cell.header else font
+                texts_of_cell = [text for text in texts[number][at] if text]
+                baseline = (y0 + y1 - step * len(texts_of_cell)) / 2 + step * 0.78
+                for text in texts_of_cell:
+                    x = {"left": x0 + pad, "centre": (x0 + x1) / 2, "right": x1 - pad}[cell.align]
+                    lines.append(sheet.write(x, baseline, text, used, align=cell.align))
+                    baseline += step
+                if look == "ruled":
+                    sheet.box(x0, y0, x1, y1, outline=sheet.ink)
+                elif look == "rows" or (look == "book" and cell.header):
+                    sheet.rule(x0, y1, x1, y1)
+                polygon = box_polygon(x0, y0, x1, y1)
+                spans = (last - number, cell.column_span)
+                cells.append(DrawnCell(number, at, *spans, cell.header, tuple(lines), polygon))
+        if look in ("book", "rows"):
+            for edge in (tops[0], tops[count]):
+                sheet.rule(edges[0], edge, edges[-1], edge, sheet.em / 10)
+    return tops[count]
+
+
+def plain_row(texts: list[str], aligns: list[str], *, header: bool = False) -> dict[int, _Cell]:
+    """A row without spans."""
+    return {
+        at: _Cell(text, align=align, header=header) for at, (text, align) in enumerate(zip(texts, aligns, strict=True))
+    }

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 - letters of many scripts
-"""What is written: sentences of our own by language, and endless plausible lines made of them."""
+"""Texts to draw: sentences by language, and random plausible lines made from them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ TEXTS: dict[str, tuple[str, ...]] = _LOADED[1]
 
 
 def is_spaced(language: str) -> bool:
-    """Whether a language parts its words by spaces.
+    """Return whether a language separates words by spaces.
 
     Args:
         language: A key of `TEXTS`.
@@ -63,13 +63,13 @@ def is_spaced(language: str) -> bool:
 
 
 def texts_of(language: str) -> tuple[str, ...]:
-    """Sentences of a language.
+    """Return the sentences of a language.
 
     Args:
         language: A key of `TEXTS`, such as ``"de"``.
 
     Raises:
-        InvalidArgumentError: There are none of the language.
+        InvalidArgumentError: if there are none.
 
     Example:
         >>> from mediatensor.ocr.drawing import texts_of
@@ -82,7 +82,7 @@ def texts_of(language: str) -> tuple[str, ...]:
 
 
 def read_texts(path: str | os.PathLike[str]) -> tuple[str, ...]:
-    r"""Lines of a text file of your own, for ``texts=``.
+    r"""Read the lines of your own text file, for ``texts=``.
 
     Args:
         path: A file in UTF-8; empty lines are left out.
@@ -102,7 +102,7 @@ _AROUND = "«»„“”‚‘’'\"(),.;:!?·–—…、。「」"
 
 @cache
 def words_of(language: str) -> tuple[str, ...]:
-    """The words of a language's sentences, without what surrounds them."""
+    """The words of a language's sentences, without punctuation around them."""
     text = " ".join(texts_of(language))
     parts = text.split() if is_spaced(language) else [text[at : at + 3] for at in range(0, len(text) - 2, 2)]
     return tuple(dict.fromkeys(word for part in parts if (word := part.strip(_AROUND))))
@@ -117,7 +117,7 @@ def letters_of(language: str) -> str:
 
 @cache
 def _followers(language: str) -> dict[str, str]:
-    """Which letters follow two letters in a language's words; a space begins and ends a word."""
+    """The letters that follow each pair of letters in a language's words; spaces mark both ends of a word."""
     followers: dict[str, str] = {}
     for word in words_of(language):
         if word.isalpha():
@@ -127,8 +127,8 @@ def _followers(language: str) -> dict[str, str]:
     return followers
 
 
-def _made_up(rng: random.Random, language: str) -> str:
-    """A word that the language might have; one in five has any letters."""
+def _invent_word(rng: random.Random, language: str) -> str:
+    """A plausible word of the language; one in five has random letters."""
     followers, word = _followers(language), "  "
     if rng.random() < 0.2 or "  " not in followers:
         return "".join(rng.choices(letters_of(language), k=rng.randint(2, 8)))
@@ -141,7 +141,7 @@ def _made_up(rng: random.Random, language: str) -> str:
 
 
 def capitals(text: str, language: str) -> str:
-    """A text in capital letters; the dot of an i stays in Turkish and Azerbaijani."""
+    """The text in capital letters; in Turkish and Azerbaijani, the capital of i keeps its dot."""
     return (text.replace("i", "İ") if language in ("tr", "az") else text).upper()
 
 
@@ -260,9 +260,9 @@ def _sentence_part(rng: random.Random, language: str) -> str:
     return " ".join(words[start : start + rng.randint(1, 10)])
 
 
-def _recombined(rng: random.Random, language: str) -> str:
+def _recombine_words(rng: random.Random, language: str) -> str:
     words, joint = words_of(language), " " if is_spaced(language) else ""
-    parts = [rng.choice(words) if rng.random() < 0.7 else _made_up(rng, language) for _ in range(rng.randint(1, 8))]
+    parts = [rng.choice(words) if rng.random() < 0.7 else _invent_word(rng, language) for _ in range(rng.randint(1, 8))]
     for at in range(len(parts)):
         chance = rng.random()
         if chance < 0.08:
@@ -293,12 +293,12 @@ _VALUES: dict[str, Callable[[random.Random, str], str]] = {
 
 
 def random_value(rng: random.Random, kind: str, language: str) -> str:
-    """A value: an address, amount, code, date, number or price."""
+    """A random address, amount, code, date, number or price."""
     return _VALUES[kind](rng, language)
 
 
 def sentence_of(rng: random.Random, language: str, texts: Sequence[str] = ()) -> str:
-    """A whole sentence: of the language, or put together from its words; or one of the texts."""
+    """A sentence of the language or of its words in random order, or one of the texts."""
     if texts:
         return rng.choice(texts)
     if rng.random() < 0.4:
@@ -311,20 +311,20 @@ def sentence_of(rng: random.Random, language: str, texts: Sequence[str] = ()) ->
     return text[:1].upper() + text[1:] + rng.choice("....!?")
 
 
-def _labelled(rng: random.Random, language: str) -> str:
+def _label_value(rng: random.Random, language: str) -> str:
     value = rng.choice([_price, _date, _number, _code])(rng, language)
     return f"{rng.choice(words_of(language)).capitalize()}{rng.choice([':', ':', '', '.', ' -'])} {value}"
 
 
 _KINDS: tuple[tuple[int, Callable[[random.Random, str], str]], ...] = (
     (30, _sentence_part),
-    (34, _recombined),
+    (34, _recombine_words),
     (7, _price),
     (5, _date),
     (7, _number),
     (4, _code),
     (3, _address),
-    (8, _labelled),
+    (8, _label_value),
 )
 
 
@@ -339,16 +339,16 @@ def random_text(
     characters: str | None = None,
     texts: Sequence[str] = (),
 ) -> str:
-    """A plausible line: part of a sentence, words put together, a price, a date, a code, an address.
+    """Return a plausible line: a part of a sentence, random words, a price, a date, a code, an address.
 
     Args:
-        rng: Decides everything.
-        languages: Keys of `TEXTS`; each is as likely.
-        characters: What the line may consist of, besides spaces; ``None`` for anything.
-        texts: Lines of your own, parts of which are drawn instead.
+        rng: The random generator.
+        languages: Keys of `TEXTS`; each is equally likely.
+        characters: The characters that the line may have in addition to spaces; ``None`` for any.
+        texts: Your own lines, parts of which are drawn instead.
 
     Raises:
-        InvalidArgumentError: A language is unknown, or there are no characters.
+        InvalidArgumentError: if a language is unknown, or there are no characters.
 
     Example:
         >>> import random
@@ -374,7 +374,7 @@ def random_text(
         if allowed is None or allowed.issuperset(text):
             return text
     assert allowed is not None
-    # Few lines have only these characters: words that have, and strings of the characters.
+    # Few lines have only these characters: combine words that do with random strings of the characters.
     whole = _allowed_words(tuple(languages), allowed)
     solid = sorted(allowed - {" "})
     parts = []

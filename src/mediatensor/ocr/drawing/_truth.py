@@ -1,4 +1,4 @@
-"""What is on a drawn page: words, lines, regions, tables, fields, each with its polygon."""
+"""The truth of a drawn page: words, lines, regions, tables and fields, each with its polygon."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Polygon = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class DrawnWord:
-    """A word: what spaces part.
+    """A word; spaces separate words.
 
     Attributes:
         text: Its characters.
@@ -66,10 +66,10 @@ class DrawnCell:
     Attributes:
         row: Its first row, from 0.
         column: Its first column, from 0.
-        row_span: Over how many rows it goes.
-        column_span: Over how many columns it goes.
+        row_span: Number of rows that it spans.
+        column_span: Number of columns that it spans.
         header: Whether it is part of the head of the table.
-        lines: What is written in it; empty cells have none.
+        lines: Its lines of text; empty cells have none.
         polygon: float64 (4, 2), the corners of the cell itself.
     """
 
@@ -92,9 +92,9 @@ class DrawnTable:
     """The grid of a table.
 
     Attributes:
-        num_rows: How many rows it has, those of the head included.
-        num_columns: How many columns it has.
-        ruled: Whether rules part all cells.
+        num_rows: Number of rows, including the head.
+        num_columns: Number of columns.
+        ruled: Whether rules separate all cells.
         cells: Row by row; together they cover the grid once.
     """
 
@@ -110,7 +110,7 @@ class DrawnField:
 
     Attributes:
         key: The printed label.
-        value: What was filled in.
+        value: The value that was filled in.
     """
 
     key: DrawnPageLine

@@ -7,13 +7,13 @@ from . import common_types, fonts, geometry, metrics, reconstitution, visualizat
 from ._drawing import as_picture as as_picture
 from ._drawing import font_for as font_for
 from ._matching import match_boxes as match_boxes
-from ._nested import Nested as Nested
+from ._page_images import Letterbox as Letterbox
 from ._page_images import Matrix as Matrix
+from ._page_images import resized as resized
 from ._page_images import rotation as rotation
 from ._page_images import translation as translation
-from ._resizing import Letterbox as Letterbox
-from ._resizing import resized as resized
 from ._text_scores import aligned as aligned
+from .common_types import Nested as Nested
 from .common_types import Sample
 from .geometry import (
     bbox_to_polygon,
