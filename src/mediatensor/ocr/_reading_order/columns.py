@@ -1,4 +1,4 @@
-"""Columns of text, or the rows of a form: what stands side by side on a page, and how it is read."""
+"""Distinguish columns of text, which are read one after the other, from rows of cells, which are read across."""
 
 from __future__ import annotations
 
@@ -14,50 +14,47 @@ _MIN_ROWS = 3
 # The part of the lines of the shorter side that have a line of the other side level with them.
 _LEVEL_SHARE = 0.8
 # Fields are set apart by more than the height of a line and leave room before their values, where text fills its
-# column; or one side is no wider, in heights, than numbers are.
+# column; or one side is at most as wide, in heights, as numbers.
 _FIELD_GAP = 1.0
 _FIELD_FILL = 0.6
 _NARROW = 5.0
-# Most lines of a side begin, or end, within so many heights of each other.
+# Most lines of a side begin, or end, within this many heights of each other.
 _ALIGNED_SHARE = 0.7
 _COLUMN_ALIGNED_WITHIN = 2.0
 
-# The relations cost the square of the number of lines, so beyond this one, which no page has but a hostile file may,
-# every line is a row of its own.
+# Time grows with the square of the number of lines. With more lines than this, as only hostile files have, every line
+# is its own row.
 _MAX_LINES = 4_000
-# Lines are level if they share so much of the lower one's height and are of about one height.
+# Lines are level if they share this much of the lower one's height and have similar heights.
 _LEVEL_OVERLAP = 0.5
 _MAX_HEIGHT_RATIO = 2.0
 # How far neighbours may overlap in their row, in heights: boxes are not exact.
 _MAX_OVERLAP = 0.5
-# Prose: lines stacked closely that begin or end at one place, so many of them and so wide (in heights; a letter is half
-# as wide as high), most of which fill their column.
+# Prose is at least this many lines of at least this width (in heights; a letter is half as wide as high). They are
+# stacked closely, begin or end at one place, and most of them fill their column.
 _MIN_PROSE_LINES = 3
 _MIN_PROSE_WIDTH = 5.0
 _MAX_LEADING = 1.0
 _ALIGNED_WITHIN = 1.5
 _FULL_WIDTH = 0.8
 _FULL_SHARE = 0.5
-# Text at least so wide, in heights, has its column to itself; no wider than the other are numbers.
+# Text of at least this width, in heights, has its column to itself. Numbers are at most _NARROW wide.
 _WIDE = 18.0
 # Gaps that lie above each other and closer than this, in heights, are one gutter.
 _GUTTER_REACH = 4.0
 
 
 def has_text_columns(boxes: np.ndarray, width: float, horizontal: bool = True) -> bool:
-    """Tell whether a vertical line parts the boxes into columns that are to be read one after the other.
+    """Return whether a vertical line separates the boxes into columns that are read one after the other.
 
-    The line lies in the middle half of the page and crosses next to no box. The two sides are not columns of text if
+    The line lies in the middle half of the page and crosses hardly any box. The two sides are not columns of text if
     both are aligned, each line is level with one on the other side, and either the lines are short and set apart, as
     the fields of a form and their values, or one side is as narrow as the prices of a receipt or the numbers of a list.
 
     Args:
         boxes: float64 ``(N, 4)``, in a frame that is read from left to right.
         width: The width of the page, or of the part that is used, in the unit of the boxes.
-        horizontal: Whether lines are written horizontally; forms with vertical lines are not told from text.
-
-    Returns:
-        Whether there are such columns.
+        horizontal: Whether lines are written horizontally. Forms with vertical lines count as text.
     """
     gutter = _gutter(boxes, width)
     if gutter is None:
@@ -70,7 +67,7 @@ def has_text_columns(boxes: np.ndarray, width: float, horizontal: bool = True) -
 
 
 def _gutter(boxes: np.ndarray, width: float) -> float | None:
-    """The line that crosses the fewest boxes; None if there is none that crosses few enough."""
+    """The line that crosses the fewest boxes; None if all lines cross too many."""
     number = len(boxes)
     if number < 3:
         return None
@@ -93,7 +90,7 @@ def _gutter(boxes: np.ndarray, width: float) -> float | None:
 
 
 def _is_table(left: np.ndarray, right: np.ndarray) -> bool:
-    """Whether the lines of two sides are fields with their values rather than text beside text."""
+    """Whether the lines of two sides are fields with their values, not two columns of text."""
     if min(len(left), len(right)) < _MIN_ROWS:
         return False
     height = float(np.median(np.concatenate((left, right)) @ (0, -1, 0, 1)))
@@ -130,10 +127,10 @@ def _median_gap(side: np.ndarray) -> float:
 def row_numbers(boxes: np.ndarray) -> np.ndarray:
     """Gather lines into rows that are read across.
 
-    Lines are neighbours in a row if they are level and nothing stands between them. Where text flows on both sides of
-    the gap between them, it is the gutter of two columns, which are read one after the other. Text shows in the lines
-    above and below: it fills its column, line for line, where cells are short or end anywhere. A gap counts as most
-    gaps just above and below it do.
+    Lines are neighbours in a row if they are level and nothing is between them. If text flows on both sides of the gap
+    between them, the gap is the gutter of two columns, which are read one after the other. Flowing text is recognised
+    by the lines above and below: it fills its column, while cells are short or end anywhere. Each gap is decided
+    together with the gaps just above and below it, by majority.
 
     Args:
         boxes: float64 ``(N, 4)``: upright lines, x and y in one unit, in a frame that is read from left to right.
@@ -152,21 +149,21 @@ def row_numbers(boxes: np.ndarray) -> np.ndarray:
     pairs = _neighbours(boxes, heights, height)
     if len(pairs) == 0:
         return alone
-    columns = _part_columns(boxes, heights, height, pairs)
-    return _joined(number, pairs[~_agreed(columns, boxes, pairs, height)])
+    columns = _look_like_gutters(boxes, heights, height, pairs)
+    return _connect(number, pairs[~_vote_with_near_gaps(columns, boxes, pairs, height)])
 
 
-def _part_columns(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndarray) -> np.ndarray:
+def _look_like_gutters(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndarray) -> np.ndarray:
     """Bool ``(P,)``: whether the gap between neighbours looks like the gutter of columns.
 
-    It does if text flows on both sides; or on one, as beside a table in its own column, unless a name stands before
-    the first line of the text, or a number before or behind any line and nothing else beside it.
+    It does if text flows on both sides. It also does if text flows on one side, as next to a table in its own column,
+    except if a name precedes the first line of the text, or if a number is the only neighbour of a line.
     """
     is_prose, begins = _prose(boxes, heights, height, pairs)
     prose, first = is_prose[pairs], begins[pairs]
     widths = boxes[pairs, 2] - boxes[pairs, 0]
     wide, narrow = widths >= _WIDE * height, widths <= _NARROW * height
-    # Neither to the left of the left one nor to the right of the right one is there another.
+    # There is no other line to the left of the left one, or to the right of the right one.
     last = ~np.stack([np.isin(pairs[:, 0], pairs[:, 1]), np.isin(pairs[:, 1], pairs[:, 0])], axis=1)
     beside = prose & wide & ~(narrow & last)[:, ::-1]
     beside[:, 1] &= ~first[:, 1]
@@ -203,7 +200,7 @@ def _prose(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndar
         beside.setdefault(second, []).append(first)
 
     def spans(line: int, other: int) -> bool:
-        """Whether a line lies over, or under, what stands beside another."""
+        """Whether a line lies above or below a neighbour of the other line."""
         return any(
             min(boxes[line, 2], boxes[index, 2]) - max(boxes[line, 0], boxes[index, 0]) > 0.5 * widths[index]
             for index in beside.get(other, ())
@@ -224,7 +221,7 @@ def _prose(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndar
             below = int(candidates[boxes[candidates, 1].argmin()])
             if not spans(index, below) and not spans(below, index):
                 links.append((index, below))
-    stacks = _joined(len(boxes), np.array(links, dtype=np.int64).reshape(-1, 2))
+    stacks = _connect(len(boxes), np.array(links, dtype=np.int64).reshape(-1, 2))
     begins = np.ones(len(boxes), dtype=bool)
     begins[[second for _, second in links]] = False
     is_prose = np.zeros(len(boxes), dtype=bool)
@@ -237,12 +234,12 @@ def _prose(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndar
     return is_prose, begins
 
 
-def _agreed(columns: np.ndarray, boxes: np.ndarray, pairs: np.ndarray, height: float) -> np.ndarray:
-    """Bool ``(P,)``: the majority of each gap and the gaps above and below it, one for each row; a tie is a column."""
+def _vote_with_near_gaps(columns: np.ndarray, boxes: np.ndarray, pairs: np.ndarray, height: float) -> np.ndarray:
+    """Bool ``(P,)``: the majority among each gap and the gaps near it, one vote for each row; a tie is a column."""
     starts = boxes[pairs[:, 0], 2] - _MAX_OVERLAP * height
     ends = boxes[pairs[:, 1], 0] + _MAX_OVERLAP * height
     middles = (boxes[pairs, 1] + boxes[pairs, 3]).mean(axis=1) / 2
-    chains = _joined(len(boxes), pairs)[pairs[:, 0]]
+    chains = _connect(len(boxes), pairs)[pairs[:, 0]]
     agreed = np.empty(len(pairs), dtype=bool)
     for index in range(len(pairs)):
         common = np.minimum(ends, ends[index]) - np.maximum(starts, starts[index])
@@ -254,8 +251,8 @@ def _agreed(columns: np.ndarray, boxes: np.ndarray, pairs: np.ndarray, height: f
     return agreed
 
 
-def _joined(number: int, links: np.ndarray) -> np.ndarray:
-    """int64 ``(N,)``: one number for all that links ``(L, 2)`` connect, the least index among them."""
+def _connect(number: int, links: np.ndarray) -> np.ndarray:
+    """int64 ``(N,)``: for each node, the least index among all nodes that links ``(L, 2)`` connect it with."""
     parents = list(range(number))
 
     def root(index: int) -> int:
@@ -271,7 +268,7 @@ def _joined(number: int, links: np.ndarray) -> np.ndarray:
 
 
 class Relations:
-    """How boxes lie to each other, in a frame that is read from left to right and from top to bottom.
+    """Relative positions of boxes, in a frame that is read from left to right and from top to bottom.
 
     Args:
         boxes: float64 ``(N, 4)``.
@@ -332,12 +329,12 @@ class Relations:
             frontier = np.array([first])
             while len(frontier):
                 labels[frontier] = first
-                frontier = self._reached(frontier, np.flatnonzero(unseen))
+                frontier = self._stacked_with(frontier, np.flatnonzero(unseen))
                 unseen[frontier] = False
         return labels
 
-    def _reached(self, frontier: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Those of ``others`` that are stacked with a box of ``frontier``."""
+    def _stacked_with(self, frontier: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """The boxes among ``others`` that are stacked with a box of ``frontier``."""
         found = np.zeros(len(others), dtype=bool)
         step = max(1, _PAIRS_AT_ONCE // max(1, len(others)))
         for start in range(0, len(frontier), step):

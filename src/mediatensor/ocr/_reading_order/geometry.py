@@ -12,7 +12,7 @@ from ..utils.geometry import box_around, boxes_around, order_points, to_quad
 
 __all__ = ["deskew_reading_geometries", "reading_angle", "rotation_matrix", "to_boxes"]
 
-# Beyond it, corners that were put in order by their position no longer tell which side of a text is its top.
+# From this angle on, corners that were sorted by position do not show which side of a text is its top.
 _MAX_UNORIENTED_DEGREES = 45.0
 
 _DECIMALS = 9
@@ -22,8 +22,8 @@ def reading_angle(quads: np.ndarray) -> float:
     """The angle of a page's text, from quads whose corners are in reading direction.
 
     The words vote, by their length, for the quarter of the circle in which they read; the angle is the median of their
-    slopes around it. So words of a page that lies on its side or on its head count as what they are, and a few words
-    that were taken for upside down do not matter.
+    slopes around it. The angle is therefore right for pages that lie on their side or upside down, and a few
+    words that were taken for upside down do not matter.
 
     >>> import numpy as np
     >>> quad = np.array([[[0.0, 0.0], [0.0, 8.0], [-2.0, 8.0], [-2.0, 0.0]]])  # reads downwards
@@ -101,11 +101,11 @@ def deskew_reading_geometries(
     angle_geoms: Sequence[Any] | np.ndarray | None = None,
     min_angle: float = 1.0,
 ) -> tuple[list[Any], list[Any]]:
-    """Turn the geometries of a skewed page upright, so that an order can be read off them.
+    """Turn the geometries of a skewed page upright, so that an order can be determined.
 
-    Straight geometries have no angle and come back as they are. Polygons whose corners were sorted by position tell
-    an angle of up to 45 degrees; with ``angle_geoms``, whose corners are in reading direction, pages that lie on their
-    side or on their head are turned upright too.
+    Straight geometries have no angle and come back as they are. Polygons whose corners were sorted by position
+    give an angle of up to 45 degrees. With ``angle_geoms``, whose corners are in reading direction, pages that lie on
+    their side or upside down are turned upright as well.
 
     >>> from mediatensor.ocr.models.reading_order import deskew_reading_geometries
     >>> quads = [((0.2, 0.1), (0.8, 0.7), (0.7, 0.8), (0.1, 0.2))]  # a line at 45 degrees
@@ -117,8 +117,8 @@ def deskew_reading_geometries(
         geoms: The elements: boxes ``((xmin, ymin), (xmax, ymax))``, polygons of four points, or an array ``(N, 4)`` or
             ``(N, 4, 2)``.
         region_geoms: Regions of a layout, turned together with the elements.
-        page_shape: ``(height, width)``; without it, relative coordinates are taken for those of a square page.
-        angle_geoms: Quads in reading direction to take the angle from, such as those of the page's words.
+        page_shape: ``(height, width)``; without it, relative coordinates are taken as coordinates of a square page.
+        angle_geoms: Quads in reading direction to take the angle from, such as the page's words.
         min_angle: The least angle, in degrees, that is worth a turn.
 
     Returns:

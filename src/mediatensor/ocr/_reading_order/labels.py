@@ -1,4 +1,4 @@
-"""Labels of a page's layout: what they mean for the order, and which of them an element has."""
+"""Labels of a page's layout, their roles in the reading order, and the direction of texts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ROLES = {
 _PAIRS_AT_ONCE = 1 << 20
 
 DIRECTIONS = ("ltr", "rtl", "ttb-rtl", "ttb-ltr")
-# ISO 639 codes of languages written from right to left: what decides when a text has no letters at all.
+# ISO 639 codes of languages written from right to left; they decide if a text has no letters.
 _RIGHT_TO_LEFT_LANGUAGES = frozenset(
     ("ar", "arc", "ckb", "dv", "fa", "he", "iw", "ks", "ku", "nqo", "ps", "sd", "syr", "ug", "ur", "yi")
 )
@@ -132,10 +132,10 @@ def _coverage(boxes: np.ndarray, regions: np.ndarray) -> np.ndarray:
 
 
 def detect_text_direction(texts: Iterable[str], language: str | None = None) -> str:
-    """Tell whether texts read from left to right or from right to left.
+    """Detect whether texts are read from left to right or from right to left.
 
-    The letters vote, each by its bidirectional class in Unicode: digits and punctuation have no voice. Vertical
-    writing cannot be told from characters and is never returned.
+    The letters vote by their bidirectional class in Unicode; digits and punctuation do not count. Vertical writing
+    cannot be detected from characters and is never returned.
 
     >>> from mediatensor.ocr.models.reading_order import detect_text_direction
     >>> detect_text_direction(["Total", "12.50"])
@@ -146,8 +146,8 @@ def detect_text_direction(texts: Iterable[str], language: str | None = None) -> 
     'rtl'
 
     Args:
-        texts: Words or lines; what is not a string is passed over.
-        language: An ISO 639 code, asked only where no letter votes.
+        texts: Words or lines; items that are not strings are skipped.
+        language: An ISO 639 code, used only if there are no letters.
 
     Returns:
         ``"ltr"`` or ``"rtl"``; ``"ltr"`` when the votes are equal.
@@ -169,14 +169,10 @@ def detect_text_direction(texts: Iterable[str], language: str | None = None) -> 
 
 
 def check_direction(direction: str, *, auto: bool = False) -> None:
-    """Refuse a direction that is not one.
-
-    Args:
-        direction: The argument of the user.
-        auto: Whether ``"auto"`` is accepted too.
+    """Check a reading direction; ``"auto"`` is accepted only with ``auto``.
 
     Raises:
-        InvalidArgumentError: if it is none of those accepted.
+        InvalidArgumentError: if it is not accepted.
     """
     accepted = ("auto", *DIRECTIONS) if auto else DIRECTIONS
     if direction not in accepted:
@@ -186,7 +182,7 @@ def check_direction(direction: str, *, auto: bool = False) -> None:
 def to_left_to_right(boxes: np.ndarray, direction: str) -> np.ndarray:
     """Mirror and turn boxes so that reading them from left to right, line by line, is reading them in ``direction``.
 
-    The extent of the boxes themselves is the mirror's frame, so relative and absolute coordinates both do.
+    Boxes are mirrored within their own extent, so that relative and absolute coordinates work.
 
     Args:
         boxes: float64 ``(N, 4)``, ``xmin, ymin, xmax, ymax``.

@@ -1,4 +1,4 @@
-"""The order in which boxes are read, and where one paragraph ends and the next begins."""
+"""The order in which boxes are read, and the division of that order into paragraphs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .labels import check_direction, detect_text_direction, layout_label_role, n
 
 __all__ = ["ReadingOrderPredictor", "resolve_reading_segments", "sort_reading_order"]
 
-# A page of print has some hundreds of lines. The order costs the square of their number, so beyond this one, which no
-# page has but a hostile file may, they are read row by row.
+# A printed page has some hundreds of lines. Time grows with the square of their number. With more lines than this, as
+# only hostile files have, they are read row by row.
 _MAX_RELATED = 4_000
 # Between rows of cells that are one segment, in median heights; paragraphs are set apart by less.
 _ROW_GAP = 2.0
@@ -34,8 +34,8 @@ def sort_reading_order(
 ) -> list[int]:
     """Order the elements of a page as they are read.
 
-    An element follows those above it that it shares a column with, and those beside it that come earlier in its row;
-    among the elements that are free to be read next, the one that continues the column or row comes first. Where
+    An element follows the elements above it in the same column and the earlier elements of its row. Among the elements
+    that could be next, the one that continues the column or row comes first. Where
     labels of a layout are known, headers lead, footnotes and footers end, and captions go with their figure.
 
     >>> from mediatensor.ocr.models.reading_order import sort_reading_order
@@ -86,7 +86,7 @@ def resolve_reading_segments(
     """Order lines as they are read, and cut the order into paragraphs.
 
     Two lines that follow each other stay in one segment if they have the same label, share a column and lie close
-    enough. Tables and figures are segments of their own.
+    enough. Each table or figure is its own segment.
 
     >>> from mediatensor.ocr.models.reading_order import resolve_reading_segments
     >>> lines = [((0.1, 0.10), (0.9, 0.12)), ((0.1, 0.13), (0.9, 0.15)), ((0.1, 0.30), (0.9, 0.32))]
@@ -118,17 +118,17 @@ def resolve_reading_segments(
     thresholds = x_overlap_threshold, y_overlap_threshold, caption_max_distance
     if not rows:
         order = _order_labelled(boxes, direction, labels, *thresholds)
-        return _cut(boxes, order, labels, x_overlap_threshold, paragraph_gap)
+        return _cut_into_paragraphs(boxes, order, labels, x_overlap_threshold, paragraph_gap)
     members = [np.array(row) for row in rows]
     unions = np.stack([np.concatenate((boxes[row, :2].min(axis=0), boxes[row, 2:].max(axis=0))) for row in members])
     is_row = np.array([len(row) > 1 for row in rows])
     row_labels = None if labels is None else [labels[row[0]] for row in rows]
     order = _order_labelled(unions, direction, row_labels, *thresholds, is_row)
-    segments = _cut(unions, order, row_labels, x_overlap_threshold, paragraph_gap, is_row)
+    segments = _cut_into_paragraphs(unions, order, row_labels, x_overlap_threshold, paragraph_gap, is_row)
     return [[int(index) for row in segment for index in members[row]] for segment in segments]
 
 
-def _cut(
+def _cut_into_paragraphs(
     boxes: np.ndarray,
     order: list[int],
     labels: Sequence[str | None] | None,
@@ -158,9 +158,9 @@ def _cut(
 
 
 def _leave_column(boxes: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Bool ``(N - 1,)``: whether of two boxes that follow each other one is in a column that the other spans.
+    """Bool ``(N - 1,)``: whether one of two successive boxes is in a column, and the other spans that column.
 
-    It is if something else stands beside the one, and above or below the other.
+    This is so if another box is level with the one, and above or below the other.
     """
     leaves = np.zeros(len(first), dtype=bool)
     middles = (boxes[:, 1] + boxes[:, 3]) / 2
@@ -182,9 +182,9 @@ def _order_labelled(
     caption_max_distance: float,
     is_row: np.ndarray | None = None,
 ) -> list[int]:
-    """Order boxes that are read from left to right: the parts of a layout one after another.
+    """Order boxes that are read from left to right, one part of the layout after another.
 
-    Boxes that are rows of cells say nothing of columns of text.
+    Boxes that are rows of cells are no evidence of columns of text.
     """
     if labels is not None and len(labels) != len(boxes):
         raise InvalidArgumentError(f"{len(labels)} labels were given for {len(boxes)} geometries: give one for each")
@@ -225,7 +225,7 @@ def _attach_captions(
         if floats:
             x_gaps = np.maximum(np.maximum(targets[:, 0] - right, left - targets[:, 2]), 0)
             y_gaps = np.maximum(np.maximum(targets[:, 1] - bottom, top - targets[:, 3]), 0)
-            # A caption is looked for above or below its figure: beside it counts as twice as far.
+            # Captions are usually above or below their figure, so that horizontal distance counts twice.
             distances = y_gaps + 2 * x_gaps
             nearest = int(distances.argmin())
             if distances[nearest] <= max_distance:
@@ -257,7 +257,7 @@ def _order(
     width = float(boxes[:, 2].max() - left.min()) or 1.0
     spanning = boxes[:, 2] - left > 0.5 * width
     columns = relations.columns(spanning)
-    # Where rows are known, what stands side by side and is none are columns.
+    # If rows are known, other boxes that are side by side are columns.
     follow_column = has_text_columns(boxes, width, horizontal) if is_row is None else True
     waiting = relations.predecessors()
     pending = np.ones(number, dtype=bool)
@@ -287,7 +287,7 @@ def _next_candidates(
     spanning: np.ndarray,
     follow_column: bool,
 ) -> np.ndarray:
-    """Those boxes that are ready which continue best where ``last`` was read: below it, beside it, in its column."""
+    """The ready boxes that continue ``last``: below it, else level with it, else in its column, else all."""
     here = np.array([last])
     if follow_column:
         below: np.ndarray = ready[relations.stacked(here, ready)[0] & (boxes[ready, 1] >= boxes[last, 1])]
@@ -314,7 +314,7 @@ class ReadingOrderPredictor:
     [1, 2, 0]
 
     Args:
-        direction: ``"auto"`` (told from the text; horizontal scripts only), or what ``sort_reading_order`` takes.
+        direction: ``"auto"`` (detected from the text; horizontal scripts only), or what ``sort_reading_order`` takes.
         x_overlap_threshold: See ``sort_reading_order``.
         y_overlap_threshold: See ``sort_reading_order``.
         caption_max_distance: See ``sort_reading_order``.
@@ -341,7 +341,7 @@ class ReadingOrderPredictor:
 
         Args:
             texts: The text, which decides where the direction is ``"auto"``.
-            language: An ISO 639 code, asked where the text has no letters.
+            language: An ISO 639 code, used if the text has no letters.
 
         Returns:
             One of ``"ltr"``, ``"rtl"``, ``"ttb-rtl"`` and ``"ttb-ltr"``.
@@ -370,9 +370,9 @@ class ReadingOrderPredictor:
 
         Args:
             geoms: The elements, in any form that ``sort_reading_order`` takes.
-            texts: Text of the page, from which the direction is told.
+            texts: Text of the page, for the direction.
             labels: One label of the layout for each element.
-            language: An ISO 639 code, asked where the text has no letters.
+            language: An ISO 639 code, used if the text has no letters.
             page_shape: ``(height, width)``; see ``deskew_reading_geometries``.
             angle_geoms: Quads in reading direction; see ``deskew_reading_geometries``.
 

@@ -42,8 +42,8 @@ class DocumentBuilder(BuilderSettings):
         paragraph_break: The gap, relative to the width of the page, from which on two words of a row are in different
             lines.
         export_as_straight_boxes: Whether to replace rotated boxes with the straight ones around them.
-        keep_reading_order: Whether to arrange what is on each page as it is read: blocks are then paragraphs, or the
-            rows of a table, whatever ``resolve_blocks`` says, and words follow each other as they are read.
+        keep_reading_order: Whether to put each page into reading order. Blocks are then paragraphs or rows of cells,
+            regardless of ``resolve_blocks``, and words are in reading order.
         line_break: The widest gap between two lines of a block, in heights of a line; for ``resolve_blocks``.
 
     Raises:
@@ -78,7 +78,7 @@ class DocumentBuilder(BuilderSettings):
             text_preds: For each page, N texts with their confidences.
             page_shapes: For each page, height and width in pixels.
             crop_orientations: For each page, N dictionaries ``{"value": degrees, "confidence": ...}``.
-            orientations: For each page, such a dictionary of its own.
+            orientations: For each page, a dictionary of the same form.
             languages: For each page, a dictionary ``{"value": code, "confidence": ...}``.
             regions: For each page, its layout ``{"boxes": ..., "class_names": [...], "scores": [...]}``, or None.
             tables: For each page, None, or its tables as ``{"cells": [{"geometry", "score", "row_start", "row_end",
@@ -86,7 +86,7 @@ class DocumentBuilder(BuilderSettings):
             line_ids: For each page, N integers: which detected line a word was cut from, negative for none. Words of
                 one line stay together unless a gap of two heights parts them, as between the fields of a form.
             characters: For each page, the characters of its N words.
-            errors: For each page, why it could not be read, or None.
+            errors: For each page, the reason why it could not be read, or None.
             structures: For each page, the regions, tables and fields that were found by rules, or None. If it has
                 regions, these are the blocks, in their order.
 
@@ -153,14 +153,14 @@ class KIEDocumentBuilder(BuilderSettings):
             text_preds: For each page and class, N texts with their confidences.
             page_shapes: For each page, height and width in pixels.
             crop_orientations: For each page and class, N dictionaries ``{"value": degrees, "confidence": ...}``.
-            orientations: For each page, such a dictionary of its own.
+            orientations: For each page, a dictionary of the same form.
             languages: For each page, a dictionary ``{"value": code, "confidence": ...}``.
             regions: For each page, its layout, or None.
             tables: Not available: None, for the whole or for each page.
             characters: For each page and class, the characters of its N predictions.
-            errors: For each page, why it could not be read, or None.
+            errors: For each page, the reason why it could not be read, or None.
             structures: For each page, the regions and fields that were found by rules in the words of all its classes,
-                or None. Fields that have a name are predictions of that class, too.
+                or None. Fields that have a name also become predictions of that class.
 
         Returns:
             The document; predictions of a class are sorted from top to bottom and from left to right.
@@ -234,7 +234,7 @@ def _gather_pages(
     errors: Sequence[str | None] | None,
     structures: Sequence[PageStructure | None] | None,
 ) -> list[PageWords]:
-    """Put together what the lists have of each page."""
+    """Collect the items of each page from the lists."""
     number = len(words)
     structured = map(
         Structured,

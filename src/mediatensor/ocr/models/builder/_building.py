@@ -41,8 +41,8 @@ class Structured:
     """The structure of a page.
 
     Attributes:
-        found: What rules found; None if nothing was asked of them.
-        regions: What a network found: ``{"class_names", "boxes", "scores"}``.
+        found: The findings of the rules; None if they were not used.
+        regions: The regions of a network: ``{"class_names", "boxes", "scores"}``.
         grids: Tables of a network, as `DocumentBuilder` takes them.
     """
 
@@ -231,7 +231,7 @@ def _check_boxes(boxes: np.ndarray, page: str, **arguments: Sequence[Any] | np.n
         if argument is not None and len(argument) != len(boxes):
             raise InvalidArgumentError(
                 f"Incompatible argument lengths: {page} has {len(boxes)} boxes and {len(argument)} {name}. "
-                "What drops or adds boxes must do the same to all that belongs to them."
+                "Code that drops or adds boxes must do the same to the other arguments."
             )
 
 
@@ -241,13 +241,9 @@ def straight(boxes: np.ndarray) -> np.ndarray:
 
 
 def layout_elements(regions: Mapping[str, Any] | None) -> list[LayoutElement]:
-    """Elements for the regions of one page.
+    """Elements for regions ``{"boxes": (R, 4) or (R, 4, 2), "class_names": [...], "scores": [...]}``.
 
-    Args:
-        regions: ``{"boxes": (R, 4) or (R, 4, 2), "class_names": [...], "scores": [...]}``, names and scores optional.
-
-    Returns:
-        One element for each region.
+    Names and scores are optional.
 
     Raises:
         InvalidArgumentError: if there are not as many names or scores as boxes.
@@ -305,7 +301,7 @@ def _build_blocks(
 ) -> list[Block]:
     if not words:
         return []
-    # With export_as_straight_boxes too, lines follow from what is known of the words' angle.
+    # Lines follow from the angle of the words even if their boxes are exported straight.
     upright, aspect = upright_boxes(boxes, shape)
     if not settings.resolve_lines:
         return [Block([Line([words[index] for index in frame_order(upright).tolist()])])]
@@ -324,7 +320,10 @@ def _build_lines(
     """The lines of words, and their upright boxes ``(L, 4)``."""
     order, numbers = line_numbers(upright, aspect, settings.paragraph_break, line_ids)
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
-    lines = [Line(_as_read([words[index] for index in line.tolist()])) for line in np.split(order, starts[1:])]
+    lines = [
+        Line(_sort_in_reading_direction([words[index] for index in line.tolist()]))
+        for line in np.split(order, starts[1:])
+    ]
     extents = upright[order]
     lows, highs = np.minimum.reduceat(extents[:, :2], starts), np.maximum.reduceat(extents[:, 2:], starts)
     return lines, np.concatenate((lows, highs), axis=1)
@@ -359,7 +358,7 @@ def _words_by_region(structure: PageStructure, is_used: np.ndarray) -> list[np.n
     return [group for group in groups if len(group)]
 
 
-def _as_read(words: list[Word]) -> list[Word]:
+def _sort_in_reading_direction(words: list[Word]) -> list[Word]:
     """Sort the words of a line, which come from left to right, in reading direction if straight boxes are turned."""
     turns = {word.crop_orientation.get("value") for word in words}
     direction = _READING_DIRECTIONS.get(turns.pop()) if len(turns) == 1 else None

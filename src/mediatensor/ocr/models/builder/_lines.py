@@ -1,4 +1,4 @@
-"""From words to lines and from lines to blocks, on arrays alone."""
+"""Group words into lines and lines into blocks; arrays only."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["block_numbers", "frame_order", "line_numbers", "upright_boxes"]
 _MIN_DEGREES = 1.0
 # The side of the page where its size is not known, as in docTR; only the ratio matters.
 _UNKNOWN_SHAPE = (1024, 1024)
-# Words that the detector found as one line are parted only by a gap this wide, in heights of the line: more than
-# justified text has between words, less than forms have between a field and the next.
+# Words that the detector found as one line are separated only by a gap this wide, in heights of the line: more than
+# justified text has between words, less than forms have between fields.
 _LINE_GAP_HEIGHTS = 2.0
-# From this many gaps on, their median tells what an ordinary gap of the page is.
+# With fewer gaps than this, their median does not represent the page.
 _ENOUGH_GAPS = 5
 # Lines of a block: the share of the narrower one that lies under the other, and how much their heights may differ.
 _MIN_BLOCK_OVERLAP = 0.2
@@ -27,10 +27,10 @@ _PAIRS_AT_ONCE = 1 << 20
 
 
 def upright_boxes(boxes: np.ndarray, shape: tuple[int, int] | None = None) -> tuple[np.ndarray, float]:
-    """Straight boxes of words on the page as its reader holds it.
+    """Straight boxes of words on the page turned upright.
 
-    Quads are turned by the angle at which most of them read, also on a page that lies on its side or on its head. A
-    quad that is not turned itself, as detectors give for short words of a turned page, is only moved.
+    Quads are turned by the angle at which most of them read, even if the page lies on its side or upside down. A quad
+    that is not turned itself, as detectors report for short words of a turned page, is only moved.
 
     Args:
         boxes: Relative; straight ``(N, >= 4)``, or ``(N, 4, 2)`` with corners in reading direction. N at least 1.
@@ -49,15 +49,15 @@ def upright_boxes(boxes: np.ndarray, shape: tuple[int, int] | None = None) -> tu
     quarter = 90.0 * round(angle / 90)
     turned = quads @ rotation_matrix(quarter).T
     if abs(angle - quarter) >= _MIN_DEGREES:
-        turned = _deskewed(turned, angle - quarter)
+        turned = _deskew(turned, angle - quarter)
     if quarter % 180:
         size = size[::-1]
     turned = turned / size + 0.5
     return boxes_around(turned), float(size[1] / size[0])
 
 
-def _deskewed(quads: np.ndarray, angle: float) -> np.ndarray:
-    """Turn quads by a small angle, but those that are not turned themselves only along with their middle."""
+def _deskew(quads: np.ndarray, angle: float) -> np.ndarray:
+    """Turn quads by a small angle; quads that are not turned themselves only move with their middle."""
     turned = quads @ rotation_matrix(angle).T
     tops = quads[:, 1] - quads[:, 0]
     level = np.abs(np.degrees(np.arctan2(-tops[:, 1], tops[:, 0]))) < abs(angle) / 2
@@ -199,12 +199,9 @@ def _rows(boxes: np.ndarray, order: np.ndarray, units: np.ndarray) -> np.ndarray
 
 
 def _break_distance(gaps: np.ndarray, height: float, paragraph_break: float) -> float:
-    """The gap that parts two lines of a row: docTR's rule, which follows the spacing of the page.
+    """The gap that separates two lines of a row, at most ``paragraph_break``; docTR's rule follows the page's spacing.
 
-    Args:
-        gaps: All gaps between neighbors in a row.
-        height: The median height of words, relative to the width of the page.
-        paragraph_break: The upper limit of the result.
+    ``height`` is the median height of words, relative to the width of the page.
     """
     open_gaps = gaps[gaps > 0]
     if len(open_gaps) >= _ENOUGH_GAPS and 2 * len(open_gaps) >= len(gaps):

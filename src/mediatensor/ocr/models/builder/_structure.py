@@ -1,4 +1,4 @@
-"""From what was found on a page, regions, tables and fields, to elements of its tree."""
+"""Convert regions, tables and fields that were found on a page to elements of its tree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...utils.geometry import box_around, boxes_around, boxes_to_polygons, to_co
 
 __all__ = ["fields_of", "found_tables", "layout_of", "tables_of_grids"]
 
-# A word that lies in a table and in none of its cells belongs to the nearest one, if that is no further than this share
+# A word that lies in a table and in none of its cells belongs to the nearest one, if it is within this share
 # of the usual diagonal of a cell; as in docTR.
 _MAX_DISTANCE = 0.5
 # Words of a cell are in one row if their middles differ by less than this share of their usual height; as in docTR.
@@ -22,12 +22,7 @@ _ROW_SHARE = 0.5
 
 
 def layout_of(structure: PageStructure, is_rotated: bool) -> list[LayoutElement]:
-    """Elements for the regions that were found, in reading order.
-
-    Args:
-        structure: What was found.
-        is_rotated: Whether the words of the page are four points, so that its regions are, too.
-    """
+    """Elements for the regions that were found, in reading order; with four points each if words are rotated."""
     place = _Places(structure, is_rotated)
     return [
         LayoutElement(region.kind, region.confidence, place(region.box), level=region.level)
@@ -36,13 +31,7 @@ def layout_of(structure: PageStructure, is_rotated: bool) -> list[LayoutElement]
 
 
 def found_tables(structure: PageStructure, words: Sequence[Word], is_rotated: bool) -> list[Table]:
-    """Elements for the tables that were found.
-
-    Args:
-        structure: What was found.
-        words: The words of the page, as its content has them.
-        is_rotated: As for `layout_of`.
-    """
+    """Elements for the tables that were found; ``words`` are in the order of the page content."""
     place = _Places(structure, is_rotated)
     return [_table(table, words, place) for table in structure.tables]
 
@@ -62,13 +51,7 @@ def _table(table: FoundTable, words: Sequence[Word], place: _Places) -> Table:
 
 
 def fields_of(structure: PageStructure, words: Sequence[Word], is_rotated: bool) -> list[Field]:
-    """Elements for the fields that were found.
-
-    Args:
-        structure: What was found.
-        words: The words of the page, as its content has them.
-        is_rotated: As for `layout_of`.
-    """
+    """Elements for the fields that were found; ``words`` are in the order of the page content."""
 
     def around(indices: Sequence[int]) -> Any:
         points = np.concatenate([np.asarray(words[index].geometry).reshape(-1, 2) for index in indices])
@@ -113,7 +96,7 @@ def _cell(
     *,
     is_header: bool = False,
 ) -> TableCell:
-    """A cell; an empty one is as sure as its structure."""
+    """A cell with the mean confidence of its words; without words, with the score of its structure."""
     confidence = float(np.mean([word.confidence for word in words])) if words else score
     text = " ".join(word.value for word in words)
     return TableCell(text, confidence, geometry, *spans, is_header=is_header, words=words)
@@ -136,7 +119,7 @@ def tables_of_grids(
         shape: Height and width of the page in pixels.
 
     Returns:
-        The tables, and of which words they consist: bool (N,).
+        The tables, and a mask (N,) of the words that they contain.
 
     Raises:
         InvalidArgumentError: if a grid has another form.
@@ -195,7 +178,7 @@ def _table_of_grid(
 def _words_in_cells(
     quads: np.ndarray, boxes: np.ndarray, is_free: np.ndarray, shape: tuple[int, int]
 ) -> list[list[int]]:
-    """For each cell the words that are free and have their middle in it or near it, in reading order."""
+    """For each cell, the free words whose middle is in it or near it, in reading order."""
     words = boxes[:, :4] if boxes.ndim == 3 else boxes_to_polygons(boxes[:, :4])
     # Along the sides of the table, in units of the width of the page.
     to_width = np.array([1.0, shape[0] / shape[1] if all(shape) else 1.0])
