@@ -1,7 +1,7 @@
 """The tree of a document that was read: document, pages, blocks, lines, words; and pages of predictions.
 
-Names, arguments and exported dictionaries are those of docTR, so that code for docTR and its stored exports keep
-working. Geometries are relative to the page: ((xmin, ymin), (xmax, ymax)), or four points TL, TR, BR, BL in
+Names, arguments and exported dictionaries are the same as in docTR, so that code for docTR and its stored exports
+keep working. Geometries are relative to the page: ((xmin, ymin), (xmax, ymax)), or four points TL, TR, BR, BL in
 reading direction.
 """
 
@@ -59,9 +59,9 @@ class Page(PageExportsMixin):
         tables: The tables; their words are not part of the blocks.
         error: The reason why the page could not be read; such a page is empty. Exported only if set.
         unread: Lines that were detected, but not read or not completely. Exported only if there are any.
-        fields: Keys with their values; their words are part of blocks and tables, too. Exported only if there are any.
-        in_reading_order: Whether blocks and lines, and the regions of the layout, are in reading order, as those of
-            predictors are. Exports then keep that order; otherwise they determine one. Exported only if set.
+        fields: Keys with their values; their words are also part of blocks and tables. Exported only if there are any.
+        in_reading_order: Whether blocks and lines, and the regions of the layout, are in reading order, as after a
+            predictor. Exports then keep that order; otherwise they determine one. Exported only if set.
 
     Example:
         >>> import numpy as np
@@ -167,7 +167,7 @@ class KIEPage(KIEPageExportsMixin):
         layout: The regions of the layout.
         error: The reason why the page could not be read; such a page is empty. Exported only if set.
         unread: Lines that were detected, but not read or not completely. Exported only if there are any.
-        fields: Keys with their values; their words are part of blocks and tables, too. Exported only if there are any.
+        fields: Keys with their values; their words are also part of blocks and tables. Exported only if there are any.
 
     Example:
         >>> import numpy as np
@@ -292,7 +292,7 @@ class Document(DocumentExportsMixin):
             **kwargs: Ignored.
 
         Raises:
-            InvalidArgumentError: if a key is missing, or the number of images is not that of the pages.
+            InvalidArgumentError: if a key is missing, or there are not as many images as pages.
         """
         exports = stored(save_dict, "pages", cls)
         if pages is not None and len(pages) != len(exports):

@@ -139,7 +139,7 @@ class _Exports(Element, Generic[_HocrType]):
         return AltoExporter().export(self, file_name=file_name, direction=direction, reading_order=reading_order)
 
     def export_as_tsv(self, direction: str = "auto", reading_order: bool = True) -> str:
-        """Export as a table with 12 columns separated by tabs, like that of ``tesseract image out tsv``.
+        """Export as a table with 12 columns separated by tabs, as ``tesseract image out tsv`` writes it.
 
         Args:
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
@@ -153,8 +153,8 @@ class _Exports(Element, Generic[_HocrType]):
     def export_as_csv(self) -> str:
         """Export the tables as CSV (RFC 4180), one after the other, with an empty line between two.
 
-        A spanning cell has its text in its first row and column. Texts stay as they were read: a program that opens the
-        file may take what begins with ``=`` for a formula, unlike in `export_as_xlsx`.
+        A spanning cell has its text in its first row and column. Texts are written as they were read, so that a program
+        may take a text that begins with ``=`` for a formula, unlike in `export_as_xlsx`.
 
         Returns:
             The text, empty without tables; its lines end with ``"\\r\\n"``.
@@ -172,9 +172,9 @@ class _Exports(Element, Generic[_HocrType]):
     def export_as_xlsx(self, path: str | PathLike[str] | None = None) -> bytes:
         """Export the tables as an Excel workbook, a sheet for each table.
 
-        Spanning cells are merged, and heads are bold and stay in sight. Columns that hold nothing but plain numbers,
-        such as 12 or 0.75, become numbers; all else is text as it was read: what begins with ``=``, and what may be
-        another number in another country, such as 3.597.
+        Spanning cells are merged, and heads are bold and stay in sight. Columns of plain numbers, such as 12 or 0.75,
+        become numbers. All other cells are text as it was read, such as texts that begin with ``=``, and 3.597, which
+        is another number in another country.
 
         Args:
             path: A file to write the result to; ``None`` for none. The file appears, or replaces another, when it is
@@ -199,11 +199,11 @@ class _Exports(Element, Generic[_HocrType]):
         return data
 
     def export_as_pdf(self, path: str | PathLike[str] | None = None, **kwargs: Any) -> bytes:
-        """Export as a searchable PDF: pages of PDF files as they are, others as images, with an invisible text layer.
+        """Export as searchable PDF: pages of PDF files unchanged, other pages as images, with an invisible text layer.
 
         This does not redact. The text layer has all words of this element, whatever the image shows. To paint over
-        ``page.page`` hides a name from readers, but not from search and copying, even with ``keep_pages=False``: remove
-        its words from the element, too.
+        ``page.page`` hides a name from readers, but not from search and copying, even with ``keep_pages=False``: also
+        remove its words from the element.
 
         Args:
             path: A file to write the result to; ``None`` for none. The file appears, or replaces another, when it is
@@ -267,8 +267,8 @@ class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], TextPage):
         """Export the page into nested dictionaries of plain types, without its image.
 
         Args:
-            reading_order: Whether blocks are paragraphs in reading order, as in all other formats; otherwise they are
-                those of ``page.blocks``.
+            reading_order: Whether blocks are paragraphs in reading order, as in all other formats; otherwise
+                blocks are ``page.blocks``.
             characters: Whether words include their characters, if these are known.
 
         Returns:
@@ -303,14 +303,6 @@ class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], TextPage):
 
         Returns:
             The file in UTF-8 and its tree.
-
-        Example:
-            >>> import numpy as np
-            >>> from mediatensor.ocr.io import Block, Line, Page, Word
-            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
-            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
-            >>> page.export_as_xml()[0][:5]
-            b'<html'
         """
         return XMLExporter().export_page(self, file_title=file_title, direction=direction, reading_order=reading_order)
 
@@ -335,31 +327,13 @@ class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], TextPage):
         )
 
     def export_as_asciidoc(self, direction: str = "auto", escape: bool = True, include_furniture: bool = True) -> str:
-        """Export the page as AsciiDoc, in reading order; arguments as for Markdown.
-
-        Example:
-            >>> import numpy as np
-            >>> from mediatensor.ocr.io import Block, Line, Page, Word
-            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
-            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
-            >>> page.export_as_asciidoc()
-            'Total'
-        """
+        """Export the page as AsciiDoc, in reading order; arguments as for Markdown."""
         return AsciiDocExporter().export_page(
             self, direction=direction, escape=escape, include_furniture=include_furniture
         )
 
     def export_as_html(self, direction: str = "auto", include_furniture: bool = True) -> str:
-        """Export the page as a fragment of HTML, in reading order; arguments as for Markdown.
-
-        Example:
-            >>> import numpy as np
-            >>> from mediatensor.ocr.io import Block, Line, Page, Word
-            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
-            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
-            >>> page.export_as_html()
-            '<p>Total</p>'
-        """
+        """Export the page as a fragment of HTML, in reading order; arguments as for Markdown."""
         return HTMLExporter().export_page(self, direction=direction, include_furniture=include_furniture)
 
 
@@ -372,14 +346,6 @@ class KIEPageExportsMixin(_Exports[tuple[bytes, ElementTree]], PredictionPage):
         Args:
             prediction_break: The separator between two predictions.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-
-        Example:
-            >>> import numpy as np
-            >>> from mediatensor.ocr.io import KIEPage, Prediction
-            >>> found = Prediction("12.50", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
-            >>> page = KIEPage(np.full((80, 120, 3), 255, np.uint8), {"total": [found]}, 0, (80, 120))
-            >>> page.render()
-            'total: 12.50'
         """
         return prediction_break.join(
             f"{class_name}: {prediction.render()}"
@@ -411,68 +377,30 @@ class KIEPageExportsMixin(_Exports[tuple[bytes, ElementTree]], PredictionPage):
     def export_as_xml(
         self, file_title: str = DEFAULT_TITLE, direction: str = "auto", reading_order: bool = True
     ) -> tuple[bytes, ElementTree]:
-        """Export the page as hOCR 1.2; arguments and result as for `Page`.
-
-        Example:
-            >>> import numpy as np
-            >>> from mediatensor.ocr.io import KIEPage, Prediction
-            >>> found = Prediction("12.50", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
-            >>> page = KIEPage(np.full((80, 120, 3), 255, np.uint8), {"total": [found]}, 0, (80, 120))
-            >>> "12.50" in str(page.export_as_xml())
-            True
-        """
-        return XMLExporter().export_kie_page(
-            self, file_title=file_title, direction=direction, reading_order=reading_order
-        )
+        """Export the page as hOCR 1.2; arguments and result as for `Page`."""
+        return XMLExporter().export_page(self, file_title=file_title, direction=direction, reading_order=reading_order)
 
     def export_as_markdown(self, direction: str = "auto", escape: bool = True) -> str:
-        """Export the page as Markdown, with a list for each class; arguments as for `Page`.
-
-        Example:
-            >>> import numpy as np
-            >>> from mediatensor.ocr.io import KIEPage, Prediction
-            >>> found = Prediction("12.50", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
-            >>> page = KIEPage(np.full((80, 120, 3), 255, np.uint8), {"total": [found]}, 0, (80, 120))
-            >>> "12.50" in str(page.export_as_markdown())
-            True
-        """
+        """Export the page as Markdown, with a list for each class; arguments as for `Page`."""
         return MarkdownExporter().export_kie_page(self, direction=direction, escape=escape)
 
     def export_as_asciidoc(self, direction: str = "auto", escape: bool = True) -> str:
-        """Export the page as AsciiDoc, with a list for each class; arguments as for `Page`.
-
-        Example:
-            >>> import numpy as np
-            >>> from mediatensor.ocr.io import KIEPage, Prediction
-            >>> found = Prediction("12.50", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
-            >>> page = KIEPage(np.full((80, 120, 3), 255, np.uint8), {"total": [found]}, 0, (80, 120))
-            >>> "12.50" in str(page.export_as_asciidoc())
-            True
-        """
+        """Export the page as AsciiDoc, with a list for each class; arguments as for `Page`."""
         return AsciiDocExporter().export_kie_page(self, direction=direction, escape=escape)
 
     def export_as_html(self, direction: str = "auto") -> str:
-        """Export the page as a fragment of HTML, with a list for each class; arguments as for `Page`.
-
-        Example:
-            >>> import numpy as np
-            >>> from mediatensor.ocr.io import KIEPage, Prediction
-            >>> found = Prediction("12.50", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
-            >>> page = KIEPage(np.full((80, 120, 3), 255, np.uint8), {"total": [found]}, 0, (80, 120))
-            >>> "12.50" in str(page.export_as_html())
-            True
-        """
+        """Export the page as a fragment of HTML, with a list for each class; arguments as for `Page`."""
         return HTMLExporter().export_kie_page(self, direction=direction)
 
 
 class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBase):
-    """The exports of a document: those of its pages, joined."""
+    """The exports of a document: the joined exports of its pages."""
 
     def joined_tables(self) -> list[Table]:
-        """All tables of the document, those that go on on the next page as one.
+        """All tables of the document; tables that continue on the next page are joined.
 
-        Two tables are one if the first is the last of its page and the second the first of the next, and both have the
-        same columns in the same places. A head that is repeated is left out.
+        Two tables are joined if the first is the last of its page and the second the first of the next, and both have
+        the same columns in the same places. A repeated head is left out.
 
         Returns:
             New tables; each cell keeps the place that it has on its own page.
@@ -490,28 +418,11 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
         Args:
             page_break: The separator between two pages.
             **kwargs: Arguments of ``render`` of the pages.
-
-        Example:
-            >>> import numpy as np
-            >>> from mediatensor.ocr.io import Block, Document, Line, Page, Word
-            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
-            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
-            >>> Document([page]).render()
-            'Total'
         """
-        return _joined(page_break, (page.render(**kwargs) for page in self.pages))
+        return _join_pages(page_break, (page.render(**kwargs) for page in self.pages))
 
     def export(self, reading_order: bool = True, *, characters: bool = False) -> dict[str, Any]:
-        """Export the document into nested dictionaries of plain types; arguments as for `Page`.
-
-        Example:
-            >>> import numpy as np
-            >>> from mediatensor.ocr.io import Block, Document, Line, Page, Word
-            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
-            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
-            >>> Document([page]).export()["pages"][0]["dimensions"]
-            (80, 120)
-        """
+        """Export the document into nested dictionaries of plain types; arguments as for `Page`."""
         return {"pages": [page.export(characters=characters, reading_order=reading_order) for page in self.pages]}
 
     def export_as_xml(self, **kwargs: Any) -> list[tuple[bytes, ElementTree]]:
@@ -522,14 +433,6 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
 
         Returns:
             The file in UTF-8 and its tree, for each page.
-
-        Example:
-            >>> import numpy as np
-            >>> from mediatensor.ocr.io import Block, Document, Line, Page, Word
-            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
-            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
-            >>> [xml[:5] for xml, tree in Document([page]).export_as_xml()]
-            [b'<html']
         """
         return XMLExporter().export_document(self, **kwargs)
 
@@ -539,45 +442,19 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
         Args:
             page_break: The separator between two pages.
             **kwargs: Arguments of ``export_as_markdown`` of the pages.
-
-        Example:
-            >>> import numpy as np
-            >>> from mediatensor.ocr.io import Block, Document, Line, Page, Word
-            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
-            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
-            >>> Document([page]).export_as_markdown()
-            'Total'
         """
-        return _joined(page_break, (page.export_as_markdown(**kwargs) for page in self.pages))
+        return _join_pages(page_break, (page.export_as_markdown(**kwargs) for page in self.pages))
 
     def export_as_asciidoc(self, page_break: str = "\n\n<<<\n\n", **kwargs: Any) -> str:
-        """Export as AsciiDoc; arguments as for Markdown.
-
-        Example:
-            >>> import numpy as np
-            >>> from mediatensor.ocr.io import Block, Document, Line, Page, Word
-            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
-            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
-            >>> Document([page]).export_as_asciidoc()
-            'Total'
-        """
-        return _joined(page_break, (page.export_as_asciidoc(**kwargs) for page in self.pages))
+        """Export as AsciiDoc; arguments as for Markdown."""
+        return _join_pages(page_break, (page.export_as_asciidoc(**kwargs) for page in self.pages))
 
     def export_as_html(self, page_break: str = "<hr>", **kwargs: Any) -> str:
-        """Export as a fragment of HTML; arguments as for Markdown.
-
-        Example:
-            >>> import numpy as np
-            >>> from mediatensor.ocr.io import Block, Document, Line, Page, Word
-            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
-            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
-            >>> Document([page]).export_as_html()
-            '<p>Total</p>'
-        """
-        return _joined(page_break, (page.export_as_html(**kwargs) for page in self.pages))
+        """Export as a fragment of HTML; arguments as for Markdown."""
+        return _join_pages(page_break, (page.export_as_html(**kwargs) for page in self.pages))
 
 
-def _joined(page_break: str, pages: Iterable[str]) -> str:
+def _join_pages(page_break: str, pages: Iterable[str]) -> str:
     if not isinstance(page_break, str):
         raise InvalidArgumentError(f"page_break must be a str (got {shown(page_break)}).")
     return page_break.join(pages)

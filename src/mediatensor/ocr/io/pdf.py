@@ -57,7 +57,7 @@ def read_pdf(
         max_pixels: A page with more pixels raises `PageError`; ``None`` for no limit.
         timeout_seconds: Maximum seconds for opening the file, and for each page. PDFium then runs in a separate
             process, one for all documents, which is ended if it takes longer or crashes. That page raises `PageError`,
-            and the others are still read. ``None`` for this process and no limit.
+            and the other pages are still read. ``None`` for this process and no limit.
         **kwargs: Further arguments of pypdfium2's ``PdfPage.render``: ``rotation``, ``crop``, ``grayscale``,
             ``draw_annots``, ``fill_color`` ...
 
@@ -117,7 +117,7 @@ def _check_render_arguments(arguments: Mapping[str, Any]) -> None:
     for name in arguments:
         if name not in _RENDER_ARGUMENTS:
             raise TypeError(
-                f"read_pdf() got an unexpected keyword argument {name!r}; beside its own it takes "
+                f"read_pdf() got an unexpected keyword argument {name!r}; it also takes "
                 f"{', '.join(sorted(_RENDER_ARGUMENTS))}."
             )
     if arguments.get("rotation", 0) not in (0, 90, 180, 270):

@@ -121,7 +121,7 @@ class DocumentFile:
 
 
 def open_document(file: Any, *, max_pixels: int | None = MAX_PIXELS, **pdf_options: Any) -> Pages:
-    """Open a PDF file or an image; its first bytes tell which.
+    """Open a PDF file or an image, which its first bytes distinguish.
 
     Args:
         file: A path, a URL, bytes, or a binary file object.

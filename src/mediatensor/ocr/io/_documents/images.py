@@ -256,7 +256,7 @@ class _PatchedFile(io.RawIOBase):
         return True
 
     def fileno(self) -> int:
-        # libtiff reads from the descriptor itself; Pillow tells it where the page is.
+        # libtiff reads from the descriptor itself; Pillow passes the position of the page.
         return self._file.fileno()
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
@@ -273,7 +273,7 @@ class _PatchedFile(io.RawIOBase):
         )
 
 
-# So many animations remember where they were read last.
+# At most this many animations keep their decoder open.
 _MAX_CURSORS = 4
 
 # The chunk that makes a PNG an animation comes before its data. A file with neither in its first bytes is read whole.
@@ -354,7 +354,7 @@ class ImageDocument(PageSource):
             return self._frame_of_animation(number)
 
     def stored(self, number: int) -> Picture | None:
-        """The stored data of a page if PDF can show it as it is; ``None`` for scaled pages and animations too."""
+        """The stored data of a page if PDF can show it unchanged; ``None`` also for scaled pages and animations."""
         if self._options.output_size is not None:
             return None
         with raising_page_error(number, self.name):

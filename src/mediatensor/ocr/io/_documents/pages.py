@@ -70,7 +70,7 @@ class PageSource(ABC):
         return 1.0
 
     def page_content(self, number: int) -> PageContent | None:
-        """What the file itself says is on page ``number``; ``None`` for pictures.
+        """The content of page ``number`` according to the file; ``None`` for pictures.
 
         Raises:
             PageError: if the page cannot be read.
@@ -91,7 +91,7 @@ def raising_page_error(number: int, name: str) -> Iterator[None]:
 
 
 class KeptSource(NamedTuple):
-    """What a document keeps of its source, so that its pages can be read later.
+    """The source of a document, kept so that its pages can be read later.
 
     Attributes:
         path: The absolute path of a plain file; ``None`` for any other source.
@@ -318,8 +318,8 @@ class Pages(Sequence[NDArray[np.uint8]]):
         """The words that the file itself stores for a page: the text of a PDF page; none for images.
 
         Words are separated by spaces. Their boxes enclose their letters, which are their ``characters``, and are
-        relative to the rendered page. They come in the order of the file, then those of form fields and annotations
-        that are drawn on the page. Hidden text is included, as in a scan that was made searchable; text outside the
+        relative to the rendered page. They are in the order of the file; words of form fields and annotations that are
+        drawn on the page come last. Hidden text is included, as in a scan that was made searchable; text outside the
         page is not. The words need not be what the page shows.
 
         Raises:
@@ -334,13 +334,13 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return document.text_layer(number)
 
     def page_content(self, index: int) -> PageContent | None:
-        """What the file itself says is on a page, to find its structure in; ``None`` for images, and damaged ones.
+        """The content of a page according to the file, for finding its structure; ``None`` for images.
 
-        The words are those of `text_layer`, in the same order, with the size and the weight of their type. Rules are
-        lines, thin rectangles, and the edges of others; pictures are embedded ones, and what is drawn with curves and
-        slanting lines. The unit is the point (1/72 inch), whatever the resolution; the page is turned and cropped as it
-        is rendered. A picture of nearly the whole page is left out: the page is a scan, and its rules are to be found
-        in the picture, see `mediatensor.ocr.structure.content_of_picture`.
+        It has the words of `text_layer`, in the same order, with the size and the weight of their type. Rules are
+        lines, thin rectangles, and the edges of other rectangles. Pictures are embedded pictures, and drawings with
+        curves and slanting lines. The unit is the point (1/72 inch), whatever the resolution; the page is turned and
+        cropped as it is rendered. A picture of nearly the whole page is left out: the page is a scan, and its rules are
+        to be found in the picture, see `mediatensor.ocr.structure.content_of_picture`.
 
         Raises:
             PageError, OutOfRangeError: as for indexing.

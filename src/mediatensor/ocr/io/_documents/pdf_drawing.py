@@ -32,10 +32,10 @@ MAX_DRAWN_LINES = 50_000
 #: Numbers for each character in `DrawnPage.styles`.
 NUM_STYLE_VALUES = 7
 
-# Objects of a page that are looked at, those of forms included, and forms within forms.
+# Maximum number of objects of a page that are read, including objects of forms, and depth of forms within forms.
 _MAX_OBJECTS = 200_000
 _MAX_DEPTH = 8
-# Points of a path; those of maps and scanned outlines, which have more, are no tables.
+# Maximum number of points of a path; maps and scanned outlines, which have more, are not tables.
 _MAX_POINTS = 2000
 # Filled areas that are thinner, in points, are drawn lines.
 _MAX_THICKNESS = 3.0

@@ -212,7 +212,7 @@ def _hide_unseen_annotations(page: Any, options: PdfOptions, *, change: bool) ->
     Args:
         page: The page of pypdfium2.
         options: How it is rendered.
-        change: Whether to set the flags of annotations so that exactly those that are drawn get merged.
+        change: Whether to set the flags of annotations so that exactly the drawn annotations get merged.
     """
     raw = import_pdfium().raw
     draws_fields = options.render.get("may_draw_forms", True) and page.formenv is not None

@@ -37,7 +37,7 @@ _SHARED_BYTES = 64 << 20
 # Documents that the process keeps open; each may hold a file, or all its bytes.
 _MAX_OPEN = 4
 
-# Stub packages stand in for the packages of this library, so that their ``__init__`` is not run: importing torch takes
+# Stub packages replace the packages of this library, so that their ``__init__`` is not run: importing torch takes
 # seconds. The list has every package of which the process imports a module.
 _PROGRAM = """\
 import sys, types
@@ -152,7 +152,7 @@ class IsolatedPdf:
         return Characters(codes, boxes, matrix)
 
     def drawn(self, number: int) -> DrawnPage:
-        """What is drawn on a page, as from `pdf_drawing.drawn_page`.
+        """The drawing of a page, as from `pdf_drawing.drawn_page`.
 
         Raises:
             DecodeError: if it cannot be read, or not in time.
@@ -189,7 +189,7 @@ class IsolatedPdf:
                 process.close()
                 raise DecodeError(self._reason(error)) from error
             except BaseException:
-                # Ctrl-C: the response that is still to come would be taken for that of the next call.
+                # Ctrl-C: the pending response would be taken for the response of the next call.
                 process.close()
                 raise
         kind, text = values

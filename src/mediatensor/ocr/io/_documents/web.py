@@ -23,7 +23,7 @@ _CHUNK_BYTES = 1 << 18
 # A slower server is given up after the timeout.
 _MIN_BYTES_PER_SECOND = 10_000
 _WEB = re.compile(r"(https?)://", re.IGNORECASE)
-# All characters that may stand unescaped in a URL, and the percent sign of those that are escaped already.
+# All characters that may occur unescaped in a URL, and the percent sign of escaped ones.
 _URL_CHARACTERS = "%/:=&?~+!$,;'@()*[]#"
 
 
@@ -34,7 +34,7 @@ class Fetched(NamedTuple):
         url: The URL after all redirections.
         data: The body.
         content_type: The type according to the server, such as "text/html".
-        charset: The character set of a text, if the server tells it.
+        charset: The character set of a text, if the server sends it.
     """
 
     url: str

@@ -63,7 +63,7 @@ def to_json_safe(value: Any) -> Any:
 
 
 def enclosing_geometry(geometries: Sequence[Geometry]) -> Geometry:
-    """The geometry that encloses others: a box for boxes, the rectangle of least area for four-point geometries.
+    """The geometry that encloses its members: a box for boxes, the rectangle of least area for four-point geometries.
 
     The first side of that rectangle has the average direction of the first sides of its members, so that a line of
     upside-down words is an upside-down line.
@@ -160,7 +160,7 @@ class Element(Nested):
 
 
 class TypedRegion(Element):
-    """A region of the page that has a type and no text of its own."""
+    """A region of the page that has a type and no text."""
 
     _exported_keys: ClassVar[list[str]] = ["geometry", "type", "confidence"]
 

@@ -19,8 +19,8 @@ __all__ = [
     "line_confidence",
 ]
 
-# The odds that a line is right are those of its least sure word, times the product of the others' confidences to this
-# power, see `Line.confidence`. `benchmarks.calibration.confidences --fit` fits it.
+# The odds that a line is right are the odds of its least sure word, times the product of the other words' confidences
+# to this power, see `Line.confidence`. `benchmarks.calibration.confidences --fit` fits it.
 OTHERS = 1.6
 
 
@@ -261,10 +261,10 @@ class Line(Element):
     def confidence(self) -> float:
         """The probability that the line was read exactly, in [0, 1]; 0.0 without words.
 
-        It grows with the confidence of each word; that of a single word is the line's. Words of one line are right or
-        wrong together more often than words of different lines, so that that of several sure words is more than the
-        product of theirs. It holds as far as these are probabilities: those of the default recogniser are, and those of
-        docTR's architectures are not.
+        It grows with the confidence of each word, and equals the confidence of a single word. Words of one line are
+        right or wrong together more often than words of different lines, so that the result for several sure words is
+        more than the product of their confidences. It is a probability only if they are, as with the default
+        recogniser, but not with docTR's architectures.
         """
         return line_confidence(word.confidence for word in self.words)
 

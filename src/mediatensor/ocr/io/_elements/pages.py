@@ -203,7 +203,7 @@ class Table(Element):
 
         Returns:
             ``num_rows`` lists of ``num_cols`` texts. A cell that spans several positions has its text in the top left
-            one. The others are empty, and so are positions without a cell.
+            one. Its other positions, and positions without a cell, are empty.
 
         Raises:
             InvalidArgumentError: if the table has more than a million positions.
@@ -229,8 +229,8 @@ class Table(Element):
     def to_dataframe(self) -> pandas.DataFrame:
         """The table as a ``pandas.DataFrame`` of texts.
 
-        The head becomes the names of the columns: names of several rows, and those of cells that span columns, are
-        joined from top to bottom. Without a head, columns are numbered from 0.
+        The head becomes the names of the columns. Names of several rows, and of cells that span columns, are joined
+        from top to bottom. Without a head, columns are numbered from 0.
 
         Returns:
             A frame of ``num_rows - num_header_rows`` rows and ``num_cols`` columns.
@@ -306,10 +306,10 @@ class Table(Element):
 
 
 class Field(Element):
-    """A key with its value: what a form, an invoice or a receipt says of one thing.
+    """A key with its value, on a form, an invoice or a receipt.
 
     Args:
-        key: The printed label, such as "Invoice No."; empty where the value was found by its form alone.
+        key: The printed label, such as "Invoice No."; empty if the value was found only by its form.
         value: The value, as it is printed.
         confidence: How likely both belong together, in [0, 1].
         geometry: The position of the value, relative to the page.
@@ -453,13 +453,13 @@ class PageBase(Element):
         return exported
 
     def show(self, interactive: bool = True, preserve_aspect_ratio: bool = False, **kwargs: Any) -> None:
-        """Show the page with what was read drawn over it.
+        """Show the page with its text drawn over it.
 
         Args:
             interactive: Whether the text of a word appears while the mouse is over it.
             preserve_aspect_ratio: Accepted for compatibility with docTR.
-            **kwargs: ``words_only``, ``display_artefacts`` and ``display_layout`` select what is drawn; all others
-                are passed to ``matplotlib.pyplot.show``.
+            **kwargs: ``words_only``, ``display_artefacts`` and ``display_layout`` select the layers; all other
+                arguments are passed to ``matplotlib.pyplot.show``.
 
         Raises:
             InvalidArgumentError: if the page has no image.

@@ -138,7 +138,7 @@ def _property(text: str) -> str:
 
 
 def _add_area(page_node: ElementTree.Element, region: Region, counters: dict[str, int]) -> None:
-    """Add an area with one paragraph and its lines; the identifiers are those of docTR."""
+    """Add an area with one paragraph and its lines; the identifiers are the same as in docTR."""
     number = counters[region.kind]
     prefix = _xml_name(region.class_name)
     names = {

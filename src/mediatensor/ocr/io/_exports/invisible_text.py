@@ -47,7 +47,7 @@ def font_file(name: str) -> bytes:
     """Return the glyphless font as a TrueType file: the missing glyph, a box for text, and a space.
 
     Args:
-        name: Its name, as long as that of the file. PDFium merges fonts of the same name on a page.
+        name: Its name, as long as the name in the file. PDFium merges fonts of the same name on a page.
     """
     font = _FONT.read_bytes()
     names = _NAME.encode("utf-16-be"), name.encode("utf-16-be")
@@ -105,7 +105,7 @@ class FontCodes:
         ).encode("ascii")
 
     def glyph_map(self) -> bytes:
-        """The glyph of each code: the missing glyph, the space, and the box for all others."""
+        """The glyph of each code: the missing glyph, the space, and the box for all other codes."""
         return struct.pack(f">{_FIRST_FREE + len(self._codes)}H", 0, 2, *[1] * len(self._codes))
 
 

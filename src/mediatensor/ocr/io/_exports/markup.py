@@ -17,7 +17,7 @@ from .text import TextFormat
 
 __all__ = ["AsciiDocExporter", "HTMLExporter", "MarkdownExporter"]
 
-# A number that Markdown takes for that of an item.
+# A number that Markdown takes for the number of an item.
 _NUMBERED = re.compile(r"^\d{1,9}[.)]\s+\S")
 _ENTITY = re.compile(r"&(?=#?\w+;)")
 _ASCIIDOC_MARKER = re.compile(r"^(?=\s*(?:[=.\-/:']|(?:\d+|[A-Za-z])\.\s|(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION):))")
@@ -56,7 +56,7 @@ class MarkdownExporter(TextFormat):
         return re.sub(r"^(\s*)(?=[-+=~])", r"\1\\", line)
 
     def render_list(self, texts: Sequence[str], escape: bool = True) -> str:
-        """A list; items that have numbers of their own keep them."""
+        """A list; numbered items keep their numbers."""
         return "\n".join(
             text if _NUMBERED.match(text) else self.bullet + (self.finalize_line(text) if escape else text)
             for text in texts

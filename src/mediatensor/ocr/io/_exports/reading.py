@@ -35,7 +35,7 @@ __all__ = [
 
 _VERTICAL = ("ttb-rtl", "ttb-ltr")
 _MIN_COVERAGE = 0.5
-# The slope of a page of straight boxes is measured on at least so many lines, each at least this many heights long.
+# The slope of a page of straight boxes is measured on at least this many lines, each at least this many heights long.
 _MIN_SLOPES = 3
 _MIN_SLOPE_WIDTH = 5.0
 
@@ -140,7 +140,7 @@ def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Bl
 
 def _stored_order(page: TextPage) -> tuple[list[Block | Table], list[str | None]]:
     """The blocks of a page as they are stored, with its tables among them, and the types of their regions."""
-    items: list[Block | Table] = _inserted(page, page.blocks, page.tables)
+    items: list[Block | Table] = _insert(page, page.blocks, page.tables)
     labels: list[str | None] = [None] * len(items)
     if page.layout:
         geometries, regions = _upright_geometries(page, items, page.layout)
@@ -150,12 +150,7 @@ def _stored_order(page: TextPage) -> tuple[list[Block | Table], list[str | None]
 
 
 def heading_levels(page: TextPage, items: Sequence[Block | Table]) -> list[int]:
-    """The level of the section header that each item is, from 1; 0 where it is none, or its level is not known.
-
-    Args:
-        page: The page.
-        items: Its blocks and tables.
-    """
+    """The level of each block or table that is a section header, from 1; 0 for other items and unknown levels."""
     headers = [region for region in page.layout if region.level]
     geometries, regions = _upright_geometries(page, items, headers) if headers else ([], [])
     levels = [0 if index < 0 else headers[index].level for index in _covering_regions(geometries, regions)]
@@ -163,29 +158,22 @@ def heading_levels(page: TextPage, items: Sequence[Block | Table]) -> list[int]:
 
 
 def unread_lines(page: PageBase) -> list[UnreadLine]:
-    """The lines of a page of which no text is on it. Those that were read with gaps have some."""
+    """The lines of a page without any text; lines that were read with gaps have some."""
     return [line for line in page.unread if line.reason != "gaps"]
 
 
 def with_unread_lines(page: PageBase, items: Sequence[Block | Table]) -> list[Block | Table | UnreadLine]:
-    """Put the lines that were not read among blocks and tables in reading order.
-
-    Args:
-        page: The page.
-        items: Its blocks and tables, in order.
-    """
-    return _inserted(page, items, unread_lines(page))
+    """Insert the lines that were not read into the ordered blocks and tables of a page."""
+    return _insert(page, items, unread_lines(page))
 
 
 _Others = TypeVar("_Others", Table, UnreadLine)
 
 
-def _inserted(
-    page: PageBase, items: Sequence[Block | Table], others: Sequence[_Others]
-) -> list[Block | Table | _Others]:
+def _insert(page: PageBase, items: Sequence[Block | Table], others: Sequence[_Others]) -> list[Block | Table | _Others]:
     """Put other elements among items in reading order.
 
-    Each comes behind the nearest item of its column if that begins above it, and before it otherwise.
+    Each follows the nearest item of its column if that begins above it, and precedes it otherwise.
     """
     ordered: list[Block | Table | _Others] = []
     if not items:
@@ -253,7 +241,7 @@ def _rows(
     kinds: Sequence[tuple[str | None, int]],
     direction: str,
 ) -> list[list[int]]:
-    """The elements as rows: lines side by side in the same region form a row, any other element is a row of its own."""
+    """The elements as rows: lines side by side in the same region form a row, any other element is its own row."""
     rows = [[index] for index in range(len(boxes))]
     if direction in _VERTICAL or len(lines) < 2:
         return rows
@@ -337,11 +325,8 @@ def _make_blocks(items: list[_Item], elements: Sequence[Line | Table], blocks: S
 def line_direction(line: Line, direction: str, auto: bool) -> str:
     """The reading direction of a line.
 
-    Args:
-        line: The line.
-        direction: The direction of the page.
-        auto: Whether the direction of the page was detected from its text. The direction of the line is then detected,
-            too: it may differ, as for a Latin quotation on a Hebrew page.
+    With ``auto``, the direction of the page was detected from its text. The direction of the line is then detected as
+    well: it may differ, as for a Latin quotation on a Hebrew page.
     """
     if direction in _VERTICAL or not auto or len(line.words) < 2:
         return direction
@@ -355,7 +340,8 @@ def ordered_line_words(line: Line, direction: str = "ltr", auto: bool = False) -
     Args:
         line: The line, with its words from left to right.
         direction: The direction of the page.
-        auto: Whether the direction of the page was detected from its text; that of the line is then detected, too.
+        auto: Whether the direction of the page was detected from its text; the line's direction is then detected as
+            well.
 
     Returns:
         The words.
@@ -381,7 +367,7 @@ def ordered_line_words(line: Line, direction: str = "ltr", auto: bool = False) -
 def cell_lines(words: Sequence[Word]) -> list[list[Word]]:
     """Divide the words of a table cell, which come in reading order, into lines.
 
-    A word starts a line if its middle is not beside the word before it, seen in the direction of reading.
+    A word starts a line if its middle is not level with the previous word, seen in reading direction.
     """
     lines: list[list[Word]] = []
     before: np.ndarray[Any, np.dtype[np.float64]] | None = None

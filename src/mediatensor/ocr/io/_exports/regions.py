@@ -94,10 +94,10 @@ class Token:
     """One word, or the text of a table cell whose words are not known.
 
     Attributes:
-        text, confidence: What was read.
+        text, confidence: The recognised text and its confidence.
         place: Its position.
-        characters: Those of a word, if they are known.
-        cell: For tables, the number of its cell in the row, and its own number in the cell, both from 0.
+        characters: The characters of a word, if they are known.
+        cell: In tables, the number of its cell in the row, and of the word in the cell, both from 0.
     """
 
     text: str
@@ -112,7 +112,7 @@ class TextRow:
     """One line of text or one row of a table.
 
     Attributes:
-        tokens: Its words, in reading order; those of a table row cell by cell.
+        tokens: Its words, in reading order; in table rows, cell by cell.
         place: Its position.
         index: Index of the line in its region or of the row in its table, from 0.
         right_to_left: Whether it is read from right to left.
@@ -200,11 +200,11 @@ def page_regions(
         page: A `Page` or `KIEPage`.
         direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
         reading_order: Whether the content is put into reading order; otherwise it stays as stored.
-        size: Height and width of the image in pixels, for positions; by default those of the page.
+        size: Height and width of the image in pixels, for positions; by default the page's size.
 
     Yields:
         Blocks and tables, or predictions, and the lines that were not read: in their places if the page is put into
-        reading order, and behind everything else on pages as stored and pages of predictions.
+        reading order, and last on pages as stored and pages of predictions.
     """
     height, width = size or page.dimensions
     if hasattr(page, "predictions"):

@@ -1,4 +1,4 @@
-"""Searchable PDF: pages of PDF files as they are, others as images, each with its text as an invisible layer."""
+"""Searchable PDF: pages of PDF files unchanged, other pages as images, each with an invisible text layer."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def _pixels_to_points(page: Any, sheet: _Sheet) -> NDArray[np.float64]:
 class _OwnLetters:
     """Finds the letters that pages of PDF files have as text, in content, form fields and annotations.
 
-    It opens the files anew: they may have changed since they were read, and the documents that are kept open have not.
+    It opens the files again: they may have changed since they were read, unlike the documents that are kept open.
     """
 
     def __init__(self) -> None:
@@ -285,7 +285,7 @@ def _font_groups(texts: Sequence[PlacedText]) -> list[list[PlacedText]]:
 
 
 def _insert_texts(raw: Any, document: Any, sheet: Any, texts: Sequence[PlacedText]) -> None:
-    """Add invisible texts to a page, in a font of their own."""
+    """Add invisible texts to a page, in a separate font."""
     codes = FontCodes()
     encoded = [codes.encode(text.glyphs) for text in texts]
     # PDFium merges fonts of the same name on a page, and the page may have invisible fonts of an earlier run.

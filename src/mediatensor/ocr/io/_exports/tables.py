@@ -17,10 +17,10 @@ from .._elements.pages import DocumentBase, Table, TableCell, TextPage
 
 __all__ = ["joined_tables", "tables_csv", "tables_xlsx"]
 
-# What is a number in every country: no separators of thousands, no decimal comma, no zeros that a code begins with. A
-# point with three digits behind it may part thousands.
+# Numbers in every country: no separators of thousands, no decimal comma, no leading zeros, which codes have. A point
+# before exactly three digits may be a separator of thousands.
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.(\d{1,2}|\d{4,10}))?")
-# What stands for a number that there is not.
+# Placeholders for a missing number.
 _NO_NUMBER = re.compile(r"[-\u2013\u2014.\u2026/]*|n\.?/?a\.?|x", re.IGNORECASE)
 # The height of usual type as a share of the page.
 _TYPE_HEIGHT = 0.012
@@ -79,7 +79,7 @@ def _fill(sheet: Any, table: Table) -> None:
     num_header_rows = table.num_header_rows
     grid = table.to_grid()
     bodies = list(zip(*grid[num_header_rows:], strict=True))
-    # A column holds numbers or texts: of some that are no numbers everywhere, the others may be none as well.
+    # A column holds numbers only or texts only: if some cells are not numbers everywhere, others may not be either.
     are_numbers = [all(_NUMBER.fullmatch(text) or _NO_NUMBER.fullmatch(text) for text in body) for body in bodies]
     for row, texts in enumerate(grid, 1):
         for column, text in enumerate(texts, 1):
@@ -92,7 +92,7 @@ def _fill(sheet: Any, table: Table) -> None:
                     place.number_format = f"0.{'0' * decimals}"  # 1.10 stays 1.10
             else:
                 place.value = _NOT_XML.sub("", text)[:_MAX_CELL]
-                # Text whatever it begins with: "=..." on a page is no formula.
+                # Always text: "=..." on a page is not a formula.
                 place.data_type = "s"
             place.alignment = Alignment(wrap_text="\n" in text, vertical="top")
             if row <= num_header_rows:
@@ -113,14 +113,9 @@ def _fill(sheet: Any, table: Table) -> None:
 
 
 def joined_tables(document: DocumentBase) -> list[Table]:
-    """The tables of a document, those that go on on the next page as one.
+    """New tables of a document; tables that continue on the next page are joined, without repeated heads.
 
-    Args:
-        document: Its pages have tables, and may have blocks.
-
-    Returns:
-        New tables. Rows of further pages follow those before them, without heads that are repeated; cells keep the
-        places that they have on their own page.
+    Cells keep the places that they have on their own page.
     """
     pages: list[TextPage] = [page for page in document.pages if hasattr(page, "tables")]
     tables = []

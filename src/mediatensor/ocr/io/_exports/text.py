@@ -45,7 +45,7 @@ _MIN_SPACES = 2
 _CLOSE_GAP = 0.75
 # Edges within this number of letter widths belong to one column.
 _COLUMN_WITHIN = 1.0
-# Only cells up to this number of letters are right-aligned, such as numbers: justified text ends in one column, too.
+# Only cells up to this number of letters are right-aligned, such as numbers: justified text also ends in one column.
 _MAX_RIGHT_ALIGNED = 24
 # To make room for long cells, a line of the grid may have up to this factor more letters than a line of the page.
 _MAX_STRETCH = 1.5
@@ -76,14 +76,7 @@ class Cell:
 
 
 def level_rows(cells: Sequence[Cell]) -> list[list[Cell]]:
-    """Group cells into rows: a cell joins the row of the previous cell if it stands beside it.
-
-    Args:
-        cells: In reading order.
-
-    Returns:
-        All cells, in the same order.
-    """
+    """Group cells, in reading order, into rows: a cell joins the row of the previous cell if it is level with it."""
     rows: list[list[Cell]] = []
     for cell in cells:
         last = rows[-1][-1] if rows else None
@@ -100,11 +93,7 @@ def _is_level(one: Cell, other: Cell) -> bool:
 
 
 def grid_lines(rows: Sequence[Sequence[Cell]]) -> list[str]:
-    """One line of text for each row, with its cells aligned to those of the other rows as on the page.
-
-    Args:
-        rows: Rows of cells, in reading direction.
-    """
+    """One line of text for each row, with its cells aligned to the cells of other rows as on the page."""
     cells = [cell for row in rows for cell in row if cell.text]
     if not cells:
         return ["" for _ in rows]
@@ -134,7 +123,7 @@ def _scale(rows: Sequence[Sequence[Cell]], letter: float, extent: float) -> floa
         for first, second in pairwise(row)
         if second.left - first.left > letter
     ]
-    # The needs of a few extreme cells are ignored: these push others aside.
+    # The needs of a few extreme cells are ignored: these cells move their neighbours.
     usual = float(np.quantile(needed, _USUAL, method="higher")) if needed else 0.0
     scale = min(max(1 / letter, usual), _MAX_STRETCH / letter)
     return min(scale, _MAX_COLUMNS / extent) if extent > 0 else scale
@@ -164,11 +153,7 @@ def _line(row: Sequence[Cell], columns: dict[int, int], letter: float) -> str:
 
 
 def page_grid(cells: Sequence[Cell]) -> str:
-    """All cells of a page, placed as on the page.
-
-    Args:
-        cells: In any order.
-    """
+    """All cells of a page, placed as on the page."""
     cells = [cell for cell in cells if cell.text]
     rows: list[list[Cell]] = []
     for cell in sorted(cells, key=lambda cell: (cell.top + cell.bottom, cell.left)):
@@ -200,7 +185,7 @@ def _collide(one: Cell, other: Cell) -> bool:
     )
 
 
-# Formats have bullets of their own.
+# Formats write their own bullets.
 _BULLET = re.compile(r"^[•‣◦▪■□●○\u2013\u2014*·∙➢-]\s+(?=\S)")
 # Headings go down to this level.
 _DEEPEST = 6
@@ -236,7 +221,7 @@ def _page_parts(page: TextPage, direction: str, include_furniture: bool) -> Iter
             yield _Part("table", table=item)
         elif rows:
             lines = grid_lines(rows) if has_rows else [cell.text for cell in cells]
-            # Text that stands where a table is, and is in none of its cells, is text.
+            # Text at the place of a table that is in none of its cells is ordinary text.
             kind = normalize_layout_label(label)
             kind = "text" if kind == "table" else kind
             yield _Part(kind, lines, None, has_rows, level=level, is_region=label is not None)
@@ -287,7 +272,7 @@ class TextFormat:
 
     headings: ClassVar[dict[str, str]] = {}
     bullet: ClassVar[str] = ""
-    # Whether the lines of a region become one, with words mended that were parted at their ends.
+    # Whether the lines of a region become one line, without the hyphens of words that were divided.
     joins_lines: ClassVar[bool] = True
     block_break: ClassVar[str] = "\n\n"
     page_break: ClassVar[str] = "\n\n"
@@ -297,7 +282,7 @@ class TextFormat:
         return text
 
     def finalize_line(self, line: str) -> str:
-        """The escaped line with markup at its start escaped, too."""
+        """The escaped line with markup at its start escaped as well."""
         return line
 
     def class_header(self, class_name: str, escape: bool = True) -> str:
@@ -326,12 +311,7 @@ class TextFormat:
         return self.render_paragraph([row.strip() for row in rows], escape)
 
     def render_unread(self, line: UnreadLine, dimensions: tuple[int, int]) -> str:
-        """A line that was not read; nothing in most formats, as it has no text.
-
-        Args:
-            line: The line.
-            dimensions: Height and width of the page in pixels.
-        """
+        """A line that was not read, on a page of this height and width; most formats write nothing."""
         return ""
 
     def _render_parts(self, kind: str, parts: Sequence[_Part], escape: bool) -> list[str]:
@@ -366,12 +346,12 @@ class TextFormat:
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
             escape: Whether special characters of the format are escaped.
             include_furniture: Whether to include page headers, page footers and footnotes.
-            block_break: The separator between two blocks; by default that of the format.
+            block_break: The separator between two blocks; by default the format's own.
 
         Returns:
             The text.
         """
-        # A line that leaves nothing behind does not part the items of a list.
+        # Lines without a mark must not separate the items of a list.
         marks = {id(line): self.render_unread(line, page.dimensions) for line in unread_lines(page)}
         parts = [
             part
@@ -412,7 +392,7 @@ class TextFormat:
 
         Args:
             document: A `Document` or `KIEDocument`.
-            page_break: The separator between two pages; by default that of the format.
+            page_break: The separator between two pages; by default the format's own.
             **kwargs: Arguments of `export_page` or `export_kie_page`.
         """
         return (self.page_break if page_break is None else page_break).join(
