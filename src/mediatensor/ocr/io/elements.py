@@ -67,8 +67,10 @@ class Page(PageExportsMixin):
         >>> import numpy as np
         >>> from mediatensor.ocr.io import Page
         >>> page = Page(np.zeros((20, 30, 3), np.uint8), [], 0, (20, 30))
-        >>> page.export()["dimensions"], page.render()
-        ((20, 30), '')
+        >>> page.export()["dimensions"], page.render(), page.synthesize().shape
+        ((20, 30), '', (20, 30, 3))
+        >>> Page.from_dict(page.export(), page=page.page).dimensions
+        (20, 30)
     """
 
     _children_names: ClassVar[Sequence[str]] = ["blocks", "layout", "tables"]
@@ -115,14 +117,6 @@ class Page(PageExportsMixin):
 
         Returns:
             uint8 (H, W, 3).
-
-        Example:
-            >>> import numpy as np
-            >>> from mediatensor.ocr.io import Block, Line, Page, Word
-            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
-            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
-            >>> page.synthesize().shape
-            (80, 120, 3)
         """
         return synthesize_page(self.export(), **kwargs)
 
@@ -137,14 +131,6 @@ class Page(PageExportsMixin):
 
         Raises:
             InvalidArgumentError: if another key is missing; the message names it.
-
-        Example:
-            >>> import numpy as np
-            >>> from mediatensor.ocr.io import Block, Line, Page, Word
-            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
-            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
-            >>> Page.from_dict(page.export()).render()
-            'Total'
         """
         return cls(
             blocks=[Block.from_dict(block) for block in stored(save_dict, "blocks", cls)],
@@ -158,16 +144,8 @@ class KIEPage(KIEPageExportsMixin):
     """A page of key information extraction: its image and its predictions by class.
 
     Args:
-        page: The image, uint8: an array (H, W, 3) or a tensor (3, H, W), on any device. `export` does not include it.
         predictions: The predictions of each class.
-        page_idx: The index of the page in its document, from 0.
-        dimensions: Height and width in pixels.
-        orientation: The clockwise rotation of the page in degrees: ``{"value": 90, "confidence": None}``.
-        language: The language: ``{"value": "en", "confidence": 0.9}``.
-        layout: The regions of the layout.
-        error: The reason why the page could not be read; such a page is empty. Exported only if set.
-        unread: Lines that were detected, but not read or not completely. Exported only if there are any.
-        fields: Keys with their values; their words are also part of blocks and tables. Exported only if there are any.
+        page, page_idx, dimensions, orientation, language, layout, error, unread, fields: As for `Page`.
 
     Example:
         >>> import numpy as np
@@ -211,16 +189,7 @@ class KIEPage(KIEPageExportsMixin):
         visualize_kie_page(self.export(), page_pixels(self.page), **options)
 
     def synthesize(self, **kwargs: Any) -> NDArray[np.uint8]:
-        """Draw the predictions on a blank page; arguments of ``synthesize_kie_page``, result as for `Page`.
-
-        Example:
-            >>> import numpy as np
-            >>> from mediatensor.ocr.io import KIEPage, Prediction
-            >>> found = Prediction("12.50", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
-            >>> page = KIEPage(np.full((80, 120, 3), 255, np.uint8), {"total": [found]}, 0, (80, 120))
-            >>> page.synthesize().shape
-            (80, 120, 3)
-        """
+        """Draw the predictions on a blank page; arguments of ``synthesize_kie_page``, result as for `Page`."""
         return synthesize_kie_page(self.export(), **kwargs)
 
     @classmethod
@@ -270,16 +239,7 @@ class Document(DocumentExportsMixin):
         return "".join(shown) + (f"<small>and {more} more pages</small>" if more else "")
 
     def synthesize(self, **kwargs: Any) -> list[NDArray[np.uint8]]:
-        """Draw the text of all pages on blank pages; arguments as for `Page.synthesize`.
-
-        Example:
-            >>> import numpy as np
-            >>> from mediatensor.ocr.io import Block, Document, Line, Page, Word
-            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
-            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
-            >>> [picture.shape for picture in Document([page]).synthesize()]
-            [(80, 120, 3)]
-        """
+        """Draw the text of all pages on blank pages; arguments as for `Page.synthesize`."""
         return [page.synthesize(**kwargs) for page in self.pages]
 
     @classmethod

@@ -272,7 +272,7 @@ def _ink(font: Font, text: str) -> tuple[int, int, int, int]:
 
 
 def font_for(text: str, size: int) -> Font:
-    """A font that has the letters of a text: that of Pillow, or an installed one.
+    """A font that has the letters of a text: the font of Pillow, or an installed one.
 
     >>> font_for("word", 20).getlength("word") > 0
     True
@@ -299,16 +299,16 @@ def _has_letter(family: str | None, letter: str) -> bool:
         return False
     # A font draws the same glyph for all characters that it lacks, such as U+FFFF, which is not a character; for
     # combining marks it may draw that on a dotted circle.
-    lacking = (_drawn(font, "\uffff"), _drawn(font, "\u25cc\uffff"))
-    return letter.isspace() or _drawn(font, letter) not in lacking
+    lacking = (_render_letter(font, "\uffff"), _render_letter(font, "\u25cc\uffff"))
+    return letter.isspace() or _render_letter(font, letter) not in lacking
 
 
-def _drawn(font: Font, letter: str) -> tuple[tuple[int, ...], bytes]:
+def _render_letter(font: Font, letter: str) -> tuple[tuple[int, ...], bytes]:
     mask = font.getmask(letter)
     return mask.size, bytes(mask)
 
 
-# One colour for what belongs together: headings, text, floats, furniture. All are dark enough for white letters.
+# Related kinds share a colour: headings, text, floats, furniture. All are dark enough for white letters.
 _KIND_COLORS: dict[str, Color] = {
     "title": (170, 20, 90),
     "section_header": (200, 60, 120),
@@ -335,10 +335,10 @@ def draw_structure(picture: Image.Image, page: Mapping[str, Any], line_width: in
     Args:
         picture: The page, RGB.
         page: The exported page.
-        line_width: Of outlines, in pixels.
+        line_width: Width of outlines in pixels.
 
     Returns:
-        A new picture of the same size: the picture itself, where the page has no structure.
+        A new picture of the same size, or the picture itself if the page has no structure.
     """
     regions, tables = page.get("layout") or (), page.get("tables") or ()
     fields = page.get("fields") or ()
@@ -383,7 +383,7 @@ def _arrow(
     color: tuple[int, int, int, int],
     line_width: int,
 ) -> None:
-    """An arrow from the middle of a quad to that of another, with its head at the end."""
+    """Draw an arrow from the middle of one quad to the middle of another."""
     tail, head = start.mean(axis=0), end.mean(axis=0)
     length = float(np.linalg.norm(head - tail))
     if length < 1:
@@ -402,9 +402,9 @@ def _number(
     quads: Sequence[NDArray[np.float64]],
     size: tuple[int, int],
 ) -> None:
-    """Write the number and the kind of each region beside its upper left corner, or above it at the edge of the page.
+    """Write the number and the kind of each region to the left of its upper left corner, or above it at the edge.
 
-    Text and list items, of which there are many, have their colours and numbers only.
+    Text and list items, which are frequent, have only their colours and numbers.
     """
     font = ImageFont.load_default(max(13.0, max(size) / 90))
     for number, (region, quad) in enumerate(zip(regions, quads, strict=True), 1):

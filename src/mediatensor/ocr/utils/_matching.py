@@ -188,7 +188,7 @@ def _shared_areas(ones: Floats, others: Floats, first: Indices, second: Indices)
 def _clip(path: Floats, start: Floats, end: Floats) -> Floats:
     """Clip closed paths (P, V, 2) to the left of the line from `start` to `end`, both (P, 2).
 
-    The algorithm is that of Sutherland and Hodgman ("Reentrant polygon clipping", 1974) with one change: a corner
+    The algorithm is from Sutherland and Hodgman ("Reentrant polygon clipping", 1974), with one change: a corner
     outside is not removed, but moved to the nearest point of the line. The part of a path on the line adds no area, and
     all paths keep the same number of corners, (P, 2 V, 2).
     """

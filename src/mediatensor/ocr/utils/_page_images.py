@@ -66,7 +66,7 @@ def between_pixel_centers(matrix: Matrix) -> Matrix:
 
 
 def quad_to_quad(source: NDArray[np.float64], target: NDArray[np.float64]) -> Matrix | None:
-    """The perspective matrix (3, 3) that maps four points to four others.
+    """The perspective matrix (3, 3) that maps four points to four other points.
 
     Args:
         source: Points of shape (4, 2).
@@ -206,8 +206,8 @@ def compute_expanded_shape(img_shape: tuple[int, int], angle: float) -> tuple[fl
 def rotate_image(image: Array, angle: float, expand: bool = False, preserve_origin_shape: bool = False) -> Array:
     """Rotate an image about its centre, counter-clockwise on screen.
 
-    Rotations by multiples of 90 degrees copy pixels; others interpolate bilinearly. docTR rotates half a pixel off the
-    centre, and loses a row and a column at every right angle.
+    Rotations by multiples of 90 degrees copy pixels; other rotations interpolate bilinearly. docTR rotates half a pixel
+    off the centre, and loses a row and a column at every right angle.
 
     Args:
         image: Array (H, W) or (H, W, C).
@@ -428,12 +428,12 @@ _SMOOTH = ("bilinear", "bicubic")
 
 @dataclass(frozen=True)
 class Letterbox:
-    """How pictures of any size become pictures of one.
+    """Scaling and padding of images of any size to one size.
 
     Attributes:
         size: Height and width of the result.
-        preserve_aspect_ratio: Scale both sides alike, and pad with zeros.
-        symmetric_pad: Pad on all sides; else on the right and below.
+        preserve_aspect_ratio: Whether both sides are scaled alike, and the rest is padded with zeros.
+        symmetric_pad: Whether all sides are padded; otherwise only the right and the bottom.
     """
 
     size: tuple[int, int]
@@ -441,7 +441,7 @@ class Letterbox:
     symmetric_pad: bool
 
     def place(self, image: Tensor) -> tuple[int, int, int, int]:
-        """Where the pixels of a picture go: top, left, height and width."""
+        """The place of an image in the result: top, left, height and width."""
         height, width = self.size
         if not self.preserve_aspect_ratio:
             return 0, 0, height, width
@@ -451,13 +451,13 @@ class Letterbox:
         return top, left, *scaled
 
     def fit(self, image: Tensor, mode: str = "bilinear") -> Tensor:
-        """One picture, (C, H, W), at the size; see :func:`resized`."""
+        """Fit an image (C, H, W) to the size; see :func:`resized`."""
         top, left, height, width = self.place(image)
         below, right = self.size[0] - top - height, self.size[1] - left - width
         return F.pad(resized(image, (height, width), mode), (left, right, top, below))
 
     def padding_mask(self, image: Tensor) -> Tensor:
-        """Where the picture is: bool (height, width), False where there is padding."""
+        """A mask of the image in the result: bool (height, width), False for padding."""
         top, left, height, width = self.place(image)
         mask = torch.zeros(self.size, dtype=torch.bool, device=image.device)
         mask[top : top + height, left : left + width] = True
@@ -465,7 +465,7 @@ class Letterbox:
 
 
 def fitting_size(size: Sequence[int], target: tuple[int, int]) -> tuple[int, int]:
-    """The greatest size of the same shape inside ``target``, each side at least one pixel."""
+    """The greatest size of the same aspect ratio within ``target``; each side has at least one pixel."""
     height, width = size
     if height / width > target[0] / target[1]:
         return target[0], max(int(target[0] * width / height), 1)
@@ -473,7 +473,7 @@ def fitting_size(size: Sequence[int], target: tuple[int, int]) -> tuple[int, int
 
 
 def resized(image: Tensor, size: tuple[int, int], mode: str = "bilinear") -> Tensor:
-    """A picture (C, H, W) at another size.
+    """Resize an image (C, H, W).
 
     Args:
         image: Of any dtype.
@@ -486,8 +486,8 @@ def resized(image: Tensor, size: tuple[int, int], mode: str = "bilinear") -> Ten
     """
     if tuple(image.shape[1:]) == tuple(size):
         return image
-    # Byte kernels exist on the CPU alone, and give anything for a width of one (PyTorch 2.14); elsewhere the arithmetic
-    # is in floats, and rounded as theirs.
+    # Kernels for bytes exist only on the CPU, and are wrong for a width of one (PyTorch 2.14). Other devices compute
+    # in floats and round.
     exact = image.dtype == torch.uint8 and (image.device.type != "cpu" or size[1] == 1)
     has_kernel = image.dtype in (torch.float32, torch.float64, torch.uint8) and not exact
     source = image[None] if has_kernel else image[None].float()

@@ -67,6 +67,7 @@ class TextMatch:
     >>> metric.update(["Hello", "world"], ["hello", "world"])
     >>> metric.summary()
     {'raw': 0.5, 'caseless': 1.0, 'anyascii': 0.5, 'unicase': 1.0}
+    >>> metric.reset()
     """
 
     def __init__(self) -> None:
@@ -111,14 +112,7 @@ class TextMatch:
         }
 
     def reset(self) -> None:
-        """Forget all words.
-
-        Example:
-            >>> from mediatensor.ocr.utils import TextMatch
-            >>> metric = TextMatch()
-            >>> metric.update(["Total"], ["Tota1"])
-            >>> metric.reset()
-        """
+        """Discard all words."""
         self.raw = 0
         self.caseless = 0
         self.anyascii = 0
@@ -170,8 +164,8 @@ def aligned(true: str, read: str) -> list[tuple[str, str]]:
         read: What was recognised.
 
     Returns:
-        Pairs in order. A character that is missing in ``read`` stands beside ``""``, and so does one that is not in
-        ``true``. Where several alignments have equally many edits, replacements come before the others.
+        Pairs in order. A missing or additional character is paired with ``""``. If several alignments have equally many
+        edits, replacements are preferred.
 
     >>> from mediatensor.ocr.utils import aligned
     >>> aligned("cats", "cut")
@@ -236,14 +230,7 @@ class _ErrorRate:
         return self.edits / self.total if self.total else None
 
     def reset(self) -> None:
-        """Forget all texts.
-
-        Example:
-            >>> from mediatensor.ocr.utils import CharacterErrorRate
-            >>> metric = CharacterErrorRate()
-            >>> metric.update(["Total"], ["Tota1"])
-            >>> metric.reset()
-        """
+        """Discard all texts."""
         self.edits = 0
         self.total = 0
 
@@ -259,6 +246,7 @@ class CharacterErrorRate(_ErrorRate):
     >>> metric.update(["TOTAL 12.50", "CASH"], ["T0TAL 12.50", "CASH"])
     >>> metric.summary() == 1 / 15
     True
+    >>> metric.reset()
     """
 
     def _units(self, text: str) -> Sequence[str]:

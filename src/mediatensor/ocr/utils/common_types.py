@@ -1,4 +1,4 @@
-"""The types that data sets and transforms share; docTR's module of this name."""
+"""The types that datasets and transforms share, with docTR's names; and nested ``repr``."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ AbstractFile: TypeAlias = AbstractPath | bytes
 
 @dataclass
 class Sample:
-    """A picture with what is known about it: what data sets give, and what transforms take and return.
+    """An image with its truth, as datasets return it and transforms change it.
 
     Attributes:
-        image: The picture, a tensor (C, H, W): uint8 in [0, 255] or floating point in [0, 1].
-        mask: Which pixels count, a tensor (H, W), or ``None``.
+        image: The image, a tensor (C, H, W): uint8 in [0, 255] or floating point in [0, 1].
+        mask: The pixels that count, a tensor (H, W), or ``None``.
         target: The truth. Relative boxes, an array (N, 4) of (xmin, ymin, xmax, ymax); relative polygons, an array
             (N, 4, 2); a dict of such arrays by class; a text; a class number in an array (1,); or ``None``.
 
@@ -42,13 +42,13 @@ class Sample:
     target: Any | None = None
 
     def replace(self, **kwargs: Any) -> Sample:
-        """A new sample in which some fields differ; the others are the same objects.
+        """Return a new sample with some fields replaced; the other fields are the same objects.
 
         Args:
             **kwargs: ``image``, ``mask`` or ``target``. Other names have no effect, as in docTR.
 
         Returns:
-            The new sample. This one stays as it is.
+            The new sample; this sample is not changed.
         """
         return Sample(
             image=kwargs.get("image", self.image),
@@ -70,17 +70,17 @@ class Nested:
         lines = self.extra_repr().splitlines()
         if len(lines) == 1 and not self._children_names:
             return f"{type(self).__name__}({lines[0]})"
-        lines += [f"({name}): {_indented(_shown(getattr(self, name)))}" for name in self._children_names]
+        lines += [f"({name}): {_indent(_format_children(getattr(self, name)))}" for name in self._children_names]
         return f"{type(self).__name__}(" + ("\n  " + "\n  ".join(lines) + "\n" if lines else "") + ")"
 
 
-def _shown(children: object) -> str:
+def _format_children(children: object) -> str:
     if not isinstance(children, list) or not children:
         return repr(children)
     if len(children) == 1:
         return f"[{children[0]!r}]"
-    return "[" + _indented("\n" + ",\n".join(map(repr, children)) + ",") + "\n]"
+    return "[" + _indent("\n" + ",\n".join(map(repr, children)) + ",") + "\n]"
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return text.replace("\n", "\n  ")

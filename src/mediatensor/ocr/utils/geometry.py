@@ -337,7 +337,7 @@ def resolve_enclosing_bbox(bboxes: Sequence[BoundingBox] | Array) -> BoundingBox
 def resolve_enclosing_rbbox(rbboxes: Sequence[Array] | Array, intermed_size: int = 1024) -> NDArray[np.float64]:
     """The rectangle of least area, at any angle, around rotated boxes.
 
-    Relative coordinates are treated as those of a square page, as in docTR.
+    Relative coordinates are treated as coordinates of a square page, as in docTR.
 
     Args:
         rbboxes: Rotated boxes, each (4, 2).

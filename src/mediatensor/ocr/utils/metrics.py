@@ -65,7 +65,7 @@ class _BoxMetric:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all pages."""
+        """Discard all pages."""
         self.num_gts = 0
         self.num_preds = 0
         self.tot_iou = 0.0
@@ -107,6 +107,7 @@ class LocalizationConfusion(_BoxMetric):
     >>> metric.update(np.array([[0, 0, 100, 100]]), np.array([[0, 0, 70, 70], [110, 95, 200, 150]]))
     >>> metric.summary()
     (1.0, 0.5, 0.24)
+    >>> metric.reset()
     """
 
     def update(self, gts: NDArray[Any], preds: NDArray[Any]) -> None:
@@ -119,14 +120,6 @@ class LocalizationConfusion(_BoxMetric):
         Raises:
             InvalidArgumentError: if the boxes have a wrong shape.
             MissingDependencyError: if SciPy is needed and not installed.
-
-        Example:
-            >>> import numpy as np
-            >>> from mediatensor.ocr.utils import LocalizationConfusion
-            >>> metric = LocalizationConfusion()
-            >>> metric.update(np.array([[0, 0, 10, 10]]), np.array([[0, 0, 10, 9]]))
-            >>> metric.summary()
-            (1.0, 1.0, 0.9)
         """
         self.matches += len(self._pair(gts, preds)[0])
 
@@ -140,15 +133,6 @@ class LocalizationConfusion(_BoxMetric):
         return self._recall(self.matches), self._precision(self.matches), self._mean_iou()
 
     def reset(self) -> None:
-        """Forget all pages.
-
-        Example:
-            >>> import numpy as np
-            >>> from mediatensor.ocr.utils import LocalizationConfusion
-            >>> metric = LocalizationConfusion()
-            >>> metric.update(np.array([[0, 0, 10, 10]]), np.array([[0, 0, 10, 9]]))
-            >>> metric.reset()
-        """
         super().reset()
         self.matches = 0
 
@@ -156,14 +140,8 @@ class LocalizationConfusion(_BoxMetric):
 class OCRMetric(_BoxMetric):
     """Recall and precision of words, detected and recognised.
 
-    Boxes are paired as by `LocalizationConfusion`; a match also needs the same text, compared as by `string_match`.
-
-    Args:
-        iou_thresh: The minimum IoU of a match, in (0, 1].
-        use_polygons: Whether boxes are rotated, (N, 4, 2), instead of straight, (N, 4).
-
-    Raises:
-        InvalidArgumentError: if `iou_thresh` is out of range.
+    Arguments and pairing of boxes are as for `LocalizationConfusion`; a match also needs the same text, compared as by
+    `string_match`.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import OCRMetric
@@ -193,15 +171,6 @@ class OCRMetric(_BoxMetric):
         Raises:
             InvalidArgumentError: if the numbers differ, or the boxes have a wrong shape.
             MissingDependencyError: if SciPy or anyascii is needed and not installed.
-
-        Example:
-            >>> import numpy as np
-            >>> from mediatensor.ocr.utils import OCRMetric
-            >>> metric = OCRMetric()
-            >>> metric.update(np.array([[0, 0, 10, 10]]), np.array([[0, 0, 10, 9]]), ["Total"], ["Total"])
-            >>> recall, precision, mean_iou = metric.summary()
-            >>> recall["raw"], precision["caseless"], mean_iou
-            (1.0, 1.0, 0.9)
         """
         _check_labels(gt_boxes, pred_boxes, gt_labels, pred_labels)
         truth, prediction = self._pair(gt_boxes, pred_boxes)
@@ -225,15 +194,6 @@ class OCRMetric(_BoxMetric):
         return recall, precision, self._mean_iou()
 
     def reset(self) -> None:
-        """Forget all pages.
-
-        Example:
-            >>> import numpy as np
-            >>> from mediatensor.ocr.utils import OCRMetric
-            >>> metric = OCRMetric()
-            >>> metric.update(np.array([[0, 0, 10, 10]]), np.array([[0, 0, 10, 9]]), ["Total"], ["Total"])
-            >>> metric.reset()
-        """
         super().reset()
         self.raw_matches = 0
         self.caseless_matches = 0
@@ -244,14 +204,7 @@ class OCRMetric(_BoxMetric):
 class DetectionMetric(_BoxMetric):
     """Recall and precision of boxes that have a class.
 
-    Boxes are paired as by `LocalizationConfusion`; a match also needs the same class.
-
-    Args:
-        iou_thresh: The minimum IoU of a match, in (0, 1].
-        use_polygons: Whether boxes are rotated, (N, 4, 2), instead of straight, (N, 4).
-
-    Raises:
-        InvalidArgumentError: if `iou_thresh` is out of range.
+    Arguments and pairing of boxes are as for `LocalizationConfusion`; a match also needs the same class.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import DetectionMetric
@@ -280,14 +233,6 @@ class DetectionMetric(_BoxMetric):
         Raises:
             InvalidArgumentError: if the numbers differ, or the boxes have a wrong shape.
             MissingDependencyError: if SciPy is needed and not installed.
-
-        Example:
-            >>> import numpy as np
-            >>> from mediatensor.ocr.utils import DetectionMetric
-            >>> metric = DetectionMetric()
-            >>> metric.update(np.array([[0, 0, 10, 10]]), np.array([[0, 0, 10, 9]]), np.array([0]), np.array([0]))
-            >>> metric.summary()
-            (1.0, 1.0, 0.9)
         """
         _check_labels(gt_boxes, pred_boxes, gt_labels, pred_labels)
         truth, prediction = self._pair(gt_boxes, pred_boxes)
@@ -298,15 +243,6 @@ class DetectionMetric(_BoxMetric):
         return self._recall(self.num_matches), self._precision(self.num_matches), self._mean_iou()
 
     def reset(self) -> None:
-        """Forget all pages.
-
-        Example:
-            >>> import numpy as np
-            >>> from mediatensor.ocr.utils import DetectionMetric
-            >>> metric = DetectionMetric()
-            >>> metric.update(np.array([[0, 0, 10, 10]]), np.array([[0, 0, 10, 9]]), np.array([0]), np.array([0]))
-            >>> metric.reset()
-        """
         super().reset()
         self.num_matches = 0
 
@@ -314,14 +250,7 @@ class DetectionMetric(_BoxMetric):
 class TableCellMetric(_BoxMetric):
     """Recall and precision of table cells, and the share of cells with the right rows and columns.
 
-    Boxes are paired as by `LocalizationConfusion`.
-
-    Args:
-        iou_thresh: The minimum IoU of a match, in (0, 1].
-        use_polygons: Whether boxes are rotated, (N, 4, 2), instead of straight, (N, 4).
-
-    Raises:
-        InvalidArgumentError: if `iou_thresh` is out of range.
+    Arguments and pairing of boxes are as for `LocalizationConfusion`.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import TableCellMetric
@@ -346,14 +275,6 @@ class TableCellMetric(_BoxMetric):
         Raises:
             InvalidArgumentError: if the numbers differ, or the boxes have a wrong shape.
             MissingDependencyError: if SciPy is needed and not installed.
-
-        Example:
-            >>> import numpy as np
-            >>> from mediatensor.ocr.utils import TableCellMetric
-            >>> metric, cell, place = TableCellMetric(), np.array([[0, 0, 10, 10]]), np.array([[0, 0, 0, 0]])
-            >>> metric.update(cell, place, cell, place)
-            >>> metric.summary()["structure_acc"]
-            1.0
         """
         _check_labels(gt_cells, pred_cells, gt_logic, pred_logic)
         truth, prediction = self._pair(gt_cells, pred_cells)
@@ -377,12 +298,6 @@ class TableCellMetric(_BoxMetric):
         }
 
     def reset(self) -> None:
-        """Forget all tables.
-
-        Example:
-            >>> from mediatensor.ocr.utils import TableCellMetric
-            >>> TableCellMetric().reset()
-        """
         super().reset()
         self.matches = 0
         self.struct_matches = 0
@@ -397,8 +312,8 @@ class ObjectDetectionMetric:
 
     Args:
         iou_thresholds: The thresholds; by default 0.5, 0.55, ... 0.95.
-        num_classes: The classes are the numbers below this; by default those that occur. Classes without true boxes do
-            not count.
+        num_classes: The classes are the numbers below this; by default the classes that occur. Classes without true
+            boxes do not count.
         use_polygons: Whether boxes are rotated, (N, 4, 2), instead of straight, (N, 4).
 
     >>> import numpy as np
@@ -409,6 +324,7 @@ class ObjectDetectionMetric:
     >>> summary = metric.summary()
     >>> round(summary["mAP@[.5:.95]"], 2), summary["AP@[.5]"], summary["AP@[.75]"]
     (0.3, 1.0, 0.0)
+    >>> metric.reset()
     """
 
     def __init__(
@@ -489,12 +405,7 @@ class ObjectDetectionMetric:
         }
 
     def reset(self) -> None:
-        """Forget all pages.
-
-        Example:
-            >>> from mediatensor.ocr.utils import ObjectDetectionMetric
-            >>> ObjectDetectionMetric().reset()
-        """
+        """Discard all pages."""
         self._pages: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[np.float64]]] = []
 
     def _matches(self, label: Any) -> tuple[NDArray[Any], NDArray[np.intp], int] | None:

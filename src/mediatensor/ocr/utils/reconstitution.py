@@ -97,21 +97,14 @@ def synthesize_kie_page(
 
     Args:
         page: An exported `KIEPage`; it may have gone through JSON.
-        draw_proba: Whether to color predictions by confidence, from blue for 1 over orange to red for 0.5 and less.
-        font_family: The path of a font file or the name of an installed font. ``None`` is the font of Pillow, and an
-            installed font for letters that it lacks.
-        min_font_size: The minimum font size, in pixels per em.
-        max_font_size: The maximum font size.
-        background_color: RGB of the page.
-        text_color: RGB of the text.
+        draw_proba, font_family, min_font_size, max_font_size, background_color, text_color: As for `synthesize_page`.
         draw_placeholders: Whether to outline layout regions, faintly.
 
     Returns:
         Array (H, W, 3) uint8.
 
     Raises:
-        InvalidArgumentError: if the page has no usable dimensions, or the font sizes are unusable.
-        SourceNotFoundError: if there is no such font.
+        InvalidArgumentError, SourceNotFoundError: as for `synthesize_page`.
 
     Example:
         >>> import numpy as np

@@ -137,17 +137,10 @@ def polygon_patch(
 
     Args:
         geometry: Four relative points; not changed.
-        page_dimensions: Height and width of the page in pixels.
-        label: The text that appears under the mouse.
-        color: RGB in [0, 1].
-        alpha: Opacity, from 0 to 1.
-        linewidth: The width of the outline, in points.
-        fill: Whether the inside is tinted.
-        preserve_aspect_ratio: Whether coordinates are relative to a square around the page.
+        page_dimensions, label, color, alpha, linewidth, fill, preserve_aspect_ratio: As for `rect_patch`.
 
     Raises:
-        InvalidArgumentError: if the geometry is not of this form.
-        MissingDependencyError: if matplotlib is not installed.
+        InvalidArgumentError, MissingDependencyError: as for `rect_patch`.
 
     Example:
         >>> from mediatensor.ocr.utils.visualization import polygon_patch

@@ -175,7 +175,6 @@ class TypedRegion(Element):
         return f"<[{self.type.upper()}]>"
 
     def extra_repr(self) -> str:
-        """Type and confidence."""
         return f"type='{self.type}', confidence={float(self.confidence):.2}"
 
     @classmethod

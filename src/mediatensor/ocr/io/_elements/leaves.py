@@ -62,7 +62,6 @@ class Character(Element):
         return self.value
 
     def extra_repr(self) -> str:
-        """Value and confidence."""
         return f"value='{self.value}', confidence={float(self.confidence):.2}"
 
     @classmethod
@@ -115,7 +114,6 @@ class Word(Element):
         return self.value
 
     def extra_repr(self) -> str:
-        """Value and confidence."""
         return f"value='{self.value}', confidence={float(self.confidence):.2}"
 
     def export(self, *, characters: bool = False) -> dict[str, Any]:
@@ -147,7 +145,6 @@ class Prediction(Word):
     """
 
     def extra_repr(self) -> str:
-        """Value, confidence and geometry."""
         return f"{super().extra_repr()}, bounding_box={self.geometry}"
 
 
@@ -187,7 +184,6 @@ class UnreadLine(Element):
         return self.value
 
     def extra_repr(self) -> str:
-        """Reason, value and confidence, and the script where there is one."""
         script = "" if self.script is None else f", script={self.script!r}"
         return f"reason={self.reason!r}, value={self.value!r}, confidence={float(self.confidence):.2}{script}"
 

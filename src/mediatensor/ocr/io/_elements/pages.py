@@ -61,7 +61,6 @@ class LayoutElement(TypedRegion):
         self.level = level
 
     def extra_repr(self) -> str:
-        """Type, confidence, and the level of a heading."""
         return super().extra_repr() + (f", level={self.level}" if self.level else "")
 
     def export(self, *, characters: bool = False) -> dict[str, Any]:
@@ -146,7 +145,6 @@ class TableCell(Element):
         return self.value
 
     def extra_repr(self) -> str:
-        """Value, rows and columns."""
         return f"value='{self.value}', rows=({self.row_start}, {self.row_end}), cols=({self.col_start}, {self.col_end})"
 
     def export(self, *, characters: bool = False) -> dict[str, Any]:
@@ -295,7 +293,6 @@ class Table(Element):
         return row_break.join(col_break.join(row) for row in self.to_grid())
 
     def extra_repr(self) -> str:
-        """Size and confidence."""
         return f"num_rows={self.num_rows}, num_cols={self.num_cols}, confidence={float(self.confidence):.2}"
 
     @classmethod
@@ -347,7 +344,6 @@ class Field(Element):
         return f"{key}: {self.value}" if key else self.value
 
     def extra_repr(self) -> str:
-        """Name, key, value and confidence."""
         name = f"name='{self.name}', " if self.name else ""
         return f"{name}key='{self.key}', value='{self.value}', confidence={float(self.confidence):.2}"
 
@@ -437,7 +433,6 @@ class PageBase(Element):
         self._page = page
 
     def extra_repr(self) -> str:
-        """The size, the error if there is one, and the number of lines that were not read, if any."""
         error = f"\nerror={self.error!r}" if self.error is not None else ""
         return f"dimensions={self.dimensions}{error}" + (f"\nunread={len(self.unread)}" if self.unread else "")
 
