@@ -1,4 +1,4 @@
-"""Reading pages, and writing what was read in other formats."""
+"""Reading pages, and writing documents in other formats."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["DOCUMENT_FILES", "open_pages", "page_picture", "page_reader", "read_
 #: The files that `write_document` knows.
 DOCUMENT_FILES = ("text.txt", "text.md", "tables.csv", "tables.xlsx", "searchable.pdf")
 
-# A reader of two kinds, and one that a stranger asks for.
+# Two readers for the options of the page, and one for any other options.
 _MAX_READERS = 3
 
 _READER_OPTIONS = (
@@ -40,11 +40,11 @@ def read_page(path: str, number: int, options: Options) -> dict[str, bytes]:
     Args:
         path: The upload.
         number: The page, from 0.
-        options: How it is read.
+        options: The options for reading.
 
     Returns:
-        ``page``, what the interface says of it, and ``export``, what `Page.export` gives, as JSON; ``picture``, a PNG
-        of the page, if it was straightened, and is none of the file any more.
+        As JSON, ``page``, the answer of the interface, and ``export``, the result of `Page.export`. If the page was
+        straightened, also ``picture``, a PNG of it, because the file does not have this picture.
 
     Raises:
         MediaTensorError: if it cannot be read.
@@ -56,7 +56,7 @@ def read_page(path: str, number: int, options: Options) -> dict[str, bytes]:
         raise PageError(read.error)
     read.page_idx = number
     answer = {
-        "page": as_json(described_page(read)),
+        "page": as_json(describe_page(read)),
         "export": as_json(read.export(reading_order=False)),
     }
     if options.get("straighten"):
@@ -64,8 +64,8 @@ def read_page(path: str, number: int, options: Options) -> dict[str, bytes]:
     return answer
 
 
-def described_page(page: Page) -> dict[str, Any]:
-    """A page, as the interface describes it."""
+def describe_page(page: Page) -> dict[str, Any]:
+    """A page in the form of the interface."""
     height, width = page.dimensions
     return {
         "page_idx": page.page_idx,
@@ -122,7 +122,7 @@ def described_page(page: Page) -> dict[str, Any]:
 
 
 def _words(page: Page) -> list[dict[str, Any]]:
-    """All words, those of a table before the first block that begins below its beginning."""
+    """All words; words of a table precede the first block that begins below the top of the table."""
     waiting = [table for table in page.tables if any(cell.words for cell in table.cells)]
     ordered: list[list[list[Word]]] = []
     for block in page.blocks:
@@ -155,38 +155,38 @@ def _table_lines(table: Table) -> list[list[Word]]:
 
 
 def open_pages(path: str, options: Options) -> Pages:
-    """The pages of an upload; those that were opened last stay open.
+    """Open the pages of an upload; the last upload stays open.
 
     Args:
         path: The upload.
-        options: ``dpi`` and ``password``, of PDF files.
+        options: ``dpi`` and ``password``, for PDF files.
 
     Raises:
         MediaTensorError: if it cannot be opened.
     """
-    return _opened(path, float(options.get("dpi") or 144.0), options.get("password") or None)
+    return _open_path(path, float(options.get("dpi") or 144.0), options.get("password") or None)
 
 
 @functools.lru_cache(maxsize=1)
-def _opened(path: str, dpi: float, password: str | None) -> Pages:
+def _open_path(path: str, dpi: float, password: str | None) -> Pages:
     from ...ocr.io.reader import open_document
 
     return open_document(Path(path), dpi=dpi, password=password)
 
 
 def page_reader(options: Options) -> OCRPredictor:
-    """The reader for these options; the last ones stay loaded.
+    """Load the reader for these options; recent readers stay loaded.
 
     Raises:
         MediaTensorError: if an option has a value that is not accepted, or weights are missing.
     """
     given = {name: options.get(name) for name in _READER_OPTIONS}
     given["languages"] = tuple(given["languages"] or ())
-    return _loaded(tuple(given.items()))
+    return _load_reader(tuple(given.items()))
 
 
 @functools.lru_cache(maxsize=_MAX_READERS)
-def _loaded(key: tuple[tuple[str, Any], ...]) -> OCRPredictor:
+def _load_reader(key: tuple[tuple[str, Any], ...]) -> OCRPredictor:
     from ...ocr import ocr_predictor
     from ...ocr.datasets import VOCABS
 
@@ -195,7 +195,7 @@ def _loaded(key: tuple[tuple[str, Any], ...]) -> OCRPredictor:
     if options["languages"]:
         if unknown := sorted(set(options["languages"]) - set(VOCABS)):
             raise InvalidArgumentError(f"languages={','.join(unknown)}: there are {', '.join(sorted(VOCABS))}.")
-        # Spaces part words.
+        # Spaces separate words.
         more["vocab"] = "".join(dict.fromkeys("".join(VOCABS[name] for name in options["languages"]))) + " "
     return ocr_predictor(
         pretrained=True,
@@ -211,13 +211,13 @@ def _loaded(key: tuple[tuple[str, Any], ...]) -> OCRPredictor:
 
 
 def write_document(path: str, folder: str, wanted: Sequence[str], options: Options) -> dict[str, bytes]:
-    """What was read, in other formats.
+    """Write a document that was read in other formats.
 
     Args:
         path: The upload.
-        folder: Where what `read_page` returned is, in files NUMBER.export.json and NUMBER.png.
-        wanted: Names of files, such as ``text.md``; those of tables are left out where there is none.
-        options: How it was read.
+        folder: The folder with the results of `read_page`, in files NUMBER.export.json and NUMBER.png.
+        wanted: Names of files, such as ``text.md``; files of tables are left out if there are no tables.
+        options: The options for reading.
 
     Returns:
         The files by their names.
@@ -262,14 +262,14 @@ def _picture(path: Path) -> NDArray[np.uint8]:
 
 
 def page_picture(path: str, folder: str, number: int, options: Options, max_width: int | None) -> bytes:
-    """A PNG of a page, as it was read.
+    """A PNG of a page in the form in which it was read.
 
     Args:
         path: The upload.
-        folder: Where pages that were straightened are, see `write_document`.
+        folder: The folder with straightened pages, see `write_document`.
         number: The page, from 0.
-        options: How it was read.
-        max_width: It is no wider than so many pixels.
+        options: The options for reading.
+        max_width: Maximum width in pixels.
 
     Raises:
         MediaTensorError: if there is no such page, or it cannot be read.
@@ -284,8 +284,8 @@ def warm_up(num_threads: int, options: Sequence[Options]) -> bool:
     """Load models, so that the first upload need not wait.
 
     Args:
-        num_threads: How many threads torch uses.
-        options: Those of `page_reader`, of each reader that is loaded.
+        num_threads: Number of threads of torch.
+        options: The options of `page_reader` for each reader to load.
     """
     torch.set_num_threads(num_threads)
     for one in options:
