@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..._engine.common.checks import shown
 from ...errors import InvalidArgumentError, MissingDependencyError, OpenError, ReadError, SourceNotFoundError
 from ...isolate import IsolatedWorker
-from ..utils.geometry import boxes_to_polygons
+from ..utils.geometry import boxes_around, boxes_to_polygons
 
 __all__ = [
     "Array",
@@ -335,4 +335,4 @@ def corners_of(boxes: Any, place: str) -> Array:
 
 def boxes_of(quads: Array, use_polygons: bool) -> Array:
     """Quadrangles (N, 4, 2) as they are, or the straight boxes (N, 4) around them."""
-    return quads if use_polygons else np.concatenate((quads.min(axis=1), quads.max(axis=1)), axis=1)
+    return quads if use_polygons else boxes_around(quads)

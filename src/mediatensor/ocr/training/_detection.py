@@ -15,9 +15,9 @@ from torch import Tensor
 from ...datasets import MediaDataset, Sample, Skipped
 from ...errors import InvalidArgumentError
 from ..models import detection_predictor
-from ..models._lines.cutting import straight_boxes
 from ..models._pages.preprocessing import Placement, PreProcessor
 from ..utils import LocalizationConfusion, resized
+from ..utils.geometry import boxes_around
 from ._learning import first_rows, random_number, with_changes
 
 __all__ = ["Detection", "changed_page", "cropped_page"]
@@ -355,7 +355,7 @@ class Detection:
 
 def _straight(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
     """The upright boxes, (K, 4), of quadrangles; others stay as they are."""
-    return straight_boxes(boxes).astype(np.float64) if boxes.ndim == 3 else boxes
+    return boxes_around(boxes).astype(np.float64) if boxes.ndim == 3 else boxes
 
 
 def _scores_of(confusion: LocalizationConfusion) -> DetectionScores:

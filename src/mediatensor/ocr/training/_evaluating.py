@@ -21,11 +21,11 @@ from ..._engine.common.messages import progress
 from ...datasets import Failure, Skipped
 from ...errors import InvalidArgumentError
 from ..models import detection_predictor, list_models, load_checkpoint, load_line_recognizer, recognition_predictor
-from ..models._lines.cutting import straight_boxes
 from ..models._networks.weights import is_checkpoint
 from ..models.detection.predictor import DetectionPredictor
 from ..models.recognition.predictor import RecognitionPredictor
 from ..utils import WordErrorRate, aligned, as_picture, match_boxes
+from ..utils.geometry import boxes_around
 from ._scores import (
     DetectionEvaluation,
     Evaluation,
@@ -174,7 +174,7 @@ def _evaluate_detection(rows: _Rows, name: str, num_worst: int, iou_threshold: f
         for key, found in found_by_class.items():
             is_rotated = found.ndim == 3
             true = _checked_boxes(true_by_class[key], number)
-            matches = match_boxes(true if is_rotated else straight_boxes(true), found, iou_threshold, is_rotated)
+            matches = match_boxes(true if is_rotated else boxes_around(true), found, iou_threshold, is_rotated)
             total_iou += matches.total_iou
             trues.append(true)
             founds.append(_quads(found))
@@ -313,10 +313,10 @@ def _quads(boxes: NDArray[Any]) -> NDArray[np.float64]:
 
 def _lie_within(quads: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Whether most of each quad (N, 4, 2), as an upright box, lies within one of the others (M, 4, 2)."""
-    boxes = straight_boxes(quads)
+    boxes = boxes_around(quads)
     needed = _WITHIN * (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
     inside = np.zeros(len(boxes), dtype=bool)
-    for other in straight_boxes(others):  # one by one: there may be many true boxes
+    for other in boxes_around(others):  # one by one: there may be many true boxes
         shared = np.minimum(boxes[:, 2:], other[2:]) - np.maximum(boxes[:, :2], other[:2])
         inside |= shared.clip(0).prod(axis=1) > needed
     return inside

@@ -57,11 +57,6 @@ def page_quads(boxes: Mapping[str, npt.NDArray[np.floating]]) -> npt.NDArray[np.
     return np.concatenate([np.asarray(found, dtype=np.float64)[:, :4] for found in boxes.values()])
 
 
-def straight_boxes(quads: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    """Return the boxes (N, 4) around quads (N, P, 2)."""
-    return np.concatenate([quads.min(axis=1), quads.max(axis=1)], axis=1)
-
-
 def place_boxes(line: FloatArray, boxes: npt.NDArray[np.floating]) -> FloatArray:
     """Return boxes (N, 4), fractions of a line (4, 2), as quads (N, 4, 2) on its page, within [0, 1]."""
     along, down = line[1] - line[0], line[3] - line[0]

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ...io._elements.leaves import line_confidence
 from ...io.elements import Character, UnreadLine
+from ...utils.geometry import box_around, boxes_around, to_corners
 from .._networks.transfers import download
 from .cutting import (
     box_quads,
@@ -21,7 +22,6 @@ from .cutting import (
     in_pixels,
     place_boxes,
     signed_turn,
-    straight_boxes,
     turned,
 )
 from .ink import ink_of_line, inks_of_lines
@@ -103,7 +103,7 @@ def no_words(straight: bool = True) -> ClassWords:
 def characters_of(values: str, confidences: Sequence[float], quads: FloatingArray, straight: bool) -> list[Character]:
     """Return elements from the quads (N, 4, 2) of characters."""
     if straight:
-        geometries: list[Any] = [((a, b), (c, d)) for a, b, c, d in straight_boxes(quads).tolist()]
+        geometries: list[Any] = [((a, b), (c, d)) for a, b, c, d in boxes_around(quads).tolist()]
     else:
         geometries = [tuple(tuple(point) for point in quad) for quad in quads.tolist()]
     return [
@@ -167,10 +167,10 @@ def join_sideways_letters(
     """
     shape = (page.shape[1], page.shape[2])
     pixels = in_pixels(quads, shape)
-    stacks = _stacks_of_letters(straight_boxes(pixels))
+    stacks = _stacks_of_letters(boxes_around(pixels))
     if not stacks:
         return quads, scores, readings
-    joined = box_quads(np.stack([straight_boxes(quads[stack].reshape(1, -1, 2))[0] for stack in stacks]))
+    joined = box_quads(np.stack([boxes_around(quads[stack].reshape(1, -1, 2))[0] for stack in stacks]))
     turns = np.tile([0, 90, 270], len(stacks))
     read = read_lines(model, page, in_pixels(turned(np.repeat(joined, 3, axis=0), turns), shape), split_after)
     kept, added, more = np.ones(len(quads), dtype=bool), [], []
@@ -344,8 +344,7 @@ def _unread_of(
         reading = readings[index]
         if reason is None:
             continue
-        (left, top), (right, bottom) = line.min(axis=0).tolist(), line.max(axis=0).tolist()
-        geometry: Any = ((left, top), (right, bottom)) if straight else tuple(map(tuple, line.tolist()))
+        geometry: Any = to_corners(box_around(line)) if straight else tuple(map(tuple, line.tolist()))
         value = " ".join(word.value for word in reading.words)
         found.append(UnreadLine(geometry, reason, value, reading.share_right, reading.script))
     return found
@@ -395,7 +394,7 @@ def _words_of(
             )
     corners = np.array(quads).reshape(-1, 4, 2)
     return ClassWords(
-        straight_boxes(corners) if straight else corners,
+        boxes_around(corners) if straight else corners,
         np.array(word_scores),
         texts,
         orientations,

@@ -14,7 +14,7 @@ from torch.nn.functional import grid_sample
 
 from ....errors import InvalidArgumentError, MissingDependencyError
 from ...utils import Matrix, rotation, translation
-from ...utils.geometry import boxes_to_polygons, compute_expanded_shape, min_area_rect
+from ...utils.geometry import boxes_around, boxes_to_polygons, compute_expanded_shape, min_area_rect
 
 # The output is sampled in tiles of this side, so that a page is never held as floats in one piece.
 _TILE = 1024
@@ -102,7 +102,7 @@ def map_boxes(boxes: np.ndarray, matrix: Matrix) -> np.ndarray:
     """
     if boxes.ndim == 2:
         mapped = map_boxes(boxes_to_polygons(boxes), matrix)
-        return np.concatenate((mapped.min(axis=1), mapped.max(axis=1)), axis=1)
+        return boxes_around(mapped)
     points: np.ndarray = boxes @ matrix[:2, :2].T + matrix[:2, 2]
     return points.clip(0, 1)
 

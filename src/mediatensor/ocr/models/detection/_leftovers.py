@@ -31,6 +31,7 @@ import PIL.Image
 import PIL.ImageDraw
 from numpy.typing import NDArray
 
+from ...utils.geometry import boxes_around
 from ._boxes import image_tools
 
 FloatArray = NDArray[np.float64]
@@ -258,7 +259,7 @@ def windows_around(letters: IntArray, quads: FloatArray, gray: NDArray[np.uint8]
     middles = (letters[:, :2] + letters[:, 2:]) // 8
     of = labels[middles[:, 1], middles[:, 0]] - 1
     found: list[tuple[int, Window]] = []
-    boxes = np.concatenate([quads.min(axis=1), quads.max(axis=1)], axis=1)
+    boxes = boxes_around(quads)
     for group in range(count):
         own = letters[of == group]
         if not len(own):

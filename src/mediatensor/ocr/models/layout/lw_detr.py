@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from ....errors import InvalidArgumentError
 from ...structure import REGION_KINDS
 from ...utils import order_points, polygon_iou
+from ...utils.geometry import boxes_around
 from .._networks.blocks import conv_sequence_pt
 from .._networks.transfers import at_least_float32, constant, download
 from .._networks.weights import load_pretrained_params, load_weights
@@ -336,7 +337,7 @@ class LWDETRPostProcessor:
         kept = [index for label in np.unique(labels) for index in self._apart(np.flatnonzero(labels == label), quads)]
         found = quads[kept].reshape(-1, 4, 2)
         if self.assume_straight_pages:
-            found = np.concatenate([found.min(axis=1), found.max(axis=1)], axis=1)
+            found = boxes_around(found)
         clipped = found.clip(0, 1).astype(np.float32)
         return labels[kept].tolist(), clipped, scores[best][kept].astype(np.float32).tolist()
 

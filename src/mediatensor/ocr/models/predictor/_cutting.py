@@ -10,7 +10,8 @@ import numpy.typing as npt
 import torch
 
 from ..._reading_order.ordering import sort_reading_order
-from .._lines.cutting import cut_words, straight_boxes
+from ...utils.geometry import boxes_around
+from .._lines.cutting import cut_words
 from .._pages.inputs import as_tensor
 from .._pages.straightening import map_boxes, straighten
 from ..builder._building import PageWords
@@ -61,7 +62,7 @@ def cut_found_lines(page: PageWords, regions: npt.NDArray[np.float64], straight:
             continue
         places = np.stack([line.place for line in words.found])
         crops = cut_words(image, places, "border")
-        boxes = places if places.ndim == 2 else straight_boxes(places)
+        boxes = places if places.ndim == 2 else boxes_around(places)
         order = sort_reading_order(boxes.clip(0, 1), page_shape=page.shape)
         shown = boxes if straight else places
         shown = shown.clip(0, 1) if plan is None else map_boxes(shown, plan.back)

@@ -23,7 +23,8 @@ from ...structure import (
     find_structure,
     rules_of,
 )
-from .._lines.cutting import as_quads, straight_boxes
+from ...utils.geometry import box_around, boxes_around
+from .._lines.cutting import as_quads
 from .._lines.page_lines import ClassWords
 from ..builder._building import Structured
 from ..layout.predictor import LayoutPredictor
@@ -114,7 +115,7 @@ class StructureFinder(nn.Module):
             return regions, None
         size = np.array([page.shape[1], page.shape[0]] * 2)
         boxes = [
-            np.concatenate([points.min(axis=0), points.max(axis=0)]) * size
+            box_around(points) * size
             for name, points in zip(
                 regions["class_names"],
                 np.asarray(regions["boxes"]).reshape(len(regions["class_names"]), -1, 2),
@@ -153,7 +154,7 @@ def content_of_words(image: npt.NDArray[np.uint8], words: Mapping[str, ClassWord
     """
     height, width = image.shape[:2]
     found = list(words.values())
-    boxes = [straight_boxes(as_quads(own.boxes)) if own.boxes.ndim == 3 else own.boxes[:, :4] for own in found]
+    boxes = [boxes_around(as_quads(own.boxes)) if own.boxes.ndim == 3 else own.boxes[:, :4] for own in found]
     ids, first = [], 0
     for own in found:
         # Words that were found one by one are lines of their own: their gaps tell which belong together.

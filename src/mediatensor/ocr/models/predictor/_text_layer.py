@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from ...io.elements import Character, Word
 from ...structure import PageContent
-from .._lines.cutting import signed_turn, straight_boxes
+from ...utils.geometry import boxes_around
+from .._lines.cutting import signed_turn
 from .._lines.page_lines import ClassWords
 from .._pages.straightening import Straightening, map_boxes
 
@@ -129,7 +130,7 @@ def joined(words: ClassWords, more: ClassWords) -> ClassWords:
     known = np.zeros(0, np.int64) if words.line_ids is None else words.line_ids
     lines = np.arange(len(more.texts)) if more.line_ids is None else more.line_ids
     return ClassWords(
-        np.concatenate([words.boxes, more.boxes[:, :4] if more.boxes.ndim == 2 else straight_boxes(more.boxes[:, :4])]),
+        np.concatenate([words.boxes, more.boxes[:, :4] if more.boxes.ndim == 2 else boxes_around(more.boxes[:, :4])]),
         np.concatenate([words.scores, more.scores]),
         [*words.texts, *more.texts],
         [*words.orientations, *more.orientations],

@@ -20,7 +20,8 @@ from ....frames import Frame
 from ...io._documents.pages import PageOfFile
 from ...io.reader import Pages
 from ...structure import FieldRule
-from .._lines.cutting import as_quads, cut_words, page_quads, scores_of, signed_turn, straight_boxes
+from ...utils.geometry import boxes_around
+from .._lines.cutting import as_quads, cut_words, page_quads, scores_of, signed_turn
 from .._lines.page_lines import (
     ClassWords,
     cut_lines_into_words,
@@ -422,7 +423,7 @@ class TextPredictor(nn.Module):
         """Boxes as a hook is to see them."""
         if boxes.ndim == 2:
             return boxes[:, :4]
-        return straight_boxes(boxes[:, :4]).clip(0, 1) if self.assume_straight_pages else boxes[:, :4]
+        return boxes_around(boxes[:, :4]).clip(0, 1) if self.assume_straight_pages else boxes[:, :4]
 
     def _read_page(self, original: Image, image: Tensor, located: Located) -> PageWords:
         shape = (image.shape[1], image.shape[2])
@@ -523,7 +524,7 @@ class TextPredictor(nn.Module):
         if self.det_predictor.finds_lines:
             places, scores = cut_lines_into_words(image, as_quads(boxes), scores)
             if self.assume_straight_pages:
-                places = straight_boxes(places).clip(0, 1)
+                places = boxes_around(places).clip(0, 1)
         turns = np.zeros(len(places), dtype=np.int64)
         if places.ndim == 3:
             turns = self._turns(image, places.astype(np.float64))

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...utils import order_points
+from ...utils.geometry import boxes_around
 from .._networks.blocks import FeatureExtractor
 from .._networks.transfers import at_least_float32, download
 from .._networks.weights import load_pretrained_params, load_weights
@@ -231,7 +232,7 @@ class TableCenterNetPostProcessor:
         height, width = peaks.shape[1:]
         found_quads = (quads[order] / (width, height)).clip(0, 1).astype(np.float32)
         if self.assume_straight_pages:
-            polygons: NDArray[Any] = np.concatenate([found_quads.min(axis=1), found_quads.max(axis=1)], axis=1)
+            polygons: NDArray[Any] = boxes_around(found_quads)
         else:
             polygons = order_points(found_quads)
         return {
