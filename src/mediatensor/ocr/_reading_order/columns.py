@@ -50,11 +50,7 @@ def has_text_columns(boxes: np.ndarray, width: float, horizontal: bool = True) -
     The line lies in the middle half of the page and crosses hardly any box. The two sides are not columns of text if
     both are aligned, each line is level with one on the other side, and either the lines are short and set apart, as
     the fields of a form and their values, or one side is as narrow as the prices of a receipt or the numbers of a list.
-
-    Args:
-        boxes: float64 ``(N, 4)``, in a frame that is read from left to right.
-        width: The width of the page, or of the part that is used, in the unit of the boxes.
-        horizontal: Whether lines are written horizontally. Forms with vertical lines count as text.
+    Forms with vertical lines count as text.
     """
     gutter = _gutter(boxes, width)
     if gutter is None:

@@ -19,22 +19,17 @@ _DECIMALS = 9
 
 
 def reading_angle(quads: np.ndarray) -> float:
-    """The angle of a page's text, from quads whose corners are in reading direction.
+    """The angle of a page's text in degrees, in (-180, 180], counter-clockwise as seen; 0.0 without a direction.
 
-    The words vote, by their length, for the quarter of the circle in which they read; the angle is the median of their
-    slopes around it. The angle is therefore right for pages that lie on their side or upside down, and a few
-    words that were taken for upside down do not matter.
+    Quads ``(N, 4, 2)`` have their corners in reading direction, in a unit that x and y share. The words vote, by their
+    length, for the quarter of the circle in which they read; the angle is the median of their slopes around it. It is
+    therefore right for pages that lie on their side or upside down, and a few words that were taken for upside down do
+    not matter.
 
     >>> import numpy as np
     >>> quad = np.array([[[0.0, 0.0], [0.0, 8.0], [-2.0, 8.0], [-2.0, 0.0]]])  # reads downwards
     >>> reading_angle(quad)
     -90.0
-
-    Args:
-        quads: ``(N, 4, 2)``, TL, TR, BR, BL in reading direction, in pixels (or any unit that x and y share).
-
-    Returns:
-        Degrees in (-180, 180], counter-clockwise as seen; 0.0 where no quad has a direction.
     """
     ends = quads[:, 1] + quads[:, 2] - quads[:, 0] - quads[:, 3]
     lengths = np.hypot(ends[:, 0], ends[:, 1])
@@ -51,28 +46,14 @@ def reading_angle(quads: np.ndarray) -> float:
 
 
 def rotation_matrix(degrees: float) -> np.ndarray:
-    """The 2x2 matrix that turns column vectors (x right, y down) clockwise as seen.
-
-    Args:
-        degrees: The angle.
-
-    Returns:
-        float64 ``(2, 2)``.
-    """
+    """The matrix (2, 2) that turns column vectors (x right, y down) clockwise as seen."""
     cosine, sine = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
     # Rounded, so that quarter turns are exact.
     return np.round(np.array([[cosine, -sine], [sine, cosine]]), 15)
 
 
 def to_boxes(geometries: Sequence[Any] | np.ndarray) -> np.ndarray:
-    """The enclosing straight boxes of geometries in any of their forms.
-
-    Args:
-        geometries: Boxes ``((xmin, ymin), (xmax, ymax))``, polygons of points, or arrays ``(N, >= 4)`` of
-            ``xmin, ymin, xmax, ymax, ...`` and ``(N, P, 2)``.
-
-    Returns:
-        float64 ``(N, 4)``.
+    """The straight boxes ``(N, 4)`` around geometries: two corners, polygons, or arrays ``(N, >= 4)`` or ``(N, P, 2)``.
 
     Raises:
         InvalidArgumentError: if a coordinate is not finite.

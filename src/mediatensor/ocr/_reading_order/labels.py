@@ -183,13 +183,6 @@ def to_left_to_right(boxes: np.ndarray, direction: str) -> np.ndarray:
     """Mirror and turn boxes so that reading them from left to right, line by line, is reading them in ``direction``.
 
     Boxes are mirrored within their own extent, so that relative and absolute coordinates work.
-
-    Args:
-        boxes: float64 ``(N, 4)``, ``xmin, ymin, xmax, ymax``.
-        direction: One of ``DIRECTIONS``.
-
-    Returns:
-        float64 ``(N, 4)``.
     """
     if direction == "ltr" or len(boxes) == 0:
         return boxes

@@ -47,11 +47,7 @@ def read_html(url: str, **kwargs: Any) -> bytes:
 
 
 def print_page(page: Fetched) -> bytes:
-    """Print a web page that has been fetched to a PDF file.
-
-    Raises:
-        MissingDependencyError: if weasyprint is not installed.
-    """
+    """Print a web page that has been fetched to a PDF file; needs weasyprint."""
     return _print(_import_weasyprint(), page, {})
 
 

@@ -40,14 +40,10 @@ _COLORS = ((255, 0, 0), (225, 40, 40), (235, 130, 0), (0, 70, 255))
 
 
 def as_picture(image: NDArray[Any] | torch.Tensor) -> NDArray[np.uint8]:
-    """The pixels of a page, for drawing.
+    """The pixels of a page, for drawing: array (H, W, 3) uint8, possibly the input itself.
 
-    Args:
-        image: Array (H, W), (H, W, 1) or (H, W, 3), or tensor (3, H, W) or (H, W, 3) on any device; uint8, or floats
-            in [0, 1].
-
-    Returns:
-        Array (H, W, 3) uint8, possibly the input itself.
+    The image is an array (H, W), (H, W, 1) or (H, W, 3), or a tensor (3, H, W) or (H, W, 3) on any device; uint8, or
+    floats in [0, 1].
 
     Raises:
         InvalidArgumentError: if the shape or the dtype is not one of these.
@@ -70,17 +66,12 @@ def as_picture(image: NDArray[Any] | torch.Tensor) -> NDArray[np.uint8]:
 
 
 def pixel_quad(geometry: Any, size: tuple[int, int]) -> NDArray[np.float64]:
-    """The corners of a geometry in pixels.
+    """The corners (4, 2) of a relative geometry in pixels of a page of this (height, width).
 
-    Args:
-        geometry: Relative, ``((xmin, ymin), (xmax, ymax))`` or four points in reading order; tuples, lists or array.
-        size: Height and width of the page.
-
-    Returns:
-        Array (4, 2): top left, top right, bottom right, bottom left; clipped far outside of the page.
+    Boxes become top left, top right, bottom right, bottom left. Points are clipped far outside of the page.
 
     Raises:
-        InvalidArgumentError: if it is not such a geometry.
+        InvalidArgumentError: if it is not two or four points of finite numbers.
     """
     try:
         points = np.array(geometry, dtype=np.float64)
@@ -127,13 +118,7 @@ _UPRIGHT = 1.0
 
 
 class Placed(NamedTuple):
-    """A text and its position.
-
-    Attributes:
-        text: One line.
-        quad: Corners in pixels, (4, 2), in reading order.
-        color: RGB.
-    """
+    """A line of text with its colour and its corners (4, 2) in pixels, in reading order."""
 
     text: str
     quad: NDArray[np.float64]
@@ -153,13 +138,8 @@ class Placed(NamedTuple):
 class Lettering:
     """Writes text on a picture.
 
-    Args:
-        canvas: The picture.
-        font_family: As for `get_font`. With ``None``, letters that the font of Pillow lacks come from an installed
-            font.
-        min_font_size: The minimum font size. Text that does not fit at this size is narrowed to its box, but may be too
-            high.
-        max_font_size: The maximum font size.
+    Without a font family, letters that the font of Pillow lacks come from an installed font. Text that does not fit at
+    the minimum size is narrowed to its box, but may be too high.
 
     Raises:
         InvalidArgumentError: if the sizes are not 1 <= min_font_size <= max_font_size.
@@ -239,12 +219,7 @@ class Lettering:
 
 
 def place(word: Mapping[str, Any], size: tuple[int, int], color: Color) -> Placed:
-    """The text of an exported word, prediction or cell, on one line, and its position.
-
-    Args:
-        word: The export, with a value and a geometry.
-        size: Height and width of the page in pixels.
-        color: RGB.
+    """The text of an exported word, prediction or cell, on one line, and its position on a page of this size.
 
     Raises:
         InvalidArgumentError: if the geometry is unusable.
@@ -272,11 +247,7 @@ def _ink(font: Font, text: str) -> tuple[int, int, int, int]:
 
 
 def font_for(text: str, size: int) -> Font:
-    """A font that has the letters of a text: the font of Pillow, or an installed one.
-
-    >>> font_for("word", 20).getlength("word") > 0
-    True
-    """
+    """A font that has the letters of a text: the font of Pillow, or an installed one."""
     return get_font(_family_with_letters(text), size)
 
 
@@ -330,16 +301,7 @@ _HEAD = 40  # opacity of the head of a table, of 255
 
 
 def draw_structure(picture: Image.Image, page: Mapping[str, Any], line_width: int) -> Image.Image:
-    """Draw regions, cells and fields on a page.
-
-    Args:
-        picture: The page, RGB.
-        page: The exported page.
-        line_width: Width of outlines in pixels.
-
-    Returns:
-        A new picture of the same size, or the picture itself if the page has no structure.
-    """
+    """Draw regions, cells and fields of an exported page on its picture; returns a new picture if it has any."""
     regions, tables = page.get("layout") or (), page.get("tables") or ()
     fields = page.get("fields") or ()
     if not (regions or tables or fields):

@@ -32,13 +32,7 @@ Indices = NDArray[np.intp]
 
 
 class Overlaps(NamedTuple):
-    """The pairs of boxes that overlap.
-
-    Attributes:
-        first: Indices of boxes in the first set, (P,).
-        second: Indices of boxes in the second set, (P,).
-        iou: Their intersection over union, (P,), in (0, 1].
-    """
+    """Pairs of boxes that overlap: indices in the first and the second set, and their IoU in (0, 1], (P,) each."""
 
     first: Indices
     second: Indices
@@ -96,15 +90,7 @@ def _fill(matrix: NDArray[Any], pairs: Overlaps) -> NDArray[Any]:
 
 
 def overlaps(boxes_1: NDArray[Any], boxes_2: NDArray[Any], use_polygons: bool = False) -> Overlaps:
-    """The pairs of boxes that overlap.
-
-    Args:
-        boxes_1: Straight boxes (N, 4), or polygons (N, K, 2) with `use_polygons`.
-        boxes_2: Boxes of the same kind.
-        use_polygons: Whether boxes are polygons.
-
-    Returns:
-        The pairs, in the order of the first set.
+    """The pairs of boxes (N, 4), or polygons (N, K, 2), that overlap, in the order of the first set.
 
     Raises:
         InvalidArgumentError: if the boxes have a wrong shape.
@@ -236,12 +222,9 @@ def nms(boxes: NDArray[Any], thresh: float = 0.5) -> list[int]:
 
 
 class Matches(NamedTuple):
-    """Pairs of a true and a predicted box.
+    """Pairs of a true and a predicted box, as indices (P,); the true boxes are in order.
 
-    Attributes:
-        truth: Index of the true box, (P,), in increasing order.
-        prediction: Index of the predicted box, (P,).
-        total_iou: The sum, over all predictions, of the IoU with the true box that each overlaps most.
+    ``total_iou`` is the sum, over all predictions, of the IoU with the true box that each overlaps most.
     """
 
     truth: Indices
@@ -250,11 +233,7 @@ class Matches(NamedTuple):
 
 
 def check_threshold(iou_thresh: float) -> float:
-    """Check the minimum IoU of a match, in (0, 1].
-
-    Raises:
-        InvalidArgumentError: if it is out of range.
-    """
+    """Return the minimum IoU of a match; `InvalidArgumentError` if it is not in (0, 1]."""
     if not 0 < iou_thresh <= 1:
         raise InvalidArgumentError(f"iou_thresh must be in (0, 1], got {iou_thresh}")
     return iou_thresh
@@ -263,14 +242,9 @@ def check_threshold(iou_thresh: float) -> float:
 def match_boxes(gts: NDArray[Any], preds: NDArray[Any], iou_thresh: float, use_polygons: bool) -> Matches:
     """Pair true and predicted boxes one to one so that the sum of their IoU is the largest.
 
-    Only boxes that are connected by a chain of overlaps compete. Each connected group is therefore matched on its own,
+    Boxes are (N, 4) and (M, 4), or polygons (N, 4, 2). Pairs with an IoU below the threshold are dropped after pairing.
+    Only boxes that are connected by a chain of overlaps compete. Each connected group is therefore matched separately,
     and is small even on a page of thousands of words.
-
-    Args:
-        gts: True boxes (N, 4), or polygons (N, 4, 2).
-        preds: Predicted boxes (M, 4), or polygons (M, 4, 2).
-        iou_thresh: Pairs with a lower IoU are dropped, after pairing.
-        use_polygons: Whether boxes are polygons.
 
     Raises:
         InvalidArgumentError: if the boxes have a wrong shape.

@@ -46,11 +46,7 @@ def translation(x: float, y: float) -> Matrix:
 
 
 def rotation(angle: float) -> Matrix:
-    """The (3, 3) matrix that rotates a point about the origin, counter-clockwise on screen (y points down).
-
-    Args:
-        angle: Degrees; multiples of 90 give exact zeros and ones.
-    """
+    """The (3, 3) matrix of a rotation about the origin, counter-clockwise on screen; exact for quarter turns."""
     quarters, rest = divmod(angle, 90.0)
     if rest == 0.0:
         cosine, sine = [(1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0)][int(quarters) % 4]
@@ -66,15 +62,7 @@ def between_pixel_centers(matrix: Matrix) -> Matrix:
 
 
 def quad_to_quad(source: NDArray[np.float64], target: NDArray[np.float64]) -> Matrix | None:
-    """The perspective matrix (3, 3) that maps four points to four other points.
-
-    Args:
-        source: Points of shape (4, 2).
-        target: Their images, of shape (4, 2).
-
-    Returns:
-        The matrix; ``None`` if three of the points are on one line, so that there is none.
-    """
+    """The perspective matrix (3, 3) that maps four points (4, 2) to four other points; ``None`` if there is none."""
     x, y = source.T
     ones, zeros = np.ones(4), np.zeros(4)
     equations = np.concatenate(
@@ -93,15 +81,10 @@ def quad_to_quad(source: NDArray[np.float64], target: NDArray[np.float64]) -> Ma
 
 
 def warp(image: NDArray[np.generic], matrix: Matrix, size: tuple[int, int]) -> NDArray[np.generic]:
-    """Resample an image bilinearly; outside of it, pixels are 0.
+    """Resample an image (H, W) or (H, W, C) of any real dtype bilinearly; outside of it, pixels are 0.
 
-    Args:
-        image: Array (H, W) or (H, W, C) of any real dtype.
-        matrix: (3, 3), from points (x, y, 1) of the output to points of the image, both in continuous coordinates.
-        size: Height and width of the output, in pixels.
-
-    Returns:
-        Array (height, width) or (height, width, C) of the image's dtype; integers are rounded.
+    ``matrix`` (3, 3) maps points (x, y, 1) of the output to points of the image, both in continuous coordinates.
+    ``size`` is the height and width of the output. Integers are rounded.
 
     Raises:
         InvalidArgumentError: if the output would have more than 2^29 pixels.
@@ -473,16 +456,10 @@ def fitting_size(size: Sequence[int], target: tuple[int, int]) -> tuple[int, int
 
 
 def resized(image: Tensor, size: tuple[int, int], mode: str = "bilinear") -> Tensor:
-    """Resize an image (C, H, W).
+    """Resize an image (C, H, W) of any dtype.
 
-    Args:
-        image: Of any dtype.
-        size: Height and width.
-        mode: ``"bilinear"`` or ``"bicubic"``, with the area of a pixel that shrinks taken into account, ``"nearest"``
-            or ``"nearest-exact"``.
-
-    Returns:
-        uint8, float32 and float64 as they are; other dtypes as float32, unless the size is right already.
+    ``mode`` is ``"bilinear"`` or ``"bicubic"``, which average when shrinking, ``"nearest"`` or ``"nearest-exact"``.
+    The result is uint8, float32 and float64 as before; other dtypes become float32, unless the size is right already.
     """
     if tuple(image.shape[1:]) == tuple(size):
         return image

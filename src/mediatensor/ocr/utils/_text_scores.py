@@ -159,13 +159,8 @@ def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
 def aligned(true: str, read: str) -> list[tuple[str, str]]:
     """The characters of two texts side by side, with the fewest edits (Wagner and Fischer, 1974).
 
-    Args:
-        true: The true text.
-        read: What was recognised.
-
-    Returns:
-        Pairs in order. A missing or additional character is paired with ``""``. If several alignments have equally many
-        edits, replacements are preferred.
+    A missing or additional character is paired with ``""``. If several alignments have equally many edits,
+    replacements are preferred.
 
     >>> from mediatensor.ocr.utils import aligned
     >>> aligned("cats", "cut")

@@ -84,15 +84,11 @@ def polygon_to_bbox(polygon: Sequence[Point2D]) -> BoundingBox:
 def reading_geometry(geometry: Any, turn: object) -> Any:
     """The geometry of text in reading direction, which a straight box does not contain.
 
+    Boxes with text turned by 90, 180 or 270 degrees (clockwise) become four points; other geometries are returned as
+    they are.
+
     >>> reading_geometry(((0.1, 0.2), (0.3, 0.4)), 180)
     ((0.3, 0.4), (0.1, 0.4), (0.1, 0.2), (0.3, 0.2))
-
-    Args:
-        geometry: Two corners or four points.
-        turn: The clockwise rotation of the text in degrees.
-
-    Returns:
-        Four points in reading direction for a box with text at 90, 180 or 270 degrees; otherwise the geometry itself.
     """
     if not isinstance(turn, int) or turn % 360 not in (90, 180, 270) or np.shape(geometry) != (2, 2):
         return geometry

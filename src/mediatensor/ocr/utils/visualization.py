@@ -41,11 +41,7 @@ Rgb: TypeAlias = tuple[float, float, float]
 
 
 def pyplot() -> Any:
-    """The module ``matplotlib.pyplot``.
-
-    Raises:
-        MissingDependencyError: if matplotlib is not installed.
-    """
+    """Import ``matplotlib.pyplot``; `MissingDependencyError` if matplotlib is not installed."""
     try:
         from matplotlib import pyplot as module
     except ImportError:
@@ -196,12 +192,7 @@ def get_colors(num_colors: int) -> list[Rgb]:
 
 
 def show_labels_on_hover(ax: Axes, patches: Sequence[Patch]) -> None:
-    """Show the label of the smallest patch under the mouse.
-
-    Args:
-        ax: The axes of the patches.
-        patches: The patches, with labels.
-    """
+    """Show the label of the smallest patch under the mouse."""
     annotation = ax.annotate(
         "",
         xy=(0, 0),
@@ -260,16 +251,7 @@ _CELL = (0.08, 0.47, 0.24)
 
 
 class _Shape(NamedTuple):
-    """One element to outline.
-
-    Attributes:
-        geometry: Relative, two or four points.
-        label: The text that appears under the mouse.
-        color: RGB in [0, 1].
-        linewidth: In points.
-        fill: Whether the inside is tinted.
-        caption: The text on a figure that is not interactive.
-    """
+    """One element to outline: geometry, label under the mouse, colour, and caption on static figures."""
 
     geometry: Any
     label: str
@@ -350,25 +332,20 @@ def visualize_kie_page(
     add_labels: bool = True,
     **kwargs: Any,
 ) -> Figure:
-    """A figure of a page with the outlines of its predictions, one color for each class.
+    """A figure of a page with the outlines of its predictions, in one colour for each class.
 
     Args:
         page: An exported `KIEPage`.
         image: Its image, array (H, W, 3) or tensor (3, H, W), uint8.
         words_only: Whether to leave out all predictions.
         display_artefacts: Without effect, because such a page has no artefacts.
-        display_layout: Whether to outline layout regions.
-        scale: The length of the longer side of the figure, in inches.
-        interactive: Whether to show the class, text and confidence of the prediction under the mouse.
-        add_labels: Whether to write the text of every straight box on a figure that is not interactive.
-        **kwargs: For `create_obj_patch`: ``alpha``, ``preserve_aspect_ratio``.
+        display_layout, scale, interactive, add_labels, **kwargs: As for `visualize_page`.
 
     Returns:
-        The figure, registered with pyplot: ``plt.show()`` shows it, and ``plt.close(figure)`` frees it.
+        The figure, as for `visualize_page`.
 
     Raises:
-        InvalidArgumentError: if the image or a geometry is unusable.
-        MissingDependencyError: if matplotlib is not installed.
+        InvalidArgumentError, MissingDependencyError: as for `visualize_page`.
 
     Example:
         >>> import numpy as np

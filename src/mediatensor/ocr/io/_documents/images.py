@@ -50,13 +50,7 @@ _WITH_ALPHA = frozenset(("LA", "La", "PA", "RGBA", "RGBa"))
 
 
 def page_of_bands(bands: Bands, layout: Layout, width: int, height: int) -> NDArray[np.uint8]:
-    """Assemble a page from bands of planes, from top to bottom.
-
-    Args:
-        bands: Bands as the image decoders of this library yield them.
-        layout: The layout of the planes.
-        width, height: Stored size of the picture.
-    """
+    """Assemble a page from bands of planes, from top to bottom; width and height are the stored size."""
     page = np.empty((height, width, 3), np.uint8)
     wanted = Layout.RGB_ALPHA if layout.has_alpha else Layout.RGB
     for top, planes in bands:
@@ -83,14 +77,9 @@ def blend_over_white(planes: Planes) -> Planes:
 
 
 def page_of_pillow(image: Image.Image, *, is_white_zero: bool = False) -> NDArray[np.uint8]:
-    """A loaded Pillow image as a page.
+    """A loaded Pillow image as a page. With ``is_white_zero``, 0 is white in 16-bit samples.
 
-    Args:
-        image: An image of any mode except those with 32 bits per sample, whose range is unknown.
-        is_white_zero: Whether 0 is white in 16-bit samples.
-
-    Raises:
-        DecodeError: for 32-bit samples.
+    Images with 32 bits per sample raise `DecodeError`, because their range is unknown.
     """
     if image.mode.startswith("I;16"):
         return _page_of_16_bits(np.asarray(image), is_white_zero)
@@ -142,22 +131,15 @@ _ORIENTATION, _PHOTOMETRIC, _WHITE_IS_ZERO = 274, 262, 0
 
 
 def is_tiff(beginning: bytes) -> bool:
-    """Whether a file begins as a TIFF or BigTIFF of either byte order.
-
-    >>> is_tiff(b"II*" + bytes(5)), is_tiff(b"II-" + bytes(5))
-    (True, False)
-    """
+    """Whether a file begins as a TIFF or BigTIFF of either byte order."""
     return beginning[:4] in _MAGIC
 
 
 def page_offsets(file: BinaryIO) -> tuple[int, ...]:
-    """The offset of the directory of each page.
+    """The offset of the directory of each page; `OpenError` if there is none, or more than `MAX_TIFF_PAGES`.
 
     The list ends where the chain of directories leaves the file or becomes a circle. An offset beyond the end of the
     file counts as a page, so that reading that page reports what is missing.
-
-    Raises:
-        OpenError: if there is no page, or more than `MAX_TIFF_PAGES`.
     """
     size = file.seek(0, os.SEEK_END)
     begin = _read(file, 0, 16)
@@ -193,16 +175,7 @@ def _read(file: BinaryIO, at: int, size: int) -> bytes:
 
 
 def read_tiff_page(file: BinaryIO, offset: int, max_pixels: int | None) -> NDArray[np.uint8]:
-    """One page, (H, W, 3) uint8.
-
-    Args:
-        file: The open file; it stays open.
-        offset: The offset of the directory of the page.
-        max_pixels: Maximum number of pixels; ``None`` for no limit.
-
-    Raises:
-        Exception: whatever Pillow raises for a page that it cannot decode.
-    """
+    """Decode the page at an offset, upright, (H, W, 3); `DecodeError` if it is damaged or too large."""
     shown: Any = _with_first_page(file, offset)
     shown.seek(0)
     image: Any = TiffImagePlugin.TiffImageFile(shown)
@@ -238,12 +211,7 @@ def _with_first_page(file: BinaryIO, offset: int) -> _PatchedFile:
 
 
 class _PatchedFile(io.RawIOBase):
-    """A file with replaced first bytes.
-
-    Args:
-        file: The file; it stays open.
-        begin: The bytes that replace its beginning.
-    """
+    """A file whose first bytes are replaced by ``begin``; the file itself stays open."""
 
     def __init__(self, file: BinaryIO, begin: bytes) -> None:
         self._file = file
@@ -295,17 +263,11 @@ class ImageOptions(NamedTuple):
 
 
 class ImageDocument(PageSource):
-    """One image file.
-
-    A document that was opened by path keeps the path only; any other keeps the bytes.
-
-    Args:
-        source: Whatever `make_source` takes.
-        options: How to decode pages.
+    """One image file. A document that was opened by path keeps the path only; any other keeps the bytes.
 
     Raises:
         SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
-        OpenError: if it is empty or no image of a known format.
+        OpenError: if it is empty or not an image of a known format.
         MissingDependencyError: if a package for the format is missing.
     """
 
@@ -421,11 +383,7 @@ class ImageDocument(PageSource):
 
 
 class _Cursor:
-    """A decoder in the middle of an animation.
-
-    Args:
-        frames: All pictures of the animation.
-    """
+    """A decoder in the middle of an animation, whose pictures ``frames`` yields."""
 
     def __init__(self, frames: Iterator[NDArray[np.uint8]]) -> None:
         self._frames = frames

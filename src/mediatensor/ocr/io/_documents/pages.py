@@ -38,12 +38,7 @@ __all__ = [
 
 
 class PageSource(ABC):
-    """An opened document: picklable, and readable from several threads.
-
-    Attributes:
-        name: The name of the document in messages.
-        num_pages: The number of its pages.
-    """
+    """An opened document with a name for messages: picklable, and readable from several threads."""
 
     name: str
     num_pages: int
@@ -93,10 +88,7 @@ def raising_page_error(number: int, name: str) -> Iterator[None]:
 class KeptSource(NamedTuple):
     """The source of a document, kept so that its pages can be read later.
 
-    Attributes:
-        path: The absolute path of a plain file; ``None`` for any other source.
-        data: The bytes of any other source; empty for a plain file.
-        name: The name of the source in messages.
+    A plain file has its absolute path, and no data. Any other source has no path, and its bytes.
     """
 
     path: str | None
@@ -144,11 +136,9 @@ PageNumbers = int | range | slice | Sequence[int] | None
 
 
 def check_index(index: object, length: int, name: str) -> int:
-    """The index as a number from 0.
+    """The index of a page as a number from 0.
 
-    Raises:
-        InvalidArgumentError: if it is not an integer.
-        OutOfRangeError: if there is no such page.
+    Raises `InvalidArgumentError` if it is not an integer, and `OutOfRangeError` if there is no such page.
     """
     if isinstance(index, (bool, np.bool_)) or not hasattr(index, "__index__"):
         raise InvalidArgumentError(f"{name} should be an int (got {index!r}).")
@@ -389,13 +379,7 @@ def _stop_of(numbers: range) -> int | None:
 
 @dataclass(frozen=True)
 class PageOfFile:
-    """Reads the image of a page from its file on every call.
-
-    Args:
-        pages: The `Pages` that it belongs to.
-        index: Its index in them.
-        is_readable: Whether the page could be read; otherwise the image is empty.
-    """
+    """Reads the image of page ``index`` of `Pages` on every call; an empty image if it is not readable."""
 
     pages: Any
     index: int

@@ -37,9 +37,8 @@ _REPLACEMENT = 0xFFFD
 class PageCharacters(NamedTuple):
     """Characters in the order of the file.
 
-    Attributes:
-        codes: (N,) uint32: Unicode code points, or halves of surrogate pairs.
-        boxes: (N, 4) float64: xmin, ymin, xmax, ymax relative to the page; NaN for a character without a box.
+    Codes (N,) are uint32: Unicode code points, or halves of surrogate pairs. Boxes (N, 4) are float64: xmin, ymin,
+    xmax, ymax relative to the page; NaN for a character without a box.
     """
 
     codes: NDArray[np.uint32]
@@ -98,9 +97,7 @@ def _letters(codes: NDArray[np.uint32]) -> list[str]:
 
 
 class PdfDocument(PageSource):
-    """One PDF file.
-
-    A document that was opened by path keeps the path only; any other keeps the bytes.
+    """One PDF file. A document that was opened by path keeps the path only; any other keeps the bytes.
 
     Args:
         source: Whatever `make_source` takes.
@@ -108,11 +105,6 @@ class PdfDocument(PageSource):
         options: How to render pages.
         timeout_seconds: Maximum seconds that PDFium may work on a page, in a separate process; ``None`` for this
             process and no limit.
-
-    Attributes:
-        options: The options.
-        file: Opens the file in this process.
-        copy: Opens it a second time, for `page_as_shown`.
 
     Raises:
         SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
@@ -218,11 +210,7 @@ def _usual_style(styles: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _page_of(pixels: Pixels) -> NDArray[np.uint8]:
-    """A page that PDFium has drawn as a contiguous array (H, W, 3).
-
-    Raises:
-        DecodeError: if the size of the picture and the size of its data do not match.
-    """
+    """A rendered page as a contiguous array (H, W, 3); `DecodeError` if the sizes of picture and data differ."""
     height, width, num_channels = pixels.height, pixels.width, pixels.num_channels
     data = np.frombuffer(pixels.data, np.uint8)
     if (

@@ -87,13 +87,7 @@ class DrawnPage(NamedTuple):
 
 
 def drawn_page(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> DrawnPage:
-    """What is drawn on a page, form fields and annotations included.
-
-    Args:
-        pdf: The document of pypdfium2.
-        number: The number of the page, from 0.
-        options: How it is rendered.
-        copy: Opens the same file a second time, see `page_as_shown`.
+    """The drawing of a page, including form fields and annotations; arguments as for `page_as_shown`.
 
     Raises:
         DecodeError: if there is too much on the page.
@@ -120,13 +114,10 @@ def drawn_page(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> Dra
 def _styles(
     text: Any, count: int, places: Mapping[int | None, int], covers: Sequence[tuple[int, _Box]]
 ) -> array[float]:
-    """The styles of characters, as in `DrawnPage`.
+    """The styles of the characters of a text page, as in `DrawnPage`.
 
-    Args:
-        text: A text page of pypdfium2.
-        count: The number of its characters.
-        places: The place of each object in the order of drawing, by its address.
-        covers: Places and boxes of pictures.
+    ``places`` has the place of each object in the drawing order, by address; ``covers`` has places and boxes of
+    pictures.
     """
     raw = import_pdfium().raw
     styles = array("d")
@@ -229,11 +220,7 @@ def _moved_box(matrix: _Matrix, box: _Box) -> _Box:
 
 
 class _Found:
-    """Collects lines, areas and pictures.
-
-    Args:
-        page: The part of the page that is shown.
-    """
+    """Collects lines, areas and pictures within the box ``page``, the visible part of the page."""
 
     def __init__(self, page: _Box) -> None:
         self.lines, self.fills, self.areas, self.pictures = (array("d") for _ in range(4))

@@ -100,13 +100,10 @@ class Characters(NamedTuple):
 
 
 def rendered(pdf: Any, number: int, options: PdfOptions, new_bitmap: Callable[..., Any] | None = None) -> Pixels:
-    """Render a page.
+    """Render page ``number``, from 0, of a document of pypdfium2.
 
-    Args:
-        pdf: The document of pypdfium2.
-        number: The number of the page, from 0.
-        options: How to render it.
-        new_bitmap: Makes the bitmap to draw on, as for ``PdfPage.render``; ``bitmap_maker`` in the options comes first.
+    ``new_bitmap`` makes the bitmap to draw on, as for ``PdfPage.render``; ``bitmap_maker`` in the options takes
+    precedence.
 
     Raises:
         DecodeError, OpenError: if it is too large, or has too much on it.
@@ -140,13 +137,7 @@ def rendered(pdf: Any, number: int, options: PdfOptions, new_bitmap: Callable[..
 
 
 def characters(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> Characters:
-    """The text layer of a page, with the words of its form fields and annotations.
-
-    Args:
-        pdf: The document of pypdfium2.
-        number: The number of the page, from 0.
-        options: How it is rendered.
-        copy: Opens the same file a second time, see `page_as_shown`.
+    """The text layer of a page, with the words of its form fields and annotations; arguments as for `page_as_shown`.
 
     Raises:
         DecodeError: if there is too much on the page.
@@ -175,16 +166,8 @@ def page_as_shown(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> 
 
     Fields and annotations are separate from the content of a page, and functions that read the content ignore them.
     PDFium can merge them into the content ("flatten" the page), which changes the document and the boxes of the page.
-    This is therefore done in a second copy of the document. Coordinates stay the same.
-
-    Args:
-        pdf: The document of pypdfium2.
-        number: The number of the page, from 0.
-        options: How it is rendered: whether fields and annotations are drawn.
-        copy: Opens the same file a second time; used only if there are any.
-
-    Yields:
-        Two pages of pypdfium2, which are one if nothing is drawn on the content.
+    This is therefore done in a second copy of the document, which ``copy`` opens. Coordinates stay the same. If
+    nothing is drawn on the content, both pages are one.
 
     Raises:
         DecodeError: if there is too much on the page.
@@ -241,11 +224,7 @@ def _hide_unseen_annotations(page: Any, options: PdfOptions, *, change: bool) ->
 
 
 def characters_of(text: Any) -> tuple[array[int], array[float]]:
-    """The codes and the boxes of `Characters`, from a text page of pypdfium2.
-
-    Raises:
-        DecodeError: if there are too many.
-    """
+    """The codes and boxes of `Characters` from a text page of pypdfium2; `DecodeError` if there are too many."""
     raw = import_pdfium().raw
     count = text.count_chars()
     if count > MAX_PAGE_CHARACTERS:
@@ -298,11 +277,7 @@ def relative_matrix(page: Any, options: PdfOptions) -> array[float]:
 
 
 def check_objects(page: Any) -> None:
-    """Refuse a page with too much on it.
-
-    Raises:
-        DecodeError: if there is.
-    """
+    """Raise `DecodeError` for a page with too many objects."""
     num_objects = import_pdfium().raw.FPDFPage_CountObjects(page)
     if num_objects > MAX_PAGE_OBJECTS:
         raise DecodeError(f"it has {num_objects} objects, more than the {MAX_PAGE_OBJECTS} that are drawn")

@@ -64,9 +64,8 @@ _forgotten: list[int] = []
 class _PdfProcess(Process):
     """The process.
 
-    Attributes:
-        known: Keys of the documents that it has, the most recently used last.
-        page: Shared memory that it draws pages on, uint8; empty if the system has none. Larger pages are sent.
+    ``known`` has the keys of its documents, the most recently used last. It draws pages on the shared memory ``page``,
+    uint8, which is empty if the system has none; larger pages are sent.
     """
 
     def __init__(self) -> None:
@@ -85,15 +84,7 @@ class _PdfProcess(Process):
 
 
 class IsolatedPdf:
-    """A PDF file that the PDF process opens when it is needed: picklable, and safe to use after a fork.
-
-    Args:
-        source: A path, or the bytes of the file.
-        name: The name of the file in messages.
-        password: The password of an encrypted file.
-        options: How to render pages.
-        timeout_seconds: Maximum seconds for opening the file, and for each page.
-    """
+    """A PDF file that the PDF process opens when it is needed: picklable, and safe to use after a fork."""
 
     def __init__(
         self, source: str | bytes, name: str, password: str | None, options: PdfOptions, timeout_seconds: float
@@ -115,11 +106,7 @@ class IsolatedPdf:
         self._start()
 
     def num_pages(self) -> int:
-        """The number of pages.
-
-        Raises:
-            OpenError: if PDFium cannot open it, or not in time.
-        """
+        """The number of pages; `OpenError` if PDFium cannot open the file, or not in time."""
         try:
             (count,), _ = self._call("open", 0)
         except (DecodeError, IsolatedWorkerError) as error:
@@ -128,20 +115,12 @@ class IsolatedPdf:
         return int(count)
 
     def rendered(self, number: int) -> Pixels:
-        """A page, as from `pdf_page.rendered`.
-
-        Raises:
-            DecodeError: if it cannot be rendered, or not in time.
-        """
+        """A page as from `pdf_page.rendered`; `DecodeError` if it cannot be rendered, or not in time."""
         (width, height, num_channels, row_bytes, has_alpha, _), data = self._call("render", number)
         return Pixels(int(width), int(height), int(num_channels), int(row_bytes), bool(has_alpha), data)
 
     def characters(self, number: int) -> Characters:
-        """The text layer of a page, as from `pdf_page.characters`.
-
-        Raises:
-            DecodeError: if it cannot be read, or not in time.
-        """
+        """The text as from `pdf_page.characters`; `DecodeError` if it cannot be read, or not in time."""
         (count,), data = self._call("characters", number)
         if not 0 <= count <= MAX_PAGE_CHARACTERS or len(data) != 36 * count + 48:
             raise DecodeError("its process sent data of the wrong size")
@@ -152,11 +131,7 @@ class IsolatedPdf:
         return Characters(codes, boxes, matrix)
 
     def drawn(self, number: int) -> DrawnPage:
-        """The drawing of a page, as from `pdf_drawing.drawn_page`.
-
-        Raises:
-            DecodeError: if it cannot be read, or not in time.
-        """
+        """The drawing as from `pdf_drawing.drawn_page`; `DecodeError` if it cannot be read, or not in time."""
         (width, height, count, *lengths), data = self._call("drawing", number)
         limits = (5 * MAX_DRAWN_LINES, 5 * MAX_DRAWN_LINES, 4 * MAX_DRAWN_LINES, 4 * MAX_DRAWN_LINES)
         if (

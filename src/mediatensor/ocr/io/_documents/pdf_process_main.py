@@ -24,10 +24,9 @@ READY, VALUE, FAILURE = b"R", b"V", b"F"
 
 
 class Request(NamedTuple):
-    """A request of the parent process.
+    """A request of the parent process for the document ``key``.
 
     Attributes:
-        key: The key of the document.
         opening: A pickle of the arguments of `OpenPdf`, in the first request for the document.
         forgotten: Keys of documents that are no longer needed.
         task: ``"open"``, ``"render"``, ``"characters"`` or ``"drawing"``.

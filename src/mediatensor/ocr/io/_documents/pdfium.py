@@ -43,11 +43,7 @@ _inherited: list[Any] = []
 
 
 def import_pdfium() -> Any:
-    """The package pypdfium2.
-
-    Raises:
-        MissingDependencyError: if it is not installed.
-    """
+    """Import pypdfium2; `MissingDependencyError` if it is not installed."""
     try:
         return importlib.import_module("pypdfium2")
     except ImportError:
@@ -55,7 +51,7 @@ def import_pdfium() -> Any:
 
 
 def is_pdf(file: str | PathLike[str] | bytes) -> bool:
-    """Whether a file is a PDF, by its first bytes. The file is the path of a readable file, or its bytes.
+    """Whether a file, a path or bytes, is a PDF by its first bytes.
 
     >>> is_pdf(b"%PDF-1.7 ..."), is_pdf(b"GIF89a")
     (True, False)
@@ -93,13 +89,7 @@ class _KeepingErrors:
 
 
 class OpenPdf:
-    """A PDF file that is opened when it is needed: picklable, and safe to use after a fork.
-
-    Args:
-        source: A path, or the bytes of the file.
-        name: The name of the file in messages.
-        password: The password of an encrypted file.
-    """
+    """A PDF file, a path or bytes, that is opened when it is needed: picklable, and safe to use after a fork."""
 
     def __init__(self, source: str | bytes, name: str, password: str | None) -> None:
         self._source = source
@@ -146,9 +136,7 @@ class OpenPdf:
     def opened(self) -> Any:
         """A new document of pypdfium2, which the caller may change and must close. The caller holds the lock.
 
-        Raises:
-            SourceNotFoundError: if the file is gone.
-            OpenError: if PDFium cannot open it.
+        Raises `SourceNotFoundError` if the file is gone, and `OpenError` if PDFium cannot open it.
         """
         pdfium = import_pdfium()
         with ExitStack() as if_refused:

@@ -182,9 +182,7 @@ def png_picture(data: bytes, orientation: int) -> Picture | None:
 def tiff_picture(file: BinaryIO, tags: dict[int, tuple[int, ...]]) -> Picture | None:
     """A page of a TIFF file that is stored in one strip; ``None`` if it is not, or PDF has no such compression.
 
-    Args:
-        file: The file.
-        tags: The integer values in the directory of the page, by tag (TIFF 6.0).
+    ``tags`` has the integer values in the directory of the page (TIFF 6.0).
     """
 
     def first(tag: int, default: int) -> int:

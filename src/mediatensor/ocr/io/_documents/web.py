@@ -28,14 +28,7 @@ _URL_CHARACTERS = "%/:=&?~+!$,;'@()*[]#"
 
 
 class Fetched(NamedTuple):
-    """The response of a server.
-
-    Attributes:
-        url: The URL after all redirections.
-        data: The body.
-        content_type: The type according to the server, such as "text/html".
-        charset: The character set of a text, if the server sends it.
-    """
+    """The response of a server: URL after all redirections, body, content type, and character set if it is sent."""
 
     url: str
     data: bytes
@@ -58,8 +51,7 @@ def fetch(url: str) -> Fetched:
 
     Raises:
         InvalidArgumentError: if ``url`` is not an https or http URL.
-        SourceNotFoundError: if the server says that there is no such file.
-        OpenError: for any other failure, or more than `MAX_FILE_BYTES`.
+        SourceNotFoundError, OpenError: if there is no such file, or it cannot be fetched.
     """
     if web_scheme(url) is None:
         raise InvalidArgumentError(f"url = {url!r} should be a str that begins with https:// or http://.")

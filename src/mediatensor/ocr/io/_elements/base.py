@@ -66,13 +66,8 @@ def enclosing_geometry(geometries: Sequence[Geometry]) -> Geometry:
     """The geometry that encloses its members: a box for boxes, the rectangle of least area for four-point geometries.
 
     The first side of that rectangle has the average direction of the first sides of its members, so that a line of
-    upside-down words is an upside-down line.
-
-    Args:
-        geometries: The geometries of the members. Without any, the result is an empty box at the origin.
-
-    Returns:
-        Two corners, or four points in reading direction, as nested tuples; an array if all members are arrays.
+    upside-down words is an upside-down line. Without members, the result is an empty box at the origin; it is an array
+    if all members are arrays.
     """
     if not geometries:
         return _NO_EXTENT

@@ -363,13 +363,7 @@ _SHOW_OPTIONS = ("words_only", "display_artefacts", "display_layout")
 
 
 def page_pixels(image: PageImage) -> NDArray[np.uint8]:
-    """The image of a page as a contiguous uint8 array.
-
-    Args:
-        image: uint8: an array (H, W, 3), or a tensor (3, H, W) or (H, W, 3); not empty.
-
-    Returns:
-        Shape (H, W, 3), RGB.
+    """The image of a page as a contiguous uint8 array (H, W, 3), RGB.
 
     Raises:
         InvalidArgumentError: if the image is empty, as after ``from_dict`` without one, or of another shape or dtype.

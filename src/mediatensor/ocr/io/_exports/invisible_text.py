@@ -44,10 +44,9 @@ _ENTRIES_PER_SECTION = 100
 
 
 def font_file(name: str) -> bytes:
-    """Return the glyphless font as a TrueType file: the missing glyph, a box for text, and a space.
+    """The glyphless font as a TrueType file: the missing glyph, a box for text, and a space.
 
-    Args:
-        name: Its name, as long as the name in the file. PDFium merges fonts of the same name on a page.
+    ``name`` is as long as the name in the file. PDFium merges fonts of the same name on a page.
     """
     font = _FONT.read_bytes()
     names = _NAME.encode("utf-16-be"), name.encode("utf-16-be")
@@ -70,11 +69,7 @@ class FontCodes:
         return len(self._codes)
 
     def encode(self, texts: Sequence[str]) -> list[int]:
-        """A code for each text, followed by a space.
-
-        Args:
-            texts: The text of each glyph: at least one character, at most `MAX_UNITS` UTF-16 code units.
-        """
+        """A code for each glyph of 1 to `MAX_UNITS` UTF-16 code units, followed by a space."""
         codes = [self._codes.setdefault(text, len(self._codes) + _FIRST_FREE) for text in texts]
         return [*codes, SPACE_CODE]
 
@@ -151,17 +146,15 @@ class PlacedText:
 def place_words(
     rows: Iterable[TextRow], matrix: NDArray[np.float64], own_letters: NDArray[np.float64] | None = None
 ) -> list[PlacedText]:
-    """Place the words of a page where they were found.
+    """Place the words of a page, whose rows are in reading order, where they were found.
+
+    The words of a table cell whose places are not known share its box in proportion to their lengths.
 
     Args:
-        rows: The lines of the page, in reading order.
+        rows: The lines of the page.
         matrix: (3, 2): maps (x, y, 1) in pixels, with y down, to points, with y up.
         own_letters: (N, 2): the centres, in points, of the letters that the page already has as text. A word is left
             out if its box contains at least half as many of them as it has characters.
-
-    Returns:
-        One text for each word. The words of a table cell whose places are not known share its box in proportion to
-        their lengths.
     """
     words: list[str] = []
     quads: list[NDArray[np.float64]] = []
@@ -219,12 +212,7 @@ def _mean_sides(quads: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArra
 
 
 def _move_apart(quads: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The quads of words (N, 4, 2), moved apart so that programs that extract text keep the words separate.
-
-    Args:
-        quads: TL, TR, BR, BL in points.
-        lengths: (N,): number of characters of each word.
-    """
+    """The quads of words (N, 4, 2) in points, moved apart so that programs that extract text keep words separate."""
     along, up = _mean_sides(quads)
     is_skewed = np.abs(along).min(axis=1) > _MAX_DRIFT
     quads = quads.copy()

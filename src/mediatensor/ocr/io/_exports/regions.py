@@ -93,11 +93,7 @@ class Place:
 class Token:
     """One word, or the text of a table cell whose words are not known.
 
-    Attributes:
-        text, confidence: The recognised text and its confidence.
-        place: Its position.
-        characters: The characters of a word, if they are known.
-        cell: In tables, the number of its cell in the row, and of the word in the cell, both from 0.
+    In tables, ``cell`` is the number of its cell in the row, and of the word in the cell, both from 0.
     """
 
     text: str
@@ -113,9 +109,7 @@ class TextRow:
 
     Attributes:
         tokens: Its words, in reading order; in table rows, cell by cell.
-        place: Its position.
         index: Index of the line in its region or of the row in its table, from 0.
-        right_to_left: Whether it is read from right to left.
     """
 
     tokens: tuple[Token, ...]
@@ -151,14 +145,12 @@ class TextRow:
 
 @dataclass(frozen=True)
 class Region:
-    """One block, one table, one prediction, or one line that was not read.
+    """One block, table, prediction, or line that was not read.
 
     Attributes:
         kind: 'block', 'table', 'prediction', or 'unread'.
         rows: Its lines, or the rows of the table. A line that was not read is a row without words.
-        place: Its position.
         class_name: The class of a prediction; otherwise empty.
-        unread: The line that was not read.
     """
 
     kind: str
@@ -194,17 +186,10 @@ def tool_version() -> str:
 def page_regions(
     page: Any, direction: str = "auto", reading_order: bool = True, size: tuple[int, int] | None = None
 ) -> Iterator[Region]:
-    """The content of a page, in pixels.
+    """Yield the content of a page in pixels, for an image of this ``size`` (height, width), by default the page's.
 
-    Args:
-        page: A `Page` or `KIEPage`.
-        direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-        reading_order: Whether the content is put into reading order; otherwise it stays as stored.
-        size: Height and width of the image in pixels, for positions; by default the page's size.
-
-    Yields:
-        Blocks and tables, or predictions, and the lines that were not read: in their places if the page is put into
-        reading order, and last on pages as stored and pages of predictions.
+    In reading order, lines that were not read are in their places; on pages as stored, and pages of predictions, they
+    are last.
     """
     height, width = size or page.dimensions
     if hasattr(page, "predictions"):

@@ -40,7 +40,6 @@ class _Sheet(NamedTuple):
     """A page of the result, before its text is added.
 
     Attributes:
-        page: The page of the document that was read.
         origin: The PDF file that the page is copied from, and its number there; ``None`` if it is made from an image.
         size: Height and width in pixels, to which the positions of words refer.
         image_pdf: A PDF file of this one page, if it is made from an image.

@@ -46,11 +46,7 @@ def tables_csv(item: Element) -> str:
 
 
 def tables_xlsx(item: Element) -> bytes:
-    """The tables as an Excel workbook, a sheet for each; an empty sheet where there is none.
-
-    Raises:
-        MissingDependencyError: if openpyxl is not installed.
-    """
+    """The tables as an Excel workbook with a sheet for each, or an empty sheet; needs openpyxl."""
     try:
         from openpyxl import Workbook
     except ImportError as error:

@@ -27,18 +27,10 @@ _PAIRS_AT_ONCE = 1 << 20
 
 
 def upright_boxes(boxes: np.ndarray, shape: tuple[int, int] | None = None) -> tuple[np.ndarray, float]:
-    """Straight boxes of words on the page turned upright.
+    """Straight boxes ``(N, 4)`` of words on the page turned upright, and the ratio of its height to its width.
 
     Quads are turned by the angle at which most of them read, even if the page lies on its side or upside down. A quad
     that is not turned itself, as detectors report for short words of a turned page, is only moved.
-
-    Args:
-        boxes: Relative; straight ``(N, >= 4)``, or ``(N, 4, 2)`` with corners in reading direction. N at least 1.
-        shape: Height and width of the page in pixels.
-
-    Returns:
-        float64 ``(N, 4)``, relative to the page so turned, and that page's height divided by its width (1.0 where the
-        size is not known).
     """
     height, width = _UNKNOWN_SHAPE if shape is None else shape
     if boxes.ndim == 2:
@@ -67,14 +59,7 @@ def _deskew(quads: np.ndarray, angle: float) -> np.ndarray:
 
 
 def frame_order(boxes: np.ndarray) -> np.ndarray:
-    """Order words from top to bottom and, within half a median height per page width, from left to right.
-
-    Args:
-        boxes: float64 ``(N, 4)``, upright, N at least 1.
-
-    Returns:
-        int64 ``(N,)``, their indices.
-    """
+    """Order words from top to bottom and, within half a median height per page width, from left to right."""
     return np.argsort(boxes[:, 0] + 2 * boxes[:, 3] / _median_height(boxes), kind="stable")
 
 
@@ -83,16 +68,11 @@ def line_numbers(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Gather words into lines: rows of one height, cut where a gap is wider than words of this page have.
 
-    Args:
-        boxes: float64 ``(N, 4)``, upright, N at least 1.
-        aspect: Height of the page divided by its width.
-        paragraph_break: The gap, relative to the width of the page, that parts two lines of a row on any page.
-        line_ids: int ``(N,)``, which detected line each word comes from; negative where that is not known. Words of
-            one detected line stay together unless the gap between them is two heights of the line or more.
+    ``paragraph_break`` is the gap, relative to the width of the page, that separates lines on any page. Words of one
+    detected line, by ``line_ids`` that are not negative, stay together unless the gap is two heights of the line.
 
-    Returns:
-        The indices of the words, line after line, from the top, words from left to right; and for each of them the
-        number of its line, which never falls.
+    Returns the indices of the words, line after line, from the top, words from left to right; and for each of them the
+    number of its line, which never falls.
     """
     order = frame_order(boxes)
     units = _units(len(boxes), line_ids)
@@ -115,18 +95,11 @@ def line_numbers(
 
 
 def block_numbers(boxes: np.ndarray, aspect: float, line_break: float) -> np.ndarray:
-    """Gather lines into blocks.
+    """Number the block of each line, in the order of their first lines: int64 ``(L,)``.
 
     A line belongs to the block of the line above it if it lies under it, close enough, has about its height, and
-    either begins, ends or centers where that one does, or there is no other that it could belong to.
-
-    Args:
-        boxes: float64 ``(L, 4)``, upright, L at least 1.
-        aspect: Height of the page divided by its width.
-        line_break: The widest gap between two lines of a block, in heights of these lines.
-
-    Returns:
-        int64 ``(L,)``, numbers of blocks, counted in the order in which their first lines come.
+    either begins, ends or centers where that one does, or there is no other that it could belong to. ``boxes`` are
+    upright, ``line_break`` is the widest gap in heights of the lines.
 
     Raises:
         MissingDependencyError: if SciPy is not installed.

@@ -108,18 +108,11 @@ def tables_of_grids(
     words: Sequence[Word],
     shape: tuple[int, int],
 ) -> tuple[list[Table], np.ndarray]:
-    """Elements for tables in docTR's form, with the words whose middle lies in their cells.
+    """Elements for tables in docTR's form, and a mask (N,) of the words whose middle lies in their cells.
 
-    Args:
-        grids: ``{"cells": [{"geometry", "score", "row_start", "row_end", "col_start", "col_end"}, ...]}``, or a list of
-            such grids; geometries are (xmin, ymin, xmax, ymax) or four points, relative to the page. Rows and columns
-            may begin at any number.
-        boxes: Relative boxes of the N words of the page, (N, 4) or (N, 4, 2).
-        words: These words as elements.
-        shape: Height and width of the page in pixels.
-
-    Returns:
-        The tables, and a mask (N,) of the words that they contain.
+    A grid is ``{"cells": [{"geometry", "score", "row_start", "row_end", "col_start", "col_end"}, ...]}`` with
+    geometries of (xmin, ymin, xmax, ymax) or four points, relative to the page. Rows and columns may begin at any
+    number. ``boxes`` are the relative boxes of the words, (N, 4) or (N, 4, 2).
 
     Raises:
         InvalidArgumentError: if a grid has another form.
