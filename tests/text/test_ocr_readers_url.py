@@ -28,7 +28,7 @@ from mediatensor.errors import (
 from mediatensor.ocr.io import DocumentFile, read_html
 
 # Behind the face: limits of minutes and gigabytes, and redirections from servers with certificates.
-from mediatensor.ocr.io._documents import web as _web
+from mediatensor.ocr.io import html as _web
 from range_server import RangeServer, serve
 
 PICTURE = images.picture()

@@ -16,8 +16,7 @@ from ...errors import InvalidArgumentError, OpenError, SourceTypeError
 from ._documents.images import ImageDocument, ImageOptions, is_tiff
 from ._documents.pages import PageNumbers, Pages, check_output_size, keep_source
 from ._documents.pdfium import is_pdf
-from ._documents.web import fetch
-from .html import print_page
+from .html import fetch, print_page
 from .pdf import read_pdf
 
 __all__ = ["DocumentFile", "Pages", "open_document"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,10 +21,16 @@ if TYPE_CHECKING:
     from ...ocr.io import Page, Pages, Table, Word
     from ...ocr.models.predictor import OCRPredictor
 
-__all__ = ["DOCUMENT_FILES", "open_pages", "page_picture", "page_reader", "read_page", "warm_up", "write_document"]
+__all__ = ["open_pages", "page_picture", "page_reader", "read_page", "warm_up", "write_document"]
 
-#: The files that `write_document` knows.
-DOCUMENT_FILES = ("text.txt", "text.md", "tables.csv", "tables.xlsx", "searchable.pdf")
+# The files of `write_document`, with the names of their formats for `Document.export_as`.
+_FORMATS = {
+    "text.txt": "text",
+    "text.md": "markdown",
+    "tables.csv": "csv",
+    "tables.xlsx": "xlsx",
+    "searchable.pdf": "pdf",
+}
 
 # Two readers for the options of the page, and one for any other options.
 _MAX_READERS = 3
@@ -238,21 +244,15 @@ def write_document(path: str, folder: str, wanted: Sequence[str], options: Optio
         elements.append(page)
     document = Document(elements)
     has_tables = any(page.tables for page in elements)
-    makers: dict[str, Callable[[], str | bytes]] = {
-        "text.txt": lambda: f"{document.render()}\n",
-        "text.md": lambda: f"{document.export_as_markdown()}\n",
-        "searchable.pdf": document.export_as_pdf,
-    }
-    if has_tables:
-        makers["tables.csv"] = document.export_as_csv
-        makers["tables.xlsx"] = document.export_as_xlsx
     written: dict[str, bytes] = {}
     for name in wanted:
-        if name not in makers:
+        if name not in _FORMATS or (name.startswith("tables.") and not has_tables):
             continue
         with suppress(ImportError):  # openpyxl is optional
-            made = makers[name]()
-            written[name] = made.encode(errors="replace") if isinstance(made, str) else made
+            data = document.export_as(_FORMATS[name])
+            if name.startswith("text."):
+                data += "\n"
+            written[name] = data.encode(errors="replace") if isinstance(data, str) else data
     return written
 
 

@@ -1,6 +1,5 @@
-"""The tree of a document that was read: words, lines, blocks, tables, layout regions, and the data of pages.
+"""The tree of a document that was read, as data: `base` of all elements, `leaves` (text), and `pages`.
 
-These classes are data. Each can export itself into dictionaries as docTR does (`export`, `from_dict`) and render
-its text. They know nothing of documents and of other formats. `base` has what all elements share, `leaves` has words,
-lines and blocks, `structure` has regions, tables and fields, and `pages` has pages.
+Elements export themselves into dictionaries as docTR does (`export`, `from_dict`) and render their text. They depend
+neither on the documents that pages are read from, nor on other formats.
 """
