@@ -30,7 +30,7 @@ def lines_of(document: Any) -> list[list[list[str]]]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_lines_are_those_of_doctr(name: str, recorded: dict[str, Any]) -> None:
+def test_lines_match_doctr(name: str, recorded: dict[str, Any]) -> None:
     settings, arguments = CASES[name]
     assert lines_of(DocumentBuilder(**settings)(**arguments)) == recorded["lines"][name]
 
@@ -56,7 +56,7 @@ def test_order_of_words_does_not_matter(name: str) -> None:
     "settings", [{}, {"resolve_blocks": True}, {"resolve_lines": False}, {"keep_reading_order": True}]
 )
 @pytest.mark.parametrize("angle", [None, 0, 5])
-def test_every_word_keeps_what_belongs_to_it(settings: dict[str, bool], angle: float | None) -> None:
+def test_every_word_keeps_its_score_and_characters(settings: dict[str, bool], angle: float | None) -> None:
     words = two_columns()
     mixed = shuffled(len(words.texts))
     places = words.boxes if angle is None else words.quads(angle)
@@ -73,14 +73,14 @@ def test_every_word_keeps_what_belongs_to_it(settings: dict[str, bool], angle: f
 
 
 @pytest.mark.parametrize("angle", [90, 180, -90, 93, 177])
-def test_pages_on_their_side_or_head_have_the_same_lines(angle: float) -> None:
+def test_lines_do_not_depend_on_the_turn_of_the_page(angle: float) -> None:
     words = two_columns()
     expected = lines_of(DocumentBuilder()(**arguments_of(words.boxes, words.texts)))
     shape = (WIDTH, HEIGHT) if angle % 180 == 90 else (HEIGHT, WIDTH)
     assert lines_of(DocumentBuilder()(**arguments_of(words.quads(angle), words.texts, shape))) == expected
 
 
-def test_words_the_wrong_way_up_do_not_turn_the_page() -> None:
+def test_upside_down_words_do_not_turn_the_page() -> None:
     words = one_column()
     quads = words.quads(180)
     flipped = np.arange(len(quads)) % 5 == 0
@@ -117,7 +117,7 @@ def test_reading_order_follows_columns() -> None:
     assert flat.pages[0].blocks[0].render() == read
 
 
-def test_pages_without_words_and_pages_that_failed() -> None:
+def test_pages_without_words_and_failed_pages_are_empty() -> None:
     empty = arguments_of(np.zeros((0, 4)), [])
     document = DocumentBuilder(resolve_blocks=True, keep_reading_order=True)(**empty, errors=["cannot be read"])
     assert (document.pages[0].blocks, document.pages[0].error) == ([], "cannot be read")
@@ -125,7 +125,7 @@ def test_pages_without_words_and_pages_that_failed() -> None:
     assert DocumentBuilder()([], [], [], [], [], []).pages == []
 
 
-def test_facts_of_the_page_are_handed_on() -> None:
+def test_documents_keep_facts_of_the_page() -> None:
     arguments = arguments_of(np.array([[0.1, 0.1, 0.2, 0.2]]), ["one"])
     region = {"boxes": np.array([[0.0, 0.0, 0.5, 0.5]]), "class_names": ["Text"], "scores": [0.75]}
     facts = {
@@ -143,7 +143,7 @@ def test_facts_of_the_page_are_handed_on() -> None:
 
 @pytest.mark.parametrize("builder", [DocumentBuilder(), KIEDocumentBuilder()])
 @pytest.mark.parametrize("name", ["objectness_scores", "text_preds", "crop_orientations"])
-def test_arguments_of_other_lengths_are_refused(builder: Any, name: str) -> None:
+def test_builder_refuses_arguments_of_other_lengths(builder: Any, name: str) -> None:
     arguments = arguments_of(np.array([[0.1, 0.1, 0.2, 0.2], [0.3, 0.1, 0.4, 0.2]]), ["one", "two"])
     shorter = {**arguments, name: [arguments[name][0][:1]]}
     fewer = {**arguments, name: []}
@@ -173,7 +173,7 @@ def test_bad_arguments_are_refused_by_name() -> None:
         DocumentBuilder(paragraph_break=-1)
 
 
-def test_representation_is_that_of_doctr_with_our_setting() -> None:
+def test_repr_matches_doctr_with_our_setting() -> None:
     assert repr(DocumentBuilder(resolve_blocks=True)) == (
         "DocumentBuilder(resolve_lines=True, resolve_blocks=True, paragraph_break=0.035, "
         "export_as_straight_boxes=False, keep_reading_order=False, line_break=0.8)"

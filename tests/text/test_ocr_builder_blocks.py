@@ -47,7 +47,7 @@ def test_a_detected_line_that_slopes_is_one_line() -> None:
     assert lines_of(sloping, words.lines) == [" ".join(words.texts)]
 
 
-def test_words_that_no_line_is_known_of_are_arranged_as_ever() -> None:
+def test_words_without_a_known_line_are_arranged_as_usual() -> None:
     words = receipt()
     assert lines_of(words, np.full(len(words.texts), -1)) == lines_of(words)
     # Ids are names, not numbers: any will do, and those of single words change nothing.
@@ -80,7 +80,7 @@ def test_columns_are_blocks(angle: float | None) -> None:
     ]
 
 
-def test_fields_of_a_form_are_blocks_of_their_own() -> None:
+def test_fields_of_a_form_are_separate_blocks() -> None:
     assert blocks_of(form()) == [[line] for line in lines_of(form())]
 
 
@@ -91,13 +91,13 @@ def test_items_and_prices_of_a_receipt_are_two_columns() -> None:
     assert prices == ["1.20", "2.49", "3.10", "6.79"]
 
 
-def test_headings_in_much_larger_letters_are_blocks_of_their_own() -> None:
+def test_much_larger_headings_are_separate_blocks() -> None:
     text = [(80.0, 150.0 + 20 * row, 14.0, line) for row, line in enumerate(TEXT)]
     assert blocks_of(written([(80, 115, 30, "LARGE"), *text])) == [["LARGE"], list(TEXT)]
     assert blocks_of(written([(80, 126, 19, "LARGER"), *text])) == [["LARGER", *TEXT]]
 
 
-def test_a_line_belongs_to_the_only_one_above_it_or_to_one_that_it_is_aligned_with() -> None:
+def test_line_joins_the_only_line_above_or_an_aligned_one() -> None:
     indented = [(80.0, 100.0, 16.0, TEXT[0]), (200.0, 120.0, 16.0, "far in")]
     assert len(blocks_of(written(indented))) == 1
     # Of two lines under a third, the one that begins where it does goes with it.
@@ -117,7 +117,7 @@ def test_one_block_is_the_default() -> None:
     assert len(DocumentBuilder()(**arguments_of(words.boxes, words.texts)).pages[0].blocks) == 1
 
 
-def test_three_thousand_words_that_all_lie_in_one_place() -> None:
+def test_blocks_of_three_thousand_overlapping_words_are_found() -> None:
     boxes = np.tile([[0.1, 0.1, 0.2, 0.12]], (3000, 1))
     document = DocumentBuilder(resolve_blocks=True)(**arguments_of(boxes, ["word"] * 3000))
     assert sum(len(line.words) for line in document.pages[0].blocks[0].lines) == 3000

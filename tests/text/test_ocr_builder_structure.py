@@ -75,7 +75,7 @@ def test_words_in_the_cells_of_a_network_are_a_table() -> None:
     assert page.render() == "Above\n\nItem\tPrice\nGreen tea leaf\t2.50\n\t\n\nBelow"
 
 
-def test_a_word_beside_the_cells_belongs_to_the_nearest() -> None:
+def test_word_outside_all_cells_belongs_to_the_nearest_cell() -> None:
     cells = {(0, 0, 0, 0): (0.1, 0.1, 0.4, 0.2), (0, 0, 1, 1): (0.5, 0.1, 0.9, 0.2)}
     page = built([(0.41, 0.12, 0.44, 0.18), (0.1, 0.6, 0.2, 0.7)], ["near", "far"], tables=grid(cells))
     assert page.tables[0].to_grid() == [["near", ""]]

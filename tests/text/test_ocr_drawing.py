@@ -123,7 +123,7 @@ def test_another_program_reads_what_was_drawn(tmp_path: Path) -> None:
     assert read.split() == texts
 
 
-def test_colors_tell_confidence() -> None:
+def test_colors_show_confidence() -> None:
     geometry = box(20, 20, 220, 60)
     for confidence, color in ((1.0, [0, 70, 255]), (0.5, [225, 40, 40]), (0.0, [255, 0, 0])):
         drawn = synthesize_page(page(word("HHHH", geometry, confidence)), draw_proba=True)
@@ -141,7 +141,7 @@ def test_sizes_are_kept_in_bounds() -> None:
     assert height(max_font_size=20) < 20 < height(max_font_size=60) < 60
 
 
-def test_predictions_and_cells_are_drawn_too() -> None:
+def test_predictions_and_cells_are_drawn() -> None:
     entry = word("HHH", box(20, 20, 100, 50))
     drawn = synthesize_page(page(entry))
     assert len(ink(drawn)) > 100
@@ -159,7 +159,7 @@ def test_placeholders_are_drawn_when_asked() -> None:
     assert [rows.min(), rows.max(), columns.min(), columns.max()] == pytest.approx([60, 160, 50, 150], abs=1.5)
 
 
-def test_empty_text_and_empty_pages() -> None:
+def test_empty_text_and_empty_pages_are_drawn() -> None:
     assert (synthesize_page(page()) == 255).all()
     assert (synthesize_page({"dimensions": [5, 7]}) == 255).all()
     nothing = page(word("  ", box(20, 20, 100, 50)), word("a", box(20, 20, 20, 20)))
@@ -187,7 +187,7 @@ def test_unusable_geometries_are_named_or_left_out(geometry: Any) -> None:
         overlay(page(word("a", geometry)), np.zeros((30, 40, 3), np.uint8))
 
 
-def test_odd_words_are_drawn_as_far_as_they_can_be() -> None:
+def test_odd_words_are_drawn_if_possible() -> None:
     good = word("HHH", box(20, 20, 100, 50))
     nothing = [None, "word", {"value": None, "geometry": box(0, 0, 50, 20)}, {"geometry": box(0, 0, 50, 20)}]
     exported = page(*nothing, good)
@@ -225,7 +225,7 @@ def test_unusable_fonts_are_named(arguments: dict[str, Any], error: type[Excepti
         synthesize_page(page(), **arguments)
 
 
-def test_fonts() -> None:
+def test_fonts_scale_with_their_size() -> None:
     assert get_font().getname() == get_font(None, 40).getname()  # type: ignore[union-attr]
     assert get_font(None, 40).getlength("Hello") == pytest.approx(4 * get_font(None, 10).getlength("Hello"), rel=0.1)
     with pytest.raises(InvalidArgumentError, match="font_size"):
@@ -246,7 +246,7 @@ def test_letters_that_the_font_lacks_come_from_an_installed_one() -> None:
 PAPER = np.full((HEIGHT, WIDTH, 3), 240, np.uint8)
 
 
-def test_an_overlay_draws_boxes_and_leaves_the_rest() -> None:
+def test_overlay_changes_only_the_boxes() -> None:
     sure, unsure = box(20, 20, 100, 50), turned(120, 30, 30)
     before = PAPER.copy()
     drawn = overlay(page(word("a", sure, 1.0), word("b", unsure / [WIDTH, HEIGHT], 0.2)), PAPER, text="none")
@@ -263,7 +263,7 @@ def test_an_overlay_draws_boxes_and_leaves_the_rest() -> None:
     assert red[0] > red[2]
 
 
-def test_an_overlay_takes_all_kinds_of_pages() -> None:
+def test_overlay_accepts_all_kinds_of_pages() -> None:
     exported = page(word("text", box(20, 120, 100, 150)))
 
     class Element:
@@ -346,7 +346,7 @@ def point_at(figure: Any, x: float, y: float) -> str | None:
     return annotation.get_text() if annotation.get_visible() else None
 
 
-def test_the_mouse_shows_what_it_points_at(plt: Any) -> None:
+def test_hovering_shows_the_label(plt: Any) -> None:
     rotated = turned(100, 40, 45)
     exported = page(word("Total", box(20, 20, 100, 50), 0.5), word("late", rotated / [WIDTH, HEIGHT], 0.987))
     exported["blocks"][0]["lines"][0]["geometry"] = box(10, 10, 390, 290)
@@ -375,7 +375,7 @@ def test_outlines_are_where_the_elements_are(plt: Any) -> None:
     assert extents(display_layout=False, display_artefacts=False) == [pytest.approx(a)]
 
 
-def test_a_still_figure_has_labels(plt: Any) -> None:
+def test_static_figure_has_labels(plt: Any) -> None:
     exported = page(word("$a_1$", box(20, 30, 100, 50)), word("b", turned(20, 20, 45) / [WIDTH, HEIGHT]))
     figure = visualize_page(exported, PAPER, interactive=False)
     figure.canvas.draw()
@@ -394,7 +394,7 @@ def test_classes_have_their_colors(plt: Any) -> None:
     assert point_at(figure, 60, 35) == "date\n1 (confidence: 90.00%)"
 
 
-def test_patches(plt: Any) -> None:
+def test_patches_have_the_place_of_their_geometry(plt: Any) -> None:
     rectangle = create_obj_patch(((0.1, 0.2), (0.5, 0.4)), (100, 200), label="a", color=(1, 0, 0), alpha=0.5)
     assert rectangle.get_bbox().extents == pytest.approx([20, 20, 100, 40])
     assert (rectangle.get_label(), rectangle.get_edgecolor()) == ("a", (1, 0, 0, 0.5))

@@ -76,7 +76,7 @@ def test_lines_are_drawn_in_faces_that_have_them() -> None:
         draw_line("中", rng, face=next(face for face in FACES if face.name == "STIXGeneral"))
 
 
-def test_characters_are_kept_to() -> None:
+def test_lines_have_only_the_given_characters() -> None:
     rng = random.Random(1)
     for characters in ("0123456789", "ABC", "абвгдежзик", "aeioutnrs"):
         texts = [random_text(rng, ["en", "ru"], characters) for _ in range(200)]
@@ -94,7 +94,7 @@ def test_texts_of_a_language_use_all_its_letters() -> None:
     assert len({random_text(rng, ["fi"]) for _ in range(1000)}) > 800
 
 
-def test_own_texts(tmp_path: Path) -> None:
+def test_own_texts_are_drawn(tmp_path: Path) -> None:
     (tmp_path / "own.txt").write_text("Grüße aus Aachen\n\nZug 17 nach Ulm\n", encoding="utf-8")
     texts = read_texts(tmp_path / "own.txt")
     rng = random.Random(0)
@@ -118,7 +118,7 @@ def test_clean_lines_are_all_ink_and_margins() -> None:
         assert abs(rows.max() + 1 - rows.min() - (bottom - top)) <= 3
 
 
-def test_wrong_arguments() -> None:
+def test_invalid_arguments_are_refused() -> None:
     rng = random.Random(0)
     with pytest.raises(InvalidArgumentError, match="style is 'oil'"):
         draw_random_line(rng, style="oil")
@@ -135,7 +135,7 @@ def test_wrong_arguments() -> None:
         find_faces("/no/such/folder")
 
 
-def test_a_broken_font_has_nothing(tmp_path: Path) -> None:
+def test_broken_font_has_no_characters(tmp_path: Path) -> None:
     for content in (b"", b"no font at all", (FOLDER / "DejaVuSans.ttf").read_bytes()[:3000]):
         (tmp_path / "broken.ttf").write_bytes(content)
         (face,) = find_faces(tmp_path)

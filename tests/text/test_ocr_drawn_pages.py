@@ -54,7 +54,7 @@ def test_the_same_source_gives_the_same_page(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_small_pages_have_what_there_is_room_for(kind: str) -> None:
+def test_small_pages_have_the_given_size(kind: str) -> None:
     for size in ((64, 64), (64, 200), (200, 64), (128, 128)):
         for seed in range(4):
             assert page_of(kind, seed, size=size).image.shape[1] == size[0]
@@ -89,7 +89,7 @@ def test_ink_is_where_words_are(kind: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_truth_goes_along_with_the_paper(seed: int) -> None:
+def test_truth_follows_the_warped_paper(seed: int) -> None:
     """Before a camera, the text is turned, seen from the side and bent: its ink is in the moved polygons still."""
     page = page_of("letter", seed, "camera")
     height, width = page.image.shape[:2]
@@ -183,7 +183,7 @@ def test_every_style_draws_every_kind(style: str) -> None:
         assert page.image.std() > 0 or kind == "empty"
 
 
-def test_wrong_arguments() -> None:
+def test_invalid_arguments_are_refused() -> None:
     for arguments, message in (
         ({"kind": "poster"}, "kind is 'poster'"),
         ({"style": "oil"}, "style is 'oil'"),
@@ -195,7 +195,7 @@ def test_wrong_arguments() -> None:
             draw_random_page(random.Random(0), **arguments)  # type: ignore[arg-type]
 
 
-def test_own_texts_are_what_is_written() -> None:
+def test_pages_contain_own_texts() -> None:
     texts = ["Grüße aus Aachen am Rhein", "Der Zug nach Ulm fährt heute nicht"]
     page = draw_random_page(random.Random(0), kind="letter", texts=texts, faces=FACES, style="clean")
     words = {word for text in texts for word in text.split()}

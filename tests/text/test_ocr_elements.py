@@ -64,7 +64,7 @@ def test_exports_from_before_layouts_load(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", ["columns", "right to left", "layout", "predictions"])
-def test_export_in_reading_order_is_that_of_doctr(case: str) -> None:
+def test_export_in_reading_order_matches_doctr(case: str) -> None:
     recorded = doctr_exports("1.1.0")[case]
 
     assert through_json(document_class(case).from_dict(recorded["stored"]).export()) == recorded["json"]
@@ -95,7 +95,7 @@ def test_missing_keys_are_named() -> None:
 # Construction
 
 
-def test_children_that_a_class_does_not_have_are_refused() -> None:
+def test_elements_refuse_unknown_children() -> None:
     with pytest.raises(KeyError, match="sub_elements"):
         Element(sub_elements=[])
     with pytest.raises(NotImplementedError):
@@ -131,7 +131,7 @@ def test_lines_enclose_turned_words_in_reading_direction(degrees: float) -> None
     assert isinstance(line.geometry[0][0], float)
 
 
-def test_what_encloses_arrays_is_an_array() -> None:
+def test_enclosing_geometry_of_arrays_is_an_array() -> None:
     quads = [turned_word("a", (100, y), (30, 20), 45).geometry for y in (100, 140)]
 
     line = Line([word_of(np.array(quad, np.float32)) for quad in quads])
@@ -145,7 +145,7 @@ def word_of(geometry: Any) -> Word:
     return Word("a", 1.0, geometry, 1.0, dict(STRAIGHT))
 
 
-def test_nothing_is_enclosed_by_a_box_without_extent() -> None:
+def test_enclosing_geometry_of_nothing_has_no_extent() -> None:
     for element in (Line([]), Block(), Block([Line([])])):
         assert element.geometry == ((0.0, 0.0), (0.0, 0.0))
         assert element.objectness_score == 0.0
@@ -193,7 +193,7 @@ def test_words_of_a_cell_come_back_with_their_places() -> None:
         TableCell.from_dict({**old, "words": "Green tea"})
 
 
-def test_a_table_that_claims_too_much_is_refused() -> None:
+def test_table_refuses_too_many_positions() -> None:
     with pytest.raises(InvalidArgumentError, match="1000000000"):
         Table([], 10**9, 10**9, ((0.0, 0.0), (1.0, 1.0))).to_grid()
 
@@ -226,7 +226,7 @@ def test_characters_are_exported_when_asked_for() -> None:
 
 
 @pytest.mark.parametrize("make", [page_of, lambda **kwargs: KIEPage(noise(), {}, 0, SIZE, **kwargs)])
-def test_pages_that_could_not_be_read_say_why(make: Any) -> None:
+def test_unreadable_pages_export_their_reason(make: Any) -> None:
     page = make(error="damaged")
 
     assert "error" not in make().export()
@@ -258,7 +258,7 @@ def test_nearly_empty_pages_survive_export_and_loading(case: str) -> None:
 # Rendering and repr
 
 
-def test_text_of_elements() -> None:
+def test_elements_render_their_text() -> None:
     line = Line([word("two", (0, 0, 30, 20)), word("words", (40, 0, 90, 20))])
 
     assert line.render() == "two words"
@@ -316,7 +316,7 @@ def test_pages_are_shown(image: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.array_equal(pictures[-1], noise())
 
 
-def test_pages_are_painted_anew() -> None:
+def test_pages_are_synthesized() -> None:
     page = page_of(word("one", (10, 10, 60, 30)))
 
     (picture,) = Document([page]).synthesize()

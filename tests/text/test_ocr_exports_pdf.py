@@ -89,7 +89,7 @@ def render(data: bytes, page: int = 0) -> np.ndarray[Any, Any]:
 # Text
 
 
-def test_the_font_of_the_text_is_a_valid_one_with_a_name_of_its_own() -> None:
+def test_invisible_font_is_valid_and_has_a_unique_name() -> None:
     font_tools = pytest.importorskip("fontTools.ttLib", reason="reads fonts; matplotlib brings it")
     names = set()
     for text in ("one", "two"):
@@ -209,7 +209,7 @@ def test_every_word_is_found_by_pdfium(degrees: float) -> None:
     assert Counter(box.text for box in drawn.words) - found == Counter()
 
 
-def test_lines_without_spaces_are_found_beside_each_other(pdftotext: Callable[..., str]) -> None:
+def test_adjacent_lines_without_spaces_are_found(pdftotext: Callable[..., str]) -> None:
     words = [
         word("\u8a08\u7b97\u6a5f\u79d1\u5b78", (10, 10, 150, 40)),
         word("\u5716\u66f8\u9928", (150, 10, 230, 40)),
@@ -220,7 +220,7 @@ def test_lines_without_spaces_are_found_beside_each_other(pdftotext: Callable[..
     assert lost_words([item.value for item in words], page_of(*words).export_as_pdf(), pdftotext) == []
 
 
-def test_pages_as_they_are_read(pdftotext: Callable[..., str]) -> None:
+def test_words_of_read_pages_are_found(pdftotext: Callable[..., str]) -> None:
     drawn = render_page("form", seed=2, dpi=80)
     document = reader()([drawn.image])
 
@@ -230,7 +230,7 @@ def test_pages_as_they_are_read(pdftotext: Callable[..., str]) -> None:
 
 
 @pytest.mark.slow
-def test_scanned_pages_as_they_are_read(pdftotext: Callable[..., str]) -> None:
+def test_words_of_scanned_pages_are_found(pdftotext: Callable[..., str]) -> None:
     folder = TEST_DATA / "ocr"
     known = (folder / "known.txt").read_text() if (folder / "known.txt").exists() else ""
     files = [*sorted((folder / "funsd" / "images").glob("*.png")), *sorted((folder / "sroie").rglob("*.jpg"))]
@@ -249,7 +249,7 @@ def test_words_with_little_width_stay_whole(find_words: Callable[[bytes], Found]
 
 
 @pytest.mark.parametrize("degrees", [90, 180, -90])
-def test_pages_that_are_turned(degrees: float, find_words: Callable[[bytes], Found]) -> None:
+def test_words_of_turned_pages_are_found(degrees: float, find_words: Callable[[bytes], Found]) -> None:
     words = [
         turned_word(text, (300 + 30 * index, 200 + 30 * index), (90, 20), degrees)
         for index, text in enumerate(["up", "öl"])
@@ -259,7 +259,7 @@ def test_pages_that_are_turned(degrees: float, find_words: Callable[[bytes], Fou
 
 
 @pytest.mark.parametrize("degrees", [-1, 0.5])
-def test_pages_with_a_little_skew(degrees: float, find_words: Callable[[bytes], Found]) -> None:
+def test_words_of_slightly_skewed_pages_are_found(degrees: float, find_words: Callable[[bytes], Found]) -> None:
     words = [turned_word(text, (100, 100 + 60 * index), (90, 20), degrees) for index, text in enumerate(["one", "two"])]
 
     # Skewed text is lower than its line.
@@ -309,7 +309,7 @@ def test_text_is_invisible_and_lies_over_its_quad(degrees: float) -> None:
 
 
 @pytest.mark.parametrize("degrees", [0, 10])
-def test_right_to_left_text_reads_as_it_should(degrees: float, pdftotext: Callable[..., str]) -> None:
+def test_right_to_left_text_is_extracted_in_order(degrees: float, pdftotext: Callable[..., str]) -> None:
     # Seen from left to right: the second word, then the first; in one of them a number, which runs the other way.
     words = [turned_word("אבג12", (100, 100), (90, 20), degrees), turned_word("שלום", (200, 100), (90, 20), degrees)]
     page = Page(noise(), [Block([Line(words)])], 0, SIZE)
@@ -325,7 +325,7 @@ def test_right_to_left_text_reads_as_it_should(degrees: float, pdftotext: Callab
         assert "12" in text
 
 
-def test_cells_with_several_words(find_words: Callable[[bytes], Found]) -> None:
+def test_words_of_one_cell_share_its_box(find_words: Callable[[bytes], Found]) -> None:
     cell = TableCell("two words", 0.9, relative([(20, 20), (200, 40)]), 0, 0, 0, 0)
     page = page_of(tables=[Table([cell], 1, 1, cell.geometry)])
 
@@ -388,13 +388,13 @@ def test_words_of_a_table_are_not_written_again(pdftotext: Callable[..., str], t
             assert sorted(pdftotext(data).split()) == expected
 
 
-def test_predictions(find_words: Callable[[bytes], Found]) -> None:
+def test_predictions_are_written_as_text(find_words: Callable[[bytes], Found]) -> None:
     words = [word("one", (10, 10, 60, 30)), word("two", (10, 50, 60, 70))]
 
     assert_found(find_words(kie_page({"a": words[:1], "b": words[1:]}).export_as_pdf()), words)
 
 
-def test_a_page_with_more_different_characters_than_one_font_has_codes(
+def test_text_with_more_characters_than_codes_needs_several_fonts(
     find_words: Callable[[bytes], Found], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_searchable_pdf, "MAX_CODES", 10)
@@ -407,7 +407,7 @@ def test_a_page_with_more_different_characters_than_one_font_has_codes(
 # Images
 
 
-def test_image_is_kept_to_the_pixel_when_asked_for() -> None:
+def test_lossless_image_keeps_every_pixel() -> None:
     data = page_of(word("one", (10, 10, 60, 30)), image=noise()).export_as_pdf(lossless=True)
 
     assert np.array_equal(render(data), noise())
@@ -425,7 +425,7 @@ def test_another_program_finds_the_same_image(tmp_path: Path) -> None:
     assert np.array_equal(np.asarray(Image.open(path).convert("RGB")), noise())
 
 
-def test_quality_of_the_image() -> None:
+def test_quality_changes_the_image() -> None:
     page = page_of(image=noise())
     errors, sizes = [], []
     for quality in (20, 90):
@@ -438,7 +438,7 @@ def test_quality_of_the_image() -> None:
     assert errors[1] < 2
 
 
-def test_gray_pages_and_odd_sizes() -> None:
+def test_gray_pages_and_odd_sizes_are_written() -> None:
     rows, columns = np.mgrid[:61, :33]
     gray = np.repeat(((rows + columns) * 2).astype(np.uint8)[..., None], 3, axis=2)
     page = Page(gray, [], 0, (61, 33))
@@ -453,28 +453,28 @@ def test_gray_pages_and_odd_sizes() -> None:
         assert np.abs(picture - gray)[1:-1, 1:-1].mean() < 3
 
 
-def test_images_that_are_tensors() -> None:
+def test_tensors_are_written_as_images() -> None:
     tensor = torch.from_numpy(noise()).permute(2, 0, 1)
 
     for image in (tensor, tensor.permute(1, 2, 0)):
         assert np.array_equal(render(Page(image, [], 0, SIZE).export_as_pdf(lossless=True)), noise())
 
 
-def test_pages_of_another_size_than_their_image(find_words: Callable[[bytes], Found]) -> None:
+def test_words_follow_the_size_of_the_image(find_words: Callable[[bytes], Found]) -> None:
     item = word("one", (20, 20, 120, 60))
     page = Page(noise(), [Block([Line([item])])], 0, (SIZE[0] * 3, SIZE[1] * 3))
 
     assert_found(find_words(page.export_as_pdf()), [item])
 
 
-def test_resolution(find_words: Callable[[bytes], Found]) -> None:
+def test_resolution_sets_the_size_of_the_page(find_words: Callable[[bytes], Found]) -> None:
     document = pdfium.PdfDocument(page_of(image=noise()).export_as_pdf(dpi=300))
 
     np.testing.assert_allclose(document[0].get_size(), (SIZE[1] * 72 / 300, SIZE[0] * 72 / 300), rtol=1e-5)
     document.close()
 
 
-def test_pages_that_are_too_large_for_a_pdf_are_made_smaller() -> None:
+def test_too_large_pages_are_reduced() -> None:
     page = Page(np.zeros((2, 20_000, 3), np.uint8), [], 0, (2, 20_000))
 
     document = pdfium.PdfDocument(page.export_as_pdf(dpi=72))
@@ -486,7 +486,7 @@ def test_pages_that_are_too_large_for_a_pdf_are_made_smaller() -> None:
 # Documents and files
 
 
-def test_documents(tmp_path: Path, pdftotext: Callable[..., str]) -> None:
+def test_documents_have_all_pages(tmp_path: Path, pdftotext: Callable[..., str]) -> None:
     pages = [page_of(word(text, (10, 10, 60, 30)), image=noise()) for text in ("one", "two")]
     path = tmp_path / "out.pdf"
 
@@ -500,7 +500,7 @@ def test_documents(tmp_path: Path, pdftotext: Callable[..., str]) -> None:
 
 
 @pytest.mark.parametrize("case", empty_pages())
-def test_nearly_empty_pages(case: str) -> None:
+def test_nearly_empty_pages_are_written(case: str) -> None:
     element = empty_pages()[case]
 
     document = pdfium.PdfDocument(element.export_as_pdf()) if not isinstance(element, Document) else None
@@ -529,7 +529,7 @@ def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
         PDFExporter(**options)
 
 
-def test_without_pypdfium2(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pypdfium2_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pypdfium2", None)
 
     with pytest.raises(MissingDependencyError, match="ocr"):

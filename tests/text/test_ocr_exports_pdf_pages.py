@@ -90,7 +90,7 @@ def assert_at_places(path: Path, number: int, places: dict[str, tuple[float, ...
 # Pages of PDF files
 
 
-def test_a_pdf_keeps_its_pages_and_what_belongs_to_them(tmp_path: Path) -> None:
+def test_pdf_keeps_its_pages_with_links_and_bookmarks(tmp_path: Path) -> None:
     document = read(DocumentFile.from_pdf(book()))
 
     data = document.export_as_pdf(tmp_path / "out.pdf")
@@ -108,7 +108,7 @@ def test_a_pdf_keeps_its_pages_and_what_belongs_to_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{"dpi": 50}, {"rotation": 90}, {"rotation": 180, "dpi": 61.3}])
-def test_the_way_in_which_pages_were_rendered_does_not_matter(options: dict[str, Any], tmp_path: Path) -> None:
+def test_rendering_options_do_not_matter(options: dict[str, Any], tmp_path: Path) -> None:
     pages = DocumentFile.from_pdf(book(), **options)
     path = tmp_path / "out.pdf"
     read(pages).save_pdf(path)
@@ -120,7 +120,7 @@ def test_the_way_in_which_pages_were_rendered_does_not_matter(options: dict[str,
             np.testing.assert_allclose(places[text], place, atol=0.004)
 
 
-def test_cut_margins() -> None:
+def test_words_of_cropped_pages_are_in_place() -> None:
     options = {"crop": (30, 60, 10, 90)}
     data = read(DocumentFile.from_pdf(book(), **options)).export_as_pdf()
 
@@ -129,7 +129,7 @@ def test_cut_margins() -> None:
         np.testing.assert_allclose(places[text], place, atol=0.004)
 
 
-def test_some_pages_of_a_pdf() -> None:
+def test_some_pages_of_a_pdf_are_written() -> None:
     data = read(DocumentFile.from_pdf(book(), pages=[1])).export_as_pdf()
 
     result = pdfium.PdfDocument(data)
@@ -154,7 +154,7 @@ def test_an_encrypted_file_stays_encrypted() -> None:
     assert np.array_equal(drawn(data, password="secret"), drawn(file, password="secret"))
 
 
-def test_text_that_is_there_is_not_written_again(tmp_path: Path) -> None:
+def test_existing_text_is_not_written_again(tmp_path: Path) -> None:
     file = pdf_files.document([pdf_files.text_page((72, 400, "hello"))])
     path = tmp_path / "file.pdf"
     path.write_bytes(file)
@@ -187,7 +187,7 @@ def test_text_of_fields_is_not_written_again(tmp_path: Path) -> None:
     assert sorted(by_poppler) == ["hello", "north", "note", "south", "value"]
 
 
-def test_files_that_are_gone_or_others_by_now(tmp_path: Path) -> None:
+def test_missing_or_changed_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "book.pdf"
     path.write_bytes(book())
     document = read(DocumentFile.from_pdf(path))
@@ -207,7 +207,7 @@ def test_files_that_are_gone_or_others_by_now(tmp_path: Path) -> None:
         document.export_as_pdf()
 
 
-def test_a_page_that_could_not_be_read_is_kept_without_being_looked_at() -> None:
+def test_unreadable_page_is_kept_without_reading_it() -> None:
     file = pdf_files.document([b"0 g 0 0 612 792 re f", b"/A BMC " * 300_000])
     pages = DocumentFile.from_pdf(file, timeout_seconds=30)
     good = read(pages[:1]).pages[0]
@@ -220,7 +220,7 @@ def test_a_page_that_could_not_be_read_is_kept_without_being_looked_at() -> None
     result.close()
 
 
-def test_pages_of_several_files(tmp_path: Path) -> None:
+def test_pages_of_several_files_are_combined(tmp_path: Path) -> None:
     Image.fromarray(noise((80, 120))).save(tmp_path / "page.png")
     pages = (
         DocumentFile.from_images(tmp_path / "page.png")
@@ -239,7 +239,7 @@ def test_pages_of_several_files(tmp_path: Path) -> None:
         assert {"north", "south"} <= {word.value for word in result.text_layer(number)}
 
 
-def test_pictures_instead_of_pages() -> None:
+def test_pages_can_be_written_as_pictures() -> None:
     data = read(DocumentFile.from_pdf(book())).export_as_pdf(keep_pages=False)
 
     assert sorted(word.value for word in DocumentFile.from_pdf(data).text_layer(0)) == ["north", "south"]
@@ -316,7 +316,7 @@ def lossless_files() -> dict[str, tuple[bytes, bool]]:
 
 
 @pytest.mark.parametrize("name", lossless_files())
-def test_files_that_keep_every_pixel_do_so_in_the_result(name: str) -> None:
+def test_lossless_files_stay_lossless(name: str) -> None:
     file, is_kept = lossless_files()[name]
     pages = DocumentFile.from_images(file)
 
@@ -339,7 +339,7 @@ def test_files_that_keep_every_pixel_do_so_in_the_result(name: str) -> None:
         assert np.array_equal(grey, pages[0][..., 0])
 
 
-def test_scaled_images_are_pictures() -> None:
+def test_scaled_images_keep_their_size() -> None:
     pages = DocumentFile.from_images(jpegs()["colour"], output_size=(45, 65))
 
     assert drawn(read(pages).export_as_pdf(), scale=2).shape == (45, 65, 3)

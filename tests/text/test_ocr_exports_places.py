@@ -54,7 +54,7 @@ def of_class(nodes: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("case", ["columns", "right to left", "layout", "predictions"])
-def test_hocr_has_what_that_of_doctr_has(case: str) -> None:
+def test_hocr_contains_the_hocr_of_doctr(case: str) -> None:
     recorded = doctr_exports("1.1.0")[case]
     document = (KIEDocument if case == "predictions" else Document).from_dict(recorded["stored"])
 
@@ -80,7 +80,7 @@ def test_hocr_counts_pages_and_puts_predictions_on_them() -> None:
     assert [node.get("id") for node in sheet] == ["sum__1__prediction_1"]
 
 
-def test_hocr_language_and_direction() -> None:
+def test_hocr_has_language_and_direction() -> None:
     page = page_of(word("שלום", (10, 10, 60, 30)), language={"value": "he", "confidence": 1.0})
 
     data, tree = page.export_as_xml(direction="rtl")
@@ -90,7 +90,7 @@ def test_hocr_language_and_direction() -> None:
 
 
 @pytest.mark.parametrize("language", [None, {"value": None, "confidence": None}, {"value": "unknown", "confidence": 0}])
-def test_no_language_is_made_up(language: dict[str, Any] | None) -> None:
+def test_unknown_language_is_left_out(language: dict[str, Any] | None) -> None:
     page = page_of(word("one", (10, 10, 40, 30)), language=language)
 
     assert b"lang" not in page.export_as_xml()[0]
@@ -113,7 +113,7 @@ class BodyText(HTMLParser):
 
 
 @pytest.mark.parametrize("case", ["columns", "right to left", "layout", "predictions", "rotated"])
-def test_words_of_hocr_are_apart_for_readers_of_xml_and_of_html(case: str) -> None:
+def test_hocr_separates_words_for_xml_and_html_readers(case: str) -> None:
     document = (KIEDocument if case == "predictions" else Document).from_dict(doctr_exports("1.1.0")[case]["stored"])
 
     ((data, _),) = document.export_as_xml()
@@ -143,7 +143,7 @@ def test_hocr_baseline_is_where_words_without_descenders_end() -> None:
 
 
 @pytest.mark.parametrize("degrees", [-4, 3, 20, 60, 90, 135, 180, -90, -150])
-def test_hocr_of_turned_text(degrees: float) -> None:
+def test_hocr_has_the_angle_of_turned_text(degrees: float) -> None:
     page = page_of(turned_word("nm", (300, 200), (120, 20), degrees))
 
     line, item = (of_class(hocr_nodes(page.export_as_xml()[0]), name)[0] for name in ("ocr_line", "ocrx_word"))
@@ -167,7 +167,7 @@ def test_hocr_of_turned_text(degrees: float) -> None:
         assert "textangle" not in line
 
 
-def test_hocr_of_a_turned_table() -> None:
+def test_hocr_has_the_cells_of_a_turned_table() -> None:
     quad = relative([(100, 100), (200, 120), (190, 160), (90, 140)])
     table = Table([TableCell("a", 0.5, quad, 0, 0, 0, 0)], 1, 1, quad)
 
@@ -200,7 +200,7 @@ def test_words_of_cells_have_their_places_in_all_formats() -> None:
     assert {row["text"]: [int(row[key]) for key in ("left", "top", "width", "height")] for row in rows} == sides
 
 
-def test_hocr_as_stored() -> None:
+def test_hocr_keeps_the_stored_order() -> None:
     page = page_of(word("second", (10, 300, 90, 320)), word("first", (10, 10, 90, 30)))
 
     for reading_order, texts in ((False, ["second", "first"]), (True, ["first", "second"])):
@@ -316,7 +316,7 @@ def box(node: ElementTree.Element) -> list[int]:
 
 
 @pytest.mark.parametrize("case", empty_pages())
-def test_alto_of_nearly_empty_pages(case: str) -> None:
+def test_alto_is_valid_for_nearly_empty_pages(case: str) -> None:
     data, tree = empty_pages()[case].export_as_alto()
 
     check_alto(data)
@@ -369,7 +369,7 @@ def test_alto_has_characters_where_they_are_known() -> None:
     ]
 
 
-def test_alto_of_a_document_is_one_file() -> None:
+def test_alto_has_all_pages_in_one_file() -> None:
     document = Document([page_of(word(text, (10, 20, 60, 40))) for text in "ab"])
 
     root = check_alto(document.export_as_alto()[0])
@@ -377,7 +377,7 @@ def test_alto_of_a_document_is_one_file() -> None:
     assert [node.get("CONTENT") for sheet in found(root, "Page") for node in sheet.iter(f"{ALTO}String")] == ["a", "b"]
 
 
-def test_alto_of_tables() -> None:
+def test_alto_has_tables() -> None:
     cell = relative([(10, 10), (60, 40)])
     page = page_of(tables=[Table([TableCell("x", 0.5, cell, 0, 0, 0, 0)], 1, 1, relative([(5, 5), (90, 90)]))])
 
@@ -451,7 +451,7 @@ def test_tsv_places_words() -> None:
 
 
 @pytest.mark.parametrize("case", empty_pages())
-def test_tsv_and_hocr_of_nearly_empty_pages(case: str) -> None:
+def test_tsv_and_hocr_are_valid_for_nearly_empty_pages(case: str) -> None:
     element = empty_pages()[case]
 
     rows = tsv_rows(element.export_as_tsv())

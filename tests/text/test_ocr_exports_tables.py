@@ -87,7 +87,7 @@ def test_workbook_reads_back(document: Document, tmp_path: Path) -> None:
     assert empty.sheetnames == ["no tables"]
 
 
-def test_frame_has_the_head_as_names(table: Table) -> None:
+def test_dataframe_has_the_head_as_column_names(table: Table) -> None:
     frame = table.to_dataframe()
     assert list(frame.columns) == ["Item", "Price, net each", "Price, net all"]
     assert frame.values.tolist() == [['Tea "green"\nleaf', "2.50", "1,250.00"], ["=1+1", "007", "-12"]]
@@ -126,7 +126,7 @@ def test_markdown_has_the_head_in_one_row(document: Document) -> None:
     assert len(lines) == 4
 
 
-def test_sections_have_levels() -> None:
+def test_headings_have_levels() -> None:
     upright = {"value": 0, "confidence": None}
     kinds = [("Title", 0), ("Section-header", 1), ("Section-header", 3), ("Section-header", 9), ("Text", 0)]
     boxes = [((0.1, 0.1 * row), (0.5, 0.1 * row + 0.05)) for row in range(len(kinds))]
@@ -159,7 +159,7 @@ def part(rows: list[list[str]], top: float, bottom: float, *, columns: tuple[flo
     return Table(cells, len(rows), len(rows[0]), ((columns[0], top), (columns[-1], bottom)))
 
 
-def test_tables_that_go_on_are_joined() -> None:
+def test_tables_that_continue_are_joined() -> None:
     """Across three pages with a head that is repeated; not where columns differ, or where text stands between."""
     head = ["Item", "Price"]
     first = part([head, ["tea", "1"], ["milk", "2"]], 0.7, 0.95)
@@ -211,7 +211,7 @@ def test_workbook_shows_numbers_as_they_were_read_and_drops_what_xml_cannot_hold
     assert [sheet.cell(row, 2).value for row in (1, 2, 3)] == ["ab", "c", "d"]
 
 
-def test_hostile_tables_are_refused_or_written_soon() -> None:
+def test_hostile_tables_are_refused_or_written_quickly() -> None:
     """Sizes and spans of a stored table may be anything; nothing is as large as they say."""
     for sides in ((10**12, 0), (10**12, -1), (-1, 5)):
         stored = {**Table([], 1, 1, BOX).export(), "num_rows": sides[0], "num_cols": sides[1]}

@@ -46,7 +46,7 @@ def recorded_document(case: str) -> Document:
 
 @pytest.mark.parametrize("case", doctr_exports("1.1.0"))
 @pytest.mark.parametrize("format", FORMATS)
-def test_formats_are_those_of_doctr(case: str, format: str) -> None:
+def test_formats_match_doctr(case: str, format: str) -> None:
     assert recorded_document(case).export_as(format) == doctr_exports("1.1.0")[case][format]
 
 
@@ -63,14 +63,14 @@ def test_furniture_can_be_left_out(format: str) -> None:
 
 @pytest.mark.parametrize("case", empty_pages())
 @pytest.mark.parametrize("format", FORMATS)
-def test_nearly_empty_pages_have_formats(case: str, format: str) -> None:
+def test_nearly_empty_pages_are_exported(case: str, format: str) -> None:
     exported = empty_pages()[case].export_as(format)
 
     assert isinstance(exported, str)
     exported.replace("\ud800", "").encode()
 
 
-def test_names_of_formats() -> None:
+def test_formats_have_aliases() -> None:
     page = page_of(word("one", (10, 10, 60, 30)))
 
     assert page.export_as(" MD ") == page.export_as_markdown()
@@ -81,7 +81,7 @@ def test_names_of_formats() -> None:
 
 
 @pytest.mark.parametrize("element", [Page, KIEPage, Document, KIEDocument])
-def test_each_format_has_the_type_that_is_written_down(element: type) -> None:
+def test_each_format_returns_the_annotated_type(element: type) -> None:
     page = page_of(word("one", (10, 10, 60, 30)), image=noise())
     predictions = kie_page({"sum": [word("one", (10, 10, 60, 30))]})
     predictions.page = page.page
@@ -101,7 +101,7 @@ def test_each_format_has_the_type_that_is_written_down(element: type) -> None:
     }
 
 
-def test_breaks_between_blocks_and_pages() -> None:
+def test_breaks_separate_blocks_and_pages() -> None:
     page = page_of(word("one", (10, 10, 60, 30)), word("two", (10, 300, 60, 320)))
     document = Document([page, page])
 
@@ -112,7 +112,7 @@ def test_breaks_between_blocks_and_pages() -> None:
 
 
 @pytest.mark.parametrize("exporter", [TextExporter(), MarkdownExporter(), AsciiDocExporter(), HTMLExporter()])
-def test_exporter_classes_put_pages_together(exporter: Any) -> None:
+def test_exporter_classes_join_pages(exporter: Any) -> None:
     page, predictions = page_of(word("one", (10, 10, 60, 30))), kie_page({"sum": [word("two", (10, 10, 60, 30))]})
 
     exported = exporter.export_document(Document([page, predictions]), page_break="%%")
@@ -169,7 +169,7 @@ def test_items_are_blocks_and_tables() -> None:
         ("&amp; R&D", r"\&amp; R&D"),
     ],
 )
-def test_markdown_stands_for_itself(text: str, expected: str) -> None:
+def test_markdown_is_escaped(text: str, expected: str) -> None:
     page = page_of(word(text, (10, 10, 200, 30)))
 
     assert page.export_as_markdown() == expected
@@ -189,7 +189,7 @@ def test_markdown_stands_for_itself(text: str, expected: str) -> None:
         ("&lt; R&D", "&#38;lt; R&D"),
     ],
 )
-def test_asciidoc_stands_for_itself(text: str, expected: str) -> None:
+def test_asciidoc_is_escaped(text: str, expected: str) -> None:
     assert page_of(word(text, (10, 10, 200, 30))).export_as_asciidoc() == expected
 
 
@@ -223,7 +223,7 @@ def test_html_is_escaped() -> None:
     assert "<script>" in HTMLExporter().export_page(page, escape=False)
 
 
-def test_html_marks_lines_that_were_not_read_and_other_formats_have_the_text_alone() -> None:
+def test_only_html_marks_unread_lines() -> None:
     page = partly_read_page()
 
     read = Reader(page.export_as_html())
@@ -245,7 +245,7 @@ def test_html_marks_lines_that_were_not_read_and_other_formats_have_the_text_alo
     assert tags[-1] == ("p", {"class": "unread", "data-reason": '"><script>', "data-bbox": "10 50 200 70"})
 
 
-def test_unread_lines_do_not_part_the_items_of_a_list() -> None:
+def test_unread_lines_do_not_separate_list_items() -> None:
     page = page_of(
         word("first", (20, 100, 80, 112)),
         word("second", (20, 140, 80, 152)),
@@ -263,7 +263,7 @@ def spanning_table() -> Table:
     return Table([TableCell(text, 0.9, box, *places) for text, *places in cells], 2, 3, box)
 
 
-def test_tables() -> None:
+def test_tables_are_rendered() -> None:
     page = page_of(tables=[spanning_table()])
 
     assert page.render() == "wide|\t\ttall\na\tb\n\t"

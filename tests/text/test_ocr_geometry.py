@@ -106,7 +106,7 @@ def test_an_expanded_page_loses_nothing() -> None:
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0, 3), (1, 1, 3)])
-def test_images_without_pixels_turn_too(shape: tuple[int, ...]) -> None:
+def test_empty_images_are_rotated(shape: tuple[int, ...]) -> None:
     image = np.ones(shape, np.uint8)
     assert rotate_image(image, 33).shape == shape
     assert rotate_image(image, 33, expand=True, preserve_origin_shape=True).shape == shape
@@ -121,7 +121,7 @@ def test_padding_is_cut_off() -> None:
     assert remove_image_padding(image).shape == (5, 7, 3)
 
 
-def test_straight_crops_are_those_of_doctr() -> None:
+def test_straight_crops_match_doctr() -> None:
     for crop, recorded in zip(extract_crops(picture(), BOXES), RECORDED["crops"], strict=True):
         np.testing.assert_array_equal(crop, recorded)
 
@@ -138,7 +138,7 @@ def test_crops_end_where_the_image_does() -> None:
 
 
 @pytest.mark.parametrize(("horizontal", "key"), [(False, "rcrops"), (True, "horizontal_rcrops")])
-def test_rotated_crops_are_those_of_doctr(horizontal: bool, key: str) -> None:
+def test_rotated_crops_match_doctr(horizontal: bool, key: str) -> None:
     crops = extract_rcrops(picture(), POLYGONS, assume_horizontal=horizontal)
     assert len(crops) == len(RECORDED[key])
     for crop, recorded in zip(crops, RECORDED[key], strict=True):
@@ -167,7 +167,7 @@ def test_unusable_boxes_are_named(crop: Any) -> None:
         crop(picture(), np.full(shape, np.nan))
 
 
-def test_boxes_without_area_do_no_harm() -> None:
+def test_boxes_without_area_give_empty_crops() -> None:
     line = np.array([[[0.2, 0.2], [0.2, 0.5], [0.2, 0.8], [0.2, 0.9]]])
     point = np.full((1, 4, 2), 0.5)
     for horizontal in (False, True):
@@ -183,7 +183,7 @@ def test_an_absurd_crop_is_refused() -> None:
 
 
 @pytest.mark.parametrize("case", RECORDED["enclosing"], ids=lambda case: len(case["points"]))
-def test_the_enclosing_rectangle_is_that_of_opencv(case: dict[str, Any]) -> None:
+def test_the_enclosing_rectangle_matches_opencv(case: dict[str, Any]) -> None:
     corners = resolve_enclosing_rbbox([np.array(case["points"])])
     np.testing.assert_allclose(corners, case["corners"], atol=2e-6)
 
@@ -225,7 +225,7 @@ def test_the_angle_of_a_rectangle_is_counter_clockwise_on_screen() -> None:
 
 
 @pytest.mark.parametrize("points", [np.zeros((0, 2)), np.zeros((3, 3)), np.zeros(2), [[0, np.inf]]])
-def test_points_of_no_rectangle_are_named(points: Any) -> None:
+def test_invalid_points_are_refused(points: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="points"):
         min_area_rect(points)
 
@@ -259,7 +259,7 @@ def test_boxes_turn_with_their_image() -> None:
         np.testing.assert_allclose(quad.min(axis=0), [columns.min(), rows.min()], atol=1.5)
 
 
-def test_integers_turn_too() -> None:
+def test_integer_boxes_are_rotated() -> None:
     np.testing.assert_allclose(rotate_abs_points(np.array([[2, 0]]), 60), [[1, 3**0.5]], atol=1e-6)
 
 
@@ -274,14 +274,14 @@ def test_points_are_ordered_as_with_doctr() -> None:
         order_points(np.zeros((3, 2)))
 
 
-def test_the_angle_of_a_page_is_that_of_doctr() -> None:
+def test_the_angle_of_a_page_matches_doctr() -> None:
     assert estimate_page_angle(POLYGONS) == pytest.approx(RECORDED["page_angle"])
     degenerate = np.concatenate([POLYGONS, np.full((9, 4, 2), 0.5), np.full((9, 4, 2), np.nan)])
     assert estimate_page_angle(degenerate) == pytest.approx(RECORDED["page_angle"])
     assert estimate_page_angle(np.zeros((0, 4, 2))) == 0.0
 
 
-def test_conversions() -> None:
+def test_boxes_are_converted_and_enclosed() -> None:
     assert bbox_to_polygon(((1, 2), (3, 4))) == ((1, 2), (3, 2), (1, 4), (3, 4))
     assert polygon_to_bbox(((1, 2), (5, 0), (3, 9))) == ((1, 0), (5, 9))
     enclosing = resolve_enclosing_bbox(np.array([[0.1, 0.2, 0.3, 0.4], [0.0, 0.3, 0.2, 0.9]]))

@@ -47,7 +47,7 @@ def as_lists(summary: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["boxes", "polygons"])
-def test_scores_are_those_of_doctr(kind: str) -> None:
+def test_scores_match_doctr(kind: str) -> None:
     pytest.importorskip("anyascii", reason="words are compared in ASCII by anyascii")
     rotated = kind == "polygons"
     pages = (TRUE, PREDICTED) if rotated else (straight(TRUE), straight(PREDICTED))
@@ -68,7 +68,7 @@ def test_scores_are_those_of_doctr(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["boxes", "polygons"])
-def test_average_precision_is_that_of_doctr(kind: str) -> None:
+def test_average_precision_matches_doctr(kind: str) -> None:
     rotated = kind == "polygons"
     true, predicted = (TRUE, PREDICTED) if rotated else (straight(TRUE), straight(PREDICTED))
     truth, labels = np.array(RECORDED["true_classes"]), np.array(RECORDED["predicted_classes"])
@@ -82,7 +82,7 @@ def test_average_precision_is_that_of_doctr(kind: str) -> None:
     assert summary == pytest.approx(expected)
 
 
-def test_average_precision_by_hand() -> None:
+def test_average_precision_matches_hand_computation() -> None:
     """Two true boxes; of three predictions, the first and the last are right: precision is 1, then 1/2, then 2/3."""
     boxes = np.array([[0, 0, 10, 10], [20, 0, 30, 10], [40, 0, 50, 10]])
     metric = ObjectDetectionMetric([0.5], num_classes=3)
@@ -96,7 +96,7 @@ def test_average_precision_by_hand() -> None:
     assert metric.summary()["mAP@[.5:.95]"] == 1.0
 
 
-def test_average_precision_of_pages_without_boxes() -> None:
+def test_average_precision_handles_pages_without_boxes() -> None:
     none, no_labels, box, label = np.zeros((0, 4)), np.zeros(0, int), np.array([[0, 0, 10, 10]]), np.array([0])
     metric = ObjectDetectionMetric()
     with pytest.raises(InvalidArgumentError, match="no pages"):
@@ -112,7 +112,7 @@ def test_average_precision_of_pages_without_boxes() -> None:
         TableCellMetric().update(box, np.zeros((0, 4)), box, np.zeros((1, 4)))
 
 
-def test_pairs_make_the_largest_sum_there_is() -> None:
+def test_pairs_have_the_largest_sum_of_iou() -> None:
     rng = np.random.default_rng(3)
     for _ in range(60):
         corners = rng.random((2, 5, 2))
@@ -125,7 +125,7 @@ def test_pairs_make_the_largest_sum_there_is() -> None:
         assert metric.matches == sum(iou[i, j] >= 0.3 for j, i in enumerate(best))
 
 
-def test_many_words_at_once() -> None:
+def test_many_words_are_matched_quickly() -> None:
     rows, columns = np.mgrid[:60, :50]
     left, top = columns.ravel(), rows.ravel()
     true = np.stack([left, top, left + 0.9, top + 0.8], axis=1)
@@ -139,7 +139,7 @@ def test_many_words_at_once() -> None:
 
 
 @pytest.mark.parametrize("metric", [LocalizationConfusion, OCRMetric, DetectionMetric])
-def test_what_is_undefined_is_none(metric: Any) -> None:
+def test_undefined_scores_are_none(metric: Any) -> None:
     nothing, one = np.zeros((0, 4)), np.array([[0.0, 0.0, 1.0, 1.0]])
 
     def scores(true: np.ndarray, read: np.ndarray) -> list[Any]:
@@ -157,7 +157,7 @@ def test_what_is_undefined_is_none(metric: Any) -> None:
     assert scores(one, one) == [1.0, 1.0, 1.0]
 
 
-def test_reset_forgets() -> None:
+def test_reset_discards_all_pages() -> None:
     metric = LocalizationConfusion()
     metric.update(np.ones((3, 4)), np.ones((2, 4)))
     metric.reset()
@@ -172,7 +172,7 @@ def test_iou_of_straight_boxes() -> None:
     assert box_iou(ones.astype(np.float32), others.astype(np.float32)).dtype == np.float32
 
 
-def test_iou_of_polygons_is_that_of_shapely() -> None:
+def test_iou_of_polygons_matches_shapely() -> None:
     polygons = np.array(RECORDED["iou"]["polygons"])
     # Recorded with the second set turning the other way.
     np.testing.assert_allclose(polygon_iou(polygons, polygons[:, ::-1]), RECORDED["iou"]["iou"], atol=2e-6)
@@ -190,7 +190,7 @@ def test_iou_of_polygons_keeps_its_precision_far_away() -> None:
     assert polygon_iou(line, np.concatenate([line, square])).tolist() == [[0, 0]]
 
 
-def test_suppression_is_that_of_doctr() -> None:
+def test_suppression_matches_doctr() -> None:
     assert nms(np.array(RECORDED["nms"]["boxes"]), 0.3) == RECORDED["nms"]["kept"]
     assert nms(np.zeros((0, 5))) == []
     # Equal boxes of equal scores: the first stays.
@@ -225,7 +225,7 @@ def slow_edit_distance(one: Any, other: Any) -> int:
     return row[-1]
 
 
-def test_edit_distance_is_that_of_the_textbook() -> None:
+def test_edit_distance_matches_the_textbook() -> None:
     rng = random.Random(0)
     for size in (0, 1, 2, 7, 70, 200):
         for _ in range(200 if size < 10 else 5):
@@ -248,7 +248,7 @@ def test_error_rates_sum_over_all_texts() -> None:
     assert characters.summary() == 3.0
 
 
-def test_hmean() -> None:
+def test_hmean_is_the_harmonic_mean() -> None:
     assert hmean(0.734, 0.761) == pytest.approx(0.7472, abs=1e-4)
     assert hmean(0, 0) == 0.0
     assert hmean(0.5, None) is hmean(None, None) is None

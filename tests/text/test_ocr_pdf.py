@@ -115,12 +115,12 @@ def test_pages_look_as_poppler_renders_them(entries: str, pdftoppm: str, tmp_pat
 @pytest.mark.parametrize(
     ("options", "size"), [({}, (1584, 1224)), ({"scale": 1}, (792, 612)), ({"dpi": 36}, (396, 306))]
 )
-def test_scale_and_dpi(options: dict[str, Any], size: tuple[int, int]) -> None:
+def test_scale_and_dpi_set_the_size(options: dict[str, Any], size: tuple[int, int]) -> None:
     file = pdf_files.document([b""])
     assert DocumentFile.from_pdf(file, **options)[0].shape == (*size, 3)
 
 
-def test_order_of_channels() -> None:
+def test_channels_are_rgb_or_bgr() -> None:
     file = pdf_files.document([b"1 0.4 0 rg 0 0 612 792 re f"])
     assert read_pdf(file, scale=0.1)[0][0, 0].tolist() == [255, 102, 0]
     assert read_pdf(file, scale=0.1, rgb_mode=False)[0][0, 0].tolist() == [0, 102, 255]
@@ -131,7 +131,7 @@ def test_order_of_channels() -> None:
 @pytest.mark.parametrize(
     "options", [{"grayscale": True}, {"fill_color": (255, 255, 255, 0)}, {"prefer_bgrx": True}, {"maybe_alpha": True}]
 )
-def test_every_format_of_bitmap_makes_three_channels(options: dict[str, Any]) -> None:
+def test_every_bitmap_format_gives_three_channels(options: dict[str, Any]) -> None:
     file = pdf_files.document([b"/G gs 0.5 g 0 0 612 400 re f"], resources="/ExtGState<</G<</ca 0.5>>>>")
     plain, page = read_pdf(file, scale=0.1)[0], read_pdf(file, scale=0.1, **options)[0]
     assert page.shape == (80, 62, 3)
@@ -139,7 +139,7 @@ def test_every_format_of_bitmap_makes_three_channels(options: dict[str, Any]) ->
     assert np.abs(page.astype(int) - plain).max() <= 2
 
 
-def test_what_was_filled_into_a_form_is_drawn(pdftoppm: str, tmp_path: Path) -> None:
+def test_filled_in_form_fields_are_drawn(pdftoppm: str, tmp_path: Path) -> None:
     path = tmp_path / "form.pdf"
     path.write_bytes(pdf_files.form("FILLED IN"))
     ours, theirs = read_pdf(path)[0], pdf_files.pdftoppm(pdftoppm, path, 144)
@@ -148,7 +148,7 @@ def test_what_was_filled_into_a_form_is_drawn(pdftoppm: str, tmp_path: Path) -> 
     assert read_pdf(path, may_draw_forms=False)[0].min() == 255
 
 
-def test_a_page_as_a_tensor() -> None:
+def test_page_is_returned_as_a_tensor() -> None:
     pages = read_pdf(THREE)
     tensor = pages.tensor(1)
     assert tensor.dtype == torch.uint8
@@ -156,7 +156,7 @@ def test_a_page_as_a_tensor() -> None:
     assert torch.equal(tensor, torch.from_numpy(pages[1]).permute(2, 0, 1))
 
 
-def test_nothing_is_left_open_when_python_ends(tmp_path: Path) -> None:
+def test_files_are_closed_at_exit(tmp_path: Path) -> None:
     path = tmp_path / "three.pdf"
     path.write_bytes(THREE)
     program = (
@@ -194,11 +194,11 @@ def test_every_source_gives_the_same_pages(kind: str, tmp_path: Path) -> None:
         (range(2, -1, -1), [2, 1, 0]),
     ],
 )  # fmt: skip
-def test_a_selection_of_pages(selection: Any, expected: list[int]) -> None:
+def test_pages_can_be_selected(selection: Any, expected: list[int]) -> None:
     assert levels(read_pdf(THREE, pages=selection)) == [LEVELS[number] for number in expected]
 
 
-def test_pages_are_a_sequence() -> None:
+def test_pages_behave_as_a_sequence() -> None:
     pages = read_pdf(THREE)
     assert len(pages) == 3
     assert levels(pages[1:]) == LEVELS[1:]
@@ -215,7 +215,7 @@ def test_pages_are_a_sequence() -> None:
     assert "3 pages" in repr(pages)
 
 
-def test_a_page_that_does_not_exist() -> None:
+def test_missing_page_is_refused() -> None:
     pages = read_pdf(THREE)
     for wrong in (3, -4):
         with pytest.raises(OutOfRangeError, match="3 pages, from 0 to 2"):
@@ -232,7 +232,7 @@ def test_a_page_that_does_not_exist() -> None:
 
 
 @pytest.mark.parametrize("wrong", [[], range(0), slice(5, 9), "0", 1.5, [0.5], [True], slice("a", None)])
-def test_a_selection_that_selects_nothing_or_is_none(wrong: Any) -> None:
+def test_invalid_selections_are_refused(wrong: Any) -> None:
     with pytest.raises(InvalidArgumentError):
         read_pdf(THREE, pages=wrong)
 
@@ -299,7 +299,7 @@ def test_files_that_cannot_be_opened_are_closed(tmp_path: Path) -> None:
     assert open_files(path) == 0
 
 
-def test_pages_travel_to_other_processes(tmp_path: Path) -> None:
+def test_pages_can_be_pickled(tmp_path: Path) -> None:
     path = tmp_path / "three.pdf"
     path.write_bytes(THREE)
     for source in (path, THREE):

@@ -51,7 +51,7 @@ def test_bands_of_one_colour_have_no_edge_between_them() -> None:
     assert content.vertical_rules.round().tolist() == [[100, 172, 100, 232], [300, 172, 300, 232]]
 
 
-def test_type_and_lines_of_text() -> None:
+def test_content_has_type_and_lines_of_text() -> None:
     content = content_of(
         b"BT /F 1 Tf 12 0 0 12 72 700 Tm (one two) Tj ET BT /B 18 Tf 72 650 Td (Heading) Tj ET "
         b"BT /F 10 Tf 2 Tr 72 600 Td (thickened) Tj ET BT /F 10 Tf 0 Tr 72 550 Td (near) Tj 40 0 Td (far) Tj ET",
@@ -69,7 +69,7 @@ TURNS = ["", "/CropBox[50 80 600 780]", "/Rotate 90", "/Rotate 180/CropBox[50 80
 
 @pytest.mark.parametrize("entries", TURNS)
 @pytest.mark.parametrize("options", [{}, {"rotation": 90}, {"crop": (20, 30, 40, 60)}])
-def test_everything_is_where_it_is_rendered(entries: str, options: dict[str, object]) -> None:
+def test_content_is_where_it_is_rendered(entries: str, options: dict[str, object]) -> None:
     drawing = b"0 0 1 rg 1 0 0 RG 4 w 150 400 m 350 400 l S BT /F 24 Tf 200 500 Td (Hello world) Tj ET " + PICTURE
     pages = read_pdf(pdf_files.document([drawing], entries=entries), scale=2, **options)
     content, picture = pages.page_content(0), pages[0]
@@ -91,7 +91,7 @@ def test_everything_is_where_it_is_rendered(entries: str, options: dict[str, obj
     assert part.max() > 200
 
 
-def test_words_are_those_of_the_text_layer() -> None:
+def test_words_match_the_text_layer() -> None:
     lines = ((72, 700, "Hello brave world"), (300, 400, "12.50 \u20ac"), (600, 90, "edge"), (900, 90, "beyond"))
     pages = read_pdf(pdf_files.document([pdf_files.text_page(*lines)], entries="/Rotate 90"))
     content, words = pages.page_content(0), pages.text_layer(0)
@@ -101,7 +101,7 @@ def test_words_are_those_of_the_text_layer() -> None:
     assert relative == pytest.approx(np.array([np.ravel(word.geometry) for word in words]))
 
 
-def test_a_separate_process_says_the_same(tmp_path: Path) -> None:
+def test_separate_process_gives_the_same_content(tmp_path: Path) -> None:
     drawing = (
         b"100 700 m 300 700 l S 0 0 m 50 50 90 100 200 300 c S " + pdf_files.text_page((72, 500, "Hello")) + PICTURE
     )
@@ -115,12 +115,12 @@ def test_a_separate_process_says_the_same(tmp_path: Path) -> None:
             assert np.array_equal(value, getattr(other, name)), name
 
 
-def test_pages_that_are_pictures_have_none(tmp_path: Path) -> None:
+def test_images_have_no_content(tmp_path: Path) -> None:
     Image.new("RGB", (20, 30)).save(tmp_path / "page.png")
     assert DocumentFile.from_images(tmp_path / "page.png").page_content(0) is None
 
 
-def test_what_is_drawn_in_forms_is_where_they_are() -> None:
+def test_drawings_in_forms_are_in_place() -> None:
     inner = b"1 w 10 10 m 60 10 l S BT /F 10 Tf 10 20 Td (Inside) Tj ET"
     form = b"/Type/XObject/Subtype/Form/BBox[0 0 100 100]/Resources<</Font<</F 5 0 R>>>>"
     file = pdf_files.assembled([
@@ -137,7 +137,7 @@ def test_what_is_drawn_in_forms_is_where_they_are() -> None:
     assert content.horizontal_rules == pytest.approx(np.array([(120, 792 - 321, 220, 792 - 319)]))
 
 
-def test_type_is_as_poppler_says(tmp_path: Path) -> None:
+def test_type_matches_poppler(tmp_path: Path) -> None:
     program = shutil.which("pdftohtml")
     if program is None:
         pytest.skip("needs the pdftohtml program (on Debian: apt-get install poppler-utils)")
@@ -158,21 +158,21 @@ def test_type_is_as_poppler_says(tmp_path: Path) -> None:
     assert dict(ours) == theirs
 
 
-def test_a_page_that_is_a_scan_has_no_picture_of_itself() -> None:
+def test_scanned_page_is_not_its_own_picture() -> None:
     assert len(content_of(b"q 612 0 0 792 0 0 cm BI /W 2 /H 2 /CS /G /BPC 8 ID \x00\xff\xff\x00 EI Q").pictures) == 0
 
 
 @pytest.mark.parametrize(
     "drawing", [b"", b"q Q Q Q 1 2 3 m l S", b"0 0 m 1e30 1e30 l S 1e30 0 0 1e30 0 0 cm 0 0 9 9 re f"]
 )
-def test_odd_pages(drawing: bytes) -> None:
+def test_odd_pages_have_content(drawing: bytes) -> None:
     content = content_of(drawing)
     assert content.texts == ()
     for boxes in (content.horizontal_rules, content.vertical_rules, content.pictures):
         assert np.isfinite(boxes).all()
 
 
-def test_a_page_that_does_not_exist() -> None:
+def test_missing_page_is_refused() -> None:
     pages = read_pdf(pdf_files.document([b""])) + read_pdf(pdf_files.document([b""]))
     with pytest.raises(OutOfRangeError):
         pages.page_content(2)

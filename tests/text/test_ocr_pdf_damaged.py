@@ -45,7 +45,7 @@ SMALL = pdf_files.document([b"0 g 0 0 612 792 re f"], box="0 0 61.2 79.2")
         (pdf_files.document([]), "damaged or has no pages"),
     ],
 )
-def test_bytes_that_are_no_document(data: bytes, words: str, tmp_path: Path) -> None:
+def test_invalid_files_are_refused(data: bytes, words: str, tmp_path: Path) -> None:
     path = tmp_path / "file.pdf"
     path.write_bytes(data)
     for source in (data, path, io.BytesIO(data)):
@@ -53,7 +53,7 @@ def test_bytes_that_are_no_document(data: bytes, words: str, tmp_path: Path) -> 
             read_pdf(source)
 
 
-def test_sources_that_are_none(tmp_path: Path) -> None:
+def test_invalid_sources_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceNotFoundError, match=r"nowhere\.pdf"):
         read_pdf(tmp_path / "nowhere.pdf")
     with pytest.raises(OpenError, match="is a directory"):
@@ -75,18 +75,18 @@ def test_sources_that_are_none(tmp_path: Path) -> None:
         {"crop": (-1, 0, 0, 0)}, {"password": b"secret"},
     ],
 )  # fmt: skip
-def test_arguments_that_are_not_accepted(options: dict[str, Any]) -> None:
+def test_invalid_arguments_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError, match=next(iter(options))):
         read_pdf(SMALL, **options)
 
 
-def test_an_argument_that_nobody_knows() -> None:
+def test_unknown_arguments_are_refused() -> None:
     for name in ("dpii", "rev_byteorder"):
         with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
             read_pdf(SMALL, **{name: 1})
 
 
-def test_without_pypdfium2(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pypdfium2_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pypdfium2", None)
     with pytest.raises(MissingDependencyError, match=r"mediatensor\[ocr\]"):
         read_pdf(SMALL)
@@ -95,7 +95,7 @@ def test_without_pypdfium2(monkeypatch: pytest.MonkeyPatch) -> None:
 # Passwords
 
 
-def test_a_locked_file_opens_with_its_password_only() -> None:
+def test_encrypted_file_needs_its_password() -> None:
     file = pdf_files.encrypted(pdf_files.text_page((72, 400, "hidden words")), b"secret")
     pages = read_pdf(file, password="secret")
     assert [word.value for word in pages.text_layer(0)] == ["hidden", "words"]
@@ -151,13 +151,13 @@ def test_a_page_of_absurd_size_is_refused_before_it_is_drawn() -> None:
 
 
 @pytest.mark.parametrize("box", ["0 0 0 0", "0 0 0.01 0.01", "5 5 1 1", "a b c d"])
-def test_boxes_that_make_little_sense(box: str) -> None:
+def test_invalid_page_boxes_are_handled(box: str) -> None:
     page = read_pdf(pdf_files.document([b""], box=box), scale=0.1)[0]
     assert page.shape[2] == 3
     assert min(page.shape) >= 1
 
 
-def test_a_page_that_draws_cropped_to_nothing() -> None:
+def test_page_cropped_to_nothing_is_refused() -> None:
     with pytest.raises(PageError, match="Crop"):
         read_pdf(SMALL, crop=(40, 0, 40, 0))[0]
 
@@ -165,13 +165,13 @@ def test_a_page_that_draws_cropped_to_nothing() -> None:
 # What is far too much
 
 
-def test_a_million_objects_come_to_an_end() -> None:
+def test_page_of_a_million_objects_is_rendered() -> None:
     page = read_pdf(pdf_files.document([b"9 9 1 1 re f\n" * 1_000_000]), scale=0.1)
     assert page[0].shape == (80, 62, 3)
     assert page.text_layer(0) == []
 
 
-def test_a_page_of_more_objects_than_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_with_too_many_objects_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_pdf_page, "MAX_PAGE_OBJECTS", 1000)
     pages = read_pdf(pdf_files.document([b"9 9 1 1 re f\n" * 1001, b"9 9 1 1 re f\n" * 1000]), scale=0.1)
     for read in (pages.__getitem__, pages.text_layer):
@@ -180,7 +180,7 @@ def test_a_page_of_more_objects_than_are_drawn(monkeypatch: pytest.MonkeyPatch) 
     assert pages[1].shape == (80, 62, 3)
 
 
-def test_a_page_of_more_characters_than_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_with_too_many_characters_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_pdf_page, "MAX_PAGE_CHARACTERS", 20)
     pages = read_pdf(
         pdf_files.document([pdf_files.text_page((10, 10, "x" * 21)), pdf_files.text_page((9, 9, "x" * 20))])
@@ -190,7 +190,7 @@ def test_a_page_of_more_characters_than_are_read(monkeypatch: pytest.MonkeyPatch
     assert [word.value for word in pages.text_layer(1)] == ["x" * 20]
 
 
-def test_pages_that_a_file_only_claims_to_have() -> None:
+def test_missing_pages_are_reported() -> None:
     file = pdf_files.assembled([
         b"<</Type/Catalog/Pages 2 0 R>>",
         b"<</Type/Pages/Kids[3 0 R]/Count 900000>>",
@@ -203,7 +203,7 @@ def test_pages_that_a_file_only_claims_to_have() -> None:
         pages[800000]
 
 
-def test_pages_and_pictures_that_contain_themselves() -> None:
+def test_recursive_pages_and_pictures_end() -> None:
     circle = pdf_files.assembled([
         b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
         b"<</Type/Pages/Parent 2 0 R/Kids[2 0 R]/Count 1>>",
@@ -223,7 +223,7 @@ def test_pages_and_pictures_that_contain_themselves() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_changed_bytes_make_an_error_or_a_page(seed: int) -> None:
+def test_damaged_files_give_an_error_or_a_page(seed: int) -> None:
     """A file with changed bytes gives documented errors, or pages within the limit, and words on the page."""
     random = np.random.default_rng(seed)
     data = bytearray(pdf_files.document([pdf_files.text_page((9, 9, "words")), b"0 g 0 0 9 9 re f"], box="0 0 61 79"))

@@ -52,7 +52,7 @@ def ink_around(pages: Pages, word: Word) -> list[float]:
 
 @pytest.mark.parametrize("entries", TURNS)
 @pytest.mark.parametrize("options", [{}, {"rotation": 90}, {"rotation": 180, "scale": 3}, {"crop": (20, 30, 40, 60)}])
-def test_boxes_are_those_of_the_ink(entries: str, options: dict[str, object]) -> None:
+def test_boxes_match_the_ink(entries: str, options: dict[str, object]) -> None:
     pages = read_pdf(pdf_files.document([CONTENT], entries=entries), **{"scale": 4, **options})
     words = pages.text_layer(0)
     assert len(words) in (11, 12)  # the one at the edge may be cut off
@@ -64,7 +64,7 @@ def test_boxes_are_those_of_the_ink(entries: str, options: dict[str, object]) ->
 
 
 @pytest.mark.parametrize("entries", ["", "/CropBox[50 80 600 780]"])
-def test_words_are_those_of_poppler(entries: str, pdftotext: str, tmp_path: Path) -> None:
+def test_words_match_poppler(entries: str, pdftotext: str, tmp_path: Path) -> None:
     path = tmp_path / "page.pdf"
     path.write_bytes(pdf_files.document([CONTENT], entries=entries))
     ours, theirs = read_pdf(path).text_layer(0), pdf_files.pdftotext(pdftotext, path)
@@ -78,7 +78,7 @@ def test_words_are_those_of_poppler(entries: str, pdftotext: str, tmp_path: Path
         assert np.abs(box[[0, 2]] - boxes[word.value][[0, 2]]).max() < 0.01
 
 
-def test_a_document_that_matplotlib_wrote(pdftotext: str, tmp_path: Path) -> None:
+def test_words_of_a_matplotlib_document_are_read(pdftotext: str, tmp_path: Path) -> None:
     matplotlib = pytest.importorskip("matplotlib", reason="needs matplotlib")
     from matplotlib.backends.backend_pdf import FigureCanvasPdf
     from matplotlib.figure import Figure
@@ -112,14 +112,14 @@ def test_words_are_elements_with_characters() -> None:
     assert Page  # its words can be put into pages
 
 
-def test_hidden_text_counts() -> None:
+def test_hidden_text_is_included() -> None:
     hidden = b"BT 3 Tr /F 24 Tf 72 700 Td (searchable scan) Tj ET"
     pages = read_pdf(pdf_files.document([hidden]))
     assert pages[0].min() == 255
     assert values(pages.text_layer(0)) == ["searchable", "scan"]
 
 
-def test_what_lies_beyond_the_page_does_not() -> None:
+def test_text_outside_the_page_is_left_out() -> None:
     content = pdf_files.text_page((700, 400, "beyond"), (100, 900, "above"), (560, 400, "cutoff"), (100, 100, "here"))
     cut, here = read_pdf(pdf_files.document([content])).text_layer(0)
     assert here.value == "here"
@@ -133,7 +133,7 @@ def test_a_word_that_is_broken_at_the_end_of_a_line_is_two() -> None:
     assert values(read_pdf(pdf_files.document([content])).text_layer(0)) == ["some", "hyphen-", "ated", "words"]
 
 
-def test_pages_without_text() -> None:
+def test_pages_without_text_have_no_words() -> None:
     assert read_pdf(pdf_files.document([b"", b"0 0 9 9 re f"])).text_layer(1) == []
 
 
@@ -163,7 +163,7 @@ def test_text_layer_has_words_of_fields_and_annotations() -> None:
     assert list(content.texts) == FILLED_IN
 
 
-def test_words_of_fields_and_annotations_are_those_of_poppler(pdftotext: str, tmp_path: Path) -> None:
+def test_words_of_fields_and_annotations_match_poppler(pdftotext: str, tmp_path: Path) -> None:
     path = tmp_path / "invoice.pdf"
     path.write_bytes(INVOICE)
     theirs = [word.value for word in pdf_files.pdftotext(pdftotext, path)]
@@ -172,7 +172,7 @@ def test_words_of_fields_and_annotations_are_those_of_poppler(pdftotext: str, tm
 
 @pytest.mark.parametrize("entries", TURNS)
 @pytest.mark.parametrize("box", ["0 0 612 792", "-90 -70 1200 1600"])
-def test_fields_lie_where_they_are_drawn(entries: str, box: str) -> None:
+def test_fields_are_where_they_are_drawn(entries: str, box: str) -> None:
     """PDFium resets the boxes of a page when it merges fields into the page."""
     field = pdf_files.Annotation("value", 150, 600, "Widget")
     content = pdf_files.text_page((100, 500, "word"))
@@ -206,7 +206,7 @@ def test_text_layer_has_fields_whose_appearance_the_reader_makes() -> None:
     assert values(pages.text_layer(0)) == ["value"]
 
 
-def test_text_layer_of_published_forms() -> None:
+def test_text_layer_has_words_of_published_forms() -> None:
     folder = TEST_DATA / "odd"
     expected = {
         "issue15092.pdf": ["1.00", "2.00", "3.00", "4.00", "7.00", "232,324.00"],
@@ -219,7 +219,7 @@ def test_text_layer_of_published_forms() -> None:
         assert values(read_pdf(folder / name).text_layer(0))[-len(end) :] == end
 
 
-def test_characters_of_every_plane_and_of_none() -> None:
+def test_text_layer_has_characters_of_every_unicode_plane() -> None:
     """A row of characters: a pair of surrogates, half of one, one without a meaning, one without a box."""
     codes = [0x41, 0xD83D, 0xDE00, 0x20, 0xD83D, 0x42, 0x0, 0xA, 0x43, 0x44, 0x2, 0x45]
     lefts = np.arange(len(codes)) / 20

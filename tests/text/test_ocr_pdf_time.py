@@ -99,7 +99,7 @@ def test_text_layers_without_end_fail() -> None:
     ],
 )
 @pytest.mark.parametrize("is_seen", [True, False])
-def test_pages_and_words_are_those_of_this_process(
+def test_separate_process_gives_the_same_pages_and_words(
     options: dict[str, Any], is_seen: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_pdf_process, "_SHARED_BYTES", (64 << 20) if is_seen else 4096)
@@ -121,7 +121,7 @@ def test_pages_and_words_are_those_of_this_process(
         assert all(np.array_equal(page, expected[number]) for number, page in enumerate(kept))
 
 
-def test_more_documents_than_are_kept_open() -> None:
+def test_more_documents_than_stay_open_are_read() -> None:
     documents = [read_pdf(pdf_files.document([b""], box=f"0 0 {k} 7"), timeout_seconds=60) for k in range(20, 27)]
 
     for _ in range(2):
@@ -131,7 +131,7 @@ def test_more_documents_than_are_kept_open() -> None:
     assert [pages[0].shape[1] for pages in documents] == [2 * k for k in (21, 23, 25)]
 
 
-def test_files_that_cannot_be_opened_say_why(tmp_path: Path) -> None:
+def test_unreadable_files_raise_their_reason(tmp_path: Path) -> None:
     locked = pdf_files.encrypted(pdf_files.text_page((72, 400, "hidden")), b"secret")
     with pytest.raises(OpenError, match="encrypted; pass password="):
         read_pdf(locked, timeout_seconds=60)
@@ -170,12 +170,12 @@ def test_a_process_that_crashes_is_replaced() -> None:
 @pytest.mark.parametrize(
     "value", [0, -1, float("nan"), float("inf"), "10", True, np.zeros(2)], ids=lambda value: str(value)
 )
-def test_limits_that_are_none(value: Any) -> None:
+def test_invalid_limits_are_refused(value: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="timeout_seconds"):
         read_pdf(GOOD, timeout_seconds=value)
 
 
-def test_arguments_that_cannot_go_to_another_process() -> None:
+def test_unpicklable_arguments_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="timeout_seconds=None"):
         read_pdf(GOOD, timeout_seconds=5, bitmap_maker=lambda *arguments, **options: None)
 
@@ -194,7 +194,7 @@ def test_datasets_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert rows[1].image.shape == (3, 158, 122)  # type: ignore[union-attr]
 
 
-def test_a_limit_of_ones_own(tmp_path: Path) -> None:
+def test_datasets_accept_another_limit(tmp_path: Path) -> None:
     (tmp_path / "tiling.pdf").write_bytes(tiling())
     rows = DocumentPages([tmp_path / "tiling.pdf"], pdf_options={"timeout_seconds": 0.25})
     with pytest.raises(PageError, match=r"timeout_seconds = 0\.25"):
@@ -218,7 +218,7 @@ def test_the_command_has_a_limit(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 @needs_fork
-def test_forked_processes_have_one_of_their_own(tmp_path: Path) -> None:
+def test_forked_processes_have_a_separate_pdf_process(tmp_path: Path) -> None:
     pages = read_pdf(GOOD, timeout_seconds=60)
     expected = pages[0]
     own = _pdf_process._running()._process.pid
@@ -237,7 +237,7 @@ def _sum_of(pages: Pages, queue: Any) -> None:
     queue.put(int(pages[0].sum(dtype=np.int64)))
 
 
-def test_daemons_and_pickled_pages() -> None:
+def test_daemons_and_pickled_pages_work() -> None:
     pages = read_pdf(GOOD, timeout_seconds=60)
     expected = int(pages[0].sum(dtype=np.int64))
     assert int(pickle.loads(pickle.dumps(pages))[0].sum(dtype=np.int64)) == expected
@@ -250,7 +250,7 @@ def test_daemons_and_pickled_pages() -> None:
         daemon.join(60)
 
 
-def test_workers_of_a_loader(tmp_path: Path) -> None:
+def test_loader_workers_read_pages(tmp_path: Path) -> None:
     (tmp_path / "good.pdf").write_bytes(GOOD)
     rows = DocumentPages([tmp_path / "good.pdf"] * 2)
     expected = read_pdf(GOOD)
@@ -262,7 +262,7 @@ def test_workers_of_a_loader(tmp_path: Path) -> None:
         assert torch.equal(sample.image, expected.tensor(sample.extra["page_index"]))
 
 
-def test_within_an_isolated_process(tmp_path: Path) -> None:
+def test_isolated_worker_reads_pages(tmp_path: Path) -> None:
     (tmp_path / "good.pdf").write_bytes(GOOD)
     (tmp_path / "tiling.pdf").write_bytes(tiling())
     with IsolatedWorker(timeout_seconds=60) as worker:
@@ -273,7 +273,7 @@ def test_within_an_isolated_process(tmp_path: Path) -> None:
 
 
 @needs_fork
-def test_interrupts_end_it(tmp_path: Path) -> None:
+def test_interrupt_ends_the_pdf_process(tmp_path: Path) -> None:
     noted = tmp_path / "process"
 
     def work(may_be_interrupted: Callable[[], object]) -> None:

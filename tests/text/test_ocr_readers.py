@@ -30,7 +30,7 @@ PICTURE = images.picture()
 PNG = images.encoded(PICTURE, "PNG")
 
 
-def test_every_source_and_lists_of_them(tmp_path: Path) -> None:
+def test_every_source_and_lists_of_sources_are_read(tmp_path: Path) -> None:
     path = tmp_path / "no extension: it is not looked at"
     path.write_bytes(PNG)
     with path.open("rb") as file:
@@ -138,7 +138,7 @@ def test_a_long_tiff_is_read_page_by_page(tmp_path: Path) -> None:
         pages[1989]
 
 
-def test_a_tiff_of_more_pages_than_are_read(tmp_path: Path) -> None:
+def test_tiff_with_too_many_pages_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "pages.tif"
     count = (1 << 20) + 1
     # Directories without tags: no entries, and where the next one is.
@@ -150,7 +150,7 @@ def test_a_tiff_of_more_pages_than_are_read(tmp_path: Path) -> None:
         DocumentFile.from_images(path)
 
 
-def test_big_tiff(tmp_path: Path) -> None:
+def test_big_tiff_is_read(tmp_path: Path) -> None:
     path = tmp_path / "big.tif"
     pictures = [Image.fromarray(frame) for frame in frames(3)]
     pictures[0].save(path, "TIFF", big_tiff=True, save_all=True, append_images=pictures[1:], compression="tiff_lzw")
@@ -162,7 +162,7 @@ def test_big_tiff(tmp_path: Path) -> None:
 # What cannot be read
 
 
-def test_nothing_to_read(tmp_path: Path) -> None:
+def test_empty_input_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="files is empty"):
         DocumentFile.from_images([])
     with pytest.raises(SourceNotFoundError, match=r"nowhere\.png"):
@@ -215,7 +215,7 @@ def test_a_bad_page_does_not_lose_the_others(name: str, tmp_path: Path) -> None:
             read_img_as_numpy(bad)
 
 
-def test_the_pages_before_the_end_of_a_cut_tiff() -> None:
+def test_pages_before_the_end_of_a_truncated_tiff_are_read() -> None:
     whole = long_tiff(5)
     pages = DocumentFile.from_images(whole[: len(whole) * 3 // 5])
     assert [int(page[0, 0, 0]) for page in pages[:2]] == [0, 1]
@@ -226,7 +226,7 @@ def test_the_pages_before_the_end_of_a_cut_tiff() -> None:
     assert len(DocumentFile.from_images(bytes(circle))) == 2
 
 
-def test_an_iterator_goes_on_after_a_bad_page() -> None:
+def test_iterator_continues_after_a_bad_page() -> None:
     iterator = iter(DocumentFile.from_images([PNG, PNG[:60], PNG]))
     next(iterator)
     with pytest.raises(PageError):
@@ -236,7 +236,7 @@ def test_an_iterator_goes_on_after_a_bad_page() -> None:
         next(iterator)
 
 
-def test_pictures_beyond_the_limit() -> None:
+def test_too_large_pictures_are_refused() -> None:
     for kind in ("PNG", "JPEG", "TIFF", "GIF", "WEBP"):
         data = images.encoded(PICTURE, kind)
         with pytest.raises(PageError, match=r"37x23 = 851 pixels, more than max_pixels = 850"):
@@ -244,7 +244,7 @@ def test_pictures_beyond_the_limit() -> None:
         assert read_img_as_numpy(data, max_pixels=851).shape == (23, 37, 3)
 
 
-def test_a_file_that_goes_away(tmp_path: Path) -> None:
+def test_missing_file_raises_when_a_page_is_read(tmp_path: Path) -> None:
     path = tmp_path / "page.png"
     path.write_bytes(PNG)
     pages = DocumentFile.from_images(path)

@@ -46,7 +46,7 @@ def upright(data: bytes) -> NDArray[np.uint8]:
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF"])
-def test_formats(kind: str) -> None:
+def test_every_format_is_read(kind: str) -> None:
     data = images.encoded(PICTURE, kind)
     page = read_img_as_numpy(data)
     assert page.shape == (23, 37, 3)
@@ -76,14 +76,14 @@ def test_transparent_parts_are_white(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["PNG", "TIFF"])
-def test_gray_with_alpha(kind: str) -> None:
+def test_gray_with_alpha_is_blended(kind: str) -> None:
     picture = Image.fromarray(images.picture(channels=2), "LA")
     data = images.encoded(picture, kind)
     assert np.abs(read_img_as_numpy(data).astype(int) - over_white(picture)).max() <= 1
 
 
 @pytest.mark.parametrize("kind", ["PNG", "GIF", "TIFF", "BMP"])
-def test_palettes(kind: str) -> None:
+def test_palettes_are_resolved(kind: str) -> None:
     picture = Image.fromarray(PICTURE).quantize(60)
     assert np.array_equal(read_img_as_numpy(images.encoded(picture, kind)), np.array(picture.convert("RGB")))
 
@@ -98,7 +98,7 @@ def test_a_transparent_colour_of_a_palette_is_white() -> None:
 
 
 @pytest.mark.parametrize("kind", ["PNG", "TIFF"])
-def test_sixteen_bits(kind: str) -> None:
+def test_sixteen_bit_samples_are_rounded(kind: str) -> None:
     samples = images.samples(1, 16)[..., 0]
     page = read_img_as_numpy(images.encoded(Image.fromarray(samples), kind))
     assert np.array_equal(page[..., 0], np.round(samples / 257))
@@ -106,7 +106,7 @@ def test_sixteen_bits(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "TIFF"])
-def test_inks_become_light(kind: str) -> None:
+def test_cmyk_is_converted(kind: str) -> None:
     picture = Image.fromarray(np.full((8, 8, 4), [255, 0, 51, 102], np.uint8), "CMYK")
     page = read_img_as_numpy(images.encoded(picture, kind, **({"quality": 100} if kind == "JPEG" else {})))
     # (255 - ink) (255 - black) / 255
@@ -117,7 +117,7 @@ def test_inks_become_light(kind: str) -> None:
     ("mode", "compression"),
     [("1", "group4"), *product(("1", "L", "YCbCr", "LAB"), ("raw", "tiff_lzw", "tiff_adobe_deflate", "packbits"))],
 )
-def test_kinds_of_tiff(mode: str, compression: str, tmp_path: Path) -> None:
+def test_every_kind_of_tiff_is_read(mode: str, compression: str, tmp_path: Path) -> None:
     picture = Image.fromarray(PICTURE).convert("L" if mode == "LAB" else mode)
     if mode == "LAB":
         picture = Image.merge("LAB", [picture, *[Image.new("L", picture.size, 0)] * 2])
@@ -132,7 +132,7 @@ def test_kinds_of_tiff(mode: str, compression: str, tmp_path: Path) -> None:
             assert np.array_equal(page, upright(data))
 
 
-def test_white_that_is_counted_from_zero() -> None:
+def test_white_is_zero_is_inverted() -> None:
     samples = images.samples(1, 16)
     tags = [
         (256, 3, 13),
@@ -155,12 +155,12 @@ def test_white_that_is_counted_from_zero() -> None:
 # docTR's arguments and functions
 
 
-def test_order_of_channels() -> None:
+def test_channels_are_rgb_or_bgr() -> None:
     assert np.array_equal(read_img_as_numpy(PNG, rgb_output=False), PICTURE[..., ::-1])
     assert read_img_as_numpy(PNG, None, False).flags.c_contiguous
 
 
-def test_output_size() -> None:
+def test_output_size_is_applied() -> None:
     page = read_img_as_numpy(PNG, output_size=(46, 74))
     assert page.shape == (46, 74, 3)
     expected = torch.nn.functional.interpolate(
@@ -174,7 +174,7 @@ def test_output_size() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32])
-def test_files_as_tensors(dtype: torch.dtype, tmp_path: Path) -> None:
+def test_files_are_read_as_tensors(dtype: torch.dtype, tmp_path: Path) -> None:
     path = tmp_path / "page.png"
     path.write_bytes(PNG)
     expected = torch.from_numpy(PICTURE).permute(2, 0, 1).to(dtype)
@@ -191,13 +191,13 @@ def test_files_as_tensors(dtype: torch.dtype, tmp_path: Path) -> None:
         assert get_img_shape(tensor) == (23, 37)
 
 
-def test_the_default_is_float() -> None:
+def test_default_dtype_is_float() -> None:
     assert decode_img_as_tensor(PNG).dtype == torch.float32
     assert decode_img_as_tensor(PNG).max() <= 1
 
 
 @pytest.mark.parametrize(("mode", "channels"), [("L", 1), ("1", 1), ("RGB", 3), ("RGBA", 4), ("P", 3), ("CMYK", 4)])
-def test_modes_of_pillow(mode: str, channels: int) -> None:
+def test_every_pillow_mode_is_converted(mode: str, channels: int) -> None:
     picture = Image.fromarray(PICTURE).convert(mode)
     tensor = tensor_from_pil(picture, torch.uint8)
     assert tensor.shape == (channels, 23, 37)
@@ -205,7 +205,7 @@ def test_modes_of_pillow(mode: str, channels: int) -> None:
     assert torch.equal(tensor, torch.stack([torch.from_numpy(np.array(band)) for band in bands]))
 
 
-def test_a_tensor_is_no_view_of_the_array() -> None:
+def test_tensor_is_a_copy_of_the_array() -> None:
     array = PICTURE.copy()
     tensor = tensor_from_numpy(array, torch.uint8)
     array[:] = 0
@@ -215,7 +215,7 @@ def test_a_tensor_is_no_view_of_the_array() -> None:
     assert floats.max() == 7
 
 
-def test_what_the_functions_refuse() -> None:
+def test_functions_refuse_invalid_arguments() -> None:
     for call in (
         lambda: read_img_as_tensor(PNG, torch.float64), lambda: tensor_from_numpy(PICTURE, torch.int32),
         lambda: tensor_from_numpy(PICTURE.astype(np.int16)), lambda: tensor_from_numpy(PICTURE[0, 0]),

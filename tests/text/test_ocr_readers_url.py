@@ -45,14 +45,14 @@ def server(tmp_path: Path) -> Iterator[RangeServer]:
         yield running
 
 
-def test_an_image(server: RangeServer) -> None:
+def test_image_is_fetched(server: RangeServer) -> None:
     (page,) = DocumentFile.from_url(f"{server.url}/page.png")
     assert np.array_equal(page, PICTURE)
     assert DocumentFile.from_url(f"{server.url}/moved/page.png", output_size=(4, 5))[0].shape == (4, 5, 3)
 
 
 @pytest.mark.parametrize("fault", [None, "no length", "ignore ranges"])
-def test_a_pdf(server: RangeServer, fault: str | None) -> None:
+def test_pdf_is_fetched(server: RangeServer, fault: str | None) -> None:
     pytest.importorskip("pypdfium2", reason="needs pypdfium2")
     server.fault = fault
     pages = DocumentFile.from_url(f"{server.url}/report.pdf?version=1", dpi=72)
@@ -61,7 +61,7 @@ def test_a_pdf(server: RangeServer, fault: str | None) -> None:
         DocumentFile.from_url(f"{server.url}/report.pdf", pages=[2])
 
 
-def test_what_is_not_there(server: RangeServer) -> None:
+def test_missing_file_is_not_found(server: RangeServer) -> None:
     with pytest.raises(SourceNotFoundError, match="404"):
         DocumentFile.from_url(f"{server.url}/nowhere.png")
     with pytest.raises(OpenError, match="is empty"):
@@ -71,21 +71,21 @@ def test_what_is_not_there(server: RangeServer) -> None:
 
 
 @pytest.mark.parametrize("fault", [500, 403, "truncate", "hang up", "endless redirect"])
-def test_a_server_that_fails(server: RangeServer, fault: str | int) -> None:
+def test_failing_server_is_reported(server: RangeServer, fault: str | int) -> None:
     server.fault = fault
     with pytest.raises(OpenError, match=r"Could not open http://127\.0\.0\.1"):
         DocumentFile.from_url(f"{server.url}/page.png")
 
 
 @pytest.mark.parametrize("fault", ["stall", "trickle"])
-def test_a_server_that_is_slow(server: RangeServer, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_server_times_out(server: RangeServer, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_web, "TIMEOUT_SECONDS", 0.2)
     server.fault = fault
     with pytest.raises(OpenError, match="time"):
         DocumentFile.from_url(f"{server.url}/page.png")
 
 
-def test_more_than_is_read(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_file_is_refused(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_web, "MAX_FILE_BYTES", 1000)
     with pytest.raises(OpenError, match="more than the 1000 bytes"):
         DocumentFile.from_url(f"{server.url}/page.png")
@@ -94,7 +94,7 @@ def test_more_than_is_read(server: RangeServer, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     "url", ["file:///etc/hosts", "ftp://127.0.0.1/page.png", "page.png", "", 17, None, b"http://a"]
 )
-def test_what_is_no_url_of_the_web(url: Any) -> None:
+def test_other_urls_are_refused(url: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="https://"):
         DocumentFile.from_url(url)
 
@@ -110,7 +110,7 @@ def test_no_redirection_leaves_https(target: str) -> None:
     assert stays is not None
 
 
-def test_a_redirection_to_a_file_of_this_machine(tmp_path: Path) -> None:
+def test_redirection_to_a_local_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "page.png").write_bytes(images.encoded(PICTURE, "PNG"))
 
     class Redirecting(http.server.BaseHTTPRequestHandler):
@@ -173,7 +173,7 @@ def weasyprint(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     return stand_in
 
 
-def test_without_weasyprint(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_weasyprint_is_named(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "weasyprint", None)
     with pytest.raises(MissingDependencyError, match=r"mediatensor\[html\]"):
         read_html(f"{server.url}/page.html")
@@ -191,7 +191,7 @@ def test_a_web_page_is_printed(server: RangeServer, weasyprint: StandIn) -> None
     assert weasyprint.arguments["base_url"] == f"{server.url}/page.html"
 
 
-def test_what_a_web_page_may_refer_to(server: RangeServer, weasyprint: StandIn) -> None:
+def test_web_page_fetches_only_web_resources(server: RangeServer, weasyprint: StandIn) -> None:
     read_html(f"{server.url}/page.html")
     fetcher = weasyprint.arguments["url_fetcher"]
     assert fetcher.fetch(f"{server.url}/page.png").body == images.encoded(PICTURE, "PNG")
@@ -201,7 +201,7 @@ def test_what_a_web_page_may_refer_to(server: RangeServer, weasyprint: StandIn) 
             fetcher.fetch(url)
 
 
-def test_local_pages_and_own_fetchers(server: RangeServer, weasyprint: StandIn, tmp_path: Path) -> None:
+def test_local_pages_are_printed_without_other_files(server: RangeServer, weasyprint: StandIn, tmp_path: Path) -> None:
     assert read_html(str(tmp_path / "page.html"), encoding="utf-8") == weasyprint.pdf
     fetcher = weasyprint.arguments.pop("url_fetcher")
     assert weasyprint.arguments == {"guess": str(tmp_path / "page.html"), "encoding": "utf-8"}

@@ -38,7 +38,7 @@ READ_IN_ROWS = {"form ltr", "form rtl"}
 
 
 @pytest.mark.parametrize("name", sorted(CASES.keys() - READ_IN_ROWS))
-def test_orders_and_segments_are_those_of_doctr(name: str, recorded: dict[str, Any]) -> None:
+def test_orders_and_segments_match_doctr(name: str, recorded: dict[str, Any]) -> None:
     geometries, options = CASES[name]
     order, segments = recorded["order"][name]
     assert sort_reading_order(geometries, **options) == order
@@ -46,7 +46,7 @@ def test_orders_and_segments_are_those_of_doctr(name: str, recorded: dict[str, A
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_labels_are_those_of_doctr(name: str, recorded: dict[str, Any]) -> None:
+def test_labels_match_doctr(name: str, recorded: dict[str, Any]) -> None:
     labels = assign_layout_labels(CASES[name][0], REGIONS, LABELS, min_coverage=0.4)
     assert labels == recorded["labels"][name]
 
@@ -85,7 +85,7 @@ def test_rounding_of_turned_boxes_decides_nothing() -> None:
 
 
 @pytest.mark.parametrize("angle", [90, 180, -90, 85, 175])
-def test_pages_on_their_side_or_head_are_read_by_their_words(angle: float) -> None:
+def test_turned_pages_are_read_by_their_words(angle: float) -> None:
     quads = quads_of(COLUMNS, angle)
     assert sort_reading_order(quads, page_shape=(1000, 800), angle_geoms=quads) == COLUMNS_READ
 
@@ -148,7 +148,7 @@ def test_furniture_frames_the_page_and_captions_go_with_their_figure() -> None:
         (None, "", "body"),
     ],
 )
-def test_labels_and_their_roles(label: str | None, normalized: str, role: str) -> None:
+def test_labels_have_roles(label: str | None, normalized: str, role: str) -> None:
     assert (normalize_layout_label(label), layout_label_role(label)) == (normalized, role)
 
 
@@ -179,7 +179,7 @@ def test_regions_are_turned_with_the_elements() -> None:
     assert deskew_reading_geometries([((0.0, 0.0), (1.0, 1.0))]) == ([((0.0, 0.0), (1.0, 1.0))], [])
 
 
-def test_no_elements_and_one() -> None:
+def test_empty_and_single_inputs_are_ordered() -> None:
     for geometries in ([], np.zeros((0, 4)), np.zeros((0, 4, 2))):
         assert sort_reading_order(geometries) == []
         assert resolve_reading_segments(geometries) == []
@@ -188,14 +188,14 @@ def test_no_elements_and_one() -> None:
     assert assign_layout_labels([((0.1, 0.1), (0.2, 0.2))], [], []) == [None]
 
 
-def test_more_boxes_than_any_page_has_are_read_in_rows() -> None:
+def test_too_many_boxes_are_read_in_rows() -> None:
     rows, columns = np.divmod(np.arange(20_000), 100)
     boxes = np.stack([columns / 100, rows / 200, columns / 100 + 0.008, rows / 200 + 0.004], axis=1)
     mixed = np.random.default_rng(0).permutation(len(boxes))
     assert mixed[sort_reading_order(boxes[mixed])].tolist() == list(range(len(boxes)))
 
 
-def test_boxes_that_all_lie_in_one_place_are_ordered_all_the_same() -> None:
+def test_overlapping_boxes_are_ordered() -> None:
     assert sort_reading_order(np.tile([[0.1, 0.1, 0.2, 0.2]], (50, 1))) == list(range(50))
     assert sort_reading_order(np.zeros((50, 4))) == list(range(50))
 
@@ -216,5 +216,5 @@ def test_bad_arguments_are_refused_by_name() -> None:
         resolve_reading_segments(boxes)
 
 
-def test_representation() -> None:
+def test_repr_shows_the_direction() -> None:
     assert repr(ReadingOrderPredictor(direction="rtl")) == "ReadingOrderPredictor(direction='rtl')"

@@ -102,7 +102,7 @@ def test_words_from_right_to_left_are_in_the_order_in_which_they_are_read() -> N
     assert set(map(tuple, exported_words(page).values())) == {tuple(tree_words(page))}
 
 
-def test_a_page_that_somebody_arranged_keeps_its_order_unless_another_direction_is_asked_for() -> None:
+def test_arranged_page_keeps_its_order_unless_a_direction_is_given() -> None:
     page = page_of(word("second", (10, 300, 90, 320)), word("first", (10, 10, 90, 30)))
     assert page.render() == "first\n\nsecond"
 
@@ -131,7 +131,7 @@ def test_predictors_read_columns_into_a_tree_that_is_in_order() -> None:
     assert len(reader(keep_reading_order=False)([drawn.image]).pages[0].blocks) == 1
 
 
-def test_boxes_on_the_page_as_it_came_do_not_change_the_order() -> None:
+def test_original_coordinates_do_not_change_the_order() -> None:
     drawn = small_columns()
 
     page = reader(straighten_pages=True, preserve_original_coords=True)([np.rot90(drawn.image, 2)]).pages[0]
@@ -162,7 +162,7 @@ def test_boxes_on_the_page_as_it_came_do_not_change_the_order() -> None:
         ),
     ],
 )
-def test_cells_of_a_row_stand_on_one_line(lines: Any, expected: list[str], angle: float | None) -> None:
+def test_cells_of_a_row_are_on_one_line(lines: Any, expected: list[str], angle: float | None) -> None:
     words = written(lines)
     shape = (WIDTH, HEIGHT) if angle == 90 else (HEIGHT, WIDTH)
     page = built(words, None if angle is None else words.quads(angle), shape)
@@ -212,7 +212,7 @@ def columns_of_text(top: float, number: int = 8) -> list[tuple[float, float, flo
     return [(x, top + 22 * row, 16, TEXT[row % 4]) for row in range(number) for x in (60, 430)]
 
 
-def test_text_in_columns_is_no_table_even_below_one() -> None:
+def test_text_columns_below_a_table_are_not_a_table() -> None:
     column = [TEXT[row % 4] for row in range(8)]
     rows = [" ".join(row) for row in GOODS]
 
@@ -224,7 +224,7 @@ def test_text_in_columns_is_no_table_even_below_one() -> None:
         assert [" ".join(line) for line in words_of_lines(built(written(lines)).render())] == expected
 
 
-def test_what_spans_columns_is_no_block_with_one_of_them() -> None:
+def test_line_across_columns_is_a_separate_block() -> None:
     over, under = " ".join(TEXT[:3]), " ".join(TEXT[1:])
     lines = [(60, 80, 16, over), *columns_of_text(100), (60, 276, 16, under)]
 
@@ -234,7 +234,7 @@ def test_what_spans_columns_is_no_block_with_one_of_them() -> None:
     assert [[line.render() for line in block.lines] for block in page.blocks] == [[over], column, column, [under]]
 
 
-def test_a_table_beside_text_stays_in_its_column() -> None:
+def test_table_next_to_text_stays_in_its_column() -> None:
     text = " ".join(TEXT[:2])
     lines: list[tuple[float, float, float, str]] = [(400, 100 + 22 * row, 12, text) for row in range(8)]
     lines += [(x, 120 + 22 * row, 12, value) for row in range(4) for x, value in ((40, "Only"), (200, f"{row}.50"))]
@@ -245,7 +245,7 @@ def test_a_table_beside_text_stays_in_its_column() -> None:
     assert sorted(read) == sorted([f"Only {row}.50" for row in range(4)] + [text] * 8)
 
 
-def test_a_heading_beside_text_is_no_cell_but_a_name_before_it_is() -> None:
+def test_heading_next_to_text_is_not_a_cell_but_a_name_is() -> None:
     text = " ".join(TEXT[:2])
     prose = [100 + 22 * row for row in range(8)]
     entries = [("ADC:", "converter"), ("CXI:", "camera"), ("DAC:", "converter of the other kind")]
@@ -353,7 +353,7 @@ LOOKS = {
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_layout_is_that_of_pdftotext(look: str, tmp_path: Path) -> None:
+def test_layout_matches_pdftotext(look: str, tmp_path: Path) -> None:
     program = shutil.which("pdftotext")
     if program is None:
         pytest.skip("needs the pdftotext program (on Debian: apt-get install poppler-utils)")

@@ -49,7 +49,7 @@ def true_box(page: RenderedPage, line: int) -> np.ndarray:
     return np.array([[*quad.min(0), *quad.max(0)]])
 
 
-def test_a_line_of_an_unknown_script_is_told_of() -> None:
+def test_line_of_an_unknown_script_is_reported() -> None:
     page = read_page()
     assert [word.value for word in words_of(page)] == ["All", "people", "are", "born", "free"]
     (line,) = page.unread
@@ -58,7 +58,7 @@ def test_a_line_of_an_unknown_script_is_told_of() -> None:
     assert "unread=1" in repr(page)
 
 
-def test_a_line_that_is_left_out_for_its_confidence_is_told_of_with_its_text() -> None:
+def test_line_of_low_confidence_is_reported_with_its_text() -> None:
     predictor = copy.deepcopy(reader())
     predictor.min_confidence = 1.0
     (page,) = predictor([two_lines().image]).pages
@@ -70,7 +70,7 @@ def test_a_line_that_is_left_out_for_its_confidence_is_told_of_with_its_text() -
     assert other.reason == "script"
 
 
-def test_pages_that_are_read_say_nothing() -> None:
+def test_read_pages_report_nothing() -> None:
     (page,) = reader()([render_text(["All people", "are born free"], dpi=100, margin=30).image]).pages
     assert page.unread == []
     assert "unread" not in page.export()
@@ -78,7 +78,7 @@ def test_pages_that_are_read_say_nothing() -> None:
 
 
 @pytest.mark.parametrize("quarters", [1, 2, 3])
-def test_places_are_those_of_the_page_as_it_came(quarters: int) -> None:
+def test_places_refer_to_the_original_page(quarters: int) -> None:
     sheet = render_text(["All people are born free", "and equal in dignity", RUSSIAN], dpi=100, font_size=18, margin=30)
     turned = np.ascontiguousarray(np.rot90(sheet.image, quarters))
     for predictor in (reader(), reader(assume_straight_pages=False, export_as_straight_boxes=True)):
@@ -91,7 +91,7 @@ def test_places_are_those_of_the_page_as_it_came(quarters: int) -> None:
         assert box_iou(expected, np.array(line.geometry).reshape(1, 4))[0, 0] > 0.4
 
 
-def test_quads_where_boxes_are_quads() -> None:
+def test_unread_lines_have_quads_on_rotated_pages() -> None:
     (line,) = read_page(assume_straight_pages=False).unread
     corners = np.array(line.geometry)
     assert corners.shape == (4, 2)
@@ -99,7 +99,7 @@ def test_quads_where_boxes_are_quads() -> None:
     assert corners[0, 1] < corners[3, 1]
 
 
-def test_exports_hold_it_as_one_key_more() -> None:
+def test_exports_have_an_additional_key() -> None:
     page = read_page()
     exported = json.loads(json.dumps(page.export()))
     without = {key: value for key, value in exported.items() if key != "unread"}
@@ -113,7 +113,7 @@ def test_exports_hold_it_as_one_key_more() -> None:
     assert RUSSIAN not in page.render()
 
 
-def test_key_information_has_it_too() -> None:
+def test_key_information_reports_unread_lines() -> None:
     (page,) = kie_predictor(pretrained=True, shorter_side=192)([two_lines().image]).pages
     assert [line.reason for line in page.unread] == ["script"]
     assert KIEPage.from_dict(page.export()).export() == page.export()
@@ -130,7 +130,7 @@ def test_stored_lines_are_checked() -> None:
             UnreadLine.from_dict({**exported, key: value})
 
 
-def test_overlays_frame_it() -> None:
+def test_overlays_frame_unread_lines() -> None:
     page = read_page()
     with_frame = overlay(page, text="none")
     page.unread, lines = [], page.unread
@@ -144,7 +144,7 @@ def test_overlays_frame_it() -> None:
     assert columns.max() == pytest.approx(right * width, abs=2)
 
 
-def test_the_command_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_reports_unread_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Image.fromarray(two_lines().image).rotate(180).save(tmp_path / "scan.png")
     assert main(["ocr", str(tmp_path / "scan.png"), "-o", str(tmp_path), "--format", "json"]) == 0
     said = "".join(capsys.readouterr())
@@ -196,7 +196,7 @@ def test_sentences_in_many_languages_are_read() -> None:
     assert page.unread == []
 
 
-def test_letters_that_are_passed_over_show_as_gaps() -> None:
+def test_skipped_letters_are_reported_as_gaps() -> None:
     armenian = "".join(map(chr, range(0x561, 0x57A))) + " " + "".join(map(chr, range(0x57A, 0x587)))
     sheet = render_text(["All people are born free", armenian], dpi=100, font_size=18).image
     (page,) = reader(unreadable_scripts="read")([sheet]).pages
@@ -216,7 +216,7 @@ def test_one_character_of_a_long_line_is_a_gap() -> None:
 
 
 @pytest.mark.parametrize("kind", ["box", "checked", "round"])
-def test_an_empty_check_box_is_no_gap(kind: str) -> None:
+def test_empty_check_box_is_not_a_gap(kind: str) -> None:
     ink = np.zeros((48, 240), bool)
     y, x = np.mgrid[:24, :24] - 11.5
     ink[12:36, 20:44] = np.hypot(y, x) <= 12 if kind == "round" else True
@@ -253,14 +253,14 @@ def test_lines_of_scripts_that_cannot_be_read_are_named() -> None:
     assert right >= 0.9 * len(lines), named
 
 
-def test_such_lines_are_read_as_look_alikes_on_request() -> None:
+def test_unreadable_scripts_are_read_as_look_alikes_on_request() -> None:
     page = read_page(unreadable_scripts="read", min_confidence=0.0)
     assert {line.reason for line in page.unread} <= {"no text", "gaps"}
     with pytest.raises(ValueError, match="unreadable_scripts='leave'"):
         reader(unreadable_scripts="leave")
 
 
-def test_other_weights_and_vocabularies_have_no_say_on_scripts() -> None:
+def test_other_weights_and_vocabularies_do_not_report_scripts() -> None:
     model = copy.deepcopy(reader().reco_predictor.model)
     assert "Cyrillic" in model.script_classifier.names
     assert not any("script" in name for name in model.state_dict())
