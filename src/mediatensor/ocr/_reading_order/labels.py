@@ -16,6 +16,7 @@ __all__ = [
     "DIRECTIONS",
     "assign_layout_labels",
     "check_direction",
+    "covering_regions",
     "detect_text_direction",
     "layout_label_role",
     "normalize_layout_label",
@@ -106,29 +107,26 @@ def assign_layout_labels(
     boxes, regions = to_boxes(geoms), to_boxes(layout_geoms)
     if len(layout_labels) != len(regions):
         raise InvalidArgumentError(f"{len(layout_labels)} labels were given for {len(regions)} regions: give one each")
-    if len(boxes) == 0 or len(regions) == 0:
-        return [None] * len(boxes)
-    labels: list[str | None] = []
+    return [
+        None if index < 0 else str(layout_labels[index]) for index in covering_regions(boxes, regions, min_coverage)
+    ]
+
+
+def covering_regions(boxes: np.ndarray, regions: np.ndarray, min_coverage: float = 0.5) -> list[int]:
+    """The index of the region ``(R, 4)`` that covers most of each box ``(N, 4)``; -1 if none covers enough of it."""
+    if len(regions) == 0:
+        return [-1] * len(boxes)
+    indices: list[int] = []
     step = max(1, _PAIRS_AT_ONCE // len(regions))
     for start in range(0, len(boxes), step):
-        coverage = _coverage(boxes[start : start + step], regions)
+        part = boxes[start : start + step, None]
+        overlap = np.minimum(part[..., 2:], regions[:, 2:]) - np.maximum(part[..., :2], regions[:, :2])
+        areas = (part[..., 2:] - part[..., :2]).prod(axis=2).clip(1e-9)
+        coverage = overlap.clip(0).prod(axis=2) / areas
         best = coverage.argmax(axis=1)
-        enough = coverage[np.arange(len(best)), best] >= min_coverage
-        labels.extend(
-            str(layout_labels[region]) if kept else None
-            for region, kept in zip(best.tolist(), enough.tolist(), strict=True)
-        )
-    return labels
-
-
-def _coverage(boxes: np.ndarray, regions: np.ndarray) -> np.ndarray:
-    """``(N, R)``: the share of each box's area that lies in each region."""
-    boxes = boxes[:, None]
-    overlap = np.minimum(boxes[..., 2:], regions[:, 2:]) - np.maximum(boxes[..., :2], regions[:, :2])
-    shared: np.ndarray = overlap.clip(0).prod(axis=2)
-    areas: np.ndarray = (boxes[..., 2:] - boxes[..., :2]).prod(axis=2).clip(1e-9)
-    coverage: np.ndarray = shared / areas
-    return coverage
+        is_covered = coverage[np.arange(len(best)), best] >= min_coverage
+        indices += np.where(is_covered, best, -1).tolist()
+    return indices
 
 
 def detect_text_direction(texts: Iterable[str], language: str | None = None) -> str:

@@ -14,7 +14,12 @@ import numpy as np
 
 from ..._reading_order.columns import row_numbers
 from ..._reading_order.geometry import deskew_reading_geometries
-from ..._reading_order.labels import assign_layout_labels, detect_text_direction, normalize_layout_label
+from ..._reading_order.labels import (
+    assign_layout_labels,
+    covering_regions,
+    detect_text_direction,
+    normalize_layout_label,
+)
 from ..._reading_order.ordering import ReadingOrderPredictor, resolve_reading_segments
 from ...utils.geometry import box_around, reading_geometry, to_corners, to_quad
 from .._elements.leaves import Block, Line, Prediction, UnreadLine, Word
@@ -34,7 +39,6 @@ __all__ = [
 ]
 
 _VERTICAL = ("ttb-rtl", "ttb-ltr")
-_MIN_COVERAGE = 0.5
 # The slope of a page of straight boxes is measured on at least this many lines, each at least this many heights long.
 _MIN_SLOPES = 3
 _MIN_SLOPE_WIDTH = 5.0
@@ -61,19 +65,6 @@ def _resolve_direction(page: PageBase, texts: Sequence[str], direction: str) -> 
 
 def _extents(geometries: Sequence[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.array([box_around(geometry) for geometry in geometries]).reshape(-1, 4)
-
-
-def _covering_regions(geometries: Sequence[Any], regions: Sequence[Any]) -> list[int]:
-    """For each geometry the index of the region that covers most of it; -1 if none covers half of it."""
-    if len(regions) == 0:
-        return [-1] * len(geometries)
-    boxes, frames = _extents(geometries)[:, None], _extents(regions)[None]
-    sides = np.minimum(boxes[..., 2:], frames[..., 2:]) - np.maximum(boxes[..., :2], frames[..., :2])
-    areas = np.maximum((boxes[..., 2:] - boxes[..., :2]).prod(axis=-1), 1e-9)
-    coverage = np.maximum(sides, 0).prod(axis=-1) / areas
-    best = coverage.argmax(axis=1)
-    covered = coverage[np.arange(len(best)), best] >= _MIN_COVERAGE
-    return np.where(covered, best, -1).tolist()  # type: ignore[no-any-return]
 
 
 def _group_segments(segments: list[list[int]], labels: Sequence[str | None], regions: Sequence[int]) -> list[_Item]:
@@ -130,8 +121,8 @@ def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Bl
     if page.layout:
         labels = list(assign_layout_labels(geometries, regions, [region.type for region in page.layout]))
     labels[len(lines) :] = ["Table"] * len(page.tables)
-    covering = _covering_regions(geometries, regions)
     boxes = _extents(geometries)
+    covering = covering_regions(boxes, _extents(regions))
     rows = _rows(page, lines, boxes, list(zip(labels, covering, strict=True)), direction)
     segments = resolve_reading_segments(geometries, direction=direction, labels=labels, rows=rows)
     items = _group_segments(segments, labels, covering)
@@ -152,9 +143,11 @@ def _stored_order(page: TextPage) -> tuple[list[Block | Table], list[str | None]
 def heading_levels(page: TextPage, items: Sequence[Block | Table]) -> list[int]:
     """The level of each block or table that is a section header, from 1; 0 for other items and unknown levels."""
     headers = [region for region in page.layout if region.level]
-    geometries, regions = _upright_geometries(page, items, headers) if headers else ([], [])
-    levels = [0 if index < 0 else headers[index].level for index in _covering_regions(geometries, regions)]
-    return levels or [0] * len(items)
+    if not headers:
+        return [0] * len(items)
+    geometries, regions = _upright_geometries(page, items, headers)
+    covering = covering_regions(_extents(geometries), _extents(regions))
+    return [0 if index < 0 else headers[index].level for index in covering]
 
 
 def unread_lines(page: PageBase) -> list[UnreadLine]:
