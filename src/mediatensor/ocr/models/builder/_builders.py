@@ -11,7 +11,7 @@ from ....errors import InvalidArgumentError
 from ...io.elements import Character, Document, KIEDocument
 from ...structure import PageStructure
 from .._lines.page_lines import ClassWords
-from ._building import BuilderSettings, PageWords, Structured, build_document
+from ._document import BuilderSettings, PageWords, Structured, build_document
 
 __all__ = ["DocumentBuilder", "KIEDocumentBuilder"]
 

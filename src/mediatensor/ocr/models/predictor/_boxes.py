@@ -14,7 +14,7 @@ from ....errors import InvalidArgumentError
 from ...io.elements import Document, Field, KIEPage, Page, Word
 from .._lines.cutting import box_quads, signed_turn, turned
 from .._pages.straightening import Straightening, map_boxes
-from ..builder._building import PageWords
+from ..builder._document import PageWords
 from ..detection.predictor import Located
 
 __all__ = [

@@ -14,7 +14,7 @@ from ...utils.geometry import boxes_around
 from .._lines.cutting import cut_words
 from .._pages.inputs import as_tensor
 from .._pages.straightening import map_boxes, straighten
-from ..builder._building import PageWords
+from ..builder._document import PageWords
 from ._boxes import without_regions
 
 __all__ = ["CutLine", "cut_found_lines"]

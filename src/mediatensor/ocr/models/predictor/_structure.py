@@ -26,7 +26,7 @@ from ...structure import (
 from ...utils.geometry import box_around, boxes_around
 from .._lines.cutting import as_quads
 from .._lines.page_lines import ClassWords
-from ..builder._building import Structured
+from ..builder._document import Structured
 from ..layout.predictor import LayoutPredictor
 from ..table_structure.predictor import TablePredictor
 

@@ -44,7 +44,7 @@ from .._pages.inputs import Image, as_tensor, check_values, get_language, page_s
 from .._pages.preprocessing import FlexiblePreProcessor
 from .._pages.straightening import estimate_page_skew, plan_straightening, straighten
 from ..builder import DocumentBuilder, KIEDocumentBuilder
-from ..builder._building import PageWords, build_document
+from ..builder._document import PageWords, build_document
 from ..classification.ppocr import LineOrientationClassifier
 from ..classification.predictor import LinePageOrientation, OrientationPredictor
 from ..detection.predictor import DetectionPredictor, Located
