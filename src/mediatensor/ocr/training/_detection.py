@@ -16,8 +16,9 @@ from ...datasets import MediaDataset, Sample, Skipped
 from ...errors import InvalidArgumentError
 from ..models import detection_predictor
 from ..models._pages.preprocessing import Placement, PreProcessor
-from ..utils import LocalizationConfusion, resized
+from ..utils._page_images import resized
 from ..utils.geometry import boxes_around
+from ..utils.metrics import LocalizationConfusion
 from ._learning import first_rows, random_number, with_changes
 
 __all__ = ["Detection", "changed_page", "cropped_page"]

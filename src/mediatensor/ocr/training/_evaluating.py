@@ -24,7 +24,9 @@ from ..models import detection_predictor, list_models, load_checkpoint, load_lin
 from ..models._networks.weights import is_checkpoint
 from ..models.detection.predictor import DetectionPredictor
 from ..models.recognition.predictor import RecognitionPredictor
-from ..utils import WordErrorRate, aligned, as_picture, match_boxes
+from ..utils._drawing import as_picture
+from ..utils._matching import match_boxes
+from ..utils._text_scores import WordErrorRate, aligned
 from ..utils.geometry import boxes_around
 from ._scores import (
     DetectionEvaluation,

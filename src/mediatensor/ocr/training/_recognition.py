@@ -20,7 +20,8 @@ from ..models._lines.reading import MAX_LINE_WIDTH
 from ..models._pages.preprocessing import Placement
 from ..models.recognition import CTCPostProcessor
 from ..models.recognition.ppocr import CtcLineRecognizer
-from ..utils import CharacterErrorRate, aligned, resized
+from ..utils._page_images import resized
+from ..utils._text_scores import CharacterErrorRate, aligned
 from ._learning import first_rows, with_changes
 from ._lines import changed_picture, characters_of
 

@@ -15,7 +15,8 @@ from PIL import Image, ImageDraw
 
 from ..._engine.common.checks import path_text
 from ...errors import InvalidArgumentError
-from ..utils import aligned, font_for
+from ..utils._drawing import font_for
+from ..utils._text_scores import aligned
 
 __all__ = ["WorstLine", "WorstPage", "draw_worst_lines", "draw_worst_pages", "picture_format"]
 

@@ -1,19 +1,6 @@
-"""Geometry of boxes and pages, metrics, and pictures of what was read. It uses no other package of `ocr`.
-
-The names that are not in ``__all__`` are for other packages of this library only.
-"""
+"""Geometry of boxes and pages, metrics, and pictures of pages that were read. It uses no other package of `ocr`."""
 
 from . import common_types, fonts, geometry, metrics, reconstitution, visualization
-from ._drawing import as_picture as as_picture
-from ._drawing import font_for as font_for
-from ._matching import match_boxes as match_boxes
-from ._page_images import Letterbox as Letterbox
-from ._page_images import Matrix as Matrix
-from ._page_images import resized as resized
-from ._page_images import rotation as rotation
-from ._page_images import translation as translation
-from ._text_scores import aligned as aligned
-from .common_types import Nested as Nested
 from .common_types import Sample
 from .geometry import (
     bbox_to_polygon,

@@ -162,7 +162,7 @@ def aligned(true: str, read: str) -> list[tuple[str, str]]:
     A missing or additional character is paired with ``""``. If several alignments have equally many edits,
     replacements are preferred.
 
-    >>> from mediatensor.ocr.utils import aligned
+    >>> from mediatensor.ocr.utils._text_scores import aligned
     >>> aligned("cats", "cut")
     [('c', 'c'), ('a', 'u'), ('t', 't'), ('s', '')]
     """

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from PIL import Image, ImageDraw
 
 from ..io import Page
-from ..utils import as_picture, font_for
+from ..utils._drawing import as_picture, font_for
 from .tracks import Slide, TextKind, TextTrack
 
 __all__ = ["clock", "draw_slides", "draw_timeline"]

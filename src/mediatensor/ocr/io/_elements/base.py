@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from ....errors import InvalidArgumentError
-from ...utils import Nested
+from ...utils.common_types import Nested
 from ...utils.geometry import box_around, resolve_enclosing_rbbox, to_corners, to_quad
 
 __all__ = [

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ....errors import InvalidArgumentError
 from ....frames import FrameBatch
 from ...transforms import Resize
-from ...utils import Letterbox, resized
+from ...utils._page_images import Letterbox, resized
 from .._networks.transfers import constant, upload_images
 from .inputs import Image, as_image, as_images
 

@@ -13,7 +13,7 @@ import torch
 from torch.nn.functional import grid_sample
 
 from ....errors import InvalidArgumentError, MissingDependencyError
-from ...utils import Matrix, rotation, translation
+from ...utils._page_images import Matrix, rotation, translation
 from ...utils.geometry import boxes_around, boxes_to_polygons, compute_expanded_shape, min_area_rect
 
 # The output is sampled in tiles of this side, so that a page is never held as floats in one piece.

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ...utils import resized
+from ...utils._page_images import resized
 from .._lines.cutting import LineBatch, padded_width, to_float
 from .._lines.reading import MAX_LINE_WIDTH, readings_of, see_batch
 from .._networks.transfers import compile_network, plain, upload_images, with_open_sizes

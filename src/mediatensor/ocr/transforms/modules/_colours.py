@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ....errors import InvalidArgumentError
-from ...utils import Nested, Sample
+from ...utils.common_types import Nested, Sample
 from ..functional import blurred, invert_colors, random_shadow
 from ._samples import image_of, range_of
 

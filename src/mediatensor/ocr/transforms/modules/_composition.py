@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...utils import Nested, Sample
+from ...utils.common_types import Nested, Sample
 
 
 class SampleCompose(Nested):

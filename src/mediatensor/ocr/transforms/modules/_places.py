@@ -14,7 +14,8 @@ from torch import nn
 
 from ...._engine.common.checks import shown, whole_number
 from ....errors import InvalidArgumentError
-from ...utils import Letterbox, Nested, Sample
+from ...utils._page_images import Letterbox
+from ...utils.common_types import Nested, Sample
 from ..functional import crop_window, rotate_sample, rotated_image
 from ._samples import Array, corners_of, image_of, move_boxes, range_of
 
