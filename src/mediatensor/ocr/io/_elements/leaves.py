@@ -21,7 +21,7 @@ __all__ = [
 
 # The odds that a line is right are the odds of its least sure word, times the product of the other words' confidences
 # to this power, see `Line.confidence`. `benchmarks.calibration.confidences --fit` fits it.
-OTHERS = 1.6
+OTHER_WORDS_EXPONENT = 1.6
 
 
 def line_confidence(confidences: Iterable[float]) -> float:
@@ -30,7 +30,7 @@ def line_confidence(confidences: Iterable[float]) -> float:
     if not known or not known[0]:
         return 0.0
     # p / (1 - p) are the odds of p. Written so, a word of 1.0 divides by no zero.
-    least, others = known[0], math.prod(known[1:]) ** OTHERS
+    least, others = known[0], math.prod(known[1:]) ** OTHER_WORDS_EXPONENT
     return least * others / (least * others + 1 - least)
 
 
