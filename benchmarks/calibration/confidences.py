@@ -305,7 +305,7 @@ def _mean_of_characters(words: Sequence[ReadWord]) -> float:
 
 
 def fit(read: Sequence[ReadLine]) -> dict[str, float]:
-    """The constants of ``ocr/models/_lines/words.py``, and ``OTHERS`` of ``ocr/io/_elements/leaves.py``.
+    """The constants of ``ocr/models/_lines/words.py``, and ``OTHER_WORDS_EXPONENT`` of ``ocr/io/_elements/leaves.py``.
 
     Each set of pages weighs the same. The numbers are those of the greatest likelihood.
     """
@@ -349,7 +349,7 @@ def fit(read: Sequence[ReadLine]) -> dict[str, float]:
             total += math.log1p(math.exp(-odds if line.right else odds)) / numbers[line.pages]
         return total
 
-    found["OTHERS"] = min((step / 50 for step in range(201)), key=loss_of)
+    found["OTHER_WORDS_EXPONENT"] = min((step / 50 for step in range(201)), key=loss_of)
     return found
 
 
