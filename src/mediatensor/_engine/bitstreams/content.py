@@ -59,7 +59,7 @@ def content_parser(codec: str | None, extradata: bytes) -> Callable[[memoryview]
         return partial(hevc_content, length_size=hevc_length_size(extradata))
     if codec in ("av1", "mpeg4"):
         return (Av1Content if codec == "av1" else Mpeg4Content)(extradata).content
-    return _CONTENT.get(codec or "", _picture)
+    return _CONTENT.get(codec or "", _count_as_picture)
 
 
 def _h264_content(parser: H264Parser, packet: memoryview) -> PacketContent:
@@ -67,11 +67,11 @@ def _h264_content(parser: H264Parser, packet: memoryview) -> PacketContent:
     return parser.content
 
 
-def _picture(_: memoryview) -> PacketContent:
+def _count_as_picture(_: memoryview) -> PacketContent:
     return PacketContent.PICTURE
 
 
-def _shown(is_shown: bool) -> PacketContent:
+def _content_if_shown(is_shown: bool) -> PacketContent:
     return PacketContent.PICTURE if is_shown else PacketContent.NO_PICTURE
 
 
@@ -102,11 +102,11 @@ def disposable_parser(codec: str | None, extradata: bytes) -> Callable[[memoryvi
     """
     make = _DISPOSABLE.get(codec or "")
     if make is None:
-        return _never
+        return _never_disposable
     try:
         is_disposable = make(extradata)
     except (ValueError, IndexError):
-        return _never
+        return _never_disposable
 
     def parse(packet: memoryview) -> Disposable:
         try:
@@ -117,7 +117,7 @@ def disposable_parser(codec: str | None, extradata: bytes) -> Callable[[memoryvi
     return parse
 
 
-def _never(_: memoryview) -> Disposable:
+def _never_disposable(_: memoryview) -> Disposable:
     return Disposable.NO
 
 
@@ -186,12 +186,12 @@ def is_shown_at_once(codec: str | None, beginning: NDArray[np.uint8], size: NDAr
 
 def _vp8_content(packet: memoryview) -> PacketContent:
     # 9.1: bit 0 not-a-key-frame, bits 1-3 version, bit 4 show_frame.
-    return _shown(len(packet) > 0 and bool(packet[0] & 16))
+    return _content_if_shown(len(packet) > 0 and bool(packet[0] & 16))
 
 
 def _vp9_content(packet: memoryview) -> PacketContent:
     """Return whether a VP9 packet, which may be a superframe, shows any of its frames."""
-    return _shown(any(map(_vp9_frame_is_shown, _frames_of_superframe(packet))))
+    return _content_if_shown(any(map(_vp9_frame_is_shown, _frames_of_superframe(packet))))
 
 
 def _frames_of_superframe(packet: memoryview) -> Iterator[memoryview]:
@@ -222,7 +222,7 @@ def _vp9_frame_is_shown(frame: memoryview) -> bool:
     return bool(show_existing or show_frame)
 
 
-def _dirac(packet: memoryview) -> PacketContent:
+def _dirac_content(packet: memoryview) -> PacketContent:
     """Look for a unit whose parse code has the bit of pictures (9.6.1)."""
     position = 0
     while bytes(packet[position : position + 4]) == b"BBCD" and len(packet) >= position + 13:
@@ -232,11 +232,11 @@ def _dirac(packet: memoryview) -> PacketContent:
         if not size:
             return PacketContent.NO_PICTURE
         position += size
-    return _shown(position < len(packet) or not position)
+    return _content_if_shown(position < len(packet) or not position)
 
 
 _CONTENT: dict[str, Callable[[memoryview], PacketContent]] = {
-    "dirac": _dirac,
+    "dirac": _dirac_content,
     "mpeg1video": mpeg2_content,
     "mpeg2video": mpeg2_content,
     "vp8": _vp8_content,
@@ -352,7 +352,7 @@ class PacketInspector:
         self._codec = codec
         self._breaks = break_detector(codec, extradata)
         self._content_of = content_parser(codec, extradata)
-        self.pass_plain = _plain_beginnings(codec, self._breaks)
+        self.pass_plain = _plain_packet_test(codec, self._breaks)
 
     @property
     def may_be_fields(self) -> bool:
@@ -369,7 +369,7 @@ class PacketInspector:
         )
 
 
-def _plain_beginnings(codec: str | None, breaks: BreakDetector | None) -> Callable[[bytes, int], bool]:
+def _plain_packet_test(codec: str | None, breaks: BreakDetector | None) -> Callable[[bytes, int], bool]:
     """Return ``pass_plain`` for codecs other than H.264, HEVC and AV1."""
     if codec == "vp8":  # RFC 6386, 9.1: not a key frame, and shown
         return lambda head, _: head[0] & 0x11 == 0x11

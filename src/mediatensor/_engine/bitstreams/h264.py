@@ -524,7 +524,7 @@ def _may_reset(data: bytes, start: int, _: int, sequence: _SequenceParameters, p
     try:
         kind = _skip_picture_identity(bits, sequence, picture)
         _skip_references(bits, sequence, picture, kind)
-        return _resets(bits)
+        return _has_reset_operation(bits)
     except ValueError:
         return True
 
@@ -584,7 +584,7 @@ def _skip_weights(bits: BitReader, count: int, *, has_chroma: bool) -> None:
                 bits.exp_golomb()
 
 
-def _resets(bits: BitReader) -> bool:
+def _has_reset_operation(bits: BitReader) -> bool:
     """Return whether the marking of references (7.3.3.3) of a non-IDR picture has operation 5."""
     if not bits.flag():
         return False

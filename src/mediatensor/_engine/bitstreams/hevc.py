@@ -117,8 +117,8 @@ class HevcBreaks:
     def find(self, packet: memoryview, before: memoryview | None = None) -> str | None:
         """Return why pictures may be dropped at this packet, or ``None``. If the previous packet was plain, pass it."""
         if self._has_passed and before is not None:
-            self._has_ended, self._has_passed = _structure(before, self._length_size)[2], False
-        pictures, ends_before, ends_after = _structure(packet, self._length_size)
+            self._has_ended, self._has_passed = _parse_structure(before, self._length_size)[2], False
+        pictures, ends_before, ends_after = _parse_structure(packet, self._length_size)
         reason = None
         self._has_ended |= ends_before
         if pictures:
@@ -170,7 +170,7 @@ class HevcBreaks:
         return "key frames that drop the pictures before them" if drops_prior else None
 
 
-def _structure(packet: memoryview, length_size: int | None) -> tuple[list[bytes], bool, bool]:
+def _parse_structure(packet: memoryview, length_size: int | None) -> tuple[list[bytes], bool, bool]:
     """Return (first three bytes of each picture, whether a sequence ends before the first one, or after it).
 
     Packets with start codes are split so that each has one picture, and the end of a sequence is first or last.

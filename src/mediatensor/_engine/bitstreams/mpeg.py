@@ -99,7 +99,7 @@ class Mpeg4Content:
     def __init__(self, extradata: bytes) -> None:
         self._header = b""
         self._layer: _Layer | None = None
-        for layer in _layers(extradata):
+        for layer in _find_layers(extradata):
             self._learn(layer)
 
     def _learn(self, header: bytes) -> None:
@@ -125,13 +125,13 @@ class Mpeg4Content:
                 self._learn(bytes(packet[layer_start : match.start()]))
             code = match[1][0]
             if code == _VOP:
-                return self._vop(bytes(packet[match.end() : match.end() + _NOT_CODED_BYTES]))
+                return self._vop_content(bytes(packet[match.end() : match.end() + _NOT_CODED_BYTES]))
             if code not in _NO_PICTURE:
                 return PacketContent.FOREIGN
             layer_start = match.end() if 0x20 <= code < 0x30 else 0
         return PacketContent.NO_PICTURE
 
-    def _vop(self, vop: bytes) -> PacketContent:
+    def _vop_content(self, vop: bytes) -> PacketContent:
         if self._layer is None or len(vop) == _NOT_CODED_BYTES:
             return PacketContent.PICTURE
         bits = BitReader(vop)
@@ -158,7 +158,7 @@ class Mpeg4Pictures:
     """
 
     def __init__(self, extradata: bytes) -> None:
-        self._layers = _layers(extradata)
+        self._layers = _find_layers(extradata)
         self._is_plain = len(self._layers) == 1 and all(_parse_layer(layer).reorders_frames for layer in self._layers)
         self._is_plain &= not is_packed(extradata)
 
@@ -169,7 +169,7 @@ class Mpeg4Pictures:
         data = bytes(packet)
         codes = list(start_codes(data))
         if any(code != _VOP for code, _ in codes):
-            self._is_plain = _layers(data) <= self._layers and not is_packed(data)
+            self._is_plain = _find_layers(data) <= self._layers and not is_packed(data)
             return False
         kinds = [data[position] >> 6 for _, position in codes]
         if len(kinds) > 1:
@@ -218,7 +218,7 @@ class MpegBreaks:
         return sequence, bytes([extension[1][1] & 0x0F, extension[1][2] & 0xE0, extension[1][5] & 0x80])
 
 
-def _layers(headers: bytes) -> set[bytes]:
+def _find_layers(headers: bytes) -> set[bytes]:
     """Return the headers of video object layers (6.2.3), without start codes."""
     codes = [*start_codes(headers), (0, len(headers) + 4)]
     return {headers[start : after - 4] for (code, start), (_, after) in pairwise(codes) if code in _VOL}

@@ -103,7 +103,7 @@ class _MpegOrder:
         self._waiting: int | None = None
         self._last: int | None = None
 
-    def _add(self, pts: int, *, is_b: bool) -> bool:
+    def _add_picture(self, pts: int, *, is_b: bool) -> bool:
         """Note a picture; return whether times can still be right."""
         if is_b:
             if self._num_references < 2:
@@ -132,7 +132,7 @@ class _Mpeg2Order(_MpegOrder):
         start = 0 if head.startswith(MPEG2_PICTURE) else bytes(packet).find(MPEG2_PICTURE)
         if start < 0 or start + 5 >= len(packet):
             return True
-        return self._add(pts, is_b=packet[start + 5] >> 3 & 7 == 3)
+        return self._add_picture(pts, is_b=packet[start + 5] >> 3 & 7 == 3)
 
 
 class _Mpeg4Order(_MpegOrder):
@@ -163,7 +163,7 @@ class _Mpeg4Order(_MpegOrder):
         if is_b and not self._content.announces_b_pictures:
             self.reason = "B pictures that no header has announced"
             return False
-        return self._add(pts, is_b=is_b)
+        return self._add_picture(pts, is_b=is_b)
 
 
 # H.264 and HEVC

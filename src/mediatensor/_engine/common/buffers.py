@@ -94,10 +94,10 @@ class Pool:
         self._trim(size)
         if memory is None:
             try:
-                memory = _new(num_bytes)
+                memory = _allocate(num_bytes)
             except MemoryError:
                 self._idle.clear()
-                memory = _new(num_bytes)
+                memory = _allocate(num_bytes)
         self._lent[memory.address] = size
         return memory
 
@@ -197,7 +197,7 @@ class _HugePages:
 _huge_pages = _HugePages()
 
 
-def _new(num_bytes: int) -> _Memory:
+def _allocate(num_bytes: int) -> _Memory:
     if _HAS_HUGE_PAGES:
         with suppress(OSError):  # numpy's error states the size
             pages = mmap.mmap(-1, num_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -34,11 +34,11 @@ def breaks_off(read_at: ReadAt, file_size: int) -> bool:
     if start[:4] == _EBML:
         return _matroska_breaks_off(read_at, file_size)
     if start[:4] == b"RIFF" and start[8:12] == b"AVI ":
-        return _parts_break_off(read_at, file_size, _riff_end)
+        return _parts_exceed_file(read_at, file_size, _riff_end)
     if start[:3] == b"FLV":
         return _flv_breaks_off(read_at, file_size)
     if start[4:8] in _FIRST_BOXES:
-        return _parts_break_off(read_at, file_size, _box_end)
+        return _parts_exceed_file(read_at, file_size, _box_end)
     return _packets_break_off(read_at, file_size)
 
 
@@ -62,7 +62,7 @@ def _size_of_element(data: bytes, position: int) -> tuple[int, bool]:
     return position + num_bytes + size, size != ones
 
 
-def _parts_break_off(read_at: ReadAt, file_size: int, end_of: _EndOf) -> bool:
+def _parts_exceed_file(read_at: ReadAt, file_size: int, end_of: _EndOf) -> bool:
     """Return whether one of consecutive parts ends after the end of the file."""
     position = 0
     for _ in range(_MAX_PARTS):

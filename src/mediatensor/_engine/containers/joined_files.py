@@ -70,7 +70,7 @@ def time_restarts(format_name: str, read_at: ReadAt, file_size: int) -> bool:
     return False
 
 
-def _looks(read_at: ReadAt, file_size: int, num_bytes: int, sign: bytes = b"") -> Iterator[bytes]:
+def _read_looks(read_at: ReadAt, file_size: int, num_bytes: int, sign: bytes = b"") -> Iterator[bytes]:
     """Yield bytes from places spread over the file, in order; the last ones are at its end.
 
     If a sign is in the last few of the bytes, only these are read.
@@ -98,7 +98,7 @@ def _numbers_restart(numbers: Iterator[tuple[int, int, int]]) -> bool:
     return False
 
 
-def _places(data: bytes, *signs: bytes) -> Iterator[int]:
+def _find_signs(data: bytes, *signs: bytes) -> Iterator[int]:
     """Yield the positions of some signs, sign by sign."""
     for sign in signs:
         at = data.find(sign)
@@ -142,7 +142,7 @@ class OggLink:
 def _ogg_restarts(read_at: ReadAt, file_size: int) -> bool:
     reached: dict[int, int] = {}
     has_begun = False
-    for data in _looks(read_at, file_size, _OGG_LOOK_BYTES, _OGG_SIGN):
+    for data in _read_looks(read_at, file_size, _OGG_LOOK_BYTES, _OGG_SIGN):
         at = data.find(_OGG_SIGN)
         while 0 <= at <= len(data) - _OGG_PAGE.size:
             _, version, flags, _, serial, number, _, num_lengths = _OGG_PAGE.unpack_from(data, at)
@@ -209,7 +209,7 @@ def flac_seconds(read_at: ReadAt, file_size: int) -> float | None:
     seconds = 0.0
     for position in range(0, file_size, _MANY_BYTES):
         data = read_at(position, _MANY_BYTES + 8 + _FLAC_FACTS_BYTES)
-        for at in _places(data[: _MANY_BYTES + 7], *_FLAC_SIGNS):
+        for at in _find_signs(data[: _MANY_BYTES + 7], *_FLAC_SIGNS):
             rate, _, total = _flac_facts(data[at + 8 :])
             if not rate or not total:
                 return None
@@ -233,22 +233,22 @@ def _flac_numbers(read_at: ReadAt, file_size: int) -> Iterator[tuple[int, int, i
     if not beginning.startswith(_FLAC_SIGNS):
         return
     total, largest = _flac_facts(beginning[8:])[2], int.from_bytes(beginning[15:18], "big")
-    for data in _looks(read_at, file_size, max(_FLAC_LOOK_BYTES, 3 * largest)):
-        stretches = _flac_stretches(data, _places(data, b"\xff\xf8"))
+    for data in _read_looks(read_at, file_size, max(_FLAC_LOOK_BYTES, 3 * largest)):
+        stretches = _flac_frame_pairs(data, _find_signs(data, b"\xff\xf8"))
         first = next(stretches, None)
         if first is None:  # numbers count samples
-            stretches = _flac_stretches(data, _places(data, b"\xff\xf9"))
+            stretches = _flac_frame_pairs(data, _find_signs(data, b"\xff\xf9"))
             first = next(stretches, None)
         if first is not None:
             yield *first, total
         if len(data) == file_size:
             yield from ((*stretch, total) for stretch in stretches)
             return
-    last_places = sorted(_places(data, b"\xff\xf8", b"\xff\xf9"))[-_FLAC_MAX_LOOKALIKES:]
-    yield from ((*stretch, total) for stretch in _flac_stretches(data, last_places))
+    last_places = sorted(_find_signs(data, b"\xff\xf8", b"\xff\xf9"))[-_FLAC_MAX_LOOKALIKES:]
+    yield from ((*stretch, total) for stretch in _flac_frame_pairs(data, last_places))
 
 
-def _flac_stretches(data: bytes, places: Iterable[int]) -> Iterator[tuple[int, int]]:
+def _flac_frame_pairs(data: bytes, places: Iterable[int]) -> Iterator[tuple[int, int]]:
     """Yield (first sample, one past the last) of pairs of consecutive frames.
 
     Audio that looks like a frame header is not followed by the header of the next frame.
@@ -310,8 +310,8 @@ def _crc8_table() -> bytes:
 
 
 def _wavpack_numbers(read_at: ReadAt, file_size: int) -> Iterator[tuple[int, int, int]]:
-    for data in _looks(read_at, file_size, _WAVPACK_LOOK_BYTES):
-        for at in _places(data[: -_WAVPACK_BLOCK.size], b"wvpk"):
+    for data in _read_looks(read_at, file_size, _WAVPACK_LOOK_BYTES):
+        for at in _find_signs(data[: -_WAVPACK_BLOCK.size], b"wvpk"):
             _, _, version, _, _, total, first, length = _WAVPACK_BLOCK.unpack_from(data, at)
             if version in _WAVPACK_VERSIONS:
                 yield first, first + length, 0 if total == _WAVPACK_UNKNOWN else total
@@ -363,7 +363,7 @@ def _next_wavpack_block(read_at: ReadAt, position: int, file_size: int) -> int:
     position += 1
     while position < file_size:
         data = read_at(position, _MANY_BYTES + _WAVPACK_BLOCK.size + 4)
-        for at in _places(data[: _MANY_BYTES + 3], b"wvpk"):
+        for at in _find_signs(data[: _MANY_BYTES + 3], b"wvpk"):
             if _is_wavpack_block(data[at : at + _WAVPACK_BLOCK.size + 4]):
                 return position + at
         position += _MANY_BYTES
@@ -375,8 +375,10 @@ def _next_wavpack_block(read_at: ReadAt, position: int, file_size: int) -> int:
 
 def _transport_stream_restarts(read_at: ReadAt, file_size: int) -> bool:
     reached: dict[int, int] = {}
-    for data in _looks(read_at, file_size, _TS_LOOK_BYTES):
-        start = next((at for at in _places(data[:_TS_PACKET_BYTES], b"\x47") if set(data[at::188][:5]) == {0x47}), None)
+    for data in _read_looks(read_at, file_size, _TS_LOOK_BYTES):
+        start = next(
+            (at for at in _find_signs(data[:_TS_PACKET_BYTES], b"\x47") if set(data[at::188][:5]) == {0x47}), None
+        )
         if start is None:
             continue
         whole = data[: len(data) - (len(data) - start) % _TS_PACKET_BYTES]

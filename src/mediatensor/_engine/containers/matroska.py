@@ -47,7 +47,7 @@ class TrackEntry(NamedTuple):
 _Elements = list[tuple[int, bytes]]
 
 
-def _children(data: bytes) -> _Elements:
+def _split_elements(data: bytes) -> _Elements:
     """Split ``data`` into its elements."""
     elements: _Elements = []
     at, end = 0, len(data)
@@ -66,13 +66,13 @@ def _children(data: bytes) -> _Elements:
     return elements
 
 
-def _all(elements: _Elements, kind: int) -> list[bytes]:
+def _contents_of(elements: _Elements, kind: int) -> list[bytes]:
     return [content for each, content in elements if each == kind]
 
 
 def _unsigned(elements: _Elements, kind: int, default: int) -> int:
     """Return the number in the only element of a kind."""
-    contents = _all(elements, kind)
+    contents = _contents_of(elements, kind)
     if len(contents) > 1 or any(len(content) > 8 for content in contents):
         raise MalformedBoxError(f"more than one number {kind:X}")
     return int.from_bytes(contents[0], "big") if contents and contents[0] else default
@@ -80,7 +80,7 @@ def _unsigned(elements: _Elements, kind: int, default: int) -> int:
 
 def timestamp_scale(info: bytes) -> int:
     """Return the nanoseconds of a tick (5.1.2.9)."""
-    nanoseconds = _unsigned(_children(info), _TIMESTAMP_SCALE, DEFAULT_TIMESTAMP_SCALE)
+    nanoseconds = _unsigned(_split_elements(info), _TIMESTAMP_SCALE, DEFAULT_TIMESTAMP_SCALE)
     if not 0 < nanoseconds <= _MAX_NANOSECONDS:
         raise MalformedBoxError(f"ticks of {nanoseconds} nanoseconds")
     return nanoseconds
@@ -88,7 +88,7 @@ def timestamp_scale(info: bytes) -> int:
 
 def track_entry(tracks: bytes, track_index: int) -> TrackEntry:
     """Parse the entry of a track; ``track_index`` counts the tracks for which the demuxer makes streams."""
-    entries = [_children(content) for content in _all(_children(tracks), _TRACK_ENTRY)]
+    entries = [_split_elements(content) for content in _contents_of(_split_elements(tracks), _TRACK_ENTRY)]
     numbers = [_unsigned(entry, _TRACK_NUMBER, 0) for entry in entries]
     streams = [entry for entry in entries if _unsigned(entry, _TRACK_TYPE, 0) in _TYPES_OF_STREAMS]
     if track_index >= len(streams) or len(set(numbers)) != len(numbers):
@@ -97,7 +97,7 @@ def track_entry(tracks: bytes, track_index: int) -> TrackEntry:
     number = _unsigned(entry, _TRACK_NUMBER, 0)
     if not 0 < number <= _MAX_TRACK_NUMBER or _unsigned(entry, _TRACK_TYPE, 0) != _VIDEO:
         raise MalformedBoxError(f"a track with the number {number}, or without pictures")
-    if _all(entry, _TRACK_TIMESTAMP_SCALE) not in ([], [b"\x3f\x80\0\0"], [b"\x3f\xf0" + bytes(6)]):
+    if _contents_of(entry, _TRACK_TIMESTAMP_SCALE) not in ([], [b"\x3f\x80\0\0"], [b"\x3f\xf0" + bytes(6)]):
         raise MalformedBoxError("a track with its own time scale")
     return TrackEntry(
         number=number,
@@ -110,15 +110,15 @@ def track_entry(tracks: bytes, track_index: int) -> TrackEntry:
 
 def _stripped_header(entry: _Elements) -> bytes:
     """Return the bytes that are omitted at the start of every frame (5.1.4.1.31)."""
-    encodings = [_children(content) for container in _all(entry, _CONTENT_ENCODINGS) for content in
-                 _all(_children(container), _CONTENT_ENCODING)]  # fmt: skip
+    encodings = [_split_elements(content) for container in _contents_of(entry, _CONTENT_ENCODINGS) for content in
+                 _contents_of(_split_elements(container), _CONTENT_ENCODING)]  # fmt: skip
     if not encodings:
         return b""
-    compressions = _all(encodings[0], _COMPRESSION)
+    compressions = _contents_of(encodings[0], _COMPRESSION)
     if len(encodings) > 1 or len(compressions) != 1:
         raise MalformedBoxError("frames that are encrypted, or encoded twice")
-    compression = _children(compressions[0])
-    settings = _all(compression, _COMPRESSION_SETTINGS)
+    compression = _split_elements(compressions[0])
+    settings = _contents_of(compression, _COMPRESSION_SETTINGS)
     is_stripped = _unsigned(compression, _COMPRESSION_ALGORITHM, 0) == 3 and len(settings) == 1
     if (
         not is_stripped
@@ -219,10 +219,10 @@ class _Walk:
     groups: dict[int, tuple[int, bool]] = field(default_factory=dict)
 
     def blocks(self) -> Blocks:
-        ebml = self._element(0)
+        ebml = self._parse_element(0)
         if ebml.kind != _EBML or ebml.end is None:
             raise MalformedBoxError("no EBML header")
-        segment = self._element(ebml.end)
+        segment = self._parse_element(ebml.end)
         if segment.kind != _SEGMENT:
             raise MalformedBoxError("no segment after the EBML header")
         end = self.file_size if segment.end is None else segment.end
@@ -231,11 +231,11 @@ class _Walk:
         self._read_segment(segment.body)
         if self.track is None:
             raise MalformedBoxError("no tracks")
-        return self._frames(self.track)
+        return self._build_blocks(self.track)
 
     # Elements
 
-    def _element(self, position: int) -> _Element:
+    def _parse_element(self, position: int) -> _Element:
         """Parse the element at a position (RFC 8794, 4 to 6)."""
         at = self._look_at(position)
         data = self.data
@@ -266,7 +266,7 @@ class _Walk:
             self.start, at = position, 0
         return at
 
-    def _content(self, element: _Element) -> bytes:
+    def _read_content(self, element: _Element) -> bytes:
         """Return the content of a small element."""
         if element.end is None or element.end > self.file_size or element.end - element.body > _MAX_HEADER_BYTES:
             raise MalformedBoxError(f"a header {element.kind:X} of an impossible size")
@@ -275,9 +275,9 @@ class _Walk:
             raise MalformedBoxError(f"a header {element.kind:X} that is cut off")
         return content
 
-    def _number(self, element: _Element) -> int:
+    def _read_number(self, element: _Element) -> int:
         """Return the unsigned number in an element, of at most 8 bytes."""
-        content = self._content(element)
+        content = self._read_content(element)
         if len(content) > 8:
             raise MalformedBoxError(f"a number {element.kind:X} of {len(content)} bytes")
         return int.from_bytes(content, "big")
@@ -286,17 +286,17 @@ class _Walk:
 
     def _read_segment(self, position: int) -> None:
         while position < self.file_size:
-            element = self._element(position)
+            element = self._parse_element(position)
             kind = element.kind
             if kind == _CLUSTER:
                 position = self._read_cluster(element)
                 continue
             if kind == _INFO:
-                self.nanoseconds = timestamp_scale(self._content(element))
+                self.nanoseconds = timestamp_scale(self._read_content(element))
             elif kind == _TRACKS:
                 if self.track is not None or self.clusters:
                     raise MalformedBoxError("tracks in more than one place, or after clusters")
-                self.track = track_entry(self._content(element), self.track_index)
+                self.track = track_entry(self._read_content(element), self.track_index)
             elif kind not in _OF_SEGMENT:
                 raise MalformedBoxError(f"element {kind:X} in a segment")
             if element.end is None:
@@ -310,20 +310,20 @@ class _Walk:
         end = self.file_size if cluster.end is None else min(cluster.end, self.file_size)
         position = cluster.body
         # Writers put the time first, after checksums at most.
-        while (element := self._element(position)).kind != _TIMESTAMP:
+        while (element := self._parse_element(position)).kind != _TIMESTAMP:
             if element.kind not in _OF_CLUSTER or element.end is None or element.end >= end:
                 raise MalformedBoxError("a cluster that does not begin with its time")
             position = element.end
-        time = self._number(element)
+        time = self._read_number(element)
         if time > _MAX_TICKS or element.end is None:
             raise MalformedBoxError(f"a cluster at the tick {time}")
         self.clusters.append((cluster.body, time))
         position = element.end
         while position < end:
-            position = self._pass_simple_blocks(position, end)
+            position = self._note_simple_blocks(position, end)
             if position >= end:
                 break
-            element = self._element(position)
+            element = self._parse_element(position)
             if element.kind == _SIMPLE_BLOCK:
                 continue
             if element.kind == _BLOCK_GROUP and element.end is not None and element.end <= end:
@@ -337,7 +337,7 @@ class _Walk:
             position = element.end
         return position if cluster.end is None else cluster.end
 
-    def _pass_simple_blocks(self, position: int, end: int) -> int:
+    def _note_simple_blocks(self, position: int, end: int) -> int:
         """Note consecutive simple blocks, up to a limit; return where the next element starts.
 
         There are many blocks, so the time of the whole walk depends on this loop.
@@ -367,7 +367,7 @@ class _Walk:
                 position += 4 + ((octet & 0x1F) << 16 | data[at + 2] << 8 | data[at + 3])
             else:
                 self.data, self.start = data, start
-                position = self._element(position).end or end + 1
+                position = self._parse_element(position).end or end + 1
             add_position(before)
             add_head(data[at : at + _HEAD_BYTES])
         self.data, self.start = data, start
@@ -388,7 +388,7 @@ class _Walk:
         block = body = -1
         duration, is_key, is_own = 0, True, False
         while position < end:
-            element = self._element(position)
+            element = self._parse_element(position)
             if element.end is None or element.end > end:
                 raise MalformedBoxError("a group of a block that does not fit")
             if element.kind == _BLOCK:
@@ -400,7 +400,7 @@ class _Walk:
                 self.heads.append(self.data[at : at + _HEAD_BYTES])
                 is_own = self.track is not None and self.data[body - self.start] == self.track.number | 0x80
             elif element.kind == _BLOCK_DURATION:
-                duration = self._number(element)
+                duration = self._read_number(element)
             elif element.kind == _REFERENCE_BLOCK:
                 is_key = False
             elif element.kind == _BLOCK_ADDITIONS:
@@ -417,7 +417,7 @@ class _Walk:
         """Check the additions to a block: the demuxer drops a block with unknown ones."""
         position, end = parent.body, parent.end or 0
         while position < end:
-            element = self._element(position)
+            element = self._parse_element(position)
             if element.end is None or element.end > end or element.kind not in _OF_ADDITIONS[kind]:
                 raise MalformedBoxError(f"element {element.kind:X} in additions to a block")
             if element.kind in _OF_ADDITIONS:
@@ -445,7 +445,7 @@ class _Walk:
 
     # From blocks to frames
 
-    def _frames(self, track: TrackEntry) -> Blocks:
+    def _build_blocks(self, track: TrackEntry) -> Blocks:
         self._pack()
         positions = np.concatenate([positions for positions, _ in self.packed])
         if not len(positions):
@@ -479,12 +479,12 @@ class _Walk:
         )
         lacing = np.asarray(flags & _LACING, np.uint8)
         if lacing.any():
-            blocks = self._frames_of_laces(blocks, lacing, track.default_duration)
+            blocks = self._split_laced_blocks(blocks, lacing, track.default_duration)
         stripped = np.frombuffer(track.stripped, np.uint8)[:PAYLOAD_BYTES]
         whole = np.concatenate([np.tile(stripped, (len(blocks.payload), 1)), blocks.payload], axis=1)
         return replace(blocks, payload=whole[:, :PAYLOAD_BYTES]) if len(stripped) else blocks
 
-    def _frames_of_laces(self, blocks: Blocks, lacing: NDArray[np.uint8], default_duration: int) -> Blocks:
+    def _split_laced_blocks(self, blocks: Blocks, lacing: NDArray[np.uint8], default_duration: int) -> Blocks:
         """Split the blocks that hold several frames (10.3)."""
         laces: dict[int, list[tuple[int, int]]] = {}
         count = np.ones(len(lacing), np.int64)
@@ -492,7 +492,7 @@ class _Walk:
             begin = int(blocks.start[number])
             end = begin + int(blocks.size[number]) - len(blocks.stripped)
             header = self.read_at(begin, min(end - begin, _MAX_LACE_HEADER_BYTES))
-            laces[number] = _laces(header, int(lacing[number]), begin, end)
+            laces[number] = _split_laces(header, int(lacing[number]), begin, end)
             count[number] = len(laces[number])
         if int(count.sum()) > _MAX_ELEMENTS:
             raise MalformedBoxError("too many frames")
@@ -519,10 +519,10 @@ class _Walk:
         )  # fmt: skip
 
 
-def _laces(header: bytes, lacing: int, begin: int, end: int) -> list[tuple[int, int]]:
+def _split_laces(header: bytes, lacing: int, begin: int, end: int) -> list[tuple[int, int]]:
     """Return (position, size) of the frames of a block from ``begin`` to ``end``, whose first bytes are ``header``.
 
-    >>> _laces(bytes([1, 0x83]), 0x06, 100, 110)
+    >>> _split_laces(bytes([1, 0x83]), 0x06, 100, 110)
     [(102, 3), (105, 5)]
     """
     num_frames, at = header[0] + 1, 1

@@ -145,9 +145,9 @@ def constant_frames(read_at: ReadAt, file_size: int) -> ConstantFrames | None:
         first = _parse_header(read_at(begin, _HEADER_BYTES))
         if first is None:
             return None
-    end = _before_tags(read_at, file_size)
+    end = _start_of_end_tags(read_at, file_size)
     beginning = read_at(begin, min(end - begin, ceil(first.length * _NUM_FRAMES_SEEN)))
-    rounding = _rounding(list(_walk(beginning, first.key)), first.length)
+    rounding = _find_rounding(list(_walk_frames(beginning, first.key)), first.length)
     if rounding is None:
         return None
     length, phase = rounding
@@ -156,7 +156,7 @@ def constant_frames(read_at: ReadAt, file_size: int) -> ConstantFrames | None:
         frames = ConstantFrames(
             begin, length, phase, num_frames, first.samples_per_frame, first.sample_rate, first.key, num_padding
         )
-        if _lie_as_said(read_at, frames, end):
+        if _frames_are_in_place(read_at, frames, end):
             return frames
     return None
 
@@ -173,7 +173,7 @@ def has_stated_size(read_at: ReadAt, file_size: int) -> bool:
         return False
     at = 8 + 4 * bool(flags & _HAS_FRAMES)
     # Some encoders count the tag itself.
-    return 0 <= _before_tags(read_at, file_size) - begin - int.from_bytes(tag[at : at + 4], "big") <= header.size
+    return 0 <= _start_of_end_tags(read_at, file_size) - begin - int.from_bytes(tag[at : at + 4], "big") <= header.size
 
 
 def find_frame(read_at: ReadAt, frames: ConstantFrames, number: int) -> int | None:
@@ -251,7 +251,7 @@ def after_id3(read_at: ReadAt) -> int:
     return position
 
 
-def _before_tags(read_at: ReadAt, file_size: int) -> int:
+def _start_of_end_tags(read_at: ReadAt, file_size: int) -> int:
     """Return where the tags at the end start."""
     end = file_size
     if end >= _ID3V1_BYTES and read_at(end - _ID3V1_BYTES, 3) == b"TAG":
@@ -279,7 +279,7 @@ def _parse_info(tag: bytes) -> tuple[int | None, int]:
     return num_frames, max(0, padding - _DECODER_DELAY)
 
 
-def _walk(data: bytes, key: int) -> Iterator[int]:
+def _walk_frames(data: bytes, key: int) -> Iterator[int]:
     """Yield where adjacent frames of one kind start in ``data``."""
     at = 0
     while (header := _parse_header(data[at : at + _HEADER_BYTES])) is not None and header.key == key:
@@ -287,7 +287,7 @@ def _walk(data: bytes, key: int) -> Iterator[int]:
         at += header.size
 
 
-def _rounding(offsets: Sequence[int], length: Fraction) -> tuple[Fraction, Fraction] | None:
+def _find_rounding(offsets: Sequence[int], length: Fraction) -> tuple[Fraction, Fraction] | None:
     """Return (bytes of a frame, phase) that explain the frames' places; ``None`` if no rounding to bytes does."""
     if len(offsets) < _MIN_FRAMES_SEEN:
         return None
@@ -300,7 +300,7 @@ def _rounding(offsets: Sequence[int], length: Fraction) -> tuple[Fraction, Fract
     return (Fraction(sizes.pop()), Fraction(0)) if len(sizes) == 1 else None
 
 
-def _lie_as_said(read_at: ReadAt, frames: ConstantFrames, end: int) -> bool:
+def _frames_are_in_place(read_at: ReadAt, frames: ConstantFrames, end: int) -> bool:
     """Return whether some frames are near their places, and no other frame fits after the last one."""
     last = frames.num_frames - 1
     if last < 1 or abs(frames.position(last) + frames.length - end) > frames.length + frames.max_beside:

@@ -183,10 +183,10 @@ def read_samples(track: Track, file_size: int) -> Samples:
     position = _positions(table, size, file_size)
     if (position + size > file_size).any():
         raise MalformedBoxError("samples beyond the end of the file")
-    duration = _expanded(find(table, b"stts"), count)[0]
+    duration = _expand_runs(find(table, b"stts"), count)[0]
     if (duration <= 0).any() or (duration >= _MAX_DURATION).any():
         raise MalformedBoxError("invalid sample durations")
-    delay, shift = _composition(table, count)
+    delay, shift = _composition_delays(table, count)
     return Samples(position, size, duration, delay, shift)
 
 
@@ -232,7 +232,7 @@ def packets_of_samples(track: Track, samples: Samples, demuxed: DemuxedSamples) 
     """
     if not track.edits and len(samples.position) != len(demuxed):
         raise MalformedBoxError(f"{len(samples.position)} samples, of which the demuxer finds {len(demuxed)}")
-    sample = _match(samples, demuxed)
+    sample = _match_samples(samples, demuxed)
     _check_times(track, demuxed, sample, samples)
     pts = demuxed.dts + samples.shift + samples.delay[sample]
     return bare_table(demuxed, pts, samples.duration[sample])
@@ -302,7 +302,7 @@ def _samples_per_chunk(data: memoryview, num_chunks: int) -> Int64Array:
     return np.repeat(samples, count)
 
 
-def _expanded(data: memoryview, count: int, dtype: str = ">u4") -> tuple[Int64Array, Int64Array]:
+def _expand_runs(data: memoryview, count: int, dtype: str = ">u4") -> tuple[Int64Array, Int64Array]:
     """Return (value of each of ``count`` samples, value of each run) from a table of runs."""
     fields = Fields(data)
     num_runs = fields.unsigned()
@@ -314,21 +314,21 @@ def _expanded(data: memoryview, count: int, dtype: str = ">u4") -> tuple[Int64Ar
     return np.repeat(value, length), value
 
 
-def _composition(table: Boxes, count: int) -> tuple[Int64Array, int]:
+def _composition_delays(table: Boxes, count: int) -> tuple[Int64Array, int]:
     """Return (delay from decoding to presentation of each sample, the demuxer's shift of decoding times)."""
     found = find_all(table, b"ctts")
     if not found:
         return np.zeros(count, np.int64), 0
     if len(found) > 1:
         raise MalformedBoxError("more than one table of composition times")
-    delay, runs = _expanded(found[0], count, ">i4")
+    delay, runs = _expand_runs(found[0], count, ">i4")
     if (np.abs(runs) >= 1 << 28).any():  # the demuxer's limit
         raise MalformedBoxError("invalid composition times")
     # The demuxer ignores the last two runs, because writers put nonsense there.
     return delay, int(max(0, (-runs[:-2]).max(initial=0)))
 
 
-def _match(samples: Samples, demuxed: DemuxedSamples) -> Int64Array:
+def _match_samples(samples: Samples, demuxed: DemuxedSamples) -> Int64Array:
     """Return the number of the header's sample for each entry of the demuxer's list."""
     position, size = samples.position, samples.size
     if demuxed.position is position and not (position[1:] < position[:-1] + size[:-1]).any():
@@ -371,7 +371,7 @@ _NO_KEY = 0x01000000 | 0x00010000
 
 
 @dataclass(frozen=True)
-class _Defaults:
+class _SampleDefaults:
     """Default properties of the samples of a track or of one fragment."""
 
     duration: int
@@ -380,7 +380,7 @@ class _Defaults:
 
 
 @dataclass
-class _Runs:
+class _FragmentRuns:
     """Columns of the runs read so far, their number of samples and its limit.
 
     ``shift`` is what the demuxer adds to presentation times after these fragments, so that none is negative.
@@ -407,31 +407,31 @@ def packets_of_fragments(
     ``fragments`` are the ``moof`` boxes in file order. Anything unusual raises `MalformedBoxError`.
     """
     defaults = _track_defaults(moov, track_id)
-    offset = _time_offset(track)
-    runs = _Runs(limit=min(_MAX_SAMPLES, file_size))
+    offset = _edit_offset(track)
+    runs = _FragmentRuns(limit=min(_MAX_SAMPLES, file_size))
     for box in fragments:
         content = read_box(read_at, box)
         for number, traf in enumerate(find_all(content, b"traf")):
             header = Fields(find(traf, b"tfhd"))
             if header.unsigned() == track_id:
-                base = _base(header, box.start, is_first=number == 0)
+                base = _data_offset_base(header, box.start, is_first=number == 0)
                 _read_fragment(traf, header, base, defaults, offset, runs)
     if not runs.count:
         raise MalformedBoxError("fragments without samples")
-    return _table(runs, file_size)
+    return _build_fragment_table(runs, file_size)
 
 
-def _track_defaults(moov: memoryview, track_id: int) -> _Defaults:
+def _track_defaults(moov: memoryview, track_id: int) -> _SampleDefaults:
     for content in find_all(moov, b"mvex", b"trex"):
         fields = Fields(content)
         if fields.unsigned() == track_id:
             if fields.unsigned() != 1:
                 raise MalformedBoxError("fragments with another sample description")
-            return _Defaults(fields.unsigned(), fields.unsigned(), fields.unsigned())
+            return _SampleDefaults(fields.unsigned(), fields.unsigned(), fields.unsigned())
     raise MalformedBoxError("no defaults for fragments")
 
 
-def _time_offset(track: Track) -> int:
+def _edit_offset(track: Track) -> int:
     """Return the ticks by which the edit list shifts the track: a pause, then the media from some tick."""
     edits = list(track.edits)
     pause = edits.pop(0)[0] if edits and edits[0][1] == -1 else 0
@@ -442,7 +442,7 @@ def _time_offset(track: Track) -> int:
     return start - (2 * pause * track.time_scale + track.movie_time_scale) // (2 * track.movie_time_scale)
 
 
-def _base(header: Fields, moof_start: int, *, is_first: bool) -> int:
+def _data_offset_base(header: Fields, moof_start: int, *, is_first: bool) -> int:
     """Return the position from which the data offsets of a fragment count (8.8.7.1)."""
     if header.flags & _BASE_DATA_OFFSET:
         return header.unsigned(8)
@@ -452,12 +452,12 @@ def _base(header: Fields, moof_start: int, *, is_first: bool) -> int:
 
 
 def _read_fragment(
-    traf: memoryview, header: Fields, base: int, defaults: _Defaults, time_offset: int, runs: _Runs
+    traf: memoryview, header: Fields, base: int, defaults: _SampleDefaults, time_offset: int, runs: _FragmentRuns
 ) -> None:
     flags = header.flags
     if flags & _DESCRIPTION and header.unsigned() != 1:
         raise MalformedBoxError("fragments with another sample description")
-    own = _Defaults(
+    own = _SampleDefaults(
         header.unsigned() if flags & _DEFAULT_DURATION else defaults.duration,
         header.unsigned() if flags & _DEFAULT_SIZE else defaults.size,
         header.unsigned() if flags & _DEFAULT_FLAGS else defaults.flags,
@@ -475,7 +475,7 @@ def _read_fragment(
         runs.append(shift=np.full(runs.count - first, runs.shift, np.int64))
 
 
-def _read_run(run: Fields, base: int, dts: int, defaults: _Defaults, runs: _Runs) -> int:
+def _read_run(run: Fields, base: int, dts: int, defaults: _SampleDefaults, runs: _FragmentRuns) -> int:
     """Append one run; return the decoding time after it."""
     count = run.unsigned()
     if not run.flags & _DATA_OFFSET:
@@ -510,7 +510,7 @@ def _read_run(run: Fields, base: int, dts: int, defaults: _Defaults, runs: _Runs
     return dts + int(duration.sum())
 
 
-def _table(runs: _Runs, file_size: int) -> PacketTable:
+def _build_fragment_table(runs: _FragmentRuns, file_size: int) -> PacketTable:
     position, dts, duration, size = (runs.column(name) for name in ("position", "dts", "duration", "size"))
     if (size <= 0).any() or (position < 0).any() or (position + size > file_size).any():
         raise MalformedBoxError("samples beyond the end of the file")

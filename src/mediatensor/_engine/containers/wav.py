@@ -109,10 +109,10 @@ def parse_wav_header(read_at: ReadAt, file_size: int, name: str) -> WavHeader:
         OpenError: if it is not a WAV file, or contradicts itself.
         StreamError: if its audio is compressed, or has an unsupported format.
     """
-    container = _container(read_at(0, 40), name)
+    container = _detect_container(read_at(0, 40), name)
     found: dict[bytes, bytes] = {}
     data: tuple[int, int] | None = None
-    for chunk, offset, size in _chunks(read_at, file_size, container, name):
+    for chunk, offset, size in _walk_chunks(read_at, file_size, container, name):
         if chunk in (b"fmt ", b"ds64") and chunk not in found:
             found[chunk] = read_at(offset, min(size, _MAX_CHUNK_BYTES))
         elif chunk == b"data" and data is None:
@@ -122,7 +122,7 @@ def parse_wav_header(read_at: ReadAt, file_size: int, name: str) -> WavHeader:
     if b"fmt " not in found or data is None:
         missing = "data" if b"fmt " in found else "fmt"
         raise OpenError(f"Chunk not found: {name} has no chunk '{missing}', or it is after the end of the file.")
-    encoding, num_channels, sample_rate = _format(found[b"fmt "], container.byte_order, name)
+    encoding, num_channels, sample_rate = _parse_format(found[b"fmt "], container.byte_order, name)
     offset, size = data
     num_bytes = min(_data_size(size, found.get(b"ds64"), container), file_size - offset)
     num_samples = num_bytes // (num_channels * encoding.num_bytes)
@@ -130,7 +130,7 @@ def parse_wav_header(read_at: ReadAt, file_size: int, name: str) -> WavHeader:
     return WavHeader(encoding, num_channels, sample_rate, offset, num_samples, mask)
 
 
-def _container(beginning: bytes, name: str) -> _Container:
+def _detect_container(beginning: bytes, name: str) -> _Container:
     if beginning[:16] == _W64_RIFF:
         container, form = _Container("<", is_w64=True), beginning[24:28]
     elif beginning[:4] in (b"RIFF", b"RF64", b"BW64", b"RIFX"):
@@ -145,7 +145,7 @@ def _container(beginning: bytes, name: str) -> _Container:
     return container
 
 
-def _chunks(read_at: ReadAt, file_size: int, container: _Container, name: str) -> Iterator[tuple[bytes, int, int]]:
+def _walk_chunks(read_at: ReadAt, file_size: int, container: _Container, name: str) -> Iterator[tuple[bytes, int, int]]:
     """Yield (name, offset of the content, size of the content) of the chunks, in file order."""
     position, start, window = container.first_chunk, 0, b""
     for _ in range(_MAX_CHUNKS):
@@ -174,7 +174,7 @@ def _data_size(size: int, ds64: bytes | None, container: _Container) -> int:
     return size if size > 0 else 2**64
 
 
-def _format(fmt: bytes, byte_order: str, name: str) -> tuple[SampleEncoding, int, int]:
+def _parse_format(fmt: bytes, byte_order: str, name: str) -> tuple[SampleEncoding, int, int]:
     """Return (encoding, channels, samples per second) from a "fmt " chunk."""
     if len(fmt) < 16:
         raise OpenError(f"{name} is damaged: its chunk 'fmt' has {len(fmt)} bytes, at least 16 are needed.")
@@ -185,7 +185,7 @@ def _format(fmt: bytes, byte_order: str, name: str) -> tuple[SampleEncoding, int
         raise OpenError(f"{name} is damaged: it states {num_channels} channels and {sample_rate} samples per second.")
     # Widths that are not whole bytes fill the upper bits of whole bytes.
     num_bytes = (num_bits + 7) // 8
-    encoding = _encoding(tag, num_bytes, byte_order == ">")
+    encoding = _find_encoding(tag, num_bytes, byte_order == ">")
     if encoding is None:
         kind = {_INTEGER: f"{num_bits}-bit PCM", _FLOAT: f"{num_bits}-bit float"}.get(tag)
         raise StreamError(
@@ -217,7 +217,7 @@ def _channel_mask(fmt: bytes, byte_order: str) -> int:
     return int(struct.unpack_from(f"{byte_order}I", fmt, 20)[0]) if is_extensible else 0
 
 
-def _encoding(tag: int, num_bytes: int, is_big_endian: bool) -> SampleEncoding | None:
+def _find_encoding(tag: int, num_bytes: int, is_big_endian: bool) -> SampleEncoding | None:
     ending = "be" if is_big_endian else "le"
     names = {
         (_INTEGER, 1): ("pcm_u8", "u8"),

@@ -145,7 +145,7 @@ class RgbConverter:
         is_packed = packed.strides[1:] == (3, 1) and packed.strides[0] >= 3 * width  # as decoded pictures are
         if is_packed and self._pixel_format == "rgb24":
             frame = av.VideoFrame(width, height, "rgb24")
-            np.copyto(_lines(frame.planes[0], 3 * width).reshape(packed.shape), packed)
+            np.copyto(_plane_lines(frame.planes[0], 3 * width).reshape(packed.shape), packed)
         else:
             if is_packed:
                 source = av.VideoFrame.from_numpy_buffer(packed, format="rgb24")
@@ -169,10 +169,10 @@ class RgbConverter:
         if frame is None or (frame.height, frame.width) != (height, width) or self._pixel_format == "gbrp":
             frame = self._planes = av.VideoFrame(width, height, "gbrp")
         for plane, channel in zip(frame.planes, (1, 2, 0), strict=True):
-            np.copyto(_lines(plane, width), picture[channel])
+            np.copyto(_plane_lines(plane, width), picture[channel])
         return frame
 
 
-def _lines(plane: Any, num_bytes: int) -> NDArray[np.uint8]:
+def _plane_lines(plane: Any, num_bytes: int) -> NDArray[np.uint8]:
     """Return a view of the first ``num_bytes`` of each line of a plane: (H, num_bytes)."""
     return np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)[: plane.height, :num_bytes]

@@ -211,7 +211,7 @@ class VideoTrack:
         )
         self.codec_name: str = codec.name
         self._settings = settings
-        self._pixel_format = _pixel_format(codec, settings.pixel_format)
+        self._pixel_format = _choose_pixel_format(codec, settings.pixel_format)
         self._options = dict(settings.options)
         colour = choose_colour(
             codec.canonical_name, container_name, self._pixel_format, settings.width, settings.height
@@ -257,7 +257,7 @@ class VideoTrack:
         if fault is not None:
             return InvalidArgumentError(fault)
         if self._is_off_grid(self._pixel_format):
-            fitting = [name for name in _pixel_formats(self.codec_name) if not self._is_off_grid(name)]
+            fitting = [name for name in _supported_pixel_formats(self.codec_name) if not self._is_off_grid(name)]
             advice = f"pass pixel_format={fitting[0]!r}, or " if fitting else ""
             return InvalidArgumentError(
                 f"The {self.codec_name} encoder refused frames of height {settings.height} and width "
@@ -294,12 +294,12 @@ class VideoTrack:
         return packets
 
 
-def _pixel_formats(codec_name: str) -> list[str]:
+def _supported_pixel_formats(codec_name: str) -> list[str]:
     return [pixel_format.name for pixel_format in av.Codec(codec_name, "w").video_formats or ()]
 
 
-def _pixel_format(codec: Any, wanted: str | None) -> str:
-    supported = _pixel_formats(codec.name)
+def _choose_pixel_format(codec: Any, wanted: str | None) -> str:
+    supported = _supported_pixel_formats(codec.name)
     if wanted is None:
         return supported[0] if supported else "yuv420p"
     try:

@@ -121,8 +121,8 @@ def container_info(container: Any) -> ContainerInfo:
         best_audio_stream_index=None if best["audio"] is None else best["audio"].index,
         best_subtitle_stream_index=_best_subtitle_stream_index(streams),
         has_no_timestamps=bool(container.format.flags & NO_TIMESTAMPS_FLAG),
-        tags=_tags(container.metadata),
-        chapters=_chapters(container),
+        tags=_read_tags(container.metadata),
+        chapters=_read_chapters(container),
     )
 
 
@@ -133,7 +133,7 @@ def _best_subtitle_stream_index(streams: Sequence[StreamInfo]) -> int | None:
     return min(ranks)[-1] if ranks else None
 
 
-def _chapters(container: Any) -> tuple[ChapterInfo, ...]:
+def _read_chapters(container: Any) -> tuple[ChapterInfo, ...]:
     chapters = []
     for chapter in islice(container.chapters(), MAX_NUM_CHAPTERS):
         time_base = fraction(chapter["time_base"])
@@ -141,19 +141,19 @@ def _chapters(container: Any) -> tuple[ChapterInfo, ...]:
             continue
         start = float(chapter["start"] * time_base)
         end = start if chapter["end"] == _UNSET else float(chapter["end"] * time_base)
-        chapters.append(ChapterInfo(start, max(start, end), _tags(chapter["metadata"])))
+        chapters.append(ChapterInfo(start, max(start, end), _read_tags(chapter["metadata"])))
     return tuple(chapters)
 
 
-def _tags(metadata: Mapping[str, str]) -> dict[str, str]:
+def _read_tags(metadata: Mapping[str, str]) -> dict[str, str]:
     """Return tags within the limits, with invalid Unicode replaced."""
-    return {_unicode(key): _unicode(value) for key, value in islice(metadata.items(), MAX_NUM_TAGS)}
+    return {_clean_text(key): _clean_text(value) for key, value in islice(metadata.items(), MAX_NUM_TAGS)}
 
 
-def _unicode(text: str) -> str:
+def _clean_text(text: str) -> str:
     r"""Cut text at the limit, and replace each surrogate, which Python could not print, by a question mark.
 
-    >>> _unicode("b\udc80c")
+    >>> _clean_text("b\udc80c")
     'b?c'
     """
     return text[:MAX_TAG_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
@@ -180,7 +180,7 @@ def stream_info(stream: Any) -> StreamInfo:
         "bit_rate": (getattr(context, "bit_rate", None) if context is not None else None) or None,
         "disposition": _flag_names(flags, int(disposition.value)),
         "language": None if stream.language == "und" else stream.language,  # "undetermined"
-        "tags": _tags(stream.metadata),
+        "tags": _read_tags(stream.metadata),
     }
     # A transport stream can change the kind of a stream midway; its codec keeps the kind at opening.
     if context is None or context.type != stream.type:
@@ -343,7 +343,7 @@ def raise_interruption(reader: Reader | None) -> None:
         raise error
 
 
-def _beginning(source: Source, target: str | Reader) -> bytes:
+def _read_first_bytes(source: Source, target: str | Reader) -> bytes:
     """Return the first bytes of a local file or of memory; nothing for remote sources and for streams."""
     if source.magic:
         return source.magic
@@ -403,7 +403,7 @@ def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
     if reader is not None:
         options["io_open"] = _deny_opening
         options["buffer_size"] = reader.block_bytes
-    beginning = _beginning(source, target)
+    beginning = _read_first_bytes(source, target)
     if _is_wav(beginning):
         options["options"]["probesize"] = _WAV_PROBE_BYTES
     if (

@@ -73,10 +73,10 @@ def orientation_of(frame: Any) -> Orientation:
         side_data = _make_side_data(frame)
     except ValueError:  # PyAV 18 cannot list side data of a type that it has no name for, such as EXIF
         return _orientation_by_filter(frame, rotation)
-    return _orientation(side_data, rotation)
+    return _orientation_of_side_data(side_data, rotation)
 
 
-def _orientation(side_data: Any, rotation: float | None) -> Orientation:
+def _orientation_of_side_data(side_data: Any, rotation: float | None) -> Orientation:
     matrix = side_data.get("DISPLAYMATRIX") if len(side_data) else None
     return _UPRIGHT if matrix is None else Orientation.from_display_matrix(bytes(matrix), rotation)
 
@@ -87,7 +87,7 @@ def _orientation_by_filter(frame: Any, rotation: float | None) -> Orientation:
         selected = _matrix_filter.select(frame)
     except av.FFmpegError:
         return Orientation.from_rotation(rotation)
-    return _UPRIGHT if selected is None else _orientation(_make_side_data(selected), rotation)
+    return _UPRIGHT if selected is None else _orientation_of_side_data(_make_side_data(selected), rotation)
 
 
 class _MatrixFilter(threading.local):
@@ -184,7 +184,7 @@ class FrameConverter:
                 steps = steps[1:]
             else:
                 rgb = self._convert(picture)
-            pixels = _pixels(rgb, self._dtype)
+            pixels = _view_pixels(rgb, self._dtype)
             if orientation is not _UPRIGHT:
                 pixels = orientation.apply(pixels)
             if steps and isinstance(steps[0], ResizeStep) and not orientation.turns and _is_own_and_plain(rgb, picture):
@@ -211,7 +211,7 @@ class FrameConverter:
             rgb = self._reformat(self._to_rgb, picture, _BICUBIC)
         except av.FFmpegError as error:
             raise _conversion_error(picture, error) from error
-        pixels = _pixels(rgb, np.uint8)
+        pixels = _view_pixels(rgb, np.uint8)
         if rgb is not picture and pixels.nbytes < _MAX_OWN_BYTES and pixels.flags.c_contiguous:
             return pixels
         copied = empty(pixels.shape, np.uint8)
@@ -247,8 +247,8 @@ class FrameConverter:
             return self._reformat(self._to_rgb, frame, _BICUBIC)
         rgb = self._filter.convert(frame)
         if self._is_float and _lacks_last_column(frame):
-            last = _pixels(self._narrow_filter.convert(frame), np.uint8)[:, -1]
-            _pixels(rgb, np.uint16)[:, -1] = last * np.uint16(257)
+            last = _view_pixels(self._narrow_filter.convert(frame), np.uint8)[:, -1]
+            _view_pixels(rgb, np.uint16)[:, -1] = last * np.uint16(257)
         return rgb
 
     def _apply(self, step: PixelStep, pixels: NDArray[Any], number: int) -> NDArray[Any]:
@@ -265,7 +265,7 @@ class FrameConverter:
         picture.color_range = _UNSPECIFIED_RANGE
         resizer = self._resizers.setdefault(number, VideoReformatter())
         size = {"width": step.width, "height": step.height}
-        return _pixels(self._reformat(resizer, picture, _BILINEAR, **size), self._dtype)
+        return _view_pixels(self._reformat(resizer, picture, _BILINEAR, **size), self._dtype)
 
     def _reformat(self, reformatter: Any, frame: Any, interpolation: int, **size: int) -> Any:
         return reformatter.reformat(
@@ -389,7 +389,7 @@ def _is_own_and_plain(picture: Any, frame: Any) -> bool:
     return picture is not frame and not picture.interlaced_frame
 
 
-def _pixels(picture: Any, dtype: type[np.generic]) -> NDArray[Any]:
+def _view_pixels(picture: Any, dtype: type[np.generic]) -> NDArray[Any]:
     """Return a view (H, W, 3) of a packed RGB frame, without the padding of its lines."""
     plane = picture.planes[0]
     line_bytes, height, width = plane.line_size, picture.height, picture.width
@@ -440,10 +440,10 @@ def surface_of(frame: Any) -> Surface:
     down.
     """
     try:
-        planes = _planes(frame)
+        planes = _export_planes(frame)
     except _EXPORT_ERRORS:
         planes = ()
-    return _surface(frame, frame.format.name, planes, nullcontext)
+    return _make_surface(frame, frame.format.name, planes, nullcontext)
 
 
 def cuda_surface_of(frame: Any, reading: Callable[[], AbstractContextManager[object]]) -> Surface:
@@ -453,24 +453,24 @@ def cuda_surface_of(frame: Any, reading: Callable[[], AbstractContextManager[obj
     ones of an odd size.
     """
     try:
-        planes = _planes(frame)
+        planes = _export_planes(frame)
     except _EXPORT_ERRORS as error:
         raise ValueError(f"the decoder's pictures cannot be handed over ({error})") from error
     expected = ((frame.height, frame.width), (-(-frame.height // 2), -(-frame.width // 2), 2))
     if tuple(tuple(plane.shape) for plane in planes) != expected:
         raise ValueError(f"the decoder's pictures have planes of {[tuple(plane.shape) for plane in planes]}")
     # 10, 12 and 16 bits are all stored in the high bits, so that one name is enough.
-    return _surface(frame, "nv12" if planes[0].element_size() == 1 else "p016le", planes, reading)
+    return _make_surface(frame, "nv12" if planes[0].element_size() == 1 else "p016le", planes, reading)
 
 
-def _planes(frame: Any) -> tuple[Tensor, ...]:
+def _export_planes(frame: Any) -> tuple[Tensor, ...]:
     from torch.utils.dlpack import from_dlpack
 
     # The capsule, and not the plane: torch would ask for a stream, which PyAV does not know.
     return tuple(from_dlpack(plane.__dlpack__()) for plane in frame.planes)
 
 
-def _surface(
+def _make_surface(
     frame: Any,
     pixel_format: str,
     planes: tuple[Tensor, ...],
@@ -557,7 +557,7 @@ def component_planes(frame: Any) -> tuple[Tensor, ...]:
     pixel_format = frame.format
     name = pixel_format.name
     components = pixel_format.components
-    places = _places(name, [component.plane for component in components])
+    places = _sample_places(name, [component.plane for component in components])
     bits = max(component.bits for component in components)
     if places is None or not 8 <= bits <= 16 or min(component.bits for component in components) < 8 or "f16" in name:
         raise ValueError(f"{name} has components that are not whole bytes, or are floats or indices into a palette")
@@ -574,7 +574,7 @@ def component_planes(frame: Any) -> tuple[Tensor, ...]:
     return tuple(views)
 
 
-def _places(name: str, planes: list[int]) -> Sequence[tuple[int, int]] | None:
+def _sample_places(name: str, planes: list[int]) -> Sequence[tuple[int, int]] | None:
     """Return (first sample, step between samples) of each component in its plane; ``None`` if unknown."""
     if len(set(planes)) == len(planes) and not name.startswith(("pal8", "mono")):
         return [(0, 1)] * len(planes)

@@ -53,7 +53,7 @@ class AtomicFile:
             # object, so that dropping the object runs it. A forked process must not remove the file.
             self._given_up = (opened, None if self._final is None else self.name, os.getpid())
             self._finalizer = weakref.finalize(self, _give_up, *self._given_up)
-            opened.append(_open(self.name, self._final))
+            opened.append(_open_new_file(self.name, self._final))
         except (OSError, ValueError) as error:
             advice = "It must be a valid path, in a folder in which files can be created."
             raise write_error(repr(self._path), error, advice) from error
@@ -155,7 +155,7 @@ def _hidden_name(path: str) -> str:
     return os.path.join(folder, f".{name[:_NUM_KEPT_CHARACTERS]}.{secrets.token_hex(6)}.part")
 
 
-def _open(name: str, final: str | None) -> io.FileIO:
+def _open_new_file(name: str, final: str | None) -> io.FileIO:
     """Open a new file with the permissions of the finished one, or a special file."""
     if final is None:
         return open(name, "wb", buffering=0)

@@ -109,7 +109,7 @@ class HttpRanges:
         try:
             return self._fetch_once(start, stop)
         except (TimeoutError, ssl.SSLError, http.client.InvalidURL, UnicodeError) as error:
-            raise HttpError(_text(error)) from error
+            raise HttpError(_describe_error(error)) from error
         except (OSError, http.client.HTTPException):
             self.close()  # a server may close an idle connection
         except HttpError as error:
@@ -119,7 +119,7 @@ class HttpRanges:
         try:
             return self._fetch_once(start, stop)
         except (OSError, http.client.HTTPException) as error:
-            raise HttpError(_text(error)) from error
+            raise HttpError(_describe_error(error)) from error
 
     def _fetch_once(self, start: int, stop: int) -> bytes:
         if self._sends_whole_file:
@@ -149,7 +149,7 @@ class HttpRanges:
 
     def _begin_whole(self, response: http.client.HTTPResponse) -> None:
         if response.status != 200:
-            raise self._refusal(response)
+            raise self._status_error(response)
         self._check_encoding(response)
         if response.length is None:
             raise NotAFileError("the server does not say how long the file is", response.status)
@@ -195,7 +195,7 @@ class HttpRanges:
     def _check_part(self, response: http.client.HTTPResponse, start: int, stop: int) -> int:
         """Check that the response is the requested range; return the size of its body."""
         if response.status != 206:
-            raise self._refusal(response)
+            raise self._status_error(response)
         self._check_encoding(response)
         match = _CONTENT_RANGE.match(response.headers.get("Content-Range", ""))
         if match is None:
@@ -222,7 +222,7 @@ class HttpRanges:
         is_playlist = urllib.parse.urlsplit(self._url).path.lower().endswith(_PLAYLISTS)
         raise (NotAFileError if is_playlist else HttpError)(message, response.status)
 
-    def _refusal(self, response: http.client.HTTPResponse) -> HttpError:
+    def _status_error(self, response: http.client.HTTPResponse) -> HttpError:
         return HttpError(f"the server answered {response.status} {response.reason[:80]}".rstrip(), response.status)
 
     def _remember_version(self, response: http.client.HTTPResponse, size: int) -> None:
@@ -262,7 +262,7 @@ def _tls_context() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def _text(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 

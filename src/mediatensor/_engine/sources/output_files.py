@@ -43,12 +43,12 @@ def check_outputs(
     """
     names = [os.fsdecode(output) for output in outputs]
     paths = [path for source in sources if isinstance(source, (str, os.PathLike)) for path in _paths_of(source)]
-    read = {place for path in paths for place in _places(path)}
+    read = {place for path in paths for place in _identify_file(path)}
     written: dict[object, str] = {}
     real_paths = []
     for name in names:
         real_paths.append(_real_path(name))
-        places = _places(name)
+        places = _identify_file(name)
         if not read.isdisjoint(places):
             raise InvalidArgumentError(
                 f"{name!r} is a file that is read; choose another name or folder for the output."
@@ -64,7 +64,7 @@ def check_outputs(
     folders: dict[str, dict[str, str]] = {}
     writable_folders: set[str] = set()
     for name, real_path in zip(names, real_paths, strict=True):
-        existing = _existing(name, folders)
+        existing = _find_existing(name, folders)
         if os.path.isdir(existing or name):
             raise InvalidArgumentError(f"The output must be a file, and {name!r} is a folder.")
         if existing is not None and not overwrite and not (is_own is not None and is_own(name, existing)):
@@ -104,7 +104,7 @@ def _check_folder(name: str, folder: str, makes_folders: bool) -> None:
         raise WriteError(f"{name!r} cannot be written: you may not write in the folder {folder!r}.")
 
 
-def _places(path: str | os.PathLike[str] | int) -> frozenset[object]:
+def _identify_file(path: str | os.PathLike[str] | int) -> frozenset[object]:
     """Identify the file of a path or descriptor: by its real path, and if it exists by its number on its device."""
     try:
         if isinstance(path, int):
@@ -119,7 +119,7 @@ def _places(path: str | os.PathLike[str] | int) -> frozenset[object]:
     return frozenset((text, (status.st_dev, status.st_ino)))
 
 
-def _existing(path: str, folders: dict[str, dict[str, str]]) -> str | None:
+def _find_existing(path: str, folders: dict[str, dict[str, str]]) -> str | None:
     """Return the existing file with the name of an output, in any case, or ``None``; ``folders`` is a cache."""
     try:
         mode = os.lstat(path).st_mode

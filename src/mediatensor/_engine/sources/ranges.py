@@ -82,14 +82,14 @@ class RangeCache:
                 missing.append(block)
         if not missing:
             return []
-        runs = _runs(missing)
+        runs = _join_blocks(missing)
         if runs[-1][1] == end:
-            runs[-1] = (runs[-1][0], self._extended(*runs[-1]))
+            runs[-1] = (runs[-1][0], self._extend_run(*runs[-1]))
         self._frontier = runs[-1][1]
         # Aligned to blocks, a read of the longest size can be one block longer than a request.
-        return [self._bytes_of(*piece) for run in runs for piece in _pieces(*run, self._max_blocks)]
+        return [self._bytes_of(*piece) for run in runs for piece in _split_run(*run, self._max_blocks)]
 
-    def _extended(self, begin: int, end: int) -> int:
+    def _extend_run(self, begin: int, end: int) -> int:
         """Extend a run of missing blocks by blocks that will probably be read next; return its end."""
         if begin in self._announced:
             self._window = self._min_blocks
@@ -127,7 +127,7 @@ def _ceil_div(value: int, divisor: int) -> int:
     return -(-value // divisor)
 
 
-def _runs(blocks: list[int]) -> list[tuple[int, int]]:
+def _join_blocks(blocks: list[int]) -> list[tuple[int, int]]:
     """Return ascending block numbers as (begin, end), with small gaps bridged."""
     runs: list[tuple[int, int]] = []
     for block in blocks:
@@ -138,5 +138,5 @@ def _runs(blocks: list[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def _pieces(begin: int, end: int, max_length: int) -> list[tuple[int, int]]:
+def _split_run(begin: int, end: int, max_length: int) -> list[tuple[int, int]]:
     return [(piece, min(piece + max_length, end)) for piece in range(begin, end, max_length)]

@@ -146,7 +146,7 @@ class PathSource(Source):
         return status
 
     def open(self) -> str | Reader:
-        self._look(self.check_opens_at_once())
+        self._note_or_compare_start(self.check_opens_at_once())
         if not _PATTERN_CHARACTERS.isdisjoint(self.path) and (reader := self.open_bytes()) is not None:
             return reader
         # The explicit scheme keeps FFmpeg from reading a name such as "concat:x" or "a:b.mp4" as a URL.
@@ -174,9 +174,9 @@ class PathSource(Source):
         state = _state_of(status)
         # Handles keep the old file open after a replacement.
         if state != self._state and state[:2] == self._state[:2]:
-            self._look(status)
+            self._note_or_compare_start(status)
 
-    def _look(self, status: os.stat_result) -> None:
+    def _note_or_compare_start(self, status: os.stat_result) -> None:
         """Note the first bytes of a regular file, or compare them with the noted ones.
 
         Raises `ReadError` if the file has changed: the old file's index would return wrong frames of the new one.
@@ -251,14 +251,14 @@ class UrlSource(Source):
         except FileChangedError as error:
             raise ReadError(f"{self.url}: {error}; make a new decoder.") from error
         except HttpError as error:
-            raise self._failure(error) from error
+            raise self._open_error(error) from error
         if _is_text(beginning):
             server.close()
             return self.url
         self._version = server.version
         return RangeReader(server, server.size, self.url, beginning)
 
-    def _failure(self, error: HttpError) -> OpenError:
+    def _open_error(self, error: HttpError) -> OpenError:
         if error.status in _NOT_THERE:
             return SourceNotFoundError(f"Could not open input file: {self.url} does not exist ({error}).")
         return OpenError(f"Could not open input file: {self.url} ({error}).")
