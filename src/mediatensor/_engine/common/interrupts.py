@@ -66,8 +66,8 @@ class interrupts_kept:
             for number in _SIGNALS:
                 handler = _signal.getsignal(number)
                 if handler is not None and type(handler) is not int:  # a Python handler
-                    own = handler.handler if isinstance(handler, _KeepingHandler) else handler
-                    self._handlers[number] = _KeepingHandler(own, self)
+                    users_handler = handler.handler if isinstance(handler, _KeepingHandler) else handler
+                    self._handlers[number] = _KeepingHandler(users_handler, self)
                     _signal.signal(number, self._handlers[number])
         except BaseException:
             self._end()

@@ -438,8 +438,8 @@ class _Walk:
             octets = heads[of_length, 1 + length] if length <= _MAX_SIZE_BYTES else np.zeros(1, np.uint8)
             if not np.isin(octets, self.track.octets).all():
                 raise MalformedBoxError("a block without a track")
-            own = of_length[octets == self.track.number | 0x80]
-            self.packed.append((positions[own], heads[own]))
+            of_track = of_length[octets == self.track.number | 0x80]
+            self.packed.append((positions[of_track], heads[of_track]))
         self.positions.clear()
         self.heads.clear()
 
@@ -567,14 +567,14 @@ def _block_headers(heads: NDArray[np.uint8]) -> tuple[Int64Array, Int64Array, ND
     size_bytes = _SIZE_BYTES[heads[:, 1]]
     for length in np.flatnonzero(np.bincount(size_bytes)).tolist():
         chosen = np.flatnonzero(size_bytes == length)
-        own = heads[chosen]
+        chosen_heads = heads[chosen]
         number = np.zeros(len(chosen), np.int64)
         for column in range(1, 1 + length):
-            number = number << 8 | own[:, column]
+            number = number << 8 | chosen_heads[:, column]
         ones = (1 << 7 * length) - 1
         number &= ones
         if (number == ones).any() or (number <= _BLOCK_HEADER_BYTES).any():
             raise MalformedBoxError("a block of an impossible size")
         size[chosen], start[chosen] = number, 1 + length
-        bodies[chosen] = own[:, 1 + length : 1 + length + bodies.shape[1]]
+        bodies[chosen] = chosen_heads[:, 1 + length : 1 + length + bodies.shape[1]]
     return size, start, bodies

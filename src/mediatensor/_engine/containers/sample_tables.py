@@ -18,10 +18,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .boxes import Box, Boxes, Fields, MalformedBoxError, ReadAt, children, find, find_all, read_box
-from .packet_table import PacketTable, unread_packets
+from .packet_table import BoolArray, Int64Array, PacketTable, unread_packets
 
 _ENCRYPTED = (b"encv", b"drmi", b"drms")
 
@@ -124,10 +123,14 @@ def _num_samples(table: Boxes) -> int:
 
 
 def sizes_box(table: Boxes) -> tuple[bytes, memoryview]:
-    found = [(kind, content) for kind, content in table if kind in (b"stsz", b"stz2")]
-    if len(found) != 1:
-        raise MalformedBoxError(f"{len(found)} tables of sample sizes")
-    return found[0]
+    return _only_box(table, (b"stsz", b"stz2"), "sample sizes")
+
+
+def _only_box(table: Boxes, kinds: tuple[bytes, ...], content: str) -> tuple[bytes, memoryview]:
+    boxes = [box for box in table if box[0] in kinds]
+    if len(boxes) != 1:
+        raise MalformedBoxError(f"{len(boxes)} tables of {content}")
+    return boxes[0]
 
 
 # 60 frames per second for three days.
@@ -139,9 +142,6 @@ _MAX_DURATION = 1 << 31
 _NUM_AT_ENDS, _NUM_SPREAD = 32, 256
 # Boxes other than ``stss`` that mark key frames.
 _OTHER_KEY_FRAMES = frozenset((b"stps", b"sbgp"))
-
-Int64Array = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -282,11 +282,9 @@ def _positions(table: Boxes, size: Int64Array, file_size: int) -> Int64Array:
 
 
 def _chunk_offsets(table: Boxes) -> Int64Array:
-    found = [(kind, content) for kind, content in table if kind in (b"stco", b"co64")]
-    if len(found) != 1:
-        raise MalformedBoxError(f"{len(found)} tables of chunks")
-    fields = Fields(found[0][1])
-    return fields.array(fields.unsigned(), ">u4" if found[0][0] == b"stco" else ">i8")
+    kind, content = _only_box(table, (b"stco", b"co64"), "chunks")
+    fields = Fields(content)
+    return fields.array(fields.unsigned(), ">u4" if kind == b"stco" else ">i8")
 
 
 def _samples_per_chunk(data: memoryview, num_chunks: int) -> Int64Array:
@@ -316,12 +314,12 @@ def _expand_runs(data: memoryview, count: int, dtype: str = ">u4") -> tuple[Int6
 
 def _composition_delays(table: Boxes, count: int) -> tuple[Int64Array, int]:
     """Return (delay from decoding to presentation of each sample, the demuxer's shift of decoding times)."""
-    found = find_all(table, b"ctts")
-    if not found:
+    contents = find_all(table, b"ctts")
+    if not contents:
         return np.zeros(count, np.int64), 0
-    if len(found) > 1:
+    if len(contents) > 1:
         raise MalformedBoxError("more than one table of composition times")
-    delay, runs = _expand_runs(found[0], count, ">i4")
+    delay, runs = _expand_runs(contents[0], count, ">i4")
     if (np.abs(runs) >= 1 << 28).any():  # the demuxer's limit
         raise MalformedBoxError("invalid composition times")
     # The demuxer ignores the last two runs, because writers put nonsense there.
@@ -457,7 +455,7 @@ def _read_fragment(
     flags = header.flags
     if flags & _DESCRIPTION and header.unsigned() != 1:
         raise MalformedBoxError("fragments with another sample description")
-    own = _SampleDefaults(
+    fragment_defaults = _SampleDefaults(
         header.unsigned() if flags & _DEFAULT_DURATION else defaults.duration,
         header.unsigned() if flags & _DEFAULT_SIZE else defaults.size,
         header.unsigned() if flags & _DEFAULT_FLAGS else defaults.flags,
@@ -470,7 +468,7 @@ def _read_fragment(
         raise MalformedBoxError("invalid decoding times")
     first = runs.count
     for content in find_all(traf, b"trun"):
-        dts = _read_run(Fields(content), base, dts, own, runs)
+        dts = _read_run(Fields(content), base, dts, fragment_defaults, runs)
     if runs.count > first:
         runs.append(shift=np.full(runs.count - first, runs.shift, np.int64))
 

@@ -59,7 +59,7 @@ def vorbis_modes(extradata: bytes) -> VorbisModes | None:
     bits = int.from_bytes(headers[2], "little")
     at = bits.bit_length() - 1
     blocks: list[int] = []
-    found: tuple[int, ...] | None = None
+    modes: tuple[int, ...] | None = None
     while at >= _MODE_BITS + _COUNT_BITS and len(blocks) < 1 << _COUNT_BITS:
         at -= _MODE_BITS
         mode = bits >> at & (1 << _MODE_BITS) - 1
@@ -67,8 +67,8 @@ def vorbis_modes(extradata: bytes) -> VorbisModes | None:
             break
         blocks.insert(0, sizes[mode & 1])
         if bits >> at - _COUNT_BITS & (1 << _COUNT_BITS) - 1 == len(blocks) - 1:
-            found = tuple(blocks)
-    return None if found is None else VorbisModes(found)
+            modes = tuple(blocks)
+    return None if modes is None else VorbisModes(modes)
 
 
 def _split_headers(extradata: bytes) -> list[bytes] | None:
