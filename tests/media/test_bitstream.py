@@ -1,4 +1,4 @@
-"""The bits of VP8, VP9, H.264 and HEVC packets that the index looks at."""
+"""Bits of VP8, VP9, H.264 and HEVC packets that the index parses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def hides_frame(codec: str | None, packet: bytes) -> bool:
 
 
 def vp9_header(*, show_existing: int = 0, show: int = 1, profile: int = 0) -> bytes:
-    """The first bits of an uncompressed header as the VP9 specification lists them, padded to four bytes."""
+    """Make the first bits of an uncompressed header as in the VP9 specification, padded to four bytes."""
     bits = f"10{profile & 1}{profile >> 1}" + ("0" if profile == 3 else "") + f"{show_existing}"
     bits += "000" if show_existing else f"0{show}0"
     return int(bits.ljust(32, "0"), 2).to_bytes(4, "big")
@@ -77,7 +77,7 @@ def test_units_decide_packet_content(codec: str, units: list[bytes], content: Pa
     packet = b"".join(b"\0\0\1" + unit for unit in units)
     assert content_parser(codec, b"")(memoryview(packet)) is content
     assert content_parser(codec, b"")(memoryview(b"\0" * 3 + b"no unit")) is _PICTURE, (
-        "what cannot be told is a picture"
+        "uncertain data is a picture"
     )
 
 
@@ -92,7 +92,7 @@ def test_length_prefixed_units_decide_packet_content(length_size: int) -> None:
     assert content("h264", b"\x09\xf0", b"\x06\1\1", b"\x0a") is _NO_PICTURE
     assert content("hevc", b"\x46\1\x50", b"\x02\1\xd0") is _PICTURE
     assert content("hevc", b"\x46\1\x50", b"\x02\x09\xd0", b"\x48\1") is _NO_PICTURE
-    # FFmpeg splits units with lengths at start codes, too.
+    # FFmpeg also splits length-prefixed units at start codes.
     assert content("h264", b"\x6e\x40\x80\7\0\0\0\1\6\5\0\0\1\x41\x9a\1") is _PICTURE
     assert content("h264", b"\x6e\x40\x80\7\0\0\0\1\6\5\0\0\1\x0a\0\0\1") is _NO_PICTURE
     assert content("hevc", b"\x46\1\x50\0\0\1\2\1\xd0") is _UNCERTAIN
@@ -128,7 +128,7 @@ def test_nal_lengths_must_fill_the_packet(length_size: int) -> None:
 
 
 def is_whole(packet: bytes, length_size: int, *, is_hevc: bool) -> bool:
-    """Whether the units of a packet fill it and have possible headers."""
+    """Return whether the units of a packet fill it and have possible headers."""
     if is_hevc:
         return nal_units_are_valid(memoryview(packet), length_size)
     parser = H264Parser(b"\1\x4d\0\x1e" + bytes([0xFC | length_size - 1]) + b"\xe0\0")
@@ -157,7 +157,7 @@ def test_nal_headers_must_be_possible(header: bytes, is_hevc: bool, sound: bool)
     ("codec", "packet", "sound"),
     [
         ("mpeg4", bytes(50), False),
-        ("mpeg4", bytes(10), True),  # too short to tell
+        ("mpeg4", bytes(10), True),  # too short
         ("rawvideo", bytes(50), True),
         ("vp9", vp9_header().ljust(20, b"x"), True),
         ("vp9", b"\x42" * 20, False),

@@ -1,4 +1,4 @@
-"""Memory for batches: used again when nobody has it any more, and never before."""
+"""Memory for batches is reused after its last array is gone, and never before."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _nothing_idle() -> Iterator[None]:
 
 
 def place(array: np.ndarray) -> tuple[int, int]:
-    """Where the bytes of a contiguous array lie: [first, last)."""
+    """Return the addresses [first, last) of a contiguous array."""
     start = array.__array_interface__["data"][0]
     return start, start + array.nbytes
 
@@ -112,7 +112,7 @@ def test_memory_returns_with_last_array() -> None:
     assert place(other) != before
     del array
     assert place(buffers.empty((2 * MB,), "uint8")) == before
-    # A little less fits, too, and another type; far less would waste it.
+    # A slightly smaller array and another type fit; a far smaller one would waste the block.
     assert place(buffers.empty((460_000,), "float32"))[0] == before[0]
     assert place(buffers.empty((MB + 4096,), "uint8"))[0] != before[0]
 
@@ -166,7 +166,7 @@ def test_a_view_keeps_the_memory(view_of: object) -> None:
 
 
 def test_copies_outlive_the_memory() -> None:
-    """Pickles, shared memory and clones have bytes of their own."""
+    """Pickles, shared memory and clones have their own bytes."""
     tensor = tensor_of(buffers.empty((2 * MB,), "uint8")).fill_(7)
     copies = [pickle.loads(pickle.dumps(tensor)), copy.deepcopy(tensor), tensor.clone()]
     shared = tensor_of(buffers.empty((2 * MB,), "uint8")).fill_(7).share_memory_()
@@ -195,7 +195,7 @@ def test_idle_memory_is_bounded_by_what_was_in_use_at_once() -> None:
     assert idle_bytes(pool) == 0
     del arrays
     assert idle_bytes(pool) == 240 * MB
-    # Other sizes take the place of those that are not asked for: both together are not more than before.
+    # Other sizes replace unused ones: together they are not larger than before.
     arrays = [pool.empty((60 * MB,), "uint8") for _ in range(3)]
     assert idle_bytes(pool) <= (240 + 128 - 180) * MB
     del arrays
@@ -235,7 +235,7 @@ def test_unused_memory_is_freed_after_a_minute() -> None:
     pool.empty((MB,), "uint8")
     assert idle_bytes(pool) == 401 * MB
     now = 70
-    pool.empty((5,), "uint8")  # whatever is asked for
+    pool.empty((5,), "uint8")  # any call
     assert idle_bytes(pool) == MB
     now = 200
     pool.empty((5,), "uint8")
@@ -279,7 +279,7 @@ def test_bound_holds_with_concurrent_threads() -> None:
 
 
 def test_drops_during_garbage_collection_lose_nothing() -> None:
-    """Blocks in cycles come back in the middle of whatever the pool is doing."""
+    """Blocks in cycles return in the middle of any step of the pool."""
     pool = buffers.Pool()
     before = gc.get_threshold()
     gc.set_threshold(3, 2, 2)
@@ -306,7 +306,7 @@ def test_drops_during_garbage_collection_lose_nothing() -> None:
 
 
 def test_reused_memory_keeps_data_of_new_owner() -> None:
-    """A block that came back is forgotten by its old array: dropping the new one gives it back once, not twice."""
+    """The old array of a returned block no longer owns it: dropping the new array returns it once, not twice."""
     for _ in range(5):
         array = buffers.empty((2 * MB,), "uint8")
         gone = weakref.ref(array)
@@ -423,7 +423,7 @@ with VideoDecoder(sys.argv[1]) as decoder:
     assert second < first or first < 2000
 
 
-# Batches that are there when the interpreter ends, in a module, in a cycle and beside a thread.
+# Batches that exist when the interpreter ends: in a module, in a cycle, and next to a thread.
 _END = """
 import sys, threading, time, torch
 from mediatensor._engine.common import buffers

@@ -1,4 +1,4 @@
-"""Files that break off are told from whole ones by what their containers say of sizes."""
+"""Truncated files are recognised by the sizes that their containers state."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_cuts_inside_parts_are_detected(name: str, tmp_path: Path) -> None:
     assert not is_cut_off(whole)
     places = random.Random(0).sample(range(len(whole) // 4, len(whole)), 60)
     unseen = [place for place in places if not is_cut_off(whole[:place])]
-    # Such a file could as well have been written so: all of its packets are whole.
+    # All packets of such a file are whole, so it may not be truncated.
     packets = num_packets(whole)
     for place in unseen:
         assert num_packets(whole[:place]) == packets[: len(num_packets(whole[:place]))]

@@ -1,4 +1,4 @@
-"""Which packets are said to be disposable: against pixels and the decoders' own judgement."""
+"""Disposable packets: checked against pixels and against decoders."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from mediatensor._engine.bitstreams.units import Disposable
 
 _CODEC_NAMES = {"libdav1d": "av1"}
 
-# Clips with disposable pictures, and how many: counted in the structure that the encoder was told to make, or with
-# other programs.
+# Clips with disposable pictures, and their number: from the structure requested of the encoder, or from other programs.
 _HAVE_SOME = [
     "h264_b_pyramid", "h264_open_gop", "h264_16_b_frames", "h264_mbaff", "h264_temporal_direct", "h264_weighted",
     "h264_hidden_reordering", "h264_slices", "h264_nal_hrd", "ts_open_gop", "raw_h264", "mpg", "flv",
@@ -27,7 +26,7 @@ _HAVE_SOME = [
     "mpeg4_mp4", "mpeg4_b_frames_avi", "mpeg4_raw", "mpeg4_qpel_gmc",
 ]  # fmt: skip
 
-# Every frame needed, or not to be told from the packet alone.
+# Every frame is needed, or the packet alone does not show it.
 _HAVE_NONE = [
     "h264_no_b_frames", "h264_all_intra", "h264_field_pairs_ts", "h264_lone_fields_mkv",
     "h264_field_pairs_unreferenced", "h264_field_pairs_in_packets", "vp8", "vp9", "vp9_hidden_frames",
@@ -42,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def judge(path: Path, extradata: bytes | None = None) -> list[bool]:
-    """Of each packet in decode order, whether the library calls it disposable."""
+    """Return for each packet in decode order whether the library calls it disposable."""
     with av.open(str(path)) as container:
         context = container.streams.video[0].codec_context
         extradata = bytes(context.extradata or b"") if extradata is None else extradata
@@ -52,7 +51,7 @@ def judge(path: Path, extradata: bytes | None = None) -> list[bool]:
 
 
 def decode(path: Path, left_out: list[bool] | None = None, skip_frame: str = "DEFAULT") -> list[tuple[Any, int]]:
-    """(pts, checksum) of the frames of a plain decode, perhaps without some of the packets."""
+    """Return (pts, checksum) of the frames of a linear decode, perhaps without some packets."""
     frames = []
     with av.open(str(path)) as container:
         context = container.streams.video[0].codec_context
@@ -86,7 +85,7 @@ def test_skipping_disposable_pictures_changes_no_other(name: str, folder: Path) 
 
 
 def test_field_pairs_in_one_packet_are_disposable(folder: Path) -> None:
-    """The clip's own record is of another, progressive sequence, and so allows for doubts; this one is right."""
+    """The clip's own record describes a progressive sequence, so packets would be uncertain; this record is right."""
     path = media.make("h264_field_pairs_in_packets", folder)
     with av.open(str(path)) as container:
         key_packet = bytes(next(container.demux(video=0)))
@@ -110,7 +109,7 @@ def test_decoders_discard_the_same_pictures(name: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name in _HAVE_SOME if name.startswith(("av1", "hevc"))])
 def test_decoders_keep_no_disposable_picture(name: str, folder: Path) -> None:
-    """They discard more: frames in one packet with references, and of lower sub-layers, to which others do refer."""
+    """Decoders discard more: frames in a packet with references, and frames of lower sub-layers with references."""
     path = media.make(name, folder)
     kept = decode(path, skip_frame="NONREF")
     remaining = {pts for pts, _ in decode(path, left_out=judge(path))}
@@ -140,7 +139,7 @@ def test_vp9_frames_without_reference_updates_are_needed(folder: Path) -> None:
     ],
 )
 def test_disposable_pictures_match_encoder_structure(name: str, period: str, folder: Path) -> None:
-    """After the first picture: a P picture, perhaps a B picture that is a reference, and those that are none."""
+    """After the first picture: a P picture, perhaps a B picture that is a reference, and B pictures that are not."""
     found = "".join("NY"[is_disposable] for is_disposable in judge(media.make(name, folder)))
     assert found[1 : 1 + len(period)] == period
 

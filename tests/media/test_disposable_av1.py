@@ -1,4 +1,4 @@
-"""Which AV1 packets are said to be disposable: on bytes made by hand."""
+"""Disposable AV1 packets, on hand-made bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def av1_sequence(
     order_bits: int = 7,
     timing: int = 0,
 ) -> bytes:
-    """A sequence header as 5.5.1 lists it; ``timing``: 1 for timing information, 2 for a decoder model, too."""
+    """Make a sequence header (5.5.1); ``timing`` is 1 for timing information, 2 with a decoder model."""
     bits = BitWriter().bits(0, 4).bits(reduced, 1).bits(timing > 0, 1)
     if timing:
         bits.bits(1, 32).bits(25, 32).bits(1, 1).bits(0b010, 3).bits(timing > 1, 1)
@@ -43,7 +43,7 @@ def av1_header(
     *, refresh: int, existing: int = 0, kind: int = 1, show: int = 1, resilient: int = 0, tools: int | None = 1,
     integer_motion: int | None = 1, order_bits: int = 7,
 ) -> bytes:  # fmt: skip
-    """A frame header as 5.9.2 lists it; ``None`` for what the sequence header decides."""
+    """Make a frame header (5.9.2); ``None`` for fields that the sequence header determines."""
     bits = BitWriter().bits(existing, 1).bits(kind, 2).bits(show, 1)
     if not show:
         bits.bits(0, 1)

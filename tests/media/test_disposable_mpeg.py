@@ -1,4 +1,4 @@
-"""Which MPEG-1, 2 and 4 packets are said to be disposable: on bytes made by hand."""
+"""Disposable MPEG-1, 2 and 4 packets, on hand-made bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def is_disposable(codec: str, extradata: bytes, packet: bytes) -> bool:
 
 
 def mpeg2_picture(kind: int, structure: int | None = 3) -> bytes:
-    """A picture header (13818-2, 6.2.3), its coding extension (6.2.3.1) if there is one, and two slices."""
+    """Make a picture header (13818-2, 6.2.3), perhaps its coding extension (6.2.3.1), and two slices."""
     header = b"\0\0\1\0" + BitWriter().bits(7, 10).bits(kind, 3).bits(0xFFFF, 16).bits(0, 3).to_bytes()
     if structure is not None:
         header += (
@@ -58,7 +58,7 @@ def test_mpeg2_packets_are_classified(packet: bytes, expected: bool) -> None:
 def mpeg4_layer(
     *, control: int = 1, low_delay: int = 0, interlaced: int = 0, shape: int = 0, fixed_rate: int = 0
 ) -> bytes:
-    """A video object layer (14496-2, 6.2.3) with an extended aspect ratio and all or no control parameters."""
+    """Make a video object layer (14496-2, 6.2.3) with an extended aspect ratio and all or no control parameters."""
     bits = BitWriter().bits(0, 1).bits(17, 8).bits(1, 1).bits(5, 4).bits(1, 3).bits(15, 4).bits(0x0B0C, 16)
     bits.bits(control, 1)
     if control:

@@ -1,4 +1,4 @@
-"""Which H.264 and HEVC packets are said to be disposable: on bytes made by hand."""
+"""Disposable H.264 and HEVC packets, on hand-made bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def is_disposable(codec: str, extradata: bytes, packet: bytes) -> bool:
 
 
 def fields_of(units: list[bytes], reference: int) -> bytes:
-    """Some of `h264_field_pictures` as one packet, with another nal_ref_idc in the slices."""
+    """Return some of `h264_field_pictures` as one packet, with another nal_ref_idc in the slices."""
     return b"".join(units).replace(b"\0\0\0\1\x61", bytes([0, 0, 0, 1, reference << 5 | 1]))
 
 
@@ -101,7 +101,7 @@ def test_h264_needs_consistent_parameter_sets() -> None:
     assert parse(packet) == Disposable.NO
     assert parse(memoryview(annex_b(_PROGRESSIVE_SPS, _IDR))) == Disposable.NO
     assert parse(packet) == Disposable.YES
-    # From here on it may be a single field.
+    # From here it may be a single field.
     assert parse(memoryview(_PARAMETER_SETS + annex_b(_IDR))) == Disposable.NO
     assert parse(memoryview(annex_b(b"\x01\x9b\x38\x08"))) == Disposable.NO
 

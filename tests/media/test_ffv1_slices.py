@@ -1,4 +1,4 @@
-"""Damaged FFV1 packets are noticed by the checksums in them, and sound ones raise no alarm."""
+"""Checksums in FFV1 packets: damage is detected, and intact packets pass."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from mediatensor._engine.bitstreams.content import slices_are_intact
 
-# What the encoder writes: options, and whether slices have checksums then.
+# Encoder options, and whether slices then have checksums.
 STREAMS = {
     "version 3": ({"level": "3", "g": "4"}, True),
     "one slice": ({"level": "3", "slices": "1"}, True),
@@ -46,7 +46,7 @@ def test_intact_packets_pass(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name, (_, has_checksums) in STREAMS.items() if has_checksums])
 def test_changed_byte_before_last_trailer_is_detected(name: str, tmp_path: Path) -> None:
-    """Unless it breaks the chain of lengths: then the codec refuses the packet."""
+    """Except if it breaks the chain of lengths: then the codec refuses the packet."""
     packet = encode(STREAMS[name][0], tmp_path / "clip.mkv")[5]
     places = range(0, len(packet) - 8, max(1, len(packet) // 97))
     unnoticed = [at for at in places if slices_are_intact(with_byte_changed(packet, at))]

@@ -1,4 +1,4 @@
-"""Files that state wrong times: frames keep the order in which the codec gives them, with times that never fall."""
+"""Files with wrong times: frames keep the codec's order, with times that never decrease."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ from oracles import upright_frames
 from real_files import TEST_DATA
 
 _B_FRAMES = x264("b-adapt=0:open-gop=1")
-_LARGE = (320, 240)  # so that the header alone is read
+_LARGE = (320, 240)  # so that only the header is read
 
 
 def time_by_decoding(packets: Packets) -> Packets:
-    """What is left of the times of B pictures in a copy from AVI: one after the other, in the order of the file."""
+    """Give packets the times of B pictures after a copy from AVI: consecutive, in file order."""
     for number, packet in enumerate(packets):
         packet.pts = packet.dts = number
     return packets
 
 
 def shift_reordering(packets: Packets) -> Packets:
-    """Times as libxvid gives them to FFmpeg: those of the picture that was being encoded when the packet came out."""
+    """Give packets times as libxvid does: those of the picture being encoded when the packet was written."""
     for number, packet in enumerate(packets):
         packet.dts = number - 2
         packet.pts = number + (0 if number == 0 else 2)
     return packets
 
 
-# Each is painted so that its pictures can be told apart, in the order in which they must come.
+# The frames of each clip are numbered, in the order in which they must be returned.
 CLIPS = {
     "h264_avi": ClipSpec("", container="avi", options=_B_FRAMES),
     "h264_mxf": ClipSpec("", container="mxf", options=_B_FRAMES),
@@ -72,7 +72,7 @@ CLIPS = {
 
 
 def number_of(rgb: torch.Tensor | NDArray[np.uint8]) -> int:
-    """The number that `paint_picture` has drawn."""
+    """Return the number that `paint_picture` has drawn."""
     picture = np.asarray(rgb)
     middles = (np.arange(10) * 2 + 1) * picture.shape[1] // 20
     bits = picture[2:6, middles].mean(axis=(0, 2)) > 125
@@ -116,7 +116,7 @@ def test_verify_detects_frames_sorted_by_wrong_times(
 
 
 def test_hevc_in_avi_has_right_order(tmp_path: Path, ffmpeg_program: str) -> None:
-    """PyAV does not write it, the program does; also a copy that begins at an open group of pictures."""
+    """PyAV does not write this, but the ffmpeg program does, even in a copy from an open group of pictures."""
     path, copy = tmp_path / "hevc.avi", tmp_path / "copy.avi"
     spec = ClipSpec("", "libx265", "hevc", options=x265("b-adapt=0:open-gop=1"))
     media.write_spec(spec, tmp_path / "stream.hevc")
@@ -138,8 +138,10 @@ def test_hevc_in_avi_has_right_order(tmp_path: Path, ffmpeg_program: str) -> Non
 
 
 def write_late_b_frames(path: Path, num_plain: int, num_reordered: int) -> None:
-    """H.264 in mp4 with times of decoding, of which only the last pictures are reordered. Its header says throughout
-    that pictures may be."""
+    """Write H.264 in mp4 with decoding times, in which only the last pictures are reordered.
+
+    The header allows reordering throughout.
+    """
     spec = ClipSpec("", options=_B_FRAMES, size=_LARGE, num_frames=num_plain + num_reordered)
     frames = list(drawn_frames(spec))
     for frame in frames[:num_plain]:
@@ -197,7 +199,7 @@ def test_streams_whose_packets_prove_their_times_are_not_decoded(
 
 
 def test_leading_b_frames_without_reference_do_not_count(tmp_path: Path) -> None:
-    """A copy from an open group of pictures on. In AVI the times do not show it."""
+    """A copy that starts at an open group of pictures. In AVI the times do not show it."""
 
     def cut(packets: Packets) -> Packets:
         keys = [number for number, packet in enumerate(packets) if packet.is_keyframe]
@@ -214,7 +216,7 @@ def test_leading_b_frames_without_reference_do_not_count(tmp_path: Path) -> None
 
 
 def test_b_frames_that_no_header_announces_are_counted_by_decoding(tmp_path: Path) -> None:
-    """Without its header MPEG-4 is decoded all the same; a picture then comes twice."""
+    """MPEG-4 without its header is decoded anyway; then one picture is returned twice."""
 
     def without_headers(packets: Packets) -> Packets:
         return [with_data(packet, bytes(packet)[bytes(packet).index(b"\0\0\1\xb6") :]) for packet in packets]
@@ -265,7 +267,7 @@ def test_joined_parts_have_right_order(is_twin: bool, tmp_path: Path) -> None:
         assert samples.duration_seconds == pytest.approx(span, abs=0.1), "as long as the frames"
 
 
-# Files of others, and our own
+# Real and generated files
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Lost H.264 pictures are noticed from the packets that are left, and sound streams raise no alarm."""
+"""Lost H.264 pictures are detected from the remaining packets, and intact streams have none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import media
 from media_surgery import BitWriter
 from mediatensor._engine.bitstreams.h264 import H264Parser
 
-# Clips from which packets were dropped, or in which bytes were: all others are sound.
+# Clips with dropped packets or changed bytes; all other clips are intact.
 _SOUND = [name for name, spec in media.CLIPS.items() if name not in media.DAMAGED_CLIPS and spec.expect != "no video"]
 _REAL_BUT_BROKEN = {
     "decord__corrupted.mp4", "file-type__fixture-corrupt.mkv", "mp4parse-rust__short-cenc.mp4"  # the last is encrypted
@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read_streams(path: Path) -> list[tuple[bytes, list[bytes]]]:
-    """(extradata, packets in decode order) of each H.264 stream of a file."""
+    """Return (extradata, packets in decode order) of each H.264 stream of a file."""
     options = {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}
     with av.open(str(path), **options) as container:
         streams = [stream for stream in container.streams.video if _codec_name(stream) == "h264"]
@@ -44,12 +44,12 @@ def _codec_name(stream: Any) -> str | None:
 
 
 def alarms(extradata: bytes, packets: list[bytes]) -> list[int]:
-    """Numbers of the packets that cannot follow those before them."""
+    """Return the numbers of packets that cannot follow the previous ones."""
     return [number for number, follows in enumerate(numbers_follow(H264Parser(extradata), packets)) if not follows]
 
 
 def numbers_follow(parser: H264Parser, packets: Iterable[bytes]) -> list[bool]:
-    """Whether each packet can follow those before it."""
+    """Return for each packet whether it can follow the previous ones."""
     found = []
     for packet in packets:
         parser.read(memoryview(packet))
@@ -91,7 +91,7 @@ def test_lost_reference_is_detected_at_next_packet(name: str, folder: Path) -> N
 
 
 def first_slice(packet: bytes, extradata: bytes) -> int:
-    """The header byte of the first slice, found by brute force: lengths of four bytes, or start codes."""
+    """Find the header byte of the first slice by brute force: lengths of four bytes, or start codes."""
     if extradata[:1] == b"\1":
         position = 0
         while True:
@@ -101,12 +101,12 @@ def first_slice(packet: bytes, extradata: bytes) -> int:
     return next(unit[0] for unit in packet.split(b"\0\0\1")[1:] if unit[0] & 31 in (1, 5))
 
 
-# Streams made by hand: parameter sets and slice headers, without pictures
+# Hand-made streams: parameter sets and slice headers, without pictures
 
 
 @dataclass(frozen=True)
 class Stream:
-    """What parameter sets say; ``unit`` writes the header of a slice to suit."""
+    """Facts of parameter sets; ``unit`` writes a matching slice header."""
 
     frame_num_bits: int = 4
     allows_gaps: bool = False
@@ -127,7 +127,7 @@ class Stream:
         self, frame_num: int, *, reference: int = 2, idr: bool = False, field: int | None = None,
         marking: tuple[int, ...] = (), macroblock: int = 0, pps: int = 0,
     ) -> bytes:  # fmt: skip
-        """A P slice, or an I slice of an IDR picture; ``marking`` is a list of operations, with their operands."""
+        """Write a P slice, or an I slice of an IDR picture; ``marking`` lists operations with their operands."""
         bits = BitWriter().ue(macroblock).ue(7 if idr else 5).ue(pps).bits(frame_num, self.frame_num_bits)
         if self.allows_fields:
             bits.bits(field is not None, 1).bits(field or 0, 0 if field is None else 1)
@@ -152,7 +152,7 @@ def annex_b(*units: bytes) -> bytes:
 
 
 def follow(stream: Stream, *packets: bytes | tuple[bytes, ...]) -> list[bool]:
-    """What the check says to packets, with sets after start codes, and with a record and lengths of two bytes."""
+    """Check packets twice: with sets after start codes, and with a record and lengths of two bytes."""
     parts = [packet if isinstance(packet, tuple) else (packet,) for packet in packets]
     parser = H264Parser(annex_b(stream.sps(), stream.pps()))
     found = numbers_follow(parser, (annex_b(*units) for units in parts))
@@ -251,7 +251,7 @@ def test_uncertain_packets_count_as_intact() -> None:
 
 
 def test_restart_restores_parameter_sets_of_configuration() -> None:
-    """Sets that came later in the stream say how many bits its earlier numbers take, but not rightly."""
+    """Parameter sets from later in the stream give a wrong number of bits for earlier frame_nums."""
     stream, other = Stream(), Stream(frame_num_bits=7)
     parser = H264Parser(annex_b(stream.sps(), stream.pps()))
     change = annex_b(other.sps(), other.pps(), other.unit(0, idr=True))

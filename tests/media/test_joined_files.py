@@ -1,4 +1,4 @@
-"""Files that were joined end to end: every method gives what a plain decode of the whole gives."""
+"""Joined files: every method returns the result of a linear decode of the whole file."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def _ape_tag() -> bytes:
 
 
 def _id3_tag(data: bytes) -> bytes:
-    """A tag in front, in place of any that is there."""
+    """Put a tag at the start, in place of any existing one."""
     return b"ID3\3\0\0\0\0\2\0TIT2" + bytes(252) + data[id3_size(data) :]
 
 
 def assert_joined(path: Path, linear: Any = None, range_snr_db: float | None = None) -> Truth:
-    """Everything in one piece; ranges in odd order, of a used decoder and of a new one, and all at once."""
+    """Compare everything in one piece, ranges in odd order with a used and a new decoder, and all at once."""
     truth = Truth(path, linear or linear_decode_samples(path), range_snr_db)
     with truth.open() as decoder:
         if linear is None:
@@ -130,7 +130,7 @@ def test_other_joined_formats_are_read_whole(name: str, join: str, folder: Path)
 
 @pytest.mark.parametrize("join", ["id3", "id3v1", "ape", "garbage", "zeros"])
 def test_wavpack_parts_with_tags_are_read(join: str, folder: Path) -> None:
-    """FFmpeg gives up at the first tag, and reads all of the same parts without it."""
+    """FFmpeg gives up at the first tag, but reads the same parts without the tag."""
     first, second = (part("wavpack_s16", folder, is_second=b).read_bytes() for b in (False, True))
     plain, path = folder / "plain_for_tags.wv", folder / f"joined_wavpack_s16_{join}.wv"
     plain.write_bytes(first + first + second + second)
@@ -164,7 +164,7 @@ def test_joined_flac_and_speex_in_ogg_are_read(folder: Path) -> None:
 
 
 def test_short_part_before_long_part_is_found(folder: Path) -> None:
-    """Looks into the file may all meet the second part, of which the header of the first does not know."""
+    """All looks may hit the second part, which the header of the first part does not mention."""
     for name in ("flac", "vorbis_ogg"):
         first, second = part(name, folder, seconds=0.3), part(name, folder, is_second=True, seconds=6)
         path = folder / f"joined_short_{name}{first.suffix}"
@@ -173,7 +173,7 @@ def test_short_part_before_long_part_is_found(folder: Path) -> None:
 
 
 def test_many_equal_parts_are_found(folder: Path) -> None:
-    """Each look into the file meets some part, and no header says anything that is wrong."""
+    """Each look hits some part, and no header is wrong."""
     for name in ("flac", "vorbis_ogg"):
         first, second = (part(name, folder, is_second=b).read_bytes() for b in (False, True))
         path = folder / f"joined_many_{name}{part(name, folder).suffix}"
@@ -198,7 +198,7 @@ _OF_OTHER_FORM: dict[str, tuple[tuple[str, dict[str, Any]], tuple[str, dict[str,
 
 @pytest.mark.parametrize("name", list(_OF_OTHER_FORM))
 def test_parts_of_another_form_are_converted(name: str, folder: Path) -> None:
-    """As players do: rate and channels stay those of the first part, and each part is in its place."""
+    """As in players: the first part's rate and channels hold, and each part is in its place."""
     (first_name, first_changes), (second_name, second_changes) = _OF_OTHER_FORM[name]
     first = part(first_name, folder, **first_changes)
     second = part(second_name, folder, is_second=True, **second_changes)
@@ -223,7 +223,7 @@ def test_parts_of_another_form_are_converted(name: str, folder: Path) -> None:
 
 
 def _converted(path: Path, rate: int, num_channels: int) -> NDArray[np.float32]:
-    """A file of sound, by FFmpeg's decoder and resampler."""
+    """Convert an audio file with FFmpeg's decoder and resampler."""
     resampler = av.AudioResampler(format="fltp", layout={1: "mono", 2: "stereo"}[num_channels], rate=rate)
     with av.open(str(path)) as container:
         blocks = [block for frame in container.decode(audio=0) for block in resampler.resample(frame)]
@@ -231,7 +231,7 @@ def _converted(path: Path, rate: int, num_channels: int) -> NDArray[np.float32]:
 
 
 def test_damage_is_not_taken_for_joined_parts(folder: Path) -> None:
-    """Nothing begins behind it, so that sound was lost."""
+    """No file starts after the damage, so audio was lost."""
     data = without_first_mp3_frame(part("mp3_vbr", folder).read_bytes())
     path = folder / "damaged_not_joined.mp3"
     path.write_bytes(data[: len(data) // 2] + _GARBAGE * 10 + data[len(data) // 2 :])
@@ -240,7 +240,7 @@ def test_damage_is_not_taken_for_joined_parts(folder: Path) -> None:
 
 
 def test_joined_audio_with_video_is_read(folder: Path) -> None:
-    """Two recordings in one transport stream: what is heard with a picture of the second is the second's."""
+    """Two recordings in one transport stream: audio for a frame of the second comes from the second."""
     changes = {"muxer_options": {}, "video": float(_NUM_SECONDS)}
     parts = [part("av_ts_at_ten_seconds", folder, is_second=b, **changes) for b in (False, True)]
     path = folder / "joined_pictures.ts"

@@ -1,6 +1,6 @@
-"""The packets of mkv and webm files from the headers of their blocks: what reading the whole file gives, or nothing.
+"""Packets of mkv and webm files from the headers of their blocks equal a scan's, or are refused.
 
-The judge is the packet scan, which reads with libavformat.
+The reference is the packet scan, which reads with libavformat.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from mediatensor.errors import MediaTensorError
 
 CLIPS = [name for name, spec in media.CLIPS.items() if spec.container in ("matroska", "webm")]
 
-# Why the headers of blocks do not do. All others must be read from them, or the comparison would be of nothing.
+# Clips whose block headers are not enough, and why. All other clips must be read from them, or the comparison would be
+# empty.
 NOT_FROM_HEADERS = {
     "begins_in_refresh_mkv": "pictures that are not refreshed yet",
     "h264_end_packets_mkv": "packets without pictures",
@@ -39,22 +40,22 @@ NOT_FROM_HEADERS = {
     "hevc_end_packets_mkv": "packets without pictures",
     "mpeg2_end_packets_mkv": "packets without pictures",
     "mpeg4_not_coded_b_frames_mkv": "packets without pictures",
-    "size_change_mpeg1_mkv": "the codec is not one whose packets are told from headers",
+    "size_change_mpeg1_mkv": "the codec is not one whose packets headers describe",
     "size_change_mpeg2_mkv": "sequence headers that differ",
-    "snow": "the codec is not one whose packets are told from headers",
-    **{name: "the first packet is no key frame" for name in CLIPS if name.startswith("begins_in_gop_")},
+    "snow": "the codec is not one whose packets headers describe",
+    **{name: "the first packet is not a key frame" for name in CLIPS if name.startswith("begins_in_gop_")},
     **{
         f"{name}_mpeg2_mkv": "B pictures that lack a reference, or follow the wrong one"
         for name in ("lost_packets", "lost_key_frame", "begins_at_second_key")
     },
 }
-# What only packets show, as with the tables of an mp4: decoding meets it.
+# Facts that only packets show, as with mp4's tables: decoding finds them.
 IN_PACKETS = {
     "hevc_broken_link_mkv": ("reasons_to_decode",),
     "hevc_end_before_cra_mkv": ("reasons_to_decode",),
     **dict.fromkeys(media.DAMAGED_CLIPS, ("is_broken",)),
 }
-# libavformat makes decoding times up. Where pictures are lost, or the first ones refer to others, it makes up others.
+# libavformat computes decoding times, and other ones if frames are lost or the first ones lack references.
 _DTS_DIFFER = frozenset(("begins_at_second_key_mkv_open_gop",))
 
 _NUM_MUTATIONS, _NUM_CUTS = 120, 60
@@ -66,7 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tables_of(source: object, stream_index: int | None = None) -> tuple[PacketTable | None, PacketTable]:
-    """(from headers, from reading all packets)."""
+    """Return the tables from block headers and from reading all packets."""
     reader = VideoReader(make_source(source), stream_index, 1)
     try:
         from_headers = header_table(reader, small_file_bytes=0)
@@ -80,7 +81,7 @@ def assert_equal(from_headers: PacketTable, scanned: PacketTable, *, besides: Se
     assert scanned.read_error is None
     assert len(from_headers) == len(scanned)
     for spec in fields(PacketTable):
-        if spec.name not in ("read_error", "disposable", *besides):  # disposable is found out as packets are read
+        if spec.name not in ("read_error", "disposable", *besides):  # `disposable` is set when packets are read
             ours, true = (np.asarray(getattr(table, spec.name)) for table in (from_headers, scanned))
             assert ours.dtype == true.dtype
             different = np.flatnonzero(ours != true)
@@ -105,14 +106,14 @@ def test_block_headers_match_packet_scan_of_real_files(media_data: Callable[[str
         assert_equal(from_headers, scanned)
 
 
-# Files written by hand, of VP8 pictures from an encoder
+# Hand-made files, with VP8 frames from an encoder
 
 _NUM_PICTURES = 24
 _MILLISECONDS = 1_000_000
 
 
 def element(kind: int, *content: bytes, size_bytes: int = 0) -> bytes:
-    """An EBML element; with ``size_bytes`` of -1 its size is unknown."""
+    """Make an EBML element; with ``size_bytes`` of -1 its size is unknown."""
     body = b"".join(content)
     name = kind.to_bytes((kind.bit_length() + 7) // 8, "big")
     if size_bytes < 0:
@@ -126,7 +127,7 @@ def number(kind: int, value: int) -> bytes:
 
 
 def encoded() -> list[bytes]:
-    """Packets of 24 pictures, of which the first and the thirteenth are key frames."""
+    """Encode packets of 24 frames; the first and the thirteenth are key frames."""
     encoder: Any = av.CodecContext.create("libvpx", "w")
     encoder.width, encoder.height, encoder.pix_fmt, encoder.time_base = 48, 32, "yuv420p", Fraction(1, 25)
     encoder.options = {"g": "12", "auto-alt-ref": "0", "lag-in-frames": "0", "deadline": "realtime"}
@@ -180,7 +181,7 @@ Block = Callable[[int, int], bytes]
 
 
 def clusters(write: Block = simple, *, first: int = 0, size_bytes: int = 0, before: bytes = b"") -> Iterator[bytes]:
-    """All pictures, six in a cluster."""
+    """Write all frames, six in a cluster."""
     for begin in range(0, _NUM_PICTURES, 6):
         blocks = [write(begin + i, 40 * i) for i in range(6)]
         yield element(0x1F43B675, before, number(0xE7, first + 40 * begin), *blocks, size_bytes=size_bytes)
@@ -191,7 +192,7 @@ def film(*parts: bytes, tracks: bytes = _TRACKS, info: bytes = _INFO, size_bytes
 
 
 def laced(kind: int, count: int) -> Iterator[bytes]:
-    """Clusters of blocks of ``count`` pictures each, laced in some way."""
+    """Write clusters of blocks with ``count`` laced frames each."""
     for begin in range(0, _NUM_PICTURES, count):
         pictures = PICTURES[begin : begin + count]
         if kind == 0x04:  # of one size
@@ -211,7 +212,7 @@ def laced(kind: int, count: int) -> Iterator[bytes]:
 
 
 def stripped(picture_bytes: int) -> bytes:
-    """A film of key frames that have lost their first bytes, which the header has."""
+    """Write key frames without their first bytes, which the header has."""
     prefix = PICTURES[0][:picture_bytes]
     settings = element(0x5034, number(0x4254, 3), element(0x4255, prefix))
     tracks = element(0x1654AE6B, track(DURATION, element(0x6D80, element(0x6240, settings))))
@@ -239,7 +240,7 @@ BELIEVED = {
     "sizes of three bytes": film(*clusters(lambda n, t: simple(n, t, 3))),
     "unknown sizes": film(*clusters(size_bytes=-1), size_bytes=-1),
     "unknown size of the segment": film(size_bytes=-1),
-    "unknown sizes, cues behind": film(*clusters(size_bytes=-1), _CUES, _TAGS, size_bytes=-1),
+    "unknown sizes, cues at the end": film(*clusters(size_bytes=-1), _CUES, _TAGS, size_bytes=-1),
     "cues in front": film(_SEEK_HEAD, _CUES, _VOID, *clusters()),
     "cues behind": film(*clusters(), _CUES, _TAGS),
     "void and checksums": film(_VOID, *clusters(lambda n, t: _VOID + simple(n, t), before=_CRC)),
@@ -275,7 +276,7 @@ REFUSED = {
     "compressed": film(tracks=element(0x1654AE6B, track(DURATION, element(0x6D80, element(0x6240, element(0x5034)))))),
     "clusters without time": film(*(element(0x1F43B675, simple(n, 40 * n)) for n in range(_NUM_PICTURES))),
     "a time of thousands of bytes": film(element(0x1F43B675, element(0xE7, b"\1" * 2048), simple(0, 0))),
-    "a time scale of its own": film(tracks=element(0x1654AE6B, track(DURATION, element(0x23314F, b"\x40\0\0\0")))),
+    "its own time scale": film(tracks=element(0x1654AE6B, track(DURATION, element(0x23314F, b"\x40\0\0\0")))),
     "two tracks of one number": film(tracks=element(0x1654AE6B, track(DURATION), track(DURATION))),
 }
 
@@ -296,9 +297,9 @@ def test_unusual_files_are_scanned(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["plain", "groups and simple blocks", "laced like EBML", "beside sound", "long sizes"])
 def test_mutated_files_give_right_blocks_or_none(name: str) -> None:
-    """Bytes in front of and at payloads changed: refused, or believed and right.
+    """With changed bytes before and at payloads, the file is refused, or its table is right.
 
-    Packets show what is in them when they are fed, so that damaged ones need not be known as such.
+    Packets are parsed when they are fed, so the table need not mark damaged ones.
     """
     data = BELIEVED[name]
     random = np.random.default_rng(7)
@@ -335,7 +336,7 @@ def test_truncated_files_give_right_blocks_or_none(name: str) -> None:
 
 
 def test_endless_elements_take_no_time() -> None:
-    """Millions of empty elements, and an element that holds itself."""
+    """Millions of empty elements, and an element that contains itself."""
     empty = film(element(0x1F43B675, number(0xE7, 0), element(0xEC) * (1 << 12)), *clusters())
     reads = []
 
@@ -349,7 +350,7 @@ def test_endless_elements_take_no_time() -> None:
         blocks_of_track(lambda position, size: b"\xec\x80" * (size // 2), 1 << 40, 0, window_bytes=64)
 
 
-# Whole decoders, on files so large that their packets are not read
+# Decoders, on files so large that their packets are not read
 
 
 @pytest.mark.parametrize(
@@ -369,7 +370,7 @@ def test_frames_match_linear_decode(name: str, folder: Path, monkeypatch: pytest
 
 
 def test_file_object_reads_little_more_than_headers() -> None:
-    """Payloads that are large are passed over."""
+    """Large payloads are skipped."""
     padding = element(0xEC, bytes(100_000))
     data = film(*clusters(lambda n, t: simple(n, t) + padding))
     counts = []

@@ -1,4 +1,4 @@
-"""Where the frames of MP3 files lie, told from a few looks: tables drawn by hand, and bytes that mean nothing."""
+"""Places of MP3 frames from a few looks: hand-made tables, and random bytes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mediatensor._engine.containers.mp3 import (
     ConstantFrames,
     constant_frames,
     find_frame,
-    header_key,  # Behind the face: in files it shows only beside damage.
+    header_key,  # private: it affects only damaged files
 )
 
-# (header with and without padding, side information and tag's place, bytes of a frame times 49)
+# (header with and without padding, offset of side information and of the tag, bytes of a frame times 49)
 _KINDS = {
     "128 kbit/s, 44.1 kHz, stereo": ("fffb9264", "fffb9064", 36, 20480),
     "128 kbit/s, 44.1 kHz, mono": ("fffb92c4", "fffb90c4", 21, 20480),
@@ -27,7 +27,7 @@ _NUM_FRAMES = 300
 
 
 def sizes_of(kind: str, num_frames: int, first: int = 0) -> list[int]:
-    """Bytes of the frames, by rounding down where each begins."""
+    """Return the bytes of frames, by rounding their starts down."""
     numerator = round(_KINDS[kind][3])
     return [(number + 1) * numerator // 49 - number * numerator // 49 for number in range(first, first + num_frames)]
 
@@ -41,7 +41,7 @@ def frames_of(kind: str, num_frames: int = _NUM_FRAMES, first: int = 0) -> bytes
 
 
 def tag_frame(kind: str, num_frames: int, name: bytes = b"Info", padding: int = 0) -> bytes:
-    """A frame with LAME's tag: frames, bytes, table of positions, quality, version, delays."""
+    """Make a frame with LAME's tag: frames, bytes, table of positions, quality, version, delays."""
     frame = bytearray(bytes.fromhex(_KINDS[kind][1]) + bytes(round(_KINDS[kind][3]) // 49 - 4))
     tag = name + (15).to_bytes(4, "big") + num_frames.to_bytes(4, "big") + bytes(4 + 100 + 4) + b"LAME3.100"
     tag += bytes(12) + (576 << 12 | padding).to_bytes(3, "big")
@@ -102,7 +102,7 @@ def test_encoder_tag_is_parsed(kind: str) -> None:
     frames = look_at(tag_frame(kind, _NUM_FRAMES, padding=1729) + frames_of(kind))
     assert frames is not None
     assert frames.first_position == round(_KINDS[kind][3]) // 49
-    # 1729 samples less the decoder's 529 are one frame of 1152 and 48 more.
+    # 1729 samples minus the decoder's 529 are one frame of 1152 and 48 samples.
     numbers = (_NUM_FRAMES - 3, _NUM_FRAMES - 2, _NUM_FRAMES - 1, _NUM_FRAMES)
     assert [frames.num_discarded(number) for number in numbers] == [0, 48, 1152, 0]
 
@@ -144,7 +144,7 @@ def test_tags_around_audio_are_skipped(data: bytes, surround: Callable[[bytes], 
 
 
 def _other_rate_at(number: int) -> bytes:
-    """One frame of 256 kbit/s in place of two of 128."""
+    """Replace two frames of 128 kbit/s by one of 256 kbit/s."""
     at = sum(sizes_of("128 kbit/s, 44.1 kHz, stereo", number))
     return _SOUND[:at] + b"\xff\xfb\xd0\x64" + _SOUND[at + 4 :]
 

@@ -1,4 +1,4 @@
-"""The packet scan tells plain packets by their first bytes: against going over every packet as a whole."""
+"""The packet scan recognises plain packets by their first bytes; compared with parsing every packet whole."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mediatensor.errors import MediaTensorError, StreamError
 from sharing import grouped
 
 _SMALL_FILE_BYTES = 1 << 20
-# Clips in which most packets are plain pictures, of each codec whose pictures are told in a way of their own.
+# Clips in which most packets are plain pictures, for each codec with its own rule.
 _PLAIN_CLIPS = ("ts", "raw_h264", "flv", "mkv", "hevc_open_gop_ts", "hevc_open_gop_mkv", "mpeg2_ts", "mpeg4_avi")
 _PLAIN_CLIPS += ("mjpeg_avi", "av1_ivf", "vp8_ivf", "vp9", "raw_avi", "dirac" if "dirac" in media.CLIPS else "snow")
 
@@ -36,10 +36,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def compare_ways(source: object, *, is_damaged: bool = False) -> tuple[int, int]:
-    """Inspect each packet both ways; (packets, how many were passed by their first bytes).
+    """Inspect each packet both ways; return packets, and how many were plain.
 
-    Where packets are damaged inside, the pictures that lie in them and are no more than debris count in one way alone:
-    then a loss need not be seen at the same packet.
+    In packets that are damaged inside, fragments of pictures count in one way only: then a loss need not be detected at
+    the same packet.
     """
     reader = VideoReader(make_source(source), None, 1)
     num_packets = num_passed = 0
@@ -87,9 +87,9 @@ def test_most_packets_are_plain(name: str, folder: Path) -> None:
     ("name", "num_calls"), [("ts", 24), ("flv", 21), ("mkv", 21), ("mjpeg_avi", 16), ("hevc_open_gop_ts", 23)]
 )
 def test_a_packet_takes_few_calls(name: str, num_calls: int, folder: Path) -> None:
-    """Those of C included, for forty packets of which some are key frames."""
+    """The count includes C functions, for forty packets of which some are key frames."""
     path = media.make(name, folder)
-    for _ in range(2):  # what is looked up once for all belongs to the first
+    for _ in range(2):  # the first run fills caches
         reader = VideoReader(make_source(path), None, 1)
         profile = cProfile.Profile()
         profile.enable()
@@ -100,7 +100,7 @@ def test_a_packet_takes_few_calls(name: str, num_calls: int, folder: Path) -> No
 
 
 def damaged(data: bytes, seed: int) -> Iterator[bytes]:
-    """Copies with a few other bytes, a stretch of zeros, one that is missing, and one from elsewhere."""
+    """Return copies with changed bytes, a run of zeros, a missing packet, and a packet from elsewhere."""
     chance = random.Random(seed)
     place = lambda: chance.randrange(len(data) // 10, len(data))  # noqa: E731
     copy = bytearray(data)
@@ -124,7 +124,7 @@ def test_first_bytes_match_whole_packet_in_damaged_files(name: str, folder: Path
         try:
             compare_ways(copy, is_damaged=True)
         except MediaTensorError:
-            continue  # not to be opened any more
+            continue  # too damaged to open
 
 
 def test_units_inside_a_unit_are_proven_without_decoding(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which byte ranges are fetched for reads of a remote file: against a slow model, and by tables drawn by hand."""
+"""Byte ranges that reads of a remote file fetch: against a slow model, and hand-made tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def small_cache(size: int) -> RangeCache:
 
 
 def read(cache: RangeCache, file: bytes, start: int, stop: int) -> tuple[bytes, list[tuple[int, int]]]:
-    """(the bytes, the requests made for them)."""
+    """Return the bytes, and the requests made for them."""
     requests = cache.plan(start, stop)
     for begin, end in requests:
         cache.store(begin, file[begin:end])
@@ -28,7 +28,7 @@ def read(cache: RangeCache, file: bytes, start: int, stop: int) -> tuple[bytes, 
 
 
 class SlowModel:
-    """Knows every byte that was fetched or read, newest last, and forgets nothing that had to be kept."""
+    """Stores every byte that was fetched or read, newest last, and never drops a byte that must be cached."""
 
     def __init__(self) -> None:
         self.used: list[int] = []

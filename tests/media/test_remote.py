@@ -1,4 +1,4 @@
-"""Remote files: few requests, few bytes, the frames of the local file; and errors instead of hanging or wrong bytes."""
+"""Remote files: few requests, few bytes, frames equal to the local file's; errors instead of hanging or wrong bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BIG_FILES = ("front.mp4", "back.mp4", "big.mkv", "big.ts")
 
 
 def _write_big_files(folder: Path) -> None:
-    """The same noise in four containers, more than 20 MB each: no frame can be guessed from another."""
+    """Write the same noise in four containers, more than 20 MB each: no frame can be guessed from another."""
     noise = np.random.default_rng(0).integers(0, 256, (256 * 3 // 2 + 64, 320 + 64), np.uint8)
     options = {"preset": "ultrafast", "tune": "zerolatency", "qp": "21", "g": str(GOP), "sc_threshold": "0"}
     with av.open(str(folder / "back.mp4"), "w") as container:
@@ -72,8 +72,8 @@ def server(big_files: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RangeSe
 
 @pytest.fixture
 def small(clip: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RangeServer]:
-    """Serves the small clip, and noise of three requests' length."""
-    # Behind the face: nobody waits half a minute here for a server that is silent.
+    """Serve the small clip, and noise of three requests' length."""
+    # Private values, so that tests do not wait half a minute for a silent server.
     monkeypatch.setattr("mediatensor._engine.sources.http.TIMEOUT_SECONDS", 1.0)
     monkeypatch.setattr("mediatensor._engine.sources.http._MIN_BYTES_PER_SECOND", 1_000_000)
     noise = clip.parent / "noise.bin"
@@ -157,7 +157,7 @@ def test_server_without_ranges_serves_exact_frames(server: RangeServer, expected
         assert torch.equal(decoder.get_frames_at(CLIP).data, expected_clip)
 
 
-# What is not read by ranges
+# URLs that are not read by ranges
 
 
 def test_stream_of_unknown_length_is_left_to_ffmpeg(small: RangeServer, clip: Path) -> None:
@@ -251,7 +251,7 @@ def test_every_opening_compares_file_version(small: RangeServer, clip: Path) -> 
     decoder = VideoDecoder(f"{small.url}/changing.mp4")
     assert len(decoder) == len(VideoDecoder(clip))
     pickled = pickle.dumps(decoder)
-    path.write_bytes(clip.read_bytes() + bytes(8))  # an index of the old file fits, and shows wrong frames
+    path.write_bytes(clip.read_bytes() + bytes(8))  # the old file's index fits, but leads to wrong frames
     with pytest.raises(ReadError, match="changed since it was opened"):
         pickle.loads(pickled)[0]
     assert len(VideoDecoder(f"{small.url}/changing.mp4")) == len(decoder)
@@ -340,7 +340,7 @@ def _read_in_child() -> bytes:
 
 
 class CountingStore:
-    """A file system in memory, counting the ranges that it is asked for. Made when fsspec is there."""
+    """A file system in memory that counts requested ranges. It needs fsspec."""
 
     files: dict[str, bytes]
     requests: list[tuple[int, int]]

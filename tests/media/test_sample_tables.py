@@ -1,4 +1,4 @@
-"""The packets of MP4 and QuickTime files from their headers: what reading the whole file gives, or nothing."""
+"""Packets from the headers of MP4 and QuickTime files equal a scan's, or are refused."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ CLIPS = [
     name for name, spec in media.CLIPS.items() if spec.container in ("mp4", "mov", "3gp") and spec.expect == "frames"
 ]
 
-# Why a header does not do for them. All others must be read from it, or the comparison would be of nothing.
+# Clips without a header table, and why. All other clips must have one, or the comparison would be empty.
 NOT_FROM_HEADER = {
     **{
         name: "MPEG-4 with B pictures may have wrong times"
         for name in CLIPS
         if "mpeg4_mp4" in name or name == "odd_size"
     },
-    "cover_art_alone": "the picture is no track",
+    "cover_art_alone": "the picture is not a track",
     "edit_list_backwards": "decoding times start again at an edit",
     "edit_list_repeats": "decoding times start again at an edit",
     "edit_list_two_parts": "decoding times start again at an edit",
@@ -41,7 +41,7 @@ NOT_FROM_HEADER = {
     "h264_field_pairs_in_packets": "packets might be single fields",
     "h264_mbaff": "packets might be single fields",
     "h264_temporal_direct": "packets might be single fields",
-    **dict.fromkeys(("cineform", "qtrle", "rpza", "smc"), "the codec is not one whose packets are told from headers"),
+    **dict.fromkeys(("cineform", "qtrle", "rpza", "smc"), "the codec is not one whose packets headers describe"),
     "truncated_mp4_faststart": "samples are missing",
     "truncated_mp4_fragmented": "samples are missing",
     "vp9_mp4": "packets might show nothing",
@@ -79,7 +79,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tables_of(
     source: object, stream_index: int | None = None, *, small_file_bytes: int = 0
 ) -> tuple[PacketTable | None, PacketTable]:
-    """(from the header, from reading all packets)."""
+    """Return the tables from the header and from reading all packets."""
     made = make_source(source)
     reader = VideoReader(made, stream_index, 1)
     try:
@@ -94,7 +94,7 @@ def assert_equal(from_header: PacketTable, scanned: PacketTable, *, besides: Seq
     assert scanned.read_error is None
     assert len(from_header) == len(scanned)
     for spec in fields(PacketTable):
-        if spec.name not in ("read_error", "disposable", *besides):  # disposable is found out as packets are read
+        if spec.name not in ("read_error", "disposable", *besides):  # `disposable` is set when packets are read
             ours, true = (np.asarray(getattr(table, spec.name)) for table in (from_header, scanned))
             assert ours.dtype == true.dtype
             different = np.flatnonzero(ours != true)
@@ -106,7 +106,7 @@ def test_header_table_matches_packet_scan(name: str, folder: Path) -> None:
     from_header, scanned = tables_of(media.make(name, folder))
     assert (from_header is None) == (name in NOT_FROM_HEADER)
     if from_header is not None:
-        # A header cannot know of damage in what it lists.
+        # A header cannot show damage in the media.
         assert_equal(from_header, scanned, besides=["is_broken"] if name in media.DAMAGED_CLIPS else [])
 
 
@@ -157,15 +157,15 @@ def test_small_files_are_scanned(folder: Path) -> None:
     assert tables_of(path, small_file_bytes=num_bytes - 1)[0] is not None
 
 
-# Headers that were tampered with
+# Mutated headers
 
 
 @pytest.mark.parametrize("name", ["mp4", "edit_list_both_ends", "mp4_fragmented", "mp4_negative_composition_offsets"])
 def test_mutated_headers_give_right_table_or_none(name: str, folder: Path) -> None:
-    """Some bytes of the header changed: opening fails, or the header is refused, or it is believed and right.
+    """With changed bytes in the header, opening fails, or the header is refused, or its table is right.
 
-    Right about where packets are and when they are shown: where sizes were changed, packets are cut in the wrong places
-    and not what the header says they are, which is for decoding to find out.
+    The places and presentation times of packets must be right. With changed sizes, packets are cut in wrong places,
+    which only decoding can detect.
     """
     data = media.make(name, folder).read_bytes()
     header = header_bytes(data)
@@ -218,9 +218,9 @@ def moov(
     return memoryview(table_box(b"mvhd", 0, 0, 1000, 0) + track)
 
 
-# Six samples of 10, 20, ... 60 bytes in four chunks of two, two, one and one, by hand.
+# Hand-made: six samples of 10, 20, ... 60 bytes in four chunks of two, two, one and one.
 SIZES = table_box(b"stsz", 0, 6, 10, 20, 30, 40, 50, 60)
-CHUNKS = table_box(b"stsc", 2, 1, 2, 1, 3, 1, 1)  # from chunk 1 on two samples each, from chunk 3 on one
+CHUNKS = table_box(b"stsc", 2, 1, 2, 1, 3, 1, 1)  # two samples each from chunk 1, one from chunk 3
 OFFSETS = table_box(b"stco", 4, 100, 200, 500, 700)
 DURATIONS = table_box(b"stts", 2, 5, 512, 1, 100)
 DELAYS = table_box(b"ctts", 3, 1, 1024, 4, 512, 1, 0)

@@ -1,4 +1,4 @@
-"""Streams that do not simply go on: noticed where they are, also in files of which only the header is read."""
+"""Breaks in streams are detected where they are, even in files of which only the header is read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from media_writing import ClipSpec, Packets
 from mediatensor._engine.bitstreams.content import break_detector, refreshes_gradually
 from mediatensor.decoders import VideoDecoder
 
-# Nothing is odd about these, so that opening them must not cost a decode: headers that come again and again, entries
-# that are no IDR pictures, and whatever else could be taken for a break.
+# Intact clips, which must open without decoding: repeated headers, entry points that are not IDR pictures, and other
+# features that could be mistaken for a break.
 _SOUND = [
     "h264_open_gop", "h264_intra_refresh", "h264_slices", "h264_nal_hrd", "ts", "mkv", "ts_open_gop",
     "ts_intra_refresh",
@@ -63,7 +63,7 @@ def test_break_detector_names_the_break(name: str, reason: str, folder: Path) ->
 
 
 def _other_shape_of_pixels(packets: Packets) -> Packets:
-    """Broadcasts go from 4:3 to 16:9 in the middle; no frame is lost."""
+    """Broadcasts switch from 4:3 to 16:9 midway; no frame is lost."""
 
     def change(data: bytes) -> bytes:
         at = data.index(b"\0\0\1\xb3") + 7
@@ -85,7 +85,7 @@ def test_pixel_aspect_ratio_change_is_not_a_break(tmp_path: Path) -> None:
 
 
 def _large_mp4(name: str) -> ClipSpec:
-    """A clip as mp4, of pictures so large that the header alone is read."""
+    """Write a clip as mp4 with frames so large that only the header is read."""
     return replace(media.CLIPS[name], container="mp4", extension="", size=(320, 240))
 
 
@@ -101,7 +101,7 @@ def test_header_packets_do_not_hide_breaks(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["hevc_broken_link_mkv", "hevc_end_before_cra_mkv"])
 def test_decoding_detects_breaks_missing_from_headers(name: str, tmp_path: Path) -> None:
-    """As damage does; from then on the frames are the right ones."""
+    """It counts as damage; later frames are right."""
     path = tmp_path / "large.mp4"
     media.write_spec(_large_mp4(name), path)
     assert path.stat().st_size > 1 << 16
@@ -143,5 +143,5 @@ def test_first_headers_may_differ_from_configuration() -> None:
     assert at_start.find(header(0x0C0)) is None
     assert at_start.find(memoryview(b"\0\0\1\0\0\x17")) is None, "not every packet has headers"
     as_mpeg2 = b"\0\0\1\xb5\x14\x8a\0\1\0\0"
-    assert at_start.find(header(0x0C0, extension=as_mpeg2)) is not None, "MPEG-1 goes on as MPEG-2"
+    assert at_start.find(header(0x0C0, extension=as_mpeg2)) is not None, "MPEG-1 continues as MPEG-2"
     assert break_detector("h264", b"") is None

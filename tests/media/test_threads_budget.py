@@ -1,4 +1,4 @@
-"""Codec threads and workers of all decoders together never exceed the budget: threads of the system are counted."""
+"""Codec threads and workers of all decoders together never exceed the budget; the system's threads are counted."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ pytestmark = [
     pytest.mark.xdist_group("threads_budget"),  # one program serves them all
 ]
 
-# Runs a scenario for each line that it reads, each in a fork of its own, as the imports take longer than most of them.
-# It prints the largest number of threads that there were beyond the program's own, and how many were left after
-# everything was closed; null if that failed. A thread of the program samples all the time, and the scenario between
-# calls. What counts is what is there three times in a row: a thread that was joined takes a moment to disappear.
+# A program that runs a scenario for each input line, in a fork, because imports take longer than most scenarios. It
+# prints the largest number of threads beyond the program's own, and the number left after everything was closed, or
+# null on failure. One of its threads samples all the time, and the scenario samples between calls. A count must occur
+# three times in a row, because a joined thread takes a moment to disappear.
 _PROGRAM = """
 import json, os, signal, sys, threading, time, traceback
 from concurrent.futures import ThreadPoolExecutor
@@ -37,7 +37,7 @@ torch.set_num_threads(1)
 from mediatensor._engine.common import handle_pool, threads
 from mediatensor.decoders import VideoDecoder
 
-# The clips are so small that one thread is quicker; here they are to have as many as large pictures.
+# One thread is faster for clips this small; the test gives them as many as for large frames.
 threads._CODEC_THREAD_START = threads._CODEC_THREAD_HANDOVER = 0.0
 
 THREE_GOPS = [27, 3, 19, 31, 7, 15, 3]
@@ -93,7 +93,7 @@ def idle_ones_give_way(paths, callers, look):
     for _ in range(2):
         for decoder in decoders:
             use(decoder, look)
-            time.sleep(0.25)  # longer than a decoder keeps its threads when others want them
+            time.sleep(0.25)  # longer than an idle decoder keeps its threads
             look()
     return decoders
 
@@ -175,14 +175,14 @@ def program() -> Iterator[subprocess.Popen[str]]:
 
 @pytest.fixture
 def count(program: subprocess.Popen[str]) -> Count:
-    """(most threads of decoders at a time, threads left at the end) of a scenario, a budget and files."""
+    """Return (most threads of decoders at a time, threads left at the end) for a scenario, a budget and files."""
 
     def run(scenario: str, budget: int, paths: list[Path]) -> tuple[int, int]:
         assert program.stdin is not None
         assert program.stdout is not None
         program.stdin.write(json.dumps([scenario, budget, [str(path) for path in paths]]) + "\n")
         most_and_left = json.loads(program.stdout.readline())
-        assert most_and_left is not None, "the scenario failed; what it printed says why"
+        assert most_and_left is not None, "the scenario failed; its output says why"
         most, left = most_and_left
         return most, left
 
@@ -203,7 +203,7 @@ def test_decoders_together_stay_within_budget(scenario: str, budget: int, folder
 
 @pytest.mark.parametrize("budget", [2, 4])
 def test_threads_of_budget_are_used(budget: int, folder: Path, count: Count) -> None:
-    """Else all of the above would hold for a library without threads."""
+    """Without this, the other tests would pass for a library without threads."""
     most, _ = count("one_after_the_other", budget, [media.make("h264_b_pyramid", folder)])
     assert most >= budget - 1
 
@@ -217,7 +217,7 @@ def test_transferred_threads_are_counted_once(scenario: str, folder: Path, count
 
 
 class ThreadsOfTheWorker(Dataset[torch.Tensor]):
-    """How many threads decoding adds to those of a worker."""
+    """Counts the threads that decoding adds to a worker."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
