@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, whatever writes them and whatever ends the writing."""
+"""Files appear whole or not at all, whatever writes them and whatever interrupts the writing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import torch
 
 from mediatensor._engine.sources.atomic_files import AtomicFile, write_file, writing
 
-# Behind the faces: an interrupt comes at every line of the code that writes a file, and of nothing around it.
+# Private modules, so that interrupts hit every line of the code that writes a file, and nothing else.
 from mediatensor.cli import _extract
 from mediatensor.cli._extract import SoundJob, SoundOptions, SubtitlesJob, TimeRange
 from mediatensor.encoders import AudioEncoder, JpegEncoder

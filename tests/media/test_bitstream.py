@@ -76,9 +76,7 @@ _UNCERTAIN = PacketContent.UNCERTAIN
 def test_units_decide_packet_content(codec: str, units: list[bytes], content: PacketContent) -> None:
     packet = b"".join(b"\0\0\1" + unit for unit in units)
     assert content_parser(codec, b"")(memoryview(packet)) is content
-    assert content_parser(codec, b"")(memoryview(b"\0" * 3 + b"no unit")) is _PICTURE, (
-        "uncertain data is a picture"
-    )
+    assert content_parser(codec, b"")(memoryview(b"\0" * 3 + b"no unit")) is _PICTURE, "uncertain data is a picture"
 
 
 @pytest.mark.parametrize("length_size", [1, 2, 4])

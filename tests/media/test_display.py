@@ -1,4 +1,4 @@
-"""What notebooks show of frames, sound and documents, and what `show` and `print` make of them."""
+"""Frames, audio and documents in notebooks, and with `show` and `print`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals whose handlers raise at any moment: handlers are back, nothing is raised twice, and work goes on after it."""
+"""Signals whose handlers raise at any moment: handlers are restored, nothing is raised twice, and work continues."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from places import needs_fork, traced
 
 pytestmark = needs_fork
 
-#: What runs when a block is entered and left: an exception there may be all that is told of it.
+#: Code that runs when a block is entered and left, where an exception may be the only trace of an interrupt.
 _AROUND_BLOCKS = (str(_interrupts.__file__), str(contextlib.__file__))
 
 
@@ -46,7 +46,7 @@ def handler() -> Iterator[None]:
 
 
 def _interrupt_at(number: int, work: Callable[[], object]) -> _TimeIsUpError | None:
-    """Let the alarm come at the ``number``-th step around blocks, which may be before the first line of a function."""
+    """Raise the alarm at the ``number``-th step around blocks, perhaps before the first line of a function."""
     left = number
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:

@@ -1,4 +1,4 @@
-"""How much one call may ask for: refused before anything is set aside, with what a file claims taken at its word."""
+"""Limits of a call: refused before memory is allocated, whatever the file states."""
 
 from __future__ import annotations
 

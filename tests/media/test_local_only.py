@@ -1,4 +1,4 @@
-"""Local file in, local file out: what a file refers to is neither read nor fetched, unless that was asked for."""
+"""Files that a file refers to are neither read nor fetched, unless the user asked for it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ READERS: tuple[Callable[[Any], object], ...] = (
 
 
 class Elsewhere(NamedTuple):
-    """Files that nobody may open, by path and by URL."""
+    """Files that must not be opened, by path and by URL."""
 
     movie: Path
     url: str
@@ -71,7 +71,7 @@ def elsewhere(tmp_path: Path, clip: Path) -> Iterator[Elsewhere]:
 
 
 def read_every_way(file: Path) -> None:
-    """Give a file to all that reads: by path and as text, as bytes, and as a file object."""
+    """Pass a file to every reader: by path and as text, as bytes, and as a file object."""
     for reader in READERS:
         for source in (file, str(file), file.read_bytes(), io.BytesIO(file.read_bytes())):
             with contextlib.suppress(MediaTensorError):
@@ -79,7 +79,7 @@ def read_every_way(file: Path) -> None:
 
 
 def test_requested_files_are_read(elsewhere: Elsewhere, tmp_path: Path) -> None:
-    # This shows as well that the other tests would notice.
+    # This also proves that the other tests can fail.
     playlist = tmp_path / "list.m3u8"
     playlist.write_bytes(hostile.playlists("elsewhere/secret.mp4")["list.m3u8"])
     assert len(VideoDecoder(f"file:{playlist}")) > 0
@@ -143,7 +143,7 @@ def test_pdf_links_are_not_followed(elsewhere: Elsewhere, tmp_path: Path) -> Non
     "name", ["notes.txt", "notes.nfo", "notes.asc", "notes.bin", "notes.idf", "notes.adf", "notes"]
 )
 def test_text_files_are_not_opened_as_videos(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """FFmpeg draws them as letters on a screen, by their names alone."""
+    """FFmpeg draws them as letters on a screen, because of their names."""
     path = tmp_path / name
     path.write_text("The first line of some notes.\n" * 100)
     sources: tuple[str | Path | bytes, ...] = (str(path), path, f"file:{path}", path.read_bytes())

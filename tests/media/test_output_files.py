@@ -1,4 +1,4 @@
-"""What is read is never written, and what another source or program wrote is not replaced: commands and `fit`."""
+"""Commands and `fit` overwrite neither their inputs nor files of another source or program."""
 
 from __future__ import annotations
 
@@ -169,14 +169,14 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @dataclass(frozen=True)
 class _Writing:
-    """A way of writing a file.
+    """A command and option that write a file.
 
     Attributes:
         command: The command.
-        option: The option that asks for the file.
+        option: The option that requests the file.
         output: The file, in the folder ``out``.
-        source: The file that is read, in the folder ``in``.
-        arguments: All arguments but ``--overwrite``.
+        source: The input, in the folder ``in``.
+        arguments: All arguments except ``--overwrite``.
     """
 
     command: str
@@ -220,7 +220,7 @@ WRITINGS = (
     _Writing("check", "--state", "a.state", "v.mp4", f"{_CHECK} --state out/a.state"),
     _Writing("demo", "--output", "sheet.png", "v.mp4", "in/v.mp4 -o out"),
 )
-#: Options with a file or folder that is read, or that no other program writes into.
+#: Options with an input, or with a file that no other program writes.
 NOT_WRITTEN = {("evaluate", "--images"), ("serve", "--folder")}
 
 

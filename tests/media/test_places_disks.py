@@ -1,4 +1,4 @@
-"""A disk that is full: whatever writes says so, and leaves nothing that looks like a finished file."""
+"""Full disks: everything that writes reports it, and leaves nothing that looks like a finished file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
 
 
 def full(folder: Path, work: Callable[[], object], room: int = ROOM) -> Any:
-    """(type, message) of what a call raises where no file can be longer than that."""
+    """Return (type, message) of the error of a call while files cannot grow beyond a size."""
 
     def limited() -> tuple[str, str] | None:
         with file_size_limit(room):
@@ -148,7 +148,7 @@ def test_a_searchable_pdf(output: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("num_bytes", [0, 100_000])
 def test_no_shared_memory(num_bytes: int, clip: Path, tmp_path: Path) -> None:
-    """Without any there are no semaphores and so no workers; with little there is no room for batches."""
+    """Without any, there are no semaphores and therefore no workers; with little, batches do not fit."""
 
     def train() -> tuple[list[torch.Tensor], int]:
         with file_size_limit(num_bytes), warnings.catch_warnings(record=True) as caught:

@@ -1,4 +1,4 @@
-"""Files that are no usual ones: pipes, links, odd names, too many open at once, and changed while they are."""
+"""Unusual files: pipes, links, odd names, too many open at once, and files that change while they are open."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_command_writes_results_of_files_whose_names_have_no_utf8(
     assert [os.path.realpath(item.source) for item in as_items(out / "scenes.jsonl", kind="video")] == [str(video)]
     for text in [*out.glob("*.json*"), *out.glob("*.html"), *out.glob("*.xml")]:
         text.read_text(encoding="utf-8")
-    # A .csv cannot hold the name. That is said before the work where the name is known, and costs no report.
+    # A .csv file cannot contain the name: an early error if the name is known; `check` still prints its report.
     capsys.readouterr()
     assert main(["scenes", str(video), "-o", str(out / "scenes.csv")]) == 2
     assert main(["check", str(video), "--no-decode", "--workers", "0", "--fix", str(out / "good.csv")]) == 2

@@ -1,4 +1,4 @@
-"""Every kind of source gives the same frames; what cannot be read is named."""
+"""Every kind of source gives the same frames; unreadable sources are named."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ needs_unix_names = pytest.mark.skipif(sys.platform == "win32", reason="names can
 
 
 class Minimal:
-    """Only what the protocol asks for, and a count of what is read."""
+    """Only the required methods, and a count of the bytes read."""
 
     def __init__(self, data: bytes, *, most: int = sys.maxsize) -> None:
         self._file = io.BytesIO(data)
@@ -179,7 +179,7 @@ class Failing(Minimal):
 
 
 class FailsLater(io.BytesIO):
-    """Raises from one of its methods, from a certain call on."""
+    """Raises in one of its methods, from a given call."""
 
     def __init__(self, data: bytes, method: str, error: BaseException, num_calls: int) -> None:
         super().__init__(data)

@@ -1,4 +1,4 @@
-"""`stages` and `collect_stages`: whose second is whose, and what it costs when nobody asks."""
+"""`stages` and `collect_stages`: which stage a second belongs to, and the cost without a collector."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mediatensor.encoders import AudioEncoder, PngEncoder
 
 
 class Clock:
-    """A clock that moves when it is told to."""
+    """A clock that moves only when it is set."""
 
     def __init__(self) -> None:
         self.now = 1000.0
