@@ -1,4 +1,4 @@
-"""The examples in docstrings run in a folder with the files that README and docs work on."""
+"""Run the examples of docstrings in a folder with the files of the documentation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from documentation import write_files
+from mediatensor.cli._demo_files import write_files
 
 # There is another module of this name in the tests.
 collect_ignore = ["conftest.py"]
