@@ -66,7 +66,7 @@ def estimate_orientation(
     if known and turn % 90:
         raise InvalidArgumentError(f"a page's general orientation is a multiple of 90 degrees, got {turn}")
     inked = _binarised(img) if img.shape[-1] == 3 else img[..., 0] > 0
-    # Lines of a page that lies on its side are vertical; that of its head is the same to them.
+    # Lines are vertical on a page that lies on its side; an upside-down page looks the same.
     inked = np.rot90(inked) if known and turn % 180 else inked
     if not known:
         inked = _words_merged(inked)

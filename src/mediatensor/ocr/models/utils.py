@@ -1,4 +1,4 @@
-"""Helpers for networks: load weights, export to ONNX, restrict what a recogniser may read."""
+"""Helpers for networks: load weights, export to ONNX, restrict a recogniser to some characters."""
 
 from __future__ import annotations
 
@@ -109,9 +109,8 @@ def add_whitelist(
     set it before threads start. Several add up.
 
     Args:
-        model: A recogniser whose ``score_layer()`` returns its last layer and the class of ``vocab[0]``, as those of
-            docTR
-            here, or a predictor that has one (``reco_predictor.model`` or ``model``).
+        model: A recogniser whose ``score_layer()`` returns its last layer and the class of ``vocab[0]``, as
+            docTR's here, or a predictor that has one (``reco_predictor.model`` or ``model``).
         vocabs: The allowed characters: a string or several. Characters that the model does not know are ignored.
         strategy: ``"mask"``: the best allowed character wins. ``"nearest"``: each forbidden character gives its score
             to
@@ -250,7 +249,7 @@ def set_device_and_dtype(
     """Move a model and its input to one device and one floating type.
 
     Args:
-        model: The model; left alone if it is there already.
+        model: The model; unchanged if it is there already.
         batches: A list of tensors of any shape; or a tuple of such a list and one of as many masks.
         device: The device.
         dtype: The type. Masks become bool.
@@ -299,7 +298,7 @@ def export_model_to_onnx(
     ``dummy_input``. The model itself does not change, and may be in use by other threads.
 
     Args:
-        model: A detector, a recogniser, a classifier, that of a predictor or any other; compiled or not.
+        model: A detector, a recogniser, a classifier, a predictor's model or any other; compiled or not.
         model_name: Path of the file, without ``.onnx``.
         dummy_input: An input of the size that the exported model is to take, or a tuple of several inputs; ``None``:
             one
@@ -307,8 +306,8 @@ def export_model_to_onnx(
         input_names: Names of the inputs in the file; ``None``: ``"input"``, and ``"masks"`` for the second of two.
         output_names: Names of the outputs in the file; ``None``: ``"logits"``, and ``"pred_boxes"`` if there are two
             inputs.
-        dynamic_axes: Axes of inputs and outputs that may have any size; ``None``: the first of each, and those that the
-            model leaves open: height and width of a page for the default detector, the width of a line for the default
+        dynamic_axes: Axes of inputs and outputs that may have any size; ``None``: the first of each, and
+            axes that the model leaves open: height and width of a page for the default detector, the width of a line for the default
             recogniser.
         **kwargs: Options of :func:`torch.onnx.export`.
 
@@ -342,7 +341,7 @@ def export_model_to_onnx(
     if importlib.util.find_spec("onnx") is None:
         raise MissingDependencyError("Exporting to ONNX needs another package: pip install onnx.")
 
-    # A copy: to switch the model itself would be seen by who uses it meanwhile.
+    # A copy: other threads may use the model meanwhile.
     exported = copy.deepcopy(network).eval()
     if hasattr(exported, "exportable"):
         exported.exportable = True

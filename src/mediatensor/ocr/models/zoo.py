@@ -1,16 +1,19 @@
-"""Predictors of text and of key information, by the names of their architectures."""
+"""Make predictors of text, of key information, and of text in videos, by the names of their architectures."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from inspect import signature
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Never, TypeVar
 
 from torch import nn
 
+from ..._engine.common.messages import warn_once
 from ...errors import InvalidArgumentError
 from ..datasets import VOCABS
+from ..structure import FieldRule
+from ..video import TextKind
+from ._networks.weights import is_checkpoint
 from .classification.ppocr import ppocr_mobile_v2_line_orientation
 from .detection.zoo import detection_predictor
 from .kie_predictor import KIEPredictor
@@ -42,87 +45,110 @@ def ocr_predictor(
     layout_arch: str | os.PathLike[str] | nn.Module | None = None,
     ignore_regions: Any = None,
     detect_tables: bool = False,
-    **kwargs: Any,
+    *,
+    table_arch: str | os.PathLike[str] | nn.Module | None = None,
+    fields: str | Sequence[FieldRule] | bool | None = None,
+    text_layer: bool = False,
+    preserve_original_coords: bool = False,
+    disable_page_orientation: bool = False,
+    disable_crop_orientation: bool = False,
+    vocab: str | Sequence[str] | None = None,
+    min_confidence: float = 0.2,
+    split_after: str = "",
+    unreadable_scripts: Literal["report", "read"] = "report",
+    script_readers: Mapping[str, str | os.PathLike[str] | nn.Module] | None = None,
+    on_error: Literal["report", "raise"] = "report",
+    det_bs: int = 2,
+    reco_bs: int = 128,
+    shorter_side: int | None = None,
+    longer_side: int | None = None,
+    resolve_lines: bool = True,
+    resolve_blocks: bool = False,
+    paragraph_break: float = 0.035,
+    line_break: float = 0.8,
+    keep_reading_order: bool = True,
+    **unknown: Never,
 ) -> OCRPredictor:
-    """A predictor that reads the text of pages.
+    """Make a predictor that reads the text of pages.
+
+    Give ``pretrained=True``: without it, networks that are given by name have random weights, as in docTR, and read
+    nothing of use.
 
     Args:
         det_arch: The detector: a name of ``list_models("det_*")``, the path of a checkpoint (``.pt``) that training
             wrote, or a model.
         reco_arch: The recogniser: a name of ``list_models("reco_*")``, the path of a checkpoint, or a model.
-        pretrained: Load the weights, from this machine: those of the default come with ``mediatensor[ocr]``.
-        pretrained_backbone: Load those of the backbones, where ``pretrained`` is false.
+        pretrained: Load the weights, from this machine; ``mediatensor[ocr]`` has the default ones.
+        pretrained_backbone: Load the weights of the backbones, if ``pretrained`` is false.
         assume_straight_pages: Boxes are straight: pages are upright, or turned by 90, 180 or 270 degrees, which shows
-            in how their lines read; ``page.orientation`` then says so, words are read as on the upright page, and boxes
-            are where they are on the page as it came. Else boxes are quads in the direction of reading, and pages may
-            be turned in any way.
+            in how their lines read. ``page.orientation`` then has the turn, words are read as on the upright page, and
+            boxes are relative to the page as it came. Otherwise boxes are quads in the direction of reading, and pages
+            may be turned by any angle.
         preserve_aspect_ratio: Scale both sides of a page alike for the detector.
-        symmetric_pad: Pad on all sides, where the detector needs padding.
-        export_as_straight_boxes: Give straight boxes in the document even of rotated text.
-        detect_orientation: Report in ``page.orientation`` by how many degrees each page is turned, clockwise, small
-            angles and 0 included.
+        symmetric_pad: Pad on all sides, if the detector needs padding.
+        export_as_straight_boxes: Use straight boxes in the document even for rotated text.
+        detect_orientation: Report in ``page.orientation`` by how many degrees each page is turned, clockwise, including
+            small angles and 0.
         straighten_pages: Turn pages upright first. Boxes are relative to the upright page.
         detect_language: Report the language in ``page.language``; needs ``langdetect``.
         detect_layout: Find the regions of each page, ``page.layout``: titles, section headers with their levels, text,
             list items, tables, pictures, captions, formulas, footnotes, headers and footers, in reading order. Blocks
             are then regions, and ``page.fields`` has the pairs of a key and a value.
-        layout_arch: What finds regions: a name of ``list_models("layout_*")``, the path of a checkpoint, or a model.
-            ``None`` finds them by rules, which need no weights.
+        layout_arch: The network that finds regions: a name of ``list_models("layout_*")``, the path of a checkpoint, or
+            a model. ``None`` finds them by rules, which need no weights.
         ignore_regions: Boxes (xmin, ymin, xmax, ymax), relative, that are not read on any page; or kinds of regions,
-            such as ``"Page-footer"``, whose text is left out.
-        detect_tables: Find the tables of each page, ``page.tables``, with rows, columns, spans and heads, by rules; and
-            regions, as ``detect_layout`` does.
-        **kwargs: ``det_bs`` (2) and ``reco_bs`` (128), batch sizes; ``vocab``, the characters that may be read, for a
-            recogniser that is given by name; ``preserve_original_coords``, boxes relative to the page as it came even
-            where it was straightened; ``disable_page_orientation``, pages are read as they lie, and
-            ``disable_crop_orientation``, lines as their page does;
-            ``shorter_side`` and ``longer_side``, the size of pages for the default detector in pixels;
-            ``min_confidence`` (0.2), ``split_after``, ``on_error``, ``unreadable_scripts`` and ``script_readers`` of
-            :class:`~mediatensor.ocr.models.predictor.base.TextPredictor`;
-            ``table_arch``, as ``layout_arch``, a network that finds the cells of the tables which that one finds;
-            ``text_layer``, take the words that PDF files have, in place of reading them;
-            ``fields``, the keys and values to look for, ``"invoice"``, ``"receipt"``, or
-            :class:`~mediatensor.ocr.structure.FieldRule` objects;
-            ``keep_reading_order`` (true), blocks are paragraphs in the order in which they are read and exported;
-            ``resolve_lines``, ``resolve_blocks``, ``paragraph_break`` and ``line_break`` of
-            :class:`~mediatensor.ocr.models.builder.DocumentBuilder`.
+            such as ``"Page-footer"``, whose text and tables are left out.
+        detect_tables: Find the tables of each page, ``page.tables``, with rows, columns, spans and heads, by rules.
+            Their words are in no block. Regions are found as with ``detect_layout``.
+        table_arch: The network that finds the cells of the tables that ``layout_arch`` finds, as ``layout_arch``.
+        fields: The keys and values to look for, for ``page.fields``: ``"invoice"``, ``"receipt"``,
+            :class:`~mediatensor.ocr.structure.FieldRule` objects, or true, or ``"all"``, for every pair of a key and a
+            value; false for none. ``None`` is true with ``detect_layout``, and false without.
+        text_layer: Take the words that a page of a PDF file has as text instead of reading them. Pages without such
+            words are read, and so are pictures on other pages, and scans to which only stamps or filled-in fields were
+            added.
+        preserve_original_coords: Use boxes relative to the page as it came even if it was straightened.
+        disable_page_orientation: Read pages as they lie; only small angles count.
+        disable_crop_orientation: Read lines in the direction of their page.
+        vocab: The characters that may be read, for a recogniser that is given by name.
+        min_confidence: Lines with a smaller share of words that are expected to be right, in [0, 1], are not part of
+            the text; ``page.unread`` lists them. For recognisers of lines.
+        split_after: Characters that end a word in addition to spaces, as ``"-/"`` if "12/31-98" counts as three words.
+            For recognisers of lines.
+        unreadable_scripts: ``"report"``: a line in a script that the recogniser cannot read is not part of the text,
+            and ``page.unread`` has its place and script. ``"read"``: it is read as letters that look alike.
+        script_readers: Recognisers of lines in such scripts, by the name of the script, such as "Cyrillic": models, or
+            paths for :func:`~mediatensor.ocr.models.load_line_recognizer`.
+        on_error: ``"report"``: a page that cannot be read is empty, with the reason in ``page.error``, and a warning.
+            ``"raise"``: it raises :class:`~mediatensor.errors.PageError`.
+        det_bs: Pages that the detector searches together.
+        reco_bs: Most crops that the recogniser reads together.
+        shorter_side: Least length of the shorter side of pages for the default detector, in pixels.
+        longer_side: Greatest length of their longer side.
+        resolve_lines: Gather words into lines; otherwise all words of a page are one line.
+        resolve_blocks: Gather lines into blocks, without ``keep_reading_order``.
+        paragraph_break: Gap between two words of a row, relative to the width of the page, that ends a line.
+        line_break: Greatest gap between two lines of a block, in heights of a line.
+        keep_reading_order: Arrange the content of a page in reading order: blocks are then paragraphs, or rows of a table.
+        **unknown: Not accepted.
 
     Returns:
-        The predictor, a module. One serves any number of threads. ``predictor.to("cuda")`` moves it: pages that are
-        there, such as a decoder's frames, stay there, others are copied once, and the program waits for the device once
-        for each batch of pages that is searched for text and once for each page that is read, or a few times where
-        lines may be turned, as those that read badly may.
+        The predictor, a module that any number of threads may share. ``predictor.to("cuda")`` moves it: pages on that
+        device, such as a decoder's frames, stay there, others are copied once. The program waits for the device once
+        for each batch of pages that is searched for text and once for each page that is read, or a few times if lines
+        may be turned.
 
     Raises:
-        InvalidArgumentError: An architecture is unknown, or something is asked for that is not available.
+        InvalidArgumentError: An architecture or an argument is unknown, or a value is not accepted.
         WeightsNotFoundError: There are no weights on this machine; the message says what to install.
 
     Example:
-        >>> import numpy as np
         >>> from mediatensor.ocr import ocr_predictor
-        >>> page = np.full((200, 400, 3), 255, np.uint8)
-        >>> ocr_predictor(pretrained=True)([page]).render()
-        ''
+        >>> document = ocr_predictor(pretrained=True)("page.png")
+        >>> document.pages[0].blocks[0].lines[0].render()
+        'Delivery note 2048'
     """
-    return _built(
-        OCRPredictor,
-        det_arch,
-        reco_arch,
-        pretrained,
-        pretrained_backbone,
-        preserve_aspect_ratio,
-        symmetric_pad,
-        assume_straight_pages=assume_straight_pages,
-        export_as_straight_boxes=export_as_straight_boxes,
-        detect_orientation=detect_orientation,
-        straighten_pages=straighten_pages,
-        detect_language=detect_language,
-        detect_layout=detect_layout,
-        layout_arch=layout_arch,
-        ignore_regions=ignore_regions,
-        detect_tables=detect_tables,
-        **kwargs,
-    )
+    return _make_predictor(OCRPredictor, **locals())
 
 
 def kie_predictor(
@@ -140,59 +166,50 @@ def kie_predictor(
     detect_layout: bool = False,
     layout_arch: str | os.PathLike[str] | nn.Module | None = None,
     ignore_regions: Any = None,
-    **kwargs: Any,
+    *,
+    detect_tables: bool = False,
+    table_arch: str | os.PathLike[str] | nn.Module | None = None,
+    fields: str | Sequence[FieldRule] | bool | None = None,
+    text_layer: bool = False,
+    preserve_original_coords: bool = False,
+    disable_page_orientation: bool = False,
+    disable_crop_orientation: bool = False,
+    vocab: str | Sequence[str] | None = None,
+    min_confidence: float = 0.2,
+    split_after: str = "",
+    unreadable_scripts: Literal["report", "read"] = "report",
+    script_readers: Mapping[str, str | os.PathLike[str] | nn.Module] | None = None,
+    on_error: Literal["report", "raise"] = "report",
+    det_bs: int = 2,
+    reco_bs: int = 128,
+    shorter_side: int | None = None,
+    longer_side: int | None = None,
+    resolve_lines: bool = True,
+    resolve_blocks: bool = False,
+    paragraph_break: float = 0.035,
+    line_break: float = 0.8,
+    keep_reading_order: bool = False,
+    **unknown: Never,
 ) -> KIEPredictor:
-    """A predictor that reads text by class; the classes are those of the detector, one for the default.
+    """Make a predictor that reads text by class; with the classes of the detector, one for the default.
 
-    Args:
-        det_arch: See :func:`ocr_predictor`, as all arguments.
-        reco_arch: The recogniser.
-        pretrained: Load the weights, from this machine.
-        pretrained_backbone: Load those of the backbones.
-        assume_straight_pages: Boxes are straight, see :func:`ocr_predictor`.
-        preserve_aspect_ratio: Scale both sides of a page alike.
-        symmetric_pad: Pad on all sides.
-        export_as_straight_boxes: Give straight boxes even of rotated text.
-        detect_orientation: Report by how much each page is turned.
-        straighten_pages: Turn pages upright first.
-        detect_language: Report the language.
-        detect_layout: Find the regions of each page.
-        layout_arch: What finds them.
-        ignore_regions: Boxes, or kinds of regions, that are left out.
-        **kwargs: See :func:`ocr_predictor`.
+    For the arguments, see :func:`ocr_predictor`. Predictions are neither in lines nor in blocks nor in tables, so
+    that the arguments for these have no effect on them. Fields with a name are predictions of the class of that name.
 
     Returns:
-        The predictor.
+        The predictor, a module that any number of threads may share.
 
     Raises:
-        InvalidArgumentError: An architecture is unknown, or something is asked for that is not available.
-        WeightsNotFoundError: There are no weights on this machine.
+        InvalidArgumentError: An architecture or an argument is unknown, or a value is not accepted.
+        WeightsNotFoundError: There are no weights on this machine; the message says what to install.
 
     Example:
-        >>> import numpy as np
         >>> from mediatensor.ocr import kie_predictor
-        >>> document = kie_predictor(pretrained=True)([np.full((200, 400, 3), 255, np.uint8)])
-        >>> document.pages[0].predictions
-        {'words': []}
+        >>> page = kie_predictor(pretrained=True)("page.png").pages[0]
+        >>> [word.value for word in page.predictions["words"][:3]]
+        ['Delivery', 'note', '2048']
     """
-    return _built(
-        KIEPredictor,
-        det_arch,
-        reco_arch,
-        pretrained,
-        pretrained_backbone,
-        preserve_aspect_ratio,
-        symmetric_pad,
-        assume_straight_pages=assume_straight_pages,
-        export_as_straight_boxes=export_as_straight_boxes,
-        detect_orientation=detect_orientation,
-        straighten_pages=straighten_pages,
-        detect_language=detect_language,
-        detect_layout=detect_layout,
-        layout_arch=layout_arch,
-        ignore_regions=ignore_regions,
-        **kwargs,
-    )
+    return _make_predictor(KIEPredictor, **locals())
 
 
 def video_text_predictor(
@@ -201,26 +218,33 @@ def video_text_predictor(
     pretrained: bool = False,
     *,
     languages: str | Sequence[str] | None = None,
-    **kwargs: Any,
+    vocab: str | Sequence[str] | None = None,
+    region: Sequence[float] | None = None,
+    kinds: Sequence[TextKind] | None = None,
+    min_confidence: float = 0.1,
+    **unknown: Never,
 ) -> VideoTextPredictor:
-    """A predictor that reads the text of videos: what stood where, from which frame to which.
+    """Make a predictor that reads the text of videos: texts with their places, from which frame to which.
 
     Args:
         det_arch: The detector of lines: a name of ``list_models("det_*")``, or a model.
         reco_arch: The recogniser of lines: a name of ``list_models("reco_*")``, or a model.
-        pretrained: Load the weights, from this machine: those of the default come with ``mediatensor[ocr]``.
+        pretrained: Load the weights, from this machine; ``mediatensor[ocr]`` has the default ones. Without
+            it, networks that are given by name have random weights.
         languages: Names of :data:`mediatensor.ocr.datasets.VOCABS`, such as ``"german"``: only their characters are
             read. ``None`` for all that the recogniser knows.
-        **kwargs: ``region``, ``kinds`` and ``min_confidence`` of
-            :class:`~mediatensor.ocr.models.video_predictor.VideoTextPredictor`; ``vocab``, the characters that may be
-            read, in place of ``languages``.
+        vocab: The characters that may be read, instead of ``languages``.
+        region: xmin, ymin, xmax, ymax of the part of the picture that is read, relative; ``None`` for all of it.
+        kinds: The kinds of text that are wanted; ``None`` for all.
+        min_confidence: Texts whose surest reading is less likely to be right, in [0, 1], are left out.
+        **unknown: Not accepted.
 
     Returns:
         The predictor, a module: ``predictor.to("cuda")`` moves its networks. Frames are decoded on the CPU.
 
     Raises:
-        InvalidArgumentError: An architecture or a language is unknown, or the recogniser reads no lines, or not the
-            language.
+        InvalidArgumentError: An architecture, a language or an argument is unknown, or the recogniser does not read
+            lines, or not the language.
         WeightsNotFoundError: There are no weights on this machine; the message says what to install.
 
     Example:
@@ -228,17 +252,18 @@ def video_text_predictor(
         >>> reading = video_text_predictor(pretrained=True)("video.mp4")
         >>> reading.captions.save("video.srt")
     """
-    vocab = {"vocab": kwargs.pop("vocab")} if "vocab" in kwargs else {}
+    allowed = {} if vocab is None else {"vocab": vocab}
     if languages is not None:
         names = [languages] if isinstance(languages, str) else list(languages)
-        unknown = sorted(set(names) - set(VOCABS))
-        if unknown or not names or vocab:
+        unknown_names = sorted(set(names) - set(VOCABS))
+        if unknown_names or not names or vocab is not None:
             raise InvalidArgumentError(
                 f"languages={languages!r}: give one or more names of mediatensor.ocr.datasets.VOCABS, such as "
                 '"english" or "german", and no vocab beside them.'
             )
-        vocab = {"vocab": "".join(dict.fromkeys("".join(VOCABS[name] for name in names))) + " "}  # spaces part words
-    _refuse_unknown(VideoTextPredictor, kwargs, _keywords_of(VideoTextPredictor))
+        # Spaces separate words.
+        allowed = {"vocab": "".join(dict.fromkeys("".join(VOCABS[name] for name in names))) + " "}
+    _refuse_unknown(VideoTextPredictor, unknown)
     # Bands of frames are searched in the size that they have.
     detector = detection_predictor(det_arch, pretrained=pretrained, shorter_side=32, longer_side=4096)
     if languages is not None:
@@ -249,58 +274,73 @@ def video_text_predictor(
                 f"languages={languages!r}: the recogniser has not half of the letters of {', '.join(unread)}. Leave it "
                 "out, or pass a reco_arch that reads them."
             )
-    recogniser = recognition_predictor(reco_arch, pretrained=pretrained, **vocab)
-    return VideoTextPredictor(detector, recogniser, **kwargs)
+    recogniser = recognition_predictor(reco_arch, pretrained=pretrained, **allowed)
+    _warn_of_random_weights(pretrained, det_arch, reco_arch)
+    return VideoTextPredictor(detector, recogniser, region=region, kinds=kinds, min_confidence=min_confidence)
 
 
 def _letters(language: str) -> set[str]:
     return {character for character in VOCABS[language] if character.isalpha()}
 
 
-def _built(
+def _make_predictor(
     kind: type[_Predictor],
+    /,
     det_arch: str | os.PathLike[str] | nn.Module,
     reco_arch: str | os.PathLike[str] | nn.Module,
     pretrained: bool,
     pretrained_backbone: bool,
     preserve_aspect_ratio: bool,
     symmetric_pad: bool,
-    /,
+    layout_arch: str | os.PathLike[str] | nn.Module | None,
+    table_arch: str | os.PathLike[str] | nn.Module | None,
+    vocab: str | Sequence[str] | None,
+    det_bs: int,
+    reco_bs: int,
+    shorter_side: int | None,
+    longer_side: int | None,
+    unknown: Mapping[str, Any],
     **options: Any,
 ) -> _Predictor:
-    """A predictor of this kind; ``options`` are for it, but for those of the detector and the recogniser."""
-    sides = {name: options.pop(name) for name in ("shorter_side", "longer_side") if name in options}
+    """Make a predictor of this kind from its networks and ``options``, the arguments of its class."""
+    _refuse_unknown(kind, unknown)
+    sides = {"shorter_side": shorter_side, "longer_side": longer_side}
     detector = detection_predictor(
         det_arch,
         pretrained=pretrained,
         assume_straight_pages=options["assume_straight_pages"],
         preserve_aspect_ratio=preserve_aspect_ratio,
         symmetric_pad=symmetric_pad,
-        batch_size=options.pop("det_bs", 2),
+        batch_size=det_bs,
         pretrained_backbone=pretrained_backbone,
-        **sides,
+        **{name: side for name, side in sides.items() if side is not None},
     )
-    vocab = {"vocab": options.pop("vocab")} if "vocab" in options else {}
-    backbone = {"pretrained_backbone": pretrained_backbone} if isinstance(reco_arch, str | os.PathLike) else {}
-    recogniser = recognition_predictor(
-        reco_arch, pretrained=pretrained, batch_size=options.pop("reco_bs", 128), **backbone, **vocab
-    )
-    for name, make in (("layout", layout_predictor), ("table", table_predictor)):
-        arch = options.pop(f"{name}_arch", None)
-        if arch is not None:
-            # What is looked at is upright by then.
-            options[f"{name}_predictor"] = make(arch, pretrained=pretrained, assume_straight_pages=True)
+    reading: dict[str, Any] = {} if vocab is None else {"vocab": vocab}
+    if isinstance(reco_arch, str | os.PathLike):
+        reading["pretrained_backbone"] = pretrained_backbone
+    recogniser = recognition_predictor(reco_arch, pretrained=pretrained, batch_size=reco_bs, **reading)
+    # Pages are upright by the time that these networks see them.
+    if layout_arch is not None:
+        options["layout_predictor"] = layout_predictor(layout_arch, pretrained=pretrained, assume_straight_pages=True)
+    if table_arch is not None:
+        options["table_predictor"] = table_predictor(table_arch, pretrained=pretrained, assume_straight_pages=True)
     needs_turns = not options["assume_straight_pages"] or options["detect_orientation"] or options["straighten_pages"]
-    # docTR's orientation models are always pretrained; so is this one, which costs 0.6 MB.
+    # docTR's orientation models are always pretrained; so is this one, which takes 0.6 MB.
     classifier = ppocr_mobile_v2_line_orientation(pretrained=True) if needs_turns else None
-    _refuse_unknown(kind, options, _keywords_of(TextPredictor) | set(signature(kind.builder_type).parameters))
-    return kind(detector, recogniser, classifier, **options)
+    predictor = kind(detector, recogniser, classifier, **options)
+    _warn_of_random_weights(pretrained, det_arch, reco_arch)
+    return predictor
 
 
-def _keywords_of(kind: type) -> set[str]:
-    return {name for name, one in signature(kind).parameters.items() if one.kind is one.KEYWORD_ONLY}
+def _refuse_unknown(kind: type, unknown: Mapping[str, Any]) -> None:
+    if unknown:
+        raise InvalidArgumentError(f"{kind.__name__} has no arguments {', '.join(sorted(unknown))}.")
 
 
-def _refuse_unknown(kind: type, options: dict[str, Any], known: set[str]) -> None:
-    if unknown := sorted(set(options) - known):
-        raise InvalidArgumentError(f"{kind.__name__} has no arguments {', '.join(unknown)}.")
+def _warn_of_random_weights(pretrained: bool, *archs: str | os.PathLike[str] | nn.Module) -> None:
+    names = [arch for arch in archs if isinstance(arch, str) and not is_checkpoint(arch)]
+    if names and not pretrained:
+        warn_once(
+            f"{' and '.join(names)} have random weights and read nothing of use: give pretrained=True, or load weights "
+            "with from_pretrained()."
+        )

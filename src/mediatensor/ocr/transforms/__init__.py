@@ -2,7 +2,7 @@
 
 Each takes a :class:`~mediatensor.ocr.utils.Sample` and returns a new one, whose image, mask and target agree. Random
 numbers come from the global generators of Python, NumPy and PyTorch, as in docTR, so that seeds and the workers of a
-``DataLoader`` hold for them.
+``DataLoader`` apply to them.
 """
 
 from . import functional, modules

@@ -35,7 +35,7 @@ LAST_EAST_ASIAN = 0xFFF0
 """The first code point after their full-width and half-width forms."""
 MULTIPLICATION_SIGNS = "\u00d7\u00b7"
 """The cross and the dot, which networks see in many an x and a hyphen."""
-# Capital letters of three scripts. Letters that may stand beside a zero are not among them: 0o17, 0D 0A, 10 in a date
+# Capital letters of three scripts. Letters that may be next to a zero are not among them: 0o17, 0D 0A, 10 in a date
 # of Japan.
 _LIKE_ZERO = frozenset("O\u041e\u039f\u00d8\u0398")
 _IN_NUMBERS = frozenset(".,:;/-+%()")
@@ -46,7 +46,7 @@ SURE = 0.9
 FARTHEST = 3.0
 """Greatest difference between the log probabilities of the likeliest character and its replacement."""
 TRUST = 0.2
-"""Weight of the log probabilities of sequences, relative to those of the network."""
+"""Weight of the log probabilities of sequences, relative to the network's."""
 ADVANTAGE = 0.3
 """Bonus of the network's own likeliest character."""
 KEPT = 16
@@ -57,7 +57,7 @@ SYMBOL_BITS = 7
 """Bits of a symbol within the key of a sequence."""
 _SPELLED_IN_NUMBERS = frozenset(".,:;/-+%()$")
 _STOPS = frozenset(".,;:")
-"""Signs that stand for each other in most places: those beside them do not tell which."""
+"""Signs that stand for each other in most places: their neighbours do not decide between them."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def ctc_best_path(probabilities: torch.Tensor | tuple[torch.Tensor, torch.Tensor
     confidences = np.maximum.reduceat(flat, starts)
     at_peak = flat == np.repeat(confidences, stops - starts)
     positions = np.arange(labels.size)
-    # NaN equals nothing: such a run would have no peak; its last step stands in.
+    # NaN equals nothing: such a run would have no peak; its last step is used.
     peaks = np.minimum.reduceat(np.where(at_peak, positions, labels.size), starts).clip(max=stops - 1)
 
     kept = labels.reshape(-1)[starts] != blank
@@ -278,7 +278,7 @@ def _place(ordered: npt.NDArray[np.int64], key: int) -> int | None:
 
 @lru_cache(maxsize=1)
 def _counted() -> tuple[dict[str, int], _Sequences, _Sequences]:
-    """Return the numbers of symbols, the sequences of folded characters, and those of shapes."""
+    """Return the numbers of symbols, the sequences of folded characters, and of shapes."""
     with np.load(Path(__file__).with_name("letters.npz"), allow_pickle=False) as file:
         symbols = {chr(point): number for number, point in enumerate(file["symbols"].tolist(), 1)}
         parts = [
@@ -304,7 +304,7 @@ def spelled(
     Args:
         values: The characters as the network read them, spaces included.
         confidences: The probability of each.
-        alternatives: For doubtful places, characters with log probabilities, that of ``values`` among them.
+        alternatives: For doubtful places, characters with log probabilities, including ``values``.
 
     >>> "".join(spelled("20C05", (1, 1, 0.6, 1, 1), {2: [("C", -0.5), ("0", -1.0)]}))
     '20005'
@@ -369,7 +369,7 @@ def _likeliest(values: Sequence[str], choices: Mapping[int, Sequence[tuple[str, 
     """Return the best of all combinations, by a beam of ``KEPT`` spellings."""
     numbers, letters, shapes = _counted()
     spellings: list[tuple[float, list[str]]] = [(0.0, list(values[: min(choices)]))]
-    # Sequences that have the last choice in them end within the line, or at a space behind it.
+    # Sequences that have the last choice in them end within the line, or at a space after it.
     for place in range(min(choices), min(len(values) + 1, max(choices) + ORDER)):
         longer = []
         for score, text in spellings:

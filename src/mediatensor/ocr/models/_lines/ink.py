@@ -44,7 +44,7 @@ def without_rules(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     height = len(ink)
     length, thickness = int(RULE_LENGTH * height) + 1, int(RULE_THICKNESS * height) + 1
     letters = ink
-    # A rule at a slight angle goes on in the row above or below.
+    # A rule at a slight angle continues in the row above or below.
     near = ink.copy()
     near[1:] |= ink[:-1]
     near[:-1] |= ink[1:]

@@ -178,7 +178,7 @@ def join_sideways_letters(
         own: Readings = dict(zip((0, 90, 270), read[3 * number : 3 * number + 3], strict=True))
         best = max(own[90], own[270], key=lambda reading: reading.confidence)
         text = _letters_of(best)
-        # A network reads upright letters in a column, too: there, each is what it is by itself. Some digits on their
+        # A network may also read a column of upright letters, each as by itself. Some digits on their
         # side resemble upright ones, but not all of a number do.
         letters = [readings[index][0] for index in stack.tolist()]
         by_themselves = "".join(map(_letters_of, letters))
@@ -213,7 +213,7 @@ def _stacks_of_letters(boxes: npt.NDArray[np.floating]) -> list[IntArray]:
     open_stacks: list[list[int]] = []
     for index in chosen[np.argsort(boxes[chosen, 1], kind="stable")].tolist():
         x0, y0, x1, _ = sides[index]
-        # Stacks that end too far above cannot go on.
+        # Stacks that end too far above cannot continue.
         open_stacks = [own for own in open_stacks if y0 - sides[own[-1]][3] <= LETTER_GAP * (x1 - x0)]
         for stack in open_stacks:
             left, _, right, bottom = sides[stack[-1]]
@@ -319,7 +319,7 @@ def _read_by_others(
     quads = in_pixels(lines[np.array(own, dtype=np.int64)], (page.shape[1], page.shape[2]))
     better = {}
     for index, reading in zip(own, read_lines(reader, page, quads, split_after), strict=True):
-        # A line that the first model reads with such confidence may be one of its own, after all.
+        # A line that the first model reads with such confidence may be in its own script, after all.
         is_doubtful = reading.confidence < known[index].confidence >= READS_SURELY
         if reading.words and reading.share_right >= min_confidence and not is_doubtful:
             better[index] = reading

@@ -69,7 +69,7 @@ class ScriptClassifier(nn.Module):
         self.names = tuple(names)
         layers = {"first": first, "first_bias": first_bias, "second": second, "second_bias": second_bias}
         for name, values in layers.items():
-            # No part of the recogniser's state dict, whose names are those of its publishers.
+            # Not in the recogniser's state dict, which has the names of its publishers.
             self.register_buffer(name, values, persistent=False)
 
     def forward(self, features: Tensor, is_picture: Tensor) -> Tensor:
@@ -79,7 +79,7 @@ class ScriptClassifier(nn.Module):
         """
         hidden = torch.relu(features.float() @ self.first.float().T + self.first_bias.float())
         hidden = hidden * is_picture[..., None]
-        # None is negative: steps behind the end do not change the maximum.
+        # No value is negative: steps after the end do not change the maximum.
         mean = hidden.sum(1) / is_picture.sum(1, keepdim=True).clamp(min=1)
         pooled = torch.cat([mean, hidden.amax(1)], 1)
         scores = pooled @ self.second.float().T + self.second_bias.float()
@@ -316,7 +316,7 @@ def _to_reading(
     step = model.step_pixels / width
     starts, stops = np.minimum(found.start_steps * step, 1.0), np.minimum(found.stop_steps * step, 1.0)
     confidences = found.confidences.astype(np.float64)
-    # Spaces come after spelling: a doubtful letter beside a space that is put in wrongly would lack its word.
+    # Spaces come after spelling: a doubtful letter next to a wrong space would lack its word.
     missing = missing_spaces(values, found.peak_steps, (starts + stops) / 2 * width, spaces, ink)
     if missing:
         places = [space.index for space in missing]

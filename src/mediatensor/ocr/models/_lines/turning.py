@@ -4,8 +4,8 @@ Angles have docTR's sign: a page turned by 90 degrees was turned clockwise, so i
 it counter-clockwise by as much to set it upright. Turns are 0, 90, 180 or 270; docTR writes -90 for 270.
 
 The classifier is wrong for a few lines of every page. So each line gives the likelihood of each turn, with some
-probability of being wrong altogether, and the lines vote by their length. The turn of a single line is then decided
-given that of the page.
+probability of being wrong altogether, and the lines vote by their length. The turn of a single line is
+then decided given the page's.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .cutting import (
 from .reading import LineReading, LineRecognizer, read_lines
 
 TURNS = (0, 90, 180, 270)
-# How a line's shape speaks for the axis that it is read along: a square has no say, odds grow with the aspect squared.
+# Evidence of a line's shape for its reading axis: a square has none, odds grow with the aspect squared.
 _ASPECT_POWER = 2.0
 # A classifier is never believed more than this: it was trained on other pages.
 _MAX_BELIEF = 0.97
@@ -46,7 +46,7 @@ _MAX_BELIEF = 0.97
 # times likelier. Text read upside down by the default recogniser rarely exceeds 0.7, upright text rarely falls below.
 _EVEN_CONFIDENCE = 0.7
 _CONFIDENCE_SCALE = 0.1
-# The part of lines that tell nothing of their page: notes in the margin, stamps, errors of the detector.
+# Share of lines that are independent of their page: notes in the margin, stamps, errors of the detector.
 _OUTLIERS = 0.1
 # Lines of one page err together, so that many of them count as no more than this many that do not.
 _INDEPENDENT_LINES = 8.0
@@ -54,8 +54,8 @@ _INDEPENDENT_LINES = 8.0
 _PRIOR = np.array([0.55, 0.15, 0.15, 0.15])
 # For a line along the page's axis: how likely it is the other way up than its page, before it is looked at.
 _STRAY_LINE = 0.02
-# A line across the page is at least this many times as long as ordinary lines are high: a lone "1" or "I" is taller
-# than wide too, but upright.
+# A line across the page is at least this many times as long as ordinary lines are high: a lone "1"
+# or "I" is also taller than wide, but upright.
 _MIN_ACROSS_HEIGHTS = 2.0
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -175,7 +175,7 @@ def vote_page_turn(evidence: Sequence[LineEvidence]) -> tuple[int, float]:
 
 
 def decide_line_turns(evidence: Sequence[LineEvidence], page_turn: int) -> list[int]:
-    """Decide the turn of each line, clockwise on the page as it lies, given that of the page.
+    """Decide the turn of each line, clockwise on the page as it lies, given the page's turn.
 
     A line across the page, such as a note in its margin, has its own turn: without evidence it reads from the bottom to
     the top of the upright page. A line along the page's axis goes with the page unless its evidence clearly
@@ -216,7 +216,7 @@ def _likelihoods(evidence: Sequence[LineEvidence]) -> np.ndarray:
     own_axis = (aspects / (1 + aspects)).clip(1 - _MAX_BELIEF, _MAX_BELIEF)
     flipped = np.array([0.5 if line.upside_down is None else line.upside_down for line in evidence])
     flipped = flipped.clip(1 - _MAX_BELIEF, _MAX_BELIEF)
-    # The classifier speaks for the axis that the crop was read along, and knows nothing of the other one.
+    # The classifier judges the axis that the crop was read along, not the other one.
     read = np.stack([own_axis * (1 - flipped), own_axis * flipped], axis=1)
     unread = np.repeat((1 - own_axis)[:, None] / 2, 2, axis=1)
     likelihoods = np.empty((len(evidence), len(TURNS)))
@@ -356,7 +356,7 @@ def turn_of_read_page(
     wide = [index for index in weights if len(readings[index]) == 1 and legibility(readings[index][0])]
     told = [index for index in weights if readings[index][0].script is not None]
     if 3 * sum(weights[index] for index in told) > 2 * sum(weights.values()):
-        # Scripts are told by lines that are upright. A third of a page that can be read decides for itself.
+        # Scripts are detected on upright lines. If a third of a page can be read, it decides.
         return 0, 0.0
     if wide and _mean(confidences, weights, wide, 0) < READS_WELL:
         few = sorted(wide, key=lambda index: -weights[index])[:LINES_READ_TWICE]

@@ -9,7 +9,7 @@ space between two characters, rarely above 0.001 inside words, and the gap in th
 is the usual gap between letters of the line and 1 that between its words. Its weights were fitted on drawn lines in
 fourteen languages and about fifty fonts.
 
-The confidence of a word follows from those of its characters. Networks are overconfident (Guo et al., "On Calibration
+The confidence of a word follows from its characters. Networks are overconfident (Guo et al., "On Calibration
 of Modern Neural Networks", 2017, https://arxiv.org/abs/1706.04599), so a logistic function maps them to how often words
 are right (Platt, "Probabilistic Outputs for Support Vector Machines", 1999). ``python -m
 benchmarks.calibration.confidences --fit`` fits its numbers and shows how well they hold.
@@ -85,13 +85,13 @@ IN_NUMBERS = frozenset("0123456789.,:/-'")
 CLOSING = frozenset(",.;)]}")
 """Signs that follow a word without a space in all languages; a gap before them is displaced."""
 STOPS, QUOTATION_MARKS = frozenset(".,;:!?"), frozenset("\"'\u2019\u201d")
-"""A full stop is narrow, so that the quotation mark after it seems to stand apart."""
+"""A full stop is narrow, so that the quotation mark after it seems separate."""
 _LEFT_TO_RIGHT = re.compile(r"[a-zA-Z0-9:*./%+-]")
 """Characters whose runs read from left to right within right-to-left text."""
 
 
 def word_confidence(confidences: Sequence[float]) -> float:
-    """Return the probability that a word is right, from those of its characters (at least one).
+    """Return the probability that a word is right, from the confidences of its characters (at least one).
 
     >>> round(word_confidence([0.999, 0.998, 0.999]), 2), round(word_confidence([0.999, 0.6, 0.999]), 2)
     (0.97, 0.56)
@@ -137,7 +137,7 @@ class LineWord:
 def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_], split_after: str = "") -> list[LineWord]:
     """Cut a line into words where the recogniser saw spaces, and after the characters ``split_after``.
 
-    ``ink`` (H, W) is that of the line's picture, see :func:`~.ink.ink_map`. A line of spaces has no words.
+    ``ink`` (H, W) is the ink of the line's picture, see :func:`~.ink.ink_map`. A line of spaces has no words.
     """
     groups = _between_spaces(characters.values, split_after)
     if not groups:
@@ -262,7 +262,7 @@ def _at_wide_gaps(
         own, begin = middles[group], 0
         for start, stop in wide.tolist():
             end = int(np.searchsorted(own, (start + stop) / 2))
-            # Places of characters are exact to a part of a character; one farther inside is no neighbour of the gap.
+            # Places of characters are exact to a part of a character; one farther inside is not a neighbour of the gap.
             near = 0 < end < len(own) and own[end - 1] <= start + 0.3 * pitch and own[end] >= stop - 0.3 * pitch
             if near and end > begin and values[group[end]] not in ",.;":
                 cut.append(group[begin:end])
@@ -279,7 +279,7 @@ def _pitch(middles: FloatArray, groups: list[list[int]], height: int) -> float:
 
 def _gap(inside: npt.NDArray[np.bool_], ink: npt.NDArray[np.bool_], left: float, right: float) -> tuple[float, float]:
     """Return the widest run of columns without ink between two places, or else the emptiest column."""
-    # A network may see a character behind the end of the line, in the padding.
+    # A network may see a character after the end of the line, in the padding.
     start, stop = min(int(left), ink.shape[1] - 1), int(right) + 1
     empty = ~inside[start:stop]
     if empty.any():
@@ -354,7 +354,7 @@ def missing_spaces(
     if len(letters) < 3:
         return []
     before, behind = letters[:-1], letters[1:]
-    # Every other part is from the peak of one letter to that of the next, both included.
+    # Every other part is from the peak of one letter to the peak of the next, both included.
     edges = np.stack([peaks[before], peaks[behind] + 1], axis=1).ravel()
     best = np.maximum.reduceat(np.append(spaces, 0.0), edges)[::2]
     is_space = behind > before + 1
@@ -365,7 +365,7 @@ def missing_spaces(
     found = []
     for place, gap in zip(doubtful.tolist(), _on_scale(gaps, is_space, ink)[doubtful].tolist(), strict=True):
         beside = [other for other in (place - 1, place + 1) if 0 <= other < len(best)]
-        # One gap parts one pair of letters. Where the steps of letters are off it seems to be that of two.
+        # One gap parts one pair of letters. If the steps of letters are off, it seems to part two pairs.
         if any(runs[other] == runs[place] and best[other] > best[place] for other in beside):
             continue
         left, right = values[before[place]], values[behind[place]]

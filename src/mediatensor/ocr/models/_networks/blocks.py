@@ -116,7 +116,7 @@ class ConvNorm(nn.Module):
 class SqueezeExcitation(nn.Module):
     """Channel gates from the mean over the picture (Hu et al., 2018), with a hard sigmoid.
 
-    ``slope`` is that of the hard sigmoid, ``clamp(slope * x + 0.5, 0, 1)``; ``residual`` adds the input to the result.
+    ``slope`` is the slope of the hard sigmoid, ``clamp(slope * x + 0.5, 0, 1)``; ``residual`` adds the input to the result.
     """
 
     def __init__(self, num_channels: int, slope: float = 1 / 6, residual: bool = False) -> None:

@@ -13,7 +13,7 @@ detection            nothing                                         probability
                                                                      maps of their windows
 turns of lines       corners of lines                                a probability for each line
 reading lines        corners of lines                                for each step of each line the class and its
-                                                                     probability, that of a space, and alternatives;
+                                                                     probability, a space's, and alternatives;
                                                                      the scores of scripts of each line; the ink, one
                                                                      bit per pixel
 reading words        corners of rotated words; crops on the CPU      for each step of each word the class and its
@@ -60,7 +60,7 @@ def upload(values: npt.NDArray[Any], device: torch.device) -> Tensor:
 
 
 def upload_images(images: Sequence[Tensor], device: torch.device) -> list[Tensor]:
-    """Copy images of any shapes to a device; those of one type on the CPU go in one piece."""
+    """Copy images of any shapes to a device; images of one type on the CPU go in one piece."""
     placed = [image if image.device.type == "cpu" else image.to(device) for image in images]
     if device.type == "cpu":
         return placed
@@ -132,10 +132,10 @@ def compile_network(model: nn.Module | None, *args: Any, **kwargs: Any) -> None:
 def with_open_sizes(model: Any, data: Tensor, *dimensions: int) -> Tensor:
     """Mark dimensions of an input whose sizes differ from call to call, if the model is compiled.
 
-    A size of 1 is never left open: it has a graph of its own.
+    A size of 1 is never left open: it has its own graph.
     """
     if is_compiled(model):
-        # Imported here, as it takes a second that only those who compile should wait.
+        # Imported here, as the import takes a second.
         from torch import _dynamo
 
         for dimension in dimensions:

@@ -38,7 +38,7 @@ _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 _ZIP_MAGIC = b"PK\3\4"
 # In the old format, pickles of a magic number, the protocol and the system come before the pickle of the tensors.
 _TENSOR_PICKLE = 3
-# Names may share one tensor, as tied layers do; more than a few of them are no network.
+# Names may share one tensor, as tied layers do; a network has only a few of them.
 _MAX_SHARING = 4
 _CHECKSUM_IN_NAME = re.compile(r"-([0-9a-f]{8,64})\.")
 _FORMAT = "mediatensor.ocr.checkpoint"
@@ -83,7 +83,7 @@ def load_weights(
         model: The model.
         arch: Its architecture.
         path: The file; ``None`` looks for it, see :func:`find_weights`.
-        ignore_keys: Names of the state dict that are left as they are, such as those of a head with other classes.
+        ignore_keys: Names of the state dict that are left as they are, such as a head with other classes.
 
     Raises:
         WeightsNotFoundError: There is no such file.
@@ -119,7 +119,7 @@ def load_pretrained_params(
         model: The model, on any device.
         path_or_url: The path of the file. Nothing is downloaded: a URL is refused.
         hash_prefix: The beginning of the file's SHA-256, in hexadecimal; by default that in its name.
-        ignore_keys: Names of the state dict that the model keeps as they are, such as those of a new head.
+        ignore_keys: Names of the state dict that the model keeps as they are, such as a new head.
 
     Raises:
         InvalidArgumentError: A URL is given.
@@ -220,7 +220,7 @@ def _check_container(file: Path) -> None:
             with zipfile.ZipFile(stream) as archive:
                 is_compressed = any(member.file_size > member.compress_size for member in archive.infolist())
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-            raise WeightsError(f"{file} is damaged: it begins as an archive and is none ({error}).") from error
+            raise WeightsError(f"{file} is damaged: it begins as an archive and is not one ({error}).") from error
     if is_compressed:
         raise WeightsError(f"{file} is compressed, which torch.save does not do. Load it with torch and save it again.")
 
@@ -235,7 +235,7 @@ def _check_old_format(file: Path, stream: BinaryIO) -> None:
                     raise WeightsError(f"{file} is damaged: it has {size} bytes, and asks for {argument}.")
     except WeightsError:
         raise
-    except Exception:  # Spoiled bytes make pickletools raise nearly anything, and torch says what is wrong with them.
+    except Exception:  # Spoiled bytes make pickletools raise nearly anything, and torch reports the damage.
         return
 
 
@@ -331,7 +331,7 @@ class Checkpoint:
         state_dict: The parameters by name.
         characters: The characters of a recogniser's classes, in order; empty for other networks.
         options: Further arguments of the function that makes the network, such as ``class_names``.
-        input_shape: Channels, height and width of the inputs of predictors; empty for those of the architecture.
+        input_shape: Channels, height and width of the inputs of predictors; empty for the architecture's own.
         card: Plain facts: the data, the scores, the settings of the training.
     """
 

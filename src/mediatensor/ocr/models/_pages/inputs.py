@@ -23,7 +23,7 @@ Image: TypeAlias = "npt.NDArray[Any] | Tensor | Frame | PIL.Image.Image"
 """A page or a crop: an array (H, W, 3), a tensor (3, H, W) or (H, W, 3), a decoded frame, or a Pillow image."""
 _FILES = (str, os.PathLike, bytes, bytearray)
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
-# Texts up to this length, in characters, say a language only if it is reasonably sure.
+# Texts up to this length, in characters, have a language only if it is reasonably sure.
 _SHORT_TEXT = 5
 _SHORT_TEXT_CONFIDENCE = 0.2
 
@@ -101,7 +101,7 @@ def as_image(image: Image) -> Tensor:
 
 
 def as_tensor(image: Image) -> Tensor:
-    """Do the same without checking values: :func:`check_values` checks those of many images at once."""
+    """Do the same without checking values: :func:`check_values` checks many images at once."""
     if isinstance(image, Frame):
         image = image.data
     if isinstance(image, PIL.Image.Image):

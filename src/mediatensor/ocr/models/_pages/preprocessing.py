@@ -104,7 +104,7 @@ class PreProcessor(nn.Module):
         return_padding_mask: Also return masks of the padding.
 
     Raises:
-        InvalidArgumentError: The size or that of the batches is not of positive integers.
+        InvalidArgumentError: A size is not a positive integer.
 
     Example:
         >>> import numpy as np
@@ -188,7 +188,7 @@ class PreProcessor(nn.Module):
         """Stack samples of one shape, or pairs of a tensor and a mask, in batches.
 
         Returns:
-            Batches of at most ``batch_size``; for pairs those of the tensors, and those of the masks.
+            Batches of at most ``batch_size``; for pairs batches of tensors, and batches of masks.
 
         Example:
             >>> import torch
@@ -324,7 +324,7 @@ def part_of_page(
     preprocessor: FlexiblePreProcessor,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """Return a part of a page as an input (1, 3, h, w) of its own.
+    """Return a part of a page as a separate input (1, 3, h, w).
 
     Args:
         page: (3, H, W), on the device of the network.

@@ -39,7 +39,7 @@ class Straightening:
         angle: Degrees by which it is turned, clockwise.
         page_shape: Its height and width in pixels.
         shape: Height and width of the upright page.
-        forward: float64 ``(3, 3)``, from relative points (x, y, 1) of the page to those of the upright page.
+        forward: float64 ``(3, 3)``, from relative points (x, y, 1) of the page to the upright page.
         back: float64 ``(3, 3)``, the inverse.
     """
 

@@ -68,7 +68,7 @@ def build_classifier(
     """
     kwargs = dict(kwargs)
     classes = list(kwargs.pop("classes", default_cfg["classes"]))
-    # docTR takes the two apart: classes alone change the names, not the size of the head.
+    # docTR takes the two apart: ``classes`` changes the names, not the size of the head.
     num_classes = kwargs.pop("num_classes", len(default_cfg["classes"]))
     input_shape = tuple(kwargs.pop("input_shape", default_cfg["input_shape"]))
     if takes_input_shape:

@@ -1,6 +1,6 @@
 """The small classifier of upside-down text lines that comes with PP-OCR.
 
-The network is that of PaddleOCR (Apache-2.0): MobileNetV3 small (Howard et al., 2019,
+This is PaddleOCR's network (Apache-2.0): MobileNetV3 small (Howard et al., 2019,
 https://arxiv.org/abs/1905.02244) at 0.35 of its width, whose strides shorten the height of a line, not its width.
 """
 

@@ -54,7 +54,7 @@ class StarNet(nn.Sequential, Classifier):
     """StarNet (Ma et al., "Rewrite the Stars", 2024, https://arxiv.org/abs/2403.19967).
 
     Args:
-        base_dim: Channels of the first stage; each stage has twice those of the one before.
+        base_dim: Channels of the first stage; each stage has twice as many as the one before.
         depths: Blocks of each stage. Every stage halves height and width, and so does the layer before the first.
         mlp_ratio: How many times wider the features are that are multiplied.
         drop_path_rate: How often training drops the branch of the last block; earlier ones less, the first never.

@@ -24,7 +24,7 @@ default_cfgs: dict[str, dict[str, Any]] = {
 class PatchEmbedding(nn.Module):
     """Embed (N, C, H, W) images as (N, 1 + patches, D): a class token, then the patches row by row.
 
-    ``input_shape`` is that of the images that the positions are learnt for.
+    ``input_shape`` is the shape of the images that the positions are learnt for.
     """
 
     def __init__(self, input_shape: tuple[int, int, int], embed_dim: int, patch_size: tuple[int, int]) -> None:

@@ -45,7 +45,7 @@ class _Patches(nn.Module):
         channels, height, width = input_shape
         self.grid_size = (height // patch_size[0], width // patch_size[1])
         self.patch_embed = _PatchEmbed(channels, embed_dim, patch_size)
-        # The first is that of a class token, which published weights have and nothing uses.
+        # The first belongs to a class token, which published weights have and nothing uses.
         self.pos_embed = nn.Parameter(torch.zeros(1, self.grid_size[0] * self.grid_size[1] + 1, embed_dim))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -123,7 +123,7 @@ def find_regions(bitmap: NDArray[np.bool_]) -> Regions:
         MissingDependencyError: SciPy is not installed.
     """
     ndimage = image_tools()
-    # Pixels that are unset but not part of the outside are holes. The margin joins what is outside into one region.
+    # Pixels that are unset but not part of the outside are holes. The margin joins everything outside into one region.
     background, pieces = ndimage.label(np.pad(~bitmap, 1, constant_values=True))
     filled = bitmap if pieces == 1 else background[1:-1, 1:-1] != background[0, 0]
     labels, count = ndimage.label(filled, structure=np.ones((3, 3), dtype=bool))
@@ -136,7 +136,7 @@ def find_regions(bitmap: NDArray[np.bool_]) -> Regions:
     if count > MAX_REGIONS:
         pixels = np.add.reduceat(regions.right - regions.left + 1, regions.starts)
         keep = np.zeros(count, dtype=bool)
-        # Stable, so that of equally large regions the same ones are kept everywhere.
+        # Stable: among equally large regions the same ones are kept everywhere.
         keep[np.argsort(-pixels, kind="stable")[:MAX_REGIONS]] = True
         regions = regions.select(keep)
     return regions
@@ -218,8 +218,8 @@ def _hull_points(regions: Regions) -> tuple[NDArray[np.float64], NDArray[np.int6
     x = np.concatenate([-outline.left, outline.right])[order]
     y = np.concatenate([outline.row, outline.row])[order]
     while True:
-        # A point on or inside the chord of its neighbours is no corner of the hull. A corner never is, whatever its
-        # neighbours, so all that qualify can go together; what is left when none does is convex.
+        # A point on or inside the chord of its neighbours is
+        # not a corner of the hull. A corner never is, whatever its neighbours, so all that qualify can go together; once none does, the rest is convex.
         step_x, step_y = np.diff(x), np.diff(y)
         keep = np.ones(len(x), dtype=bool)
         keep[1:-1] = (side[:-2] != side[2:]) | (step_x[:-1] * step_y[1:] - step_y[:-1] * step_x[1:] > 0)
@@ -235,7 +235,7 @@ def _try_hull_edges(points: NDArray[np.float64], group: NDArray[np.int64]) -> Re
     counts = np.diff(starts, append=len(points))
     directions = np.diff(points, axis=0, append=points[:1])
     lengths = np.hypot(directions[:, 0], directions[:, 1])
-    # The step to the right side, or to the next region, is no edge. In its place stands the horizontal, the direction
+    # The step to the right side, or to the next region, is not an edge. It is replaced by the horizontal, the direction
     # of the hull's top and bottom edges, which are not among the steps.
     no_edge = (directions[:, 1] <= 0) | (np.diff(group, append=-1) != 0)
     directions[no_edge], lengths[no_edge] = (1.0, 0.0), 1.0
@@ -251,7 +251,7 @@ def _try_hull_edges(points: NDArray[np.float64], group: NDArray[np.int64]) -> Re
     low = np.stack([np.minimum.reduceat(along, first_pair), np.minimum.reduceat(across, first_pair)], axis=1)
     high = np.stack([np.maximum.reduceat(along, first_pair), np.maximum.reduceat(across, first_pair)], axis=1)
     sizes = high - low
-    # Rounded, so that of directions that are equal but for rounding errors the first wins everywhere.
+    # Rounded: among directions that are equal but for rounding errors the first wins everywhere.
     areas = np.round(sizes[:, 0] * sizes[:, 1], 6)
     best = np.lexsort((np.arange(len(points)), areas, group))[starts]
     middle, axis = (low[best] + high[best]) / 2, directions[best]
@@ -289,7 +289,7 @@ def boxes_from_map(
         Relative boxes, top to bottom by their first pixel, float64: straight (N, 5) as xmin, ymin, xmax, ymax, score;
         otherwise (N, 5, 2), the four corners clockwise from the top left, then (0, score). The score of a straight box
         is
-        the mean probability in the region's bounding box, that of a rotated one within the region's outline. Straight
+        the mean probability in the region's bounding box, the score of a rotated one is the mean within the region's outline. Straight
         boxes
         are docTR's to the last digit; its rotated ones differ by up to two pixels of the map, because it cuts corners
         off
@@ -361,7 +361,7 @@ def _straight_boxes(bounds: NDArray[np.int64], unclip_ratio: float) -> NDArray[n
     """Move bounding boxes outwards, in whole pixels: xmin, ymin, xmax, ymax, float64 (N, 4)."""
     size = (bounds[:, 2:] - bounds[:, :2] + 1).astype(np.float64)
     distance = (size.prod(axis=1) * unclip_ratio / (2 * size.sum(axis=1)))[:, None]
-    # docTR's offsetting knows whole numbers only, and a box ends behind the last of them.
+    # docTR's offsetting uses whole numbers, and a box ends after the last of them.
     first = _round_half_away(bounds[:, :2] - distance)
     last = _round_half_away(bounds[:, 2:] + 1 + distance)
     return np.concatenate([first, last + 1], axis=1)

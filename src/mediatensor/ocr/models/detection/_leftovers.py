@@ -1,20 +1,20 @@
 """Improve the lines that a detector found: a second look, colons, long strips. Networks are not used here.
 
 A detector sees the whole page at once, and other parts of it weaken its answer: the middle of a long line, its first
-letters, or a whole line of small letters may stay below its threshold. The same line in a picture of its own is found.
+letters, or a whole line of small letters may stay below its threshold. The same line in its own picture is found.
 So after the first look
 
 * ink that no box covers is grouped into pieces, and letters are told from other ink (:func:`ink_left_over`);
 * letters that stand together, or next to a box, become windows of the page (:func:`windows_around`), each of which goes
   through the network again;
-* boxes found there that hold such letters join those of their line, or become lines (:func:`with_found`).
+* boxes found there that hold such letters join boxes of their line, or become lines (:func:`with_found`).
 
 Pages without letters left over need no second run. Pictures, rules and specks may be looked at again, and the network
 refuses them as before.
 
 Detectors also miss colons that stand apart from their word, as on receipts: ``Discount  :  0.00``. A box is made longer
 if two dots of one size, one above the other, are next to its end, on the band of its letters, with nothing around them
-(:func:`with_colons`). The recogniser decides what the dots are.
+(:func:`with_colons`). The recogniser decides whether they are a colon.
 
 A long strip is searched in overlapping tiles (:func:`tiles_joined`), and lines too long to be read at once are cut
 (:func:`long_lines_cut`). Coordinates are pixels: of the detector's input, for strips of the page.
@@ -247,7 +247,7 @@ def windows_around(letters: IntArray, quads: FloatArray, gray: NDArray[np.uint8]
     if not len(letters):
         return []
     ndimage, shape = image_tools(), gray.shape
-    # A quarter of the page's resolution is enough to see what stands together.
+    # A quarter of the page's resolution is enough to see which letters are close.
     small = np.zeros((shape[0] // 4 + 2, shape[1] // 4 + 2), dtype=bool)
     heights = (letters[:, 3] - letters[:, 1]).astype(np.float64)
     reach = heights[:, None] * (REACH_SIDEWAYS / 2, REACH / 2)
@@ -374,7 +374,7 @@ def without_screens(boxes: FloatArray) -> FloatArray:
 
 
 def with_found(boxes: FloatArray, found: FloatArray, letters: IntArray) -> FloatArray:
-    """Add the boxes of a second look to those of the first, (N, 5, 2) each: corners, then (0, score).
+    """Add the boxes of a second look to the first ones, (N, 5, 2) each: corners, then (0, score).
 
     A box that was found counts if a letter that was left over is in it. If it overlaps boxes of its line, one box goes
     around all of them.
@@ -433,7 +433,7 @@ def with_colons(boxes: FloatArray, ink: InkLeftOver) -> FloatArray:
     """Make boxes (N, 5, 2) longer that have a colon next to them."""
     sizes = ink.bounds[:, 2:] - ink.bounds[:, :2]
     low, high = sizes.min(axis=1, initial=1 << 30), sizes.max(axis=1, initial=0)
-    # A pixel more is no difference between small dots.
+    # One more pixel is not a difference between small dots.
     is_dot = (low >= 2) & (high <= COLON_LONGEST * low + 1) & (ink.fill >= COLON_LEAST_FILL)
     if not len(boxes) or not 2 <= is_dot.sum() <= MOST_LETTERS:
         return boxes
@@ -488,7 +488,7 @@ def with_colons(boxes: FloatArray, ink: InkLeftOver) -> FloatArray:
 def _is_clear(upper: int, lower: int, ink: InkLeftOver, margin: float) -> bool:
     """Whether there is no other ink around two dots: dotted rules and dirt have more than two.
 
-    Ink counts, not the bounds of pieces: those of a frame or of a scan's edge are around everything.
+    Ink counts, not the bounds of pieces: a frame or a scan's edge is around everything.
     """
     dots = ink.bounds[[upper, lower]]
     left, top = np.maximum(np.floor(dots[:, :2].min(axis=0) - margin), 0).astype(np.int64)

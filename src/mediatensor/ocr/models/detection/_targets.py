@@ -15,7 +15,7 @@ from ....errors import InvalidArgumentError
 
 # Smaller boxes, in pixels of the map, teach nothing: the network cannot see them.
 _MIN_BOX_SIZE = 3
-# A pixel belongs to what reaches up to half of it.
+# A pixel belongs to a shape that reaches half of it.
 _HALF_PIXEL = 0.5
 _EPSILON = 1e-6
 
@@ -27,7 +27,7 @@ class TargetMaps:
     Args:
         text: Pixels inside boxes, bool.
         kernel: Pixels inside shrunken boxes, bool.
-        known: Pixels that count in a loss, bool: not those of boxes too small to learn, nor of classes not annotated.
+        known: Pixels that count in a loss, bool: not in boxes too small to learn, nor of classes not annotated.
         border: 1 on the outlines of boxes, falling to 0 at the distance by which boxes are shrunken, float32.
         border_known: Pixels inside boxes grown by that distance, bool.
     """
@@ -107,7 +107,7 @@ def signed_distance(
 def _check_boxes(name: str, boxes: NDArray[np.floating[Any]]) -> None:
     if boxes.shape[1:] not in ((4,), (4, 2)):
         raise InvalidArgumentError(f"Boxes of {name!r} have shape {boxes.shape}; (K, 4) or (K, 4, 2) is needed.")
-    # Written so that NaN is refused too.
+    # Written so that NaN is refused.
     if not ((boxes >= 0) & (boxes <= 1)).all():
         raise InvalidArgumentError(f"Boxes of {name!r} are expected to take values between 0 and 1.")
 
@@ -169,7 +169,7 @@ def focal_loss(
         alpha: Weight of text, in [0, 1]; background has the rest.
     """
     entropy = F.binary_cross_entropy_with_logits(logits, target, reduction="none")
-    # The entropy is minus the logarithm of the probability of what is true.
+    # The entropy is minus the logarithm of the probability of the truth.
     unsure = (1 - torch.exp(-entropy)) ** gamma
     weight = alpha * target + (1 - alpha) * (1 - target)
     return (weight * unsure * entropy * mask).sum() / mask.sum().clamp(min=1)

@@ -118,7 +118,7 @@ class SegmentationDetector(nn.Module):
 
     @property
     def assume_straight_pages(self) -> bool:
-        """Whether ``preds`` are straight boxes; that of the post-processor."""
+        """Whether ``preds`` are straight boxes."""
         return self.postprocessor.assume_straight_pages
 
     @assume_straight_pages.setter
@@ -225,5 +225,5 @@ def class_names_of(kwargs: dict[str, Any]) -> list[str]:
 
 
 def load_detector_weights(model: SegmentationDetector, arch: str, head: Sequence[str]) -> None:
-    """Load the published weights of ``arch``, without those of ``head`` for other classes."""
+    """Load the published weights of ``arch``, without ``head`` for other classes."""
     load_weights(model, arch, ignore_keys=() if model.class_names == [CLASS_NAME] else head)

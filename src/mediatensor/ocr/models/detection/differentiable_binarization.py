@@ -48,7 +48,7 @@ class DBPostProcessor(DetectionPostProcessor):
 class FeaturePyramidNetwork(nn.Module):
     """Features of four resolutions, each enriched by the coarser ones, at the finest resolution.
 
-    ``in_channels`` are those of the features, from fine to coarse, each of half the resolution of the one before.
+    ``in_channels`` belong to the features from fine to coarse, each of half the resolution of the one before.
     """
 
     def __init__(self, in_channels: Sequence[int], out_channels: int) -> None:
@@ -226,7 +226,7 @@ def db_resnet34(pretrained: bool = False, pretrained_backbone: bool = False, **k
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
-        pretrained_backbone: Load only those of the backbone.
+        pretrained_backbone: Load only the backbone's weights.
         **kwargs: Options of :class:`DBNet`; ``class_names`` are sorted.
 
     Raises:

@@ -50,7 +50,7 @@ class FASTPostProcessor(DetectionPostProcessor):
 class FastNeck(nn.Module):
     """Four resolutions reduced to the same width and put side by side at the finest.
 
-    ``in_channels`` are those of the finest features; each next one has twice as many.
+    ``in_channels`` belong to the finest features; each next one has twice as many.
     """
 
     def __init__(self, in_channels: int, out_channels: int = 128) -> None:
@@ -146,7 +146,7 @@ class FAST(SegmentationDetector):
         return maps.text.astype(np.uint8), maps.known, maps.kernel.astype(np.uint8)
 
     def compute_loss(self, out_map: torch.Tensor, target: Targets) -> torch.Tensor:
-        """Return the dice loss of the kernels within text, plus half that of the text among its hardest background.
+        """Return the dice loss of the kernels within text, plus half the dice loss of the text among its hardest background.
 
         Args:
             out_map: Scores of kernels before the sigmoid, (N, classes, H, W).
@@ -210,7 +210,7 @@ def fast_tiny(pretrained: bool = False, pretrained_backbone: bool = False, **kwa
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
-        pretrained_backbone: Load only those of the backbone.
+        pretrained_backbone: Load only the backbone's weights.
         **kwargs: Options of :class:`FAST`; ``class_names`` are sorted.
 
     Raises:

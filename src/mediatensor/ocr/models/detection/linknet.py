@@ -202,7 +202,7 @@ def linknet_resnet18(pretrained: bool = False, pretrained_backbone: bool = False
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
-        pretrained_backbone: Load only those of the backbone.
+        pretrained_backbone: Load only the backbone's weights.
         **kwargs: Options of :class:`LinkNet`; ``class_names`` are sorted.
 
     Raises:

@@ -1,6 +1,6 @@
 """PP-OCRv6's small detector of text lines.
 
-The network is that of PaddleOCR (Apache-2.0), in its fused form: a PPLCNetV4 backbone, a feature pyramid with large
+This is PaddleOCR's network (Apache-2.0), in its fused form: a PPLCNetV4 backbone, a feature pyramid with large
 kernels, and the probability branch of differentiable binarisation (Liao et al., 2020,
 https://arxiv.org/abs/1911.08947).
 """

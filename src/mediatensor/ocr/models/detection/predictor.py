@@ -194,7 +194,7 @@ class DetectionPredictor(nn.Module):
         for look in range(MOST_LOOKS):
             ink = ink_left_over(gray, in_pixels[:, :4])
             windows = windows_around(ink.letters, in_pixels[:, :4], gray)
-            # Later looks are at what is beside lines that the last one found; the same part gives the same again.
+            # Later looks are next to lines that the last one found; the same window gives the same again.
             windows = [w for w in windows if w not in seen and (look == 0 or _overlaps(w, changed))]
             if not windows:
                 break

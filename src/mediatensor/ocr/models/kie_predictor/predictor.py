@@ -1,4 +1,4 @@
-"""The predictor of key information: the same stages, with what was found kept by class."""
+"""The predictor of key information: like the predictor of text, with results by class."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class KIEPredictor(TextPredictor):
     """Finds text of several classes and reads it; made by :func:`~mediatensor.ocr.models.kie_predictor`.
 
     Args:
-        det_predictor: Finds text; the classes are those of its model.
+        det_predictor: Finds text of the classes of its model.
         reco_predictor: Reads it.
-        line_classifier: Tells lines that are upside down; needed unless pages are assumed straight.
-        **kwargs: As of :class:`~mediatensor.ocr.models.predictor.OCRPredictor`.
+        line_classifier: Detects lines that are upside down; needed unless pages are assumed straight.
+        **kwargs: Options of :class:`~mediatensor.ocr.models.predictor.OCRPredictor`.
     """
 
     builder_type: ClassVar = KIEDocumentBuilder
@@ -36,7 +36,7 @@ class KIEPredictor(TextPredictor):
         """Read pages.
 
         Args:
-            pages: As of :class:`~mediatensor.ocr.models.predictor.OCRPredictor`.
+            pages: As for :class:`~mediatensor.ocr.models.predictor.OCRPredictor`.
 
         Returns:
             The document: per page, class name to predictions.

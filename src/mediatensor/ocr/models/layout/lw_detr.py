@@ -260,7 +260,7 @@ class Decoder(nn.Module):
             queries = layer(queries, self._positions(looked_at, queries.dtype), looked_at, features, valid, groups)
             normed = self.layernorm(queries)
             step = self.bbox_embed(normed)
-            # What a layer predicts also teaches the one before it, and no other; hence one of both is detached.
+            # The prediction of a layer also teaches the one before it, and no other; hence one of both is detached.
             yield normed, moved(start, step)
             start = moved(looked_at, step)
             looked_at = start.detach()
@@ -435,7 +435,7 @@ class LWDETR(nn.Module):
 
     @property
     def assume_straight_pages(self) -> bool:
-        """Whether ``preds`` have straight boxes; that of the post-processor."""
+        """Whether ``preds`` have straight boxes."""
         return self.postprocessor.assume_straight_pages
 
     @assume_straight_pages.setter

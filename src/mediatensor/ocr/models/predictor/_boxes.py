@@ -1,4 +1,4 @@
-"""Boxes on their way from a page as it came to its upright form, and back."""
+"""Boxes of a page: to its upright form and back, from hooks, and in ignored regions; pictures of its lines."""
 
 from __future__ import annotations
 
@@ -32,15 +32,7 @@ IgnoredRegion = Sequence[float]
 
 
 def located_upright(located: Located, plan: Straightening) -> Located:
-    """Move boxes from a page to its upright form.
-
-    Args:
-        located: Boxes with scores.
-        plan: How the upright form is made.
-
-    Returns:
-        The same boxes; the corners of rotated ones are clockwise as they then lie.
-    """
+    """Move boxes from a page to its upright form; rotated ones are clockwise as they then lie."""
     boxes = {}
     for name, found in located.boxes.items():
         places = found[:, :4]
@@ -52,20 +44,16 @@ def located_upright(located: Located, plan: Straightening) -> Located:
 
 
 def restore_original(document: Document, read: Sequence[PageWords]) -> None:
-    """Map back the pages of a document that were straightened and are to be as they came; changes them in place."""
+    """Map boxes of straightened pages back to the pages as they came, in place."""
     for page, words in zip(document.pages, read, strict=True):
         if words.straightened is not None:
             _restore(page, words.straightened)
 
 
 def _restore(page: Page | KIEPage, plan: Straightening) -> None:
-    """Map the boxes of a page and of everything on it.
+    """Map the boxes of a page and of everything on it, in place.
 
     The page was built from upright words, so that lines and reading order are right whatever its turn.
-
-    Args:
-        page: The page, whose boxes are relative to the upright image; changed in place.
-        plan: How that image was made.
     """
     page.dimensions = plan.page_shape
     quarter_turns = round(plan.angle / 90) * 90 % 360
@@ -106,7 +94,7 @@ def _mapped(geometry: Any, matrix: npt.NDArray[np.float64]) -> Any:
 
 
 def checked_boxes(changed: Any, offered: Any) -> Any:
-    """The boxes that a hook returned, if they can be boxes of these pages."""
+    """Return the boxes of a hook, if they can be boxes of these pages."""
     problem = InvalidArgumentError(
         f"a hook returned {_described(changed)}: it must return the boxes of all {len(offered)} pages, finite arrays "
         "of shape (N, 4) or (N, 4, 2) as it got them."
@@ -137,7 +125,7 @@ def revised_boxes(
     boxes: npt.NDArray[np.floating],
     scores: npt.NDArray[np.floating],
 ) -> npt.NDArray[np.floating]:
-    """The boxes of a hook, with scores. A box that the hook did not touch remains the rotated one that it stood for."""
+    """Return the boxes of a hook with scores; unchanged boxes are the rotated ones that they stood for."""
     known = {offered[index].tobytes(): index for index in range(len(offered))}
     rotated = boxes.ndim == 3
     rows = []
@@ -154,10 +142,10 @@ def revised_boxes(
 
 
 def checked_regions(regions: Sequence[IgnoredRegion] | None) -> npt.NDArray[np.float64]:
-    """The regions as an array (N, 4).
+    """Return the regions as an array (N, 4).
 
     Raises:
-        InvalidArgumentError: They are no boxes, not relative, or reversed.
+        InvalidArgumentError: They are not boxes, not relative, or reversed.
     """
     try:
         boxes = np.array([] if regions is None else list(regions), dtype=np.float64).reshape(-1, 4)
@@ -177,7 +165,7 @@ def checked_regions(regions: Sequence[IgnoredRegion] | None) -> npt.NDArray[np.f
 
 
 def without_regions(image: Tensor, regions: npt.NDArray[np.float64]) -> Tensor:
-    """The page (3, H, W), white in the regions: a copy, if there are any."""
+    """Return the page (3, H, W), white in the regions: a copy, if there are any."""
     if not len(regions):
         return image
     image = image.clone()

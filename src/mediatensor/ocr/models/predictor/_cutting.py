@@ -22,16 +22,17 @@ __all__ = ["CutLine", "cut_found_lines"]
 
 @dataclass(frozen=True, eq=False)
 class CutLine:
-    """A line of a page, or a word where the recogniser reads words.
+    """A line of a page, or a word if the recogniser reads words.
 
     Attributes:
-        image: (H, W, 3) uint8, RGB: what the recogniser saw, upright, before it was brought to the size of its input.
-        value: What was read.
-        confidence: The probability that this is right, in [0, 1], as far as the recogniser's confidences are such.
-        geometry: Where it is on the page as it came, relative: ((xmin, ymin), (xmax, ymax)), or four points in the
-            direction of reading.
-        unread: Why this is no part of the page's text, or not all of it: a reason of
-            :class:`~mediatensor.ocr.io.UnreadLine`; ``None`` if it is.
+        image: (H, W, 3) uint8, RGB: the recogniser's view, upright, before it was scaled to the size of its input.
+        value: The text.
+        confidence: The probability that it is right, in [0, 1].
+        geometry: Its place on the page as it came, relative: ((xmin, ymin), (xmax, ymax)), or four points in the
+            direction
+            of reading.
+        unread: Why it is not part of the page's text, or not all of it: a reason of
+            :class:`~mediatensor.ocr.io.UnreadLine`, or ``None``.
     """
 
     image: npt.NDArray[np.uint8]
@@ -42,15 +43,9 @@ class CutLine:
 
 
 def cut_found_lines(page: PageWords, regions: npt.NDArray[np.float64], straight: bool) -> list[CutLine]:
-    """Cut out the lines that were found on a page.
+    """Cut out the lines of a page in reading order, except those without pixels.
 
-    Args:
-        page: What was read.
-        regions: The regions that were not read, (N, 4).
-        straight: Give enclosing boxes rather than quads.
-
-    Returns:
-        The lines in reading order. Those without any pixel are left out.
+    ``regions`` (N, 4) were not read; ``straight`` gives enclosing boxes rather than quads.
     """
     image = without_regions(as_tensor(page.image), regions)
     plan = page.straightened

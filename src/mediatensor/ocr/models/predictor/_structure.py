@@ -1,4 +1,4 @@
-"""The structure of a page whose words are known: by rules, or by networks for those who have their weights."""
+"""Find the structure of a page whose words are known, by rules or networks, and use the words of PDF files."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class StructureFinder(nn.Module):
     Args:
         layout: Whether regions are wanted.
         tables: Whether tables are wanted.
-        fields: Which fields are wanted: the name of a set, rules, true for all pairs, false for none.
-        layout_predictor: A network that finds regions, in place of the rules.
-        table_predictor: A network that finds the cells of tables; where these are, the other one says.
+        fields: The wanted fields: the name of a set, rules, true for all pairs, false for none.
+        layout_predictor: A network that finds regions, instead of the rules.
+        table_predictor: A network that finds the cells of the tables of the other network.
 
     Raises:
-        InvalidArgumentError: There are no such fields, or a network of tables has none that finds tables.
+        InvalidArgumentError: There are no such fields, or ``layout_predictor`` is missing.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class StructureFinder(nn.Module):
         if table_predictor is not None and layout_predictor is None:
             raise InvalidArgumentError("table_arch finds the cells of tables that layout_arch found: give that, too.")
         if not isinstance(fields, bool) and fields != "all":
-            # A name that is not known shall be told now, not after the first page was read.
+            # Unknown names are reported now, not after the first page was read.
             rules_of(fields)
 
     @property
@@ -73,15 +73,7 @@ class StructureFinder(nn.Module):
         return bool(self.layout or self.tables or self.fields)
 
     def forward(self, image: Tensor, words: Mapping[str, ClassWords]) -> Structured:
-        """Look at a page.
-
-        Args:
-            image: (3, H, W), uint8 or floats in [0, 1], upright.
-            words: By class, with boxes relative to the image.
-
-        Returns:
-            What was found, with the words of all classes counted one after the other.
-        """
+        """Find the structure of an upright page (3, H, W); words of all classes are counted together."""
         if not self.is_wanted:
             return Structured()
         pixels = image if image.dtype == torch.uint8 else (image.float() * 255).round().to(torch.uint8)
@@ -93,11 +85,11 @@ class StructureFinder(nn.Module):
         return Structured(self._by_rules(content_of_words(page, words)), regions, grids)
 
     def of_content(self, content: PageContent) -> Structured:
-        """The same, for a page whose content is known, without networks."""
+        """Do the same for a page whose content is known, without networks."""
         return Structured(self._by_rules(content)) if self.is_wanted else Structured()
 
     def _by_rules(self, content: PageContent) -> PageStructure:
-        # Blocks follow the regions where tables are wanted alone, too: text that is left of a page goes around them.
+        # Blocks also follow the regions if only tables are wanted: the rest of a page's text goes around them.
         return find_structure(
             content,
             layout=(self.layout or self.tables) and self.layout_predictor is None,
@@ -146,18 +138,13 @@ _MARGIN = 20
 
 
 def content_of_words(image: npt.NDArray[np.uint8], words: Mapping[str, ClassWords]) -> PageContent:
-    """The content of a page from what was read on it.
-
-    Args:
-        image: (H, W, 3).
-        words: By class.
-    """
+    """Return the content of a page (H, W, 3) from the words that were read on it, by class."""
     height, width = image.shape[:2]
     found = list(words.values())
     boxes = [boxes_around(as_quads(own.boxes)) if own.boxes.ndim == 3 else own.boxes[:, :4] for own in found]
     ids, first = [], 0
     for own in found:
-        # Words that were found one by one are lines of their own: their gaps tell which belong together.
+        # Words that were found one by one are separate lines: their gaps show which belong together.
         lines = np.arange(len(own.texts)) if own.line_ids is None else np.asarray(own.line_ids)
         ids.append(lines + first)
         first += int(lines.max(initial=-1)) + 1
@@ -172,10 +159,10 @@ def content_of_words(image: npt.NDArray[np.uint8], words: Mapping[str, ClassWord
 
 
 def checked_kinds(names: Sequence[str]) -> frozenset[str]:
-    """The names of kinds of regions, as `normalize_layout_label` writes them.
+    """Return names of kinds of regions as `normalize_layout_label` writes them.
 
     Raises:
-        InvalidArgumentError: if one is not among the eleven kinds.
+        InvalidArgumentError: One is not among the eleven kinds.
     """
     known = {normalize_layout_label(kind) for kind in REGION_KINDS}
     for given in names:
@@ -188,12 +175,7 @@ def checked_kinds(names: Sequence[str]) -> frozenset[str]:
 
 
 def without_kinds(page: Page | KIEPage, kinds: frozenset[str]) -> None:
-    """Take the text out of a page that lies in regions of some kinds; changes it in place.
-
-    Args:
-        page: The page, with its layout.
-        kinds: As from `checked_kinds`.
-    """
+    """Remove the text in regions of some kinds from a page, in place."""
     if isinstance(page, Page):
         items, labels, _ = page_reading_order(page)
         kept = [item for item, label in zip(items, labels, strict=True) if normalize_layout_label(label) not in kinds]

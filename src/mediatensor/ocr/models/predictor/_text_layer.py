@@ -1,4 +1,4 @@
-"""Pages of PDF files whose words are known: these words as if they had been read, and what is left to be read."""
+"""Use the words that pages of PDF files have, and find what is left to be read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .._pages.straightening import Straightening, map_boxes
 
 __all__ = ["joined", "outside_pictures", "set_upright", "with_words", "words_of_layer"]
 
-# A picture that is smaller than this share of the page has no text that anybody would miss: logos, rules, bullets.
+# A picture that is smaller than this share of the page has no relevant text: logos, rules, bullets.
 _MIN_PICTURE = 0.005
 # The box of a word that was added to a scan is enlarged by this share of its smaller side before it is left out.
 _MARGIN = 0.2
@@ -26,12 +26,9 @@ _MARGIN = 0.2
 def words_of_layer(
     stored: Sequence[Word], content: PageContent, ignored: npt.NDArray[np.float64]
 ) -> tuple[ClassWords, npt.NDArray[np.intp]]:
-    """The words of a text layer as if they had been read, and the index in it of each.
+    """Return the words of a text layer as if they had been read, and the index of each in the layer.
 
-    Args:
-        stored: The words, with boxes relative to the page.
-        content: The content of the page, which has the same words.
-        ignored: (R, 4), relative: words whose middle lies in one of them are left out.
+    Words whose middle lies in one of the boxes ``ignored`` (R, 4) are left out.
     """
     boxes = np.array([np.ravel(word.geometry) for word in stored], dtype=np.float64).reshape(-1, 4)
     middles = (boxes[:, :2] + boxes[:, 2:]) / 2
@@ -50,16 +47,7 @@ def words_of_layer(
 
 
 def set_upright(words: ClassWords, content: PageContent, plan: Straightening) -> tuple[ClassWords, PageContent]:
-    """Move the words and the content of a page that is turned by 90, 180 or 270 degrees to its upright form.
-
-    Args:
-        words: The words of its text layer.
-        content: Its content.
-        plan: How the upright form is made.
-
-    Returns:
-        Both, relative to the upright page.
-    """
+    """Move the words and the content of a page turned by 90, 180 or 270 degrees to its upright form."""
 
     def moved(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
         return np.asarray(map_boxes(np.asarray(boxes, dtype=np.float64), plan.forward))
@@ -85,15 +73,9 @@ def set_upright(words: ClassWords, content: PageContent, plan: Straightening) ->
 
 
 def outside_pictures(content: PageContent) -> npt.NDArray[np.float64] | None:
-    """The parts of a page that need not be read: all but the pictures in which the file has no words.
+    """Return boxes (R, 4) that need not be read: all but the pictures without words of the file.
 
-    If the whole page is such a picture, these are the words that were added to it.
-
-    Args:
-        content: The page.
-
-    Returns:
-        Boxes (R, 4), relative to the page, that cover everything else; None if no picture has to be read.
+    If the whole page is such a picture, these are the words that were added to it. ``None``: no picture has to be read.
     """
     size = np.array([content.width, content.height] * 2)
     if content.is_unread_scan:
@@ -124,7 +106,7 @@ def outside_pictures(content: PageContent) -> npt.NDArray[np.float64] | None:
 
 
 def joined(words: ClassWords, more: ClassWords) -> ClassWords:
-    """The words of a text layer, and those that were read in pictures, whose lines have further numbers."""
+    """Join the words of a text layer and those read in pictures, whose lines get further numbers."""
     if not more.texts:
         return replace(words, unread=more.unread, found=more.found)
     known = np.zeros(0, np.int64) if words.line_ids is None else words.line_ids
@@ -142,13 +124,7 @@ def joined(words: ClassWords, more: ClassWords) -> ClassWords:
 
 
 def with_words(content: PageContent, words: ClassWords, kept: npt.NDArray[np.intp]) -> PageContent:
-    """The content of a page with the words that it has in the end, in place of those of the file.
-
-    Args:
-        content: The page as the file has it.
-        words: Its words: those of the file that were kept, then those that were read.
-        kept: The indices of the former among all words of the file.
-    """
+    """Return the content of a page with its final words: those ``kept`` of the file, then those read."""
     num_read = len(words.texts) - len(kept)
     return replace(
         content,

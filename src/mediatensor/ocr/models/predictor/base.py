@@ -1,4 +1,4 @@
-"""The predictor behind both kinds of results: pages in, words with their places out."""
+"""The predictor that both kinds of results share: pages in, words with their places out."""
 
 from __future__ import annotations
 
@@ -72,10 +72,12 @@ logger = logging.getLogger(__name__)
 Hook = Callable[[Any], Any]
 
 PAGES_AT_ONCE = 4
-"""The most pages that are read at the same time on a CPU: each takes some hundreds of megabytes. Threads beyond that
-number divide the lines of a page among themselves."""
+"""Most pages that are read at the same time on a CPU: each takes hundreds of megabytes.
+
+More threads divide the lines of a page among themselves.
+"""
 SMALLEST_SKEW = 0.5
-"""Pages that are turned by fewer degrees than this are not straightened."""
+"""Pages turned by fewer degrees are not straightened."""
 
 
 class TextPredictor(nn.Module):
@@ -84,46 +86,18 @@ class TextPredictor(nn.Module):
     Args:
         det_predictor: Finds text.
         reco_predictor: Reads it.
-        line_classifier: Tells lines that are upside down; needed unless pages are assumed straight.
-        assume_straight_pages: Straight boxes; else rotated ones, in the direction of reading.
-        straighten_pages: Turn pages upright before they are read, and give them, and their boxes, so.
-        detect_orientation: Report by how much each page was turned. Without it, only quarter and half turns are
-            reported.
-        detect_language: Report the language of each page.
-        preserve_original_coords: Give boxes relative to the page as it came even where it was straightened.
-        disable_page_orientation: Take pages for upright; only small angles count. Otherwise a page that reads better
-            by a quarter or a half turn is read so; boxes remain those of the page as it came.
-        disable_crop_orientation: Take every line to go as its page does.
-        ignore_regions: Boxes (xmin, ymin, xmax, ymax), relative, in which text is not looked for, on any page; or kinds
-            of regions, such as "Page-footer", whose text and tables are left out.
-        min_confidence: Lines of whose words a lesser share is expected to be right are left out: they are on the page's
-            list of unread lines. For recognisers of lines, whose confidences are fitted.
-        split_after: Characters that end a word besides spaces, as ``"-/"`` where "12/31-98" counts as three words;
-            for recognisers of lines.
-        detect_layout: Find the regions of each page: ``page.layout``, in reading order. Blocks are then regions.
-        detect_tables: Find tables: ``page.tables``. Their words are in no block. Regions are found, too.
-        fields: Find keys with their values: ``page.fields``. The name of a set, ``"invoice"`` or ``"receipt"``; or
-            :class:`~mediatensor.ocr.structure.FieldRule` objects; or true, or ``"all"``, for every pair of a key and a
-            value, and false for none. ``None`` is true with ``detect_layout``, and false without.
-        layout_predictor: Finds regions, in place of the rules.
-        table_predictor: Finds the cells of the tables that ``layout_predictor`` found, in place of the rules.
-        text_layer: Take the words that a page of a PDF file has as text, exactly, in place of reading them. Pages
-            without such words are read, and so are pictures on the others, and scans to which only stamps or filled-in
-            fields were added. Pages most of whose words are turned are read so, as other pages.
-        on_error: ``"report"``: a page that cannot be read comes out empty, with the reason, and a warning;
-            ``"raise"``: it raises :class:`~mediatensor.errors.PageError`.
-        unreadable_scripts: ``"report"``: a line in a script that the recogniser cannot read is no part of the text,
-            and ``page.unread`` has its place and script; ``"read"``: it is read as letters that look alike.
-        script_readers: Recognisers for lines in scripts that the default one cannot read, by the name of the script,
-            such as "Cyrillic": models, or paths for :func:`~mediatensor.ocr.models.load_line_recognizer`. A line that
-            none of them reads with ``min_confidence`` remains unread.
+        line_classifier: Detects lines that are upside down; needed unless pages are assumed straight.
+        layout_predictor: Finds regions, instead of the rules.
+        table_predictor: Finds the cells of the tables that ``layout_predictor`` found, instead of the rules.
         **builder_options: Options of :class:`~mediatensor.ocr.models.builder.DocumentBuilder`.
+
+    All other arguments are documented at :func:`~mediatensor.ocr.models.ocr_predictor`.
     """
 
     builder_type: ClassVar[type[DocumentBuilder] | type[KIEDocumentBuilder]]
     """Makes documents of the words that were read."""
     _keeps_classes_apart: ClassVar[bool]
-    """Whether hooks and the builder get the words of each class by its name; otherwise there is one class."""
+    """Whether hooks and the builder get words by class name; otherwise there is one class."""
     doc_builder: Any
 
     def __init__(
@@ -167,9 +141,9 @@ class TextPredictor(nn.Module):
         self.reco_predictor = reco_predictor.eval()
         self.line_classifier = line_classifier
         self.page_orientation_predictor: OrientationPredictor | LinePageOrientation | None = None
-        """Set one, and it decides by how much pages are turned, in place of the vote of their lines."""
+        """If set, decides how pages are turned, instead of the vote of their lines."""
         self.crop_orientation_predictor: OrientationPredictor | None = None
-        """Set one, and it decides by how much each word or line is turned."""
+        """If set, decides how each word or line is turned."""
         self.assume_straight_pages = assume_straight_pages
         self.straighten_pages = straighten_pages
         self.detect_orientation = detect_orientation
@@ -199,14 +173,15 @@ class TextPredictor(nn.Module):
         self.doc_builder = self.builder_type(**builder_options)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile all networks in place: as ``torch.compile``, which takes the arguments.
+        """Compile all networks in place.
 
-        The steps between the networks stay as they are, and so do the words. The sizes of pages and the numbers of
-        words are left open: what is compiled for the first pages serves the others too.
+        The steps between the networks do not change, nor do the words. The sizes of pages and the numbers of words are
+        left
+        open: code compiled for the first pages serves the others.
 
         Args:
-            *args: For ``torch.compile``.
-            **kwargs: For ``torch.compile``.
+            *args: Arguments of ``torch.compile``.
+            **kwargs: Options of ``torch.compile``.
         """
         self.det_predictor.compile(*args, **kwargs)
         self.reco_predictor.compile(*args, **kwargs)
@@ -218,12 +193,14 @@ class TextPredictor(nn.Module):
                 predictor.compile(*args, **kwargs)
 
     def add_hook(self, hook: Hook) -> None:
-        """Have boxes looked at, and changed, between detection and recognition.
+        """Inspect and change boxes between detection and recognition.
 
         Args:
-            hook: Called once for each document with the relative boxes of all pages, without scores: for a predictor
-                of text a list of arrays, (N, 4) or (N, 4, 2); for key information a list of dicts of them by class.
-                Returns the same. Boxes may be left out, moved or added.
+            hook: Called once for each document with the relative boxes of all pages, without scores: for a predictor of
+                text a
+                list of arrays, (N, 4) or (N, 4, 2); for key information a list of dicts of them by class. Returns the
+                same;
+                boxes may be removed, moved or added.
 
         Raises:
             InvalidArgumentError: The hook cannot be called.
@@ -241,16 +218,16 @@ class TextPredictor(nn.Module):
 
     @torch.inference_mode()
     def cut_lines(self, page: Any) -> list[CutLine]:
-        """Read a page, and cut its lines out as the recogniser saw them, to correct their texts and to train on them.
+        """Read a page, and cut its lines out as the recogniser saw them, for correction and training.
 
         Args:
-            page: One page, as a list of pages holds them.
+            page: One page, as in a list of pages.
 
         Returns:
-            The lines in reading order, with those that were found and not read.
+            The lines in reading order, including lines that were found and not read.
 
         Raises:
-            InvalidArgumentError: It is no page, or has several.
+            InvalidArgumentError: It is not a page, or has several.
             PageError: The page cannot be read.
 
         Example:
@@ -268,7 +245,7 @@ class TextPredictor(nn.Module):
         return cut_found_lines(read, self.ignore_regions, self.assume_straight_pages)
 
     def _read(self, pages: Iterable[Image] | Any) -> Iterator[PageWords]:
-        """The words of each page, in order; no more than a few pages are held at once."""
+        """Yield the words of each page, in order; only a few pages are held at once."""
         sources = page_sources(pages)
         if self.hooks:
             yield from self._read_with_hooks(sources)
@@ -289,7 +266,7 @@ class TextPredictor(nn.Module):
                     yield self._read_page(_original(sources, index), image, next(located))
 
     def _num_workers(self, num_pages: int) -> int:
-        """How many pages are read at once, each in a thread of its own; 1 where they go through networks together."""
+        """Return how many pages are read at once, each in a thread; 1 if they share batches."""
         predictors = (self.line_classifier, self.page_orientation_predictor, self.crop_orientation_predictor)
         models = [self.det_predictor.model, self.reco_predictor.model, *self.script_readers.values()]
         models += [one for one in predictors if one is not None]
@@ -297,7 +274,7 @@ class TextPredictor(nn.Module):
         return min(torch.get_num_threads(), num_pages, PAGES_AT_ONCE) if is_alone and spreads(*models) else 1
 
     def _loaded_alone(self, sources: Any) -> Iterator[tuple[Image, Tensor] | PageWords]:
-        """Pages as the result shows them, and for networks; loaded in the caller's thread, as files want it."""
+        """Yield pages as the result shows them, and for networks; loaded in the caller's thread."""
         for index in range(len(sources)):
             (image,) = self._placed([self._load(sources, index)])
             yield image if isinstance(image, PageWords) else (_original(sources, index), image)
@@ -309,7 +286,7 @@ class TextPredictor(nn.Module):
         return self._read_page(original, image, next(self._locate([image])))
 
     def _read_with_hooks(self, sources: Any) -> Iterator[PageWords]:
-        """Hooks see the boxes of all pages at once: every page is searched before the first one is read."""
+        """Search every page before the first one is read: hooks see the boxes of all pages."""
         found: list[Located | PageWords] = []
         for index in range(len(sources)):
             (image,) = self._placed([self._load(sources, index)])
@@ -317,7 +294,7 @@ class TextPredictor(nn.Module):
         pages = [page for page in found if not isinstance(page, PageWords)]
         scores = [{name: scores_of(boxes) for name, boxes in page.boxes.items()} for page in pages]
         places = [{name: self._offered(boxes) for name, boxes in page.boxes.items()} for page in pages]
-        # Copies: hooks that change boxes in place must not change what they are compared with.
+        # Copies: hooks that change boxes in place must not change the originals, too.
         changed: Any = [{name: boxes.copy() for name, boxes in page.items()} for page in places]
         if not self._keeps_classes_apart:
             changed = [next(iter(page.values())) for page in changed]
@@ -344,7 +321,7 @@ class TextPredictor(nn.Module):
                 yield self._read_page(_original(sources, index), image, next(revised))
 
     def _load(self, sources: Any, index: int) -> Tensor | PageWords:
-        """One page to be read; or all there is to know of it: the words of its text layer, or why it has none."""
+        """Return a page to be read, or the words of its text layer, or why it cannot be read."""
         try:
             if self.text_layer and isinstance(sources, Pages):
                 known = self._text_layer_words(sources, index)
@@ -358,7 +335,7 @@ class TextPredictor(nn.Module):
             return self._unreadable(sources, index, str(error))
 
     def _placed(self, loaded: Sequence[Tensor | PageWords]) -> list[Tensor | PageWords]:
-        """The pages on the detector's device, where they stay until they are read; one copy for all from the CPU."""
+        """Move pages to the detector's device, in one copy from the CPU, until they are read."""
         images = [image for image in loaded if isinstance(image, Tensor)]
         check_values(images)
         placed = iter(upload_images(images, next(self.det_predictor.parameters()).device))
@@ -368,7 +345,7 @@ class TextPredictor(nn.Module):
         ]
 
     def _text_layer_words(self, sources: Pages, index: int) -> PageWords | None:
-        """A page whose words the file has; what is in its pictures is read. None if the file has none."""
+        """Return a page with the words of its file, and those read in its pictures; ``None`` without any."""
         stored = sources.text_layer(index)
         if not stored:
             return None
@@ -420,7 +397,7 @@ class TextPredictor(nn.Module):
         return self.det_predictor.locate(images, rotated=True)
 
     def _offered(self, boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-        """Boxes as a hook is to see them."""
+        """Return boxes as hooks see them."""
         if boxes.ndim == 2:
             return boxes[:, :4]
         return boxes_around(boxes[:, :4]).clip(0, 1) if self.assume_straight_pages else boxes[:, :4]
@@ -439,7 +416,7 @@ class TextPredictor(nn.Module):
         if self.detect_orientation:
             orientation = {"value": signed_turn(round(turn + skew) % 360), "confidence": confidence}
         if self.straighten_pages and (turn or abs(skew) >= SMALLEST_SKEW):
-            # A quarter turn alone moves pixels, and none has to be made up.
+            # A quarter turn only moves pixels, without interpolation.
             angle = turn if abs(skew) < SMALLEST_SKEW else turn + skew
             return self._read_upright(original, image, located, angle, orientation, self.preserve_original_coords)
         if turn:
@@ -458,7 +435,7 @@ class TextPredictor(nn.Module):
         orientation: dict[str, Any] | None,
         in_original_coordinates: bool,
     ) -> PageWords:
-        """Read a page that is turned by ``angle``: set it upright, and search it again, which gives exacter boxes."""
+        """Read a page that is turned by ``angle``: set it upright, and search it again for more exact boxes."""
         plan = plan_straightening((image.shape[1], image.shape[2]), angle)
         upright = straighten(image, plan)
         # A hook has decided on the boxes: they are moved, not searched for again.
@@ -474,9 +451,9 @@ class TextPredictor(nn.Module):
     def _straight_readings(
         self, image: Tensor, located: Located
     ) -> tuple[dict[str, list[Readings]], int, float | None]:
-        """Read a page as if it were upright: the readings of its lines by class, and the turn that they speak for.
+        """Read a page as upright: readings of its lines by class, and turn and probability by them.
 
-        There are no readings where a few lines already show that the page is turned.
+        There are no readings if a few lines already show that the page is turned.
         """
         model, quads = self.reco_predictor.model, _quads_of(located)
         is_known = self.disable_page_orientation or self.page_orientation_predictor is not None
@@ -495,7 +472,7 @@ class TextPredictor(nn.Module):
         return readings, *turn_of_read_page(model, image, quads, of_all)
 
     def _turn(self, image: Tensor, located: Located) -> tuple[int, float | None]:
-        """The turn of the page, a multiple of 90 degrees, and its probability."""
+        """Return the turn of the page, a multiple of 90 degrees, and its probability."""
         if self.disable_page_orientation:
             return 0, None
         if self.page_orientation_predictor is not None:
@@ -508,7 +485,7 @@ class TextPredictor(nn.Module):
         return page_turn(model, self.line_classifier, image, _quads_of(located))
 
     def _words(self, image: Tensor, located: Located, readings: dict[str, Any]) -> dict[str, ClassWords]:
-        """The words of an upright page by class; ``readings`` are those of lines that were read already."""
+        """Return the words of an upright page by class; ``readings`` are those of lines already read."""
         return {
             name: self._class_words(image, boxes, readings.get(name)) if len(boxes) else no_words(boxes.ndim == 2)
             for name, boxes in located.boxes.items()
@@ -562,7 +539,7 @@ class TextPredictor(nn.Module):
         )
 
     def _turns(self, image: Tensor, quads: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        """The turn of each line or word of an upright page, in degrees."""
+        """Return the turn of each line or word of an upright page, in degrees."""
         if self.crop_orientation_predictor is not None:
             crops = [image[:, :1, :1] if crop is None else crop for crop in cut_words(image, quads)]
             return np.array(self.crop_orientation_predictor(crops)[1], dtype=np.int64) % 360
@@ -594,7 +571,7 @@ class TextPredictor(nn.Module):
 
 
 def _kinds_and_boxes(regions: Any) -> tuple[list[str], Any]:
-    """The names among ``ignore_regions``, and the rest."""
+    """Return the names among ``ignore_regions``, and the rest."""
     listed = [regions] if isinstance(regions, str) else regions
     if not isinstance(listed, list | tuple | set | frozenset):
         return [], regions
@@ -602,7 +579,7 @@ def _kinds_and_boxes(regions: Any) -> tuple[list[str], Any]:
 
 
 def _original(sources: Any, index: int) -> Any:
-    """The image for the result; pages of files are read again on demand, as a long document would fill the memory."""
+    """Return the image for the result; pages of files are read again on demand, to save memory."""
     return PageOfFile(sources, index) if isinstance(sources, Pages) else _shown(sources[index])
 
 

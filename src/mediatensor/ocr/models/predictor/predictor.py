@@ -23,9 +23,10 @@ class OCRPredictor(TextPredictor):
     Args:
         det_predictor: Finds text.
         reco_predictor: Reads it.
-        line_classifier: Tells lines that are upside down; needed unless pages are assumed straight.
-        **kwargs: Options of :class:`TextPredictor` and of :class:`~mediatensor.ocr.models.builder.DocumentBuilder`;
-            ``keep_reading_order`` is true by default here: blocks, lines and words come in reading order.
+        line_classifier: Detects lines that are upside down; needed unless pages are assumed straight.
+        **kwargs: Options of :class:`TextPredictor` and of :class:`~mediatensor.ocr.models.builder.DocumentBuilder`,
+            with
+            ``keep_reading_order`` true by default.
 
     Example:
         >>> from mediatensor.ocr import DocumentFile, ocr_predictor
@@ -61,15 +62,18 @@ class OCRPredictor(TextPredictor):
 
         Args:
             pages: A list of arrays (H, W, 3) or tensors (3, H, W) or (H, W, 3), uint8 or floats in [0, 1], on any
-                device; a batch of them; a :class:`~mediatensor.FrameBatch`; a document from
-                :class:`~mediatensor.ocr.io.DocumentFile`, whose pages are read one after the other; a path, a URL or
-                the bytes of a PDF file or an image; a picture of Pillow. A list may hold files and pictures as well.
+                device; a
+                batch of them; a :class:`~mediatensor.FrameBatch`; a document from
+                :class:`~mediatensor.ocr.io.DocumentFile`,
+                whose pages are read one after the other; a path, a URL or the bytes of a PDF file or an image; a Pillow
+                image.
+                A list may have files and Pillow images as well.
 
         Returns:
             The document, one page for each.
 
         Raises:
-            InvalidArgumentError: Something is no page.
+            InvalidArgumentError: Something is not a page.
             PageError: A page cannot be read, and ``on_error="raise"``.
         """
         document: Document = self._read_document(pages)

@@ -79,7 +79,7 @@ LANGUAGES: dict[str, tuple[str, str]] = {
     "ru": ("Russian", "абвгдеёжзийклмнопрстуфхцчшщъыьэюя"),
     "uk": ("Ukrainian", "абвгґдеєжзиіїйклмнопрстуфхцчшщьюя"),
 }
-"""Names by ISO 639 code, and the letters that each needs in addition to those of English: lower case, and
+"""Names by ISO 639 code, and the letters that each needs in addition to English ones: lower case, and
 capitals that ``str.upper`` does not make. Chinese and Japanese have their commonest characters here.
 """
 

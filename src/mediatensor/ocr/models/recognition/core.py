@@ -61,7 +61,7 @@ class RecognitionPostProcessor(ABC):
 class SequencePostProcessor(RecognitionPostProcessor):
     """For networks with one character per step, ended by the class after the vocabulary.
 
-    The confidence of a word is the mean probability of its characters; that of an empty word is 0.
+    The confidence of a word is the mean probability of its characters; an empty word has 0.
     """
 
     def __call__(self, logits: torch.Tensor) -> list[tuple[str, float]]:
@@ -236,8 +236,7 @@ def build_features(
     """Return the backbone of a recogniser and its configuration.
 
     ``kwargs`` of the recogniser's factory get ``vocab`` and ``input_shape``, and lose ``pretrained_backbone``. A
-    recogniser
-    with weights of its own needs none of its backbone.
+    recogniser with its own weights needs no weights for its backbone.
     """
     cfg = deepcopy(default)
     for name in ("vocab", "input_shape"):
@@ -260,7 +259,7 @@ class PatchFeatures(nn.ModuleDict):
 def take_backbone_arguments(default: dict[str, Any], kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the configuration of a recogniser, and the arguments of its backbone.
 
-    ``kwargs`` of the factory get ``vocab`` and ``input_shape`` and lose what is not the recogniser's own.
+    ``kwargs`` of the factory get ``vocab`` and ``input_shape`` and lose arguments of the backbone.
     ``pretrained_backbone`` has no effect: no backbone is published for these patches.
     """
     cfg = deepcopy(default)

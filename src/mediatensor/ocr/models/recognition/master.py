@@ -186,7 +186,7 @@ class MASTER(RecognitionModel):
         known[:, 0] = self.start
         ended = torch.zeros(count, dtype=torch.bool, device=encoded.device)
         for step in range(self.max_length - 1):
-            # Places do not look ahead, so what follows need not be computed.
+            # Places do not look ahead, so later ones need not be computed.
             character = self.decode(known[:, : step + 1], encoded)[:, -1].argmax(dim=-1)
             ended = ended | (character == self.end)
             if step == self.max_length - 2 or (not self.exportable and have_all_ended(ended, step)):

@@ -49,7 +49,7 @@ class FeatureSession:
                 'Recognisers from ONNX files need onnxruntime: pip install "mediatensor[onnx]".'
             ) from None
         options = onnxruntime.SessionOptions()
-        # Threads of its own would be missing after a fork, and would compete with those that read other lines.
+        # Its own threads would be missing after a fork, and compete with threads that read other lines.
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4  # errors are raised
         try:
@@ -151,15 +151,14 @@ def load_line_recognizer(
 
     onnxruntime runs the network, without limits on memory or time: load only files that you trust. Nothing is
     downloaded.
-    Networks like those of PP-OCRv3 to v6 are accepted: pictures 48 pixels high of any width go in, classes of
+    Networks like PP-OCRv3 to v6 are accepted: pictures 48 pixels high of any width go in, classes of
     characters
     with CTC come out.
 
     Args:
         path: The file, for example ``cyrillic_PP-OCRv5_rec_mobile.onnx``.
-        dictionary: The characters of its classes: a text file with one on each line, or a list. By default, those that
-            the
-            file itself lists, or those of a text file in its folder: of the same name with ``.txt`` or ``_dict.txt``,
+        dictionary: The characters of its classes: a text file with one on each line, or a list. By
+            default, the file's own list, or a text file in its folder: of the same name with ``.txt`` or ``_dict.txt``,
             or
             the only ``.txt`` file.
         vocab: Read these characters only.

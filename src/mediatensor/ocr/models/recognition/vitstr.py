@@ -134,7 +134,7 @@ def vitstr_small(pretrained: bool = False, **kwargs: Any) -> ViTSTR:
         pretrained: Load docTR's weights, if their file is on this machine. With another vocabulary the last layer stays
             as
             it is.
-        **kwargs: Options of :class:`ViTSTR`; ``patch_size`` is that of the backbone, 4 by 8 pixels.
+        **kwargs: Options of :class:`ViTSTR`; ``patch_size`` of the backbone is 4 by 8 pixels.
 
     Raises:
         WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.

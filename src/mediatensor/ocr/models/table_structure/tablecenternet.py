@@ -124,7 +124,7 @@ class Aggregation(nn.Module):
         super().__init__()
         for step in range(len(channels) - 1):
             first = len(channels) - 2 - step
-            # What was merged in the step before has the channels and the size of the first of them.
+            # The features merged in the step before have the channels and the size of the first of them.
             merged = len(channels) - first - 1
             self.add_module(
                 f"ida_{step}", Merging([channels[first], *[channels[first + 1]] * merged], [1, *[2] * merged])
@@ -386,7 +386,7 @@ class TableCenterNet(nn.Module):
 
     @property
     def assume_straight_pages(self) -> bool:
-        """Whether ``preds`` have straight boxes; that of the post-processor."""
+        """Whether ``preds`` have straight boxes."""
         return self.postprocessor.assume_straight_pages
 
     @assume_straight_pages.setter
@@ -453,7 +453,7 @@ def tablecenternet(pretrained: bool = False, pretrained_backbone: bool = False, 
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
-        pretrained_backbone: Load only those of the backbone.
+        pretrained_backbone: Load only the backbone's weights.
         **kwargs: Options of :class:`TableCenterNet`.
 
     Raises:

@@ -1,18 +1,18 @@
-"""The predictor that reads the text of videos: what stood where, from when to when.
+"""Read the text of videos: its words, places and times.
 
-One pass over the frames, whose pictures are looked at gray, as the codec gives them::
+One pass over the frames, as gray pictures from the codec::
 
-    every frame ──────────► followed: is each known text still there?          presence, tracking
-    every 0.1 s ──────────► compared: has anything come to rest that was       watching
+    every frame ──────────► follow: is each known text still there?            watching, tracking
+    every 0.1 s ──────────► compare: has anything come to rest that was        watching
          │                  not there before?
-         ▼ where it has
-    the band around it ───► the detector finds lines; the recogniser reads     predictor
-         │                  what stands still, twice, and its average at the end
+         ▼ if so
+    the band around it ───► the detector finds lines; the recogniser reads     reading, predictor
+         │                  still ones twice, and their average at the end
          ▼
-    every frame ──────────► is it still the same page? One that stayed, with   slides
-                            several lines, is a slide, and is read as a page
-    lines that have ended ► those that come and go together are one text;      kinds
-                            where and how it stood says of what kind it is
+    every frame ──────────► is it still the same page? A page that stayed,     slides
+                            with several lines, is a slide, and read as a page
+    lines that have ended ► lines that come and go together are one text;      kinds
+                            place and course give its kind
 """
 
 from .predictor import TextStream, VideoTextPredictor

@@ -1,4 +1,4 @@
-"""Group lines into texts and decide what kind of text each is."""
+"""Group lines that appear together into texts, join interrupted and growing ones, and decide their kind."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ from ._tracking import MAX_GAP, WHOLE, LineTrack, letters_of
 from ._watching import Box
 
 FEWEST_SECONDS = 0.2
-"""A text that stands still for less time cannot be read by people."""
+"""People cannot read a still text in less time."""
 TOGETHER_FRAMES = 3
-"""Lines that begin and end within so many frames of each other are one text; fades make some difference."""
+"""Lines that begin and end within this many frames of each other are one text; fades differ a little."""
 LEAST_LEGIBILITY = 0.3
 FEWEST_LETTERS = 2
 MOST_UNSTEADY = 0.12
-"""Strokes that are drawn into a film stay as they are: those of things in the picture vary by more."""
+"""Strokes drawn into a film stay as they are: text on things in the picture varies by more."""
 MOST_UNSTEADY_IF_SURE = 0.35
-"""The same for texts that read well, which may stand on a panel that lets the picture through."""
+"""The same for texts that read well, which may be on a translucent panel."""
 SURE = 0.7
 EVER_PRESENT_SHARE, EVER_PRESENT_SECONDS = 0.6, 8.0
 LONGEST_CAPTION_SECONDS = 20.0
 CENTRED = 0.1
-"""The middle of a caption is at most so far from that of the picture, of its width."""
+"""Greatest distance of a caption's middle from the picture's, as a share of its width."""
 TOP, BOTTOM = 0.3, 0.6
-"""Captions stand above or below, by the middle of their box."""
+"""Captions are above the first or below the second, by the middle of their box."""
 SPEECH_ENDS = (".", "!", "?", ",", ";", "…")
 ODD = 1.6
-"""What is so much taller or lower than the captions is none, unless it reads well."""
+"""Text taller or lower than the captions by more than this factor is not a caption, unless it reads well."""
 SHORTEST_STAY_SECONDS = 0.5
-"""What rolls up stays at each place for longer, or else moves steadily, as the credits of a film do."""
+"""Captions that roll up stay at each place for longer; credits move steadily."""
 MOST_ROWS = 4
-"""Captions that roll up have at most so many lines; more of them are a screen that scrolls."""
+"""Captions that roll up have at most this many lines; more of them are a scrolling screen."""
 MARGIN = 0.15
-"""What stands so near to a corner, of width and height, belongs to the programme."""
+"""Text this near to a corner, as a share of width and height, belongs to the programme."""
 CLEARLY_BETTER = 1.3
-"""A line says clearly more than another if its letters, times its confidence, are more by this factor."""
+"""A line reads clearly more than another if its letters, times its confidence, are more by this factor."""
 MOST_ALTERNATIVES = 3
 LONGEST_ROLL_FRAMES = 20
-"""Captions that roll up smoothly are on their way for at most so many frames."""
+"""Captions that roll up smoothly are on their way for at most this many frames."""
 SAME_TEXT = 0.8
-"""The least share of its letters that a line still has after it rolled up, as it is read."""
+"""Least share of its letters that a line keeps after it rolled up, as it is read."""
 
 
 @dataclass
 class TrackGroup:
-    """Lines that stand and go together."""
+    """Lines that appear and disappear together."""
 
     lines: list[LineTrack]
 
@@ -63,7 +63,6 @@ class TrackGroup:
 
     @property
     def last_frame(self) -> int:
-        """The last frame that shows one of them."""
         return max(line.last_frame for line in self.lines)
 
     @property
@@ -88,7 +87,7 @@ class TrackGroup:
 
     @property
     def rows(self) -> list[list[LineTrack]]:
-        """The lines from top to bottom; those beside one another from left to right."""
+        """The lines from top to bottom; those side by side from left to right."""
         rows: list[list[LineTrack]] = []
         for line in sorted(self.lines, key=lambda line: line.box[1] + line.box[3]):
             middle = (line.box[1] + line.box[3]) / 2
@@ -114,7 +113,7 @@ class TrackGroup:
 
     @property
     def is_speech(self) -> bool:
-        """Whether it reads like what people say: several words, with a stop, in lines of one size."""
+        """Whether it reads like speech: several words, with a stop, in lines of one size."""
         text = " ".join(line.text for row in self.rows for line in row)
         sizes = [line.box[3] - line.box[1] for line in self.lines]
         is_even = max(sizes) < 1.25 * min(sizes)
@@ -122,7 +121,7 @@ class TrackGroup:
 
     @property
     def unsteadiness(self) -> float:
-        """How much the share of its strokes that frames show varies, but for fades."""
+        """How much the visible share of its strokes varies, apart from fades."""
         spreads = []
         for line in self.lines:
             shares = line.shares
@@ -135,7 +134,7 @@ class TrackGroup:
 
 
 def belongs(group: TrackGroup, track: LineTrack) -> bool:
-    """Whether a line comes and goes with the others, and stands beside or below them."""
+    """Whether a line comes and goes with the others, next to or below them."""
     if track.places or any(line.places for line in group.lines):
         return False
     # Lines that roll up come one after the other.
@@ -158,12 +157,12 @@ def belongs(group: TrackGroup, track: LineTrack) -> bool:
 
 
 class KindJudge:
-    """Says what kind of text groups are. It remembers what the captions of the film look like.
+    """Decides what kind of text groups are, and remembers how the captions of the film look.
 
     Args:
         height: Of the pictures, in pixels.
         width: Of the pictures.
-        total_seconds: How long the film is.
+        total_seconds: Length of the film.
     """
 
     def __init__(self, height: int, width: int, total_seconds: float) -> None:
@@ -174,23 +173,17 @@ class KindJudge:
         self._scrolls = False
 
     def state_dict(self) -> dict[str, Any]:
-        """All that it remembers."""
+        """Return all that it remembers."""
         return copy.deepcopy(vars(self))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state, of which a copy is used."""
+        """Resume from a copy of a saved state."""
         vars(self).update(copy.deepcopy(state))
 
     def kind_of(self, group: TrackGroup, seconds: float, *, is_cut: bool) -> TextKind | None:
-        """The kind of a group.
+        """Return the kind of a group, or ``None`` if it is not readable text.
 
-        Args:
-            group: The lines.
-            seconds: For how long they stand.
-            is_cut: Whether it begins and ends where the picture changes altogether.
-
-        Returns:
-            ``None`` for what is no text that could be read.
+        ``seconds`` is how long it is shown; ``is_cut``, whether it begins and ends where the whole picture changes.
         """
         left, top, right, bottom = group.box
         x, y = (left + right) / 2 / self._width, (top + bottom) / 2 / self._height
@@ -209,7 +202,7 @@ class KindJudge:
         if self._rolls(group):
             return "caption"
         near_side, near_end = min(left, self._width - right), min(top, self._height - bottom)
-        # Two people who speak have their lines side by side, and some films have all of theirs on the left.
+        # Two people who speak have their lines side by side, and some films have all captions on the left.
         is_aside = abs(x - 0.5) > CENTRED and not (group.is_speech and y > BOTTOM and not is_cut)
         if near_side < MARGIN * self._width and near_end < MARGIN * self._height and is_aside:
             return "overlay"
@@ -219,7 +212,7 @@ class KindJudge:
             return "scene"
         size = int(np.median([line.box[3] - line.box[1] for line in group.lines]))
         is_usual = any(0.8 < size / known < 1.25 for known in self.caption_heights)
-        # What comes with one picture and goes with it stands in the picture, unless it looks like the other captions.
+        # Text that comes and goes with one picture is in the picture, unless it looks like the other captions.
         if is_cut and not is_usual:
             return "scene"
         is_odd = self.caption_heights and not any(1 / ODD < size / known < ODD for known in self.caption_heights)
@@ -230,7 +223,7 @@ class KindJudge:
         return "caption"
 
     def _rolls(self, group: TrackGroup) -> bool:
-        """Whether a text is one of captions that roll up: it did, or stands where others came in that did."""
+        """Whether a text is one of captions that roll up: it did, or stands where others did."""
         stages = group.lines[0].stages
         self._scrolls |= group.has_rolled and len({stage.box[1] for stage in stages}) > MOST_ROWS
         middles = [(stage.box[1] + stage.box[3]) / 2 / self._height for stage in stages]
@@ -246,7 +239,7 @@ class KindJudge:
         )
 
     def _kind_of_moving(self, group: TrackGroup) -> TextKind:
-        """A ticker runs along the edge of the picture; everything else moves with what is in it."""
+        """Tell a ticker, along the edge of the picture, from text that moves with the picture."""
         (line,) = group.lines
         boxes = np.array([box for _, box in line.places])
         middles = (boxes[:, 1] + boxes[:, 3]) / 2 / self._height
@@ -256,9 +249,9 @@ class KindJudge:
 
 
 def join_interrupted(ended: list[LineTrack], active: Sequence[LineTrack]) -> None:
-    """Make one line of those that say the same at one place without a pause; ``ended`` loses the others.
+    """Join lines of the same text at one place without a pause; ``ended`` loses the joined ones.
 
-    A line whose strokes fade into a bright picture for a moment is found again when it stands out.
+    A line whose strokes fade into a bright picture for a moment is found again when it is visible.
     """
     for line in sorted(ended, key=lambda line: line.first_frame):
         for other in (*active, *ended):
@@ -273,7 +266,7 @@ def join_interrupted(ended: list[LineTrack], active: Sequence[LineTrack]) -> Non
 
 
 def tie_grown(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
-    """Find the texts that go on as longer ones, word by word, and tie them together."""
+    """Find texts that continue as longer ones, word by word, and tie them together."""
     for shorter in ended:
         if shorter.places or (shorter.continued_by is not None and shorter.continued_by.rolled_from is shorter):
             continue
@@ -295,7 +288,7 @@ def tie_grown(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
 
 
 def tie_rolled(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
-    """Find the lines that go on one line higher, as those of live captions do, and tie them together."""
+    """Find lines that continue one line higher, as in live captions, and tie them together."""
     for lower in ended:
         if lower.continued_by is not None:
             continue
@@ -309,7 +302,7 @@ def tie_rolled(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
 
 
 def rolls_up_to(lower: LineTrack, upper: LineTrack) -> bool:
-    """Whether one line stands above the place of another one from the moment at which that goes."""
+    """Whether one line is above the place of another from the moment at which that disappears."""
     if lower is upper or lower.places or upper.places:
         return False
     size, own = lower.box[3] - lower.box[1], upper.box[3] - upper.box[1]
@@ -320,7 +313,7 @@ def rolls_up_to(lower: LineTrack, upper: LineTrack) -> bool:
 
 
 def is_better(other: LineTrack, line: LineTrack) -> bool:
-    """Whether another line stands at the same place for most of the time and says clearly more, or more clearly."""
+    """Whether another line at the same place for most of the time reads clearly more, or more clearly."""
     if other is line or other.places or line.places or not other.readings:
         return False
     together = min(other.last_frame, line.last_frame) - max(other.first_frame, line.first_frame) + 1
@@ -335,13 +328,13 @@ def is_better(other: LineTrack, line: LineTrack) -> bool:
 
 
 def is_awaited(line: LineTrack, active: Sequence[LineTrack]) -> bool:
-    """Whether a text took the place of a line that was not read yet."""
+    """Whether a text took the place of a line and was not read yet."""
     longer = line.continued_by
     return longer is not None and not longer.readings and any(longer is other for other in active)
 
 
 def _stand_alike(one: Box, other: Box) -> bool:
-    """Whether lines stand at one height, and over or beside one another."""
+    """Whether lines are at one height and overlap horizontally."""
     size = max(one[3] - one[1], other[3] - other[1])
     level = abs(one[1] + one[3] - other[1] - other[3]) / 2
     return level < 0.4 * size and min(one[2], other[2]) > max(one[0], other[0])
@@ -353,12 +346,12 @@ def _begins_with(longer: str, shorter: str) -> bool:
 
 
 def tidy(text: str) -> str:
-    """Two dots are three, of which the recogniser has taken two for one."""
+    """Write two dots as three, of which the recogniser has taken two for one."""
     return re.sub(r"(?<!\.)\.\.(?!\.)", "...", text)
 
 
 def alternatives(group: TrackGroup) -> tuple[Alternative, ...]:
-    """Other readings: of one line, with the others as the vote has them."""
+    """Return other readings of a text: of one line at a time."""
     rows = [line for row in group.rows for line in row]
     if len(rows) != len(group.rows):
         return ()

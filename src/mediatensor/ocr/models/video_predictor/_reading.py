@@ -1,4 +1,4 @@
-"""Lines of text found and read in one picture after the other."""
+"""Find and read lines of text in one picture after the other."""
 
 from __future__ import annotations
 
@@ -20,16 +20,13 @@ from ._watching import Band, Box, Gray
 __all__ = ["FrameReader"]
 
 MOST_PIXELS = 500_000
-"""Pixels of a band in which text is looked for; larger ones are made smaller."""
+"""Bands with more pixels are made smaller before text is looked for."""
 
 
 class FrameReader:
-    """Finds and reads lines in one picture after the other; its colours are asked for when they are needed.
+    """Finds and reads lines in one picture after the other; its colours are decoded only if needed.
 
-    Args:
-        detector: Finds lines.
-        recogniser: Reads them.
-        tallest: The greatest height of a line, in pixels.
+    ``tallest`` is the greatest height of a line in pixels.
     """
 
     def __init__(self, detector: DetectionPredictor, recogniser: RecognitionPredictor, tallest: float) -> None:
@@ -43,7 +40,7 @@ class FrameReader:
 
     @torch.inference_mode()
     def find(self, bands: Sequence[Band]) -> list[Box]:
-        """The boxes of the lines in bands of the picture, in pixels."""
+        """Return the boxes of the lines in bands of the picture, in pixels."""
         picture = self._seen()
         height = picture.shape[1]
         spans = [(math.floor(band.top * height), math.ceil(band.bottom * height)) for band in bands]
@@ -68,12 +65,12 @@ class FrameReader:
 
     @torch.inference_mode()
     def read(self, boxes: Sequence[Box], stretch: float) -> list[Reading]:
-        """What lines of the picture say, made wider by a factor."""
+        """Read lines of the picture, made wider by a factor."""
         return self._read(self._seen(), boxes, stretch)
 
     @torch.inference_mode()
     def read_gray(self, line: Gray, stretch: float) -> Reading:
-        """What a picture (H, W) of one line says, made wider."""
+        """Read a picture (H, W) of one line, made wider."""
         height, width = line.shape
         (reading,) = self._read(torch.from_numpy(line).expand(3, height, width), [(0, 0, width, height)], stretch)
         return reading
@@ -98,7 +95,7 @@ class FrameReader:
         ]
 
     def _read(self, picture: Tensor, boxes: Sequence[Box], stretch: float) -> list[Reading]:
-        """What lines of a picture (3, H, W) say, made wider by a factor: what is doubtful may read otherwise then."""
+        """Read lines of a picture (3, H, W), made wider by a factor: doubtful ones may then read otherwise."""
         lines = [picture[:, top:bottom, left:right] for left, top, right, bottom in boxes]
         read = []
         for line in lines:

@@ -1,8 +1,8 @@
-"""Pages that stay, such as the slides of a lecture, noticed on small gray pictures and confirmed by their lines.
+"""Detect pages that stay, such as slides, on small gray pictures, and confirm them by their lines.
 
-The ink of a page is its strong edges. A page goes on while most of the ink that it began with is still there, and at
-least half of all of it: bullets that are added leave the page the same. Where the picture keeps moving, as in a
-speaker's window, ink does not count.
+The ink of a page is its strong edges. A page continues while most of its initial ink is still there, and at least half
+of all of it: added bullets leave the page the same. Ink does not count where the picture keeps moving, as in a
+speaker's window.
 """
 
 from __future__ import annotations
@@ -24,45 +24,45 @@ __all__ = ["SlideWatch", "StillPage", "is_slide", "is_within", "stands_on"]
 Mask = npt.NDArray[np.bool_]
 
 SMALL_HEIGHT = 120
-"""The height in pixels of the small pictures that are compared, about."""
+"""Approximate height in pixels of the small pictures that are compared."""
 SAME = 24
-"""The most by which a pixel of ink differs while its page is shown."""
+"""Greatest difference of a pixel of ink while its page is shown."""
 FEWEST_INK = 40
 MOST_MOVING = 0.2
-"""The greatest share of the picture that may keep moving."""
+"""Greatest share of the picture that may keep moving."""
 KEPT, KEPT_OF_ALL = 0.7, 0.5
-"""The least share of the ink that a page began with, and of all of its ink, that must still be there."""
+"""Least share of the initial ink, and of all ink, that must still be there."""
 SAME_PAGE = 0.9
-"""The share of a page's ink that an earlier one has if it is that one."""
+"""Share of a page's ink that an earlier state of it has."""
 FEWEST_SECONDS = 1.5
 REMEMBERED_SECONDS = 3.5
 SECONDS_BETWEEN_UPDATES = 0.2
 REST_SECONDS = 0.12
-"""A picture that has not changed for so long is at rest; what fades slowly changes little from frame to frame."""
+"""A picture without change for this long is at rest; slow fades change little from frame to frame."""
 MOST_UNREST = 8
-"""So many pixels of small pictures may differ while they rest: cursors blink, and codecs are not exact."""
+"""Pixels of small pictures that may differ at rest: cursors blink, and codecs are not exact."""
 FEWEST_LINES = 3
 LARGE = 0.08
-"""Lines of large text are at least so tall, of the picture's height: one of them makes a slide."""
+"""Least height of large text, as a share of the picture's: one such line makes a slide."""
 BODY = (0.1, 0.78)
-"""Where the middles of two lines of a slide are at least, of the picture's height: captions stand below."""
+"""Range of the middles of two lines of a slide, as shares of the picture's height: captions are below."""
 TOGETHER_FRAMES = 3
 
 
 @dataclass(eq=False)
 class StillPage:
-    """A stretch of frames over which a page is shown.
+    """A range of frames over which a page is shown.
 
     Attributes:
         first_frame: The first frame that shows it.
-        last_frame: The last frame that shows it, up to now.
+        last_frame: The last frame that shows it, so far.
         first_seconds: The time of the first frame.
-        small: The small picture of it, in its last state.
-        core: The ink that it began with.
+        small: The small picture of its last state.
+        core: Its initial ink.
         ink: All of its ink.
         is_established: Whether it has stayed long enough.
         grown_frame: The frame in which ink was last added.
-        rest_frame: The last frame in which nothing had changed for a moment; not of those in which it fades out.
+        rest_frame: The last frame at rest, not while it fades out.
     """
 
     first_frame: int
@@ -78,11 +78,7 @@ class StillPage:
 
 
 class SlideWatch:
-    """Follows the page that the picture shows, frame by frame.
-
-    Args:
-        height: Of the pictures that will be shown, in pixels.
-    """
+    """Follow the page that the picture shows, frame by frame; ``height`` is the pictures' height."""
 
     def __init__(self, height: int) -> None:
         self._step = max(1, round(height / SMALL_HEIGHT))
@@ -97,19 +93,15 @@ class SlideWatch:
         self.page: StillPage | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        """All that it remembers."""
+        """Return all that it remembers."""
         return copy.deepcopy(vars(self))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state, of which a copy is used."""
+        """Resume from a copy of a saved state."""
         vars(self).update(copy.deepcopy(state))
 
     def see(self, frame: int, seconds: float, luma: Gray) -> StillPage | None:
-        """Take the next picture.
-
-        Returns:
-            A page that has stayed and is no longer shown.
-        """
+        """Take the next picture; return a page that has stayed and is no longer shown."""
         small = luma[self._step // 2 :: self._step, self._step // 2 :: self._step].copy()
         before, self._before = self._before, small
         self._recent.append((frame, seconds, small))
@@ -140,7 +132,7 @@ class SlideWatch:
         return None
 
     def finish(self) -> StillPage | None:
-        """The page that is shown to the end, if it has stayed."""
+        """Return the page that is shown to the end, if it has stayed."""
         page, self.page = self.page, None
         return page if page is not None and page.is_established else None
 
@@ -152,7 +144,7 @@ class SlideWatch:
             self._activity += count_in_cells(changed) > 3
 
     def _resting(self, shape: tuple[int, ...]) -> Mask:
-        """The pixels around which the picture does not keep moving."""
+        """Return the pixels around which the picture does not keep moving."""
         if self._activity is None:
             return np.ones(shape, bool)
         calm = self._activity <= 1.5
@@ -160,7 +152,6 @@ class SlideWatch:
         return resting
 
     def _shows(self, page: StillPage, small: Gray) -> bool:
-        """Whether a picture shows the page."""
         if self._activity is not None and (self._activity > 1.5).mean() > MOST_MOVING:
             return False
         resting = self._resting(small.shape)
@@ -173,7 +164,7 @@ class SlideWatch:
         return bool(kept >= KEPT and (is_same & ink).sum() >= KEPT_OF_ALL * ink.sum())
 
     def _rests(self, small: Gray, seconds: float) -> bool:
-        """Whether the picture has not changed for a moment, but where it keeps moving."""
+        """Whether the picture has not changed for a moment, except where it keeps moving."""
         earlier = next((one for _, shown_at, one in reversed(self._recent) if seconds - shown_at >= REST_SECONDS), None)
         if earlier is None:
             return False
@@ -181,7 +172,7 @@ class SlideWatch:
         return bool(unrest.sum() <= MOST_UNREST)
 
     def _turn(self, frame: int, seconds: float, small: Gray) -> StillPage | None:
-        """Begin with another page; the one before is given if it had stayed."""
+        """Start another page; return the one before if it had stayed."""
         ended = self.finish()
         if ended is not None:
             self._ended_at = ended.last_frame
@@ -191,7 +182,7 @@ class SlideWatch:
         return ended
 
     def _update(self, page: StillPage, small: Gray, seconds: float) -> None:
-        """Take over what has come to rest, and find the first frame of a page that has stayed."""
+        """Take over changes that have come to rest, and find the first frame of a page that has stayed."""
         if self._rested is not None:
             at_rest = (_difference(small, self._rested) <= AT_REST) & self._resting(small.shape)
             state = np.where(at_rest, small, page.small)
@@ -214,13 +205,9 @@ class SlideWatch:
 
 
 def is_slide(page: StillPage, lines: Sequence[LineTrack], top: int, height: int) -> bool:
-    """Whether lines that were read on a page make it a slide: several, or large ones, and not only captions.
+    """Whether the lines on a page make it a slide: several, or large ones, and not only captions.
 
-    Args:
-        page: The page.
-        lines: The lines of the film that are known.
-        top: The first row of the pictures, if they are a part of others, in pixels of those.
-        height: Of the whole pictures, in pixels.
+    ``top`` is the first row of the pictures if they are a part of others, whose height is ``height``, in pixels.
     """
     own = [line for line in lines if line.readings and not line.places and stands_on(line, page)]
     rows = {round(((line.box[1] + line.box[3]) / 2 + top) / height, 2): line for line in own}
@@ -230,9 +217,9 @@ def is_slide(page: StillPage, lines: Sequence[LineTrack], top: int, height: int)
 
 
 def stands_on(line: LineTrack, page: StillPage) -> bool:
-    """Whether a line is of a page: it comes with it, or stays to its end. Captions over it come and go in between.
+    """Whether a line belongs to a page: it comes with it, or stays to its end; captions come and go in between.
 
-    Neither the frames in which the line fades in nor those in which it fades out have to be of the page.
+    The frames in which the line fades in or out need not show the page.
     """
     first, last = line.root.first_frame, line.last_frame
     if last < page.first_frame or first > page.last_frame:
@@ -244,7 +231,7 @@ def stands_on(line: LineTrack, page: StillPage) -> bool:
 
 
 def is_within(page: StillPage, other: StillPage) -> bool:
-    """Whether a page is another one, or an earlier state of it."""
+    """Whether a page is the same as another one, or an earlier state of it."""
     if page.small.shape != other.small.shape or page.ink.sum() < FEWEST_INK:
         return False
     is_same = _difference(page.small, other.small) <= SAME
@@ -252,13 +239,12 @@ def is_within(page: StillPage, other: StillPage) -> bool:
 
 
 def _difference(one: Gray, other: Gray) -> npt.NDArray[np.uint8]:
-    """How much pixels differ."""
     difference: npt.NDArray[np.uint8] = np.maximum(one, other) - np.minimum(one, other)
     return difference
 
 
 def _ink(small: Gray) -> Mask:
-    """The pixels on strong edges."""
+    """Return the pixels on strong edges."""
     ink = np.zeros(small.shape, bool)
     ink[:, 1:] |= _difference(small[:, 1:], small[:, :-1]) > EDGE
     ink[:, :-1] |= ink[:, 1:]

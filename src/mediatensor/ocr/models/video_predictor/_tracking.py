@@ -1,4 +1,4 @@
-"""Lines of text followed from their first frame to their last, while the pictures come one after the other."""
+"""Follow lines of text from their first frame to their last, while the pictures come one after the other."""
 
 from __future__ import annotations
 
@@ -23,61 +23,61 @@ REMEMBERED_SECONDS = 1.5
 """How far back the first frame of a text is looked for."""
 FEWEST_REMEMBERED = 12
 REMEMBERED_BYTES = 192 * 2**20
-"""Fewer pictures are remembered where they are larger."""
+"""Limit on the remembered pictures, which are fewer if they are larger."""
 SHOWS = 0.4
-"""The least share of a text's strokes that can be read, as it fades in or out."""
+"""Least share of a text's strokes that can be read, as it fades in or out."""
 SUDDEN = 0.4
-"""A text of which so much more is gone than in the frame before has been replaced by another."""
+"""A text that loses more than this share of its strokes between two frames was replaced."""
 WHOLE = 0.9
 """A text that shows this share of its strokes has faded in."""
 BRIGHTER = 1.2
 """A text that shows this much more than when it was found was still fading in then."""
 SETTLED_SECONDS = 0.2
-"""How long after it was found the strokes of a text are looked at again: it may have been fading in."""
+"""When the strokes of a text are looked at again after it was found: it may have been fading in."""
 FADE_STEP_SECONDS = 0.08
-"""Pictures so far apart tell what fades from what moves."""
+"""Distance of pictures that tell fading from moving text."""
 LEAST_FADE = 2.5
-"""Strokes that fade differ by at least this much from one such step to the next, in the mean, of 255."""
+"""Least mean difference of fading strokes from one such step to the next, of 255."""
 STEADY = 0.6
-"""The least cosine between the differences of two steps of a fade: what moves changes otherwise each time."""
+"""Least cosine between the differences of two steps of a fade; movements change direction."""
 FADED_STEPS = 3
-"""A text that was found so many steps after a fade has faded in."""
+"""A text found within this many steps after a fade has faded in."""
 LONGEST_FADE_SECONDS = 1.5
-"""A text that still seems to fade in so long after it was found does not."""
+"""A text that still seems to fade in this long after it was found does not."""
 MAX_GAP = 2
-"""Pictures without the text, as flashes and damage make them, after which it may go on."""
+"""Pictures without the text, as flashes and damage make them, after which it may continue."""
 FEWEST_AT_REST = 3
-"""The fewest frames at one place of a text that stands still."""
+"""Least frames at one place of a still text."""
 LEAST_ADDED = 0.4
-"""A text that has grown is longer by at least this much, of its height."""
+"""Least additional length of a text that has grown, in its height."""
 MOST_MOMENTS = 200
-"""So many moments of a text tell whether its words change their colour."""
+"""Number of moments used to decide whether the words of a text change their colour."""
 FEWEST_LETTERS_TO_AGREE, MOSTLY_EQUAL = 10, 0.9
-"""Readings of so many letters agree if this share of them is equal."""
+"""Readings of at least this many letters agree if this share of them is equal."""
 MAX_READINGS = 2
-"""Readings of a text that stands still; a third one is of its mean."""
+"""Readings of a still text; a third one is of its mean."""
 STRETCHES = (1.15, 1.0, 1.3)
-"""How much wider lines are made for each reading: those that agree are right more often."""
+"""How much wider lines are made for each reading: readings that agree are right more often."""
 SECOND_READING_SECONDS = 0.35
 CERTAIN = 0.9
 """Readings that agree with at least this confidence each need no third one."""
 KNOWN = 0.8
-"""Lines that were read with this confidence are not looked for again while they stand."""
+"""Lines read with this confidence are not looked for again while they are shown."""
 FEWEST_FOR_MEAN = 8
-"""The fewest frames whose mean is better to read than each of them."""
+"""Least frames whose mean is better to read than each of them."""
 READ_AGAIN_AT = (1, 4, 8, 12)
-"""The places of a text that moves at which it is read again."""
+"""A moving text is read again at these of its places."""
 SECONDS_LOST = 0.7
-"""A text that moves is found again within this time."""
+"""A moving text is found again within this time."""
 OTHERS = 4
-"""Pictures that tell strokes from what moves behind them."""
+"""Number of pictures used to tell strokes from a moving background."""
 TIME_TOLERANCE = 1e-6
 CUT_ROWS = 60
 """Rows of the pictures by which cuts are noticed."""
 MOST_CUTS = 256
-"""So many cuts are remembered: those of a caption, which stands for some seconds, are among them."""
+"""Number of remembered cuts: enough for a caption, which is shown for some seconds."""
 CUT_DIFFERENCE = 14.0
-"""The least mean difference between the pictures before and after a cut, of 255."""
+"""Least mean difference between the pictures before and after a cut, of 255."""
 
 
 class Picture(NamedTuple):
@@ -89,10 +89,7 @@ class Picture(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What a line was read as, the probability that this is right, and whether its script can be read at all.
-
-    ``script`` is the name of one that cannot be read.
-    """
+    """A reading of a line, its probability, and whether its script, named if not, can be read at all."""
 
     text: str
     confidence: float
@@ -101,16 +98,16 @@ class Reading(NamedTuple):
 
 
 class PictureReader(Protocol):
-    """What finds and reads lines in the picture that is shown."""
+    """Finds and reads lines in the picture that is shown; see :class:`~._reading.FrameReader`."""
 
     def find(self, bands: Sequence[Band]) -> list[Box]:
-        """The boxes of the lines in bands of the picture."""
+        pass
 
     def read(self, boxes: Sequence[Box], stretch: float) -> list[Reading]:
-        """What lines of the picture say, made wider by a factor."""
+        pass
 
     def read_gray(self, line: Gray, stretch: float) -> Reading:
-        """What a picture (H, W) of one line says, made wider."""
+        pass
 
 
 @dataclass(eq=False)
@@ -118,24 +115,24 @@ class LineTrack:
     """A line from its first frame to its last.
 
     Attributes:
-        box: Where it stands; for one that moves, where it was found last.
+        box: Its place; of a moving text, where it was found last.
         template: Its strokes.
         first_frame: The first frame that shows it.
-        last_frame: The last that shows it.
-        shares: How much of its strokes each frame showed.
+        last_frame: The last frame that shows it.
+        shares: Visible share of its strokes in each frame.
         found_seconds: When it was found.
-        readings: What it was read as.
+        readings: Its readings.
         first_read: The frame in which it was read first.
         read_seconds: When it was read, or found, last.
         is_settled: Whether its strokes were looked at again since it was found.
         is_fading: Whether it is still fading in.
-        earliest_frame: It was not there before: then it began to fade in, or its last word came.
-        num_missed: The pictures in a row that did not show it, up to now.
+        earliest_frame: When it began to fade in, or its last word came: it was not there before.
+        num_missed: Number of last pictures in a row that did not show it.
         grew_from: The track of the shorter text that it continues.
         rolled_from: The track of the same text one line lower, from where it rolled up.
-        follows: A shorter text whose place it took, directly or by way of others that were not read.
-        continued_by: A longer text that took its place, if it did.
-        places: The frames and boxes at which it was found, of a text that moves.
+        follows: A shorter text whose place it took, directly or through others that were not read.
+        continued_by: A longer text that took its place, if any.
+        places: Frames and boxes of a moving text.
     """
 
     box: Box
@@ -167,7 +164,7 @@ class LineTrack:
 
     @property
     def whole_frames(self) -> range:
-        """The frames from the first to the last that shows all of it: without those in which it fades in or out."""
+        """The frames from the first to the last that shows all of it, without fades."""
         whole = [number for number, share in enumerate(self.shares) if share > WHOLE]
         if not whole:
             return range(self.first_frame, self.last_frame + 1)
@@ -175,7 +172,7 @@ class LineTrack:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether it has stood at one place long enough."""
+        """Whether it has been at one place long enough."""
         return self.num_frames >= FEWEST_AT_REST
 
     @property
@@ -186,23 +183,23 @@ class LineTrack:
 
     @property
     def root(self) -> LineTrack:
-        """The first of the texts that it continues, or itself."""
+        """The first of its stages."""
         return self.stages[0]
 
     @property
     def text(self) -> str:
-        """What it says, by the vote."""
+        """The text that won the vote."""
         return self.vote()[0][0]
 
     @property
     def confidence(self) -> float:
-        """The greatest confidence of the readings that won the vote; 0 for a script that cannot be read."""
+        """Greatest confidence of the readings that won the vote; 0 for an unreadable script."""
         best = self.text
         return max(reading.confidence * reading.is_readable for reading in self.readings if reading.text == best)
 
     @property
     def legibility(self) -> float:
-        """The probability that its letters are right, if readings were independent: signs beside them do not count.
+        """The probability that its letters are right, if readings were independent, without other signs.
 
         Long lines may differ in a letter, as music notes at their ends are read as one.
         """
@@ -212,14 +209,14 @@ class LineTrack:
 
     @property
     def script(self) -> str | None:
-        """The script that it seems to be in, by most readings, if that one cannot be read."""
+        """The unreadable script of most readings, or ``None``."""
         scripts = [reading.script for reading in self.readings]
         return max(scripts, key=scripts.count, default=None)
 
     def vote(self) -> list[tuple[str, float]]:
-        """The texts that it was read as, by their share of the vote: the sum of their confidences.
+        """Return the texts of its readings by their share of the vote, the sum of their confidences.
 
-        Those that have the letters of the most trusted ones come first, and then the most trusted signs.
+        Texts with the letters of the most trusted ones come first, and then the most trusted signs.
         """
         votes: dict[str, float] = {}
         by_letters: dict[str, float] = {}
@@ -264,14 +261,14 @@ class LineTrack:
             other.grew_from.continued_by = self
 
     def take_mean(self) -> Gray | None:
-        """What the line looked like on average, which is sharper than what moved behind it; it is then forgotten."""
+        """Return and discard the mean picture of the line, which is sharper than the moving background."""
         total, self._sum = self._sum, None
         if total is None or self._num_summed < FEWEST_FOR_MEAN:
             return None
         return (total / self._num_summed).round().astype(np.uint8)
 
     def begin(self, frame: int) -> None:
-        """Have the line begin later, in a frame before which a part of it was missing."""
+        """Move the first frame to a later one, before which a part of the line was missing."""
         del self.shares[: frame - self.first_frame]
         self.first_frame = self.earliest_frame = frame
 
@@ -308,27 +305,19 @@ class LineTracker:
 
     @property
     def remembered(self) -> range:
-        """The frames that a tracker with a saved state has to be shown again by `remember`."""
+        """The frames that a tracker with a saved state must be shown again by `remember`."""
         return range(self._recent[0].frame, self._recent[-1].frame + 1) if self._recent else range(0)
 
     def state_dict(self) -> dict[str, Any]:
-        """All but the pictures that are remembered. The lines in it go on changing."""
+        """Return all but the remembered pictures; its lines continue to change."""
         return {name: value for name, value in vars(self).items() if name != "_recent"}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a copy of a saved state."""
+        """Resume from a copy of a saved state."""
         vars(self).update(state)
 
     def see(self, picture: Picture, reader: PictureReader) -> list[LineTrack]:
-        """Take the next picture.
-
-        Args:
-            picture: The picture.
-            reader: Finds and reads lines in it.
-
-        Returns:
-            The tracks that have ended.
-        """
+        """Take the next picture, in which ``reader`` finds and reads lines; return the tracks that have ended."""
         self.remember(picture)
         self._note_cut(picture)
         ended = self._follow(picture, reader)
@@ -338,7 +327,7 @@ class LineTracker:
                 self._watch = ChangeWatch(len(picture.luma))
             for track in self._active:
                 track.note_brightness(picture)
-            # What is doubtful may be found anew, with a better box.
+            # Doubtful lines may be found again, with a better box.
             known = [
                 track.box
                 for track in self._active
@@ -350,14 +339,14 @@ class LineTracker:
         return ended
 
     def finish(self, reader: PictureReader) -> list[LineTrack]:
-        """The tracks that last to the end."""
+        """Return the tracks that last to the end."""
         for track in self._active:
             _read_mean(track, reader)
         ended, self._active, self._moving = self._active + self._moving, [], []
         return [track for track in ended if track.readings]
 
     def remember(self, picture: Picture) -> None:
-        """Keep a picture for some time: texts are looked for in it that are found later."""
+        """Keep a picture for some time, for texts that are found later."""
         recent = self._recent
         recent.append(picture)
         at_most = max(FEWEST_REMEMBERED, REMEMBERED_BYTES // max(picture.luma.nbytes, 1))
@@ -367,7 +356,7 @@ class LineTracker:
             recent.popleft()
 
     def _note_cut(self, picture: Picture) -> None:
-        """Note that another picture begins: it differs from the one before by far more than the last ones did."""
+        """Note a cut: a picture that differs from the one before by far more than usual."""
         step = max(1, len(picture.luma) // CUT_ROWS)
         before, self._brightness = (
             self._brightness,
@@ -382,7 +371,7 @@ class LineTracker:
         self._differences.append(difference)
 
     def _follow(self, picture: Picture, reader: PictureReader) -> list[LineTrack]:
-        """Look for the known lines in the next picture; the ones that are no longer there have ended."""
+        """Look for the known lines in the next picture; return the lines that have ended."""
         gone = []
         for track in self._active:
             share = track.template.share(picture.luma)
@@ -410,7 +399,7 @@ class LineTracker:
     def _renew(self, track: LineTrack, picture: Picture) -> bool:
         """Follow a text by how it looks now that it has faded in."""
         recent = [one for one in self._recent if one.frame >= track.earliest_frame]
-        # What stands still while one text fades into another is what they have in common.
+        # Pixels that stay while one text fades into another belong to both.
         others = [] if track.is_fading else [one.luma for one in recent[-OTHERS - 1 : -1]]
         template = Template(picture.luma, track.box, others)
         if not template.is_usable:
@@ -440,7 +429,7 @@ class LineTracker:
                 self._watch.forget((left / width, top / height, right / width, bottom / height))
 
     def _take_new(self, picture: Picture, boxes: Iterable[Box], reader: PictureReader) -> list[LineTrack]:
-        """Follow the lines among those that were found that are not followed yet."""
+        """Follow the found lines that are not followed yet; return tracks that they end."""
         ended: list[LineTrack] = []
         for box in boxes:
             beside = [track for track in self._active if not track.num_missed and _overlap(track.box, box)]
@@ -457,7 +446,7 @@ class LineTracker:
                 earlier = shorter.follows
                 was_alone = shorter.first_read is not None and shorter.first_read < track.first_frame
                 if track.is_at_rest and was_alone:
-                    # What it showed while the longer text stood there was a part of that.
+                    # While the longer text was there, it showed a part of that.
                     shorter.last_frame = track.first_frame - 1
                     del shorter.shares[shorter.num_frames :]
                     shorter.continued_by, track.follows = track, shorter
@@ -480,7 +469,7 @@ class LineTracker:
             # It was not there before it began to fade in, though another text may look much like it.
             recent = recent[-num_fading:]
         shares = _shares_before(template, recent)
-        # Now that some pictures are known to show the text, what moves behind it can be told from its strokes.
+        # Now that some pictures are known to show the text, its moving background can be told from its strokes.
         alike = [one.luma for one in recent[len(recent) - len(shares) : -1]]
         if alike and not num_fading:
             chosen = np.linspace(0, len(alike) - 1, min(OTHERS, len(alike))).round().astype(int)
@@ -502,9 +491,9 @@ class LineTracker:
         )
 
     def _added_in(self, shorter: LineTrack, longer: LineTrack, picture: Picture) -> int:
-        """The frame in which a text that was read before grew into a longer one; 0 if it was that one all the time.
+        """Return the frame in which a text that was read before grew into a longer one, or 0.
 
-        Most strokes of the longer text are those of the shorter one, so that these do not tell.
+        Most strokes of the longer text belong to the shorter one, so only the added part counts.
         """
         left, top, right, bottom = longer.box
         end = max(shorter.box[2], left)
@@ -523,7 +512,7 @@ class LineTracker:
         return next((track for track in self._moving if _has_moved_to(track.box, box)), None)
 
     def _move(self, passed: LineTrack, picture: Picture) -> None:
-        """Go on with a text that moves, or begin one, by a line that did not stand still."""
+        """Continue a moving text, or start one, by a line that was not still."""
         track = self._moved_to(passed.box)
         if track is None:
             track = passed
@@ -533,7 +522,7 @@ class LineTracker:
         track.read_seconds = picture.seconds
 
     def _read_again(self, picture: Picture, reader: PictureReader) -> None:
-        """Read the lines that stand still, once they do, and once more a moment later."""
+        """Read still lines, and once more a moment later."""
         due = [
             track
             for track in self._active
@@ -549,15 +538,15 @@ class LineTracker:
             track.read_seconds = picture.seconds
 
 
-@lru_cache(maxsize=4096)  # votes ask for those of the same few texts again and again
+@lru_cache(maxsize=4096)  # votes ask for the same few texts again and again
 def letters_of(text: str) -> str:
-    """The letters and digits of a text; case does not count."""
+    """Return the letters and digits of a text; case does not count."""
     return re.sub(r"\W", "", text).casefold()
 
 
 @lru_cache(maxsize=4096)
 def _agree(one: str, other: str) -> bool:
-    """Whether two readings have the same letters, or nearly the same ones if they are many."""
+    """Whether two readings have the same letters, or nearly the same if they are many."""
     if min(len(one), len(other)) < FEWEST_LETTERS_TO_AGREE:
         return one == other
     return SequenceMatcher(None, one, other).ratio() >= MOSTLY_EQUAL
@@ -573,7 +562,7 @@ def _read_mean(track: LineTrack, reader: PictureReader) -> None:
 
 
 def _shares_before(template: Template, recent: Sequence[Picture]) -> list[float]:
-    """How much of a text the last pictures show, from the first that shows it without a break to the last one."""
+    """Return the share of a text in the last pictures, from the first that shows it without a break."""
     shares: list[float] = []
     shows = 0
     for one in reversed(recent):
@@ -589,9 +578,9 @@ def _shares_before(template: Template, recent: Sequence[Picture]) -> list[float]
 
 
 def _num_fading(template: Template, recent: Sequence[Picture], most_at_rest: int = 0) -> int:
-    """Over how many of the last pictures a text has changed steadily, as what fades does; 0 if it has not.
+    """Return over how many of the last pictures a text has changed steadily, as in a fade; else 0.
 
-    It may have been at rest for some steps since then.
+    It may have been at rest for ``most_at_rest`` steps since then.
     """
     step = next(
         (
@@ -639,7 +628,7 @@ def _overlap(one: Box, other: Box) -> bool:
 
 
 def _is_within(inner: Box, outer: Box) -> bool:
-    """Whether a line is another one, or a part of it: it is longer by less than half a letter."""
+    """Whether a line is another one, or a part of it: longer by less than half a letter."""
     height, own = outer[3] - outer[1], inner[3] - inner[1]
     slack = 0.5 * height
     return 0.5 < own / height < 2 and inner[0] >= outer[0] - slack and inner[2] <= outer[2] + slack

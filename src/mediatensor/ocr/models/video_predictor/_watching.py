@@ -1,4 +1,14 @@
-"""Watch the pictures of a video for text."""
+"""Watch the pictures of a video for text: whether a known one is still there, and where a new one may have appeared.
+
+The strokes of a text are brighter or darker than their surroundings. A :class:`Template` has the difference of each
+pixel from its surroundings where the text was found; the share of it in a picture shows how much of the text is there:
+1 all, 0 nothing or another text, and a fraction while it fades. This is a matched filter (G. L. Turin, "An introduction
+to matched filters", 1960).
+
+Text drawn into a video is still over a moving picture. Its strokes are edges that stay the same from one moment to
+the next, and that were not there at the last look. Moving things do not come to rest, and resting pictures do not
+change: :class:`ChangeWatch` skips both.
+"""
 
 from __future__ import annotations
 
@@ -15,45 +25,46 @@ Brightness = npt.NDArray[np.float32]
 Box = tuple[int, int, int, int]
 """Left, top, right, bottom in pixels."""
 STROKE = 0.3
-"""Pixels whose difference from their surroundings is at least this share of the greatest are strokes."""
+"""Pixels that differ from their surroundings by at least this share of the greatest difference are strokes."""
 FAINTEST = 10.0
-"""The greatest difference of strokes that can be told from noise, of 255."""
+"""Least greatest difference of strokes that can be told from noise, of 255."""
 STILL = 24
 """A pixel of a stroke differs by less from frame to frame."""
 SOLID = 0.45
 """Pixels that differ by this share of the greatest difference are inside a stroke."""
 NUM_PARTS = 16
-"""Parts from left to right whose brightness is followed: words that are sung change it one after the other."""
+"""Parts from left to right whose brightness is followed: sung words change it one after the other."""
 FEWEST_IN_PART = 12
 LEAST_CHANGE = 6.0
-"""Words that are sung become brighter or darker by at least this much, of 255."""
+"""Sung words become brighter or darker by at least this much, of 255."""
 MOST_SUNG_BEFORE = 0.4
-"""The greatest share of the parts that may have been sung when the text was found."""
+"""Greatest share of parts that may have been sung when the text was found."""
 FEWEST_STEPS = 3
 FEWEST_STILL = 0.25
-"""The least share of the strokes that must stand still to be told from what moves behind them."""
+"""Least share of strokes that must be still to be told from a moving background."""
 SMALL_HEIGHT = 360
-"""The height in pixels of the small pictures that are compared, about."""
+"""Approximate height in pixels of the small pictures that are compared."""
 AT_REST = 12
-"""The most by which a pixel at rest differs from one moment to the next, of 255."""
+"""Greatest difference of a pixel at rest from one moment to the next, of 255."""
 CHANGED = 32
-"""A pixel that has changed differs by more from what it was at the last look."""
+"""Least difference of a changed pixel from the last look."""
 EDGE = 36
-"""Strokes differ by more from what is beside them."""
+"""Least difference of strokes from their surroundings."""
 CELL = 8
-"""Pixels on each side of the cells in which edges are counted."""
+"""Side of the cells in which edges are counted, in pixels."""
 EDGES_IN_WINDOW = 36
-"""The fewest pixels of edges, in a window of WINDOW cells on a row, that may be text."""
+"""Least pixels of edges that may be text, in a window of WINDOW cells on a row."""
 WINDOW = 5
 MARGIN_CELLS = 3
-"""Rows of cells above and below that are looked at, too."""
+"""Rows of cells above and below that are looked at as well."""
 HESITANT_COMPARISONS = 2
-"""For so many comparisons after a look at a part of the picture, only what rests there for twice as long is news.
+"""After a look at a part of the picture, only changes that rest twice as long count for this many
+comparisons.
 
-Pictures that move by turns would be looked at again and again; a text that appears there waits no longer than that.
+Pictures that move in turns would otherwise be looked at again and again; new text there waits no longer than that.
 """
 KNOWN_MARGIN = 5
-"""The outlines of known lines reach beyond their boxes by up to 1 / KNOWN_MARGIN of their height."""
+"""Outlines of known lines reach beyond their boxes by up to 1 / KNOWN_MARGIN of their height."""
 _UNSEEN = -1000  # differs from every brightness
 
 
@@ -62,8 +73,8 @@ class Template:
 
     Args:
         luma: (H, W), a picture that shows the text.
-        box: left, top, right, bottom of its line, in pixels.
-        others: Pictures that show it, too: what changes among them is not of the text.
+        box: Left, top, right, bottom of its line, in pixels.
+        others: More pictures that show it: pixels that change among them are not part of the text.
     """
 
     def __init__(self, luma: Gray, box: Box, others: Sequence[Gray] = ()) -> None:
@@ -95,20 +106,20 @@ class Template:
         self._parts = [columns.ravel()[solid] for solid in self._solid]
 
     def part(self, luma: Gray) -> Gray:
-        """The part of a picture in which the text stands."""
+        """Return the part of a picture that holds the text."""
         left, top, right, bottom = self.box
         return luma[top:bottom, left:right]
 
     def change(self, difference: npt.NDArray[np.float32]) -> float:
-        """By how much its strokes have changed, in the mean, in the difference of a part of two pictures."""
+        """Return the mean change of its strokes in the difference of a part of two pictures."""
         return float(np.abs(difference[self._weights != 0]).mean())
 
     def share(self, luma: Gray) -> float:
-        """How much of the text a picture shows: 1 all, 0 nothing."""
+        """Return how much of the text a picture shows: 1 all, 0 nothing."""
         return float(np.vdot(self._weights, self.part(luma)))
 
     def brightness(self, luma: Gray) -> Brightness:
-        """The mean brightness of strokes from left to right: of those that are bright, and of those that are dark."""
+        """Return the mean brightness of bright and of dark strokes, from left to right."""
         pixels = self.part(luma).ravel()
         means = np.full((2, NUM_PARTS), np.nan, np.float32)
         for mean, solid, parts in zip(means, self._solid, self._parts, strict=True):
@@ -119,11 +130,7 @@ class Template:
 
 
 def is_sung(course: Sequence[Brightness]) -> bool:
-    """Whether a text changes its brightness word by word, from left to right, as in karaoke.
-
-    Args:
-        course: Its brightness from moment to moment.
-    """
+    """Whether a text changes its brightness word by word, from left to right, as in karaoke."""
     return len(course) > FEWEST_STEPS and any(_steps_forward(one) for one in np.stack(course, axis=1))
 
 
@@ -145,7 +152,7 @@ def _steps_forward(course: Brightness) -> bool:
 
 
 def _blurred(picture: npt.NDArray[np.float32], reach: int) -> npt.NDArray[np.float32]:
-    """The mean of the pixels up to ``reach`` pixels away, in rows and columns."""
+    """Return the mean of the pixels up to ``reach`` pixels away, in rows and columns."""
     padded = np.pad(picture, reach + 1, mode="edge").astype(np.float64)
     sums = padded.cumsum(0).cumsum(1)
     side = 2 * reach + 1
@@ -164,11 +171,7 @@ class Band:
 
 
 class ChangeWatch:
-    """Compares pictures with the one before and with what was there at the last look.
-
-    Args:
-        height: Of the pictures that will be shown, in pixels.
-    """
+    """Compare pictures, of this height, with the one before and with the state at the last look."""
 
     def __init__(self, height: int) -> None:
         self._step = max(1, round(height / SMALL_HEIGHT))
@@ -179,14 +182,11 @@ class ChangeWatch:
         self._searched: deque[list[tuple[slice, slice]]] = deque(maxlen=HESITANT_COMPARISONS)
 
     def see(self, luma: Gray, known: Sequence[Sequence[int]] = ()) -> list[Band]:
-        """Take the next picture.
+        """Take the next picture; return the bands in which text may have appeared, from top to bottom.
 
         Args:
             luma: (H, W), some tenths of a second after the one before.
-            known: left, top, right, bottom, in pixels, of lines that the picture shows and that are known already.
-
-        Returns:
-            The bands in which text may have appeared since they were last looked at, from top to bottom.
+            known: Left, top, right, bottom, in pixels, of known lines that the picture shows.
         """
         small = luma[:: self._step, :: self._step].astype(np.int16)
         earlier, before = self._earlier, self._before
@@ -214,11 +214,7 @@ class ChangeWatch:
         return bands
 
     def forget(self, box: Sequence[float]) -> None:
-        """Take a part of the picture for not looked at: text in it has gone, and another one may stand there already.
-
-        Args:
-            box: xmin, ymin, xmax, ymax, relative.
-        """
+        """Count a relative box as not looked at: its text has gone, and another may be there already."""
         if self._before is None or self._looked_at is None:
             return
         gone = _pixels(box, *self._before.shape)
@@ -230,7 +226,7 @@ class ChangeWatch:
         height = len(news)
         cells = count_in_cells(news)
         rows, columns = cells.shape
-        # Text stands on cells of two rows where its line lies across them.
+        # Text is on cells of two rows if its line lies across them.
         pairs = cells + np.concatenate([cells[1:], np.zeros((1, columns), np.int32)])
         sums = np.cumsum(np.pad(pairs, ((0, 0), (1, 0))), axis=1)
         window = min(WINDOW, columns)
@@ -252,7 +248,7 @@ class ChangeWatch:
 
 
 def count_in_cells(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
-    """How many pixels of each cell are marked: (rows, columns) of cells, of which the last may be cut off."""
+    """Count the marked pixels of each cell: (rows, columns) of cells, the last of which may be cut off."""
     height, width = mask.shape
     rows, columns = -(-height // CELL), -(-width // CELL)
     padded = np.zeros((rows * CELL, columns * CELL), np.uint8)
@@ -262,7 +258,7 @@ def count_in_cells(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
 
 
 def _pixels(box: Sequence[float], height: int, width: int) -> tuple[slice, slice]:
-    """Rows and columns of a relative box in a picture."""
+    """Return rows and columns of a relative box in a picture."""
     left, top, right, bottom = box
     return (
         slice(int(top * height), int(np.ceil(bottom * height))),

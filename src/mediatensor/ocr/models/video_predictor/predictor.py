@@ -1,4 +1,4 @@
-"""The predictor of text in videos."""
+"""The predictor of text in videos, and the stream of its results."""
 
 from __future__ import annotations
 
@@ -45,24 +45,24 @@ __all__ = ["TextStream", "VideoTextPredictor"]
 
 KINDS: tuple[TextKind, ...] = get_args(TextKind)
 TALLEST_LINE = 0.25
-"""The greatest height of a line of text, of that of the picture."""
+"""Greatest height of a line of text, as a share of the picture's."""
 FRAMES_UNTIL_COMPLETE = 12
-"""Lines that end together are known to have ended after so many frames."""
+"""Lines that end together are known to have ended after this many frames."""
 FRAMES_OF_KNOWN_TIME = 256
-"""The times of so many frames are kept, and those at which a text begins."""
+"""Number of frames whose times are kept, in addition to those at which a text begins."""
 LEAST_CONFIDENCE = 0.4
-"""Lines that are less likely to be right are no part of a text."""
+"""Lines that are less likely to be right are not part of a text."""
 LEAST_UNREAD_SECONDS = 0.5
-"""What stands for less time and cannot be read may be anything."""
+"""Unreadable text that stands for less time may be anything."""
 FEWEST_FRAMES = 3
-"""What stands in fewer frames is no text."""
+"""Least frames of a text."""
 TIME_TOLERANCE = 1e-6
 LEAST_LOST_SECONDS, LEAST_LOST = 0.5, 0.05
-"""Files break off that are shorter than their headers say by more: in seconds, and of what the headers say."""
+"""Files that are shorter than their headers say by more break off: in seconds, and as a share."""
 
 Region = tuple[float, float, float, float]
 Progress = tuple[list[TextTrack], dict[str, Any]]
-"""The texts that have ended, and the state of the stream."""
+"""Texts that have ended, and the state of the stream."""
 _END = object()
 
 
@@ -72,12 +72,12 @@ class VideoTextPredictor(nn.Module):
     Args:
         det_predictor: Finds lines of text.
         reco_predictor: Reads lines.
-        region: xmin, ymin, xmax, ymax of the part of the picture that is looked at, relative; ``None`` for all of it.
+        region: xmin, ymin, xmax, ymax of the part of the picture that is read, relative; ``None`` for all of it.
         kinds: The kinds of text that are wanted; ``None`` for all.
         min_confidence: Texts whose surest reading is less likely to be right are left out.
 
     Raises:
-        InvalidArgumentError: An argument is not among the accepted ones, or the recogniser reads no lines.
+        InvalidArgumentError: An argument is not among the accepted ones, or the recogniser does not read lines.
 
     Example:
         >>> from mediatensor.ocr import video_text_predictor
@@ -114,13 +114,14 @@ class VideoTextPredictor(nn.Module):
         def __call__(self, video: Any) -> VideoReading: ...
 
     def forward(self, video: Any) -> VideoReading:
-        """Read a video.
+        """Read a video; on a terminal a bar shows the progress.
 
-        Frames that cannot be decoded are passed over, and ``problems`` of the result names them; where a file breaks
-        off, the texts up to there come out. On a terminal a bar shows how far it is.
+        Frames that cannot be decoded are skipped and listed in ``problems`` of the result; if a file breaks off, the
+        texts up
+        to there are returned.
 
         Args:
-            video: A :class:`~mediatensor.decoders.VideoDecoder`, or what one opens: a path, a URL, bytes, an open file.
+            video: A :class:`~mediatensor.decoders.VideoDecoder`, or a source that one opens: a path, a URL, bytes, an open file.
 
         Returns:
             The texts by their start.
@@ -133,12 +134,9 @@ class VideoTextPredictor(nn.Module):
     def _read_on(
         self, video: Any, kept: Progress | None = None, keep: Callable[[Callable[[], Progress]], None] | None = None
     ) -> VideoReading:
-        """Read a video, or go on reading it.
+        """Read a video, or resume from ``kept``, the result of an interrupted call.
 
-        Args:
-            video: As for a call.
-            kept: What an interrupted call kept: the texts that had ended, and the state of its stream.
-            keep: Called after every frame, with a function that makes what another call can go on from.
+        ``keep`` is called after every frame, with a function that returns what another call can resume from.
 
         Raises:
             InvalidArgumentError: ``kept`` is of another video.
@@ -164,14 +162,14 @@ class VideoTextPredictor(nn.Module):
             )
 
     def stream(self, video: Any, *, state: dict[str, Any] | None = None) -> TextStream:
-        """The texts of a video one after the other, each as soon as it has ended: for long films.
+        """Yield the texts of a video, each as soon as it has ended: for long films.
 
         Args:
             video: As for a call.
-            state: What ``state_dict`` of another stream over this video returned: the stream goes on from there.
+            state: Result of ``state_dict`` of another stream over this video, from which to resume.
 
         Returns:
-            An iterator of texts, with the times and problems of the video up to where it is.
+            An iterator of texts, with the times and problems of the video so far.
 
         Example:
             >>> from mediatensor.ocr import video_text_predictor
@@ -184,7 +182,7 @@ class VideoTextPredictor(nn.Module):
 
 @dataclass(frozen=True)
 class _SlidePicture:
-    """Decodes the picture of a slide each time it is asked for: (H, W, 3)."""
+    """Decodes the picture of a slide, (H, W, 3), each time it is asked for."""
 
     video: Any
     frame: int
@@ -212,7 +210,7 @@ class TextStream(Iterator[TextTrack]):
     Args:
         predictor: Reads.
         video: The video.
-        state: Where to go on.
+        state: Where to resume.
 
     Attributes:
         name: The name of the video.
@@ -220,9 +218,9 @@ class TextStream(Iterator[TextTrack]):
         width: Its width.
         begin_seconds: The time at which the first frame is shown.
         end_seconds: The time at which the last frame that was read ends.
-        num_frames: The frames that the video has, as far as it could be read.
-        problems: What could not be decoded, a sentence each.
-        slides: The pages that stayed and are no longer shown; it grows.
+        num_frames: The frames of the video, as far as it could be read.
+        problems: Decoding problems, a sentence each.
+        slides: The slides that are no longer shown; the list grows.
     """
 
     def __init__(self, predictor: VideoTextPredictor, video: Any, state: dict[str, Any] | None) -> None:
@@ -237,7 +235,7 @@ class TextStream(Iterator[TextTrack]):
         self._tracks = self._read()
 
     def _begin(self, state: dict[str, Any] | None) -> None:
-        """Look at the video, and at where to go on."""
+        """Open the video, and restore the state."""
         metadata = self._decoder.metadata
         self.name = self._decoder._video.spec.source.file_name
         self.height, self.width = int(metadata.height or 0), int(metadata.width or 0)
@@ -257,8 +255,8 @@ class TextStream(Iterator[TextTrack]):
         self._judge = KindJudge(self._part[3] - self._part[1], self._part[2] - self._part[0], self._total_seconds)
         self.slides: list[Slide] = []
         self._watch = SlideWatch(self._part[3] - self._part[1])
-        self._pages: list[StillPage] = []  # those of the slides
-        self._turned: list[StillPage] = []  # those that have ended, but may not be slides
+        self._pages: list[StillPage] = []  # of the slides
+        self._turned: list[StillPage] = []  # ended, but perhaps not slides
         self._shown: list[int] = []  # the frames that the pictures of the slides are of
         self._ended: list[LineTrack] = []
         self._complete: list[TextTrack] = []
@@ -272,10 +270,10 @@ class TextStream(Iterator[TextTrack]):
             self._load(state)
 
     def __next__(self) -> TextTrack:
-        """The next text that ended.
+        """Return the next text that ended.
 
         Raises:
-            ClosedError: An exception, such as that of Ctrl-C, ended the stream within a frame.
+            ClosedError: An exception, such as KeyboardInterrupt, ended the stream within a frame.
         """
         while (step := self._step()) is None:
             pass
@@ -284,7 +282,7 @@ class TextStream(Iterator[TextTrack]):
         raise StopIteration
 
     def _step(self) -> TextTrack | object | None:
-        """The next text that ended, ``None`` after a frame without one, or `_END`."""
+        """Return the next text that ended, ``None`` after a frame without one, or `_END`."""
         self._check_whole()
         try:
             return next(self._tracks, _END)
@@ -296,7 +294,7 @@ class TextStream(Iterator[TextTrack]):
         if self._is_interrupted:
             raise ClosedError(
                 "The stream was interrupted within a frame, and has no more texts; take state_dict() between two "
-                "texts, and give it to stream(video, state=...) to go on from there."
+                "texts, and give it to stream(video, state=...) to resume there."
             )
 
     def __reduce__(self) -> Any:
@@ -312,14 +310,14 @@ class TextStream(Iterator[TextTrack]):
             self._decoder.close()
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the stream is: picklable, for ``stream(video, state=...)``, which gives the texts that come next.
+        """Return where the stream is: picklable, for ``stream(video, state=...)``, which continues with the next texts.
 
         Raises:
             ClosedError: An exception ended the stream within a frame.
         """
         self._check_whole()
         return {
-            # Lines that have ended know those that go on as others: one copy of both.
+            # Ended lines refer to lines that continue them: one copy of both.
             "lines": copy.deepcopy((self._tracker.state_dict(), self._ended)),
             "complete": list(self._complete),
             "remembered": self._tracker.remembered,
@@ -337,7 +335,7 @@ class TextStream(Iterator[TextTrack]):
         }
 
     def _identity(self) -> tuple[Any, ...]:
-        """What tells this video, and what is wanted of it, from others, before anything is decoded."""
+        """Return an identity of this video and the wanted texts, before anything is decoded."""
         stated, predictor = self._decoder.metadata, self._predictor
         rates = (stated.codec, stated.average_fps_from_header, stated.num_frames_from_header)
         characters = hashlib.sha256(predictor.reco_predictor.model.vocab.encode()).hexdigest()
@@ -430,14 +428,15 @@ class TextStream(Iterator[TextTrack]):
             yield self._complete.pop(0)
 
     def _note(self, problem: str) -> None:
-        """Note a problem, once: a stream that goes on from a state of the end meets it again."""
+        """Note a problem, once: a stream that resumes at the end meets it again."""
         if problem not in self.problems:
             self.problems.append(problem)
 
     def _note_missing(self, seconds: float | None) -> None:
         """Note the frames of the file between the last picture and the one of a time, or the end of the file.
 
-        Frames of the file are told by their times: where it is damaged, frames count without most of the missing ones.
+        Frames of the file are told by their times: in damaged files, frames are counted without most of the missing
+        ones.
         """
         times = self._promised
         here = after = len(times)
@@ -481,7 +480,7 @@ class TextStream(Iterator[TextTrack]):
 
     def _read_slide(self, page: StillPage, lines: Sequence[LineTrack]) -> None:
         others = [line for line in lines if line.readings and not line.places and not stands_on(line, page)]
-        # Another page that is wiped over it adds ink, too, but does not rest.
+        # Another page that is wiped over it also adds ink, but does not rest.
         last_frame = page.rest_frame if page.rest_frame > page.first_frame else page.last_frame
         began = page.grown_frame if page.first_frame < page.grown_frame <= last_frame else page.first_frame
         last_state = range(min(last_frame, page.last_frame - 1), began - 1, -1)
@@ -509,7 +508,7 @@ class TextStream(Iterator[TextTrack]):
         return _SlidePicture(self._video, frame, (self.height, self.width), self._part)
 
     def _forget_starts(self, frame: int) -> None:
-        """Keep the times that may still be asked for: a film has very many."""
+        """Keep only the times that may still be asked for: a film has very many."""
         lines = (*self._tracker.active, *self._tracker.moving, *self._ended)
         kept = {stage.first_frame for line in lines for stage in line.stages}
         kept.update(frame for line in lines for frame, _ in line.places)
@@ -547,7 +546,7 @@ class TextStream(Iterator[TextTrack]):
         ]
         gone = {id(line) for group in complete for line in group.lines}
         gone |= {id(line) for line in left_out if line.last_frame <= frame and not is_awaited(line, active)}
-        # What says less than a line that leaves now would stand alone from now on.
+        # A line that says less than one that leaves now would remain without it.
         left = [line for line in waiting if id(line) in gone]
         gone |= {
             id(line) for line in left_out if line.continued_by is None and any(is_better(one, line) for one in left)
@@ -605,7 +604,7 @@ class TextStream(Iterator[TextTrack]):
         )
 
     def _is_on_slide(self, group: TrackGroup) -> bool:
-        """Whether the lines of a text stand on a slide, which may still be shown."""
+        """Whether the lines of a text are on a slide, which may still be shown."""
         if any(line.places for line in group.lines):
             return False
         pages, page = self._pages[-4:], self._watch.page
@@ -622,7 +621,7 @@ class TextStream(Iterator[TextTrack]):
 
 
 def _rolled_places(line: LineTrack) -> list[tuple[int, Box]]:
-    """The frames in which a line that rolls up came to its places, and these places."""
+    """Return the frames in which a line that rolls up came to its places, and these places."""
     stages = line.stages
     return [
         (stage.first_frame, stage.box)

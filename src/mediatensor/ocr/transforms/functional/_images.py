@@ -18,17 +18,16 @@ from .base import create_shadow_mask, crop_boxes
 Array: TypeAlias = NDArray[Any]
 # How bright red, green and blue are, as torchvision weighs them.
 _LUMINANCE = (0.2989, 0.587, 0.114)
-# A Gaussian is cut off at so many standard deviations.
+# A Gaussian is cut off at this many standard deviations.
 _TRUNCATE = 4.0
 
 
 def invert_colors(img: Tensor, min_val: float = 0.6) -> Tensor:
-    """Grey, then in a random colour, then inverted: dark text on white becomes coloured text on a dark ground.
+    """Turn a picture grey, tint it with a random colour, and invert it: dark on white becomes coloured on dark.
 
     Args:
         img: (..., 3, H, W) or (..., 1, H, W): uint8 in [0, 255] or floating point in [0, 1].
-        min_val: The least factor, in [0, 1], of each colour before it is inverted. The factors are PyTorch's random
-            numbers.
+        min_val: Least factor, in [0, 1], of each colour before it is inverted, from PyTorch's random numbers.
 
     Returns:
         (..., 3, H, W), of the dtype of the image.
@@ -39,8 +38,7 @@ def invert_colors(img: Tensor, min_val: float = 0.6) -> Tensor:
     Example:
         >>> import torch
         >>> from mediatensor.ocr.transforms.functional import invert_colors
-        >>> white = torch.ones(3, 4, 4)
-        >>> bool((invert_colors(white, min_val=0.6) <= 0.4).all())
+        >>> bool((invert_colors(torch.ones(3, 4, 4), min_val=0.6) <= 0.4).all())
         True
     """
     if img.ndim < 3 or img.shape[-3] not in (1, 3):
@@ -56,19 +54,19 @@ def invert_colors(img: Tensor, min_val: float = 0.6) -> Tensor:
 
 
 def rotate_sample(img: Tensor, geoms: Array, angle: float, expand: bool = False) -> tuple[Tensor, NDArray[np.float32]]:
-    """A picture and its boxes, turned about the centre. Pixels are taken from the nearest, and black from outside.
+    """Rotate a picture and its boxes about the centre: nearest pixels, black outside.
 
     Args:
         img: (C, H, W), of any dtype.
         geoms: Boxes (N, 4) or polygons (N, 4, 2), relative in [0, 1], or in pixels if any value is above 1.
         angle: Degrees, counter-clockwise.
-        expand: Whether the picture grows so that no part of it is lost.
+        expand: Enlarge the picture so that no part of it is lost.
 
     Returns:
         The picture, and relative polygons (N, 4, 2), limited to [0, 1].
 
     Raises:
-        InvalidArgumentError: ``geoms`` is of another shape.
+        InvalidArgumentError: ``geoms`` has another shape.
 
     Example:
         >>> import numpy as np
@@ -93,7 +91,7 @@ def rotate_sample(img: Tensor, geoms: Array, angle: float, expand: bool = False)
 
 
 def rotated_image(image: Tensor, angle: float, expand: bool = False) -> Tensor:
-    """A picture or mask (..., H, W) of any dtype, turned counter-clockwise about its centre by ``angle`` degrees."""
+    """Rotate a picture or mask (..., H, W) counter-clockwise about its centre by ``angle`` degrees."""
     height, width = image.shape[-2:]
     cosine, sine = math.cos(math.radians(angle)), math.sin(math.radians(angle))
     tall, wide = _expanded_size(height, width, cosine, sine) if expand else (height, width)
@@ -111,20 +109,20 @@ def rotated_image(image: Tensor, angle: float, expand: bool = False) -> Tensor:
 
 
 def _expanded_size(height: int, width: int, cosine: float, sine: float) -> tuple[int, int]:
-    """Height and width of whole pixels around a turned picture that keeps its centre."""
+    """Return height and width of whole pixels around a turned picture that keeps its centre."""
     sides = []
     for length, extent in (
         (height, abs(sine) * width + abs(cosine) * height),
         (width, abs(cosine) * width + abs(sine) * height),
     ):
-        # What is beyond by less than a ten-thousandth of a pixel comes from rounding.
+        # Excess below a ten-thousandth of a pixel comes from rounding.
         low, high = math.floor((length - extent) / 2 + 1e-4), math.ceil((length + extent) / 2 - 1e-4)
         sides.append(high - low)
     return sides[0], sides[1]
 
 
 def crop_detection(img: Tensor, boxes: Array, crop_box: tuple[float, float, float, float]) -> tuple[Tensor, Array]:
-    """A crop of a picture, not resized, and the boxes in it.
+    """Crop a picture, without resizing, and its boxes.
 
     Args:
         img: (C, H, W).
@@ -153,7 +151,7 @@ def crop_detection(img: Tensor, boxes: Array, crop_box: tuple[float, float, floa
 
 
 def crop_window(image: Tensor, crop_box: tuple[float, float, float, float]) -> tuple[int, int, int, int]:
-    """The pixels of a relative crop: left, top, right and bottom, at least one each way."""
+    """Return the pixels of a relative crop: left, top, right and bottom, at least one each way."""
     height, width = image.shape[-2:]
     left, right = (round(value * (width - 1)) for value in crop_box[0::2])
     top, bottom = (round(value * (height - 1)) for value in crop_box[1::2])
@@ -161,11 +159,11 @@ def crop_window(image: Tensor, crop_box: tuple[float, float, float, float]) -> t
 
 
 def random_shadow(img: Tensor, opacity_range: tuple[float, float], **kwargs: float) -> Tensor:
-    """A picture with a random shadow on it, whose edge is soft.
+    """Add a random shadow with a soft edge to a picture.
 
     Args:
         img: (C, H, W), floating point in [0, 1].
-        opacity_range: The least and the greatest darkness, in [0, 1]. It is drawn by NumPy, as the shadow is.
+        opacity_range: Least and greatest darkness, in [0, 1], drawn by NumPy like the shadow.
         **kwargs: Arguments of :func:`create_shadow_mask`.
 
     Returns:
@@ -185,7 +183,7 @@ def random_shadow(img: Tensor, opacity_range: tuple[float, float], **kwargs: flo
 
 
 def blurred(image: Tensor, sigma: float) -> Tensor:
-    """A picture (..., H, W) under a Gaussian, mirrored at its edges; float64 stays, other dtypes become float32."""
+    """Blur a picture (..., H, W) by a Gaussian, mirrored at its edges; float64 stays, other dtypes become float32."""
     image = image if image.dtype == torch.float64 else image.float()
     radius = int(_TRUNCATE * sigma + 0.5)
     if radius == 0:
@@ -201,5 +199,5 @@ def blurred(image: Tensor, sigma: float) -> Tensor:
         image = torch.zeros_like(image)
         for start, weight in enumerate(weights):
             image.add_(mirrored.narrow(axis, start, length), alpha=weight / sum(weights))
-    # Means are never beyond what they are of; sums of rounded weights can be.
+    # Means are never out of the range of their values; sums of rounded weights can be.
     return image.clamp_(low, high)

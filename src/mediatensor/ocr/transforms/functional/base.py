@@ -1,4 +1,4 @@
-"""Boxes of a crop, and shadows as masks: the functions that need no tensors; docTR's module of this name."""
+"""Boxes of a crop, and shadows as masks: the functions without tensors; docTR's module of this name."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ _FINE_PIXELS = 4_000_000
 
 
 def crop_boxes(boxes: Array, crop_box: tuple[float, float, float, float]) -> Array:
-    """Boxes as they are in a crop of their image.
+    """Return boxes as they are in a crop of their image.
 
     Args:
         boxes: (N, 4), each (xmin, ymin, xmax, ymax), relative in [0, 1] or in pixels.
         crop_box: (xmin, ymin, xmax, ymax) of the crop, relative if the boxes are, in pixels otherwise.
 
     Returns:
-        (M, 4), of the same kind, cut at the crop's edges; boxes of which nothing is left are left out. The argument
-        stays as it is.
+        A new array (M, 4), of the same kind, cut at the crop's edges, without boxes of which nothing is left.
 
     Raises:
         InvalidArgumentError: Boxes are relative and the crop is not, or the reverse.
@@ -60,15 +59,15 @@ def create_shadow_mask(
     max_tip_width: float = 0.5,
     max_tip_height: float = 0.3,
 ) -> NDArray[np.float32]:
-    """A random shadow, which falls from one side of a picture to a tip within it and fades on the way.
+    """Make a random shadow, which falls from one side of a picture to a tip within it and fades on the way.
 
     Its eight random numbers are those of docTR, from NumPy's global generator.
 
     Args:
         target_shape: Height and width of the mask.
-        min_base_width: The least width of the shadow at the side, as a part of the side.
-        max_tip_width: The greatest width of the tip.
-        max_tip_height: The greatest slant of the tip.
+        min_base_width: Least width of the shadow at the side, as a part of the side.
+        max_tip_width: Greatest width of the tip.
+        max_tip_height: Greatest slant of the tip.
 
     Returns:
         (height, width) in [0, 1]: 1 is the darkest.
@@ -107,14 +106,9 @@ def create_shadow_mask(
 
 
 def expand_line(line: Array, target_shape: tuple[int, int]) -> tuple[float, float]:
-    """Where a line meets the edge of a picture when it is made longer.
+    """Return (x, y) where a line meets the edge of a picture when its first point moves outward.
 
-    Args:
-        line: Two points (2, 2): the one to move outward, and the one that stays.
-        target_shape: Height and width of the picture.
-
-    Returns:
-        (x, y) of the first point on the edge; the point itself if it is on the edge already.
+    ``line`` (2, 2) has the point to move and the one that stays; a point on the edge does not move.
 
     Raises:
         InvalidArgumentError: The points are the same, or the line does not meet the edge.
@@ -135,7 +129,7 @@ def expand_line(line: Array, target_shape: tuple[int, int]) -> tuple[float, floa
 
 
 def _from_the_edge(outline: Array, shape: tuple[int, int]) -> Array:
-    """The outline of a shadow whose base is moved to the edge of the picture; with a corner if it lies on two sides."""
+    """Move the base of a shadow's outline to the edge of the picture, with a corner if it is on two sides."""
     height, width = shape
     outline = outline.copy()
     for base, tip in ((0, 3), (1, 2)):
@@ -149,7 +143,7 @@ def _from_the_edge(outline: Array, shape: tuple[int, int]) -> Array:
 
 
 def _filled(outline: Array, shape: tuple[int, int]) -> NDArray[np.float32]:
-    """1 inside an outline of pixels, 0 outside of it, and shades between."""
+    """Fill an outline of pixels: 1 inside, 0 outside, and shades between."""
     height, width = shape
     # Drawn larger, so that the edge has shades when it is made smaller.
     times = 4 if height * width <= _FINE_PIXELS else 2
@@ -164,7 +158,7 @@ def _filled(outline: Array, shape: tuple[int, int]) -> NDArray[np.float32]:
 
 
 def _fading(quarter: int, shape: tuple[int, int]) -> Array:
-    """How dark a shadow is, by where it comes from: from the top, the left, the bottom or the right."""
+    """Return how dark a shadow is, by its origin: the top, the left, the bottom or the right."""
     height, width = shape
     rows, columns = np.arange(height)[:, None], np.arange(width)
     along = rows / max(height - 1, 1) if quarter % 2 == 0 else columns / max(width - 1, 1)

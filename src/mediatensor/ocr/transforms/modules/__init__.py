@@ -1,4 +1,4 @@
-"""The transforms, as docTR has them beneath ``transforms``: composed, of colours, and of places."""
+"""The transforms: composed ones, those of colours, and those that move pixels."""
 
 from ._colours import ChannelShuffle, ColorInversion, GaussianBlur, GaussianNoise, RandomShadow
 from ._composition import ImageTorchvisionTransform, ImageTransform, OneOf, RandomApply, SampleCompose

@@ -1,4 +1,7 @@
-"""Transforms that change colours and light; boxes, masks and texts stay as they are."""
+"""Transforms that change colours and light; boxes, masks and texts stay as they are.
+
+On a call, all raise InvalidArgumentError if the image is not a tensor (C, H, W); the image keeps its dtype.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,15 @@ from ._samples import image_of, range_of
 
 
 class ColorInversion(Nested):
-    """Grey, then in a random colour, then inverted: white paper becomes a dark ground.
+    """Turn the image grey, tint it with a random colour, and invert it: white paper becomes a dark ground.
 
     A grey image gets three channels.
 
     Args:
-        min_val: The least factor, in [0, 1], of each colour before it is inverted.
+        min_val: Least factor, in [0, 1], of each colour before it is inverted.
 
     Raises:
-        InvalidArgumentError: On a call: the image is no tensor (..., 1 or 3, H, W).
+        InvalidArgumentError: On a call: the image is not a tensor (..., 1 or 3, H, W).
 
     Example:
         >>> import torch
@@ -35,23 +38,22 @@ class ColorInversion(Nested):
         self.min_val = min_val
 
     def extra_repr(self) -> str:
-        """The least factor."""
+        """Return the least factor."""
         return f"min_val={self.min_val}"
 
     def __call__(self, sample: Sample) -> Sample:
-        """The sample with its image inverted, of the same dtype."""
         return sample.replace(image=invert_colors(image_of(sample), self.min_val))
 
 
 class GaussianNoise(nn.Module):
-    """Normally distributed noise, other for each pixel and channel.
+    """Add normally distributed noise, different for each pixel and channel.
 
     Args:
-        mean: Its mean, where white is 1.
-        std: Its standard deviation, where white is 1.
+        mean: Its mean, if white is 1.
+        std: Its standard deviation, if white is 1.
 
     Raises:
-        InvalidArgumentError: On a call: the image is no tensor (C, H, W).
+        InvalidArgumentError: On a call: the image is not a tensor (C, H, W).
 
     Example:
         >>> import torch
@@ -68,7 +70,7 @@ class GaussianNoise(nn.Module):
         self.mean = mean
 
     def forward(self, sample: Sample) -> Sample:
-        """The sample with noise on its image, of the same dtype and limited to what that shows."""
+        """Return the sample with noise, limited to the range of its dtype."""
         image = image_of(sample)
         noise = self.mean + self.std * torch.randn(image.shape, device=image.device)
         if image.dtype == torch.uint8:
@@ -76,19 +78,20 @@ class GaussianNoise(nn.Module):
         return sample.replace(image=(image + noise.to(image.dtype)).clamp(0, 1))
 
     def extra_repr(self) -> str:
-        """Mean and deviation."""
+        """Return mean and deviation."""
         return f"mean={self.mean}, std={self.std}"
 
 
 class GaussianBlur(nn.Module):
-    """A Gaussian blur of random strength, the same for all channels.
+    """Blur by a Gaussian of random strength, the same for all channels.
 
     Args:
-        sigma: The least and the greatest standard deviation, in pixels.
+        sigma: Least and greatest standard deviation, in pixels.
 
     Raises:
         InvalidArgumentError: ``sigma`` is not two numbers of at least 0, the lesser one first; on a call: the image is
-            no tensor (C, H, W).
+            not
+            a tensor (C, H, W).
 
     Example:
         >>> import torch
@@ -105,17 +108,17 @@ class GaussianBlur(nn.Module):
             raise InvalidArgumentError(f"sigma must be (least, greatest), both at least 0 (got {sigma}).")
 
     def forward(self, sample: Sample) -> Sample:
-        """The sample with its image blurred, of the same dtype."""
+        """Return the sample with its image blurred, of the same dtype."""
         image = image_of(sample)
         sigma = torch.empty(1, device="cpu").uniform_(*self.sigma_range).item()
         return sample.replace(image=_as_dtype(blurred(image, sigma), image.dtype))
 
 
 class ChannelShuffle(nn.Module):
-    """The channels in a random order.
+    """Put the channels in a random order.
 
     Raises:
-        InvalidArgumentError: On a call: the image is no tensor (C, H, W).
+        InvalidArgumentError: On a call: the image is not a tensor (C, H, W).
 
     Example:
         >>> import torch
@@ -127,20 +130,20 @@ class ChannelShuffle(nn.Module):
     """
 
     def forward(self, sample: Sample) -> Sample:
-        """The sample with the channels of its image in another order."""
+        """Return the sample with the channels of its image in another order."""
         image = image_of(sample)
         order = torch.rand(image.shape[-3], device="cpu").argsort().to(image.device)
         return sample.replace(image=image.index_select(-3, order))
 
 
 class RandomShadow(nn.Module):
-    """A random shadow with a soft edge, which falls from one side of the picture.
+    """Add a random shadow with a soft edge, which falls from one side of the picture.
 
     Args:
-        opacity_range: The least and the greatest darkness, in [0, 1]; (0.2, 0.8) by default.
+        opacity_range: Least and greatest darkness, in [0, 1]; (0.2, 0.8) by default.
 
     Raises:
-        InvalidArgumentError: ``opacity_range`` is not two numbers; on a call: the image is no tensor (C, H, W).
+        InvalidArgumentError: ``opacity_range`` is not two numbers; on a call: the image is not a tensor (C, H, W).
 
     Example:
         >>> import torch
@@ -155,17 +158,17 @@ class RandomShadow(nn.Module):
         self.opacity_range = (0.2, 0.8) if opacity_range is None else range_of("opacity_range", opacity_range)
 
     def forward(self, sample: Sample) -> Sample:
-        """The sample with a shadow on its image, of the same dtype."""
+        """Return the sample with a shadow on its image, of the same dtype."""
         image = image_of(sample)
         if image.dtype == torch.uint8:
             return sample.replace(image=_as_dtype(random_shadow(image.float(), self.opacity_range), torch.uint8))
         return sample.replace(image=random_shadow(image, self.opacity_range).clamp(0, 1))
 
     def extra_repr(self) -> str:
-        """The range."""
+        """Return the range."""
         return f"opacity_range={self.opacity_range}"
 
 
 def _as_dtype(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """Floats as pixels of a dtype, rounded and limited where it is an integer."""
+    """Convert floats to pixels of a dtype, rounded and limited for integers."""
     return values.to(dtype) if dtype.is_floating_point else values.round().clamp(0, 255).to(dtype)

@@ -1,4 +1,4 @@
-"""Transforms made of others: one after the other, one of several, sometimes, or on the image alone."""
+"""Transforms made of others: in sequence, one of several, sometimes, or on the image only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...utils.common_types import Nested, Sample
 
 
 class SampleCompose(Nested):
-    """Transforms one after the other.
+    """Apply transforms one after the other.
 
     Args:
         transforms: Callables that take a sample and return one.
@@ -32,14 +32,13 @@ class SampleCompose(Nested):
         self.sample_transforms = transforms
 
     def __call__(self, sample: Sample) -> Sample:
-        """The sample after all transforms."""
         for transform in self.sample_transforms:
             sample = transform(sample)
         return sample
 
 
 class ImageTransform(Nested):
-    """A transform that changes the image alone; mask and target stay as they are.
+    """Apply a transform that changes only the image; mask and target stay as they are.
 
     Args:
         transform: A callable that takes a sample and returns the new image, or a sample with it.
@@ -62,14 +61,13 @@ class ImageTransform(Nested):
         self.img_transform = transform
 
     def __call__(self, sample: Sample) -> Sample:
-        """The sample with the new image."""
         changed = self.img_transform(sample)
         # The transforms of this package return samples; docTR puts such a sample where the image belongs.
         return sample.replace(image=changed.image if isinstance(changed, Sample) else changed)
 
 
 class ImageTorchvisionTransform(Nested):
-    """A transform of images, such as torchvision's, applied to the image of a sample. torchvision is not needed.
+    """Apply a transform of images, such as torchvision's, to the image of a sample. torchvision is not needed.
 
     Args:
         transform: A callable that takes an image and returns one.
@@ -90,12 +88,11 @@ class ImageTorchvisionTransform(Nested):
         self.img_transform = transform
 
     def __call__(self, sample: Sample) -> Sample:
-        """The sample with the new image."""
         return sample.replace(image=self.img_transform(sample.image))
 
 
 class OneOf(Nested):
-    """One of several transforms, each as likely as the others.
+    """Apply one of several transforms, each with the same probability.
 
     Args:
         transforms: Callables that take a sample and return one.
@@ -114,12 +111,11 @@ class OneOf(Nested):
         self.transforms = transforms
 
     def __call__(self, sample: Sample) -> Sample:
-        """The sample after the transform that was drawn."""
         return self.transforms[int(random.random() * len(self.transforms))](sample)
 
 
 class RandomApply(Nested):
-    """A transform with a probability; else the sample as it is.
+    """Apply a transform with a probability; else return the sample as it is.
 
     Args:
         transform: A callable that takes a sample and returns one.
@@ -138,9 +134,8 @@ class RandomApply(Nested):
         self.p = p
 
     def extra_repr(self) -> str:
-        """The transform and its probability."""
+        """Return the transform and its probability."""
         return f"transform={self.transform}, p={self.p}"
 
     def __call__(self, sample: Sample) -> Sample:
-        """The sample, transformed or not."""
         return self.transform(sample) if random.random() < self.p else sample

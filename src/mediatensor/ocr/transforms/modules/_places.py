@@ -1,4 +1,4 @@
-"""Transforms that move pixels, and with them boxes and masks: resizing, flipping, turning, cropping."""
+"""Transforms that move pixels, boxes and masks: resizing, flipping, turning, cropping."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ _INTERPOLATIONS = {"nearest": 0, "bilinear": 2, "bicubic": 3, "nearest-exact": N
 
 
 class Resize(nn.Module):
-    """Pictures of any size to pictures of one.
+    """Resize pictures of any size to one size.
 
     Args:
         size: Height and width of the result, or one number for both.
-        interpolation: ``"bilinear"``, ``"bicubic"``, ``"nearest"`` or ``"nearest-exact"``; torchvision's
-            ``InterpolationMode`` is accepted, too. The first two smooth what shrinks.
+        interpolation: ``"bilinear"``, ``"bicubic"``, ``"nearest"`` or ``"nearest-exact"``, or torchvision's
+            ``InterpolationMode``. The first two smooth pictures that shrink.
         preserve_aspect_ratio: Scale both sides alike, and pad with black.
         symmetric_pad: Pad on all sides; else on the right and below.
         return_padding_mask: A sample without a mask gets one, bool (height, width), False where there is padding.
 
     Raises:
-        InvalidArgumentError: The size is not two positive integers, the interpolation is another one; on a call: the
-            image is no tensor (C, H, W), or the target none that a sample has.
+        InvalidArgumentError: The size is not two positive integers, or the interpolation is unknown; on a call: the
+            image
+            is not a tensor (C, H, W), or the target not that of a sample.
 
     Example:
         >>> import numpy as np
@@ -69,7 +70,7 @@ class Resize(nn.Module):
         self.return_padding_mask = return_padding_mask
 
     def forward(self, sample: Sample) -> Sample:
-        """The sample at the size.
+        """Return the sample at the size.
 
         Args:
             sample: Its image is (C, H, W) of any dtype; its target, if boxes, relative.
@@ -106,10 +107,10 @@ class Resize(nn.Module):
 
 
 class RandomResize(nn.Module):
-    """With a probability, another size: height and width are scaled by random factors.
+    """With a probability, scale height and width by random factors.
 
     Args:
-        scale_range: The least and the greatest factor. They are NumPy's random numbers.
+        scale_range: Least and greatest factor, from NumPy's random numbers.
         preserve_aspect_ratio: Scale both sides alike, and pad with black; or the probability of that.
         symmetric_pad: Pad on all sides; else on the right and below; or the probability of that.
         p: The probability of another size.
@@ -142,7 +143,7 @@ class RandomResize(nn.Module):
         self.p = p
 
     def forward(self, sample: Sample) -> Sample:
-        """The sample at another size, or as it is."""
+        """Return the sample at another size, or as it is."""
         if not _happens(self.p):
             return sample
         scales = [np.random.uniform(*self.scale_range) for _ in range(2)]
@@ -157,7 +158,7 @@ class RandomResize(nn.Module):
         return resized_sample
 
     def extra_repr(self) -> str:
-        """The arguments."""
+        """Return the arguments."""
         return (
             f"scale_range={self.scale_range}, preserve_aspect_ratio={self.preserve_aspect_ratio}, "
             f"symmetric_pad={self.symmetric_pad}, p={self.p}"
@@ -165,7 +166,7 @@ class RandomResize(nn.Module):
 
 
 class RandomHorizontalFlip(nn.Module):
-    """With a probability, the mirror image.
+    """With a probability, mirror the image.
 
     Polygons keep the order of their points, as in docTR: the first is then at the top right.
 
@@ -173,8 +174,9 @@ class RandomHorizontalFlip(nn.Module):
         p: The probability.
 
     Raises:
-        InvalidArgumentError: On a call: the image is no tensor (C, H, W), the target none that a sample has, or a
-            text, which nobody reads in a mirror.
+        InvalidArgumentError: On a call: the image is not a tensor (C, H, W), the target not that of a sample, or a
+            text,
+            which nobody reads in a mirror.
 
     Example:
         >>> import numpy as np
@@ -191,7 +193,7 @@ class RandomHorizontalFlip(nn.Module):
         self.p = p
 
     def forward(self, sample: Sample) -> Sample:
-        """The sample mirrored, or as it is."""
+        """Return the sample mirrored, or as it is."""
         if not _happens(self.p):
             return sample
         _refuse_text(sample, "mirrored")
@@ -199,19 +201,19 @@ class RandomHorizontalFlip(nn.Module):
         return Sample(image_of(sample).flip(-1), mask, move_boxes(sample.target, _mirrored))
 
     def extra_repr(self) -> str:
-        """The probability."""
+        """Return the probability."""
         return f"p={self.p}"
 
 
 class RandomRotate(Nested):
-    """A rotation about the centre by a random angle. Pixels are taken from the nearest, and black from outside.
+    """Rotate about the centre by a random angle: nearest pixels, black outside.
 
     Args:
-        max_angle: Degrees. The angle is uniform between this in either direction, from Python's random numbers.
-        expand: Whether the picture grows so that no part of it is lost.
+        max_angle: Degrees. The angle is uniform up to this in either direction, from Python's random numbers.
+        expand: Enlarge the picture so that no part of it is lost.
 
     Raises:
-        InvalidArgumentError: On a call: the image is no tensor (C, H, W), or the target none that a sample has.
+        InvalidArgumentError: On a call: the image is not a tensor (C, H, W), or the target not that of a sample.
 
     Example:
         >>> import numpy as np
@@ -228,15 +230,13 @@ class RandomRotate(Nested):
         self.expand = expand
 
     def extra_repr(self) -> str:
-        """The arguments."""
+        """Return the arguments."""
         return f"max_angle={self.max_angle}, expand={self.expand}"
 
     def __call__(self, sample: Sample) -> Sample:
-        """The sample turned.
+        """Return the sample turned: boxes relative, around the turned ones; polygons turned.
 
-        Returns:
-            A sample whose boxes are relative, around what they became, and whose polygons are turned. What is outside
-            of the picture is cut off, and boxes of which nothing is left are left out.
+        Parts outside of the picture are cut off, and boxes of which nothing is left are left out.
         """
         angle = random.uniform(-self.max_angle, self.max_angle)
         image = image_of(sample)
@@ -251,15 +251,15 @@ class RandomRotate(Nested):
 
 
 class RandomCrop(Nested):
-    """A random part of the picture, not resized, unless a kind of its boxes would be lost: then all of it.
+    """Crop a random part of the picture, without resizing, unless all boxes of a kind would be lost.
 
     Args:
-        scale: The least and the greatest area of the part, where the picture's is 1.
-        ratio: The least and the greatest ratio of width to height of the part, where the picture's is 1.
+        scale: Least and greatest area of the part, if the picture's is 1.
+        ratio: Least and greatest ratio of width to height of the part, if the picture's is 1.
 
     Raises:
-        InvalidArgumentError: The arguments are not two positive numbers each; on a call: the image is no tensor
-            (C, H, W), the target none that a sample has, or a text, whose letters would be cut off.
+        InvalidArgumentError: The arguments are not two positive numbers each; on a call: the image is not a tensor
+            (C, H, W), the target not that of a sample, or a text, whose letters would be cut off.
 
     Example:
         >>> import numpy as np
@@ -278,15 +278,13 @@ class RandomCrop(Nested):
             raise InvalidArgumentError(f"scale and ratio must be positive (got {scale} and {ratio}).")
 
     def extra_repr(self) -> str:
-        """The arguments."""
+        """Return the arguments."""
         return f"scale={self.scale}, ratio={self.ratio}"
 
     def __call__(self, sample: Sample) -> Sample:
-        """The sample cropped, or as it is.
+        """Return the sample cropped, or as it is; boxes are cut at the edges, relative if they were, else in pixels.
 
-        Returns:
-            A sample whose boxes and polygons are cut at the edges, relative if they were, and else in pixels. Those of
-            which nothing is left are left out.
+        Boxes of which nothing is left are left out.
         """
         _refuse_text(sample, "cropped")
         scale, ratio = random.uniform(*self.scale), random.uniform(*self.ratio)
@@ -349,7 +347,7 @@ def _mirrored(boxes: Array) -> tuple[Array, NDArray[np.bool_]]:
 def _cut(
     boxes: Array, crop_box: tuple[float, float, float, float], window: tuple[int, int, int, int]
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Boxes or polygons in a crop, and which are in it: relative ones by the crop, others by its pixels."""
+    """Cut boxes or polygons, and tell which are left: relative ones by the crop, others by its pixels."""
     relative = boxes.max() <= 1
     edges = np.array(crop_box, _floating(boxes)) if relative else np.array(window, boxes.dtype)
     corners = boxes.reshape(len(boxes), -1, 2) - edges[:2]

@@ -1,4 +1,4 @@
-"""What transforms expect of a sample, and how they change the boxes in its target."""
+"""Check the samples of transforms, and change the boxes in their targets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Change: TypeAlias = Callable[[Array], tuple[Array, NDArray[np.bool_]]]
 
 
 def image_of(sample: Sample) -> Tensor:
-    """The image of a sample, if it is a tensor (..., C, H, W) with pixels."""
+    """Return the image of a sample, a tensor (..., C, H, W) with pixels."""
     image = sample.image
     if isinstance(image, Tensor) and image.ndim >= 3 and image.numel():
         return image
@@ -27,22 +27,16 @@ def image_of(sample: Sample) -> Tensor:
 
 
 def range_of(name: str, limits: object) -> tuple[float, float]:
-    """``limits`` as a tuple of two finite numbers, as they are written."""
+    """Return ``limits`` as a tuple of two finite numbers."""
     if isinstance(limits, tuple | list) and len(limits) == 2 and len(finite_numbers(limits)) == 2:
         return limits[0], limits[1]
     raise InvalidArgumentError(f"{name} must be two finite numbers (got {shown(limits)}).")
 
 
 def move_boxes(target: Any, change: Change) -> Any:
-    """A target whose boxes and polygons are changed.
+    """Return a target whose arrays of boxes and polygons are changed by ``change``.
 
-    Args:
-        target: As in :class:`~mediatensor.ocr.utils.Sample`.
-        change: Gets each array of boxes or polygons that is not empty.
-
-    Returns:
-        The new target. Texts and class numbers stay as they are; ``"labels"`` beside ``"boxes"`` keep what belongs to
-        the boxes that are left.
+    Texts and class numbers stay as they are; ``"labels"`` next to ``"boxes"`` keep those of the boxes that are left.
 
     Raises:
         InvalidArgumentError: The target is of another kind, or an array of another shape.
@@ -59,13 +53,13 @@ def move_boxes(target: Any, change: Change) -> Any:
 
 
 def corners_of(boxes: Array) -> tuple[Array, Array]:
-    """The least and the greatest x and y of boxes or polygons: (N, 2) each."""
+    """Return the least and the greatest x and y of boxes or polygons: (N, 2) each."""
     corners = boxes.reshape(len(boxes), -1, 2)
     return corners.min(axis=1), corners.max(axis=1)
 
 
 def _has_boxes(value: object, *, is_value: bool) -> bool:
-    """Whether these are boxes or polygons, and not none of them, a text or class numbers."""
+    """Whether these are boxes or polygons, and not empty, a text or class numbers."""
     if isinstance(value, np.ndarray):
         if value.size == 0 or (value.ndim < 2 and (is_value or value.size == 1)):
             return False
