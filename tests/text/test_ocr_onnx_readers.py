@@ -348,7 +348,7 @@ class TestOtherFiles:
         value = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 3, 48, 320])
         out = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
         graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "other", [value], [out])
-        self.refused(helper.make_model(graph), tmp_path / "a.onnx", "is no recogniser of lines")
+        self.refused(helper.make_model(graph), tmp_path / "a.onnx", "is not a recogniser of lines")
 
     def test_data_elsewhere_is_refused(self, tmp_path: Path) -> None:
         model = line_model(CYRILLIC, metadata=True)

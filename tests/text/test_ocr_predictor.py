@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,16 @@ import pytest
 import torch
 from PIL import Image
 
+from mediatensor._engine.common.messages import forget_warnings
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.io import Document, DocumentFile
-from mediatensor.ocr.models import detection_predictor, kie_predictor, ocr_predictor, recognition_predictor
+from mediatensor.ocr.models import (
+    detection_predictor,
+    kie_predictor,
+    ocr_predictor,
+    recognition_predictor,
+    video_text_predictor,
+)
 from mediatensor.ocr.utils.geometry import detach_scores
 from mediatensor.ocr.utils.visualization import draw_boxes
 from ocr_onnx_sessions import require_weights
@@ -247,9 +255,9 @@ def test_regions_that_are_none(regions: Any) -> None:
         (ocr_predictor, {"det_arch": "db_resnet51"}, "unknown architecture 'db_resnet51'.*db_resnet50"),
         (ocr_predictor, {"reco_arch": "crnn"}, "unknown architecture 'crnn'.*crnn_vgg16_bn"),
         (ocr_predictor, {"det_arch": "crnn_vgg16_bn"}, "unknown architecture"),
-        (ocr_predictor, {"det_arch": torch.nn.Linear(1, 1)}, "no detection model"),
-        (ocr_predictor, {"reco_arch": torch.nn.Linear(1, 1)}, "no recognition model"),
-        (ocr_predictor, {"straighten": True}, "straighten"),
+        (ocr_predictor, {"det_arch": torch.nn.Linear(1, 1)}, "not a detection model"),
+        (ocr_predictor, {"reco_arch": torch.nn.Linear(1, 1)}, "not a recognition model"),
+        (ocr_predictor, {"straighten": True}, "OCRPredictor has no arguments straighten"),
         (ocr_predictor, {"on_error": "ignore"}, "on_error"),
         (ocr_predictor, {"min_confidence": "high"}, "min_confidence"),
         (ocr_predictor, {"min_confidence": 2.0}, "min_confidence"),
@@ -258,7 +266,8 @@ def test_regions_that_are_none(regions: Any) -> None:
         (ocr_predictor, {"reco_bs": -1}, "batch_size"),
         (ocr_predictor, {"shorter_side": 0}, "shorter_side"),
         (kie_predictor, {"det_arch": "nothing"}, "unknown architecture"),
-        (kie_predictor, {"some": 1}, "some"),
+        (kie_predictor, {"some": 1, "other": 2}, "KIEPredictor has no arguments other, some"),
+        (video_text_predictor, {"some": 1}, "VideoTextPredictor has no arguments some"),
         (detection_predictor, {"typo": 1}, "typo"),
         (detection_predictor, {"arch": None}, "unknown architecture"),
         (recognition_predictor, {"arch": None}, "unknown architecture"),
@@ -269,6 +278,24 @@ def test_arguments_that_are_not_accepted(make: Any, options: dict[str, Any], mat
         make(**options)
     with pytest.raises(ValueError, match=match):
         make(**options)
+
+
+@pytest.mark.parametrize("make", [ocr_predictor, kie_predictor, video_text_predictor])
+def test_a_predictor_with_random_weights_warns_once(make: Any) -> None:
+    forget_warnings()
+    with pytest.warns(UserWarning, match="random weights.*give pretrained=True") as warned:
+        make()
+        make()
+    assert [warning.filename for warning in warned] == [__file__]
+
+
+@pytest.mark.parametrize("make", [ocr_predictor, kie_predictor, video_text_predictor])
+def test_predictors_with_weights_of_the_user_do_not_warn(make: Any) -> None:
+    forget_warnings()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make(pretrained=True)
+        make(reader().det_predictor.model, reader().reco_predictor.model)
 
 
 def test_detection_returns_maps() -> None:

@@ -487,7 +487,7 @@ def test_damaged_and_foreign_checkpoints(lines: LineDataset, validation: LineDat
     bad.write_bytes(path.read_bytes()[:5000])
     check("damaged")
     torch.save(crnn_mobilenet_v3_small(vocab=VOCAB).state_dict(), bad)
-    check("is no checkpoint of mediatensor")
+    check("is not a checkpoint of mediatensor")
     torch.save({**stored, "version": 99}, bad)
     check("version 99")
     torch.save({**stored, "arch": "crnn_vgg16_bn"}, bad)

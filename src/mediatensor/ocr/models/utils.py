@@ -105,34 +105,28 @@ def add_whitelist(
     The scores of other characters are set to minus infinity where the network computes them, so that networks that read
     character by character never continue from a forbidden one. The end of a word, and the blank of CTC, stay. The
     restriction is a hook on the model's last layer: it holds for every thread, from the next call on, until it is
-    removed;
-    set it before threads start. Several add up.
+    removed; set it before threads start. Several add up.
 
     Args:
         model: A recogniser whose ``score_layer()`` returns its last layer and the class of ``vocab[0]``, as
             docTR's here, or a predictor that has one (``reco_predictor.model`` or ``model``).
         vocabs: The allowed characters: a string or several. Characters that the model does not know are ignored.
         strategy: ``"mask"``: the best allowed character wins. ``"nearest"``: each forbidden character gives its score
-            to
-            the closest allowed one, so that ``ä`` is read as ``a``.
+            to the closest allowed one, so that ``ä`` is read as ``a``.
         mapping: The closest character, for ``"nearest"``: ``"anyascii"`` (or ``None``), the same letter without its
-            marks;
-            ``"weights"``, the one whose weights in the last layer have the most similar direction; or a dict of
-            forbidden
-            to allowed characters, which takes precedence over letters.
+            marks; ``"weights"``, the one whose weights in the last layer have the most similar direction; or a dict of
+            forbidden to allowed characters, which takes precedence over letters.
 
     Returns:
         A handle that ends the restriction: call ``remove()``, or use it in a ``with`` statement.
 
     Raises:
         InvalidArgumentError: An argument has another value, the model is not a recogniser, or no allowed character is
-            in
-            its vocabulary.
+            in its vocabulary.
 
     Example::
 
-        with add_whitelist(model, VOCABS["digits"]):
-            model(crops)["preds"]
+        with add_whitelist(model, VOCABS["digits"]): model(crops)["preds"]
     """
     _check_strategy(strategy, mapping)
     recognizer = _recognizer_of(model)
@@ -184,7 +178,7 @@ def _score_layer(recognizer: nn.Module) -> tuple[nn.Linear, int]:
     """Return the layer that scores the classes, and the class of the first character."""
     if not isinstance(recognizer, _NamesItsScores):
         raise InvalidArgumentError(
-            f"{type(recognizer).__name__} does not tell which layer scores its characters; expected a method "
+            f"{type(recognizer).__name__} has no score layer; expected a method "
             "score_layer() that returns the layer and the class of vocab[0]"
         )
     return recognizer.score_layer()
@@ -301,13 +295,12 @@ def export_model_to_onnx(
         model: A detector, a recogniser, a classifier, a predictor's model or any other; compiled or not.
         model_name: Path of the file, without ``.onnx``.
         dummy_input: An input of the size that the exported model is to take, or a tuple of several inputs; ``None``:
-            one
-            picture of the size that the model was made for.
+            one picture of the size that the model was made for.
         input_names: Names of the inputs in the file; ``None``: ``"input"``, and ``"masks"`` for the second of two.
         output_names: Names of the outputs in the file; ``None``: ``"logits"``, and ``"pred_boxes"`` if there are two
             inputs.
-        dynamic_axes: Axes of inputs and outputs that may have any size; ``None``: the first of each, and
-            axes that the model leaves open: height and width of a page for the default detector, the width of a line for the default
+        dynamic_axes: Axes of inputs and outputs that may have any size; ``None``: the first of each, and axes that the
+            model leaves open: height and width of a page for the default detector, the width of a line for the default
             recogniser.
         **kwargs: Options of :func:`torch.onnx.export`.
 
@@ -321,8 +314,7 @@ def export_model_to_onnx(
 
     Example::
 
-        predictor = ocr_predictor(pretrained=True)
-        export_model_to_onnx(predictor.det_predictor.model, "detection")
+        predictor = ocr_predictor(pretrained=True) export_model_to_onnx(predictor.det_predictor.model, "detection")
     """
     network = plain(model)
     if dummy_input is None:

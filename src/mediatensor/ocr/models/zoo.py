@@ -129,7 +129,7 @@ def ocr_predictor(
         resolve_blocks: Gather lines into blocks, without ``keep_reading_order``.
         paragraph_break: Gap between two words of a row, relative to the width of the page, that ends a line.
         line_break: Greatest gap between two lines of a block, in heights of a line.
-        keep_reading_order: Arrange the content of a page in reading order: blocks are then paragraphs, or rows of a table.
+        keep_reading_order: Arrange the content of a page in reading order: blocks are paragraphs, or rows of a table.
         **unknown: Not accepted.
 
     Returns:

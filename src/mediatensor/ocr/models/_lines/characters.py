@@ -74,8 +74,7 @@ class CtcCharacters:
         confidences: The probability of the class at that step.
         offsets: Where each sequence begins, one more than there are sequences.
         lowest: Per sequence, the least of the best probabilities over **all** its steps, blanks included: the
-            confidence
-            that docTR gives a word. 0 where a sequence has no steps.
+            confidence that docTR gives a word. 0 where a sequence has no steps.
     """
 
     labels: IntArray
@@ -173,8 +172,7 @@ def with_zeros(values: Sequence[str]) -> list[str]:
     """Read letters that look like a zero as zeros, next to a zero in a number.
 
     A number is a word of digits, such look-alikes, and the signs of numbers, dates and times. A look-alike next to
-    another
-    digit stays: in ``5O2`` it may be meant.
+    another digit stays: in ``5O2`` it may be meant.
 
     >>> "".join(with_zeros("00O0 10:0O 5O2 A0O1 OO O"))
     '0000 10:00 5O2 A0O1 OO O'
@@ -334,8 +332,7 @@ def _kind_at(values: Sequence[str], confidences: Sequence[float], place: int) ->
 
     ``None`` for words without sure letters or digits, for addresses, for words with letters of other scripts, and for
     words with both letters and digits, such as part numbers; except that a small letter rarely stands among capitals
-    and
-    digits.
+    and digits.
     """
     start, end = place, place + 1
     while start and values[start - 1] != " ":

@@ -240,8 +240,7 @@ def spans_of(picture: Tensor, corners: npt.NDArray[np.floating], widths: npt.Arr
     """Return (N, 11): corners, width in columns, and width and height of the picture.
 
     From these numbers a device computes where to sample. ``corners`` (N, 4, 2) are in pixels of ``picture`` (3, H, W);
-    the
-    first, second and last span the parallelogram of each line.
+    the first, second and last span the parallelogram of each line.
     """
     size = np.broadcast_to(np.array([picture.shape[2], picture.shape[1]], dtype=np.float64), (len(corners), 2))
     columns = np.asarray(widths, dtype=np.float64).reshape(-1, 1)

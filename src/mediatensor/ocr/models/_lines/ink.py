@@ -101,8 +101,7 @@ def inks_of_lines(pictures: Tensor) -> Tensor:
     """Return the ink of lines, see :func:`ink_map`, for :func:`ink_of_line`.
 
     ``pictures`` are RGB in [0, 1], (N, 3, H, W), NaN beyond the end of a line; W is a multiple of 8. On the CPU the
-    result
-    is bool (N, H, W); on another device uint8 (N, H, W / 8), one bit per pixel.
+    result is bool (N, H, W); on another device uint8 (N, H, W / 8), one bit per pixel.
     """
     grays = pictures.mean(1)
     if grays.device.type != "cpu":

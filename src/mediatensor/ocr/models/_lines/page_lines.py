@@ -58,8 +58,7 @@ class FoundLine:
 
     Attributes:
         place: Argument of :func:`cut_words`: corners (4, 2) from where reading begins, or a straight box (4,), relative
-            to
-            the page that was read.
+            to the page that was read.
         value: The text.
         confidence: The probability that the text is right.
         unread: A reason of `UnreadLine`, if the text is not part of the page's text, or not all of it.
@@ -162,8 +161,7 @@ def join_sideways_letters(
     """Join boxes of single letters that are one line along a margin.
 
     Detectors break such lines, such as stamped numbers, into letters. A separate column of boxes is read as one line
-    from
-    both sides, and replaced by that line if it reads well. Joined lines are at the end of the result.
+    from both sides, and replaced by that line if it reads well. Joined lines are at the end of the result.
     """
     shape = (page.shape[1], page.shape[2])
     pixels = in_pixels(quads, shape)

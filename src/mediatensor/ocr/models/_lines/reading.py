@@ -186,8 +186,7 @@ def read_lines(
     """Read lines of a page (3, H, W), uint8 or floats in [0, 1].
 
     ``quads`` (N, 4, 2) are corners in pixels, top left first, in the direction of reading. ``split_after`` are
-    characters
-    that end a word in addition to spaces. The result has one reading for each line.
+    characters that end a word in addition to spaces. The result has one reading for each line.
     """
     cuts = line_cuts(page, quads, model.cfg["input_shape"][1], MAX_LINE_WIDTH)
 

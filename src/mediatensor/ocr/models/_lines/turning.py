@@ -285,8 +285,7 @@ def read_straight_lines(
 
     A box taller than wide is a line along a margin or a single character such as a 1. It is read as it is and from both
     sides, with all other lines, so that the host waits once for a page. ``quads`` are relative (N, 4, 2), clockwise as
-    they
-    lie on the page. The result has readings at 0 degrees, for tall lines also at 90 and 270.
+    they lie on the page. The result has readings at 0 degrees, for tall lines also at 90 and 270.
     """
     shape = (page.shape[1], page.shape[2])
     is_tall = lines_are_tall(quads, shape)
@@ -343,8 +342,7 @@ def turn_of_read_page(
     """Return turn and probability of a page whose lines were read as upright, by how well they read.
 
     The readings show whether the page lies on its side. A page that reads badly may also be upside down: a few of its
-    lines
-    are then read that way. The turn is 0 unless the page reads well, and clearly better, when turned.
+    lines are then read that way. The turn is 0 unless the page reads well, and clearly better, when turned.
     """
     shape = (page.shape[1], page.shape[2])
     sample = longest_lines(quads, shape)

@@ -415,8 +415,7 @@ def in_reading_order(words: Sequence[LineWord]) -> list[LineWord]:
     """Return the words of a line, and their characters, in the order in which they are read.
 
     Networks of PaddleOCR learn right-to-left lines by reversed texts in which runs of Latin letters, digits and signs
-    of
-    numbers keep their order. A line without right-to-left letters stays as it is.
+    of numbers keep their order. A line without right-to-left letters stays as it is.
     """
     if not any(_is_right_to_left(character) for word in words for character in word.value):
         return list(words)

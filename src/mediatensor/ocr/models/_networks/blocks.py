@@ -116,7 +116,8 @@ class ConvNorm(nn.Module):
 class SqueezeExcitation(nn.Module):
     """Channel gates from the mean over the picture (Hu et al., 2018), with a hard sigmoid.
 
-    ``slope`` is the slope of the hard sigmoid, ``clamp(slope * x + 0.5, 0, 1)``; ``residual`` adds the input to the result.
+    ``slope`` is the slope of the hard sigmoid, ``clamp(slope * x + 0.5, 0, 1)``; ``residual`` adds the input to the
+    result.
     """
 
     def __init__(self, num_channels: int, slope: float = 1 / 6, residual: bool = False) -> None:
@@ -254,9 +255,7 @@ class MultiHeadAttention(nn.Module):
 
 
 class PositionwiseFeedForward(nn.Sequential):
-    """Two linear layers around an activation, applied to each position; ``ffd`` is their inner
-    width.
-    """
+    """Two linear layers around an activation, applied to each position; ``ffd`` is their inner width."""
 
     def __init__(self, d_model: int, ffd: int, dropout: float, activation: nn.Module) -> None:
         super().__init__(

@@ -116,8 +116,7 @@ def _without_denormals(array: Array) -> npt.NDArray[np.float32]:
     """Return a copy with denormal numbers set to 0.
 
     Training drives unused weights towards 0, and arithmetic with denormals is slow: the 250,000 in PP-OCRv6's detector
-    more
-    than double its time, without any effect on its output.
+    more than double its time, without any effect on its output.
     """
     values = np.array(array, dtype=np.float32)
     values[np.abs(values) < np.finfo(np.float32).tiny] = 0

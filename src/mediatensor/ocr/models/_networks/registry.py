@@ -130,9 +130,8 @@ def list_models(pattern: str = "*") -> list[str]:
 
     Args:
         pattern: A shell pattern, such as ``"db_*"``. A name matches with or without its task: ``"det_*"`` lists
-            detectors,
-            ``"reco_*"`` recognisers, ``"cls_*"`` classifiers, ``"layout_*"`` networks that find regions, ``"table_*"``
-            networks that find the cells of tables.
+            detectors, ``"reco_*"`` recognisers, ``"cls_*"`` classifiers, ``"layout_*"`` networks that find regions,
+            ``"table_*"`` networks that find the cells of tables.
 
     Example:
         >>> from mediatensor.ocr.models import list_models
@@ -195,8 +194,7 @@ def make_predictor(task: str, **options: Any) -> Any:
     """Make a predictor of another task, without importing its package.
 
     The orientation of a page needs a detector of lines, and detectors need classifiers as backbones: so classification
-    must
-    not import detection.
+    must not import detection.
     """
     return _PREDICTORS[task](**options)
 

@@ -208,8 +208,7 @@ def _check_container(file: Path) -> None:
     """Refuse files that would take more memory than their own size, before anything is loaded.
 
     Compressed archives can; torch does not write any. In files of torch before 1.6, which are not archives, the sizes
-    of
-    tensors are numbers that are not bound by the size of the file.
+    of tensors are numbers that are not bound by the size of the file.
     """
     with file.open("rb") as stream:
         if stream.read(len(_ZIP_MAGIC)) != _ZIP_MAGIC:
@@ -427,8 +426,8 @@ def _stored(path: str | os.PathLike[str]) -> tuple[Path, Any]:
 def _as_checkpoint(file: Path, stored: Any) -> Checkpoint:
     if not isinstance(stored, dict) or stored.get("format") != _FORMAT:
         raise WeightsError(
-            f"{file} is no checkpoint of mediatensor, which names its architecture. A bare state dict is loaded into a "
-            "network of the right architecture: model.from_pretrained(path)."
+            f"{file} is not a checkpoint of mediatensor, which names its architecture. A bare state dict is loaded into "
+            "a network of the right architecture: model.from_pretrained(path)."
         )
     if stored.get("version") != _VERSION:
         raise WeightsError(
@@ -492,7 +491,7 @@ def chosen_network(
     """
     if isinstance(arch, nn.Module):
         if not isinstance(plain(arch), kind):
-            raise InvalidArgumentError(f"unknown architecture: {type(arch)} is no {kind.__name__}.")
+            raise InvalidArgumentError(f"unknown architecture: {type(arch)} is not a {kind.__name__}.")
         return arch
     if is_checkpoint(arch):
         return load_checkpoint(arch, model_card(archs[0]).task, archs)

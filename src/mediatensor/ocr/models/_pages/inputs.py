@@ -89,8 +89,7 @@ def as_image(image: Image) -> Tensor:
 
     Args:
         image: uint8, or floats in [0, 1]: an array (H, W, 3), a tensor (3, H, W) or (H, W, 3), a frame. Arrays (3, H,
-            W)
-            are accepted if the last dimension is not 3.
+            W) are accepted if the last dimension is not 3.
 
     Raises:
         InvalidArgumentError: Another shape, another type, no pixels, or floats out of range.

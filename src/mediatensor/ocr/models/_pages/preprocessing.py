@@ -141,8 +141,7 @@ class PreProcessor(nn.Module):
 
         Args:
             x: Images, see :func:`~mediatensor.ocr.models.ocr_predictor`. An array (N, H, W, 3) is one batch already: it
-                is
-                stretched to the size, and nothing is padded.
+                is stretched to the size, and nothing is padded.
 
         Returns:
             Float tensors (N, 3, H, W), N at most ``batch_size``; with ``return_padding_mask`` these and bool tensors

@@ -54,8 +54,7 @@ def plan_straightening(page_shape: tuple[int, int], angle: float, expand: bool =
     """Plan how to set a page upright that is turned clockwise by ``angle`` degrees.
 
     With ``expand`` the upright page is large enough to lose nothing; otherwise it has the page's size and may lose
-    corners.
-    Turns by multiples of 90 degrees lose nothing and swap the sides in any case.
+    corners. Turns by multiples of 90 degrees lose nothing and swap the sides in any case.
 
     >>> plan = plan_straightening((100, 200), 90)
     >>> plan.shape
@@ -97,8 +96,7 @@ def map_boxes(boxes: np.ndarray, matrix: Matrix) -> np.ndarray:
     """Map relative boxes by ``forward`` or ``back`` of a plan, within [0, 1].
 
     Straight boxes (N, 4) become the straight ones around their corners; quads (N, P, 2) keep the order of their
-    corners,
-    so that reading direction is kept.
+    corners, so that reading direction is kept.
     """
     if boxes.ndim == 2:
         mapped = map_boxes(boxes_to_polygons(boxes), matrix)
@@ -163,8 +161,8 @@ def elongated_shapes(inked: np.ndarray, number: int, lower_area: float) -> tuple
     """Measure the most elongated connected shapes of a map, bool (H, W).
 
     ``number`` shapes are measured; shapes up to ``lower_area`` pixels and shapes without breadth are left out. The
-    result
-    has, most elongated first: the angle of the long side in (-90, 90], degrees clockwise; length and breadth in pixels.
+    result has, most elongated first: the angle of the long side in (-90, 90], degrees clockwise; length and breadth in
+    pixels.
 
     Raises:
         MissingDependencyError: SciPy is not installed.
@@ -233,8 +231,7 @@ def median_angle(angles: np.ndarray, weights: np.ndarray) -> float:
     """Return the weighted median, in [-45, 45), of directions that a quarter turn does not change.
 
     Angles are measured from their mean direction on the circle of a quarter turn, so that 44 and -44 degrees are 2
-    apart.
-    Without positive weights the result is 0.0.
+    apart. Without positive weights the result is 0.0.
     """
     kept = weights > 0
     angles, weights = angles[kept], weights[kept]
@@ -255,8 +252,7 @@ def estimate_page_skew(lines: np.ndarray, page_shape: tuple[int, int] | None = N
     """Estimate the small angle by which the lines of a page are off their axis, in [-45, 45).
 
     The result is the median over the lines, weighted by length, of the angles of their long sides, clockwise; 0.0
-    without
-    lines. Vertical notes count as much as lines.
+    without lines. Vertical notes count as much as lines.
 
     >>> import numpy as np
     >>> quad = np.array([[[0.1, 0.10], [0.9, 0.17], [0.9, 0.22], [0.1, 0.15]]])
@@ -265,8 +261,7 @@ def estimate_page_skew(lines: np.ndarray, page_shape: tuple[int, int] | None = N
 
     Args:
         lines: Relative quads of lines, float ``(N, 4, 2)``; or the binary map of a detector, ``(H, W)`` or ``(H, W,
-            1)``,
-            not 0 where there is text, in the page's proportions.
+            1)``, not 0 where there is text, in the page's proportions.
         page_shape: Height and width of the page that the quads are relative to; without it, they share one unit.
 
     Raises:

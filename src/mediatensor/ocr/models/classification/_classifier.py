@@ -59,9 +59,8 @@ def build_classifier(
     """Build a network with its ``cfg``, and load its weights if they are asked for.
 
     ``network`` makes it from ``num_classes`` and the rest of ``kwargs``. ``head`` is the state-dict name of the last
-    layers,
-    which are not loaded if the published ones have other classes. Networks with ``takes_input_shape`` are built for one
-    size; others take images of any.
+    layers, which are not loaded if the published ones have other classes. Networks with ``takes_input_shape`` are built
+    for one size; others take images of any.
 
     Raises:
         WeightsNotFoundError: ``pretrained``, and there are no weights on this machine.

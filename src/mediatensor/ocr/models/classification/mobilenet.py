@@ -213,8 +213,7 @@ def mobilenet_v3_small(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
         **kwargs: ``num_classes``, ``classes`` (their names, for ``cfg``), ``dropout``, and ``input_shape``: channels,
-            height
-            and width of the inputs of predictors.
+            height and width of the inputs of predictors.
     """
     return _mobilenet("mobilenet_v3_small", pretrained, kwargs)
 

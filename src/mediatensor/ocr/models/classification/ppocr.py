@@ -1,7 +1,7 @@
 """The small classifier of upside-down text lines that comes with PP-OCR.
 
-This is PaddleOCR's network (Apache-2.0): MobileNetV3 small (Howard et al., 2019,
-https://arxiv.org/abs/1905.02244) at 0.35 of its width, whose strides shorten the height of a line, not its width.
+This is PaddleOCR's network (Apache-2.0): MobileNetV3 small (Howard et al., 2019, https://arxiv.org/abs/1905.02244) at
+0.35 of its width, whose strides shorten the height of a line, not its width.
 """
 
 from __future__ import annotations

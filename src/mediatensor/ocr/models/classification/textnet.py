@@ -32,8 +32,7 @@ class FASTConvLayer(nn.Module):
     """Sum of a convolution, its one-column and one-row variants, and the identity; each normalized.
 
     Branches that would equal another or change the shape are left out. After :meth:`reparameterize_layer` the layer is
-    one
-    convolution that computes the same.
+    one convolution that computes the same.
     """
 
     def __init__(

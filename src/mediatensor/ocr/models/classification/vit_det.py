@@ -176,8 +176,7 @@ class VisionDetectionTransformer(nn.Sequential, Classifier):
         mlp_ratio: How many times wider the feed-forward part is inside.
         patch_size: Height and width of a patch.
         input_shape: Channels, height and width of the images; other sizes work, with interpolated positions, if each
-            side
-            has a multiple of four patches.
+            side has a multiple of four patches.
         dropout: How often training drops the branches of the last layer; earlier ones less, the first never.
         window_block_indexes: Layers that attend within windows.
         out_feature_indexes: Layers whose features are returned; -1 is the last.

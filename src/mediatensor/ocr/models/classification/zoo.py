@@ -33,10 +33,8 @@ def crop_orientation_predictor(
 
     Args:
         arch: A name of :data:`ARCHS`, the path of a checkpoint (``.pt``), or a model. The default takes a crop for a
-            line,
-            which lies if it is taller than wide, and tells upside down from upright; docTR's tells all four directions
-            of a
-            word.
+            line, which lies if it is taller than wide, and
+            finds lines that are upside down; docTR's has all four directions of a word.
         pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`.
         batch_size: Crops in a batch.
         **kwargs: ``disabled``: take everything for upright, and load nothing.
@@ -95,7 +93,7 @@ def _predictor(
     cfg: Any = getattr(model, "cfg", {})
     if not set(cfg.get("classes") or [None]) <= TURNS:
         raise InvalidArgumentError(
-            f"unknown architecture: {type(model).__name__} tells no directions; its cfg needs classes out of "
+            f"unknown architecture: {type(model).__name__} knows no directions; its cfg needs classes out of "
             f"{sorted(TURNS)}, mean, std and input_shape."
         )
     pre_processor = PreProcessor(

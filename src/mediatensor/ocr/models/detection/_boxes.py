@@ -218,8 +218,8 @@ def _hull_points(regions: Regions) -> tuple[NDArray[np.float64], NDArray[np.int6
     x = np.concatenate([-outline.left, outline.right])[order]
     y = np.concatenate([outline.row, outline.row])[order]
     while True:
-        # A point on or inside the chord of its neighbours is
-        # not a corner of the hull. A corner never is, whatever its neighbours, so all that qualify can go together; once none does, the rest is convex.
+        # A point on or inside the chord of its neighbours is not a corner of the hull. A corner never is, whatever its
+        # neighbours, so all such points can go together; without any, the rest is convex.
         step_x, step_y = np.diff(x), np.diff(y)
         keep = np.ones(len(x), dtype=bool)
         keep[1:-1] = (side[:-2] != side[2:]) | (step_x[:-1] * step_y[1:] - step_y[:-1] * step_x[1:] > 0)
@@ -279,8 +279,7 @@ def boxes_from_map(
         bin_thresh: Pixels of at least this probability are text.
         box_thresh: Boxes with a lower score are left out.
         unclip_ratio: How far the sides move outwards, as a factor of area over perimeter: detectors learn to mark less
-            than
-            the whole word, so that neighbours stay apart.
+            than the whole word, so that neighbours stay apart.
         straight: Axis-aligned boxes; otherwise rectangles of least area at any angle.
         opening: First remove shapes thinner than 3 pixels, and bridges between words.
         clip: Limit coordinates to [0, 1].
@@ -288,12 +287,9 @@ def boxes_from_map(
     Returns:
         Relative boxes, top to bottom by their first pixel, float64: straight (N, 5) as xmin, ymin, xmax, ymax, score;
         otherwise (N, 5, 2), the four corners clockwise from the top left, then (0, score). The score of a straight box
-        is
-        the mean probability in the region's bounding box, the score of a rotated one is the mean within the region's outline. Straight
-        boxes
-        are docTR's to the last digit; its rotated ones differ by up to two pixels of the map, because it cuts corners
-        off
-        to whole pixels.
+        is the mean probability in the region's bounding box, the score of a rotated one is the mean within the region's
+        outline. Straight boxes are docTR's to the last digit; its rotated ones differ by up to two pixels of the map,
+        because it cuts corners off to whole pixels.
 
     Raises:
         MissingDependencyError: SciPy is not installed.

@@ -85,8 +85,8 @@ LEAST_FILLED = 0.3
 MOST_FATTER = 1.4
 """A box around others is at most this many times as high as the highest of them."""
 FEWEST_SCREEN, SCREEN_SHARE, SCREEN_SCORE, SCREEN_SHAPE = 1000, 0.9, 0.7, 1.5
-"""This many boxes are a screen of dots if this share is at most the fourth number times as long as
-high, with half of the scores below the third. Single letters have better scores.
+"""This many boxes are a screen of dots if this share is at most the fourth number times as long as high, with half of
+the scores below the third. Single letters have better scores.
 """
 SAME_LINE = 0.5
 """Boxes are of one line if their extents across it overlap by this share of the lower one's."""
@@ -501,8 +501,7 @@ def tiles_joined(parts: Sequence[FloatArray], tiles: Sequence[tuple[int, int]], 
     """Join the boxes of a long page that was searched in overlapping tiles.
 
     Each box is taken from the tile that shows more around it. A line that runs across the middle of the overlap is seen
-    in
-    part by both tiles, and one box goes around both parts.
+    in part by both tiles, and one box goes around both parts.
 
     Args:
         parts: For each tile its boxes (N, 5, 2), corners in pixels of the whole page, then (0, score).

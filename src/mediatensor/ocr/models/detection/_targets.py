@@ -197,8 +197,7 @@ def hard_negative_mask(
     """Choose all text and the hardest background, ``ratio`` pixels for every pixel of text
 
     (Shrivastava et al., "Training Region-based Object Detectors with Online Hard Example Mining", 2016). The result is
-    part
-    of ``mask``; all of it for a class of an image without text.
+    part of ``mask``; all of it for a class of an image without text.
     """
     chosen = mask.clone()
     for image, label in torch.nonzero((target & mask).flatten(2).any(2)).tolist():

@@ -71,8 +71,7 @@ class DetectionPostProcessor:
 
         Returns:
             For each image a list with the boxes of each class, relative, float64: straight (K, 5) as xmin, ymin, xmax,
-            ymax,
-            score; otherwise (K, 5, 2), four corners clockwise from the top left, then (0, score).
+            ymax, score; otherwise (K, 5, 2), four corners clockwise from the top left, then (0, score).
 
         Raises:
             InvalidArgumentError: ``proba_map`` does not have four dimensions.
@@ -159,8 +158,7 @@ class SegmentationDetector(nn.Module):
         Args:
             x: Images (N, 3, H, W), normalized as ``cfg`` says; H and W multiples of 32.
             target: For the loss: per image the relative boxes of each class, (K, 4) or (K, 4, 2). A class with an empty
-                array
-                is unknown in that image and ignored; a class that is not named does not occur.
+                array is unknown in that image and ignored; a class that is not named does not occur.
             return_model_output: Return ``out_map``, the probabilities (N, classes, H, W).
             return_preds: Return ``preds`` even with a target.
             maps_only: Return ``out_map`` and make no boxes.

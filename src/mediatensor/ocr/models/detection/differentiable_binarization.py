@@ -83,7 +83,7 @@ class DBNet(SegmentationDetector):
         assume_straight_pages: Axis-aligned boxes; otherwise rectangles at any angle.
         exportable: Return only the logits, as exporters need.
         cfg: The configuration that the model was made for.
-        class_names: The classes to tell apart.
+        class_names: The classes that it finds.
 
     Example:
         >>> import torch

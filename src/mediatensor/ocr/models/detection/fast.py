@@ -77,7 +77,7 @@ class FAST(SegmentationDetector):
         assume_straight_pages: Axis-aligned boxes; otherwise rectangles at any angle.
         exportable: Return only the logits, as exporters need.
         cfg: The configuration that the model was made for.
-        class_names: The classes to tell apart.
+        class_names: The classes that it finds.
 
     Example:
         >>> import torch
@@ -146,7 +146,7 @@ class FAST(SegmentationDetector):
         return maps.text.astype(np.uint8), maps.known, maps.kernel.astype(np.uint8)
 
     def compute_loss(self, out_map: torch.Tensor, target: Targets) -> torch.Tensor:
-        """Return the dice loss of the kernels within text, plus half the dice loss of the text among its hardest background.
+        """Return the dice loss of the kernels within text, plus half that of the text and its hardest background.
 
         Args:
             out_map: Scores of kernels before the sigmoid, (N, classes, H, W).

@@ -62,8 +62,7 @@ def text_region_loss(
     """Return ten times the focal loss plus the dice loss of the map of shrunken lines.
 
     These are the terms of the probability map in "Real-time Scene Text Detection with Differentiable Binarization"
-    (Liao et
-    al., 2020); the fused network has no threshold map. ``logits`` are (N, 1, H, W).
+    (Liao et al., 2020); the fused network has no threshold map. ``logits`` are (N, 1, H, W).
     """
     maps = draw_targets(target, class_names, (logits.shape[2], logits.shape[3]), shrink_ratio)
     text = torch.from_numpy(maps.kernel).to(logits)
@@ -195,8 +194,7 @@ class PPOCRDetector(nn.Module):
 
         Returns:
             ``"preds"``, per page class name to boxes (K, 5) or (K, 5, 2) with their score last; ``"out_map"`` if asked
-            for;
-            ``"loss"`` if there is a target.
+            for; ``"loss"`` if there is a target.
         """
         logits = self.logits(x)
         if self.exportable:

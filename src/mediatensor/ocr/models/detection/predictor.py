@@ -81,8 +81,7 @@ class DetectionPredictor(nn.Module):
 
         Returns:
             Per page, class name to relative boxes (N, 5) as xmin, ymin, xmax, ymax, score; or (N, 5, 2), four corners
-            and
-            (0, score), if pages are not assumed straight. With ``return_maps``, a tuple with a list of maps (h, w,
+            and (0, score), if pages are not assumed straight. With ``return_maps``, a tuple with a list of maps (h, w,
             classes).
 
         Raises:

@@ -37,16 +37,14 @@ def detection_predictor(
 
     Args:
         arch: A name of :data:`ARCHS`, the path of a checkpoint (``.pt``) that training wrote, or a model. The default
-            marks
-            whole lines; docTR's mark words.
+            marks whole lines; docTR's mark words.
         pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`.
         assume_straight_pages: Straight boxes; else rotated ones.
         preserve_aspect_ratio: Scale both sides of a page alike. The default architecture always does.
         symmetric_pad: Pad on all sides; no effect on the default architecture, which needs no padding.
         batch_size: Pages in a batch.
         **kwargs: ``pretrained_backbone``, ``mean``, ``std``; ``shorter_side`` and ``longer_side`` in pixels for
-            networks
-            that take any size.
+            networks that take any size.
 
     Raises:
         InvalidArgumentError: The architecture is unknown.
@@ -84,7 +82,7 @@ def _model(
     if isinstance(arch, nn.Module):
         model = plain(arch)
         if not (hasattr(model, "postprocessor") and hasattr(model, "class_names")):
-            raise InvalidArgumentError(f"unknown architecture: {type(arch)} is no detection model.")
+            raise InvalidArgumentError(f"unknown architecture: {type(arch)} is not a detection model.")
         model.assume_straight_pages = assume_straight_pages
         return arch
     if is_checkpoint(arch):

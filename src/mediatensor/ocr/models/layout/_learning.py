@@ -90,8 +90,7 @@ def _overlap(ones: Tensor, others: Tensor, scale: float) -> Tensor:
 
     ProbIoU of Llerena et al., "Gaussian Bounding Boxes and Probabilistic Intersection-over-Union for Object Detection",
     2021, https://arxiv.org/abs/2106.06072: 1 less the Hellinger distance. ``scale`` is pixels to the unit of the boxes:
-    the
-    small numbers that keep roots and logarithms finite would drown small boxes in relative units.
+    the small numbers that keep roots and logarithms finite would drown small boxes in relative units.
     """
     tiny = 1e-7
     gap = (ones[..., :2] - others[..., :2]) * scale
@@ -122,8 +121,7 @@ def layout_loss(logits: Tensor, boxes: Tensor, pages: Sequence[Regions], scale: 
 
     The class of a matched prediction is to be as probable as the box is right (IA-BCE of Chen et al., "LW-DETR", 2024,
     https://arxiv.org/abs/2406.03459). Added are distances of places and sizes, and 1 - ProbIoU, from which directions
-    are
-    learnt. The sum over all sets is divided by the number of regions.
+    are learnt. The sum over all sets is divided by the number of regions.
 
     Args:
         logits: Scores before the sigmoid, (sets, N, Q, C).

@@ -36,8 +36,7 @@ def moved(boxes: Tensor, steps: Tensor) -> Tensor:
     """Return boxes (..., 6) after a step (..., 6) relative to their size and direction, at least float32.
 
     Boxes have centre, width and height relative to the page, and sine and cosine of their direction. Steps have those
-    of
-    the centre in widths and heights, logarithms of the growth, and sine and cosine of the turn, not normalized.
+    of the centre in widths and heights, logarithms of the growth, and sine and cosine of the turn, not normalized.
     """
     boxes, steps = at_least_float32(boxes), at_least_float32(steps)
     size = boxes[..., 2:4]
@@ -459,8 +458,7 @@ class LWDETR(nn.Module):
 
         Args:
             input: Pages (N, 3, H, W), normalized as ``cfg`` says; H and W multiples of 64 with at least ``num_queries``
-                squares
-                of 16 pixels.
+                squares of 16 pixels.
             masks: False where there is padding, bool (N, H, W); ``None``: nowhere.
             target: For the loss: per page the relative boxes of each class, (K, 4) or (K, 4, 2).
             return_model_output: Return ``logits`` (N, Q, C), the scores of classes before the sigmoid.
@@ -468,8 +466,8 @@ class LWDETR(nn.Module):
 
         Returns:
             ``preds``: per page labels, relative boxes and scores, see :class:`LWDETRPostProcessor`; ``logits`` if asked
-            for or
-            without a target; ``loss`` with a target. An exportable model: ``logits`` and ``pred_boxes`` (N, Q, 6).
+            for or without a target; ``loss`` with a target. An exportable model: ``logits`` and ``pred_boxes`` (N, Q,
+            6).
 
         Raises:
             InvalidArgumentError: The pages are too small; boxes of the target are of unknown classes or wrong shapes.

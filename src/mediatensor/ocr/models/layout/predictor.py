@@ -44,8 +44,7 @@ class LayoutPredictor(nn.Module):
 
         Returns:
             Per page ``class_names``, a list of K names; ``boxes``, relative, float32 (K, 4) as xmin, ymin, xmax, ymax,
-            or
-            (K, 4, 2), four corners, if pages are not assumed straight; ``scores``, a list of K numbers in [0, 1].
+            or (K, 4, 2), four corners, if pages are not assumed straight; ``scores``, a list of K numbers in [0, 1].
 
         Raises:
             InvalidArgumentError: Something is not a page.

@@ -29,8 +29,7 @@ class CutLine:
         value: The text.
         confidence: The probability that it is right, in [0, 1].
         geometry: Its place on the page as it came, relative: ((xmin, ymin), (xmax, ymax)), or four points in the
-            direction
-            of reading.
+            direction of reading.
         unread: Why it is not part of the page's text, or not all of it: a reason of
             :class:`~mediatensor.ocr.io.UnreadLine`, or ``None``.
     """

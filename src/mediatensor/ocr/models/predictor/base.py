@@ -197,10 +197,8 @@ class TextPredictor(nn.Module):
 
         Args:
             hook: Called once for each document with the relative boxes of all pages, without scores: for a predictor of
-                text a
-                list of arrays, (N, 4) or (N, 4, 2); for key information a list of dicts of them by class. Returns the
-                same;
-                boxes may be removed, moved or added.
+                text a list of arrays, (N, 4) or (N, 4, 2); for key information a list of dicts of them by class.
+                Returns the same; boxes may be removed, moved or added.
 
         Raises:
             InvalidArgumentError: The hook cannot be called.

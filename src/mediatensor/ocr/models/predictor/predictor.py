@@ -25,8 +25,7 @@ class OCRPredictor(TextPredictor):
         reco_predictor: Reads it.
         line_classifier: Detects lines that are upside down; needed unless pages are assumed straight.
         **kwargs: Options of :class:`TextPredictor` and of :class:`~mediatensor.ocr.models.builder.DocumentBuilder`,
-            with
-            ``keep_reading_order`` true by default.
+            with ``keep_reading_order`` true by default.
 
     Example:
         >>> from mediatensor.ocr import DocumentFile, ocr_predictor
@@ -62,12 +61,10 @@ class OCRPredictor(TextPredictor):
 
         Args:
             pages: A list of arrays (H, W, 3) or tensors (3, H, W) or (H, W, 3), uint8 or floats in [0, 1], on any
-                device; a
-                batch of them; a :class:`~mediatensor.FrameBatch`; a document from
+                device; a batch of them; a :class:`~mediatensor.FrameBatch`; a document from
                 :class:`~mediatensor.ocr.io.DocumentFile`,
                 whose pages are read one after the other; a path, a URL or the bytes of a PDF file or an image; a Pillow
-                image.
-                A list may have files and Pillow images as well.
+                image. A list may have files and Pillow images as well.
 
         Returns:
             The document, one page for each.

@@ -93,7 +93,7 @@ class RecognitionModel(nn.Module, ABC):
     Subclasses compute the scores and the loss; :meth:`_results` assembles the result of a call.
 
     Args:
-        vocab: The characters it tells apart, in the order of the classes.
+        vocab: The characters that it reads, in the order of the classes.
         postprocessor: Reads words off the scores.
         exportable: Return only ``{"logits"}``.
         cfg: The configuration that the model was made for: ``mean``, ``std``, ``input_shape``, ``vocab``, ``url``.
@@ -102,11 +102,9 @@ class RecognitionModel(nn.Module, ABC):
         InvalidArgumentError: The vocabulary is empty.
 
     A call ``model(x, target=None, return_model_output=False, return_preds=False)`` takes images (N, 3, H, W),
-    normalized
-    with the mean and std of ``cfg``, and the word of each image as the target, for the loss; training mode needs it.
-    The
-    result has ``preds``, N pairs of word and confidence, without a target or if asked for; ``out_map``, (N, T, classes)
-    scores, if asked for; and with a target ``loss``, a scalar.
+    normalized with the mean and std of ``cfg``, and the word of each image as the target, for the loss; training mode
+    needs it. The result has ``preds``, N pairs of word and confidence, without a target or if asked for; ``out_map``,
+    (N, T, classes) scores, if asked for; and with a target ``loss``, a scalar.
     """
 
     max_length: int
@@ -192,8 +190,7 @@ def encode_with_marks(
     lengths.
 
     Longer words are cut and have no end mark. The classes after ``vocab`` are the end mark and the start mark; ``pad``,
-    by
-    default the end mark, fills.
+    by default the end mark, fills.
     """
     encoded = encode_sequences(
         list(words), vocab, target_size=max_length + 2, eos=len(vocab), sos=len(vocab) + 1, pad=pad
@@ -273,8 +270,7 @@ class _PathLoss(torch.autograd.Function):
     """Minus the log probability of all paths that spell a text, with the gradient by its arguments.
 
     The gradient of torch's ``ctc_loss`` is that by the scores before a softmax over all classes, which is wrong for a
-    part
-    of the classes.
+    part of the classes.
     """
 
     @staticmethod

@@ -123,8 +123,7 @@ def crnn_vgg16_bn(pretrained: bool = False, **kwargs: Any) -> CRNN:
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine. With another vocabulary the last layer stays
-            as
-            it is.
+            as it is.
         **kwargs: Options of :class:`CRNN`; ``pretrained_backbone=True`` loads only the backbone.
 
     Raises:

@@ -38,7 +38,7 @@ class MASTERPostProcessor(LeastCertainPostProcessor):
 
 
 class PositionalEncoding(nn.Module):
-    """Sines and cosines that tell the places of a sequence apart (Vaswani et al., 2017, section 3.5)."""
+    """Sines and cosines that encode the places of a sequence (Vaswani et al., 2017, section 3.5)."""
 
     pe: torch.Tensor
 
@@ -102,8 +102,7 @@ class MASTER(RecognitionModel):
     """MASTER (Lu et al., "MASTER: Multi-Aspect Non-local Network for Scene Text Recognition", 2019).
 
     The confidence of a word also depends on the other words of its batch, through the steps after its end; the word
-    itself
-    does not.
+    itself does not.
 
     Args:
         feature_extractor: Maps images to ``{"features": (N, d_model, H', W')}``.
@@ -225,8 +224,7 @@ def master(pretrained: bool = False, **kwargs: Any) -> MASTER:
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine. With another vocabulary the embedding and
-            the
-            last layer stay as they are.
+            the last layer stay as they are.
         **kwargs: Options of :class:`MASTER`; ``pretrained_backbone=True`` loads only the backbone.
 
     Raises:

@@ -85,8 +85,7 @@ class OnnxLineRecognizer(CtcLineRecognizer):
     """Recogniser of text lines from an ONNX file, made by :func:`load_line_recognizer`.
 
     Its last layer, which scores characters, is a layer of PyTorch: it moves, converts and trains. onnxruntime computes
-    the
-    rest, on the CPU, and training does not change it.
+    the rest, on the CPU, and training does not change it.
 
     Args:
         network: From lines to the features of their steps, (N, T, width).
@@ -150,17 +149,14 @@ def load_line_recognizer(
     """Load a recogniser of text lines from an ONNX file, such as RapidOCR's PP-OCRv5 models.
 
     onnxruntime runs the network, without limits on memory or time: load only files that you trust. Nothing is
-    downloaded.
-    Networks like PP-OCRv3 to v6 are accepted: pictures 48 pixels high of any width go in, classes of
-    characters
-    with CTC come out.
+    downloaded. Networks like PP-OCRv3 to v6 are accepted: pictures 48 pixels high of any width go in, classes of
+    characters with CTC come out.
 
     Args:
         path: The file, for example ``cyrillic_PP-OCRv5_rec_mobile.onnx``.
-        dictionary: The characters of its classes: a text file with one on each line, or a list. By
-            default, the file's own list, or a text file in its folder: of the same name with ``.txt`` or ``_dict.txt``,
-            or
-            the only ``.txt`` file.
+        dictionary: The characters of its classes: a text file with one on each line, or a list. By default, the file's
+            own list, or a text file in its folder: of the same name with ``.txt`` or ``_dict.txt``, or the only
+            ``.txt`` file.
         vocab: Read these characters only.
         right_to_left: Whether the script is read from right to left; by default, whether the dictionary has letters of
             Arabic, Hebrew and the like.
@@ -186,17 +182,19 @@ def load_line_recognizer(
         raise InvalidArgumentError(f"right_to_left={right_to_left!r}: give True, False or None.")
     file = given_file(path)
     if file.stat().st_size > LARGEST_FILE:
-        raise WeightsError(f"{file} has more than {LARGEST_FILE} bytes: it is no recogniser of lines.")
+        raise WeightsError(f"{file} has more than {LARGEST_FILE} bytes: it is not a recogniser of lines.")
     graph = read_onnx(file)
     if len(graph.inputs) != 1:
-        raise WeightsError(f"{file} is no recogniser of lines: its inputs are {', '.join(graph.inputs) or 'missing'}.")
+        raise WeightsError(
+            f"{file} is not a recogniser of lines: its inputs are {', '.join(graph.inputs) or 'missing'}."
+        )
     features_name, head = _last_linear(graph, file)
     network = FeatureSession(with_output(file.read_bytes(), features_name), graph.inputs[0], features_name, file)
     num_steps = [_num_steps(network, head, file, width) for width in TRIED_WIDTHS]
     step_pixels = TRIED_WIDTHS[0] // max(num_steps[0], 1)
     if not step_pixels or num_steps != [width // step_pixels for width in TRIED_WIDTHS]:
         raise WeightsError(
-            f"{file} is no recogniser of lines: for {TRIED_WIDTHS} columns it gives {tuple(num_steps)} steps."
+            f"{file} is not a recogniser of lines: for {TRIED_WIDTHS} columns it gives {tuple(num_steps)} steps."
         )
     if isinstance(dictionary, (list, tuple)):
         if not all(isinstance(character, str) and character for character in dictionary):
@@ -233,7 +231,7 @@ def readers_by_script(
     if classifier is None:
         raise InvalidArgumentError(
             "script_readers need the default recogniser with its published weights and all of its characters, which "
-            "tells scripts: give pretrained=True, and no vocab. To read everything by one model, give it as reco_arch."
+            "finds scripts: give pretrained=True, and no vocab. To read everything by one model, give it as reco_arch."
         )
     known = sorted(name for name in classifier.names if name)
     unknown = sorted(set(readers) - set(known))
@@ -270,12 +268,12 @@ def _last_linear(graph: OnnxGraph, file: Path) -> tuple[str, nn.Linear]:
     weight = graph.tensors.get(node.inputs[-1]) if node is not None and node.op == "MatMul" else None
     if node is None or weight is None or weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[1:]):
         raise WeightsError(
-            f"{file} is no recogniser of lines: it does not end in a linear layer of classes, as those with CTC do."
+            f"{file} is not a recogniser of lines: it does not end in a linear layer of classes, as those with CTC do."
         )
     values = np.asarray(weight, np.float32).T, np.zeros(weight.shape[1]) if bias is None else bias
     tensors = [torch.tensor(np.ascontiguousarray(value, np.float32)) for value in values]
     if not all(tensor.isfinite().all() for tensor in tensors):
-        raise WeightsError(f"{file} is no recogniser of lines: a weight of its last layer is not finite.")
+        raise WeightsError(f"{file} is not a recogniser of lines: a weight of its last layer is not finite.")
     layer = nn.Linear(weight.shape[0], weight.shape[1], device="meta")
     layer.weight, layer.bias = map(nn.Parameter, tensors)
     return node.inputs[0], layer
@@ -285,7 +283,7 @@ def _num_steps(network: FeatureSession, head: nn.Linear, file: Path, width: int)
     size = tuple(network(torch.zeros(2, 3, HEIGHT, width, device="cpu")).shape)
     if len(size) != 3 or size[0] != 2 or size[2] != head.in_features:
         raise WeightsError(
-            f"{file} is no recogniser of lines: for 2 pictures it gives {size}, not (2, steps, {head.in_features})."
+            f"{file} is not a recogniser of lines: for 2 pictures it gives {size}, not (2, steps, {head.in_features})."
         )
     return size[1]
 
@@ -303,7 +301,7 @@ def _dictionary(file: Path, dictionary: str | os.PathLike[str] | None, own: str 
         return _lines_of(Path(name)), name
     if own is not None:
         if len(own) > LARGEST_DICTIONARY:
-            raise WeightsError(f"{file} is no recogniser of lines: its list of characters is {len(own)} long.")
+            raise WeightsError(f"{file} is not a recogniser of lines: its list of characters is {len(own)} long.")
         return own.removesuffix("\n").split("\n"), "the file"
     beside = [file.with_name(f"{file.stem}{ending}.txt") for ending in ("", "_dict")]
     found = [candidate for candidate in beside if candidate.is_file()][:1] or [
@@ -324,7 +322,7 @@ def _lines_of(file: Path) -> list[str]:
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise WeightsError(f"{file} is no dictionary: it is not text in UTF-8 ({error}).") from error
+        raise WeightsError(f"{file} is not a dictionary: it is not text in UTF-8 ({error}).") from error
     return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
 
 

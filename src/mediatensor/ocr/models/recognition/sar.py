@@ -62,8 +62,7 @@ class AttentionModule(nn.Module):
         """Gather (N, C) features from the image.
 
         ``projected`` (N, A, H, W) is ``feat_conv`` of the features (N, C, H, W), the same for all characters;
-        ``hidden_state``
-        (N, units) is the state of the LSTM.
+        ``hidden_state`` (N, units) is the state of the LSTM.
         """
         compared = torch.tanh(projected + self.state_conv(hidden_state[:, :, None, None]))
         weights = self.attention_projector(compared).flatten(2).softmax(dim=-1)
@@ -99,8 +98,7 @@ class SARDecoder(nn.Module):
         """Score each step, (N, max_length, C).
 
         ``holistic`` (N, units), from the encoder, is the first input of the LSTM. Characters ``gt`` (N, max_length), if
-        given, are
-        fed back instead of the characters that were read.
+        given, are fed back instead of the characters that were read.
         """
         projected = self.attention_module.feat_conv(features)
         first = second = (torch.zeros_like(holistic), torch.zeros_like(holistic))
@@ -225,8 +223,7 @@ def sar_resnet31(pretrained: bool = False, **kwargs: Any) -> SAR:
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine. With another vocabulary the embedding and
-            the
-            last layer stay as they are.
+            the last layer stay as they are.
         **kwargs: Options of :class:`SAR`; ``pretrained_backbone=True`` loads only the backbone.
 
     Raises:

@@ -46,8 +46,7 @@ def split_crops(
         max_ratio: Width by height above which a crop is cut.
         target_ratio: Width by height of a piece.
         split_overlap_ratio: Share of its width that a piece overlaps with the one before, between 0 and 1. The last
-            piece
-            ends where the crop ends and may overlap more.
+            piece ends where the crop ends and may overlap more.
 
     Returns:
         All pieces, and which pieces each crop has; a crop that is not cut is its only piece.
@@ -106,10 +105,8 @@ def merge_strings(a: str, b: str, overlap_ratio: float) -> str:
     """Join two readings that overlap by some characters.
 
     The last character of ``a`` and the first of ``b`` may be cut through and are not trusted. Of all overlaps of the
-    rest,
-    one that agrees everywhere is taken, the closest to the expected length if there are several; without one, the
-    expected
-    overlap is weighed against the disagreements.
+    rest, one that agrees everywhere is taken, the closest to the expected length if there are several; without one, the
+    expected overlap is weighed against the disagreements.
 
     Args:
         a: The left text.

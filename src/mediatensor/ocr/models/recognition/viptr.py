@@ -98,8 +98,7 @@ def viptr_tiny(pretrained: bool = False, **kwargs: Any) -> VIPTR:
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine. With another vocabulary the last layer stays
-            as
-            it is.
+            as it is.
         **kwargs: Options of :class:`VIPTR`; ``pretrained_backbone=True`` loads only the backbone.
 
     Raises:

@@ -132,8 +132,7 @@ def vitstr_small(pretrained: bool = False, **kwargs: Any) -> ViTSTR:
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine. With another vocabulary the last layer stays
-            as
-            it is.
+            as it is.
         **kwargs: Options of :class:`ViTSTR`; ``patch_size`` of the backbone is 4 by 8 pixels.
 
     Raises:

@@ -31,8 +31,7 @@ def recognition_predictor(
 
     Args:
         arch: A name of :data:`ARCHS`, the path of a checkpoint (``.pt``) that training wrote, or a model. The default
-            reads
-            whole lines of any width; docTR's read words.
+            reads whole lines of any width; docTR's read words.
         pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`.
         symmetric_pad: Pad on all sides; else on the right and below. No effect on the default architecture.
         batch_size: Most crops in a batch.
@@ -69,7 +68,7 @@ def recognition_predictor(
 def _model(arch: str | os.PathLike[str] | nn.Module, pretrained: bool, kwargs: dict[str, Any]) -> Any:
     if isinstance(arch, nn.Module):
         if not hasattr(plain(arch), "vocab"):
-            raise InvalidArgumentError(f"unknown architecture: {type(arch)} is no recognition model.")
+            raise InvalidArgumentError(f"unknown architecture: {type(arch)} is not a recognition model.")
         if kwargs:
             raise InvalidArgumentError(f"{', '.join(sorted(kwargs))}: the model is made already.")
         return arch

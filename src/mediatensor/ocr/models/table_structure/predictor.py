@@ -39,16 +39,13 @@ class TablePredictor(nn.Module):
 
         Args:
             pages: Pictures of one table each: arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in [0,
-                1]; a
-                list, a batch or a :class:`~mediatensor.FrameBatch`.
+                1]; a list, a batch or a :class:`~mediatensor.FrameBatch`.
             **kwargs: Options of the model.
 
         Returns:
             Per picture ``num_rows``, ``num_cols``, and ``cells``, the most probable first: dicts with ``geometry``,
-            relative,
-            [xmin, ymin, xmax, ymax], or four points if pages are not assumed straight; ``score`` in [0, 1];
-            ``row_start``,
-            ``row_end``, ``col_start`` and ``col_end``, the first and last, from 0.
+            relative, [xmin, ymin, xmax, ymax], or four points if pages are not assumed straight; ``score`` in [0, 1];
+            ``row_start``, ``row_end``, ``col_start`` and ``col_end``, the first and last, from 0.
 
         Raises:
             InvalidArgumentError: Something is not a picture.

@@ -95,8 +95,7 @@ class Merging(nn.Module):
     """Enlarge features from fine to coarse to the size of the first, and merge each with the one before.
 
     Iterative deep aggregation of Yu et al., "Deep Layer Aggregation", 2017, https://arxiv.org/abs/1707.06484.
-    ``scales`` are
-    how many times finer than each the first is.
+    ``scales`` are how many times finer than each the first is.
     """
 
     def __init__(self, channels: Sequence[int], scales: Sequence[int]) -> None:
@@ -191,16 +190,13 @@ class TableCenterNetPostProcessor:
 
         Args:
             maps: ``hm``, scores of centres and corners before the sigmoid, (N, 2, h, w); ``reg``, where they are in
-                their
-                pixels, (N, 2, h, w); ``ct2cn`` and ``cn2ct``, the ways from the corners of a cell to its centre and
-                back,
-                (N, 8, h, w); ``lc``, column and row of a corner, from 1, and ``sp``, columns and rows of a cell, (N, 2,
-                h, w).
+                their pixels, (N, 2, h, w); ``ct2cn`` and ``cn2ct``, the ways from the corners of a cell to its centre
+                and back, (N, 8, h, w); ``lc``, column and row of a corner, from 1, and ``sp``, columns and rows of a
+                cell, (N, 2, h, w).
 
         Returns:
             For each picture ``polygons``, relative, float32 (K, 4) or (K, 4, 2); ``scores``, float32 (K,); ``logical``,
-            int32
-            (K, 4): first and last column, first and last row, from 0. The most probable cells come first.
+            int32 (K, 4): first and last column, first and last row, from 0. The most probable cells come first.
         """
         scores = maps["hm"].detach().float().sigmoid()
         peaks = scores * (F.max_pool2d(scores, 3, 1, 1) == scores)
@@ -257,8 +253,8 @@ def _corners_of(quad: Floats, corners: _Points, extents: tuple[Floats, Floats]) 
     ones.
 
     The count shows how sure the cell is. A corner belongs to a cell if one of the centres that it points to is inside,
-    and
-    to the corner of the cell that it is nearest to. ``extents`` are least and greatest x and y of the corners' quads.
+    and to the corner of the cell that it is nearest to. ``extents`` are least and greatest x and y of the corners'
+    quads.
     """
     low, high = extents
     near = np.flatnonzero(((low <= quad.max(axis=0)) & (high >= quad.min(axis=0))).all(axis=1))
@@ -300,8 +296,7 @@ def _columns_and_rows(places: Floats, span: Floats) -> tuple[int, int, int, int]
     """Return first and last column, first and last row, from 0.
 
     ``places`` (4, 2) are column and row, from 1, of the corners of a cell, clockwise from the top left; those on the
-    right
-    and below are of the next column and row. ``span`` has its columns and rows.
+    right and below are of the next column and row. ``span`` has its columns and rows.
     """
     top_left, top_right, bottom_right, bottom_left = places
     columns = _range((top_left[0], bottom_left[0]), (top_right[0], bottom_right[0]), span[0])
@@ -410,8 +405,7 @@ class TableCenterNet(nn.Module):
         Args:
             x: Pictures (N, 3, H, W), normalized as ``cfg`` says; H and W multiples of 32.
             target: For the loss: per picture ``cells``, relative (K, 4) or corners (K, 4, 2) clockwise from the top
-                left, and
-                ``logic``, integers (K, 4): first and last column, first and last row, from 0.
+                left, and ``logic``, integers (K, 4): first and last column, first and last row, from 0.
             return_model_output: Return ``out_map``, the maps (N, channels, H / 4, W / 4) by name.
             return_preds: Return ``preds`` even with a target.
 

@@ -35,7 +35,7 @@ BRIGHTER = 1.2
 SETTLED_SECONDS = 0.2
 """When the strokes of a text are looked at again after it was found: it may have been fading in."""
 FADE_STEP_SECONDS = 0.08
-"""Distance of pictures that tell fading from moving text."""
+"""Distance of the pictures by which fading text is distinguished from moving text."""
 LEAST_FADE = 2.5
 """Least mean difference of fading strokes from one such step to the next, of 255."""
 STEADY = 0.6
@@ -70,7 +70,7 @@ READ_AGAIN_AT = (1, 4, 8, 12)
 SECONDS_LOST = 0.7
 """A moving text is found again within this time."""
 OTHERS = 4
-"""Number of pictures used to tell strokes from a moving background."""
+"""Number of pictures used to separate strokes from a moving background."""
 TIME_TOLERANCE = 1e-6
 CUT_ROWS = 60
 """Rows of the pictures by which cuts are noticed."""

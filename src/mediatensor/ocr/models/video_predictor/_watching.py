@@ -58,8 +58,7 @@ WINDOW = 5
 MARGIN_CELLS = 3
 """Rows of cells above and below that are looked at as well."""
 HESITANT_COMPARISONS = 2
-"""After a look at a part of the picture, only changes that rest twice as long count for this many
-comparisons.
+"""After a look at a part of the picture, only changes that rest twice as long count for this many comparisons.
 
 Pictures that move in turns would otherwise be looked at again and again; new text there waits no longer than that.
 """

@@ -117,11 +117,10 @@ class VideoTextPredictor(nn.Module):
         """Read a video; on a terminal a bar shows the progress.
 
         Frames that cannot be decoded are skipped and listed in ``problems`` of the result; if a file breaks off, the
-        texts up
-        to there are returned.
+        texts up to there are returned.
 
         Args:
-            video: A :class:`~mediatensor.decoders.VideoDecoder`, or a source that one opens: a path, a URL, bytes, an open file.
+            video: A :class:`~mediatensor.decoders.VideoDecoder`, or a source: a path, a URL, bytes, an open file.
 
         Returns:
             The texts by their start.

@@ -90,8 +90,7 @@ class GaussianBlur(nn.Module):
 
     Raises:
         InvalidArgumentError: ``sigma`` is not two numbers of at least 0, the lesser one first; on a call: the image is
-            not
-            a tensor (C, H, W).
+            not a tensor (C, H, W).
 
     Example:
         >>> import torch

@@ -36,8 +36,7 @@ class Resize(nn.Module):
 
     Raises:
         InvalidArgumentError: The size is not two positive integers, or the interpolation is unknown; on a call: the
-            image
-            is not a tensor (C, H, W), or the target not that of a sample.
+            image is not a tensor (C, H, W), or the target not that of a sample.
 
     Example:
         >>> import numpy as np
@@ -175,8 +174,7 @@ class RandomHorizontalFlip(nn.Module):
 
     Raises:
         InvalidArgumentError: On a call: the image is not a tensor (C, H, W), the target not that of a sample, or a
-            text,
-            which nobody reads in a mirror.
+            text, which nobody reads in a mirror.
 
     Example:
         >>> import numpy as np
@@ -347,7 +345,7 @@ def _mirrored(boxes: Array) -> tuple[Array, NDArray[np.bool_]]:
 def _cut(
     boxes: Array, crop_box: tuple[float, float, float, float], window: tuple[int, int, int, int]
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Cut boxes or polygons, and tell which are left: relative ones by the crop, others by its pixels."""
+    """Cut boxes or polygons, and find which are left: relative ones by the crop, others by its pixels."""
     relative = boxes.max() <= 1
     edges = np.array(crop_box, _floating(boxes)) if relative else np.array(window, boxes.dtype)
     corners = boxes.reshape(len(boxes), -1, 2) - edges[:2]
