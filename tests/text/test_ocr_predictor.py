@@ -283,8 +283,10 @@ def test_arguments_that_are_not_accepted(make: Any, options: dict[str, Any], mat
 @pytest.mark.parametrize("make", [ocr_predictor, kie_predictor, video_text_predictor])
 def test_a_predictor_with_random_weights_warns_once(make: Any) -> None:
     forget_warnings()
-    with pytest.warns(UserWarning, match="random weights.*give pretrained=True") as warned:
+    with pytest.warns(UserWarning, match=r"random weights for .*\. Give pretrained=True") as warned:
         make()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         make()
     assert [warning.filename for warning in warned] == [__file__]
 

@@ -341,6 +341,6 @@ def _warn_of_random_weights(pretrained: bool, *archs: str | os.PathLike[str] | n
     names = [arch for arch in archs if isinstance(arch, str) and not is_checkpoint(arch)]
     if names and not pretrained:
         warn_once(
-            f"{' and '.join(names)} have random weights and read nothing of use: give pretrained=True, or load weights "
+            f"random weights for {' and '.join(names)}: nothing of use is read. Give pretrained=True, or load weights "
             "with from_pretrained()."
         )
