@@ -426,8 +426,8 @@ def _stored(path: str | os.PathLike[str]) -> tuple[Path, Any]:
 def _as_checkpoint(file: Path, stored: Any) -> Checkpoint:
     if not isinstance(stored, dict) or stored.get("format") != _FORMAT:
         raise WeightsError(
-            f"{file} is not a checkpoint of mediatensor, which names its architecture. A bare state dict is loaded into "
-            "a network of the right architecture: model.from_pretrained(path)."
+            f"{file} is not a checkpoint of mediatensor, which names its architecture. A bare state dict loads into a "
+            "network of the right architecture: model.from_pretrained(path)."
         )
     if stored.get("version") != _VERSION:
         raise WeightsError(
