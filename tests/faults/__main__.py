@@ -1,0 +1,113 @@
+"""Plant the faults of the list one by one, and report which ones the suite finds: ``python -m tests.faults``.
+
+Each fault is planted in a copy of the source. The test files that concern its module run until a test fails, sampled as
+`make test` samples them. With ``--all``, a fault that they miss is looked for again by the whole grids and slow tests.
+A test that fails must pass over the source as it is, or it does not count.
+
+``--choose`` writes a new list; the seed decides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from .mutations import Fault, find_faults
+from .running import ROOT, Result, path_of, run_fault, run_test
+
+__all__ = ["main"]
+
+LIST = Path(__file__).with_name("faults.jsonl")
+# Shares of the wings, by what the names of their modules begin with.
+_WINGS = {
+    "media": (45, ("_engine", "decoders", "encoders", "samplers", "transforms", "images", "isolate", "frames")),
+    "data": (16, ("datasets", "distributed", "_datasets")),
+    "text": (28, ("ocr",)),
+    "apps": (11, ("cli", "serve", "compat")),
+}
+
+
+def choose(seed: int) -> list[Fault]:
+    """Choose a hundred faults: at most one in a module, and kinds in turn."""
+    generator = random.Random(seed)
+    chosen: list[Fault] = []
+    for number, starts in _WINGS.values():
+        modules = sorted(
+            ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
+            for start in starts
+            for base in [ROOT / "src" / "mediatensor" / start, ROOT / "src" / "mediatensor" / f"{start}.py"]
+            for path in (base.rglob("*.py") if base.is_dir() else [base] if base.exists() else [])
+        )
+        generator.shuffle(modules)
+        of_wing: list[Fault] = []
+        kinds: Counter[str] = Counter()
+        for module in modules:
+            faults = list(find_faults(module, path_of(module).read_text(encoding="utf-8")))
+            if len(of_wing) < number and faults:
+                rarest = min((kinds[fault.kind] for fault in faults), default=0)
+                fault = generator.choice([fault for fault in faults if kinds[fault.kind] == rarest])
+                kinds[fault.kind] += 1
+                of_wing.append(fault)
+        chosen += of_wing
+    return chosen
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parse the command line and run; return 1 if a fault was missed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("numbers", nargs="*", type=int, help="only these faults of the list, from 0")
+    parser.add_argument("--all", action="store_true", help="look again, with all tests, for faults that were missed")
+    parser.add_argument("--seconds", type=float, default=60, help="for each fault (default: %(default)g)")
+    parser.add_argument("--choose", type=int, metavar="SEED", help="write a new list instead")
+    parser.add_argument("-o", "--output", type=Path, help="append results to this file, as lines of JSON")
+    options = parser.parse_args(arguments)
+    if options.choose is not None:
+        LIST.write_text("".join(json.dumps(asdict(fault)) + "\n" for fault in choose(options.choose)), encoding="utf-8")
+        return 0
+    faults = [Fault(**json.loads(line)) for line in LIST.read_text(encoding="utf-8").splitlines()]
+    # Imported once, for all processes that are forked from this one.
+    import av
+    import hypothesis
+    import numpy
+    import scipy.ndimage
+    import torch._dynamo
+    from PIL import Image
+
+    print("imported", ", ".join(each.__name__ for each in (av, hypothesis, numpy, scipy.ndimage, torch._dynamo, Image)))
+    outcomes: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory(prefix="mediatensor-test-clips-") as clips:
+        os.environ["MEDIATENSOR_TEST_CLIPS"] = clips
+        for number in options.numbers or range(len(faults)):
+            result = _look_for(faults[number], runs_all=False, seconds=options.seconds)
+            if options.all and result.outcome in ("missed", "timed out"):
+                result = _look_for(faults[number], runs_all=True, seconds=5 * options.seconds)
+                result = replace(result, outcome=f"{result.outcome} by --all")
+            outcomes[result.outcome] += 1
+            fault = faults[number]
+            where = f"{fault.module.removeprefix('mediatensor.')}: {fault.function}: {fault.before} -> {fault.after}"
+            print(f"{number:3} {result.outcome:12} {result.seconds:6.1f} s  {where}  [{result.test}]", flush=True)
+            if options.output is not None:
+                with options.output.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps({"number": number, **asdict(result)}) + "\n")
+    print(", ".join(f"{number} {outcome}" for outcome, number in outcomes.most_common()))
+    return int(outcomes["missed"] > 0)
+
+
+def _look_for(fault: Fault, *, runs_all: bool, seconds: float) -> Result:
+    result = run_fault(fault, runs_all=runs_all, seconds=seconds)
+    if result.outcome == "found" and result.test.startswith("tests/"):
+        clean = run_test(result.test, seconds)
+        if clean.outcome != "missed":
+            return replace(result, outcome="unclear", test=f"{result.test} also fails without the fault")
+    return result
+
+
+if __name__ == "__main__":
+    sys.exit(main())
