@@ -17,10 +17,11 @@ from typing import Any
 
 from ..media.chart import can_draw
 from ..media.clips import make_clips
-from ..media.measuring import Interpreter, WorkerError, WorkerProcess
+from ..media.measuring import Interpreter, start_worker
 from ..media.reference import make_reference
 from ..shared.machine import machine_stamp
 from ..shared.options import add_folders, add_python, check_counts
+from ..shared.workers import WorkerError, WorkerProcess
 from .loaders_report import LoaderRow, draw, ratios, shuffle_table, summarise, to_markdown
 from .loaders_sets import LoaderCase, training_sets, write_frames
 from .loaders_ways import FOLDERS, WAYS, planned
@@ -120,11 +121,12 @@ class _Processes:
         self.versions: dict[str, str] = {}
         self._notes = notes
         for name in names:
+            worker = start_worker(name, interpreter, "benchmarks.data.loaders_worker")
             try:
-                worker = WorkerProcess(name, "benchmarks.data.loaders_worker", interpreter)
-                self.versions |= worker.wait()
+                self.versions |= worker.receive()["versions"]
                 self.alive[name] = worker
             except WorkerError as error:
+                worker.close()
                 notes.append(f"{name}: left out, because it cannot be used here ({error})")
 
     def ask(self, name: str, what: str, case: LoaderCase) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""One way of loading in a process of its own: reads requests from standard input and answers them; see `worker`.
+"""One way of loading in a process of its own, which answers requests (`shared.workers`).
 
 ::
 
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ..media.reference import Comparison, load_reference
-from ..media.worker import serve
 from ..shared.processes import PeakMemory, cpu_seconds, wait_for_children
+from ..shared.workers import serve
 from .loaders_sets import LoaderCase
 from .loaders_ways import WAYS, Way
 

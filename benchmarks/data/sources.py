@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import statistics
 import subprocess
@@ -30,6 +29,7 @@ from ..media.chart import can_draw
 from ..shared.machine import machine_stamp, package_versions
 from ..shared.options import add_folders, check_counts
 from ..shared.panels import Bar, Panel, draw_panels
+from ..shared.workers import WorkerProcess, single_threaded
 
 __all__ = ["main"]
 
@@ -103,21 +103,16 @@ def _run(told: dict[str, Any], python: str | None) -> dict[str, Any]:
     """What a process found out, with one thread for everybody."""
     program = python if told["way"] == "lerobot" and python else sys.executable
     environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
+        **single_threaded(),
         "MEDIATENSOR_NUM_THREADS": "1",
         "HF_HUB_OFFLINE": "1",
         "HF_DATASETS_OFFLINE": "1",
         "HF_DATASETS_CACHE": str(Path(told["source"]).parent / "hugging-face"),
     }
     if program != sys.executable:
-        environment.pop("PYTHONPATH", None)
-    worker = Path(__file__).with_name("sources_worker.py")
-    done = subprocess.run(
-        [program, str(worker), json.dumps(told)], env=environment, capture_output=True, text=True, check=True
-    )
-    answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return answer
+        environment["PYTHONPATH"] = ""
+    with WorkerProcess("benchmarks.data.sources_worker", python=program, environment=environment) as worker:
+        return worker.ask("measure", told=told)
 
 
 # The sources

@@ -1,21 +1,19 @@
-"""Reads rows of one source and measures it; a process of its own, which runs where lerobot is installed, too.
-
-It takes JSON as its argument and prints JSON, and imports nothing of the other modules here.
-"""
+"""Reads rows of one source and measures it, in a process of its own, also where lerobot is installed."""
 
 from __future__ import annotations
 
-import json
 import resource
-import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-__all__ = ["main"]
+from ..shared.workers import serve
+
+__all__ = ["measure"]
 
 
-def main(told: dict[str, Any]) -> dict[str, Any]:
+def measure(told: dict[str, Any]) -> dict[str, Any]:
     """Open a source, read rows, and say what it took.
 
     Args:
@@ -113,4 +111,4 @@ def _cpu_seconds() -> float:
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(json.loads(sys.argv[1]))))
+    serve(SimpleNamespace(measure=measure))

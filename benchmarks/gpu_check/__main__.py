@@ -21,7 +21,7 @@ import torch
 
 from ..shared.options import add_folders
 from .machine import stamp
-from .records import Records
+from .records import Found
 from .report import Report, exit_code, summary, to_markdown, write
 from .running import Plan, run_part
 from .worker import PARTS
@@ -46,19 +46,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     warnings.simplefilter("ignore")  # fallbacks warn, and are looked at here one by one
     name = "gpu_check" if options.part is None else f"gpu_check-{options.part}"
     options.output.mkdir(parents=True, exist_ok=True)
-    path = options.output / f"{name}.jsonl"
-    path.unlink(missing_ok=True)
-    records = Records(path)
+    found: list[Found] = []
     machine = stamp(device) | {"device": str(device), "effort": options.effort}
 
     def save() -> None:
-        write(Report(machine, records.found, is_complete=False), options.output, name, has_chart=False)
+        write(Report(machine, found, is_complete=False), options.output, name, has_chart=False)
 
     has_processes = device.type == "cuda" and not options.one_process
     plan = Plan(str(device), options.effort, options.clips, options.budget, has_processes)
     for part in PARTS if options.part is None else [options.part]:
-        run_part(plan, part, records, _say, save)
-    report = Report(machine, records.found, is_complete=True)
+        run_part(plan, part, found, _say, save)
+    report = Report(machine, found, is_complete=True)
     write(report, options.output, name, has_chart=True)
     print(to_markdown(report))
     print(summary(report))

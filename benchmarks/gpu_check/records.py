@@ -1,11 +1,9 @@
-"""What `benchmarks.gpu_check` finds out, as lines of JSON that are written at once and outlive a run that is killed."""
+"""What `benchmarks.gpu_check` finds out: checks, figures and targets."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import Any
 
 __all__ = [
@@ -16,13 +14,12 @@ __all__ = [
     "Figure",
     "Found",
     "NotRun",
-    "Records",
     "Step",
     "Target",
     "contained",
-    "found_in",
+    "from_line",
     "in_a_line",
-    "read_lines",
+    "to_line",
 ]
 
 PASS, FAIL, NOT_RUN = "pass", "FAIL", "not run"
@@ -123,49 +120,12 @@ def in_a_line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:400]
 
 
-@dataclass
-class Records:
-    """Everything that was found, in order.
-
-    Attributes:
-        path: The file of JSON lines; it is continued if it exists.
-    """
-
-    path: Path
-    found: list[Found] = field(default_factory=list)
-
-    def add(self, found: Found) -> None:
-        """Keep what was found, here and in the file."""
-        self.found.append(found)
-        (kind,) = (name for name, its_type in _KINDS.items() if type(found) is its_type)
-        self._write({"kind": kind, **asdict(found)})
-
-    def begin(self, group: str, step: str) -> None:
-        """Leave word in the file of what is being run, for whoever finds this process dead."""
-        self._write({"kind": "begin", "group": group, "name": step})
-
-    def end(self, group: str, step: str) -> None:
-        """Leave word that the step is over."""
-        self._write({"kind": "end", "group": group, "name": step})
-
-    def _write(self, line: dict[str, Any]) -> None:
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+def to_line(found: Found) -> dict[str, Any]:
+    """Return what was found as plain data that can be sent to another process."""
+    (kind,) = (name for name, its_type in _KINDS.items() if type(found) is its_type)
+    return {"kind": kind, **asdict(found)}
 
 
-def read_lines(path: Path, offset: int = 0) -> tuple[list[dict[str, Any]], int]:
-    """The complete lines of a file from a place on, and the place behind them."""
-    if not path.exists():
-        return [], offset
-    with path.open("rb") as file:
-        file.seek(offset)
-        complete, newline, _ = file.read().rpartition(b"\n")
-    return [json.loads(line) for line in complete.splitlines()], offset + len(complete) + len(newline)
-
-
-def found_in(lines: Iterable[dict[str, Any]]) -> Iterator[Found]:
-    """What the lines tell that was found."""
-    for line in lines:
-        kind = _KINDS.get(line["kind"])
-        if kind is not None:
-            yield kind(**{key: value for key, value in line.items() if key != "kind"})
+def from_line(line: dict[str, Any]) -> Found:
+    """Return what `to_line` was given."""
+    return _KINDS[line["kind"]](**{key: value for key, value in line.items() if key != "kind"})

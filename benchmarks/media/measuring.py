@@ -14,21 +14,17 @@ A library that is missing, fails or crashes becomes a note, and the others go on
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import subprocess
 import sys
-import tempfile
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..shared.results import Row, summarise
+from ..shared.workers import ROOT, WorkerError, WorkerProcess
 from .case import Case
 from .clips import Clip, make_clips
 from .libraries import LIBRARIES, OURS, OURS_BESIDE, OURS_SMALL_PAGES
@@ -36,14 +32,10 @@ from .reference import make_reference
 from .scenarios import KINDS
 from .suites import Scenario, Suite
 
-__all__ = ["Effort", "Interpreter", "Measurement", "WorkerError", "WorkerProcess", "measure_suite"]
-
-_ROOT = Path(__file__).parents[2]
+__all__ = ["Effort", "Interpreter", "Measurement", "measure_suite", "start_worker"]
 
 # Answers that are kept of every run.
 _EACH_RUN = ("wall_seconds", "cpu_seconds", "system_seconds", "page_faults")
-# A worker that does not answer for so long is given up.
-_PATIENCE_SECONDS = 1800
 
 
 @dataclass(frozen=True)
@@ -77,11 +69,11 @@ class Interpreter:
     other_sources: Path | None = None
 
     def environment(self, library: str) -> dict[str, str]:
-        """The variables of a worker's environment."""
-        sources = self.other_sources if library == OURS_BESIDE and self.other_sources else _ROOT / "src"
+        """The variables that a worker gets beside those of this process."""
+        sources = self.other_sources if library == OURS_BESIDE and self.other_sources else ROOT / "src"
         paths = [str(sources), os.environ.get("PYTHONPATH", "")]
         own = {"NUMPY_MADVISE_HUGEPAGE": "0"} if library == OURS_SMALL_PAGES else {}
-        return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **own}
+        return {"PYTHONPATH": os.pathsep.join(filter(None, paths)), **own}
 
 
 @dataclass
@@ -101,92 +93,11 @@ class Measurement:
     is_complete: bool = True
 
 
-class WorkerError(Exception):
-    """A worker failed, crashed or does not answer."""
-
-
-class WorkerProcess:
-    """The other side of `benchmarks.media.worker`, or of another module that serves requests.
-
-    It imports its library by and by: the first answer waits for that.
-
-    Args:
-        library: What it is to import.
-        module: Name of the module.
-        interpreter: What runs it.
-    """
-
-    def __init__(
-        self, library: str, module: str = "benchmarks.media.worker", interpreter: Interpreter | None = None
-    ) -> None:
-        interpreter = interpreter or Interpreter()
-        self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - closed with the process
-        self._process = subprocess.Popen(
-            [interpreter.python, "-m", module],
-            cwd=_ROOT,
-            env=interpreter.environment(library),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-        )
-        assert self._process.stdin is not None
-        # A process that is gone already is found out when it is asked.
-        with suppress(BrokenPipeError):
-            print(json.dumps({"do": "start", "library": library}), file=self._process.stdin, flush=True)
-
-    def wait(self) -> dict[str, str]:
-        """Wait until the library is imported; its versions.
-
-        Raises:
-            WorkerError: if the library cannot be used; the process is gone then.
-        """
-        try:
-            versions: dict[str, str] = self._answer()["versions"]
-        except WorkerError:
-            self.close()
-            raise
-        return versions
-
-    def ask(self, what: str, **arguments: Any) -> dict[str, Any]:
-        """Send a request and wait for its answer."""
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # told from the missing answer
-            print(json.dumps({"do": what, **arguments}), file=self._process.stdin, flush=True)
-        return self._answer()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        timer = threading.Timer(_PATIENCE_SECONDS, self._process.kill)
-        timer.start()
-        try:
-            line = self._process.stdout.readline()
-        finally:
-            timer.cancel()
-        if not line:
-            raise WorkerError(f"its process ended ({self._process.wait()}): {self._last_words()}")
-        answer: dict[str, Any] = json.loads(line)
-        if "error" in answer:
-            raise WorkerError(answer["error"])
-        return answer
-
-    def _last_words(self) -> str:
-        self._errors.seek(0)
-        lines = self._errors.read().strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
-
-    def close(self) -> None:
-        """End the process."""
-        for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            with suppress(BrokenPipeError):  # what it was not able to read any more
-                pipe.close()
-        try:
-            self._process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._errors.close()
+def start_worker(library: str, interpreter: Interpreter, module: str = "benchmarks.media.worker") -> WorkerProcess:
+    """Start a process that imports a library; its first answer has the versions."""
+    worker = WorkerProcess(module, python=interpreter.python, environment=interpreter.environment(library))
+    worker.send("start", library=library)
+    return worker
 
 
 class _Workers:
@@ -202,13 +113,13 @@ class _Workers:
     def start(self, libraries: Iterable[str]) -> None:
         """Start the workers of some libraries side by side, and wait until all have imported them."""
         wanted = [library for library in libraries if library not in self.alive and library not in self._missing]
-        self.alive |= {library: WorkerProcess(library, interpreter=self._interpreter) for library in wanted}
+        self.alive |= {library: start_worker(library, self._interpreter) for library in wanted}
         for library in wanted:
             try:
-                self.versions |= self.alive[library].wait()
+                self.versions |= self.alive[library].receive()["versions"]
             except WorkerError as error:
                 self._missing.add(library)
-                del self.alive[library]
+                self.alive.pop(library).close()
                 self._notes.append(f"{library}: left out, because it cannot be used here ({error})")
 
     def ask(self, library: str, where: str, what: str, **arguments: Any) -> dict[str, Any] | None:

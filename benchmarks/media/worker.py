@@ -1,4 +1,4 @@
-"""One library in a process of its own: reads requests from standard input and answers them, one JSON line each.
+"""One library in a process of its own, which answers requests (`shared.workers`).
 
 ::
 
@@ -8,15 +8,11 @@
     {"do": "memory"}                                        the largest resident set since "load"
     {"do": "check"}                                         runs it and compares the frames
     {"do": "packets"}                                       runs it and counts the packets that codecs were fed
-
-A failure is answered with its text; a crash ends the process, which the other side notices.
 """
 
 from __future__ import annotations
 
 import gc
-import json
-import os
 import resource
 import sys
 import time
@@ -26,12 +22,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ..shared.workers import serve
 from .case import Case, Library
 from .libraries import create_library
 from .reference import Comparison, load_reference
 from .scenarios import KINDS
 
-__all__ = ["main", "serve"]
+__all__ = ["Worker"]
 
 _MIB = 1 << 20
 
@@ -134,24 +131,5 @@ def _peak_rss() -> float:
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / _MIB, 1)
 
 
-def serve(worker: Any) -> None:
-    """Answer requests with what the methods of a worker return, until the input ends."""
-    # Libraries print; the answers have a channel of their own.
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)
-    for line in sys.stdin:
-        request = json.loads(line)
-        try:
-            answer = getattr(worker, request.pop("do"))(**request)
-        except Exception as error:
-            answer = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
-        print(json.dumps(answer), file=answers)
-
-
-def main() -> None:
-    """Serve as one library."""
-    serve(Worker())
-
-
 if __name__ == "__main__":
-    main()
+    serve(Worker())

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import statistics
-import subprocess
-import sys
-import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..shared.workers import WorkerError, WorkerProcess, single_threaded
 from .ocr_scores import Word
 
 __all__ = ["Effort", "Run", "run_readers"]
 
 # A reader that says nothing for so long is given up.
 _PATIENCE_SECONDS = 900
-_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -64,10 +58,6 @@ class Run:
     is_stable: bool = True
 
 
-class ReaderError(Exception):
-    """A reader is not installed, failed, or says nothing any more."""
-
-
 def run_readers(
     readers: Sequence[str], files: Sequence[Path], effort: Effort, say: Callable[[str], None]
 ) -> tuple[dict[str, Run], list[str]]:
@@ -86,7 +76,7 @@ def run_readers(
             say(f"round {round_number + 1} of {effort.repeats}: {reader}")
             try:
                 _add_round(runs[reader], reader, files, effort)
-            except ReaderError as error:
+            except WorkerError as error:
                 notes.append(f"{reader}: left out ({error})")
                 del runs[reader]
     return {reader: run for reader, run in runs.items() if run.words}, notes
@@ -115,35 +105,14 @@ def _add_round(run: Run, reader: str, files: Sequence[Path], effort: Effort) -> 
 
 
 def _answers(reader: str, files: Sequence[Path], effort: Effort) -> Iterator[dict[str, Any]]:
-    """What a worker says, as it says it."""
-    command = [sys.executable, "-m", "benchmarks.text.ocr_worker", reader, "--threads", str(effort.num_threads)]
-    if effort.side is not None:
-        command += ["--side", str(effort.side)]
-    command += [str(path.resolve()) for path in files]
-    environment = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(effort.num_threads))
-    root = Path(__file__).parents[2]
-    with tempfile.TemporaryFile("w+", errors="replace") as errors:
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=root, env=environment
-        ) as process:
-            try:
-                while line := _line_of(process):
-                    yield json.loads(line)
-            except BaseException:
-                process.kill()
-                raise
-        if process.returncode:
-            errors.seek(0)
-            last = errors.read().strip().splitlines()[-1:] or ["it said nothing"]
-            raise ReaderError(f"its process ended with {process.returncode}: {last[0]}")
-
-
-def _line_of(process: subprocess.Popen[str]) -> str:
-    """The next line, or nothing once the process has ended or was given up."""
-    assert process.stdout is not None
-    timer = threading.Timer(_PATIENCE_SECONDS, process.kill)
-    timer.start()
-    try:
-        return process.stdout.readline()
-    finally:
-        timer.cancel()
+    """Yield the answers of a worker: one after the first page, one for each page, one at the end."""
+    environment = single_threaded(effort.num_threads)
+    with WorkerProcess(
+        "benchmarks.text.ocr_worker", environment=environment, patience_seconds=_PATIENCE_SECONDS
+    ) as worker:
+        worker.ask("start", reader=reader, threads=effort.num_threads, side=effort.side)
+        worker.ask("read", file=str(files[0].resolve()))
+        yield {"first": True}
+        for path in files:
+            yield worker.ask("read", file=str(path.resolve()))
+        yield worker.ask("end")

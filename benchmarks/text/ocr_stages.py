@@ -23,6 +23,7 @@ import numpy as np
 from PIL import Image
 
 from ..shared.machine import machine_stamp
+from ..shared.workers import WorkerProcess, single_threaded
 
 __all__ = ["main"]
 
@@ -115,9 +116,10 @@ def _of_ours(num_threads: int, files: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _of_rapidocr(python: str, num_threads: int, files: Sequence[str], side: int | None) -> list[dict[str, Any]]:
-    command = [python, "-m", "benchmarks.text.ocr_worker", "rapidocr", "--threads", str(num_threads)]
-    command += [*([] if side is None else ["--side", str(side)]), *files]
-    pages = [answer for answer in _lines_of(command, num_threads) if "words" in answer]
+    environment = single_threaded(num_threads)
+    with WorkerProcess("benchmarks.text.ocr_worker", python=python, environment=environment) as worker:
+        worker.ask("start", reader="rapidocr", threads=num_threads, side=side)
+        _, *pages = [worker.ask("read", file=file) for file in (files[0], *files)]
     reader = f"rapidocr, {'its own size' if side is None else 'the same size'}"
     names = list(dict.fromkeys(name for page in pages for name in page["stages"]))
     rows = {name: (sum(page["stages"].get(name) or 0 for page in pages) / len(pages), float("nan")) for name in names}

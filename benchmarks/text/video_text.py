@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -23,6 +21,7 @@ from ..media.chart import can_draw
 from ..shared.machine import machine_stamp
 from ..shared.options import add_python, check_counts
 from ..shared.panels import Bar, Panel, draw_panels
+from ..shared.workers import WorkerError, WorkerProcess, single_threaded
 from .video_text_clips import draw_clip, drawn_plans
 from .video_text_readers import BASELINE, OURS, READERS
 from .video_text_scores import Event, Score, TextInTime, parse_srt, score_clip
@@ -31,7 +30,6 @@ __all__ = ["main"]
 
 # A reader that needs so long for a clip is given up.
 _PATIENCE_SECONDS = 3600
-_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_THREAD_LIMIT")
 # Readers that need no other environment.
 _HERE = (OURS, BASELINE)
 
@@ -125,7 +123,7 @@ def _read(clips: Sequence[_Clip], options: argparse.Namespace) -> list[str]:
             _say(f"clip {number} of {len(clips)}, {clip.path.stem}: {reader}")
             try:
                 answer = _answer(reader, clip, options)
-            except _ReaderError as error:
+            except WorkerError as error:
                 notes.append(f"{reader}: left out of {clip.path.stem} and what follows ({error})")
                 readers.remove(reader)
                 continue
@@ -146,10 +144,6 @@ def _add_predicted(clips: Sequence[_Clip], folder: Path) -> None:
         clip.scores["given files"] = score_clip(clip.truth, events)
 
 
-class _ReaderError(Exception):
-    """A reader is not installed, or failed."""
-
-
 def _answer(reader: str, clip: _Clip, options: argparse.Namespace) -> dict[str, Any]:
     """What a reader says about a clip, in a process of its own, or has said in a run before."""
     kept = options.answers / f"{clip.path.stem}.{reader.partition(',')[0]}.json" if options.answers else None
@@ -160,20 +154,13 @@ def _answer(reader: str, clip: _Clip, options: argparse.Namespace) -> dict[str, 
         if before["clip"] == state:
             return before
     python = sys.executable if reader in _HERE else options.python
-    command = [python, "-m", "benchmarks.text.video_text_readers", reader, str(clip.path.resolve())]
-    environment = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(options.threads))
-    try:
-        done = subprocess.run(
-            [*command, "--threads", str(options.threads)],
-            capture_output=True, text=True, errors="replace", env=environment, timeout=_PATIENCE_SECONDS,
-            cwd=Path(__file__).parents[2],
-        )  # fmt: skip
-    except subprocess.TimeoutExpired as error:
-        raise _ReaderError(f"it needed more than {_PATIENCE_SECONDS} s") from error
-    if done.returncode or not done.stdout.strip():
-        last = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
-        raise _ReaderError(f"its process ended with {done.returncode}: {last[0]}")
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    with WorkerProcess(
+        "benchmarks.text.video_text_readers",
+        python=python,
+        environment=single_threaded(options.threads),
+        patience_seconds=_PATIENCE_SECONDS,
+    ) as worker:
+        answer = worker.ask("read_clip", reader=reader, file=str(clip.path.resolve()), threads=options.threads)
     if kept is not None:
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(json.dumps(answer | {"clip": state}, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -5,21 +5,20 @@ As a program, ``python -m benchmarks.text.video_text_readers READER FILE``, it r
 
 from __future__ import annotations
 
-import argparse
 import importlib
-import json
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 from ..shared.machine import package_versions
 from ..shared.processes import cpu_seconds, peak_rss_mib
+from ..shared.workers import serve
 from .video_text_scores import Event, TextInTime, parse_srt
 
-__all__ = ["BASELINE", "OURS", "READERS", "Reading", "main", "merge_equal"]
+__all__ = ["BASELINE", "OURS", "READERS", "Reading", "merge_equal", "read_clip"]
 
 OURS, BASELINE = "mediatensor", "ocr_predictor, 4 a second"
 
@@ -182,21 +181,14 @@ READERS: dict[str, Callable[[int], Reader]] = {
 }
 
 
-def main() -> None:
+def read_clip(reader: str, file: str, threads: int) -> dict[str, Any]:
     """Read a clip under the clock."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.text.video_text_readers")
-    parser.add_argument("reader", choices=list(READERS))
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--threads", type=int, default=1)
-    options = parser.parse_args()
-    answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
-    reader = READERS[options.reader](options.threads)
+    made = READERS[reader](threads)
     wall, cpu = time.perf_counter(), cpu_seconds()
-    reading = reader.read(options.file)
+    reading = made.read(Path(file))
     wall, cpu = time.perf_counter() - wall, cpu_seconds() - cpu
-    times: dict[str, Any] = {"wall": wall, "cpu": cpu, "rss_mib": peak_rss_mib(), "versions": reader.versions()}
-    print(json.dumps(asdict(reading) | times), file=answers, flush=True)
+    return asdict(reading) | {"wall": wall, "cpu": cpu, "rss_mib": peak_rss_mib(), "versions": made.versions()}
 
 
 if __name__ == "__main__":
-    main()
+    serve(SimpleNamespace(read_clip=read_clip))

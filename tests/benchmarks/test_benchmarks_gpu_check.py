@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -22,7 +21,7 @@ from benchmarks.gpu_check.clips import CLIPS, REFUSED, make_clip
 from benchmarks.gpu_check.machine import driver_support, parse_load
 from benchmarks.gpu_check.pages import share_of_words
 from benchmarks.gpu_check.pixels import pixel_steps
-from benchmarks.gpu_check.records import FAIL, NOT_RUN, PASS, Check, Figure, NotRun, Records, Step, Target
+from benchmarks.gpu_check.records import FAIL, NOT_RUN, PASS, Check, Figure, NotRun, Step, Target
 from benchmarks.gpu_check.report import Report, exit_code, summary, to_markdown
 from benchmarks.gpu_check.running import Plan, run_part
 from benchmarks.gpu_check.streams import share_overlapped
@@ -189,58 +188,60 @@ def steps_of(calls: list[str]) -> list[Step]:
     return [Step(name, partial(run, name)) for name in ("first", "breaks", "absent", "last")]
 
 
-def test_a_step_that_fails_stops_no_other(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:  # fmt: skip
+def test_a_step_that_fails_stops_no_other(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     monkeypatch.setitem(gpu_check_worker.PARTS, "checks", {"some": lambda bench: steps_of(calls)})
-    records = Records(tmp_path / "records.jsonl")
-    gpu_check_worker.run_group("checks", "some", bench, records, time.time() + 60)
-    found = [(check.name, check.status, check.reason, check.group) for check in records.found]  # type: ignore[union-attr]
-    assert found == [
+    checks: list[Any] = []
+    plan = Plan("cpu", "tiny", bench.folder, 60, has_processes=False)
+    run_part(plan, "checks", checks, lambda line: None, lambda: None)
+    assert [(check.name, check.status, check.reason, check.group) for check in checks] == [
         ("first", PASS, "", "some"),
         ("breaks", FAIL, "ValueError: no good", "some"),
         ("absent", NOT_RUN, "there is none", "some"),
         ("last", PASS, "", "some"),
     ]
     calls.clear()
-    gpu_check_worker.run_group("checks", "some", bench, records, time.time() - 1)
+    run_part(replace(plan, budget_seconds=-1), "checks", checks, lambda line: None, lambda: None)
     assert calls == []
-    assert {check.status for check in records.found[4:]} == {NOT_RUN}  # type: ignore[union-attr]
+    assert {check.status for check in checks[4:]} == {NOT_RUN}
 
 
 _WORKER = """
-import json, os, sys, time
-request = json.loads(sys.argv[1])
+import os, sys, time
+from benchmarks.shared.workers import serve
 
-def write(**line):
-    with open(request["records"], "a") as file:
-        file.write(json.dumps(line) + "\\n")
+class Worker:
+    def start(self, **_):
+        return {"steps": [f"step {number}" for number in range(4)]}
 
-for number in range(request["first"], 4):
-    write(kind="begin", group=request["group"], name=f"step {number}")
-    if number == 1:
-        print("out of memory", file=sys.stderr, flush=True)
-        os._exit(3)
-    if number == 2:
-        time.sleep(60)
-    write(kind="check", name=f"check {number}", status="pass", figure="", reason="", group=request["group"])
-    write(kind="end", group=request["group"], name=f"step {number}")
+    def run(self, number):
+        if number == 1:
+            print("out of memory", file=sys.stderr, flush=True)
+            os._exit(3)
+        if number == 2:
+            time.sleep(60)
+        check = {"kind": "check", "name": f"check {number}", "status": "pass", "figure": "", "reason": "", "group": "g"}
+        return {"found": [check]}
+
+serve(Worker())
 """
 
 
 def test_a_process_that_dies_or_hangs_costs_one_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "dying_worker.py").write_text(_WORKER, encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    records, said, saved = Records(tmp_path / "records.jsonl"), list[str](), []
+    checks: list[Any] = []
+    saved: list[int] = []
     plan = Plan("cpu", "tiny", tmp_path, 60, True, patience_seconds=2, module="dying_worker")
     monkeypatch.setitem(gpu_check_worker.PARTS, "ocr", {"reading": lambda bench: []})
-    run_part(plan, "ocr", records, said.append, lambda: saved.append(len(records.found)))
-    found = {check.name: (check.status, check.reason) for check in records.found}  # type: ignore[union-attr]
-    assert found["check 0"] == found["check 3"] == (PASS, "")
-    assert found["step 1"] == (FAIL, "its process ended with 3: out of memory")
-    assert found["step 2"] == (FAIL, "its process said nothing for 2 s and was ended")
-    assert len(found) == 4
+    run_part(plan, "ocr", checks, lambda line: None, lambda: saved.append(len(checks)))
+    found = {check.name: (check.status, check.reason) for check in checks}
+    assert found == {
+        "check 0": (PASS, ""),
+        "step 1": (FAIL, "its process ended with 3: out of memory"),
+        "step 2": (FAIL, "its process said nothing for 2 s and was ended"),
+        "check 3": (PASS, ""),
+    }
     assert saved[0] >= 1, "results are written before the end"
 
 

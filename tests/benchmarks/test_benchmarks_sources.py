@@ -12,7 +12,7 @@ pytest.importorskip("datasets", reason="needs the package datasets of Hugging Fa
 pytest.importorskip("lance", reason="needs pylance")
 
 from benchmarks.data import sources
-from benchmarks.data.sources_worker import main as read_rows
+from benchmarks.data.sources_worker import measure as read_rows
 
 
 @pytest.mark.slow

@@ -31,14 +31,15 @@ times as expensive as the work if other programs use the cores.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, wraps
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy.typing as npt
 import torch
@@ -51,6 +52,7 @@ STEPS_BETWEEN_QUESTIONS = 8
 """Reading some characters too many is cheaper than waiting after each."""
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
+ParametersT = ParamSpec("ParametersT")
 _starting = ForkSafeLock()
 
 
@@ -127,6 +129,24 @@ def compile_network(model: nn.Module | None, *args: Any, **kwargs: Any) -> None:
     """Compile a network in place, unless it is missing or compiled."""
     if model is not None and not is_compiled(model):
         model.compile(*args, **kwargs)
+
+
+def not_compiled(method: Callable[ParametersT, ResultT]) -> Callable[ParametersT, ResultT]:
+    """Keep a method out of compiled graphs, as `torch.compiler.disable` does.
+
+    That imports the compiler at once, which takes more than a second; this waits until somebody compiles.
+    """
+
+    @wraps(method)
+    def call(*args: ParametersT.args, **kwargs: ParametersT.kwargs) -> ResultT:
+        if "torch._dynamo" in sys.modules:
+            disabled: Callable[ParametersT, ResultT] = torch.compiler.disable(method)
+            return disabled(*args, **kwargs)
+        return method(*args, **kwargs)
+
+    # The compiler leaves functions with this mark to Python.
+    call._torchdynamo_disable = True  # type: ignore[attr-defined]
+    return call
 
 
 def with_open_sizes(model: Any, data: Tensor, *dimensions: int) -> Tensor:

@@ -13,7 +13,7 @@ from torch import nn
 from ....errors import InvalidArgumentError
 from ...file_utils import CLASS_NAME
 from .._networks.blocks import FeatureExtractor
-from .._networks.transfers import at_least_float32
+from .._networks.transfers import at_least_float32, not_compiled
 from .._networks.weights import load_pretrained_params, load_weights
 from ._boxes import boxes_from_bitmap, boxes_from_map
 
@@ -185,7 +185,7 @@ class SegmentationDetector(nn.Module):
         return out
 
     # The boxes are made with numpy: a compiler of graphs must not look inside.
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    @not_compiled
     def _predictions(self, prob_map: torch.Tensor) -> list[dict[str, NDArray[np.float64]]]:
         maps = prob_map.detach().permute(0, 2, 3, 1).cpu().numpy()
         return [dict(zip(self.class_names, boxes, strict=True)) for boxes in self.postprocessor(maps)]

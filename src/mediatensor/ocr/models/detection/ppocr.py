@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ...file_utils import CLASS_NAME
 from .._networks.blocks import SqueezeExcitation, Stem, convolve, make_stage, parameter_layers
 from .._networks.onnx import OnnxGraph, fill_layers
-from .._networks.transfers import at_least_float32
+from .._networks.transfers import at_least_float32, not_compiled
 from .._networks.weights import load_weights
 from ._boxes import boxes_from_bitmap
 from ._targets import dice_loss, draw_targets, focal_loss
@@ -213,7 +213,7 @@ class PPOCRDetector(nn.Module):
         return out
 
     # The boxes are made with numpy: a compiler of graphs must not look inside.
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    @not_compiled
     def _predictions(self, probabilities: Tensor) -> list[dict[str, npt.NDArray[np.float64]]]:
         maps = probabilities.detach().permute(0, 2, 3, 1).cpu().numpy()
         return [dict(zip(self.class_names, page, strict=True)) for page in self.postprocessor(maps)]

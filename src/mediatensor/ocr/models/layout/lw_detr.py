@@ -19,7 +19,7 @@ from ...structure import REGION_KINDS
 from ...utils import order_points, polygon_iou
 from ...utils.geometry import boxes_around
 from .._networks.blocks import conv_sequence_pt
-from .._networks.transfers import at_least_float32, constant, download
+from .._networks.transfers import at_least_float32, constant, download, not_compiled
 from .._networks.weights import load_pretrained_params, load_weights
 from ..classification import vit_det_m, vit_det_s
 from ._learning import LayoutTarget, layout_loss, oriented_regions
@@ -533,7 +533,7 @@ class LWDETR(nn.Module):
         return layout_loss(logits, boxes, oriented_regions(target, self.class_names), float(longer_side)) / groups
 
     # The regions are made with numpy: a compiler of graphs must not look inside.
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    @not_compiled
     def _predictions(self, logits: Tensor, boxes: Tensor) -> list[Found]:
         return self.postprocessor(*download(logits, boxes))
 

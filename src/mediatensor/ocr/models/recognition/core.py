@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from ....errors import InvalidArgumentError
 from ...datasets import VOCABS, decode_sequence, encode_sequences
 from .._lines.characters import CtcCharacters, ctc_best_path
-from .._networks.transfers import download
+from .._networks.transfers import download, not_compiled
 from .._networks.weights import load_pretrained_params
 from ..classification.resnet import ResNet
 from ..classification.vit import VisionTransformer
@@ -178,7 +178,7 @@ class RecognitionModel(nn.Module, ABC):
         return results
 
     # Reading words makes Python strings, which a compiler cannot.
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    @not_compiled
     def _read(self, logits: torch.Tensor) -> list[tuple[str, float]]:
         return self.postprocessor(logits)
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ...._engine.common.checks import path_text, shown
 from ....errors import InvalidArgumentError, MissingDependencyError, WeightsError
 from .._networks.onnx import OnnxGraph, read_onnx, with_output
-from .._networks.transfers import plain
+from .._networks.transfers import not_compiled, plain
 from .._networks.weights import given_file, is_file
 from .ppocr import CtcLineRecognizer
 
@@ -121,7 +121,7 @@ class OnnxLineRecognizer(CtcLineRecognizer):
         }
         self.set_vocab(characters)
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    @not_compiled
     def features(self, x: Tensor) -> Tensor:
         """Return the features (N, T, width) that the head sees, on the device of the lines.
 

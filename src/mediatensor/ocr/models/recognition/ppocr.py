@@ -27,6 +27,7 @@ from .._lines.characters import (
 from .._lines.reading import ScriptClassifier, script_classifier_for
 from .._networks.blocks import ConvNorm, Stem, make_stage, multiply, parameter_layers
 from .._networks.onnx import OnnxGraph, fill_layers
+from .._networks.transfers import not_compiled
 from .._networks.weights import load_weights
 from ._languages import languages_of, scripts_of
 from .core import ctc_loss
@@ -273,7 +274,7 @@ class CtcLineRecognizer(nn.Module):
         raise NotImplementedError
 
     # How many characters there are is known once they are read.
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    @not_compiled
     def decode(self, features: Tensor) -> CtcCharacters:
         """Return characters with their steps and confidences, by the best path.
 
@@ -369,7 +370,7 @@ class CtcLineRecognizer(nn.Module):
             out["preds"] = self._texts(features.detach())
         return out
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    @not_compiled
     def _texts(self, features: Tensor) -> list[tuple[str, float]]:
         characters = self.decode(features)
         texts = []

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from ...utils import order_points
 from ...utils.geometry import boxes_around
 from .._networks.blocks import FeatureExtractor
-from .._networks.transfers import at_least_float32, download
+from .._networks.transfers import at_least_float32, download, not_compiled
 from .._networks.weights import load_pretrained_params, load_weights
 from ..classification import starnet_s3
 from ._learning import TableTarget, drawn_tables, table_loss
@@ -431,11 +431,11 @@ class TableCenterNet(nn.Module):
         return out
 
     # Cells are made, and drawn, with numpy: a compiler of graphs must not look inside.
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    @not_compiled
     def _predictions(self, maps: dict[str, Tensor]) -> list[dict[str, NDArray[Any]]]:
         return self.postprocessor(maps)
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    @not_compiled
     def _loss(self, maps: dict[str, Tensor], target: TableTarget) -> Tensor:
         most = self.max_objects
         tables = [{name: np.asarray(table[name])[:most] for name in ("cells", "logic")} for table in target]
