@@ -310,6 +310,7 @@ def test_a_dropped_page_is_searched_copied_downloaded_and_found_again(
         assert (tmp_path / "searchable.pdf").read_bytes().startswith(b"%PDF-")
 
 
+@pytest.mark.slow
 def test_captions_of_a_video_stand_on_a_time_line_and_a_click_shows_their_frame(
     browser: Any, server: Server, tmp_path: Path
 ) -> None:
@@ -458,6 +459,7 @@ def test_the_page_fits_a_phone_and_names_what_it_has(
         assert (sum(map(int, re.findall(r"\d+", background))) < 200) == (scheme == "dark")
 
 
+@pytest.mark.slow
 def test_the_page_outlives_its_server(browser: Any, server: Server) -> None:
     with visit(browser, server, allowed="Failed to load resource") as page:
         # A file that is given while nobody answers waits.
@@ -494,6 +496,7 @@ def test_without_the_token_a_browser_is_asked_for_it(browser: Any, server: Serve
     page.context.close()
 
 
+@pytest.mark.slow
 def test_two_users_and_a_cancelled_job(browser: Any, server: Server) -> None:
     paper = page_with("A long document", "of many pages")
     many = io.BytesIO()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from forked import run_program
 from mediatensor._engine.pyav.encoding import write_test_pattern
 from mediatensor.datasets import AudioClips, DataLoader, DocumentPages, Item, VideoClips, as_items
 from mediatensor.decoders import VideoDecoder
@@ -294,5 +293,5 @@ def test_nothing_of_hugging_face_is_imported() -> None:
         "as_items(['a.mp4'], kind='video')\n"
         "print([name for name in ('datasets', 'pyarrow') if name in sys.modules])\n"
     )
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    run = run_program(program)
     assert run.stdout.strip() == "[]"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 import torch
 
 import mediatensor
+from forked import run_program
 from mediatensor.decoders import VideoDecoder
 from mediatensor.distributed import ClipDecoder
 from mediatensor.frames import FrameBatch
@@ -43,7 +43,7 @@ def test_nothing_of_an_engine_is_imported_and_nothing_is_loaded_to_construct(vid
         "names = 'ray', 'daft', 'pandas', 'pyarrow', 'scipy', 'mediatensor.ocr.models'\n"
         "print([name for name in names if name in sys.modules])\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    done = run_program(program)
     assert done.stdout.strip() == "[]"
 
 

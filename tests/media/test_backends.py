@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator
@@ -14,6 +12,7 @@ import pytest
 import torch
 
 from device_backends import PlaneBackend, registered
+from forked import run_program
 from mediatensor.backends import (
     DecodeBackend,
     DecoderCache,
@@ -133,7 +132,7 @@ def test_a_package_with_something_else(installed: Callable[[str, str], None], cl
 
 def test_importing_the_library_needs_no_cuda() -> None:
     code = "import mediatensor.decoders, torch, sys; print(torch.cuda.is_initialized())"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    run = run_program(code)
     assert run.stdout.strip() == "False"
 
 

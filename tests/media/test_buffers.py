@@ -23,6 +23,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forked import run_program
 from mediatensor._engine.common import buffers
 from mediatensor.decoders import VideoDecoder
 
@@ -356,7 +357,7 @@ assert (mine == 7).all() and (array == 2).all()
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_forked_processes_have_their_own_memory() -> None:
-    run = subprocess.run([sys.executable, "-c", _FORK], capture_output=True, text=True, timeout=120)
+    run = run_program(_FORK)
     assert run.returncode == 0, run.stderr
 
 
@@ -437,5 +438,5 @@ sys.tensor = torch.from_numpy(buffers.empty((2 << 20,), "uint8"))
 
 
 def test_end_of_program_is_silent() -> None:
-    run = subprocess.run([sys.executable, "-c", _END], capture_output=True, text=True, timeout=120)
+    run = run_program(_END)
     assert (run.returncode, run.stderr) == (0, "")

@@ -9,7 +9,6 @@ import multiprocessing
 import os
 import pickle
 import signal
-import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 import media_audio
+from forked import run_program
 from media_surgery import with_data
 from media_writing import ClipSpec, Packets, write_clip, x264
 from mediatensor._engine.pyav.reading import VideoReader
@@ -311,7 +311,5 @@ def test_no_log_of_the_application_makes_closing_hang(tmp_path: Path) -> None:
     spec = ClipSpec("damage", options=x264("slices=8", crf="20"), size=(640, 368), rewrite=_damage_ends)
     write_clip(spec, clip)
     sound = media_audio.make("flac", tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-c", _LOGGING_PROGRAM, str(clip), str(sound)], capture_output=True, text=True, timeout=180
-    )
+    done = run_program(_LOGGING_PROGRAM, str(clip), str(sound))
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr[-3000:]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +16,7 @@ import torch
 import media
 from device_backends import ClumsyBackend, PlaneBackend, StandInCudaBackend, largest_difference, registered
 from fake_device import crossings
+from forked import run_program
 from mediatensor._engine.common.messages import forget_warnings
 from mediatensor._engine.pyav import pixels
 from mediatensor.backends import StreamParameters, Surface
@@ -526,7 +525,7 @@ register_backend(PlaneBackend())
 decoder = VideoDecoder({str(clip)!r}, decode_backend="planes", strict_device=True)
 decoder[0]
 """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    run = run_program(code)
     assert run.stderr == ""
 
 

@@ -2,8 +2,6 @@
 
 import copy
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fake_device import crossings, is_fake
+from forked import run_program
 
 
 @pytest.fixture
@@ -115,7 +114,7 @@ layer = torch.nn.Linear(3, 2).to(device)
 layer(torch.ones(4, 3, device=device)).sum().backward()
 print(layer.weight.grad.device, layer.weight.grad.tolist())
 """
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    run = run_program(program)
     assert run.stdout.split(maxsplit=1) == ["fake:0", f"{[[4.0] * 3] * 2}\n"]
 
 

@@ -6,8 +6,6 @@ import gc
 import os
 import pickle
 import random
-import subprocess
-import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +18,7 @@ import torch
 import media
 import mediatensor
 from exactness import assert_same, find_truth
+from forked import run_program
 from mediatensor._engine.video.frame_cache import FrameCache, kept_bytes
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError
@@ -387,7 +386,7 @@ assert checksums(decoder) == expected
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_decodes_on_its_own(clip: Path) -> None:
-    run = subprocess.run([sys.executable, "-c", _FORK, str(clip)], capture_output=True, text=True, timeout=120)
+    run = run_program(_FORK, str(clip))
     assert run.returncode == 0, run.stderr
 
 

@@ -122,7 +122,7 @@ def test_random_crop_positions_are_uniform() -> None:
     assert all(abs(count - 200) < 69 for count in counts.values())
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize(
     ("frame", "scale", "ratio"),
     [

@@ -185,9 +185,9 @@ def test_fields_are_where_they_are_drawn(entries: str, box: str) -> None:
 
 @pytest.mark.parametrize("flags", [0, 1, 2, 4, 32, 64])
 @pytest.mark.parametrize("subtype", ["Widget", "FreeText", "Popup", "Link"])
-@pytest.mark.parametrize("options", [{}, {"draw_annots": False}, {"may_draw_forms": False}, {"timeout_seconds": 60}])
+@pytest.mark.parametrize("options", [{}, {"draw_annots": False}, {"may_draw_forms": False}])
 def test_text_layer_has_annotations_exactly_if_they_are_drawn(
-    options: dict[str, bool | int], subtype: str, flags: int
+    options: dict[str, bool], subtype: str, flags: int
 ) -> None:
     annotations = [
         pdf_files.Annotation("value", 100, 600, subtype, flags),
@@ -196,6 +196,15 @@ def test_text_layer_has_annotations_exactly_if_they_are_drawn(
     ]
     pages = read_pdf(pdf_files.annotated(b"", annotations), **options)
     is_drawn = pages[0][:800].min() < 128  # the upper half of the page
+    assert ("value" in values(pages.text_layer(0))) == is_drawn
+
+
+@pytest.mark.parametrize("flags", [0, 2])
+def test_text_layer_of_another_process_has_annotations_exactly_if_they_are_drawn(flags: int) -> None:
+    annotations = [pdf_files.Annotation("value", 100, 600, "Widget", flags)]
+    pages = read_pdf(pdf_files.annotated(b"", annotations), timeout_seconds=60)
+    is_drawn = pages[0].min() < 128
+    assert is_drawn == (flags == 0)
     assert ("value" in values(pages.text_layer(0))) == is_drawn
 
 
