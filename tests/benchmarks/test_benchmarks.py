@@ -6,33 +6,28 @@ Gains are guarded by counting pictures that codecs are fed: noise of the machine
 from __future__ import annotations
 
 import json
-import mmap
-import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import av
 import numpy as np
 import pytest
 from benchmarks.__main__ import main
 from benchmarks.media import measuring
-from benchmarks.media.case import Case
 from benchmarks.media.chart import draw_chart
-from benchmarks.media.clips import Encoded, Joined, make_clips, mandelbrot
+from benchmarks.media.clips import Encoded, make_clips, mandelbrot
 from benchmarks.media.documents import update_documents
 from benchmarks.media.floor import FedPacket, fed_packets
-from benchmarks.media.libraries import APPROXIMATE, EXACT, LIBRARIES, OURS, OURS_BESIDE, OURS_SMALL_PAGES
-from benchmarks.media.measuring import Effort, Interpreter
+from benchmarks.media.libraries import APPROXIMATE, EXACT, LIBRARIES, OURS
+from benchmarks.media.measuring import Effort
 from benchmarks.media.ratios import TARGETS, Target, compute_ratios
 from benchmarks.media.reference import Comparison, load_reference, make_reference
-from benchmarks.media.reporting import Report, speed_table, to_json, to_markdown
-from benchmarks.media.scenarios import KINDS, Kind
+from benchmarks.media.reporting import Report, speed_table
+from benchmarks.media.scenarios import KINDS
 from benchmarks.media.suites import SUITES, part_of, quick_suite
-from benchmarks.media.worker import Worker
 from benchmarks.shared.results import Row, quartiles, summarise
 
 import media_writing
@@ -113,28 +108,6 @@ def test_speed_table_has_the_better_rival_and_marks_what_is_slower() -> None:
 # Cases and suites
 
 
-def test_clips_are_ranges_that_files_share() -> None:
-    case = Case("fetch", ("a", "b"), (0, 40, 10), clip_length=16)
-    assert list(case.calls()) == [("a", [range(16), range(10, 26)]), ("b", [range(40, 56)])]
-    assert (case.num_frames, case.frames()["a"]) == (48, set(range(26)))
-    frames = Case("fetch", ("a", "b"), (3, 4))
-    assert list(frames.calls()) == [("a", [(3, 4)]), ("b", [(3, 4)])]
-    assert Case.from_json(json.loads(json.dumps(asdict(case)))) == case
-
-
-def test_a_part_of_a_suite_needs_only_its_clips() -> None:
-    part = part_of(SUITES["everyday"](), ["320x180", ": 10"])
-    assert [clip.name for clip in part.clips] == ["320x180, 20 s"]
-    assert [scenario.name for scenario in part.plan[0][1]] == [
-        "100 steps back",
-        "10 uniform frames",
-        "10 random frames",
-    ]
-    files = part_of(SUITES["everyday"](), ["webm", "count"])
-    assert (len(files.clips), [scenario.num_files for scenario in files.plan[0][1]]) == (20, [20])
-    assert part_of(SUITES["everyday"](), ["no such clip"]).plan == ()
-
-
 @pytest.mark.parametrize("name", SUITES)
 def test_suites_add_up(name: str) -> None:
     suite = SUITES[name]()
@@ -167,32 +140,6 @@ def test_every_target_names_a_measurement(target: Target) -> None:
 PART = Encoded("part", (mandelbrot(filters=",fps=60"),), (64, 48), Fraction(60), 0.5, options=(("g", "600"),))
 
 
-def test_joined_clip_repeats_its_parts(tmp_path: Path) -> None:
-    joined = Joined("joined", (PART,), 3, "mkv")
-    paths = make_clips([PART, joined], tmp_path)
-    assert joined.num_frames == 90
-    part, whole = VideoDecoder(paths["part"]), VideoDecoder(paths["joined"])
-    assert (len(part), len(whole)) == (30, 90)
-    np.testing.assert_array_equal(whole.get_frames_at([30, 47, 89]).data, part.get_frames_at([0, 17, 29]).data)
-    assert np.allclose(whole.get_frame_at(60).pts_seconds, 1.0, atol=1e-3)
-
-
-def test_clips_are_kept_and_told_apart(tmp_path: Path) -> None:
-    first = make_clips([PART], tmp_path)["part"]
-    written = first.stat().st_mtime_ns
-    again = make_clips([replace(PART, name="other name"), replace(PART, seconds=0.25)], tmp_path)
-    assert again["other name"] == first
-    assert first.stat().st_mtime_ns == written
-    assert again["part"] != first
-
-
-def test_published_clip_repeats_pictures(tmp_path: Path) -> None:
-    lossless = replace(PART, seconds=1, options=(("qp", "0"),))
-    frames = VideoDecoder(make_clips([lossless], tmp_path)["part"])[:].numpy()
-    assert len(frames) == 60
-    assert len({frame.tobytes() for frame in frames}) == pytest.approx(25, abs=1)
-
-
 def test_comparison_tells_wrong_frames(tmp_path: Path) -> None:
     path = make_clips([PART], tmp_path)["part"]
     make_reference(path, [3, 20], None)
@@ -209,16 +156,6 @@ def test_comparison_tells_wrong_frames(tmp_path: Path) -> None:
     assert (comparison.compared, comparison.identical, comparison.largest_difference) == (2, 1, 4)
     comparison.add(image[::2], reference, 20)
     assert comparison.largest_difference == 255
-
-
-def test_sound_lasts_as_long_as_the_pictures(tmp_path: Path) -> None:
-    path = make_clips([replace(PART, has_sound=True)], tmp_path)["part"]
-    with av.open(str(path)) as container:
-        (video,), (sound,) = container.streams.video, container.streams.audio
-        assert sound.codec_context.name == "aac"
-        assert float(sound.duration * sound.time_base) == pytest.approx(
-            float(video.duration * video.time_base), abs=0.05
-        )
 
 
 # Processes
@@ -244,34 +181,6 @@ def test_every_run_has_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.slow
-def test_workers_have_the_sources_and_pages_that_they_are_to_measure(tmp_path: Path) -> None:
-    interpreter = Interpreter(other_sources=tmp_path)
-    own, beside = (interpreter.environment(name)["PYTHONPATH"].split(os.pathsep)[0] for name in (OURS, OURS_BESIDE))
-    assert (Path(own) / "mediatensor").is_dir()
-    assert beside == str(tmp_path)
-    pages = [interpreter.environment(name).get("NUMPY_MADVISE_HUGEPAGE") for name in (OURS_SMALL_PAGES, OURS)]
-    assert pages == ["0", os.environ.get("NUMPY_MADVISE_HUGEPAGE")]
-
-
-@pytest.mark.skipif(not hasattr(mmap, "MADV_NOHUGEPAGE"), reason="the system has no pages of known size")
-def test_first_touch_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = mmap.mmap(-1, 2000 * mmap.PAGESIZE)
-    memory.madvise(mmap.MADV_NOHUGEPAGE)
-
-    def touch(*_: object) -> None:
-        for page in range(2000):
-            memory[page * mmap.PAGESIZE] = 1
-
-    monkeypatch.setitem(KINDS, "touch", Kind(touch, lambda case: 0))
-    worker = Worker()
-    worker.start(PYAV)
-    worker.load(asdict(Case("touch", ())))
-    first, second = worker.time(), worker.time()
-    assert first["page_faults"] >= 2000 > second["page_faults"] + 1500
-    memory.close()
-
-
-@pytest.mark.slow
 def test_rounds_end_when_there_is_no_time_for_another(tmp_path: Path) -> None:
     suite = quick_suite(part_of(SUITES["everyday"](), ["320x180", ": 10 uniform"]))
     effort = Effort(repeats=3, minutes=1e-6, keeps_workers=True)
@@ -282,36 +191,6 @@ def test_rounds_end_when_there_is_no_time_for_another(tmp_path: Path) -> None:
 
 # Reports
 
-ROW_NAMES = set(
-    """
-    suite clip scenario library num_frames wall_seconds cpu_seconds wall_median wall_first_quartile wall_third_quartile
-    cpu_median system_median page_faults decoded_per_frame peak_rss_mib rss_before_mib identical compared
-    largest_difference
-    """.split()  # noqa: SIM905 - a list of so many strings is harder to read
-)
-RATIO_NAMES = set(
-    """
-    suite clip scenario ours rival wall_ratio cpu_ratio ours_seconds rival_seconds at_least aim is_met floor_seconds
-    """.split()  # noqa: SIM905
-)
-
-
-def test_document_keeps_its_names() -> None:
-    rows = [make_row(OURS), make_row(EXACT[0], 2.0, identical=0)]
-    ratios = compute_ratios(rows, [Target("suite", "scenario", 1.4)])
-    report = Report({"CPU": "slow"}, {"suite: clip": "small"}, rows, ratios, ["decord: left out"])
-    document = json.loads(json.dumps(to_json(report)))
-    assert document["schema_version"] == 2
-    assert sorted(document) == ["clips", "machine", "notes", "ratios", "rows", "schema_version"]
-    assert set(document["rows"][0]) == ROW_NAMES
-    assert set(document["ratios"][0]) == RATIO_NAMES
-    text = to_markdown(report)
-    assert "10 of 10" in text
-    assert "0 of 10, off by up to 7" in text
-    assert "- decord: left out" in text
-    tables = [line for line in text.splitlines() if line.startswith("|")]
-    assert {line.count("|") for line in tables} == {10, 13}
-
 
 def test_chart_has_a_bar_for_each_library(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
@@ -320,17 +199,6 @@ def test_chart_has_a_bar_for_each_library(tmp_path: Path) -> None:
     drawn = (tmp_path / "chart.svg").read_text(encoding="utf-8")
     assert drawn.count("#1b7f5c") == 2  # ours, once in each panel
     assert drawn.count("#8a94a6") == 2
-
-
-def test_chart_of_many_works_has_a_bar_of_ratios_for_each(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    walls = {OURS: 1.0, EXACT[0]: 2.0, "decord": 4.0}
-    rows = [make_row(library, wall, scenario=str(s)) for s in range(20) for library, wall in walls.items()]
-    rows += [make_row(OURS, 4.0, scenario="slow"), make_row(EXACT[0], 1.0, scenario="slow")]
-    draw_chart("title", rows, tmp_path / "chart.svg")
-    drawn = (tmp_path / "chart.svg").read_text(encoding="utf-8")
-    assert drawn.count("<!-- 2.00 -->") == 20
-    assert drawn.count("<!-- 0.25 -->") == 1
 
 
 def test_pages_get_the_tables_of_a_run(tmp_path: Path) -> None:

@@ -9,23 +9,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import av
 import pytest
 import torch
 from benchmarks.gpu_check import __main__ as gpu_check
 from benchmarks.gpu_check import bench as gpu_check_bench
-from benchmarks.gpu_check import machine as gpu_check_machine
 from benchmarks.gpu_check import worker as gpu_check_worker
 from benchmarks.gpu_check.bench import EFFORTS, Bench, compare
-from benchmarks.gpu_check.clips import CLIPS, REFUSED, make_clip
-from benchmarks.gpu_check.machine import driver_support, parse_load
-from benchmarks.gpu_check.pages import share_of_words
+from benchmarks.gpu_check.clips import CLIPS
 from benchmarks.gpu_check.pixels import pixel_steps
 from benchmarks.gpu_check.records import FAIL, NOT_RUN, PASS, Check, Figure, NotRun, Step, Target
 from benchmarks.gpu_check.report import Report, exit_code, summary, to_markdown
 from benchmarks.gpu_check.running import Plan, run_part
-from benchmarks.gpu_check.streams import share_overlapped
-from benchmarks.gpu_check.throughput import crossover_rule
 
 from mediatensor.backends import Surface, scoped_registry
 from mediatensor.decoders import VideoDecoder
@@ -147,32 +141,6 @@ def test_differences_are_in_levels() -> None:
         assert compare(other, dark).largest == float("inf")
 
 
-# The clips
-
-
-def test_the_edit_list_cuts(bench: Bench) -> None:
-    (clip,) = (clip for clip in CLIPS if clip.num_cut)
-    paths = [make_clip(one, bench.folder, (160, 144), 12) for one in (clip, replace(clip, num_cut=0))]
-    with VideoDecoder(paths[0]) as cut, VideoDecoder(paths[1]) as whole:
-        assert torch.equal(cut.get_all_frames().data, whole.get_all_frames().data[clip.num_cut :])
-
-
-def test_the_stream_changes_midway(bench: Bench) -> None:
-    (clip,) = (clip for clip in REFUSED if clip.then)
-    with av.open(str(make_clip(clip, bench.folder, (160, 144), 4))) as container:
-        formats = [frame.format.name for frame in container.decode(video=0)]
-    assert formats == ["yuv420p"] * 4 + ["yuv422p"] * 4
-
-
-@pytest.mark.parametrize("name", ["BT.709 full 8 bit", "BT.2020 limited 10 bit"])
-def test_colours_are_what_the_name_says(bench: Bench, name: str) -> None:
-    (clip,) = (clip for clip in CLIPS if clip.name == name)
-    with av.open(str(make_clip(clip, bench.folder, (160, 144), 2))) as container:
-        frame = next(container.decode(video=0))
-    assert (frame.colorspace, frame.color_range) == clip.colour
-    assert frame.format.components[0].bits == clip.bits
-
-
 # Running
 
 
@@ -262,70 +230,3 @@ def test_a_report_says_no_more_than_what_was_run() -> None:
     assert "| c | not run |  | no GPU |" in text
     assert "| fast | not measured | no GPU |" in text
     assert "did not come to its end" in summary(Report(GPU, [passed], is_complete=False))
-
-
-def test_the_rule_is_what_the_table_shows() -> None:
-    def rows(size: str, *faster: str) -> list[dict[str, Any]]:
-        return [{"size": size, "frames": 4**k, "faster": way} for k, way in enumerate(faster)]
-
-    table = [
-        *rows("small", "hybrid", "hybrid", "hybrid"),
-        *rows("middle", "nvdec", "hybrid", "nvdec"),
-        *rows("large", "nvdec", "nvdec", "nvdec"),
-        *rows("unknown", "nvdec", NOT_RUN, "nvdec"),
-    ]
-    assert crossover_rule(table) == [
-        "small: hybrid up to 16 frames at least",
-        "middle: NVDEC from 16 frames on",
-        "large: NVDEC from 1 frames on",
-    ]
-
-
-def test_the_load_of_the_engines() -> None:
-    printed = """# gpu    sm   mem   enc   dec   jpg   ofa
-# Idx     %     %     %     %     %     %
-    0     3     1     0     0     0     0
-    0    20     5     0    90     0     0
-# gpu    sm   mem   enc   dec   jpg   ofa
-    0    30     6     0    94     0     0
-    0     -     -     -     -     -     -
-"""
-    load = parse_load(printed)
-    assert load.dec == [0, 90, 94]
-    assert (load.busy("dec"), load.busy("sm")) == (92, 25)
-    assert parse_load("not supported").busy("dec") is None
-    support = driver_support("h264", "420", 8, torch.device("cpu"))
-    assert (support.is_supported, support.takes((64, 64))) == (None, None)
-
-
-def test_the_load_is_sampled_beside_the_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    program = tmp_path / "nvidia-smi"
-    program.write_text("#!/bin/sh\nsleep 0.2\necho '# gpu sm mem enc dec'\necho \"  0 7 1 0 $7\"\n", encoding="utf-8")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    monkeypatch.setattr(gpu_check_machine, "_selector", lambda device: "0")
-    with gpu_check_machine.sampled_load(torch.device("cuda"), 3.5) as load:
-        assert load.dec == []
-    assert (load.dec, load.sm, load.reason) == ([3], [7], "")
-    with gpu_check_machine.sampled_load(torch.device("cpu"), 3.5) as load:
-        pass
-    assert load.reason == "no CUDA device"
-
-
-def test_the_driver_names_sizes() -> None:
-    support = replace(driver_support("h264", "420", 8, torch.device("cpu")), is_supported=True)
-    support = replace(support, sizes=((48, 16), (4096, 4096)))
-    assert [support.takes(size) for size in ((48, 16), (32, 32), (8192, 64))] == [True, False, False]
-
-
-def test_copies_beside_kernels() -> None:
-    copy = ("Memcpy HtoD (Pinned -> Device)", 0.0, 10.0)
-    assert share_overlapped([copy, ("gemm", 4.0, 8.0), ("gemm", 6.0, 9.0)]) == pytest.approx(0.5)
-    assert share_overlapped([copy, ("gemm", 10.0, 20.0)]) == 0
-    assert share_overlapped([("gemm", 0.0, 1.0)]) == 0
-
-
-def test_shares_of_words() -> None:
-    assert share_of_words(["a", "b", "c"], ["a", "b", "c"]) == 1
-    assert share_of_words(["a", "c"], ["a", "b", "c", "d"]) == 0.5
-    assert share_of_words([], ["a"]) == 0

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 from benchmarks.media import images as image_benchmark
 
 
@@ -19,9 +18,3 @@ def test_a_quick_run_reports_identical_pictures(tmp_path: Path, capsys: pytest.C
     assert all(row["identical"] == row["num_images"] and row["is_contiguous"] for row in ours)
     assert {"Pillow, numpy", "Pillow, numpy, contiguous"} < {row["library"] for row in rows}
     assert capsys.readouterr().out == (tmp_path / "images.md").read_text() + "\n"
-
-
-def test_differences_are_counted() -> None:
-    one, other = torch.zeros(2, 3, 4, 5, dtype=torch.uint8)
-    other[1, 2, 3] = 200
-    assert image_benchmark.compared([one, other], [one, one]) == (1, 200)

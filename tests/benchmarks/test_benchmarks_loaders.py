@@ -6,7 +6,6 @@ What a machine's noise does not change is guarded: packets fed, files opened, ha
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,16 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.apps.soak_files import BREAKAGES, write_files
+from benchmarks.apps.soak_files import BREAKAGES
 from benchmarks.apps.soak_report import Series
 from benchmarks.data import loaders_report
 from benchmarks.data.loaders_report import LoaderRow, ratios, summarise
-from benchmarks.data.loaders_sets import LoaderCase, training_sets, write_frames
+from benchmarks.data.loaders_sets import LoaderCase, write_frames
 from benchmarks.data.loaders_ways import OURS, RIVALS, WAYS, planned
 from benchmarks.media.clips import Encoded, make_clips, mandelbrot
 from benchmarks.media.floor import fed_packets
 from benchmarks.media.reference import Comparison, load_reference, make_reference
-from benchmarks.shared.processes import PeakMemory, Usage, usages
+from benchmarks.shared.processes import Usage
 
 from mediatensor._engine.pyav.demuxer import Demuxer
 
@@ -144,12 +143,6 @@ def test_command_of_loaders(tmp_path: Path) -> None:
     assert (tmp_path / "loaders.png").stat().st_size > 10_000
 
 
-def test_sets_have_different_videos() -> None:
-    for clips in training_sets(8, is_quick=False).values():
-        assert len({clip.parts for clip in clips}) == len(clips) == 8
-        assert all(len(set(clip.parts)) == 2 for clip in clips)
-
-
 def make_row(library: str, wall: float, identical: int = 10) -> LoaderRow:
     run = {
         "num_clips": 10,
@@ -226,33 +219,3 @@ def test_a_series_that_rises_is_not_flat() -> None:
     assert warmed_up == still
     assert is_flat(lambda step: 20 + step // 50, lambda step: 200.0) == still | {"num_handles": False}
     assert is_flat(lambda step: 20, lambda step: 200 + 0.1 * step) == still | {"rss_mib": False}
-
-
-def test_broken_files_are_the_same_each_time(tmp_path: Path) -> None:
-    good = [tmp_path / "good"]
-    good[0].write_bytes(bytes(range(256)) * 8)
-    folders = [tmp_path / name for name in ("first", "second")]
-    contents = []
-    for folder in folders:
-        folder.mkdir()
-        paths, kinds = write_files(good, folder, 30)
-        assert kinds == {"good": 20, **dict.fromkeys(BREAKAGES, 2)}
-        contents.append([path.read_bytes() if path.exists() else None for path in paths])
-    assert contents[0] == contents[1]
-    assert contents[0].count(good[0].read_bytes()) == 20
-    assert contents[0].count(None) == contents[0].count(b"") == 2
-
-
-@pytest.mark.skipif(not usages(), reason="the system does not tell what processes hold")
-def test_what_processes_hold_is_seen(tmp_path: Path) -> None:
-    before = usages()[os.getpid()]
-    with (tmp_path / "file").open("wb"), PeakMemory() as memory:
-        sleeping = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-        try:
-            now = usages()
-            assert now[sleeping.pid].num_threads == 1
-            assert now[os.getpid()].num_handles >= before.num_handles + 1
-            assert now[os.getpid()].num_threads >= before.num_threads + 1
-        finally:
-            sleeping.communicate()
-    assert memory.peak_mib >= before.rss_mib / 2

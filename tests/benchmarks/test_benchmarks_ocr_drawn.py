@@ -15,10 +15,10 @@ pytest.importorskip("matplotlib", reason="faces are looked up by matplotlib")
 
 from benchmarks.text import ocr as ocr_benchmark
 from benchmarks.text.ocr_by_language import LEAST_WORDS, LanguagePage, LanguageRow, languages_table, measure
-from benchmarks.text.ocr_drawn import DrawnSheet, Look, draw_lines, draw_text, em_of_x_height, faces_for, find_face
+from benchmarks.text.ocr_drawn import Look, find_face
 from benchmarks.text.ocr_holes import draw_page, lost
 from benchmarks.text.ocr_holes import measure as measure_holes
-from benchmarks.text.ocr_languages import LANGUAGES, TEXTS, is_spaced
+from benchmarks.text.ocr_languages import TEXTS
 from benchmarks.text.ocr_numbers import KINDS, InvoicePage, Value, draw_invoice, numbers_table, score_values
 from benchmarks.text.ocr_scores import Word
 
@@ -30,81 +30,6 @@ SANS = find_face("DejaVuSans")
 assert SANS is not None
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
-
-
-def ink_outside(image: NDArray[np.uint8], boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Ink that lies in none of the boxes, which are taken a pixel larger."""
-    ink = image[..., 0] < 128
-    for left, top, right, bottom in boxes:
-        ink[max(0, int(top) - 1) : int(bottom) + 2, max(0, int(left) - 1) : int(right) + 2] = False
-    return ink
-
-
-@pytest.mark.parametrize(
-    "options", [{}, {"slant": 0.25}, {"slant": -0.2}, {"tracking": 0.15}, {"slant": 0.2, "tracking": 0.1}]
-)
-def test_boxes_lie_around_the_ink(options: dict[str, float]) -> None:
-    page = draw_lines(["Quick jumping", "fjords (17)"], Look(SANS, 30, **options))
-    boxes = page.boxes()
-    assert [word.text for word in page.words] == ["Quick", "jumping", "fjords", "(17)"]
-    assert [line.text for line in page.lines] == ["Quick jumping", "fjords (17)"]
-    assert not ink_outside(page.image, boxes).any()
-    for left, top, right, bottom in boxes.round().astype(int):
-        part = page.image[top:bottom, left:right, 0] < 200
-        rows, columns = np.flatnonzero(part.any(axis=1)), np.flatnonzero(part.any(axis=0))
-        # No side is farther than two pixels from the ink.
-        assert rows[0] <= 2
-        assert columns[0] <= 2
-        assert rows[-1] >= part.shape[0] - 3
-        assert columns[-1] >= part.shape[1] - 3
-
-
-def test_slant_and_tracking_do_what_they_say() -> None:
-    upright, wide = (draw_lines(["llll"], Look(SANS, 60, tracking=tracking)).boxes()[0] for tracking in (0, 0.5))
-    # Three gaps of half an em; kerning changes less than a pixel for each.
-    assert wide[2] - wide[0] - (upright[2] - upright[0]) == pytest.approx(90, abs=3)
-    leaning = draw_lines(["l"], Look(SANS, 60, slant=0.5)).image[..., 0] < 128
-    rows = np.flatnonzero(leaning.any(axis=1))
-    middles = [np.flatnonzero(leaning[row]).mean() for row in (rows[0], rows[-1])]
-    assert (middles[0] - middles[1]) / (rows[-1] - rows[0]) == pytest.approx(0.5, abs=0.05)
-
-
-def test_x_height_is_what_was_asked_for() -> None:
-    page = draw_lines(["xxx"], Look(SANS, em_of_x_height(SANS, 30)))
-    top, bottom = page.boxes()[0, [1, 3]]
-    assert bottom - top == pytest.approx(30, abs=1.5)
-
-
-def test_faces_have_the_letters_they_are_chosen_for() -> None:
-    assert SANS.has("Žluťoučký kůň")
-    assert not SANS.has("三月八日")
-    assert "DejaVuSans" in [face.name for face in faces_for("größer", ["sans"])]
-    assert not [face for face in faces_for("三月", ["sans", "mono"]) if face.name.startswith("DejaVu")]
-    with pytest.raises(ValueError, match="no face of the name 'Nonesuch'"):
-        DrawnSheet(10, 10, Look(SANS)).font("Nonesuch")
-
-
-def test_text_is_broken_at_spaces_or_anywhere() -> None:
-    page = draw_text(["eins zwei drei vier fünf", "sechs"], Look(SANS, 20), 120)
-    assert " ".join(line.text for line in page.lines) == "eins zwei drei vier fünf sechs"
-    assert max(box[2] - box[0] for box in page.boxes()) <= 120
-    unspaced = draw_text(["abcdefghijklmnopqrstuvw"], Look(SANS, 20), 120, spaced=False)
-    assert len(unspaced.lines) == 3
-    assert "".join(line.text for line in unspaced.lines) == "abcdefghijklmnopqrstuvw"
-
-
-def test_every_language_has_sentences_with_its_letters() -> None:
-    assert set(TEXTS) == set(LANGUAGES)
-    assert all(len(set(texts)) >= 6 for texts in TEXTS.values())
-    letters = {
-        "az": "əğıöşüç", "cs": "áčďéěíňóřšťúůýž", "de": "äöüß", "eo": "ĉĝĥĵŝŭ", "fr": "àâçèéêëïôùûœ", "hu": "áéíóöőúüű",
-        "is": "áðéíóúýþæö", "lv": "āčēģīķļņšūž", "mt": "ċġħż", "pl": "ąćęłńóśźż", "ro": "ăâîșț", "tr": "çğıöşü",
-    }  # fmt: skip
-    for code, wanted in letters.items():
-        assert set(wanted) <= set("".join(TEXTS[code]).lower()), code
-    sentences = [sentence for texts in TEXTS.values() for sentence in texts]
-    assert all(sentence == " ".join(sentence.split(" ")) == sentence.strip() for sentence in sentences)
-    assert [code for code in TEXTS if not is_spaced(code)] == ["zh-Hans", "zh-Hant", "ja"]
 
 
 def remainder_of_97(number: str) -> int:
@@ -181,23 +106,6 @@ def test_claimed_languages_are_those_that_were_read() -> None:
     sentence = re.search(r"It reads drawn\s+pages\s+in\s+(.*?)\.\n", page, re.DOTALL)
     assert sentence is not None
     assert re.split(r", | and ", " ".join(sentence[1].split())) == sorted(claimed.values())
-
-
-def test_characters_stand_where_the_pages_of_holes_say() -> None:
-    page = draw_page(2, ["sans", "serif"])  # light on dark
-    again = draw_page(2, ["sans", "serif"])
-    assert (page.image == again.image).all()
-    assert page.characters == again.characters
-    assert {page.groups[character.line]["picture"] for character in page.characters} == {"pages, light on dark"}
-    bright = page.image[..., 0] > 128
-    # Where a letter's middle is, there is its ink: in the columns beside it, above or below.
-    seen = [
-        bright[max(0, int(y) - 12) : int(y) + 12, max(0, int(x) - 3) : int(x) + 4].any()
-        for text, _, x, y in page.characters
-        if text.isalpha()
-    ]
-    assert len(seen) > 500
-    assert np.mean(seen) > 0.99
 
 
 def test_characters_in_no_box_are_lost() -> None:

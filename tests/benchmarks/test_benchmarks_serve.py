@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-from benchmarks.apps.serve import Load, draw, percentile, to_markdown
-from PIL import Image
+from benchmarks.apps.serve import Load, percentile, to_markdown
 
 LOADS = [
     Load("predictor, 1 process", 1, (0.5, 0.5, 0.6), 1.6),
@@ -25,10 +21,3 @@ def test_the_report_says_what_was_lost_and_what_the_queue_costs() -> None:
     text = to_markdown({"cores": "2"}, LOADS)
     assert "| service, 50 clients | 100 | 1 | 7 | 15.15 | 28.50 | 30.00 | 3.33 |" in text
     assert "an answer takes 15.0 s" in text  # 50 pages at 4 / 1.2 s a second
-
-
-def test_the_chart_is_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="needs matplotlib")
-    draw(LOADS, tmp_path / "serve.png")
-    with Image.open(tmp_path / "serve.png") as picture:
-        assert picture.width > 900
