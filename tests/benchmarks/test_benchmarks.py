@@ -206,7 +206,7 @@ def test_pages_get_the_tables_of_a_run(tmp_path: Path) -> None:
     page.parent.mkdir()
     for path in (page, tmp_path / "README.md"):
         path.write_text((ROOT / path.relative_to(tmp_path)).read_text(encoding="utf-8"), encoding="utf-8")
-    rows = [make_row(name, wall, clip="320x180, 20 s", scenario="10 random frames") for name, wall in
+    rows = [make_row(name, wall, clip="320x180, 20 s", scenario="first 390 frames") for name, wall in
             ((OURS, 0.3125), (EXACT[0], 0.5))]  # fmt: skip
     rows += [replace(row, scenario="open and count frames") for row in rows]
     machine = {
@@ -221,7 +221,7 @@ def test_pages_get_the_tables_of_a_run(tmp_path: Path) -> None:
     for _ in range(2):  # the second time replaces what the first one wrote
         update_documents(Report(machine, {}, rows, [], []), tmp_path)
     readme = (tmp_path / "README.md").read_text(encoding="utf-8")
-    assert readme.count("| 320x180, 20 s: 10 random frames | 312 ms | 500 ms | 1.60 | 1.60 |") == 1
+    assert readme.count("| 320x180, 20 s: first 390 frames | 312 ms | 500 ms | 1.60 | 1.60 |") == 1
     assert "open and count frames |" not in readme
     assert page.read_text(encoding="utf-8").count("(../benchmarks/results/everyday.png)") == 1
     assert page.read_text(encoding="utf-8").count("| 320x180, 20 s | open and count frames | 312 |") == 1

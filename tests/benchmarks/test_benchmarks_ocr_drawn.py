@@ -103,7 +103,7 @@ def test_claimed_languages_are_those_that_were_read() -> None:
     assert len(claimed) > 40
     assert min(shares[code] for code in claimed) >= LEAST_WORDS
     page = (ROOT / "docs" / "languages.md").read_text(encoding="utf-8")
-    sentence = re.search(r"It reads drawn\s+pages\s+in\s+(.*?)\.\n", page, re.DOTALL)
+    sentence = re.search(r"It reads generated\s+pages\s+in\s+(.*?)\.\n", page, re.DOTALL)
     assert sentence is not None
     assert re.split(r", | and ", " ".join(sentence[1].split())) == sorted(claimed.values())
 
