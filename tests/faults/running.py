@@ -122,7 +122,7 @@ def _sources_with(fault: Fault | None) -> Iterator[Path | None]:
         return
     with tempfile.TemporaryDirectory(prefix="mediatensor-fault-") as folder:
         sources = Path(folder) / "src"
-        shutil.copytree(_SOURCES, sources, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(_SOURCES, sources)  # with compiled modules, which are valid for files of the same time
         yield sources if plant(fault, path_of(fault.module, sources)) else None
 
 

@@ -140,7 +140,8 @@ def not_compiled(method: Callable[ParametersT, ResultT]) -> Callable[ParametersT
     @wraps(method)
     def call(*args: ParametersT.args, **kwargs: ParametersT.kwargs) -> ResultT:
         if "torch._dynamo" in sys.modules:
-            disabled: Callable[ParametersT, ResultT] = torch.compiler.disable(method)
+            disable: Any = torch.compiler.disable  # untyped
+            disabled: Callable[ParametersT, ResultT] = disable(method)
             return disabled(*args, **kwargs)
         return method(*args, **kwargs)
 
