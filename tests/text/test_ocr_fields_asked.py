@@ -140,11 +140,11 @@ def test_labels_that_were_misread() -> None:
         ({"name": ""}, "name"),
         ({"name": "a", "labels": ("A",), "kind": "colour"}, "colour"),
         ({"name": "a", "labels": "Total"}, "several texts"),
-        ({"name": "a"}, "nothing tells"),
+        ({"name": "a"}, "needs labels, a pattern or a kind"),
         ({"name": "a", "labels": ("A",), "where": "left"}, "left"),
-        ({"name": "a", "pattern": "(["}, "no regular expression"),
+        ({"name": "a", "pattern": "(["}, "not a regular expression"),
         ({"name": "a", "pattern": 5}, "as text"),
-        ({"name": "a", "pattern": "(" * 3000}, "no regular expression"),
+        ({"name": "a", "pattern": "(" * 3000}, "not a regular expression"),
     ],
 )
 def test_rules_that_cannot_be(arguments: dict[str, object], said: str) -> None:

@@ -1,4 +1,4 @@
-"""The content of a page that a file describes: words with their type, lines, areas and pictures, as of a PDF page."""
+"""Make the content of a page from the words, lines, areas and pictures that its file draws, such as a PDF page."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .._content import Boxes, PageContent
-from .pictures import merged, outside
-from .rules import joined_lines
+from ._page import Boxes, PageContent
+from ._picture import drop_rules_inside, merge_boxes
+from ._picture_rules import join_lines
 
 __all__ = ["content_of_drawing"]
 
-# In sizes of type: words further apart are on different lines of text, and base lines that are further apart.
+# The largest gap between words of one text line, and between their base lines, in type sizes.
 _MAX_WORD_GAP = 1.5
 _MAX_BASELINE_STEP = 0.2
-# The size of type, in points, where nothing says it.
+# The type size, in points, of pages without known sizes.
 _USUAL_SIZE = 10.0
-# In sizes of type: the shortest rule, the smaller side of the smallest picture, the gap between two parts of one.
+# In type sizes: the shortest rule, the smaller side of the smallest picture, the largest gap between its parts.
 _MIN_RULE = 1.0
 _MIN_SIDE = 1.5
 _MAX_GAP = 1.0
-# Filled rectangles whose edges are looked at, so many at once, and how far beyond, in sizes of type.
+# The edges of at most this many filled rectangles are examined, in batches, at points this far outside, in type sizes.
 _MAX_FILLS = 4000
 _FILLS_AT_ONCE = 256
 _BESIDE = 0.08
-# A picture of more of the page than this is the page itself, scanned.
+# A picture of more of the page is a scan of the page itself.
 _MAX_SHARE = 0.9
-# Where words cover more of a drawing than this, it is a frame around text.
+# A drawing with a larger share of words is a frame around text.
 _MAX_TEXT = 0.12
 
 
@@ -48,35 +48,35 @@ def content_of_drawing(
     pictures: Boxes,
     is_hidden: NDArray[np.bool_] | None = None,
 ) -> PageContent:
-    """What is on a page, from what its file says is drawn, in any unit, x to the right and y down.
+    """Make the content of a page from what its file draws, in any unit, x to the right and y down.
 
-    Words on one base line whose gaps are below one and a half sizes of their type are one line of text.
+    Words on one base line with gaps below one and a half type sizes are one text line.
 
     Args:
-        width, height: The size of the page.
+        width, height: Size of the page.
         boxes: float64 (N, 4): xmin, ymin, xmax, ymax of each word.
         texts: The N words.
-        font_sizes: float64 (N,); NaN where it is not known.
+        font_sizes: float64 (N,); NaN where unknown.
         is_bold: bool (N,).
-        origins: float64 (N, 2): a point on the base line of each word; NaN where it is not known.
-        directions: float64 (N, 2): the direction of the base line; NaN where it is not known.
+        origins: float64 (N, 2): a point on the base line of each word; NaN where unknown.
+        directions: float64 (N, 2): the direction of the base line; NaN where unknown.
         lines: float64 (M, 5): xmin, ymin, xmax, ymax of lines without their thickness, and the thickness.
         fills: float64 (F, 5): xmin, ymin, xmax, ymax of filled rectangles, and a number for their colour. Edges are
-            rules, but not between two of the same colour.
-        areas: float64 (K, 4): boxes of what is drawn with curves and slanting lines.
+            rules, except between two rectangles of the same colour.
+        areas: float64 (K, 4): boxes of curves and slanting lines.
         pictures: float64 (P, 4): boxes of embedded pictures.
         is_hidden: bool (N,): whether a word is invisible, or lies under a picture. By default no word is.
 
     Returns:
-        The content, in the same unit. Lines that lie on one another, or one after the other, are joined.
+        The content in the same unit. Overlapping and consecutive lines are joined.
     """
     known = font_sizes[np.isfinite(font_sizes) & (font_sizes > 0)]
     em = float(np.median(known)) if len(known) else _USUAL_SIZE
     limits = np.array([width, height, width, height])
-    lines = np.concatenate([lines, _edges_seen(fills, _BESIDE * em)])
+    lines = np.concatenate([lines, _visible_edges(fills, _BESIDE * em)])
     is_across = lines[:, 2] - lines[:, 0] >= lines[:, 3] - lines[:, 1]
-    across = joined_lines(lines[is_across], em, _MIN_RULE * em)
-    down = joined_lines(lines[~is_across][:, [1, 0, 3, 2, 4]], em, _MIN_RULE * em)[:, [1, 0, 3, 2]]
+    across = join_lines(lines[is_across], em, _MIN_RULE * em)
+    down = join_lines(lines[~is_across][:, [1, 0, 3, 2, 4]], em, _MIN_RULE * em)[:, [1, 0, 3, 2]]
     drawn = _pictures(boxes, areas.clip(0, limits), pictures.clip(0, limits), width * height, em)
     return PageContent(
         width=width,
@@ -87,8 +87,8 @@ def content_of_drawing(
         confidences=np.ones(len(boxes)),
         font_sizes=font_sizes,
         is_bold=is_bold,
-        horizontal_rules=outside(across, drawn, em).clip(0, limits),
-        vertical_rules=outside(down, drawn, em).clip(0, limits),
+        horizontal_rules=drop_rules_inside(across, drawn, em).clip(0, limits),
+        vertical_rules=drop_rules_inside(down, drawn, em).clip(0, limits),
         pictures=drawn,
         turns=_turns(directions),
         is_unread_scan=(is_hidden is None or not is_hidden.any())
@@ -100,15 +100,12 @@ def _cover_page(pictures: Boxes, page: float, em: float) -> bool:
     """Whether embedded pictures, in one piece or in strips, cover a page of this area."""
     if not (pictures[:, 2:] - pictures[:, :2]).clip(0).prod(axis=1).sum() >= _MAX_SHARE * page:
         return False
-    whole = merged(pictures, 0.2 * em)
+    whole = merge_boxes(pictures, 0.2 * em)
     return bool(((whole[:, 2:] - whole[:, :2]).prod(axis=1) >= _MAX_SHARE * page).any())
 
 
 def _turns(directions: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The turns of words in degrees clockwise, int64 (N,), to the nearest quarter turn.
-
-    A word whose direction is not known has the most frequent one.
-    """
+    """Return clockwise turns in degrees, int64 (N,), rounded to quarters; unknown ones are the most frequent."""
     is_known = np.isfinite(directions[:, 0])
     x, y = np.where(is_known[:, None], directions, 0.0).T
     quarters: NDArray[np.int64] = np.round(np.arctan2(y, x) / (np.pi / 2)).astype(np.int64) % 4
@@ -116,8 +113,8 @@ def _turns(directions: NDArray[np.float64]) -> NDArray[np.int64]:
     return 90 * quarters
 
 
-def _edges_seen(fills: NDArray[np.float64], out: float) -> NDArray[np.float64]:
-    """The edges of filled rectangles, without those which the same colour goes on beyond; float64 (M, 5) as lines."""
+def _visible_edges(fills: NDArray[np.float64], out: float) -> NDArray[np.float64]:
+    """Return the edges of filled rectangles that the same colour does not continue beyond; float64 (M, 5) as lines."""
     if len(fills) > _MAX_FILLS:
         sizes = (fills[:, 2:4] - fills[:, :2]).prod(axis=1)
         fills = fills[np.sort(np.argsort(-sizes, kind="stable")[:_MAX_FILLS])]
@@ -132,18 +129,18 @@ def _edges_seen(fills: NDArray[np.float64], out: float) -> NDArray[np.float64]:
         ):  # fmt: skip
             point = np.stack(beside, axis=1)[:, None]
             is_within = ((fills[None, :, :2] <= point) & (fills[None, :, 2:4] >= point)).all(axis=2)
-            goes_on = (is_within & (fills[None, :, 4] == color[:, None])).any(axis=1)
-            seen.append(np.stack([*edge, nothing], axis=1)[~goes_on])
+            continues = (is_within & (fills[None, :, 4] == color[:, None])).any(axis=1)
+            seen.append(np.stack([*edge, nothing], axis=1)[~continues])
     return np.concatenate(seen)
 
 
 def _line_ids(
     boxes: Boxes, font_sizes: NDArray[np.float64], origins: NDArray[np.float64], directions: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """The lines of words, int64 (N,), numbered in the order in which their first words come."""
+    """Return the line of each word, int64 (N,), numbered in the order of their first words."""
     if not len(boxes):
         return np.zeros(0, np.int64)
-    # Of text that runs up or down, x and y change places.
+    # For text that runs up or down, x and y change places.
     is_turned = np.nan_to_num(np.abs(directions[:, 1])) > np.nan_to_num(np.abs(directions[:, 0]))
     x0, x1 = (np.where(is_turned, boxes[:, 1 + side], boxes[:, side]) for side in (0, 2))
     base = np.where(is_turned, origins[:, 0], origins[:, 1])
@@ -174,12 +171,12 @@ def _line_ids(
 
 
 def _pictures(words: Boxes, areas: Boxes, pictures: Boxes, page: float, em: float) -> Boxes:
-    """Boxes of pictures, from those of embedded ones and of the pieces of drawings."""
+    """Return boxes of pictures: embedded ones, and pieces of drawings put together."""
     kept = []
     for found, gap in ((pictures, 0.2 * em), (areas, _MAX_GAP * em)):
         sizes = found[:, 2:] - found[:, :2]
         is_part = sizes.prod(axis=1) < _MAX_SHARE * page
-        whole = merged(found[is_part], gap)
+        whole = merge_boxes(found[is_part], gap)
         is_large = (whole[:, 2:] - whole[:, :2]).min(axis=1, initial=np.inf) >= _MIN_SIDE * em
         kept.append(whole[is_large])
     centres = (words[:, :2] + words[:, 2:]) / 2
@@ -189,4 +186,4 @@ def _pictures(words: Boxes, areas: Boxes, pictures: Boxes, page: float, em: floa
         is_inside = ((centres >= box[:2]) & (centres <= box[2:])).all(axis=1)
         if text[is_inside].sum() <= _MAX_TEXT * (box[2:] - box[:2]).prod():
             drawings.append(box)
-    return merged(np.concatenate([kept[0], np.array(drawings).reshape(-1, 4)]), 0.0)
+    return merge_boxes(np.concatenate([kept[0], np.array(drawings).reshape(-1, 4)]), 0.0)

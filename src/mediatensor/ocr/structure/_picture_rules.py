@@ -1,9 +1,9 @@
-"""Rules in a picture: long straight edges, and lines of dots.
+"""Find rules in an image: long straight edges, and lines of dots.
 
-A rule, whatever its thickness and colour, has two long edges, and a filled cell has one at each side. An edge is a row
-of blocks of pixels, side by side or a row up or down, that all become darker, or all brighter, from above to below.
-Letters have edges as well, but short ones within words. Lines of dots and dashes have none: they are thin rows of
-blocks that are each darker, somewhere, than all that is close above and below.
+A rule of any thickness and colour has two long edges, and a filled cell has one at each side. An edge is a row of
+pixel blocks that all become darker, or all brighter, from above to below. Letters have edges too, but short ones
+within words. Lines of dots and dashes have no edges: they are thin rows of blocks, each darker somewhere than
+everything close above and below.
 """
 
 from __future__ import annotations
@@ -15,46 +15,46 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ....errors import MissingDependencyError
-from .._content import Boxes
+from ...errors import MissingDependencyError
+from ._page import Boxes
 
-__all__ = ["find_rules", "image_tools", "joined_lines", "painted"]
+__all__ = ["find_rules", "image_tools", "join_lines", "painted"]
 
-# A block is four pixels of a picture that was reduced to half its width.
+# Pixels in a block: four in the image, which is reduced to half its width.
 _BLOCK = 8
-# Rise of a rule over its length: two degrees.
+# The largest rise of a rule over its length: two degrees.
 _MAX_SLOPE = 0.035
-# In ems: edges closer together than this are those of one rule; gaps in a rule; the shortest rules, across and down.
+# In ems: the largest distance between two edges of one rule, the largest gap in a rule, the shortest rules across and
+# down, the shortest dotted line, and the shortest line at the upper or lower edge of words.
 _MAX_THICKNESS = 0.35
 _MAX_GAP = 0.4
 _MIN_LENGTHS = (1.5, 1.2)
 _MIN_DOTTED = 3.0
-# The shortest line at the upper or lower edge of words.
 _MIN_UNDERLINE = 4.0
 # The weakest pixel of a block of an edge, as a share of its strongest.
 _EVEN = 0.5
-# Most edges of each kind; a page of noise has more, and none of them matters.
+# At most this many edges of each kind are kept: only a page of noise has more.
 _MAX_EDGES = 6000
 
 
 class _Segments(NamedTuple):
-    """Parts of edges, each float64 (N,): where they begin and end, y at their middle, how y changes along them."""
+    """Parts of edges, each float64 (N,): left and right end, y at the middle, slope."""
 
     left: NDArray[np.float64]
     right: NDArray[np.float64]
     y: NDArray[np.float64]
     slope: NDArray[np.float64]
-    # Half of the thickness where the part is a whole line; 0 for edges.
+    # Half of the thickness of a whole line; 0 for an edge.
     reach: NDArray[np.float64]
 
 
 def find_rules(ink: NDArray[np.uint8], words: Boxes, em: float) -> tuple[Boxes, Boxes]:
-    """The rules of a page that run across, and those that run down, each float64 (N, 4).
+    """Return the rules across and the rules down, each float64 (N, 4).
 
     Args:
-        ink: uint8 (H, W): how much each pixel differs from the paper.
-        words: float64 (N, 4): the boxes of the words; the strokes of their letters are no rules.
-        em: The height of words, in pixels.
+        ink: uint8 (H, W): difference of each pixel from the paper.
+        words: float64 (N, 4): boxes of words, whose strokes are not rules.
+        em: Height of words in pixels.
     """
     across = _rules_across(ink, words, em, _MIN_LENGTHS[0] * em, is_turned=False)
     turned = np.ascontiguousarray(ink.T)
@@ -62,14 +62,8 @@ def find_rules(ink: NDArray[np.uint8], words: Boxes, em: float) -> tuple[Boxes, 
     return across, down[:, [1, 0, 3, 2]]
 
 
-def joined_lines(lines: NDArray[np.float64], em: float, min_length: float) -> Boxes:
-    """The rules, float64 (N, 4), that lines which run across make: pieces are joined, short ones left out.
-
-    Args:
-        lines: float64 (M, 5): xmin, ymin, xmax, ymax, thickness.
-        em: The height of words.
-        min_length: The length of the shortest rule.
-    """
+def join_lines(lines: NDArray[np.float64], em: float, min_length: float) -> Boxes:
+    """Join pieces of lines that run across, float64 (M, 5) with their thickness last, to rules, float64 (N, 4)."""
     if not len(lines):
         return np.zeros((0, 4))
     order = np.lexsort((lines[:, 0], np.round(lines[:, 1] + lines[:, 3], 1)))
@@ -86,15 +80,11 @@ def joined_lines(lines: NDArray[np.float64], em: float, min_length: float) -> Bo
     starts = np.flatnonzero(is_new)
     last = np.append(starts[1:], len(y)) - 1
     pieces = _Segments(left[starts], ends[last], y[starts], np.zeros(len(starts)), thickness[starts] / 2)
-    return _joined(pieces, em, min_length)
+    return _join_parts(pieces, em, min_length)
 
 
 def image_tools() -> ModuleType:
-    """``scipy.ndimage``.
-
-    Raises:
-        MissingDependencyError: if SciPy is not installed.
-    """
+    """Return ``scipy.ndimage``, or raise `MissingDependencyError`."""
     try:
         from scipy import ndimage
     except ImportError as error:
@@ -108,13 +98,9 @@ def image_tools() -> ModuleType:
 def painted(
     boxes: Boxes, shape: tuple[int, int], scale: tuple[float, float], values: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
-    """How many boxes cover each cell of a grid at least by half, int64 (rows, columns).
+    """Count the boxes that cover at least half of each cell of a grid, int64 (rows, columns), or sum their values.
 
-    Args:
-        boxes: float64 (N, 4), in pixels.
-        shape: (rows, columns).
-        scale: Pixels per cell, across and down.
-        values: int64 (N,): what is summed up instead.
+    ``scale`` is the size of a cell in pixels, across and down.
     """
     edges = np.round(boxes / np.array([*scale, *scale])).astype(np.int64)
     x0, x1 = edges[:, [0, 2]].clip(0, shape[1]).T
@@ -128,32 +114,31 @@ def painted(
 
 
 class _Letters(NamedTuple):
-    """Where letters are, each (rows, columns) of blocks, and how long a part may be there without being theirs."""
+    """Places of letters, each (rows, columns) of blocks, and the length that a rule needs there."""
 
     within: NDArray[np.bool_]
-    # The share of a part that may be within.
+    # The largest share of a rule that may be within letters.
     limit: float
-    # How long, in pixels, parts at each place should be; 0 where there are no letters.
+    # The least length of a rule at each place, in pixels; 0 outside letters.
     stroke: NDArray[np.int64]
 
     @classmethod
     def of(cls, words: Boxes, shape: tuple[int, int], em: float, *, is_turned: bool) -> _Letters:
-        """The letters of words, on a grid of blocks."""
         scale = (float(_BLOCK), 1.0)
         if is_turned:
-            # Stems of letters are within the box, and no longer than it is high.
+            # Stems of letters lie within the box, and are at most as long as it is high.
             around = words + np.array([0, -2, 0, 2])
             count = painted(around, shape, scale)
             length = painted(around, shape, scale, np.ceil(1.3 * (words[:, 2] - words[:, 0])).astype(np.int64))
             return cls(count > 0, 2.0, length // np.maximum(count, 1))
-        # Letters side by side make edges at the top and at the base line of words.
+        # Adjacent letters make edges at the top and at the base line of words.
         high = (words[:, 3] - words[:, 1])[:, None]
         within = painted(words + 0.15 * high * np.array([0, 1, 0, -1]), shape, scale) > 0
         near = painted(words + (0.12 * high + 1.5) * np.array([0, -1, 0, 1]), shape, scale) > 0
         return cls(within, 0.6, near * np.int64(_MIN_UNDERLINE * em))
 
     def paired(self) -> _Letters:
-        """The same for blocks that are twice as wide, of lines of dots."""
+        """The same for blocks twice as wide, as dotted lines have."""
         near = np.pad(self.stroke > 0, ((0, 0), (0, self.stroke.shape[1] % 2)))
         near = near[:, ::2] | near[:, 1::2]
         return _Letters(near, 0.15, np.zeros(near.shape, np.int64))
@@ -171,18 +156,18 @@ def _rules_across(ink: NDArray[np.uint8], words: Boxes, em: float, min_length: f
     noise = float(np.median(np.abs(change[::5, ::3]))) if change.size else 0.0
     threshold = int(np.clip(3.7 * noise, 8, 32))
     found = [_edges(change, threshold, sign, letters, em) for sign in (1, -1)]
-    found.append(_dotted(halved, letters, em, 2 * threshold))
+    found.append(_dotted_lines(halved, letters, em, 2 * threshold))
     parts = _Segments(*(np.concatenate(values) for values in zip(*found, strict=True)))
-    return _joined(parts, em, min_length)
+    return _join_parts(parts, em, min_length)
 
 
 def _edges(change: NDArray[np.int16], threshold: int, sign: int, letters: _Letters, em: float) -> _Segments:
-    """Rows of blocks whose pixels all get darker (``sign`` 1), or brighter (-1), from one row to the row after next."""
+    """Find rows of blocks whose pixels get darker (``sign`` 1) or brighter (-1) from one row to the next but one."""
     is_edge = change > threshold if sign > 0 else change < -threshold
     is_edge[:-1] |= is_edge[1:]
     is_block = is_edge.view(np.uint32) == 0x01010101
     rows, columns = np.nonzero(is_block)
-    # Where letters stand close together, every pixel may be an edge, but not equally: some are in gaps.
+    # Between close letters every pixel may be an edge, but not equally: some are in gaps.
     at = rows[:, None] * change.shape[1] + 4 * columns[:, None] + np.arange(4)
     steps = change.ravel()
     below = np.where(rows[:, None] + 1 < len(change), at + change.shape[1], at)
@@ -192,13 +177,13 @@ def _edges(change: NDArray[np.int16], threshold: int, sign: int, letters: _Lette
     labels, _ = image_tools().label(is_block, np.ones((3, 3)))
     rows, columns = rows[is_even], columns[is_even]
     names = labels[rows, columns]
-    parts, size, first, last = _fitted(rows + 1, columns, names, letters, _BLOCK, 0.8 * em)
-    # A step between two rows is seen from three, a line of one row from two on each side.
+    parts, size, first, last = _fit_lines(rows + 1, columns, names, letters, _BLOCK, 0.8 * em)
+    # A step between two rows shows in three rows, a line of one row in two on each side.
     y = parts.y + np.where(size < 2.5, 1 + sign * 0.5, 1.0)
-    return _trimmed(parts._replace(y=y), parts.y - 1, is_edge, 4 * first, 4 * last + 4)
+    return _trim_ends(parts._replace(y=y), parts.y - 1, is_edge, 4 * first, 4 * last + 4)
 
 
-def _trimmed(
+def _trim_ends(
     parts: _Segments,
     rows: NDArray[np.float64],
     is_line: NDArray[np.bool_],
@@ -207,7 +192,7 @@ def _trimmed(
     *,
     has_gaps: bool = False,
 ) -> _Segments:
-    """Parts with their ends where pixels say they are, up to a block further out or in.
+    """Move the ends of parts to where their pixels end, up to a block further out or in.
 
     Args:
         parts: The parts.
@@ -226,7 +211,7 @@ def _trimmed(
         inside = (column >= 0) & (column < width)
         column = column.clip(0, width - 1)
         seen = (is_line[row, column] | is_line[row - 1, column] | is_line[row + 1, column]) & inside
-        # What is not joined to the inner half does not belong to it.
+        # Pixels beyond a gap do not belong to the line.
         joined = seen
         if not has_gaps:
             joined = seen & np.logical_and.accumulate((seen | (offsets >= 0))[:, ::-1], axis=1)[:, ::-1]
@@ -235,8 +220,8 @@ def _trimmed(
     return parts._replace(left=2.0 * ends[0], right=2.0 * (ends[1] + 1))
 
 
-def _dotted(halved: NDArray[np.uint8], letters: _Letters, em: float, threshold: int) -> _Segments:
-    """Thin lines whose blocks, twice as wide as those of edges, all have some ink."""
+def _dotted_lines(halved: NDArray[np.uint8], letters: _Letters, em: float, threshold: int) -> _Segments:
+    """Find thin lines whose blocks, twice as wide as those of edges, all have some ink."""
     reach = int(np.clip(round(0.18 * em), 2, 6))
     height, width = halved.shape
     darkest = halved.reshape(height, width // 4, 4)
@@ -251,14 +236,14 @@ def _dotted(halved: NDArray[np.uint8], letters: _Letters, em: float, threshold: 
     labels, _ = image_tools().label(is_line, np.ones((3, 3)))
     rows, columns = np.nonzero(labels)
     names = labels[rows, columns]
-    parts, size, first, last = _fitted(rows + reach, columns, names, letters.paired(), 2 * _BLOCK, _MIN_DOTTED * em)
+    parts, size, first, last = _fit_lines(rows + reach, columns, names, letters.paired(), 2 * _BLOCK, _MIN_DOTTED * em)
     placed = parts._replace(y=parts.y + 0.5, reach=size / 2)
     around = np.maximum(halved[: -2 * reach], halved[2 * reach :])
     is_dot = np.subtract(halved[reach:-reach], around, dtype=np.int16) > threshold // 2
-    return _trimmed(placed, parts.y - reach, is_dot, 8 * first + 4, 8 * last + 4, has_gaps=True)
+    return _trim_ends(placed, parts.y - reach, is_dot, 8 * first + 4, 8 * last + 4, has_gaps=True)
 
 
-def _fitted(
+def _fit_lines(
     rows: NDArray[np.int64],
     columns: NDArray[np.int64],
     names: NDArray[np.int32],
@@ -266,7 +251,7 @@ def _fitted(
     step: int,
     min_length: float,
 ) -> tuple[_Segments, NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """Lines through pieces that are long and straight, their rows per column, and their first and last columns."""
+    """Fit lines through long straight pieces; return them, their rows per column, and their first and last columns."""
     num = int(names.max(initial=0)) + 1
     count = np.bincount(names, minlength=num)
     first, last = np.full(num, np.iinfo(np.int64).max), np.full(num, -1)
@@ -294,7 +279,7 @@ def _fitted(
     stroke = sums(letters.stroke[rows, columns].astype(np.float64)) / size
     left, right = first[kept] * float(step), (last[kept] + 1) * float(step)
     y_middle = mean_y + slope * ((left + right) / 2 - (mean_x + 0.5) * step)
-    # Short pieces of skewed lines have no slope that could be measured.
+    # The slope of short pieces cannot be measured.
     slope = np.where(wide[kept] < 6, 0.0, slope)
     is_line = (np.abs(slope) <= _MAX_SLOPE) & (uneven < 2.5) & (within < letters.limit) & (right - left > stroke)
     parts = _Segments(left, right, y_middle, slope, np.zeros(len(kept)))
@@ -307,8 +292,8 @@ class _Pairs(NamedTuple):
 
     Attributes:
         one, other: Their numbers.
-        apart: How far they are from one another across, in the middle of what they share.
-        shared: How long they run beside one another; negative for a gap.
+        apart: Their distance across, in the middle of their common stretch.
+        shared: The length of their common stretch; negative for a gap.
         shorter, longer: Their lengths.
     """
 
@@ -321,7 +306,7 @@ class _Pairs(NamedTuple):
 
     @classmethod
     def of(cls, parts: _Segments, near: float) -> _Pairs:
-        """The pairs of parts that may be ``near`` pixels apart, and somewhat more."""
+        """Pair the parts that may be ``near`` pixels apart, or slightly more."""
         order = np.argsort(parts.y, kind="stable")
         left, right, y, slope, reach = (values[order] for values in parts)
         length = right - left
@@ -337,18 +322,18 @@ class _Pairs(NamedTuple):
         return cls(order[one], order[other], apart, ends - begins, shorter, longer)
 
 
-def _joined(parts: _Segments, em: float, min_length: float) -> Boxes:
-    """Boxes of rules, from parts that lie on one another, or one after the other."""
+def _join_parts(parts: _Segments, em: float, min_length: float) -> Boxes:
+    """Join parts that lie on one another, or one after the other, to boxes of rules."""
     if not len(parts.y):
         return np.zeros((0, 4))
     near = max(3.0, _MAX_THICKNESS * em)
     pairs = _Pairs.of(parts, 2.5)
     is_same = (pairs.apart <= 2.5) & (pairs.shared > -_MAX_GAP * em)
-    lines = _united(parts, _groups(len(parts.y), pairs.one[is_same], pairs.other[is_same]))
+    lines = _unite_groups(parts, _groups(len(parts.y), pairs.one[is_same], pairs.other[is_same]))
     pairs = _Pairs.of(lines, near)
     is_same = (pairs.apart <= near) & (pairs.shared >= 0.6 * pairs.longer)
-    rules = _united(lines, _groups(len(lines.y), pairs.one[is_same], pairs.other[is_same]))
-    # What is left beside longer rules are parts of their edges, between others that meet them, and letters.
+    rules = _unite_groups(lines, _groups(len(lines.y), pairs.one[is_same], pairs.other[is_same]))
+    # Short parts next to longer rules are pieces of their edges, or letters.
     length = rules.right - rules.left
     pairs = _Pairs.of(rules, near)
     is_beside = (pairs.apart <= near) & (pairs.shared >= 0.6 * pairs.shorter)
@@ -363,8 +348,7 @@ def _joined(parts: _Segments, em: float, min_length: float) -> Boxes:
     return np.stack([left, y - half, right, y + half], axis=1)
 
 
-def _united(parts: _Segments, names: NDArray[np.int64]) -> _Segments:
-    """One line for each group of parts."""
+def _unite_groups(parts: _Segments, names: NDArray[np.int64]) -> _Segments:
     left, right, y, slope, reach = parts
     num = int(names.max()) + 1
     length = right - left
@@ -373,7 +357,7 @@ def _united(parts: _Segments, names: NDArray[np.int64]) -> _Segments:
     np.minimum.at(new_left, names, left)
     np.maximum.at(new_right, names, right)
     new_slope = np.bincount(names, slope * length, num) / total
-    # Where each part would be in the middle of the whole.
+    # The place of each part in the middle of the whole.
     y = y + new_slope[names] * ((new_left + new_right)[names] - left - right) / 2
     top, bottom = np.full(num, np.inf), np.full(num, -np.inf)
     np.minimum.at(top, names, y - reach)
@@ -382,7 +366,7 @@ def _united(parts: _Segments, names: NDArray[np.int64]) -> _Segments:
 
 
 def _groups(num: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The number of the group of each of ``num`` things, int64, where pairs of them belong together."""
+    """Number the groups, int64 (num,), of things that pairs connect."""
     names = np.arange(num)
     while True:
         lowest = names.copy()

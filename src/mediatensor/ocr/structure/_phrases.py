@@ -1,4 +1,4 @@
-"""Rows of a page for those who look for fields: words side by side, parted into phrases by gaps and rules."""
+"""Rows of a page for the search for fields: adjacent words, split into phrases by gaps and rules."""
 
 from __future__ import annotations
 
@@ -8,20 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._content import PageContent
-from .._found import Box
+from ._page import Box, PageContent, box_around
 
-__all__ = ["Phrase", "Row", "box_of", "phrases_of", "rows_of"]
+__all__ = ["Phrase", "Row", "box_of_words", "phrases_of", "rows_of"]
 
 
 @dataclass(frozen=True)
 class Phrase:
-    """Words of a row that belong together: no wide gap and no rule between them.
-
-    Attributes:
-        words: Their indices in the content, from left to right.
-        box: Around them.
-    """
+    """Words of a row, by their indices from left to right, without a wide gap or a rule between them."""
 
     words: tuple[int, ...]
     box: Box
@@ -33,14 +27,9 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Row:
-    """Phrases side by side, as one text.
+    """Adjacent phrases as one text, in which one space separates words and two separate phrases.
 
-    Attributes:
-        phrases: From left to right.
-        words: All of their words.
-        text: Words parted by a space, phrases by two.
-        starts: Where each word begins in the text.
-        box: Around them.
+    ``starts`` are the offsets of the words in the text.
     """
 
     phrases: tuple[Phrase, ...]
@@ -50,20 +39,17 @@ class Row:
     box: Box
 
     def words_between(self, start: int, end: int) -> tuple[int, ...]:
-        """The words that a part of the text touches."""
+        """Return the words that a part of the text touches."""
         first = max(0, bisect_right(self.starts, start) - 1)
         return tuple(word for word, at in zip(self.words[first:], self.starts[first:], strict=True) if at < end)
 
 
-def box_of(content: PageContent, words: Sequence[int]) -> Box:
-    boxes = content.boxes[list(words)]
-    left, top = boxes[:, :2].min(axis=0)
-    right, bottom = boxes[:, 2:].max(axis=0)
-    return float(left), float(top), float(right), float(bottom)
+def box_of_words(content: PageContent, words: Sequence[int]) -> Box:
+    return box_around(content.boxes[list(words)])
 
 
 def phrases_of(content: PageContent, *, gap: float = 1.0) -> list[Phrase]:
-    """Phrases, line by line; ``gap`` is the width that parts them, in heights of their words."""
+    """Split lines into phrases at gaps wider than ``gap``, in heights of their words."""
     boxes = content.boxes
     filled = [index for index, text in enumerate(content.texts) if text.strip()]
     filled.sort(key=lambda index: (int(content.line_ids[index]), float(boxes[index, 0])))
@@ -88,16 +74,16 @@ def phrases_of(content: PageContent, *, gap: float = 1.0) -> list[Phrase]:
                     (across > left) & (across < right) & (rules[:, 1] <= middle) & (rules[:, 3] >= middle)
                 )
             if not together:
-                phrases.append(Phrase(tuple(current), box_of(content, current)))
+                phrases.append(Phrase(tuple(current), box_of_words(content, current)))
                 current = []
         current.append(index)
     if current:
-        phrases.append(Phrase(tuple(current), box_of(content, current)))
+        phrases.append(Phrase(tuple(current), box_of_words(content, current)))
     return phrases
 
 
 def _size(content: PageContent, first: int, second: int) -> float:
-    """The height of capitals, as two words show it: small letters are lower, and spaces of typewriters wide."""
+    """Estimate the height of capitals from two words: small letters are lower, and spaces of typewriters wide."""
     heights = content.boxes[[first, second], 3] - content.boxes[[first, second], 1]
     widths = content.boxes[[first, second], 2] - content.boxes[[first, second], 0]
     lengths = [len(content.texts[word].strip()) for word in (first, second)]
@@ -106,14 +92,14 @@ def _size(content: PageContent, first: int, second: int) -> float:
 
 
 def rows_of(content: PageContent, phrases: Sequence[Phrase]) -> list[Row]:
-    """Phrases that stand side by side, from top to bottom."""
+    """Put adjacent phrases into rows, from top to bottom."""
     rows: list[list[Phrase]] = []
     open_rows: list[list[Phrase]] = []
     for phrase in sorted(phrases, key=lambda phrase: (phrase.box[1] + phrase.box[3], phrase.box[0])):
         open_rows = [row for row in open_rows if row[-1].box[3] > phrase.box[1] - 2 * phrase.height][-16:]
         best, best_share = None, 0.5
         for row in open_rows:
-            # Paper is a little askew: neighbours decide, not the whole row.
+            # Scans are slightly skewed, so the nearest neighbour decides, not the whole row.
             nearest = min(row, key=lambda other: max(other.box[0] - phrase.box[2], phrase.box[0] - other.box[2]))
             share = _overlap(nearest.box, phrase.box) / max(1e-6, min(nearest.height, phrase.height))
             slack = 0.5 * min(nearest.height, phrase.height)
@@ -125,10 +111,10 @@ def rows_of(content: PageContent, phrases: Sequence[Phrase]) -> list[Row]:
             rows.append(best)
             open_rows.append(best)
         best.append(phrase)
-    return [_joined(content, sorted(row, key=lambda phrase: phrase.box[0])) for row in rows]
+    return [_make_row(content, sorted(row, key=lambda phrase: phrase.box[0])) for row in rows]
 
 
-def _joined(content: PageContent, phrases: list[Phrase]) -> Row:
+def _make_row(content: PageContent, phrases: list[Phrase]) -> Row:
     text, starts, words = "", [], []
     for phrase in phrases:
         text += " " if text else ""
@@ -137,7 +123,7 @@ def _joined(content: PageContent, phrases: list[Phrase]) -> Row:
             starts.append(len(text))
             words.append(word)
             text += content.texts[word].strip()
-    return Row(tuple(phrases), tuple(words), text, tuple(starts), box_of(content, words))
+    return Row(tuple(phrases), tuple(words), text, tuple(starts), box_of_words(content, words))
 
 
 def _overlap(first: Sequence[float], second: Sequence[float]) -> float:

@@ -1,42 +1,40 @@
-"""Pictures: pieces of ink put together, with the words that label them."""
+"""Join pieces of ink to pictures, with the words that label them."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._content import Boxes
-from .._found import Box
-from .blocks import Block
-from .lines import around
+from ._page import Box, Boxes, box_around
+from ._region_blocks import Block
 
 __all__ = ["pictures_of"]
 
-# Pieces that lie closer than so many heights of a line are one picture.
+# The largest distance of two pieces of one picture, in type sizes.
 _NEAR = 2.0
-# Pictures are at least so many heights wide or high, and this large in square heights.
+# The least width or height of a picture in type sizes, and its least area in square sizes.
 _MIN_SIDE = 3.0
 _MIN_AREA = 12.0
-# More pieces than a page has: the largest are kept.
+# The largest pieces are kept, up to this number.
 _MAX_PIECES = 300
 _MAX_ROUNDS = 12
 _MAX_RULES = 400
-# Frames with more text than this, by area, are those of boxes with text, forms or tables.
+# Frames with a larger share of text belong to text boxes, forms or tables.
 _MAX_TEXT_SHARE = 0.25
 
 
 def pictures_of(
     pieces: Boxes, rules: Boxes, blocks: list[Block], is_label: list[bool], obstacles: Boxes, size: float
 ) -> tuple[list[Box], list[list[int]]]:
-    """Put pieces together and find the blocks that belong to them.
+    """Join pieces to pictures, and find their labels.
 
     Args:
         pieces: (P, 4): ink that is neither words nor rules.
-        rules: (R, 4): drawn lines, across and down: axes, grids and frames of pictures are some.
+        rules: (R, 4): lines across and down, among them axes, grids and frames of pictures.
         blocks: The blocks of text.
-        is_label: Whether each block may be a label: it is neither running text nor a caption or a heading.
-        obstacles: (O, 4): tables, which pictures do not grow into.
-        size: The size of the type of the page.
+        is_label: Whether each block may be a label.
+        obstacles: (O, 4): tables, which pictures must not grow into.
+        size: Type size of the page.
 
     Returns:
         The box of each picture, and the indices of its blocks.
@@ -52,7 +50,7 @@ def pictures_of(
     walls = np.concatenate([fixed, obstacles])
     labels = [index for index, label in enumerate(is_label) if label]
     pieces = np.concatenate([pieces, _frames(pieces, rules, outer, obstacles, size)])
-    boxes = [tuple(piece) for piece in pieces]
+    boxes: list[Box] = [(left, top, right, bottom) for left, top, right, bottom in pieces.tolist()]
     members: list[set[int]] = [set() for _ in boxes]
     for _ in range(_MAX_ROUNDS):
         changed = _take_labels(boxes, members, labels, outer, size)
@@ -65,11 +63,11 @@ def pictures_of(
         if max(box[2] - box[0], box[3] - box[1]) >= _MIN_SIDE * size
         and (box[2] - box[0]) * (box[3] - box[1]) >= _MIN_AREA * size**2
     ]
-    return [_trimmed(boxes[index], fixed) for index in kept], [sorted(members[index]) for index in kept]
+    return [_cut_text_at_ends(boxes[index], fixed) for index in kept], [sorted(members[index]) for index in kept]
 
 
 def _frames(pieces: Boxes, rules: Boxes, words: Boxes, obstacles: Boxes, size: float) -> Boxes:
-    """(F, 4): rules that touch each other, around or beside pieces of ink, without much text."""
+    """Return boxes, (F, 4), of connected rules around or next to pieces of ink, without much text."""
     if len(pieces) == 0 or not 2 <= len(rules) <= _MAX_RULES:
         return np.zeros((0, 4))
     clusters: list[Boxes] = []
@@ -87,7 +85,7 @@ def _frames(pieces: Boxes, rules: Boxes, words: Boxes, obstacles: Boxes, size: f
             frontier = touches[frontier].any(axis=0) & unseen
             own = own | frontier
         if own.sum() > 1:
-            clusters.append(np.array(around(rules[own])))
+            clusters.append(np.array(box_around(rules[own])))
     areas = (words[:, 2] - words[:, 0]) * (words[:, 3] - words[:, 1])
     frames = []
     for cluster in clusters:
@@ -103,8 +101,8 @@ def _frames(pieces: Boxes, rules: Boxes, words: Boxes, obstacles: Boxes, size: f
     return np.array(frames).reshape(-1, 4)
 
 
-def _trimmed(box: tuple[float, ...], texts: Boxes) -> Box:
-    """A picture without the text at its upper and lower end, as in a frame that holds the caption, too."""
+def _cut_text_at_ends(box: Box, texts: Boxes) -> Box:
+    """Cut text off the upper and lower end of a picture, as in a frame with the caption in it."""
     left, top, right, bottom = (float(value) for value in box)
     middles = (texts[:, :2] + texts[:, 2:]) / 2
     inside = (middles[:, 0] > left) & (middles[:, 0] < right) & (middles[:, 1] > top) & (middles[:, 1] < bottom)
@@ -124,10 +122,8 @@ def _is_covered(piece: NDArray[np.float64], obstacles: Boxes) -> bool:
     return bool((common.clip(0).prod(axis=1) > 0.5 * area).any())
 
 
-def _take_labels(
-    boxes: list[tuple[float, ...]], members: list[set[int]], labels: list[int], outer: Boxes, size: float
-) -> bool:
-    """Let pictures that are large enough grow around the labels beside them."""
+def _take_labels(boxes: list[Box], members: list[set[int]], labels: list[int], outer: Boxes, size: float) -> bool:
+    """Extend large pictures to the labels next to them."""
     changed = False
     taken = set().union(*members) if members else set()
     for index, box in enumerate(boxes):
@@ -141,7 +137,7 @@ def _take_labels(
             dy = max(other[1] - box[3], box[1] - other[3], 0.0)
             if dx + dy > 1.5 * size:
                 continue
-            # Labels lie along the picture.
+            # At least half of a label is alongside the picture.
             along = (
                 min(other[2], box[2]) - max(other[0], box[0])
                 if dy > 0
@@ -157,8 +153,8 @@ def _take_labels(
     return changed
 
 
-def _merge(boxes: list[tuple[float, ...]], members: list[set[int]], walls: Boxes, size: float) -> bool:
-    """Join pieces that lie close to each other with nothing between them."""
+def _merge(boxes: list[Box], members: list[set[int]], walls: Boxes, size: float) -> bool:
+    """Join pieces that are close together without running text between them."""
     changed = False
     index = 0
     while index < len(boxes):
@@ -168,8 +164,8 @@ def _merge(boxes: list[tuple[float, ...]], members: list[set[int]], walls: Boxes
         joined = False
         for offset in np.flatnonzero(gaps <= _NEAR * size).tolist():
             other = boxes[index + 1 + offset]
-            union = around(np.array([box, other]))
-            if _crosses(union, box, other, walls):
+            union = box_around([box, other])
+            if _has_text_between(union, box, other, walls):
                 continue
             boxes[index] = union
             members[index] |= members[index + 1 + offset]
@@ -181,13 +177,13 @@ def _merge(boxes: list[tuple[float, ...]], members: list[set[int]], walls: Boxes
     return changed
 
 
-def _crosses(union: tuple[float, ...], box: tuple[float, ...], other: tuple[float, ...], walls: Boxes) -> bool:
-    """Whether running text stands in the union of two pieces, and in neither of them."""
+def _has_text_between(union: Box, box: Box, other: Box, walls: Boxes) -> bool:
+    """Whether running text is in the union of two pieces, but in neither of them."""
     if len(walls) == 0:
         return False
     middles = (walls[:, :2] + walls[:, 2:]) / 2
 
-    def holds(outer: tuple[float, ...]) -> NDArray[np.bool_]:
+    def holds(outer: Box) -> NDArray[np.bool_]:
         left, top, right, bottom = outer
         across = (middles[:, 0] > left) & (middles[:, 0] < right)
         inside: NDArray[np.bool_] = across & (middles[:, 1] > top) & (middles[:, 1] < bottom)

@@ -1,4 +1,4 @@
-"""The text of a page as tables need it: runs of words, lines of runs, and what is prose."""
+"""The text of a page for the search for tables: runs of words, lines of runs, and running text."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from .._content import PageContent
+from ._page import PageContent, box_around
 
 __all__ = [
     "Run",
+    "cut_leaders",
     "is_number",
     "is_right_to_left",
     "is_wrapped",
     "lines_of",
     "prose_runs",
     "runs_of",
-    "trimmed",
     "type_height",
 ]
 
-# A wider gap than this, in heights of type, ends a run: spaces are about a quarter wide, and half in justified text.
+# A wider gap, in type heights, ends a run: spaces are about a quarter wide, and half in justified text.
 _RUN_GAP = 0.9
-# Lines of prose: so many at least, of so many words, so close to each other (pitch in heights).
+# Running text: the least number of lines, the least mean number of words, the largest pitch in heights.
 _PROSE_LINES = 3
 _PROSE_WORDS = 4.0
 _PROSE_PITCH = 2.6
-# The share of lines that end because the next word would not fit.
+# The least share of lines that end because the next word would not fit.
 _FULL_SHARE = 0.6
 
 _NUMBER = re.compile(
     r"""^[(\[<>≤≥~±+\-\u2010-\u2015\u2212$€£¥]*\s*       # signs and currencies
-        (?:\d[\d.,'\u2019\u00a0\u202f\s/:]*|[.,]\d+)     # digits, parted by points, commas, spaces
+        (?:\d[\d.,'\u2019\u00a0\u202f\s/:]*|[.,]\d+)     # digits with points, commas, spaces
         \s*[%‰)\]*†‡§a-d°]{0,4}$                         # signs and marks of notes
-        |^[-\u2010-\u2015\u2212.:*]{1,3}$|^n[./]?a\.?$   # nothing to tell
+        |^[-\u2010-\u2015\u2212.:*]{1,3}$|^n[./]?a\.?$   # no value
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -50,12 +50,7 @@ _LEADER = re.compile(r"[.…·_]{3,}$")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Words of a line with no more than spaces between them.
-
-    Attributes:
-        x0, y0, x1, y1: The box around them.
-        words: Their indices, from left to right.
-    """
+    """Words of a line with only spaces between them, from left to right, and the box around them."""
 
     x0: float
     y0: float
@@ -65,19 +60,18 @@ class Run:
 
     @property
     def middle(self) -> float:
-        """The middle of its height."""
         return (self.y0 + self.y1) / 2
 
 
 def type_height(boxes: NDArray[np.float64]) -> float:
-    """Return the height that gaps are measured by: the median of those of the words, and 1 where there are none."""
+    """Return the median height of words, the unit of gaps; 1 without words."""
     heights = boxes[:, 3] - boxes[:, 1]
     heights = heights[heights > 0]
     return float(np.median(heights)) if len(heights) else 1.0
 
 
-def trimmed(content: PageContent, max_words: int) -> PageContent:
-    """Return the page with leaders, the dots that lead from a label to its number, cut from the boxes of its words."""
+def cut_leaders(content: PageContent, max_words: int) -> PageContent:
+    """Cut leaders (dots between a label and its number) from the boxes of words, and words beyond ``max_words``."""
     boxes = content.boxes
     if len(boxes) > max_words:
         keep = slice(0, max_words)
@@ -97,23 +91,18 @@ def trimmed(content: PageContent, max_words: int) -> PageContent:
 
 
 def is_number(text: str) -> bool:
-    """Tell whether a text is a number, with its signs and units, or stands for one that is missing.
-
-    Example:
-        >>> [is_number(text) for text in ("1 234.5", "(12%)", "-", "n.a.", "B12", "2 apples")]
-        [True, True, True, True, False, False]
-    """
+    """Whether a text is a number with its signs and units ("(12%)"), or marks a missing one ("-", "n.a.")."""
     return _NUMBER.match(text.strip()) is not None
 
 
 def is_right_to_left(text: str) -> bool:
-    """Tell whether most letters of a text are of a script that is read from right to left."""
+    """Whether most letters of a text belong to a right-to-left script."""
     kinds = [unicodedata.bidirectional(letter) for letter in text if letter.isalpha()]
     return 2 * sum(kind in ("R", "AL") for kind in kinds) > len(kinds)
 
 
 def runs_of(content: PageContent, words: Iterable[int], gap: float) -> list[Run]:
-    """Join the words of each line to runs, from left to right: a gap wider than ``gap`` parts two of them."""
+    """Join the words of each line to runs, split at gaps wider than ``gap``."""
     by_line: dict[int, list[int]] = defaultdict(list)
     for word in words:
         by_line[int(content.line_ids[word])].append(word)
@@ -123,23 +112,19 @@ def runs_of(content: PageContent, words: Iterable[int], gap: float) -> list[Run]
         at, end = 0, -np.inf
         for number, word in enumerate(members):
             if number > at and boxes[word, 0] - end > gap:
-                runs.append(joined_run(boxes, members[at:number]))
+                runs.append(join_run(boxes, members[at:number]))
                 at, end = number, -np.inf
             end = max(end, boxes[word, 2])
-        runs.append(joined_run(boxes, members[at:]))
+        runs.append(join_run(boxes, members[at:]))
     return runs
 
 
-def joined_run(boxes: NDArray[np.float64], words: Sequence[int]) -> Run:
-    """Return words as one run."""
-    own = boxes[list(words)]
-    return Run(
-        float(own[:, 0].min()), float(own[:, 1].min()), float(own[:, 2].max()), float(own[:, 3].max()), tuple(words)
-    )
+def join_run(boxes: NDArray[np.float64], words: Sequence[int]) -> Run:
+    return Run(*box_around(boxes[list(words)]), tuple(words))
 
 
 def lines_of(runs: Sequence[Run]) -> list[list[Run]]:
-    """Put runs that are level with each other into lines, from the top; each is sorted from left to right."""
+    """Put runs at the same height into lines, from the top; each line is sorted from left to right."""
     lines: list[list[Run]] = []
     top = bottom = 0.0
     for run in sorted(runs, key=lambda run: run.middle):
@@ -147,7 +132,7 @@ def lines_of(runs: Sequence[Run]) -> list[list[Run]]:
         if lines and shared >= 0.5 * min(bottom - top, run.y1 - run.y0):
             lines[-1].append(run)
             count = len(lines[-1])
-            # The mean of its runs: one tall run does not swallow the next line.
+            # Means, so that one tall run does not swallow the next line.
             top, bottom = top + (run.y0 - top) / count, bottom + (run.y1 - bottom) / count
         else:
             lines.append([run])
@@ -158,13 +143,13 @@ def lines_of(runs: Sequence[Run]) -> list[list[Run]]:
 
 
 def prose_runs(content: PageContent, em: float) -> list[Run]:
-    """Find running text: the runs of paragraphs.
+    """Return the runs of paragraphs.
 
-    A paragraph is wrapped: its lines lie close above each other, begin at one edge, and end where the next word would
-    not have fitted. Columns of labels begin at one edge, too, but end where they like.
+    The lines of a paragraph are close together, start at one edge, and end where the next word would not fit. Columns
+    of labels start at one edge, but end anywhere.
     """
     runs = [run for run in runs_of(content, range(len(content.boxes)), _RUN_GAP * em) if run.x1 - run.x0 > 0]
-    below = _below(runs, em)
+    below = _runs_below(runs, em)
     has_above = {after for after in below if after >= 0}
     prose: list[Run] = []
     for start in range(len(runs)):
@@ -174,13 +159,14 @@ def prose_runs(content: PageContent, em: float) -> list[Run]:
         while below[at] >= 0:
             at = below[at]
             stack.append(at)
-        for part in _even_parts([runs[at] for at in stack]):
-            prose += _wrapped(content, part, em)
+        for part in _split_at_pitch([runs[at] for at in stack]):
+            if len(part) >= _PROSE_LINES and is_wrapped(content, part, em):
+                prose += part
     return prose
 
 
-def _even_parts(stack: Sequence[Run]) -> list[list[Run]]:
-    """Part a stack where the pitch of its lines changes: a table below a paragraph is no part of it."""
+def _split_at_pitch(stack: Sequence[Run]) -> list[list[Run]]:
+    """Split a stack where the pitch of its lines changes, as between a paragraph and a table below it."""
     parts = [[stack[0]]]
     pitch = 0.0
     for run, after in pairwise(stack):
@@ -192,8 +178,8 @@ def _even_parts(stack: Sequence[Run]) -> list[list[Run]]:
     return parts
 
 
-def _below(runs: Sequence[Run], em: float) -> list[int]:
-    """The run that goes on below each run: the next one down, which begins or ends where it does. -1: none."""
+def _runs_below(runs: Sequence[Run], em: float) -> list[int]:
+    """For each run, find the next one below that starts or ends where it does; -1 if there is none."""
     after = [-1] * len(runs)
     taken: set[int] = set()
     order = sorted(range(len(runs)), key=lambda at: runs[at].y0)
@@ -221,19 +207,14 @@ def _below(runs: Sequence[Run], em: float) -> list[int]:
     return after
 
 
-def _wrapped(content: PageContent, stack: Sequence[Run], em: float) -> list[Run]:
-    """The runs of a stack that are paragraphs."""
-    return list(stack) if len(stack) >= _PROSE_LINES and is_wrapped(content, stack, em) else []
-
-
 def is_wrapped(content: PageContent, stack: Sequence[Run], em: float) -> bool:
-    """Whether lines above each other are running text: long ones, most of which end where the next word did not fit."""
+    """Whether lines above each other are running text: long, and most end where the next word did not fit."""
     right = max(run.x1 for run in stack)
     full = []
     for run, after in pairwise(stack):
         first = content.boxes[after.words[0]]
         full.append(run.x1 + 0.25 * em + (first[2] - first[0]) > right - 0.25 * em)
-    # Words are counted over the lines that are full: short ones end paragraphs.
+    # Only full lines count for the length: short ones end paragraphs.
     lengths = [len(run.words) for run, is_full in zip(stack, full, strict=False) if is_full]
     if not lengths or len(lengths) < _FULL_SHARE * len(full):
         return False

@@ -1,52 +1,59 @@
-"""Words become lines of one column: what is level and close is a line, up to a gutter that runs down the page."""
+"""Make lines of words that are close and at the same height, up to a gutter that runs down the page."""
+# ruff: noqa: RUF001 - bullets
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._content import Boxes, PageContent
-from .._found import Box
-from .patterns import MARK
+from ._page import Box, Boxes, PageContent, box_around
 
-__all__ = ["TextLine", "around", "lines_of"]
+__all__ = ["BULLETS", "MARK", "TextLine", "lines_of"]
 
-# Words are level if they share so much of the lower one's height; words that were read as one line need less.
+# What precedes an item of a list: a bullet, a number, a letter, a number in brackets.
+BULLETS = frozenset("•‣◦▪■□●○–—-*·∙➢✓§")
+MARK = re.compile(
+    r"^(?:[•‣◦▪■□●○–—\-*·∙➢✓o§]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,5})[.)]|\[[\w+\-]{1,12}\]"
+    r"|\d{1,2}(?:\.\d{1,2}){1,3}\.?)$"
+)
+
+# The least common share of the lower one's height that puts two words on one line; less for words read as one line.
 _LEVEL_OVERLAP = 0.5
 _LEVEL_OVERLAP_KNOWN = 0.25
-# The gaps, in heights, that words of one line may leave, and how far they may overlap.
+# The largest gap between words of one line, in heights, also after the mark of an item, and their largest overlap.
 _MAX_GAP = 2.2
-_MAX_GAP_BEHIND_MARK = 3.5
+_MAX_GAP_AFTER_MARK = 3.5
 _MAX_OVERLAP = 0.6
-# A gap of so many heights is a gutter where it runs down along so many lines.
+# A gap of the first number of heights is a gutter if it runs down along the second number of lines.
 _GUTTERS = ((0.6, 6.0), (1.0, 3.0), (1.6, 2.0))
-# The grid that gutters are looked for in: cells for each height of a line, and at most so many each way.
+# The grid for gutters: cells per line height, and the most cells each way.
 _CELLS = 4
 _MAX_CELLS = 2400
-# How far from a gutter, in cells, there is text on both sides of it.
+# A gutter has text on both sides within this distance, in cells.
 _BESIDE = 12 * _CELLS
-# Letters that rise above, or hang below, others; capitals and figures rise, too.
-_RISING = frozenset("bdfhklt")
-_HANGING = frozenset("gjpqyQ,;()[]{}|ßç")
-# So many words tell how high words of their letters are.
+# Letters with ascenders (capitals and digits have them too), and letters with descenders.
+_ASCENDERS = frozenset("bdfhklt")
+_DESCENDERS = frozenset("gjpqyQ,;()[]{}|ßç")
+# The least number of words with given letters to measure their height.
 _MIN_SAMPLE = 6
-# So many candidates are looked at for the next word: boxes that lie on top of each other are no print.
+# At most this many candidates for the next word: only piled-up boxes have more.
 _MAX_CANDIDATES = 24
 
 
 @dataclass(frozen=True, eq=False)
 class TextLine:
-    """Words side by side in one column.
+    """Adjacent words in one column.
 
     Attributes:
         words: Their indices, from left to right.
-        box: Around them.
-        size: The size of the type, or the height of the words.
-        baseline: The lower end of its letters, descenders included whether it has some or not.
-        bold: The share of the letters in heavy type.
-        texts: The words themselves.
+        box: Box around them.
+        size: Type size, or the height of the words.
+        baseline: Lower end of the letters, including descenders whether the line has some or not.
+        bold: Share of the letters in heavy type.
+        texts: The words.
     """
 
     words: tuple[int, ...]
@@ -58,30 +65,15 @@ class TextLine:
 
     @property
     def text(self) -> str:
-        """The words, joined by spaces."""
         return " ".join(self.texts)
 
     @property
     def width(self) -> float:
-        """From the left to the right end."""
         return self.box[2] - self.box[0]
 
 
-def around(boxes: Boxes) -> Box:
-    """The box around boxes."""
-    left, top = boxes[:, :2].min(axis=0)
-    right, bottom = boxes[:, 2:].max(axis=0)
-    return float(left), float(top), float(right), float(bottom)
-
-
 def lines_of(page: PageContent, chosen: NDArray[np.int64], walls: Boxes) -> list[TextLine]:
-    """Gather words into lines, from the top down.
-
-    Args:
-        page: The page.
-        chosen: The indices of the words to take.
-        walls: (W, 4): tables and pictures, which gutters end at.
-    """
+    """Make lines of the words ``chosen``, from the top down; ``walls`` are tables and pictures, where gutters end."""
     if len(chosen) == 0:
         return []
     boxes = page.boxes[chosen]
@@ -89,29 +81,28 @@ def lines_of(page: PageContent, chosen: NDArray[np.int64], walls: Boxes) -> list
     extents = _full_extents(boxes, texts)
     heights = np.maximum(extents[:, 1] - extents[:, 0], 1e-6)
     height = float(np.median(heights))
-    following = _following(boxes, heights, height, page.line_ids[chosen], texts)
+    following = _next_words(boxes, heights, height, page.line_ids[chosen], texts)
     following = _cut_at_gutters(following, boxes, heights, height, texts, walls, page)
-    groups = _with_strays(_chains(following), boxes, height)
+    groups = _join_strays(_chains(following), boxes, height)
     sizes = page.font_sizes[chosen]
-    sizes = np.where(np.isfinite(sizes), sizes, _sizes(boxes, extents, texts))
-    lines = [_line(page, chosen[group], sizes[group], extents[group]) for group in groups]
+    sizes = np.where(np.isfinite(sizes), sizes, _type_sizes(boxes, extents, texts))
+    lines = [_make_line(page, chosen[group], sizes[group], extents[group]) for group in groups]
     return sorted(lines, key=lambda line: (line.box[1], line.box[0]))
 
 
 def _full_extents(boxes: Boxes, texts: list[str]) -> NDArray[np.float64]:
-    """float64 (N, 2): the top and bottom of each word, had it all letters.
+    """Return top and bottom, float64 (N, 2), of each word as if it had ascenders and descenders.
 
-    Boxes may go around the ink: then words without ascenders or descenders are lower than others. By how much is told
-    from the page itself, as other boxes go around the whole type.
+    Boxes may enclose only the ink, so that words without them are lower. The page itself shows by how much.
     """
     heights = boxes[:, 3] - boxes[:, 1]
     rises = np.array(
         [
-            any(character in _RISING or character.isupper() or character.isdigit() for character in text)
+            any(character in _ASCENDERS or character.isupper() or character.isdigit() for character in text)
             for text in texts
         ]
     )
-    hangs = np.array([any(character in _HANGING for character in text) for text in texts])
+    hangs = np.array([any(character in _DESCENDERS for character in text) for text in texts])
     full = heights[rises & hangs]
     if len(full) < _MIN_SAMPLE:
         return boxes[:, 1::2].copy()
@@ -129,11 +120,10 @@ def _full_extents(boxes: Boxes, texts: list[str]) -> NDArray[np.float64]:
     return extents
 
 
-def _sizes(boxes: Boxes, extents: NDArray[np.float64], texts: list[str]) -> NDArray[np.float64]:
-    """float64 (N,): the size of the type of each word, from its height and from how wide its letters are.
+def _type_sizes(boxes: Boxes, extents: NDArray[np.float64], texts: list[str]) -> NDArray[np.float64]:
+    """Return the type size of each word, float64 (N,), from its height and the width of its letters.
 
-    Heights of boxes are no better than the pixels of the map that words were found in; widths, as there are many
-    letters, are.
+    Heights are only as precise as the pixels of the detector's map; widths are an average over many letters.
     """
     heights = np.maximum(extents[:, 1] - extents[:, 0], 1e-6)
     units = np.array([sum(map(_width_of, text)) for text in texts])
@@ -143,12 +133,12 @@ def _sizes(boxes: Boxes, extents: NDArray[np.float64], texts: list[str]) -> NDAr
         return heights
     scale = float(np.median(heights[long] / widths[long]))
     sizes: NDArray[np.float64] = np.where(long, np.sqrt(heights * widths * scale), heights)
-    # Letters that stand apart, or a face of its own, say less than the height.
+    # Letter spacing or an unusual font makes widths less reliable than heights.
     return sizes.clip(0.8 * heights, 1.25 * heights)
 
 
 def _width_of(character: str) -> float:
-    """The width of a letter in most faces, in sizes."""
+    """Return the width of a character in most fonts, in type sizes."""
     if character in "ijl.,;:'!|()[]-":
         return 0.28
     if character in "frtI/":
@@ -158,7 +148,7 @@ def _width_of(character: str) -> float:
     return 0.67 if character.isupper() else 0.51
 
 
-def _line(
+def _make_line(
     page: PageContent, words: NDArray[np.int64], sizes: NDArray[np.float64], extents: NDArray[np.float64]
 ) -> TextLine:
     order = np.argsort(page.boxes[words, 0], kind="stable")
@@ -167,7 +157,7 @@ def _line(
     lengths = np.array([len(page.texts[index]) for index in words], dtype=np.float64)
     return TextLine(
         tuple(int(word) for word in words),
-        around(boxes),
+        box_around(boxes),
         max(_weighted_median(sizes, lengths), 1e-6),
         _weighted_median(extents[:, 1], lengths),
         float((page.is_bold[words] * lengths).sum() / max(1.0, lengths.sum())),
@@ -181,10 +171,10 @@ def _weighted_median(values: NDArray[np.float64], weights: NDArray[np.float64]) 
     return float(values[order[min(len(values) - 1, int(np.searchsorted(sums, sums[-1] / 2)))]])
 
 
-def _following(
+def _next_words(
     boxes: Boxes, heights: NDArray[np.float64], height: float, line_ids: NDArray[np.int64], texts: list[str]
 ) -> NDArray[np.int64]:
-    """int64 (N,): the next word to the right of each in its line; -1 for the last."""
+    """Return the next word to the right of each word in its line, int64 (N,); -1 for the last."""
     middles = (boxes[:, 1] + boxes[:, 3]) / 2
     rows = np.floor(middles / height).astype(np.int64)
     order = np.lexsort((boxes[:, 0], rows))
@@ -194,7 +184,7 @@ def _following(
     best: dict[int, tuple[float, int]] = {}
     for word in range(len(boxes)):
         own = max(heights[word], height)
-        reach = own * (_MAX_GAP_BEHIND_MARK if MARK.match(texts[word]) else _MAX_GAP)
+        reach = own * (_MAX_GAP_AFTER_MARK if MARK.match(texts[word]) else _MAX_GAP)
         found: tuple[float, int] | None = None
         for row in range(int(rows[word]) - 1, int(rows[word]) + 2):
             start, stop = row_starts[row - first_row], row_starts[row - first_row + 1]
@@ -209,7 +199,7 @@ def _following(
                 if common <= share * min(heights[word], heights[other]):
                     continue
                 gap = float(lefts[place] - boxes[word, 2])
-                # Words that overlap are seldom neighbours: an exponent may lie beside the line above.
+                # Overlapping words are seldom neighbours: an exponent may touch the line above.
                 distance = max(gap, -2 * gap) + 0.5 * abs(float(middles[other] - middles[word]))
                 if found is None or distance < found[0]:
                     found = (distance, other)
@@ -230,7 +220,7 @@ def _cut_at_gutters(
     walls: Boxes,
     page: PageContent,
 ) -> NDArray[np.int64]:
-    """Part what a gutter parts; a mark stays with what it marks."""
+    """Cut lines at gutters; a mark stays with its item."""
     firsts = np.flatnonzero(following >= 0)
     gaps = boxes[following[firsts], 0] - boxes[firsts, 2]
     wide = gaps >= _GUTTERS[0][0] * heights[firsts]
@@ -254,7 +244,7 @@ def _cut_at_gutters(
 
 
 def _gutter_lengths(boxes: Boxes, height: float, walls: Boxes, page: PageContent) -> tuple[NDArray[np.int32], float]:
-    """For each cell of a grid along how many cells the white above and below has text on both sides; and its size."""
+    """Return, for each cell of a grid, the length in cells of the gutter that it is in; and the size of a cell."""
     cell = max(height / _CELLS, page.width / _MAX_CELLS, page.height / _MAX_CELLS)
     rows, columns = int(page.height / cell) + 2, int(page.width / cell) + 2
     ink = np.zeros((rows, columns), dtype=bool)
@@ -267,7 +257,7 @@ def _gutter_lengths(boxes: Boxes, height: float, walls: Boxes, page: PageContent
     beside = (to_left <= _BESIDE) & (to_right <= _BESIDE)
     for left, top, right, bottom in np.rint(walls / cell).astype(np.int64).clip(0).tolist():
         ink[top:bottom, left:right] = True
-    # White counts where it is two cells wide.
+    # Only white space two cells wide counts.
     ink[:, :-1] |= ink[:, 1:]
     counts = np.cumsum(beside & ~ink, axis=0, dtype=np.int32)
     above = counts - np.maximum.accumulate(np.where(ink, counts, 0), axis=0)
@@ -282,7 +272,7 @@ def _chains(following: NDArray[np.int64]) -> list[list[int]]:
     begins[following[following >= 0]] = False
     seen = np.zeros(len(following), dtype=bool)
     chains = []
-    # Words on top of each other can follow one another in a circle, which then is cut anywhere.
+    # Words on top of each other can form a circle, which is cut anywhere.
     for begin in [*np.flatnonzero(begins).tolist(), *range(len(following))]:
         chain = []
         word = begin
@@ -295,12 +285,12 @@ def _chains(following: NDArray[np.int64]) -> list[list[int]]:
     return chains
 
 
-def _with_strays(chains: list[list[int]], boxes: Boxes, height: float) -> list[NDArray[np.int64]]:
-    """Put small groups that lie within a line, as indices and exponents do, into it."""
+def _join_strays(chains: list[list[int]], boxes: Boxes, height: float) -> list[NDArray[np.int64]]:
+    """Join small groups within a line, such as indices and exponents, to it."""
     groups = [np.array(chain) for chain in chains]
     if len(groups) == 1:
         return groups
-    outer = np.array([around(boxes[group]) for group in groups])
+    outer = np.array([box_around(boxes[group]) for group in groups])
     widths, tall = outer[:, 2] - outer[:, 0], outer[:, 3] - outer[:, 1]
     order = np.argsort(outer[:, 1], kind="stable")
     tops = outer[order, 1]

@@ -1,9 +1,8 @@
-"""The grid of a table whose place is known: columns, rows, cells, and its head."""
+"""Build the grid of a table whose place is known: columns, rows, spanning cells, and the head."""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -11,47 +10,19 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from .._content import PageContent
-from .._found import Box, FoundCell, FoundTable
-from .rules import Segments, clustered
-from .text import Run, is_number, is_right_to_left, joined_run, lines_of, runs_of
+from ._page import FoundCell, FoundTable, PageContent
+from ._table_columns import TableArea, column_edges, drop_sign_columns, drop_slits, rule_places
+from ._table_text import Run, is_number, is_right_to_left, join_run, lines_of, runs_of
 
-__all__ = ["TableArea", "build_table", "column_gaps"]
-
-# A gap that parts the words of a line into cells, in heights of type.
+# The least gap between the cells of a line, in type heights.
 _CELL_GAP = 0.55
-# Rows with text across a gap of columns: so large a share at most, as heads and titles have.
-_ACROSS_SHARE = 0.2
 _MAX_COLUMNS = 400
-# Columns narrower than this, in heights of type, have no room for text.
-_SLIT = 1.2
-
-_SIGN_BEFORE = re.compile(r"[$€£¥(<>±~]+$")
-_SIGN_AFTER = re.compile(r"[%‰)*†‡]+$")
 _YEAR = re.compile(r"[(]?(1[5-9]|20)\d\d([-/\u2013]\d\d(\d\d)?)?[)*]{0,3}$")
-
-
-@dataclass(frozen=True, eq=False)
-class TableArea:
-    """Where a table is.
-
-    Attributes:
-        box: Its place.
-        words: The indices of the words within.
-        horizontal, vertical: Its rules.
-        is_lattice: Whether the rules hang together, as the borders of cells do.
-    """
-
-    box: Box
-    words: Sequence[int]
-    horizontal: Segments
-    vertical: Segments
-    is_lattice: bool
 
 
 @dataclass
 class _Line:
-    """A line of the table: its runs, and the first and last column of each."""
+    """A line of the table: its runs, the first and last column of each, and the columns with numbers."""
 
     runs: list[Run]
     spans: list[tuple[int, int]] = field(default_factory=list)
@@ -75,215 +46,27 @@ class _Line:
 
 
 def build_table(content: PageContent, area: TableArea, em: float) -> FoundTable | None:
-    """Find columns, rows and cells. ``None``: there are not two rows and two columns of text."""
+    """Find columns, rows and cells; ``None`` with fewer than two rows or two columns of text."""
     x0, y0, x1, y1 = area.box
     runs = runs_of(content, area.words, _CELL_GAP * em)
     lines = lines_of(runs)
     if len(lines) < 2:
         return None
-    ruled_xs = _edges(area.vertical, x0, x1, em)
-    ruled_ys = _edges(area.horizontal, y0, y1, em)
-    xs = _columns(lines, ruled_xs, em, bool(len(area.vertical)))
+    ruled_xs = rule_places(area.vertical, x0, x1, em)
+    ruled_ys = rule_places(area.horizontal, y0, y1, em)
+    xs = column_edges(lines, ruled_xs, em, bool(len(area.vertical)))
     if not 2 < len(xs) <= _MAX_COLUMNS:
         return None
-    xs = _without_signs(content, lines, xs, set(ruled_xs))
-    xs = _without_slits(content, area.words, xs, em)
+    xs = drop_sign_columns(content, lines, xs, set(ruled_xs))
+    xs = drop_slits(content, area.words, xs, em)
     if len(xs) < 3:
         return None
     grid = _Grid(content, area, xs, ruled_xs, em)
     return grid.table(lines, ruled_ys)
 
 
-def _edges(rules: Segments, start: float, end: float, em: float) -> list[float]:
-    """Where rules lie, from the start of the area to its end."""
-    inner = clustered([at for at, _, _ in rules if start + 0.5 * em < at < end - 0.5 * em], 0.5 * em)
-    return [start, *inner, end]
-
-
-# Columns ------------------------------------------------------------------------------------------------------------
-
-
-def _columns(lines: Sequence[Sequence[Run]], ruled: Sequence[float], em: float, has_posts: bool) -> list[float]:
-    """The edges of columns: those that are ruled, and gaps that go on over the rows."""
-    xs = [ruled[0]]
-    height = lines[-1][0].y1 - lines[0][0].y0
-    for left, right in pairwise(ruled):
-        band = []
-        for line in lines:
-            # What begins before the band or ends behind it is a head of several columns.
-            own = [
-                run
-                for run in line
-                if left <= (run.x0 + run.x1) / 2 <= right and run.x0 > left - 0.5 * em and run.x1 < right + 0.5 * em
-            ]
-            if own:
-                band.append(own)
-        if band:
-            xs += column_gaps(band, left, right, em, height if has_posts and len(ruled) > 2 else None)
-        xs.append(right)
-    return xs
-
-
-def column_gaps(
-    lines: Sequence[Sequence[Run]], left: float, right: float, em: float, closed_height: float | None = None
-) -> list[float]:
-    """The middles of the gaps between the columns of a band; ``closed_height`` is that of a table with rules beside it.
-
-    Between rules only gaps that go on over most of the table part columns: not those of what one cell holds.
-    """
-    is_closed = closed_height is not None
-    count = len(lines)
-    if count < 2:
-        # A single line of several parts, between rules: its parts may be cells, but nothing tells.
-        return []
-    allowed = 0 if is_closed or count < 4 else max(1, int(_ACROSS_SHARE * count))
-    least = (1.0 if count < 3 else 0.7 if count < 6 else 0.5) * em
-    if is_closed:
-        least = max(least, 0.8 * em)
-    step = em / 8
-    size = min(int((right - left) / step) + 2, 20_000)
-    step = (right - left) / (size - 1) if size > 1 else step
-    change = np.zeros(size + 1, dtype=np.int64)
-    bins = [
-        [(max(0, int((run.x0 - left) / step)), min(size, max(0, int(np.ceil((run.x1 - left) / step))))) for run in line]
-        for line in lines
-    ]
-    for line in bins:
-        for first, last in line:
-            change[first] += 1
-            change[max(last, first + 1) if first < size else size] -= 1
-    is_free = np.cumsum(change)[:size] <= allowed
-    flips = np.nonzero(np.diff(np.concatenate([[False], is_free, [False]]).astype(np.int8)))[0].reshape(-1, 2)
-    valleys = [(int(first), int(last)) for first, last in flips]
-    if allowed:
-        valleys = _parted_by_runs(valleys, bins)
-    wide = [(first, last) for first, last in valleys if (last - first) * step >= least and first > 0 and last < size]
-    edges = [left + (first + last) / 2 * step for first, last in wide]
-    if closed_height is not None:
-        several = [line[0].middle for line in lines if len(line) > 1]
-        if not several or several[-1] - several[0] < 0.5 * closed_height:
-            return []
-    return _supported(_level_blocks(lines, em), edges, left, right, is_closed=is_closed)
-
-
-def _parted_by_runs(
-    valleys: Sequence[tuple[int, int]], bins: Sequence[Sequence[tuple[int, int]]]
-) -> list[tuple[int, int]]:
-    """Part free stretches by the few runs that lie within: the entries of a column that is nearly empty."""
-    starts = np.array([first for first, _ in valleys])
-    inside: list[list[tuple[int, int]]] = [[] for _ in valleys]
-    for line in bins:
-        for first, last in line:
-            at = int(np.searchsorted(starts, first, side="right")) - 1
-            if at >= 0 and first > valleys[at][0] and last < valleys[at][1]:
-                inside[at].append((first, last))
-    parted = []
-    for (first, last), own in zip(valleys, inside, strict=True):
-        at = first
-        for start, end in sorted(own):
-            if start > at:
-                parted.append((at, start))
-            at = max(at, end)
-        parted.append((at, last))
-    return parted
-
-
-def _level_blocks(lines: Sequence[Sequence[Run]], em: float) -> list[list[Run]]:
-    """Lines that overlap as one: cells of one and of two lines, in the middle of their row."""
-    blocks: list[list[Run]] = []
-    bottom = -np.inf
-    for line in lines:
-        top = min(run.y0 for run in line)
-        if blocks and top < bottom - 0.25 * em:
-            blocks[-1] += line
-        else:
-            blocks.append(list(line))
-            bottom = -np.inf
-        bottom = max(bottom, *(run.y1 for run in line))
-    return blocks
-
-
-def _supported(
-    lines: Sequence[Sequence[Run]], edges: list[float], left: float, right: float, *, is_closed: bool
-) -> list[float]:
-    """Leave out edges that few lines have text at both sides of: words that happen to stand apart, indents."""
-    count = len(lines)
-    needed = max(2, int((0.5 if is_closed else 0.15) * count)) if count > 2 else 1
-    edges = list(edges)
-    while edges:
-        bounds = np.array([left, *edges, right])
-        both = np.zeros(len(edges), dtype=np.int64)
-        for line in lines:
-            columns = {int(np.searchsorted(bounds, (run.x0 + run.x1) / 2)) - 1 for run in line}
-            for column in columns:
-                if column + 1 in columns and 0 <= column < len(edges):
-                    both[column] += 1
-        weakest = int(np.argmin(both))
-        if both[weakest] >= needed:
-            break
-        # A column that is filled seldom stands beside empty cells: it counts what its lines have on either side.
-        filled = np.zeros(len(edges) + 1, dtype=np.int64)
-        for line in lines:
-            for run in line:
-                filled[min(max(int(np.searchsorted(bounds, (run.x0 + run.x1) / 2)) - 1, 0), len(edges))] += 1
-        sparse = min(filled[weakest], filled[weakest + 1])
-        if not is_closed and sparse and both[weakest] >= max(1, 0.5 * sparse):
-            both[weakest] = needed
-            rest = [at for at in range(len(edges)) if both[at] < needed and at != weakest]
-            strong = True
-            for at in rest:
-                low = min(filled[at], filled[at + 1])
-                if not low or both[at] < max(1, 0.5 * low):
-                    strong, weakest = False, at
-                    break
-            if strong:
-                break
-        del edges[weakest]
-    return edges
-
-
-def _without_signs(
-    content: PageContent, lines: Sequence[Sequence[Run]], xs: list[float], ruled: set[float]
-) -> list[float]:
-    """Join columns of nothing but signs of currencies, per cents and brackets to the numbers that they belong to."""
-    texts: list[list[str]] = [[] for _ in xs[1:]]
-    for line in lines:
-        for run in line:
-            for word in run.words:
-                at = bisect_left(xs, (content.boxes[word, 0] + content.boxes[word, 2]) / 2) - 1
-                if 0 <= at < len(texts):
-                    texts[at].append(content.texts[word])
-    dropped = set()
-    for at, own in enumerate(texts):
-        if own and at + 1 < len(texts) and all(_SIGN_BEFORE.match(text) for text in own):
-            dropped.add(xs[at + 1])
-        elif own and at and all(_SIGN_AFTER.match(text) for text in own):
-            dropped.add(xs[at])
-    return [x for x in xs if x in ruled or x not in dropped]
-
-
-def _without_slits(content: PageContent, words: Sequence[int], xs: list[float], em: float) -> list[float]:
-    """Leave out columns too narrow for text, and without any: the room between a border and what is shaded."""
-    middles = (content.boxes[list(words), 0] + content.boxes[list(words), 2]) / 2
-    counts = np.histogram(middles, xs)[0]
-    kept = [xs[0]]
-    for at, right in enumerate(xs[1:]):
-        if counts[at] == 0 and right - kept[-1] < _SLIT * em:
-            # The border is the one that is on the far side of the room: the last, or else the first.
-            if at + 2 == len(xs) and len(kept) > 1:
-                kept[-1] = right
-            continue
-        kept.append(right)
-    if kept[-1] != xs[-1]:
-        kept.append(xs[-1])
-    return kept
-
-
-# Rows and cells -----------------------------------------------------------------------------------------------------
-
-
 class _Grid:
-    """A table in the making: the columns stand."""
+    """A table with known columns, while its rows and cells are found."""
 
     def __init__(
         self, content: PageContent, area: TableArea, xs: Sequence[float], ruled_xs: Sequence[float], em: float
@@ -295,10 +78,10 @@ class _Grid:
         self.num_columns = len(xs) - 1
 
     def table(self, runs_by_line: Sequence[Sequence[Run]], ruled_ys: Sequence[float]) -> FoundTable | None:
-        """Rows and cells. ``None``: there is one row only."""
+        """Find rows and cells; ``None`` for a single row."""
         bands = [(band, bottom) for band, bottom in self._bands(runs_by_line, ruled_ys) if band]
         is_row_ruled = self._rules_part_rows(bands)
-        # Without numbers what stands above the first rule is the head.
+        # Without numbers, the head is above the first rule.
         first_body = next((at for at, (band, _) in enumerate(bands) if self._is_body(band)), min(1, len(bands) - 1))
         rows: list[list[_Line]] = []
         num_heads = 0
@@ -310,7 +93,7 @@ class _Grid:
             elif at < first_body:
                 groups = self._head_rows(band)
             elif at == first_body and not rows and self._is_body(band):
-                head, body = self._parted_head(band)
+                head, body = self._split_head(band)
                 groups = self._head_rows(head) + self._open_rows(body)
                 num_heads = len(self._head_rows(head))
             else:
@@ -323,7 +106,7 @@ class _Grid:
         if len(rows) < 2:
             return None
         if len(rows) > 2 and num_heads > len(rows) / 2:
-            # A body without numbers looks like a head, and no head is longer than its body.
+            # A body without numbers looks like a head, but a head is never longer than its body.
             num_heads = 1
         ys = [self.area.box[1], *bottoms]
         for at in range(len(rows) - 1):
@@ -337,7 +120,7 @@ class _Grid:
     def _bands(
         self, runs_by_line: Sequence[Sequence[Run]], ruled_ys: Sequence[float]
     ) -> list[tuple[list[_Line], float]]:
-        """The lines between each two rules, with the lower rule."""
+        """Return the lines between each two rules, with the lower rule."""
         per_band: list[list[Run]] = [[] for _ in ruled_ys[1:]]
         inner = np.asarray(ruled_ys[1:-1])
         for line in runs_by_line:
@@ -351,7 +134,7 @@ class _Grid:
     def _line(self, runs: Sequence[Run]) -> _Line:
         line = _Line([])
         for run in runs:
-            for part in self._parts(run):
+            for part in self._split_run(run):
                 first, last = self._span(part)
                 line.runs.append(part)
                 line.spans.append((first, last))
@@ -360,8 +143,8 @@ class _Grid:
                     line.numbers.add(first)
         return line
 
-    def _parts(self, run: Run) -> list[Run]:
-        """Part a run at the edges that it crosses where rules are, or where its own gaps are widest."""
+    def _split_run(self, run: Run) -> list[Run]:
+        """Split a run at the edges that it crosses, at rules or at its widest gaps."""
         first = int(np.searchsorted(self.xs, run.x0 + 0.3 * self.em)) - 1
         last = int(np.searchsorted(self.xs, run.x1 - 0.3 * self.em)) - 1
         if last <= first or len(run.words) < 2:
@@ -389,11 +172,11 @@ class _Grid:
         parts = []
         for start, end in zip([0, *cuts], [*cuts, len(words)], strict=True):
             if start < end:
-                parts.append(joined_run(boxes, words[start:end]))
+                parts.append(join_run(boxes, words[start:end]))
         return parts
 
     def _has_post(self, at: int, y: float) -> bool:
-        """Whether a rule runs down at an edge at this height."""
+        """Whether there is a vertical rule on an edge at this height."""
         if not self.is_ruled[at]:
             return False
         posts = self.area.vertical
@@ -401,7 +184,7 @@ class _Grid:
         return bool((near & (posts[:, 1] <= y) & (posts[:, 2] >= y)).any())
 
     def _span(self, run: Run) -> tuple[int, int]:
-        """The first and last column that a run lies in."""
+        """Return the first and last column of a run."""
         xs, last = self.xs, self.num_columns - 1
         home = min(max(int(np.searchsorted(xs, (run.x0 + run.x1) / 2)) - 1, 0), last)
         first = end = home
@@ -413,7 +196,7 @@ class _Grid:
         return first, end
 
     def _rules_part_rows(self, bands: Sequence[tuple[list[_Line], float]]) -> bool:
-        """Whether each row stands between rules of its own."""
+        """Whether each row has its own rules above and below."""
         filled = [band for band, _ in bands if band]
         if len(filled) < 3:
             return False
@@ -424,7 +207,7 @@ class _Grid:
         return [line for line in band if line.numbers]
 
     def _is_body(self, band: Sequence[_Line]) -> bool:
-        """Whether a band has rows of numbers, years above columns aside."""
+        """Whether a band has rows of numbers other than years above columns."""
         for line in band:
             rest = line.columns - {0}
             numbers = line.numbers - {0}
@@ -439,10 +222,10 @@ class _Grid:
     def _text(self, run: Run) -> str:
         return " ".join(self.content.texts[word] for word in run.words)
 
-    def _parted_head(self, band: list[_Line]) -> tuple[list[_Line], list[_Line]]:
-        """Part the lines of the head from those of the body, where no rule does."""
+    def _split_head(self, band: list[_Line]) -> tuple[list[_Line], list[_Line]]:
+        """Split the lines of the head from the lines of the body without a rule."""
         first = next((at for at, line in enumerate(band) if self._is_body([line])), 0)
-        # A label of its own above the numbers belongs to them; so does the first part of a label that goes on.
+        # A label above the numbers belongs to the body, like the first line of a wrapped label.
         while first > 0 and band[first - 1].columns == {0} and first > 1:
             first -= 1
         return band[:first], band[first:]
@@ -450,16 +233,16 @@ class _Grid:
     # Rows
 
     def _head_rows(self, band: Sequence[_Line]) -> list[list[_Line]]:
-        """Lines of a head are one row, but below what is the head of several columns."""
+        """Make one row of the lines of a head, and start another below a head of several columns."""
         rows: list[list[_Line]] = []
         for line in band:
-            if rows and not self._heads_several(rows[-1][-1], line):
+            if rows and not self._is_head_of_several(rows[-1][-1], line):
                 rows[-1].append(line)
             else:
                 rows.append([line])
         return rows
 
-    def _heads_several(self, line: _Line, below: _Line) -> bool:
+    def _is_head_of_several(self, line: _Line, below: _Line) -> bool:
         for first, last in line.spans:
             if last > first:
                 under = [
@@ -474,7 +257,7 @@ class _Grid:
         return len(texts) >= 4 and repeated >= len(texts) // 2 and 2 * len(line.runs) <= len(below.runs) + 1
 
     def _ruled_rows(self, band: Sequence[_Line]) -> list[list[_Line]]:
-        """The rows between two rules: one, unless columns of numbers tell that there are more."""
+        """Return the rows between two rules: one, unless columns of numbers show more."""
         numeric = self._number_lines(band)
         if len(band) < 2 or len(numeric) < 2:
             return [list(band)]
@@ -489,9 +272,9 @@ class _Grid:
         level = [at for at, many in counts.items() if many >= len(numeric)]
         if not columns or 2 * len(level) <= len(counts):
             return [list(band)]
-        return self._begun_by(band, numeric)
+        return self._rows_from(band, numeric)
 
-    def _begun_by(self, band: Sequence[_Line], starts: Sequence[_Line]) -> list[list[_Line]]:
+    def _rows_from(self, band: Sequence[_Line], starts: Sequence[_Line]) -> list[list[_Line]]:
         rows: list[list[_Line]] = []
         begins = {id(line) for line in starts}
         pending: list[_Line] = []
@@ -506,7 +289,7 @@ class _Grid:
         return rows or [list(band)]
 
     def _open_rows(self, band: Sequence[_Line]) -> list[list[_Line]]:
-        """Rows of lines that no rules part: each line begins one, but those that go on with the row above."""
+        """Return rows without rules between them: each line is one, unless it continues the row above."""
         if len(band) < 2:
             return [list(band)]
         pitches = [after.middle - line.middle for line, after in pairwise(band)]
@@ -524,11 +307,13 @@ class _Grid:
                 goes_on = (
                     pitch <= tight
                     and filled != {0}
-                    and self._wraps(line, after, right)
+                    and self._is_wrapped_label(line, after, right)
                     and not self._is_heavier(line, after)
                 )
             elif 0 in after.columns:
-                goes_on = filled == {0} and pitch <= tight and self._wraps(line, after, right) and len(row) < 3
+                goes_on = (
+                    filled == {0} and pitch <= tight and self._is_wrapped_label(line, after, right) and len(row) < 3
+                )
             else:
                 numbers = set().union(*(other.numbers for other in row))
                 goes_on = (
@@ -543,10 +328,7 @@ class _Grid:
         return rows
 
     def _rows_by_space(self, band: Sequence[_Line]) -> list[list[_Line]]:
-        """Rows of several lines with more room between them than within. Empty: there are none such.
-
-        Lines of cells that are as high as others, and stand in the middle of their row, overlap.
-        """
+        """Return rows of several lines with more space between rows than within; an empty list if there are none."""
         if len(band) < 4:
             return []
         bottoms = np.maximum.accumulate([line.bottom for line in band])
@@ -573,7 +355,7 @@ class _Grid:
             for line in row:
                 for column in line.numbers:
                     stacked[column] = stacked.get(column, 0) + 1
-            # Two columns of numbers above each other are rows, however close.
+            # Lines with two columns of numbers are rows of their own, however close.
             if sum(many > 1 for many in stacked.values()) > 1:
                 return []
             full = sum(len(line.columns) > 0.7 * self.num_columns for line in row)
@@ -589,8 +371,8 @@ class _Grid:
                     ends[first] = max(ends[first], run.x1)
         return ends
 
-    def _wraps(self, line: _Line, after: _Line, right: NDArray[np.float64]) -> bool:
-        """Whether the first word of a label would not have fitted at the end of the line above."""
+    def _is_wrapped_label(self, line: _Line, after: _Line, right: NDArray[np.float64]) -> bool:
+        """Whether a label continues the line above: its first word would not have fitted there."""
         above = [run for run, (first, _) in zip(line.runs, line.spans, strict=True) if first == 0]
         below = [run for run, (first, _) in zip(after.runs, after.spans, strict=True) if first == 0]
         if not above or not below:
@@ -615,14 +397,14 @@ class _Grid:
         num_heads: int,
         ruled_ends: Sequence[bool],
     ) -> FoundTable:
-        joined = _Joined(len(rows), self.num_columns)
+        joined = _JoinedCells(len(rows), self.num_columns)
         runs: dict[tuple[int, int], list[Run]] = {}
         for at, row in enumerate(rows):
             for line in row:
                 for run, (first, last) in zip(line.runs, line.spans, strict=True):
                     joined.join(at, at, first, last)
                     runs.setdefault((at, first), []).append(run)
-        self.lefts, self.rights = self._extents(rows)
+        self.lefts, self.rights = self._text_ends(rows)
         if self.area.is_lattice:
             self._join_unruled(joined, runs, ys, ruled_ends)
         self._join_heads(joined, runs, num_heads)
@@ -632,13 +414,13 @@ class _Grid:
         cells = []
         for number, (top, bottom, left, right) in joined.rectangles.items():
             box = (float(self.xs[left]), float(ys[top]), float(self.xs[right + 1]), float(ys[bottom + 1]))
-            own_words = tuple(self._ordered(words.get(number, [])))
+            own_words = tuple(self._sort_words(words.get(number, [])))
             cells.append(FoundCell(box, top, bottom, left, right, own_words, top < num_heads))
         cells.sort(key=lambda cell: (cell.row_start, cell.col_start))
         return FoundTable(self.area.box, len(rows), self.num_columns, tuple(cells))
 
-    def _extents(self, rows: Sequence[Sequence[_Line]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Where the text of each column begins and ends."""
+    def _text_ends(self, rows: Sequence[Sequence[_Line]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the left and right ends of the text of each column."""
         lefts, rights = self.xs[1:].copy(), self.xs[:-1].copy()
         for row in rows:
             for line in row:
@@ -649,23 +431,23 @@ class _Grid:
         lefts[empty], rights[empty] = self.xs[:-1][empty], self.xs[1:][empty]
         return lefts, rights
 
-    def _ordered(self, words: list[int]) -> list[int]:
-        """Words in reading order."""
+    def _sort_words(self, words: list[int]) -> list[int]:
+        """Put words into reading order."""
         if len(words) < 2:
             return words
         boxes = self.content.boxes
         backward = is_right_to_left("".join(self.content.texts[word] for word in words))
-        single = [joined_run(boxes, [word]) for word in words]
+        single = [join_run(boxes, [word]) for word in words]
         return [run.words[0] for line in lines_of(single) for run in (reversed(line) if backward else line)]
 
     def _join_unruled(
         self,
-        joined: _Joined,
+        joined: _JoinedCells,
         runs: dict[tuple[int, int], list[Run]],
         ys: NDArray[np.float64],
         ruled_ends: Sequence[bool],
     ) -> None:
-        """Join cells that no rule parts: heads of several columns, labels of several rows."""
+        """Join cells without a rule between them: heads of several columns, labels of several rows."""
         num_rows, num_columns, em = len(ys) - 1, self.num_columns, self.em
         middles_y, middles_x = (ys[:-1] + ys[1:]) / 2, (self.xs[:-1] + self.xs[1:]) / 2
         right = np.zeros((num_rows, num_columns), dtype=bool)
@@ -698,7 +480,7 @@ class _Grid:
                     continue
                 above, under = joined.rectangle(row, column), joined.rectangle(row + 1, column)
                 first, last = above[2:]
-                # Whole cells of one width, between rules down.
+                # Only cells of one width, between vertical rules.
                 if above == under or under[2:] != above[2:] or first != column or below[row, first : last + 1].any():
                     continue
                 is_closed = (first == 0 or right[row, first - 1]) and (last == num_columns - 1 or right[row, last])
@@ -707,28 +489,28 @@ class _Grid:
 
     def _join_within(
         self,
-        joined: _Joined,
+        joined: _JoinedCells,
         runs: dict[tuple[int, int], list[Run]],
         filled: NDArray[np.bool_],
         row: int,
         first: int,
         last: int,
     ) -> None:
-        """Join the cells between two rules of a row, if they hold one text at most that is theirs."""
+        """Join the cells between two rules of a row if they hold at most one text."""
         texts = [column for column in range(first, last + 1) if filled[row, column]]
         if len(texts) > 1:
             return
         if self.is_ruled[first + 1 : last + 1].all():
             joined.join(row, row, first, last)
         elif texts and row + 1 < len(filled) and filled[row + 1, first : last + 1].sum() > 1:
-            # Parted by gaps below: what stands in the middle of all is their head.
+            # Below, gaps separate columns: a centred text is their head.
             own = runs[row, texts[0]]
             middle = (min(run.x0 for run in own) + max(run.x1 for run in own)) / 2
             if abs(middle - (self.xs[first] + self.xs[last + 1]) / 2) < self.em:
                 joined.join(row, row, first, last)
 
-    def _join_heads(self, joined: _Joined, runs: dict[tuple[int, int], list[Run]], num_heads: int) -> None:
-        """Give the heads of several columns the columns that they stand in the middle of."""
+    def _join_heads(self, joined: _JoinedCells, runs: dict[tuple[int, int], list[Run]], num_heads: int) -> None:
+        """Extend heads over the columns that they are centred on."""
         for row in range(num_heads - 1):
             texts = sorted(column for at, column in runs if at == row)
             below = sorted(column for at, column in runs if at == row + 1)
@@ -740,14 +522,14 @@ class _Grid:
                     continue
                 own = runs[row, text]
                 middle = (min(run.x0 for run in own) + max(run.x1 for run in own)) / 2
-                best = self._heads_span(joined, row, text, middle, set(texts), below)
+                best = self._columns_of_head(joined, row, text, middle, set(texts), below)
                 if best:
                     joined.join(row, row, *best)
 
-    def _heads_span(
-        self, joined: _Joined, row: int, text: int, middle: float, texts: set[int], below: Sequence[int]
+    def _columns_of_head(
+        self, joined: _JoinedCells, row: int, text: int, middle: float, texts: set[int], below: Sequence[int]
     ) -> tuple[int, int] | None:
-        """The columns around a head whose middle is its own, none of which has another head."""
+        """Return the first and last column that a head is centred on, none of which has another head."""
         best = None
         for first in range(text, -1, -1):
             if first != text and (first in texts or first not in below or self._is_taken(joined, row, first)):
@@ -755,7 +537,7 @@ class _Grid:
             for last in range(text, self.num_columns):
                 if last != text and (last in texts or last not in below or self._is_taken(joined, row, last)):
                     break
-                # The middle of what stands in the columns, which gaps at their ends do not move.
+                # The middle of the text of the columns, which is independent of the gaps at their ends.
                 off = abs((self.lefts[first] + self.rights[last]) / 2 - middle)
                 if last > first and off < 0.8 * self.em and (best is None or off < best[0] - 1e-9):
                     best = (off, first, last)
@@ -764,17 +546,17 @@ class _Grid:
             return None
         return best[1:]
 
-    def _is_taken(self, joined: _Joined, row: int, column: int) -> bool:
+    def _is_taken(self, joined: _JoinedCells, row: int, column: int) -> bool:
         top, bottom, left, right = joined.rectangle(row, column)
         return top != bottom or left != right
 
 
-class _Joined:
-    """Which cells of a grid are one: always rectangles, which cover the grid once."""
+class _JoinedCells:
+    """The joined cells of a grid: rectangles that cover the grid once."""
 
     def __init__(self, num_rows: int, num_columns: int) -> None:
         self.owner = np.arange(num_rows * num_columns).reshape(num_rows, num_columns)
-        #: Of each cell, by its number: the first and last row, the first and last column.
+        # For each cell number: the first and last row, the first and last column.
         self.rectangles = {
             row * num_columns + column: (row, row, column, column)
             for row in range(num_rows)
@@ -785,7 +567,7 @@ class _Joined:
         return self.rectangles[int(self.owner[row, column])]
 
     def join(self, top: int, bottom: int, first: int, last: int) -> None:
-        """Make one cell of a rectangle; of a larger one, where cells reach out of it."""
+        """Join the cells of a rectangle, or of a larger one if cells extend beyond it."""
         while True:
             numbers = np.unique(self.owner[top : bottom + 1, first : last + 1])
             if len(numbers) == 1:

@@ -1,4 +1,4 @@
-"""Lines become columns of lines, and columns paragraphs, headings and items."""
+"""Make columns of lines, and split columns into paragraphs, headings and items."""
 
 from __future__ import annotations
 
@@ -8,28 +8,26 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ...._engine.common.lazy import cached_property
-from .._content import Boxes
-from .._found import Box
-from .lines import TextLine, around
-from .patterns import BULLETS, MARK
+from ..._engine.common.lazy import cached_property
+from ._page import Box, Boxes, box_around
+from ._region_lines import BULLETS, MARK, TextLine
 
 __all__ = ["Block", "blocks_of"]
 
-# The greatest gap between lines of one column, in heights, and how far they must share their width.
+# The largest gap between lines of one column, in heights, and the least common share of their width.
 _MAX_LEADING = 1.3
 _MIN_COMMON = 0.3
-# Lines belong to different blocks if they are set apart by so many of the usual steps from line to line, or one is so
-# much larger than the other.
+# A step between two lines of this many usual steps, or a ratio of their sizes of this much, starts a new block.
 _MAX_STEP = 1.32
 _MAX_SIZE_RATIO = 1.18
-# Indents, in heights.
+# The least and the largest indent, in heights.
 _INDENT = 0.6
 _MAX_INDENT = 6.0
-# A line is full if no more is left at its end, in heights.
+# The largest space at the end of a full line, in heights.
 _FULL = 1.5
-# Text fills its column in so many of its lines.
+# The least share of full lines in running text.
 _FULL_SHARE = 0.5
+# The shares of letters in heavy type from which a line is bold, and up to which it is not.
 _BOLD = 0.6
 _NOT_BOLD = 0.35
 
@@ -40,8 +38,8 @@ class Block:
 
     Attributes:
         lines: From the top down.
-        column: The left and right edge of the column it stands in.
-        hangs: Whether its first line stands out to the left.
+        column: Left and right edge of its column.
+        hangs: Whether its first line starts further left than the others.
     """
 
     lines: tuple[TextLine, ...]
@@ -50,57 +48,45 @@ class Block:
 
     @cached_property
     def box(self) -> Box:
-        """Around the lines."""
-        return around(np.array([line.box for line in self.lines]))
+        return box_around([line.box for line in self.lines])
 
     @cached_property
     def size(self) -> float:
-        """The size of the type."""
         return float(np.median([line.size for line in self.lines]))
 
     @cached_property
     def bold(self) -> float:
-        """The share of the letters in heavy type."""
         lengths = [len(line.text) for line in self.lines]
         return sum(line.bold * length for line, length in zip(self.lines, lengths, strict=True)) / max(1, sum(lengths))
 
     @cached_property
     def text(self) -> str:
-        """The lines, joined by spaces."""
         return " ".join(line.text for line in self.lines)
 
     @property
     def words(self) -> tuple[int, ...]:
-        """The indices of the words, in reading order."""
         return tuple(word for line in self.lines for word in line.words)
 
     @property
     def width(self) -> float:
-        """From the left to the right end."""
         return self.box[2] - self.box[0]
 
     @property
     def middle(self) -> float:
-        """Half-way between the left and right end."""
         return (self.box[0] + self.box[2]) / 2
 
 
 def blocks_of(lines: list[TextLine], rules: Boxes) -> list[Block]:
-    """Gather lines into blocks.
-
-    Args:
-        lines: From the top down.
-        rules: (H, 4): drawn lines across, which part blocks.
-    """
+    """Make blocks of lines, given from the top down; ``rules`` across, (H, 4), separate blocks."""
     if not lines:
         return []
     stacks = _stacks(lines, rules)
     step = _usual_step(stacks)
-    return [block for stack in stacks for block in _split(stack, step)]
+    return [block for stack in stacks for block in _split_column(stack, step)]
 
 
 def _stacks(lines: list[TextLine], rules: Boxes) -> list[list[TextLine]]:
-    """Chains of lines, each the only one below the one before it, and that the only one above it."""
+    """Return chains of lines, each the only one below its predecessor, which is the only one above it."""
     boxes = np.array([line.box for line in lines])
     sizes = np.array([line.size for line in lines])
     widths = np.maximum(boxes[:, 2] - boxes[:, 0], 1e-6)
@@ -121,7 +107,7 @@ def _stacks(lines: list[TextLine], rules: Boxes) -> list[list[TextLine]]:
         begin = int(np.searchsorted(sorted_middles, boxes[other, 1] - reach))
         end = int(np.searchsorted(sorted_middles, middles[other]))
         mirrored = _nearest(other, order[max(begin, end - 400) : end][::-1], boxes, sizes, widths, middles)
-        if mirrored == index and not _is_parted(boxes[index], boxes[other], rules):
+        if mirrored == index and not _has_rule_between(boxes[index], boxes[other], rules):
             above[other] = index
             counts[index] += 1
     stacks = []
@@ -144,7 +130,7 @@ def _nearest(
     widths: NDArray[np.float64],
     middles: NDArray[np.float64],
 ) -> int:
-    """The line next to ``index`` among candidates that come nearest first; -1 if there is none, or two side by side."""
+    """Return the neighbour of a line among candidates, nearest first; -1 if there is none, or two side by side."""
     if len(candidates) == 0:
         return -1
     common = np.minimum(boxes[candidates, 2], boxes[index, 2]) - np.maximum(boxes[candidates, 0], boxes[index, 0])
@@ -160,15 +146,15 @@ def _nearest(
     return first if gap <= _MAX_LEADING * max(sizes[first], sizes[index]) else -1
 
 
-def _is_parted(upper: NDArray[np.float64], lower: NDArray[np.float64], rules: Boxes) -> bool:
-    """Whether a rule runs between two lines."""
+def _has_rule_between(upper: NDArray[np.float64], lower: NDArray[np.float64], rules: Boxes) -> bool:
+    """Whether a rule is between two lines."""
     if len(rules) == 0:
         return False
     middles = (rules[:, 1] + rules[:, 3]) / 2
     start, end = max(upper[0], lower[0]), min(upper[2], lower[2])
     common = np.minimum(rules[:, 2], end) - np.maximum(rules[:, 0], start)
     between = (middles > (upper[1] + upper[3]) / 2) & (middles < (lower[1] + lower[3]) / 2)
-    # Lines under words are no wider than these; they are nearer to the words than to the next line.
+    # An underline is at most as wide as its words, and nearer to them than to the next line.
     underlines = (middles - upper[3] < 0.35 * (lower[1] - upper[3])) & (
         rules[:, 2] - rules[:, 0] <= 1.05 * (upper[2] - upper[0])
     )
@@ -176,17 +162,17 @@ def _is_parted(upper: NDArray[np.float64], lower: NDArray[np.float64], rules: Bo
 
 
 def _usual_step(stacks: list[list[TextLine]]) -> float:
-    """The median distance of lines that follow each other, in heights of their type."""
+    """Return the median distance of consecutive lines, in type sizes."""
     steps = [(below.baseline - above.baseline) / above.size for stack in stacks for above, below in pairwise(stack)]
     return float(np.median(steps)) if steps else 1.2
 
 
-def _split(stack: list[TextLine], usual_step: float) -> list[Block]:
-    """Cut a column into blocks: first at gaps and where the type changes, then at indents and ends of paragraphs."""
+def _split_column(stack: list[TextLine], usual_step: float) -> list[Block]:
+    """Split a column into blocks: at gaps and changes of type, then at indents and ends of paragraphs."""
     parts: list[list[TextLine]] = [[stack[0]]]
     steps = np.array([below.baseline - above.baseline for above, below in pairwise(stack)])
     for index, (above, below) in enumerate(pairwise(stack)):
-        # The step of the neighbourhood: of the column it stands in.
+        # The usual step nearby.
         near = steps[max(0, index - 4) : index + 5]
         size = (above.size + below.size) / 2
         usual = min(float(np.median(near)), 1.25 * usual_step * size)
@@ -200,10 +186,10 @@ def _split(stack: list[TextLine], usual_step: float) -> list[Block]:
 
 
 def _changes_type(stack: list[TextLine], index: int) -> bool:
-    """Whether the type below a line is another: so much that a line or two cannot be wrong about it."""
+    """Whether the type clearly changes below a line."""
     above, below = stack[index], stack[index + 1]
     if below.text[0].islower() and above.text[-1] not in ".:;!?" and len(above.text) > 20:
-        # A sentence goes on: what is said of its type is wrong, or it is italic.
+        # A sentence continues, so the measured type is wrong, or it is italic.
         return False
     shorter = min(len(above.text), len(below.text))
     bolder, lighter = max(above.bold, below.bold), min(above.bold, below.bold)
@@ -222,13 +208,13 @@ def _usual_size(lines: list[TextLine]) -> float:
 
 
 def _edges(lines: list[TextLine]) -> tuple[float, float]:
-    """The edges that most lines keep to."""
+    """Return the left and right edge of most lines."""
     lefts, rights = sorted(line.box[0] for line in lines), sorted(line.box[2] for line in lines)
     return lefts[len(lefts) // 10], rights[-1 - len(rights) // 10]
 
 
 def _paragraphs(lines: list[TextLine], column: tuple[float, float]) -> list[Block]:
-    """Cut lines that are set alike at indents, at marks of items, and behind lines that end early."""
+    """Split lines of one type at indents, at marks of items, and after lines that end early."""
     if len(lines) == 1:
         return [Block((lines[0],), column)]
     size = float(np.median([line.size for line in lines]))
@@ -241,27 +227,27 @@ def _paragraphs(lines: list[TextLine], column: tuple[float, float]) -> list[Bloc
     starts = np.zeros(len(lines), dtype=bool)
     starts[0] = True
     if int(bullets.sum()) >= 2 and float(np.ptp(indents[bullets])) < _INDENT:
-        # Bullets below one another are items wherever they stand; what stands out behind the last is none of them.
+        # Aligned bullets are items at any indent; a line further left ends the last item.
         starts |= bullets
         starts[1:] |= bullets[:-1] & (indents[1:] < indents[bullets].min() - _INDENT)
     is_prose = float((rests[:-1] <= _FULL).mean()) >= _FULL_SHARE and right - left >= 8 * size
-    hangs = _hangs(lines, indents, rests, marks, is_prose)
+    hangs = _has_hanging_indent(lines, indents, rests, marks, is_prose)
     if hangs:
-        # Items: the first line stands out, or has a mark; the others are aligned behind it.
+        # Items: the first line starts further left, or has a mark; the others are aligned.
         starts[1:] |= (indents[1:] < _INDENT) & (indented.any() & (indents[1:] < _INDENT) | marks[1:])
-        # Further in, only bullets are marks: "A." is an initial.
+        # In indented lines only bullets are marks: "A." is an initial.
         starts[1:] |= marks[1:] & (~indented[1:] | bullets[1:])
     elif is_prose:
         for index in range(1, len(lines)):
             if not indented[index]:
                 continue
-            # The first line of a paragraph, the only one that is indented.
+            # The only indented line is the first line of a paragraph.
             back = index + 1 == len(lines) or indents[index + 1] <= indents[index] - 0.7 * _INDENT
             if (back and indents[index - 1] < indents[index] - 0.7 * _INDENT) or (back and rests[index - 1] > _FULL):
                 starts[index] = True
     if is_prose or hangs:
         for index in range(1, len(lines)):
-            # Where the next word had found room, the line was ended on purpose.
+            # The next word would have fitted, so the line was ended on purpose.
             first = _width_of_first_word(lines[index])
             if rests[index - 1] * size > first + 1.2 * size and rests[index - 1] > 2.0:
                 starts[index] = True
@@ -274,31 +260,30 @@ def _is_marked(line: TextLine) -> bool:
 
 
 def _width_of_first_word(line: TextLine) -> float:
-    """About: all letters are as wide as each other."""
+    """Estimate the width of the first word from the mean width of letters."""
     return line.width * len(line.texts[0]) / max(1, len(line.text))
 
 
-def _hangs(
+def _has_hanging_indent(
     lines: list[TextLine],
     indents: NDArray[np.float64],
     rests: NDArray[np.float64],
     marks: NDArray[np.bool_],
     is_prose: bool,
 ) -> bool:
-    """Whether lines are items, whose first lines stand out, rather than paragraphs, whose first lines are indented."""
+    """Whether lines are items with hanging indents, rather than paragraphs with indented first lines."""
     indented = indents >= _INDENT
     marked_out = marks & ~indented
     if marked_out.any():
         if not indented.any():
-            # One below the other, each with its mark.
+            # Each line has its mark.
             return int(marked_out.sum()) >= 2
-        # Behind a mark that stands out, the text is indented.
+        # Lines after a mark are indented.
         follow = [index for index in np.flatnonzero(marked_out).tolist() if index + 1 < len(lines)]
         return bool(follow) and float(np.mean([indented[i + 1] or marked_out[i + 1] for i in follow])) > 0.5
     if indented.all() or not indented.any() or indented[0]:
         return False
-    # Lines that stand out behind lines that are indented: more lines are indented than not, and those before the
-    # ones that stand out end anywhere.
+    # In items, more lines are indented than not, and lines before a first line end anywhere.
     outs = [index for index in range(1, len(lines)) if not indented[index] and indented[index - 1]]
     share = float(indented.mean())
     if len(lines) == 2:
@@ -307,7 +292,7 @@ def _hangs(
         # One item: all but the first line are indented alike.
         return bool(indented[1:].all()) and float(np.ptp(indents[1:])) < _INDENT
     early = float(np.mean([rests[index - 1] > _FULL for index in outs]))
-    # Where items go on in a line that is indented, the line before it was full; paragraphs seldom end in full lines.
+    # Items continue after full lines; paragraphs seldom end in full lines.
     going_on = np.flatnonzero(indented)
     if len(going_on) > 1 and float((rests[going_on - 1] <= 2 * _FULL).mean()) >= 0.8 and early > 0.5:
         return True

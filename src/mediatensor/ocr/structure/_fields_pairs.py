@@ -1,7 +1,7 @@
-"""Fields that were not asked for: which phrase of a form is the key of which other one.
+"""Find keys and values of forms without rules: which phrase is the key of which other phrase.
 
-Each pair of neighbours, side by side or one above the other, gets a score, log odds: a weighted sum of what speaks
-for it. The best go first, and a phrase that is a key is no value.
+Each pair of neighbours, side by side or one above the other, gets a score: log odds, as a weighted sum of features.
+Pairs are taken from the best down, and a key is never a value.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from .._content import PageContent
-from .._found import Box, FoundField
-from .lines import Phrase, box_of, phrases_of, rows_of
-from .values import plain, value_pattern
+from ._field_rules import plain, value_pattern
+from ._page import Box, FoundField, PageContent
+from ._phrases import Phrase, box_of_words, phrases_of, rows_of
 
 __all__ = ["find_fields"]
 
-# What forms ask for, in a few languages; a phrase with one of these is rather a key.
-_ASKED = re.compile(
+# Words that forms ask for, in a few languages; a phrase with one of them is rather a key.
+_KEY_WORDS = re.compile(
     r"\b(?:name|date|address|street|city|state|zip|country|phone|telephone|tel|fax|e-?mail|number|no|nr|num|signature|"
     r"signed|title|subject|from|to|cc|re|attn|total|amount|price|cost|quantity|qty|code|id|type|department|dept|company|"
     r"account|period|time|page|pages|remarks|comments|description|approved|requested|submitted|brand|product|location|"
@@ -34,19 +33,19 @@ _ASKED = re.compile(
 _MARKS = re.compile(r"^\W*[xX✓✔☒☑√]\W*$|^\[\s?[xX]\s?\]$|^[☒☑✓✔]$")
 _LEADER = re.compile(r"^[\s._\-=~:\u2013\u2014\u2026\u00b7]{2,}$|^[_.|\u2026\u00b7]+$")
 _FORMS = [pattern for kind in ("date", "amount", "phone", "email", "iban") for pattern in value_pattern(kind)]
-# How far below its key a value may stand, and how far right of it, in heights of the key.
+# The largest distance of a value below and right of its key, in heights of the key.
 _MAX_BELOW, _MAX_RIGHT = 4.5, 45.0
 _WINDOW = 250
-_LEAST = 0.5
-# Half the height of usual words, as a share of the page.
+_MIN_SCORE = 0.5
+# Half the usual height of words, as a share of the page.
 _SLACK = 0.01
 
 
 @dataclass(frozen=True)
 class _Part:
-    """A phrase with what its words say: whether it looks like a key, and like a value (higher is likelier).
+    """A phrase with scores as a key and as a value (higher is likelier).
 
-    ``cell`` is what rules enclose around it, and infinite where none does; ``height`` is that of its words.
+    ``cell`` is the space between the rules around it, infinite without rules; ``height`` is the height of its words.
     """
 
     words: tuple[int, ...]
@@ -67,14 +66,14 @@ class _Part:
 
 
 def find_fields(content: PageContent) -> list[FoundField]:
-    """Find the keys and values of a form: what stands right of its label or below it, heads of columns included.
+    """Find the keys and values of a form. A value is right of its key or below it.
 
     Args:
         content: A page.
 
     Returns:
-        A field for each pair of a key and a value, by the place of the key from top to bottom. The head of a column is
-        the key of each value below it. Names are empty; confidences are those of the pair, not of its reading.
+        A field for each pair of a key and a value, ordered by key from top to bottom. The head of a column is the key
+        of each value below it. Names are empty. A confidence rates the pair, not the reading of its words.
 
     Example:
         >>> import numpy as np
@@ -91,14 +90,14 @@ def find_fields(content: PageContent) -> list[FoundField]:
     if len(parts) < 2:
         return []
     below = _parts_below(parts)
-    tables, in_body, in_head = _tables(parts, below)
+    tables, in_body, in_head = _pairs_in_columns(parts, below)
     apart = in_body | in_head
     beside = _pairs_beside(content, parts, apart)
-    pairs = _chosen(tables + beside + _pairs_in_cells(parts, apart) + _pairs_below(parts, below, beside, apart))
-    pairs += _marks(parts, pairs)
+    pairs = _choose_pairs(tables + beside + _pairs_in_cells(parts, apart) + _pairs_below(parts, below, beside, apart))
+    pairs += _pairs_of_marks(parts, pairs)
     keys = {key for _, key, _ in pairs}
     values = {value for _, _, value in pairs}
-    lines = _continued(content, parts, keys | values)
+    lines = _find_further_lines(content, parts, keys | values)
     found = []
     for score, key, value in sorted(pairs, key=lambda pair: (parts[pair[1]].row, pair[1], parts[pair[2]].row, pair[2])):
         key_words = _words_of(parts, key, lines)
@@ -117,23 +116,23 @@ def _text(content: PageContent, words: Sequence[int]) -> str:
 
 
 def _parts_of(content: PageContent) -> list[_Part]:
-    """Phrases without the dots and lines that lead to values, and keys parted from values that touch them."""
+    """Make phrases without leaders (dots and lines between keys and values), and split keys from adjacent values."""
     phrases = []
     for phrase in phrases_of(content, gap=0.9):
-        phrases += _split(content, phrase)
+        phrases += _split_phrase(content, phrase)
     lines = _parts_in_rows(content, phrases, is_last=False)
-    return _parts_in_rows(content, _joined_lines(content, lines), is_last=True)
+    return _parts_in_rows(content, _join_lines(content, lines), is_last=True)
 
 
-def _joined_lines(content: PageContent, parts: Sequence[_Part]) -> list[Phrase]:
-    """Lines that go on in the next one as one phrase: in one cell, or close together with nothing beside both."""
+def _join_lines(content: PageContent, parts: Sequence[_Part]) -> list[Phrase]:
+    """Join lines that continue in the next line: in one cell, or close together with nothing next to both."""
     below = _parts_below(parts)
     owners = list(range(len(parts)))
     members = {at: [at] for at in owners}
     taken: set[int] = set()
     for upper in sorted(below, key=lambda at: parts[at].box[1]):
         lower = below[upper]
-        if lower in taken or not _goes_on(content, parts, upper, lower):
+        if lower in taken or not _continues(content, parts, upper, lower):
             continue
         taken.add(lower)
         owner = owners[upper]
@@ -143,11 +142,11 @@ def _joined_lines(content: PageContent, parts: Sequence[_Part]) -> list[Phrase]:
     joined = []
     for group in members.values():
         words = tuple(word for at in group for word in parts[at].words)
-        joined.append(Phrase(words, box_of(content, words)))
+        joined.append(Phrase(words, box_of_words(content, words)))
     return joined
 
 
-def _goes_on(content: PageContent, parts: Sequence[_Part], upper: int, lower: int) -> bool:
+def _continues(content: PageContent, parts: Sequence[_Part], upper: int, lower: int) -> bool:
     first, second = parts[upper], parts[lower]
     height = max(1e-6, min(first.height, second.height))
     gap = (second.box[1] - first.box[3]) / height
@@ -159,7 +158,7 @@ def _goes_on(content: PageContent, parts: Sequence[_Part], upper: int, lower: in
         or max(first.height, second.height) > 1.7 * height
     ):
         return False
-    if _offset(first, second) > 1.2 or _is_ruled_between(content, first, second):
+    if _misalignment(first, second) > 1.2 or _is_ruled_between(content, first, second):
         return False
     enclosed = math.isfinite(first.cell[0] + first.cell[2]) and math.isfinite(first.cell[1] + first.cell[3])
     if enclosed and first.cell == second.cell and first.cell[3] - first.cell[1] < 5 * height:
@@ -169,7 +168,7 @@ def _goes_on(content: PageContent, parts: Sequence[_Part], upper: int, lower: in
         any(0 <= other < len(parts) and parts[other].row == parts[at].row for other in (at - 1, at + 1))
         for at in (upper, lower)
     ]
-    # Rows of a list or a table have something beside each of them; numbers below each other are rows as well.
+    # Rows of a list or a table have neighbours; numbers below each other are rows too.
     if (all(beside) and not is_long) or (first.has_digits and second.has_digits):
         return False
     return gap < 0.6 and not (second.has_colon and beside[1])
@@ -181,16 +180,16 @@ def _parts_in_rows(content: PageContent, phrases: Sequence[Phrase], is_last: boo
         for at, phrase in enumerate(row.phrases):
             words = phrase.words
             following = row.phrases[at + 1].words[0] if at + 1 < len(row.phrases) else None
-            # A colon may stand with the value, or between both.
+            # A colon may be part of the value, or a word of its own.
             colon = following is not None and content.texts[following].strip().startswith(":")
             if is_last and content.texts[words[0]].strip() == ":":
                 words = words[1:]
             if words:
-                parts.append(_part(content, words, number, colon))
+                parts.append(_make_part(content, words, number, colon))
     return parts
 
 
-def _split(content: PageContent, phrase: Phrase) -> list[Phrase]:
+def _split_phrase(content: PageContent, phrase: Phrase) -> list[Phrase]:
     groups: list[list[int]] = [[]]
     for word in phrase.words:
         text = content.texts[word].strip()
@@ -201,20 +200,20 @@ def _split(content: PageContent, phrase: Phrase) -> list[Phrase]:
             groups += [[word], []]
             continue
         groups[-1].append(word)
-        # "Name: Ada": what follows a colon is another phrase.
+        # "Name: Ada": a new phrase starts after a colon.
         if text.endswith(":") and (len(text) > 1 or len(groups[-1]) > 1):
             groups.append([])
     whole: list[Phrase] = []
     for at, group in enumerate(groups):
         if not group:
             continue
-        for piece in _between_colons(content, group) if at and content.texts[group[-1]].endswith(":") else [group]:
-            whole.append(Phrase(tuple(piece), box_of(content, piece)))
+        for piece in _split_at_gap(content, group) if at and content.texts[group[-1]].endswith(":") else [group]:
+            whole.append(Phrase(tuple(piece), box_of_words(content, piece)))
     return whole
 
 
-def _between_colons(content: PageContent, words: list[int]) -> list[list[int]]:
-    """``"Ada Date:"`` as a value and the next key: parted at the widest gap."""
+def _split_at_gap(content: PageContent, words: list[int]) -> list[list[int]]:
+    """Split ``"Ada Date:"`` into a value and the next key at the widest gap."""
     if len(words) < 2:
         return [words]
     gaps = [content.boxes[second, 0] - content.boxes[first, 2] for first, second in pairwise(words)]
@@ -224,8 +223,8 @@ def _between_colons(content: PageContent, words: list[int]) -> list[list[int]]:
     return [words[:at], words[at:]]
 
 
-def _part(content: PageContent, words: tuple[int, ...], row: int, colon_follows: bool) -> _Part:
-    text, box = _text(content, words), box_of(content, words)
+def _make_part(content: PageContent, words: tuple[int, ...], row: int, colon_follows: bool) -> _Part:
+    text, box = _text(content, words), box_of_words(content, words)
     flat = plain(text)
     size = max(1, len(flat.replace(" ", "")))
     digits = sum(map(str.isdigit, flat)) / size
@@ -233,7 +232,7 @@ def _part(content: PageContent, words: tuple[int, ...], row: int, colon_follows:
     has_colon = colon_follows or bool(re.search(r":[ _.]*$", text))
     num_words = len(re.findall(r"\S+", text))
     has_form = any(pattern.search(flat if "@" in flat else text) for pattern in _FORMS)
-    asked = bool(_ASKED.search(flat))
+    asked = bool(_KEY_WORDS.search(flat))
     bold = float(np.mean(content.is_bold[list(words)]))
     sentence = num_words > 9 or (num_words > 5 and text.rstrip().endswith("."))
     as_key = (
@@ -254,7 +253,7 @@ def _part(content: PageContent, words: tuple[int, ...], row: int, colon_follows:
 
 
 def _cell(content: PageContent, box: Box) -> Box:
-    """The nearest rules on all sides."""
+    """Return the nearest rules on all sides."""
     x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
     slack = 0.3 * min(box[3] - box[1], 2 * _SLACK * content.height)
     vertical, horizontal = content.vertical_rules, content.horizontal_rules
@@ -271,7 +270,7 @@ def _cell(content: PageContent, box: Box) -> Box:
     return left, top, right, bottom
 
 
-# A score, the index of a key, that of a value.
+# A score, the index of a key, the index of a value.
 _Pair = tuple[float, int, int]
 
 
@@ -285,34 +284,34 @@ def _pairs_beside(content: PageContent, parts: Sequence[_Part], apart: set[int])
         height = max(1e-6, min(key.height, value.height))
         if key.row == value.row and value.box[0] - key.box[2] <= _MAX_RIGHT * height and not {at, at + 1} <= apart:
             near.append(at)
-    # Keys below each other with their values below each other are a list.
+    # Keys below each other with values below each other are a list.
     unit = max(1e-6, float(np.median([part.height for part in parts])))
     places: dict[tuple[int, int], int] = defaultdict(int)
     for at in near:
-        places[_place(parts, at, unit)] += 1
+        places[_place_in_grid(parts, at, unit)] += 1
     pairs = []
     for at in near:
         key, value = parts[at], parts[at + 1]
         gap = (value.box[0] - key.box[2]) / max(1e-6, min(key.height, value.height))
-        left, right = _place(parts, at, unit)
+        left, right = _place_in_grid(parts, at, unit)
         alike = sum(places[left + x, right + y] for x in (-1, 0, 1) for y in (-1, 0, 1))
         score = 0.4 + key.as_key + value.as_value - 0.05 * max(0.0, gap - 3)
         if value.as_key < 2 and (alike > 2 or key.as_key > 0.2):
             score += 0.5 * min(3, alike - 1)
         score -= 2.0 * _is_blank_between(content, key, value)
         score -= 1.0 * (not key.has_colon and key.as_key < 0.3 and gap > 12)
-        # Three and more without a colon or a number are rather the head of a table.
+        # Three or more phrases without a colon or a number are rather the head of a table.
         score -= 0.6 * (in_row[key.row] > 2 and not key.has_colon and not value.has_digits)
         pairs.append((score, at, at + 1))
     return pairs
 
 
-def _place(parts: Sequence[_Part], at: int, unit: float) -> tuple[int, int]:
+def _place_in_grid(parts: Sequence[_Part], at: int, unit: float) -> tuple[int, int]:
     return round(parts[at].box[0] / unit), round(parts[at + 1].box[0] / unit)
 
 
 def _is_blank_between(content: PageContent, key: _Part, value: _Part) -> bool:
-    """Whether a line to write on follows the key and ends before the value."""
+    """Whether a blank line for writing is between key and value."""
     rules = content.horizontal_rules
     if not len(rules):
         return False
@@ -323,7 +322,7 @@ def _is_blank_between(content: PageContent, key: _Part, value: _Part) -> bool:
 
 
 def _parts_below(parts: Sequence[_Part]) -> dict[int, int]:
-    """The nearest part below each part."""
+    """Return the nearest part below each part."""
     order = sorted(range(len(parts)), key=lambda at: parts[at].box[1])
     below: dict[int, int] = {}
     for place, at in enumerate(order):
@@ -339,22 +338,22 @@ def _parts_below(parts: Sequence[_Part]) -> dict[int, int]:
     return below
 
 
-def _offset(upper: _Part, lower: _Part) -> float:
-    """How far two parts are from being aligned, on the left, on the right or in the middle, in heights."""
+def _misalignment(upper: _Part, lower: _Part) -> float:
+    """Return the smallest offset of the left ends, right ends or middles of two parts, in heights."""
     left, right = lower.box[0] - upper.box[0], lower.box[2] - upper.box[2]
     return min(abs(left), abs(right), abs(left + right) / 2) / max(1e-6, min(upper.height, lower.height))
 
 
 def _is_same_column(upper: _Part, lower: _Part) -> bool:
-    """Whether both stand between the same two rules."""
+    """Whether two parts are between the same two rules."""
     slack = max(upper.height, lower.height)
     return math.isfinite(upper.cell[0] + upper.cell[2]) and all(
         abs(upper.cell[side] - lower.cell[side]) < slack for side in (0, 2)
     )
 
 
-def _tables(parts: Sequence[_Part], below: dict[int, int]) -> tuple[list[_Pair], set[int], set[int]]:
-    """Heads of columns with the values below them; the parts of bodies, and those of heads."""
+def _pairs_in_columns(parts: Sequence[_Part], below: dict[int, int]) -> tuple[list[_Pair], set[int], set[int]]:
+    """Return pairs of column heads and values below them, the parts of table bodies, and the heads."""
     rows: dict[int, list[int]] = defaultdict(list)
     for at, part in enumerate(parts):
         rows[part.row].append(at)
@@ -363,7 +362,7 @@ def _tables(parts: Sequence[_Part], below: dict[int, int]) -> tuple[list[_Pair],
     heads: set[int] = set()
     for members in rows.values():
         columns = {
-            at: _column(parts, below, at)
+            at: _values_below_head(parts, below, at)
             for at in members
             if at not in body and not parts[at].has_colon and not parts[at].has_digits and not parts[at].is_mark
         }
@@ -377,7 +376,7 @@ def _tables(parts: Sequence[_Part], below: dict[int, int]) -> tuple[list[_Pair],
         numbers = any(parts[at].has_digits for column in columns.values() for at in column)
         if len(columns) < 2 or not whole or not (ruled or numbers):
             continue
-        # Two columns without rules may as well be keys and their values.
+        # Two columns without rules may be keys and their values.
         if not ruled and len(columns) == 2 and (len(whole) < 2 or len(members) > 2):
             continue
         if not ruled and (len(columns) < 0.7 * len(members) or not _is_head(parts, columns)):
@@ -390,26 +389,26 @@ def _tables(parts: Sequence[_Part], below: dict[int, int]) -> tuple[list[_Pair],
 
 
 def _is_head(parts: Sequence[_Part], columns: dict[int, list[int]]) -> bool:
-    """Whether the first of two columns or more look like their heads, rather than like lines of paragraphs."""
+    """Whether the first parts of columns look like heads rather than lines of paragraphs."""
     gaps = [(parts[column[0]].box[1] - parts[at].box[3]) / parts[at].height for at, column in columns.items()]
     return float(np.median(gaps)) > 0.35 and (len(columns) > 2 or all(parts[at].as_key > 0.3 for at in columns))
 
 
-def _column(parts: Sequence[_Part], below: dict[int, int], head: int) -> list[int]:
-    """The parts below a head that can be its values: aligned with it, or between the same rules, at even distances."""
+def _values_below_head(parts: Sequence[_Part], below: dict[int, int], head: int) -> list[int]:
+    """Return the parts below a head that are aligned with it, or between the same rules, at even distances."""
     column: list[int] = []
     last, step = head, math.inf
     while (current := below.get(last)) is not None and len(column) < 100:
         upper, lower = parts[last], parts[current]
         distance = lower.box[1] - upper.box[1]
         ruled = _is_same_column(parts[head], lower)
-        if lower.has_colon or distance > 1.8 * step or not (ruled or _offset(parts[head], lower) < 2.5):
+        if lower.has_colon or distance > 1.8 * step or not (ruled or _misalignment(parts[head], lower) < 2.5):
             break
-        # The text below a table.
+        # A sentence below the table ends the column.
         if len(lower.words) > 14 and not ruled:
             break
         column.append(current)
-        # The head may be set off from the values.
+        # The gap below the head may be larger.
         step = distance if len(column) > 1 else max(2.5 * upper.height, distance)
         last = current
     return column
@@ -429,11 +428,11 @@ def _pairs_below(
         gap = max(0.0, value.box[1] - key.box[3]) / height
         same_cell = all(math.isclose(a, b) for a, b in zip(key.cell, value.cell, strict=True))
         enclosed = math.isfinite(key.cell[1] + key.cell[3])
-        score = -0.2 + key.as_key + value.as_value - 0.35 * gap - 0.25 * _offset(key, value)
+        score = -0.2 + key.as_key + value.as_value - 0.35 * gap - 0.25 * _misalignment(key, value)
         score += 0.7 * (same_cell and enclosed) - 0.5 * (
             key.cell[3] <= value.middle and not _is_same_column(key, value)
         )
-        # Who has a neighbour of its own beside it is rather a key, or the value of that one.
+        # A part with a neighbour is rather its key or its value.
         score -= 0.5 * max(0.0, min(2.0, right.get(other, 0.0))) + 0.3 * max(0.0, min(2.0, left.get(other, 0.0)))
         score -= 0.3 * max(0.0, min(2.0, right.get(at, 0.0)))
         pairs.append((score, at, other))
@@ -441,7 +440,7 @@ def _pairs_below(
 
 
 def _pairs_in_cells(parts: Sequence[_Part], apart: set[int]) -> list[_Pair]:
-    """Boxes to fill in: a label in the upper left corner, usually in small type, and what was written below it."""
+    """Pair the label in the upper left corner of a ruled box, usually in small type, with the text below it."""
     cells: dict[Box, list[int]] = defaultdict(list)
     for at, part in enumerate(parts):
         if at not in apart and all(map(math.isfinite, part.cell)):
@@ -456,20 +455,20 @@ def _pairs_in_cells(parts: Sequence[_Part], apart: set[int]) -> list[_Pair]:
         value = parts[others[0]]
         if value.middle - label.middle < 0.25 * label.height or value.box[1] - label.box[3] > 6 * label.height:
             continue
-        # Whole sentences are usual here.
+        # Sentences are common values here, so they are not penalised.
         score = 0.8 + label.as_key + max(value.as_value, -3.0 * value.has_colon)
         score += 0.5 * (label.height < 0.85 * value.height) - 0.2 * min(3, len(others) - 1)
         pairs.append((score, key, others[0]))
     return pairs
 
 
-def _chosen(pairs: Sequence[_Pair]) -> list[_Pair]:
+def _choose_pairs(pairs: Sequence[_Pair]) -> list[_Pair]:
     keys: set[int] = set()
     values: dict[int, float] = {}
     chosen = []
     for pair in sorted(pairs, key=lambda pair: -pair[0]):
         score, key, value = pair
-        if score < _LEAST:
+        if score < _MIN_SCORE:
             break
         if key in values or value in keys or value in values:
             continue
@@ -479,8 +478,8 @@ def _chosen(pairs: Sequence[_Pair]) -> list[_Pair]:
     return chosen
 
 
-def _marks(parts: Sequence[_Part], pairs: Sequence[_Pair]) -> list[_Pair]:
-    """Crosses and ticks: the answer to what stands beside them, the nearer side first."""
+def _pairs_of_marks(parts: Sequence[_Part], pairs: Sequence[_Pair]) -> list[_Pair]:
+    """Pair crosses and ticks with the text next to them, the nearer side first."""
     used = {value for _, _, value in pairs}
     found = []
     for at, part in enumerate(parts):
@@ -504,8 +503,8 @@ def _marks(parts: Sequence[_Part], pairs: Sequence[_Pair]) -> list[_Pair]:
     return found
 
 
-def _continued(content: PageContent, parts: Sequence[_Part], used: set[int]) -> dict[int, list[int]]:
-    """Further lines of keys and values: parts that nothing else claims, close below and aligned."""
+def _find_further_lines(content: PageContent, parts: Sequence[_Part], used: set[int]) -> dict[int, list[int]]:
+    """Find further lines of keys and values: unused parts, close below and aligned."""
     free = [at for at in range(len(parts)) if at not in used and not parts[at].has_colon]
     free.sort(key=lambda at: parts[at].box[1])
     lines: dict[int, list[int]] = defaultdict(list)

@@ -1,60 +1,100 @@
-"""What each block of a page is: by its size, its weight, its place, its first word and what is next to it."""
+"""The kind of each block of a page: by its size, weight, place, first word and neighbours; and levels of headings."""
+# ruff: noqa: RUF001, SIM905 - signs of many scripts, and lists of words
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from .._content import Boxes
-from .._found import Box
-from .blocks import Block
-from .patterns import (
-    BULLETS,
-    CAPTION,
-    DECIMAL,
-    DECIMAL_MARK,
-    FORMULA_NUMBER,
-    FUNCTIONS,
-    FURNITURE,
-    HEADINGS,
-    LABELLED,
-    MARK,
-    NOTE,
-    NUMBERED,
-    OPERATORS,
-    PAGE_NUMBER,
-    REFERENCES,
+from ._page import Box, Boxes
+from ._region_blocks import Block
+from ._region_lines import BULLETS, MARK
+
+DECIMAL_MARK = re.compile(r"^\d+\.\d")
+
+# A caption: its kind, in some languages, and a number.
+CAPTION = re.compile(
+    r"^(?:supplementary |extended data |appendix )?"
+    r"(?:fig(?:ure|s|ura)?|tab(?:le|leau|elle|la|ela|ella)?|abb(?:ildung)?|scheme|schema|chart|plate|box|exhibit|"
+    r"illustration|photo|map|grafik|diagramm?|listing|algorithm|algorithmus|cuadro|quadro|gr[áa]fico|рис(?:унок)?|"
+    r"табл(?:ица)?|εικόνα|πίνακας|şekil|tablo|rys|afbeelding|tabel|figuur|kuva|taulukko|图|表|圖|그림|표)"
+    r"\.?\s{0,2}(?:\d{1,3}(?:[.\-]\d{1,3})*|[A-Z]\.?\d{1,3}|[IVXL]{1,6}|[A-Z])"
+    r"(?P<rest>[a-z]?\)?\s?[.:|—–\-]|\s|$)",
+    re.IGNORECASE,
+)
+FIGURE = re.compile(r"^(?:fig(?:ure|s|ura)?|abb(?:ildung)?|рис(?:унок)?|figuur|图|圖|그림)\b", re.IGNORECASE)
+LABELLED = re.compile(r"^\S{2,20} \d{1,3} ?[.:]\s")
+
+NUMBERED = re.compile(
+    r"^(?:(?:\d{1,2}(?:\.\d{1,2}){0,4}|[IVX]{1,5}|[A-Z])[.)]?"
+    r"|(?:appendix|chapter|section|part|teil|kapitel|chapitre|anhang|annexe?)\s\S{1,4})\s+\S",
+    re.IGNORECASE,
+)
+DECIMAL = re.compile(r"^(\d{1,2}(?:\.\d{1,2}){0,4})\.?\s+\S")
+_LEVEL_NUMBER = re.compile(r"^(?:[A-Z]\.)?(\d{1,2}(?:\.\d{1,2}){0,5})\.?(?:\s|$)")
+HEADINGS = frozenset(
+    "abstract acknowledgement acknowledgements acknowledgment acknowledgments appendix background "
+    "bibliography conclusion conclusions contents discussion glossary introduction keywords literature "
+    "method methods references results summary einleitung ergebnisse inhalt literatur zusammenfassung "
+    "bibliographie introducción conclusiones referencias resumen références résumé sommaire".split()
+)
+REFERENCES = re.compile(
+    r"^(?:[\dIVX]+\.?\s*)?(?:references?|bibliography|literatur(?:verzeichnis)?|literature(?: cited)?|références"
+    r"|bibliographie|referencias|bibliografía|riferimenti|bibliografia|works cited)\W*$",
+    re.IGNORECASE,
 )
 
-__all__ = ["PageLook", "is_captioned", "is_prose", "kinds_of"]
+PAGE_NUMBER = re.compile(
+    r"^\W{0,2}(?:(?:page|p\.|seite|s\.|página|pág\.)\s?)?(?:\d{1,4}|[ivxl]{1,6})"
+    r"(?:\s?(?:/|of|von|de|sur)\s?\d{1,4})?\W{0,2}$",
+    re.IGNORECASE,
+)
+# Text in the margins of journals and reports.
+FURNITURE = re.compile(r"\b(?:doi|https?:|www\.|issn|vol(?:ume)?\b|page \d+)|©|copyright", re.IGNORECASE)
+NOTE = re.compile(r"^(?:[*†‡§¶#∗⋆★]+|\d{1,2}|[a-z])(?:\s|(?=[A-Z]))")
 
-# Zones, as shares of the height of the page, for what is repeated on each page.
+OPERATORS = frozenset("=<>+−±×÷·∑∏∫√≤≥≈≡∼∝∂∇∈∉∞→⇒↦∀∃⊂⊆∪∩∧∨⊗⊕≠≪≫⟨⟩|^")
+FUNCTIONS = frozenset(
+    "sin cos tan log ln exp max min lim sup inf det dim ker arg mod tr if for and otherwise where".split()
+)
+FORMULA_NUMBER = re.compile(r"^\(?[A-Z]{0,2}\.?\d{1,3}(?:\.\d{1,3})?[a-z]?\)$")
+
+
+# Headers end above the first, footers start below the second share of the page height.
 _HEADER_ZONE = 0.13
 _FOOTER_ZONE = 0.87
-# Gaps to the text, in heights, that part it from headers and footers.
+# The least gap between the text and headers or footers, in heights.
 _MARGIN_GAP = 1.0
+# Type sizes of headings, titles and notes, in sizes of the text.
 _LARGE = 1.12
 _TITLE = 1.3
 _SMALL = 0.93
+# The share of letters in heavy type from which a block is bold.
 _BOLD = 0.6
 _MAX_HEADING_WORDS = 30
-# So many entries that hang alike are a list.
-_MIN_ENTRIES = 4
 _MAX_HEADING_LINES = 4
+# The least number of entries without marks, with the same hanging indent, that make a list.
+_MIN_ENTRIES = 4
+# Sizes with a smaller ratio are one level of headings.
+_SAME_SIZE = 1.08
+_MAX_LEVEL = 6
+
+Kinds = list[tuple[str, float] | None]
 
 
 @dataclass(frozen=True, eq=False)
 class PageLook:
-    """What kinds are told from, besides the blocks.
+    """The page around the blocks.
 
     Attributes:
-        width, height: The size of the page.
-        size: The size of most of its type.
-        bold: The share of its letters in heavy type.
+        width, height: Size of the page.
+        size: Median type size.
+        bold: Share of letters in heavy type.
         pictures, tables: Their boxes.
-        rules: (H, 4): drawn lines that run across.
+        rules: (H, 4): lines drawn across.
     """
 
     width: float
@@ -64,11 +104,10 @@ class PageLook:
     pictures: list[Box]
     tables: list[Box]
     rules: Boxes
-    floats: list[Box] = field(default_factory=list)
 
 
 def is_captioned(block: Block) -> bool:
-    """Whether a block begins as captions do."""
+    """Whether a block starts like a caption."""
     return CAPTION.match(block.text) is not None
 
 
@@ -82,27 +121,27 @@ def is_prose(block: Block) -> bool:
 
 
 def kinds_of(blocks: list[Block], look: PageLook) -> list[tuple[str, float]]:
-    """The kind of each block, and how sure it is.
-
-    Args:
-        blocks: In reading order.
-        look: The page.
-    """
+    """Return the kind of each block, in reading order, and its confidence."""
     kinds: list[tuple[str, float] | None] = [None] * len(blocks)
-    for finder in (_margins, _captions, _formulas, _headings, _items, _footnotes, _references):
+    for finder in (
+        _find_margins,
+        _find_captions,
+        _find_formulas,
+        _find_headings,
+        _find_items,
+        _find_footnotes,
+        _find_references,
+    ):
         finder(blocks, look, kinds)
     return [kind or ("Text", _sureness(block)) for kind, block in zip(kinds, blocks, strict=True)]
-
-
-Kinds = list[tuple[str, float] | None]
 
 
 def _sureness(block: Block) -> float:
     return 0.95 if is_prose(block) and len(block.lines) > 2 else 0.85 if len(block.lines) > 1 else 0.6
 
 
-def _margins(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
-    """Headers and footers: the outermost rows of the page, set apart from the text."""
+def _find_margins(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
+    """Find headers and footers: the outermost rows of the page, with a gap to the text."""
     if not blocks:
         return
     outer = np.array([block.box for block in blocks])
@@ -113,7 +152,6 @@ def _margins(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
             free = np.array([kind is None for kind in kinds])
             if not free.any():
                 return
-            # The outermost row.
             ends = np.where(free, outer[:, 1] if top else -outer[:, 3], np.inf)
             first = int(ends.argmin())
             low, high = outer[first, 1], outer[first, 3]
@@ -156,7 +194,7 @@ def _is_margin(
         for index in range(len(blocks))
         if index not in row and (outer[index, 1] >= high if top else outer[index, 3] <= low)
     ]
-    # What is next to it towards the middle of the page.
+    # The distances to other parts towards the middle of the page.
     edges = [float(outer[index, 1] - high) if top else float(low - outer[index, 3]) for index in inner]
     edges += [
         float(box[1] - high) if top else float(low - box[3])
@@ -198,11 +236,11 @@ def _is_margin(
 
 
 def _distance(box: Box, other: Box) -> tuple[float, float]:
-    """How far two boxes are apart, across and down."""
+    """Return the distances of two boxes, across and down."""
     return max(other[0] - box[2], box[0] - other[2], 0.0), max(other[1] - box[3], box[1] - other[3], 0.0)
 
 
-def _captions(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
+def _find_captions(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
     floats = [*look.pictures, *look.tables]
     for index, block in enumerate(blocks):
         if kinds[index] is not None:
@@ -214,7 +252,7 @@ def _captions(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
         match = CAPTION.match(block.text)
         if match is not None:
             stopped = match["rest"].strip() != ""
-            # Text speaks of figures as well: "Figure 3 shows".
+            # Text refers to figures too: "Figure 3 shows".
             follows = block.text[match.end() :].lstrip()[:1]
             labelled = stopped or follows.isupper() or block.lines[0].bold > 0.1 > block.bold - 0.9
             small = block.size < _SMALL * look.size
@@ -222,7 +260,7 @@ def _captions(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
                 kinds[index] = ("Caption", 0.9 if near else 0.7)
         elif near and LABELLED.match(block.text) and len(block.lines) <= 4 and not MARK.match(block.lines[0].texts[0]):
             kinds[index] = ("Caption", 0.6)
-    # Further paragraphs of a caption, and small type between two of its parts.
+    # Further paragraphs of a caption.
     for index in range(1, len(blocks)):
         before = kinds[index - 1]
         if kinds[index] is None and before is not None and before[0] == "Caption":
@@ -234,7 +272,7 @@ def _captions(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
 
 
 def _is_math(word: str) -> bool:
-    """Whether a word looks like part of a formula."""
+    """Whether a word may be part of a formula."""
     if any(character in OPERATORS for character in word):
         return True
     letters = [character for character in word if character.isalpha()]
@@ -246,7 +284,7 @@ def _is_math(word: str) -> bool:
     )
 
 
-def _formulas(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
+def _find_formulas(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
     for index, block in enumerate(blocks):
         if kinds[index] is not None or len(block.lines) > 6 or MARK.match(block.lines[0].texts[0]):
             continue
@@ -259,7 +297,7 @@ def _formulas(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
         indented = block.box[0] > _column_left(block, blocks) + 1.0 * look.size
         if signs >= 1 and math >= 0.6 * len(words) and long <= 0.15 * len(words) and (indented or signs >= 2):
             kinds[index] = ("Formula", 0.7)
-    # The numbers of formulas, at the right edge, and pieces of formulas beside and between them.
+    # Add the numbers of formulas, at the right edge, and adjacent pieces of formulas.
     for _ in range(2):
         found = [blocks[index].box for index, kind in enumerate(kinds) if kind is not None and kind[0] == "Formula"]
         for index, block in enumerate(blocks):
@@ -282,7 +320,7 @@ def _formulas(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
 
 
 def _column_left(block: Block, blocks: list[Block]) -> float:
-    """The left edge of the running text that a block stands among."""
+    """Return the left edge of the running text around a block."""
     lefts = [
         other.box[0]
         for other in blocks
@@ -291,13 +329,13 @@ def _column_left(block: Block, blocks: list[Block]) -> float:
     return max(lefts, default=block.column[0])
 
 
-def _headings(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
+def _find_headings(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
     heavy = [
         index for index, block in enumerate(blocks) if kinds[index] is None and _is_heading(index, blocks, look, kinds)
     ]
     for index in heavy:
         kinds[index] = ("Section-header", 0.8)
-    # The title: the largest of all, with no running text above it.
+    # The title is the largest heading, without running text above it.
     candidates = [
         index
         for index in heavy
@@ -336,7 +374,7 @@ def _is_heading(index: int, blocks: list[Block], look: PageLook, kinds: Kinds) -
     begins_low = letters[0].islower() and not (len(words[0]) <= 2 and numbered)
     if begins_low and not larger:
         return False
-    # Something is under a heading, in its column and close.
+    # A heading has text below, close and in its column.
     below = [
         other
         for place, other in enumerate(blocks)
@@ -352,7 +390,7 @@ def _is_heading(index: int, blocks: list[Block], look: PageLook, kinds: Kinds) -
         else False
     )
     mark = MARK.match(words[0]) is not None
-    # Items have marks, too: a number alone makes a heading only where no item is next to it.
+    # Items have marks too: a number makes a heading only without an item next to it.
     if mark and not (numbered and (bold > 0.5 or large)) and (not numbered or _item_beside(index, blocks)):
         return False
     votes = 1.2 * larger + 0.7 * large + 1.1 * bold + 0.6 * capitals + 0.8 * numbered + 0.9 * known
@@ -366,7 +404,7 @@ def _is_heading(index: int, blocks: list[Block], look: PageLook, kinds: Kinds) -
 
 
 def _stands_alone(block: Block, blocks: list[Block], below: list[Block], look: PageLook) -> bool:
-    """Whether a short line has running text under it, aligned with it, and more room above than text has."""
+    """Whether a short line has aligned running text below, and more space above than lines of text have."""
     under = [
         other for other in below if abs(other.box[0] - block.box[0]) < 2 * look.size and other.width > 1.5 * block.width
     ]
@@ -396,7 +434,7 @@ def _kind_of_mark(block: Block) -> str:
     return re.sub(r"\d+", "1", re.sub(r"[a-z]+", "a", re.sub(r"[A-Z]+", "A", block.lines[0].texts[0])))
 
 
-def _items(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
+def _find_items(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
     for index, block in enumerate(blocks):
         if kinds[index] is not None or len(block.lines[0].texts) < 2:
             continue
@@ -409,13 +447,13 @@ def _items(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
                 kinds[index] = ("List-item", 0.7)
         elif re.match(r"^[•▪●■]\S", mark):
             kinds[index] = ("List-item", 0.7)
-    # Entries without marks: their first lines stand out, one after the other.
+    # Entries without marks, with hanging indents.
     hanging = [index for index, block in enumerate(blocks) if block.hangs and kinds[index] is None]
     for index in hanging:
         alike = [other for other in hanging if abs(blocks[other].box[0] - blocks[index].box[0]) < 0.5 * look.size]
         if len(alike) >= _MIN_ENTRIES:
             kinds[index] = ("List-item", 0.6)
-    # What goes on behind the mark of an item, below or above it.
+    # Text aligned with the text after the mark of an item.
     for index, block in enumerate(blocks):
         if kinds[index] is not None:
             continue
@@ -441,8 +479,8 @@ def _items(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
                 break
 
 
-def _footnotes(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
-    """Small type at the foot of a column; from the bottom up, as notes stand below each other."""
+def _find_footnotes(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
+    """Find footnotes, small type at the foot of a column, from the bottom up."""
     rules = look.rules
     order = sorted(range(len(blocks)), key=lambda index: -blocks[index].box[3])
     waiting: list[int] = []
@@ -450,7 +488,7 @@ def _footnotes(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
         block, kind = blocks[index], kinds[index]
         if (kind is not None and kind[0] not in ("List-item", "Text")) or block.box[1] < 0.6 * look.height:
             continue
-        if block.size >= _SMALL * look.size and not _begins_note(block):
+        if block.size >= _SMALL * look.size and not _starts_note(block):
             continue
         under = [
             place
@@ -459,36 +497,31 @@ def _footnotes(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
             and other.box[1] >= block.box[3] - 0.3 * look.size
             and min(other.box[2], block.box[2]) > max(other.box[0], block.box[0])
         ]
-        if any(_name(kinds[place]) not in ("Footnote", "Page-footer") and place not in waiting for place in under):
+        if any(_kind_name(kinds[place]) not in ("Footnote", "Page-footer") and place not in waiting for place in under):
             continue
-        # Small type at the bottom waits for what is above it to tell that both are notes.
+        # Small type at the bottom is a note if the block above turns out to be one.
         waiting.append(index)
         above = (rules[:, 3] <= block.box[1] + 0.2 * look.size) & (block.box[1] - rules[:, 3] < 2.5 * look.size)
         above &= (rules[:, 0] <= block.box[0] + 3 * look.size) & (rules[:, 2] > block.box[0])
         above &= rules[:, 2] - rules[:, 0] < 0.6 * look.width
         small = block.size < _SMALL * look.size
-        if above.any() or (small and _begins_note(block)):
+        if above.any() or (small and _starts_note(block)):
             for place in [place for place in waiting if place == index or place in under]:
                 kinds[place] = ("Footnote", 0.7)
                 waiting.remove(place)
 
 
-def _name(kind: tuple[str, float] | None) -> str:
+def _kind_name(kind: tuple[str, float] | None) -> str:
     return "" if kind is None else kind[0]
 
 
-def _begins_note(block: Block) -> bool:
-    """Whether a block begins with a sign or a number of a note, which may be part of its first word."""
-    return NOTE.match(block.text) is not None or _starts_raised(block)
+def _starts_note(block: Block) -> bool:
+    """Whether a block starts with a sign or a number of a note, also joined to its first word."""
+    return NOTE.match(block.text) is not None or re.match(r"^\d{1,2}[A-Z][a-z]", block.text) is not None
 
 
-def _starts_raised(block: Block) -> bool:
-    """Whether a block begins with a small raised figure: it is part of the first word, as far as boxes tell."""
-    return bool(re.match(r"^\d{1,2}[A-Z][a-z]", block.text))
-
-
-def _references(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
-    """The entries behind a heading such as References are items of a list, up to the next heading."""
+def _find_references(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
+    """Make the entries below a heading such as References items of a list, up to the next heading."""
     listed = False
     for index, block in enumerate(blocks):
         kind = kinds[index]
@@ -496,3 +529,42 @@ def _references(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
             listed = REFERENCES.match(block.text) is not None
         elif listed and kind is None:
             kinds[index] = ("List-item", 0.6)
+
+
+def levels_of(blocks: Sequence[Block], kinds: Sequence[str]) -> list[int]:
+    """Return the level of each section header, from 1 for sections right below the title; 0 for all other blocks.
+
+    A heading with the number 2.1 is one level below 2. Headings without a number have the level of those of their size
+    and weight.
+    """
+    heads = [index for index, kind in enumerate(kinds) if kind == "Section-header"]
+    looks: list[tuple[float, bool]] = []
+    for index in sorted(heads, key=lambda index: (-blocks[index].size, blocks[index].bold < _BOLD)):
+        look = (blocks[index].size, blocks[index].bold >= _BOLD)
+        if not looks or looks[-1][0] > _SAME_SIZE * look[0] or looks[-1][1] != look[1]:
+            looks.append(look)
+    levels = [0] * len(blocks)
+    depths = {index: _depth(blocks[index].text) for index in heads}
+    # Numbered headings set the level of headings of the same type without a number.
+    by_look: dict[int, list[int]] = {}
+    rank = {index: _rank(blocks[index], looks) for index in heads}
+    for index in heads:
+        if depths[index]:
+            by_look.setdefault(rank[index], []).append(depths[index])
+    for index in heads:
+        alike = by_look.get(rank[index])
+        depth = depths[index] or (min(alike) if alike else 1 + rank[index])
+        levels[index] = min(_MAX_LEVEL, depth)
+    return levels
+
+
+def _depth(text: str) -> int:
+    match = _LEVEL_NUMBER.match(text)
+    return 0 if match is None else match[1].count(".") + 1
+
+
+def _rank(block: Block, looks: list[tuple[float, bool]]) -> int:
+    for rank, (size, bold) in enumerate(looks):
+        if size <= _SAME_SIZE * block.size and bold == (block.bold >= _BOLD):
+            return rank
+    return len(looks) - 1

@@ -1,4 +1,7 @@
-"""Fields that were asked for: labels are found in the rows of a page, and beside each the value that fits best."""
+"""Extract fields by rules: find labels in the rows of a page, and next to each the value that fits best.
+
+The company and the address of a receipt or an invoice are at the top of the page, without labels.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +14,15 @@ from functools import cache
 
 import numpy as np
 
-from .._content import PageContent
-from .._found import FoundField
-from .lines import Row, box_of, phrases_of, rows_of
-from .places import find_address, find_company
-from .rules import MAX_LINE, FieldRule, rules_of
-from .values import find_day_first, is_valid, parse_value, plain, value_pattern
+from ._field_rules import MAX_LINE, FieldRule, find_day_first, is_valid, parse_value, plain, rules_of, value_pattern
+from ._page import FoundField, PageContent
+from ._phrases import Row, box_of_words, phrases_of, rows_of
 
-__all__ = ["extract_fields"]
-
-# Signs that readers take for one another, in labels.
+# Characters in labels that OCR confuses.
 _ALIKE = str.maketrans("0158|", "oisbl")
-# How many words of a row a label may take; readers part and join words.
+# The most words of a row that a label may take; OCR splits and joins words.
 _LONGEST_LABEL = 6
-# Rows from these on sum up taxes; their totals are not what is to be paid.
+# Rows below these sum up taxes; their totals are not the amount to pay.
 _SUMMARIES = re.compile(r"(?:gst|tax|vat|sst|mwst|tva|iva|steuer)[ -]*(?:summary|analysis|breakdown|ubersicht)")
 _CASH = (
     "cash",
@@ -39,10 +37,40 @@ _CASH = (
 )
 _CHANGE = ("change", "change due", "change amount", "rueckgeld", "ruckgeld", "rendu", "cambio")
 
+_FIRMS = re.compile(
+    r"\b(?:sdn|bhd|berhad|enterprise|trading|restoran|restaurant|store|stores|mart|market|supermarket|hardware|cafe|"
+    r"bakery|bakeries|pharmacy|hotel|station|services|company|corporation|corp|inc|llc|ltd|limited|plc|gmbh|ag|kg|ohg|"
+    r"sarl|sas|sa|sl|slu|srl|spa|bv|nv|group|holdings?|stationery|industries|co|s/b|pte)\b\.?"
+)
+_STREETS = re.compile(
+    r"\b(?:jalan|jln|lorong|lrg|persiaran|taman|tmn|lot|blok|block|level|floor|unit|bandar|kampung|kg|seksyen|"
+    r"street|st|road|rd|avenue|ave|lane|drive|boulevard|blvd|suite|square|plaza|mall|building|p\.?o\.? ?box|"
+    r"\w*strasse|\w*str|\w*weg|\w*platz|\w*allee|rue|place|chemin|bp|calle|avenida|avda|plaza|paseo|via|piazza|"
+    r"straat|\w*straat)\b|\b\d{4,6}\b"
+)
+# Words after an address: other contact details, and the kind of paper.
+_ENDS = re.compile(
+    r"\b(?:tel|telephone|phone|fax|hp|mobile|email|e-mail|gst|sst|vat|tax|ust|iva|tva|siret|invoice|receipt|bill|date|"
+    r"datum|fecha|cashier|www|http|https|rechnung|facture|factura|telefon|website|reg|roc|brn|customer|order|table|"
+    r"doc|hotline|inv|quittung|recu|ticket|welcome|thank|member|counter|terminal|pos|time|salesperson)\b|@|\bwww\."
+)
+_TITLES = re.compile(
+    r"^\W*(?:(?:simplified |full )?(?:tax )?invoice|(?:official |sales |cash )?receipt|cash (?:bill|sales?)|rechnung|"
+    r"facture|factura|quittung|kassenbon|ticket|welcome(?: to)?|copy|original|duplicate|page \d+|bill)\W*$|"
+    r"\b(?:thank you|returnable|refund|exchange|come again)\b"
+)
+_REGISTRATION = re.compile(
+    r"^\W*(?:\(?(?:co(?:mpany)?\W{1,3}reg|co\W{1,3}no|reg|roc|brn|gst|sst)\b.*\d.*|\(?[\w-]*\d{4,}[ -]*\w{0,2}\W*)$"
+)
+_REGISTRATION_AT_END = re.compile(
+    r"\s*\(?\s*(?:(?:co\.?|reg\.?|no\.?)[ :]*)*\d{4,9}[-. ]{1,3}[A-Z0-9]{1,2}\s*\)?\s*$", re.I
+)
+_TOP_ROWS = 10
+
 
 @dataclass(frozen=True)
 class _Label:
-    """A label in a row: where it is, which of the rule's it is, and how sure."""
+    """A label in a row: its place, its rank among the labels of the rule, and its confidence."""
 
     row: int
     start: int
@@ -53,7 +81,7 @@ class _Label:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A value that may be the one, and its label."""
+    """A value that may be the field, and its label."""
 
     row: int
     start: int
@@ -66,19 +94,19 @@ class _Candidate:
 def extract_fields(
     content: PageContent, rules: str | FieldRule | Iterable[str | FieldRule], *, day_first: bool | None = None
 ) -> list[FoundField]:
-    """Find the fields that rules ask for.
+    """Extract fields from a page by rules.
 
     Args:
         content: A page.
         rules: `FieldRule`, or names of ready-made sets: ``"receipt"`` (company, date, address, total) and ``"invoice"``
             (number, date, due_date, supplier, total, net, tax, iban and more; labels in English, German, French and
-            Spanish). Of several rules with the same name, the first that finds something counts.
-        day_first: Whether days stand before months in numeric dates, which decides whether a date is one; ``None``
-            takes the order of the page's own dates, see `find_day_first`.
+            Spanish). Rules with the same name are tried in turn until one finds a value.
+        day_first: Whether days precede months in numeric dates. ``None`` takes the order of the other dates of the
+            page, see `find_day_first`.
 
     Returns:
-        At most one field of each name, in the order of the rules: values as they are printed, for `parse_value` to turn
-        into numbers and days. What is not on the page is not in the list.
+        At most one field of each name, in the order of the rules. Values are as printed; `parse_value` converts them
+        to numbers and dates. Fields that were not found are left out.
 
     Raises:
         InvalidArgumentError: A rule is neither a `FieldRule` nor the name of a set.
@@ -104,14 +132,14 @@ def extract_fields(
     for rule in asked:
         if rule.name in found:
             continue
-        value = _find(page, rule)
+        value = _find_field(page, rule)
         if value is not None:
             found[rule.name] = value
     return list(found.values())
 
 
 class _Page:
-    """The rows of a page, and the labels of all rules that are in them."""
+    """The rows of a page, and all labels in them."""
 
     def __init__(
         self, content: PageContent, rows: Sequence[Row], rules: Sequence[FieldRule], day_first: bool | None
@@ -124,12 +152,12 @@ class _Page:
         self.summary = next((at for at, row in enumerate(rows) if _SUMMARIES.search(plain(row.text))), len(rows))
 
     def labels_of(self, labels: Sequence[str]) -> Iterator[_Label]:
-        """Where labels are; of those that overlap, the longest."""
+        """Yield the places of labels; of overlapping ones, the longest."""
         found: list[_Label] = []
         for rank, text in enumerate(labels):
             for row, start, end, sureness in self.labels.get(_squashed(text), ()):
                 found.append(_Label(row, start, end, rank, sureness))
-        # A label that is right goes before the same one with the letters beside it.
+        # An exact label wins over a misread one that takes in neighbouring letters.
         sure = {(label.row, label.rank) for label in found if label.sureness == 1}
         found = [label for label in found if label.sureness == 1 or (label.row, label.rank) not in sure]
         found.sort(
@@ -149,11 +177,11 @@ def _squashed(text: str) -> str:
 
 
 def _find_labels(rows: Sequence[Row], wanted: set[str]) -> dict[str, list[tuple[int, int, int, float]]]:
-    """Labels, squashed, and where they are: the row, the start and end in its text, how well they agree."""
+    """Return the places of squashed labels: the row, start and end in its text, and the confidence."""
     by_ends: dict[str, list[str]] = defaultdict(list)
     for label in wanted:
         if len(label) >= 5:
-            # One wrong letter spares the first two or the last two.
+            # A single wrong letter leaves the first two or the last two intact.
             for part in {"^" + label[:2], label[-2:] + "$"}:
                 by_ends[part].append(label)
     longest = max(map(len, wanted), default=0) + 2
@@ -178,18 +206,18 @@ def _find_labels(rows: Sequence[Row], wanted: set[str]) -> dict[str, list[tuple[
             text = ""
             for last, (_, end, last_token) in enumerate(tokens[first : first + _LONGEST_LABEL], first):
                 text += squashed[last]
-                # A label neither goes on behind a colon nor over a gap.
+                # A label ends at a colon and at a gap.
                 if len(text) > longest or re.search(r":|  ", row.text[start:end]):
                     break
                 for label, sureness in meant(text):
-                    # A number beside a label is not a misread letter of it.
+                    # A number next to a label is not a misread letter of it.
                     if sureness == 1 or not (first_token.isdigit() or last_token.isdigit()):
                         labels[label].append((number, start, end, sureness))
     return labels
 
 
 def _edits(first: str, second: str, limit: int) -> int:
-    """The edit distance, or more than ``limit``."""
+    """Return the edit distance, or ``limit`` + 1 for larger ones."""
     if abs(len(first) - len(second)) > limit:
         return limit + 1
     previous = list(range(len(second) + 1))
@@ -203,15 +231,15 @@ def _edits(first: str, second: str, limit: int) -> int:
     return previous[-1]
 
 
-def _find(page: _Page, rule: FieldRule) -> FoundField | None:
+def _find_field(page: _Page, rule: FieldRule) -> FoundField | None:
     if not rule.labels and rule.kind in ("company", "address") and rule.compiled is None:
         return _find_writer(page, rule)
-    candidates = list(_labelled(page, rule))
+    candidates = list(_find_labelled(page, rule))
     if (not candidates and not rule.needs_label) or not rule.labels:
-        candidates = list(_by_form(page, rule))
+        candidates = list(_find_by_form(page, rule))
     if not candidates:
         return None
-    best = _chosen(page, rule, candidates)
+    best = _choose(page, rule, candidates)
     row = page.rows[best.row]
     words = row.words_between(best.start, best.end)
     key = ""
@@ -221,41 +249,41 @@ def _find(page: _Page, rule: FieldRule) -> FoundField | None:
         ends = re.compile(r"[ .)]{0,2}[:;]").match(label_row.text, best.label.end)
         end = ends.end() if ends else best.label.end
         key, key_words = label_row.text[best.label.start : end], label_row.words_between(best.label.start, end)
-    confidence = min(1.0, best.score) * _trust(page.content, words)
+    confidence = min(1.0, best.score) * _mean_confidence(page.content, words)
     return FoundField(rule.name, key, row.text[best.start : best.end], key_words, words, round(confidence, 4))
 
 
 def _find_writer(page: _Page, rule: FieldRule) -> FoundField | None:
-    """The name at the top of the page, or the address after it."""
+    """Find the name at the top of the page, or the address after it."""
     texts = [row.text for row in page.rows]
     if rule.kind == "company":
-        company = find_company(texts)
+        company = _find_company(texts)
         if company is None:
             return None
         value, sureness = company.value, company.confidence
         words = page.rows[company.row].words_between(0, company.length)
     else:
-        address = find_address(texts, [(row.box[1], row.box[3]) for row in page.rows])
+        address = _find_address(texts, [(row.box[1], row.box[3]) for row in page.rows])
         if address is None:
             return None
         value, sureness = address.value, address.confidence
         words = tuple(word for number in address.rows for word in page.rows[number].words)
-    return FoundField(rule.name, "", value, (), words, round(sureness * _trust(page.content, words), 4))
+    return FoundField(rule.name, "", value, (), words, round(sureness * _mean_confidence(page.content, words), 4))
 
 
-def _trust(content: PageContent, words: Sequence[int]) -> float:
+def _mean_confidence(content: PageContent, words: Sequence[int]) -> float:
     return float(np.clip(content.confidences[list(words)].mean(), 0, 1))
 
 
-def _labelled(page: _Page, rule: FieldRule) -> Iterator[_Candidate]:
-    barred: dict[int, list[_Label]] = defaultdict(list)
+def _find_labelled(page: _Page, rule: FieldRule) -> Iterator[_Candidate]:
+    excluded: dict[int, list[_Label]] = defaultdict(list)
     for label in page.labels_of(rule.not_labels):
-        barred[label.row].append(label)
+        excluded[label.row].append(label)
     for label in page.labels_of(rule.labels):
         row = page.rows[label.row]
         sureness = label.sureness * (1 - 0.15 * label.rank / max(1, len(rule.labels)))
-        # "Sub total" bars the "total" in it, not one that stands far off in the same row.
-        if any(_bars(row, bar, label) for bar in barred[label.row]):
+        # "Sub total" excludes the "total" in it, but not one further away in the same row.
+        if any(_excludes(row, bar, label) for bar in excluded[label.row]):
             continue
         if rule.kind == "amount" and label.row >= page.summary:
             sureness *= 0.5
@@ -269,7 +297,7 @@ def _labelled(page: _Page, rule: FieldRule) -> Iterator[_Candidate]:
                 yield _candidate(page, rule, number, start, end, label, sureness * nearness)
 
 
-def _bars(row: Row, bar: _Label, label: _Label) -> bool:
+def _excludes(row: Row, bar: _Label, label: _Label) -> bool:
     if bar.start <= label.start and label.end <= bar.end:
         return bar.end - bar.start > label.end - label.start or bar.sureness > label.sureness
     if label.start <= bar.start and bar.end <= label.end:
@@ -279,7 +307,7 @@ def _bars(row: Row, bar: _Label, label: _Label) -> bool:
 
 
 def _values(rule: FieldRule, text: str) -> Iterator[tuple[int, int]]:
-    """Where values of the rule's form are in a text."""
+    """Yield the places of values of the form of a rule in a text."""
     text = text[:MAX_LINE]
     for pattern in (rule.compiled,) if rule.compiled is not None else value_pattern(rule.kind):
         taken = False
@@ -288,7 +316,7 @@ def _values(rule: FieldRule, text: str) -> Iterator[tuple[int, int]]:
                 number for number in range(1, (pattern.groups if rule.compiled else 0) + 1) if match.group(number)
             )
             start, end = match.span(next(groups, 0))
-            # Spaces around the value are none of it.
+            # Strip spaces.
             start, end = start + len(text[start:end]) - len(text[start:end].lstrip()), len(text[:end].rstrip())
             if end > start:
                 taken = True
@@ -305,19 +333,19 @@ def _values_right(page: _Page, rule: FieldRule, label: _Label) -> Iterator[tuple
         begin -= 1
     rest = text[begin:]
     if rule.compiled is None and rule.kind in ("text", "company", "address"):
-        rest = _until_gap(rest)
+        rest = _cut_at_gap(rest)
         if rest:
             yield begin, begin + len(rest)
         return
     values = [(begin + start, begin + end) for start, end in _values(rule, rest)]
     if rule.prefer != "largest":
-        # A word that is no value may follow a label ("Invoice to: ..."), a sentence may not.
+        # A few other words may follow a label ("Invoice to: ..."), a sentence may not.
         values = [value for value in values[:1] if value[0] - begin <= 40]
     yield from values
 
 
-def _until_gap(text: str) -> str:
-    """A text up to a wide gap, or up to the next label."""
+def _cut_at_gap(text: str) -> str:
+    """Cut a text at a wide gap, or at the next label."""
     text = text[:MAX_LINE].split("  ")[0].strip()
     following = re.search(r"\s[^\W\d_][\w.]{1,20}:(?:\s|$)", text)
     return text[: following.start()].strip() if following else text
@@ -326,7 +354,7 @@ def _until_gap(text: str) -> str:
 def _values_below(page: _Page, rule: FieldRule, label: _Label) -> Iterator[tuple[int, int, int, float]]:
     label_row = page.rows[label.row]
     words = label_row.words_between(label.start, label.end)
-    left, top, right, bottom = box_of(page.content, words)
+    left, top, right, bottom = box_of_words(page.content, words)
     height = bottom - top
     for number in range(max(0, label.row - 3), min(len(page.rows), label.row + 12)):
         row = page.rows[number]
@@ -337,10 +365,10 @@ def _values_below(page: _Page, rule: FieldRule, label: _Label) -> Iterator[tuple
             start = row.starts[at[0]]
             end = row.starts[at[-1]] + len(page.content.texts[row.words[at[-1]]].strip())
             x0, y0, x1, _ = phrase.box
-            # On paper that is askew, what stands beside a label may be a row of its own.
+            # On a skewed scan, the value next to a label may be in a row of its own.
             middle = (phrase.box[1] + phrase.box[3]) / 2
             beside = place == 0 and x0 >= right - 0.3 * height and abs(middle - (top + bottom) / 2) < 0.8 * height
-            # Below is what begins or ends with the label, or is around its middle.
+            # A value below overlaps the label.
             below = y0 > (top + bottom) / 2 and min(right, x1) - max(left, x0) > 0.3 * min(right - left, x1 - x0)
             if not below and not beside:
                 continue
@@ -351,7 +379,7 @@ def _values_below(page: _Page, rule: FieldRule, label: _Label) -> Iterator[tuple
                 break
 
 
-def _by_form(page: _Page, rule: FieldRule) -> Iterator[_Candidate]:
+def _find_by_form(page: _Page, rule: FieldRule) -> Iterator[_Candidate]:
     for number, row in enumerate(page.rows):
         for start, end in _values(rule, row.text):
             yield _candidate(page, rule, number, start, end, None, 0.9 if rule.compiled else 0.5)
@@ -374,23 +402,23 @@ def _candidate(
     return _Candidate(row, start, end, label, score, amount)
 
 
-def _chosen(page: _Page, rule: FieldRule, candidates: Sequence[_Candidate]) -> _Candidate:
+def _choose(page: _Page, rule: FieldRule, candidates: Sequence[_Candidate]) -> _Candidate:
     if rule.prefer == "largest":
-        paid = _paid(page)
+        paid = _amounts_due(page)
         agreeing = [candidate for candidate in candidates if candidate.amount is not None and candidate.amount in paid]
         candidates = agreeing or candidates
     best = max(candidate.score for candidate in candidates)
     good = [candidate for candidate in candidates if candidate.score >= 0.8 * best]
     if rule.prefer == "largest":
-        # Of equal amounts, the one furthest down.
+        # Among equal amounts, take the lowest on the page.
         return max(good, key=lambda candidate: (candidate.amount or Decimal(0), candidate.row))
     if rule.prefer == "last":
         return good[-1]
     return max(good, key=lambda candidate: (candidate.score, -candidate.row))
 
 
-def _paid(page: _Page) -> set[Decimal]:
-    """Cash less change, where both are printed: what was to be paid."""
+def _amounts_due(page: _Page) -> set[Decimal]:
+    """Return cash minus change, if both are printed: the amount to pay."""
     given, returned = (set(_amounts(page, labels)) for labels in (_CASH, _CHANGE))
     return {cash - change for cash in given for change in returned if cash - change > 0}
 
@@ -402,3 +430,109 @@ def _amounts(page: _Page, labels: tuple[str, ...]) -> Iterator[Decimal]:
             amount = parse_value("amount", page.rows[label.row].text[start:end])
             if isinstance(amount, Decimal):
                 yield amount
+
+
+@dataclass(frozen=True)
+class _Company:
+    """A name: its row, its length there, and the confidence."""
+
+    value: str
+    row: int
+    length: int
+    confidence: float
+
+
+@dataclass(frozen=True)
+class _Address:
+    """An address: its rows, and the confidence."""
+
+    value: str
+    rows: tuple[int, ...]
+    confidence: float
+
+
+def _find_company(texts: Sequence[str]) -> _Company | None:
+    """Find the first row that can be a name; rows with a kind of firm, such as "Ltd", come first."""
+    found = _company_row(texts)
+    if found is None:
+        return None
+    row, confidence = found
+    name = _strip_number(texts[row])
+    # OCR often misreads "SDN BHD".
+    value = re.sub(r"\bS[O0D]N(\.?) [B8]H[DO0](?!\w)", r"SDN\1 BHD", re.sub(r" {2,}", " ", name))
+    return _Company(value, row, len(name), confidence)
+
+
+def _strip_number(text: str) -> str:
+    """Strip the registration number from the end of a row, and specks far after it."""
+    name = text
+    while (end := name.rfind("  ")) > 0 and sum(map(str.isalpha, name[end:])) < 3:
+        name = name[:end]
+    return _REGISTRATION_AT_END.sub("", name).rstrip() or text
+
+
+def _company_row(texts: Sequence[str]) -> tuple[int, float] | None:
+    names: list[tuple[int, bool]] = []
+    for number, row in enumerate(texts[:_TOP_ROWS]):
+        text = plain(_strip_number(row))
+        letters = sum(character.isalpha() for character in text)
+        if names and (_ends_address(text) or _is_address(text)):
+            break
+        if letters < 3 or letters < 0.5 * len(text.replace(" ", "")):
+            continue
+        if _TITLES.search(text) or _ends_address(text) or _REGISTRATION.match(text) or _is_date(text):
+            continue
+        names.append((number, bool(_FIRMS.search(text))))
+    if not names:
+        return None
+    firms = [number for number, is_firm in names[:4] if is_firm]
+    return (firms[0], 0.9) if firms else (names[0][0], 0.6)
+
+
+def _find_address(texts: Sequence[str], spans: Sequence[tuple[float, float]]) -> _Address | None:
+    """Find the rows below the name with a street, a number or a postcode; ``spans`` are tops and bottoms of rows."""
+    company = _company_row(texts)
+    start = 0 if company is None else company[0] + 1
+    taken: list[int] = []
+    evidence = 0
+    for number in range(start, min(start + _TOP_ROWS, len(texts))):
+        text = plain(texts[number])
+        if taken:
+            top, bottom = spans[taken[-1]]
+            if spans[number][0] - bottom > 1.5 * (bottom - top) or len(taken) >= 6:
+                break
+        if _ends_address(text) or _TITLES.search(text) or _is_date(text) or _is_phone(text):
+            if taken:
+                break
+            continue
+        if not taken and not _is_address(text):
+            continue
+        if taken and _REGISTRATION.match(text) and not re.search(r"\b\d{5}\b", text):
+            break
+        taken.append(number)
+        evidence += _is_address(text)
+    if not evidence:
+        return None
+    # OCR reads specks as quotation marks.
+    value = " ".join(re.sub(r" {2,}", " ", texts[number].strip("\"'`|*~_ ")) for number in taken)
+    return _Address(value, tuple(taken), min(0.9, 0.4 + 0.2 * evidence))
+
+
+def _ends_address(text: str) -> bool:
+    return _ENDS.search(text) is not None
+
+
+def _is_address(text: str) -> bool:
+    return (bool(_STREETS.search(text)) and not _REGISTRATION.match(text)) or bool(
+        re.match(r"^\W*(?:no\W{0,3}[a-z]?\d|\d{1,5}[a-z]?\s?[,&]|\d{1,5}[a-z]?\s+[a-z]{3,})", text)
+    )
+
+
+def _is_date(text: str) -> bool:
+    return any(pattern.search(text) for pattern in value_pattern("date"))
+
+
+def _is_phone(text: str) -> bool:
+    return re.fullmatch(r"[\W\d]*", text) is not None and any(
+        pattern.search(text) for pattern in value_pattern("phone")
+    )

@@ -1,4 +1,4 @@
-"""Everything on a page in one call: tables first, then regions around them, then fields."""
+"""Find all structure of a page: tables first, then regions around them, then fields."""
 
 from __future__ import annotations
 
@@ -8,27 +8,24 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from .._content import PageContent
-from .._fields.asked import extract_fields
-from .._fields.pairs import find_fields
-from .._fields.rules import FieldRule
-from .._found import FoundField, FoundRegion, FoundTable, PageStructure
-from .._regions.finding import find_regions
-from .._tables.finding import find_tables
+from ._field_rules import FieldRule
+from ._fields_asked import extract_fields
+from ._fields_pairs import find_fields
+from ._page import FoundField, FoundRegion, FoundTable, PageContent, PageStructure, box_around
+from ._regions import find_regions
+from ._tables import find_tables
 
-__all__ = ["find_structure"]
-
-# Regions in which what looks like a key is none.
-_NO_FIELDS = ("Caption", "Picture", "Formula")
+# Regions without keys, whatever their words look like.
+_KINDS_WITHOUT_FIELDS = ("Caption", "Picture", "Formula")
 # Regions that may hold keys or values.
-_JOINED = frozenset({"Text", "Section-header", "List-item", "Page-header"})
-# From this many words on, a picture may be the ground of text.
+_KINDS_WITH_FIELDS = frozenset({"Text", "Section-header", "List-item", "Page-header"})
+# A picture with at least this many words may be the background of text.
 _MANY_WORDS = 20
-# A strip that is thinner than this share of the page, and all but as long as the page, is the edge of a sheet.
+# A strip thinner than this share of the page, and nearly as long as the page, is the edge of a sheet.
 _EDGE = 0.12
-# Of another region, so large a share may lie in the box around joined ones.
+# The largest share of another region that the box around joined regions may cover.
 _MAX_COVERED = 0.3
-# From this many lines on, and this many words a line, a region is running text.
+# A region with this many lines, and this many words a line, is running text.
 _MIN_LINES = 3
 _MIN_WORDS = 5.0
 
@@ -44,17 +41,17 @@ def find_structure(
 
     Args:
         content: The page.
-        layout: Whether regions are found.
-        tables: Whether tables are found. Without, there are still regions of the kind Table.
-        fields: What `extract_fields` is asked for: the name of a set, or rules; true or ``"all"`` for all pairs of a
-            key and a value, false for none. Pairs within one table are left out, since its cells say more, and so are
-            those in captions, pictures and running text. On pages of running text, a key ends with a colon.
+        layout: Whether to find regions.
+        tables: Whether to return tables. If false, there are still regions of the kind Table.
+        fields: Rules, or the name of a set, for `extract_fields`; true or ``"all"`` for all pairs of a key and a
+            value; false for none. Pairs within one table, in captions, pictures and running text are left out. On
+            pages that are mostly running text, a key must end with a colon.
 
     Returns:
-        What was found.
+        Tables, regions and fields.
 
     Raises:
-        InvalidArgumentError: ``fields`` names no set of rules, or holds something else.
+        InvalidArgumentError: ``fields`` is not the name of a set, and holds something other than rules.
 
     Example:
         >>> import numpy as np
@@ -65,29 +62,29 @@ def find_structure(
         >>> [region.words for region in find_structure(content).regions]
         [(0,)]
     """
-    # Regions go around tables whether or not these are wanted as such.
+    # Regions need the tables even if the caller does not.
     found = tuple(find_tables(content)) if layout or tables else ()
-    content = _without_grounds(content, found)
+    content = _drop_backgrounds(content, found)
     regions = tuple(find_regions(content, found)) if layout else ()
-    found = tuple(_with_all_words(content, table, regions) for table in found)
+    found = tuple(_add_words_of_region(content, table, regions) for table in found)
     wants_all = fields is True or fields == "all"
-    pairs = _likely_pairs(content, find_fields(content), found, regions) if layout or wants_all else []
-    regions = _with_pairs_in_rows(content, regions, pairs)
+    pairs = _drop_chance_pairs(content, find_fields(content), found, regions) if layout or wants_all else []
+    regions = _join_rows(content, regions, pairs)
     asked = pairs if wants_all else extract_fields(content, fields) if not isinstance(fields, bool) else []
     return PageStructure(content.width, content.height, regions, found if tables else (), tuple(asked))
 
 
-def _with_all_words(content: PageContent, table: FoundTable, regions: Sequence[FoundRegion]) -> FoundTable:
-    """The table with the words that its region has and none of its cells, in the cells that are nearest to them."""
+def _add_words_of_region(content: PageContent, table: FoundTable, regions: Sequence[FoundRegion]) -> FoundTable:
+    """Put words that only the region of a table has into the cells nearest to them."""
     known = {word for cell in table.cells for word in cell.words}
-    own = [word for region in regions if region.kind == "Table" and region.box == table.box for word in region.words]
-    left = [word for word in own if word not in known]
-    if not left:
+    of_table = (region for region in regions if region.kind == "Table" and region.box == table.box)
+    missing = [word for region in of_table for word in region.words if word not in known]
+    if not missing:
         return table
     boxes = np.array([cell.box for cell in table.cells])
     middles = (content.boxes[:, :2] + content.boxes[:, 2:]) / 2
     added: dict[int, list[int]] = {}
-    for word in left:
+    for word in missing:
         away = np.maximum(np.maximum(boxes[:, :2] - middles[word], middles[word] - boxes[:, 2:]), 0)
         added.setdefault(int((away**2).sum(axis=1).argmin()), []).append(word)
     cells = tuple(
@@ -97,8 +94,8 @@ def _with_all_words(content: PageContent, table: FoundTable, regions: Sequence[F
     return replace(table, cells=cells)
 
 
-def _without_grounds(content: PageContent, tables: Sequence[FoundTable]) -> PageContent:
-    """The content without pictures that are the ground of its text: creased paper, shades, the edges of sheets."""
+def _drop_backgrounds(content: PageContent, tables: Sequence[FoundTable]) -> PageContent:
+    """Drop pictures that are the background of text: creased paper, shades, the edges of sheets."""
     middles: NDArray[np.float64] = (content.boxes[:, :2] + content.boxes[:, 2:]) / 2
     kept = []
     for left, top, right, bottom in content.pictures.tolist():
@@ -114,25 +111,25 @@ def _without_grounds(content: PageContent, tables: Sequence[FoundTable]) -> Page
     return replace(content, pictures=content.pictures[kept]) if not all(kept) else content
 
 
-def _likely_pairs(
+def _drop_chance_pairs(
     content: PageContent,
     fields: Sequence[FoundField],
     tables: Sequence[FoundTable],
     regions: Sequence[FoundRegion],
 ) -> list[FoundField]:
-    """The pairs that no table, caption, picture or running text has by chance."""
+    """Drop pairs within one table, and in captions, pictures and running text."""
     in_table = {word: number for number, table in enumerate(tables) for cell in table.cells for word in cell.words}
     in_prose: set[int] = set()
     for region in regions:
-        if region.kind in _NO_FIELDS or _is_prose(content, region):
+        if region.kind in _KINDS_WITHOUT_FIELDS or _is_prose(content, region):
             in_prose.update(region.words)
     is_form = 2 * len(in_prose) < len(content.texts)
     kept = []
     for field in fields:
         words = (*field.key_words, *field.value_words)
-        homes = {in_table.get(word, -1) for word in words}
-        in_one_table = len(homes) == 1 and homes != {-1}
-        # Beside running text, only what is marked as a key is one.
+        tables_of_words = {in_table.get(word, -1) for word in words}
+        in_one_table = len(tables_of_words) == 1 and tables_of_words != {-1}
+        # On a page of running text, only a colon marks a key.
         if not in_one_table and not in_prose.intersection(words) and (is_form or field.key.rstrip().endswith(":")):
             kept.append(field)
     return kept
@@ -144,10 +141,10 @@ def _is_prose(content: PageContent, region: FoundRegion) -> bool:
     return is_text and num_lines >= _MIN_LINES and len(region.words) >= _MIN_WORDS * num_lines
 
 
-def _with_pairs_in_rows(
+def _join_rows(
     content: PageContent, regions: Sequence[FoundRegion], pairs: Sequence[FoundField]
 ) -> tuple[FoundRegion, ...]:
-    """Join regions that hold the keys and the values of the same rows, as on forms, which are read row by row."""
+    """Join regions that hold the keys and values of the same rows: forms are read row by row."""
     home = {word: number for number, region in enumerate(regions) for word in region.words}
     leader = list(range(len(regions)))
     frames = np.array([region.box for region in regions]).reshape(-1, 4)
@@ -155,7 +152,7 @@ def _with_pairs_in_rows(
         if not pair.key_words or not pair.value_words:
             continue
         one, other = home.get(pair.key_words[0], -1), home.get(pair.value_words[0], -1)
-        if min(one, other) < 0 or not {regions[one].kind, regions[other].kind} <= _JOINED:
+        if min(one, other) < 0 or not {regions[one].kind, regions[other].kind} <= _KINDS_WITH_FIELDS:
             continue
         key, value = (content.boxes[list(words)] for words in (pair.key_words, pair.value_words))
         shared = min(key[:, 3].max(), value[:, 3].max()) - max(key[:, 1].min(), value[:, 1].min())
@@ -169,13 +166,13 @@ def _with_pairs_in_rows(
     for number in range(len(regions)):
         members.setdefault(_root(leader, number), []).append(number)
     return tuple(
-        regions[own[0]] if len(own) == 1 else _joined(content, [regions[number] for number in own])
+        regions[own[0]] if len(own) == 1 else _join_regions(content, [regions[number] for number in own])
         for own in members.values()
     )
 
 
 def _encloses_another(frames: NDArray[np.float64], is_own: NDArray[np.bool_]) -> bool:
-    """Whether the box around some regions covers much of another, which then stands between them."""
+    """Whether the box around some regions covers much of another region."""
     low, high = frames[is_own, :2].min(axis=0), frames[is_own, 2:].max(axis=0)
     others = frames[~is_own]
     sides = np.minimum(others[:, 2:], high) - np.maximum(others[:, :2], low)
@@ -190,8 +187,8 @@ def _root(leader: list[int], number: int) -> int:
     return number
 
 
-def _joined(content: PageContent, regions: Sequence[FoundRegion]) -> FoundRegion:
-    """One region of text, with its words row by row."""
+def _join_regions(content: PageContent, regions: Sequence[FoundRegion]) -> FoundRegion:
+    """Make one region of text, with its words row by row."""
     words = np.array([word for region in regions for word in region.words])
     boxes = content.boxes[words]
     middles = boxes[:, [1, 3]].mean(axis=1)
@@ -199,8 +196,6 @@ def _joined(content: PageContent, regions: Sequence[FoundRegion]) -> FoundRegion
     gaps = np.diff(middles[order], prepend=middles[order[0]]) > 0.5 * float(np.median(boxes[:, 3] - boxes[:, 1]))
     rows = np.empty(len(words), dtype=np.int64)
     rows[order] = np.cumsum(gaps)
-    frames = np.array([region.box for region in regions])
-    (left, top), (right, bottom) = frames[:, :2].min(axis=0).tolist(), frames[:, 2:].max(axis=0).tolist()
     in_rows = tuple(words[np.lexsort((boxes[:, 0], rows))].tolist())
     confidence = min(region.confidence for region in regions)
-    return FoundRegion("Text", (left, top, right, bottom), confidence, in_rows)
+    return FoundRegion("Text", box_around([region.box for region in regions]), confidence, in_rows)

@@ -1,0 +1,461 @@
+"""What to look for on a page: the forms of values, rules with labels, and sets of rules for receipts and invoices."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Literal, TypeAlias
+
+from ...errors import InvalidArgumentError
+
+#: Kinds of values.
+FieldKind: TypeAlias = Literal[
+    "text", "amount", "date", "number", "percent", "code", "iban", "email", "phone", "company", "address"
+]
+FIELD_KINDS: tuple[FieldKind, ...] = (
+    "text", "amount", "date", "number", "percent", "code", "iban", "email", "phone", "company", "address",
+)  # fmt: skip
+
+_SIGN = r"(?:[$€£¥₹] ?)"
+_CURRENCY = r"(?:RM|MYR|US\$|S\$|A\$|C\$|\$|€|£|¥|₹|USD|EUR|GBP|CHF|CAD|AUD|SGD|INR|JPY|Rs\.?|kr\.?|R\$)"
+_GROUPED = r"\d{1,3}(?:[.,'\u2019 \u00a0]\d{3}){1,4}"
+_MONTHS = (
+    "jan janv januar january janvier enero ene gennaio gen janeiro januari jaenner janner",
+    "feb fev febr fevr februar february fevrier febrero febbraio fevereiro februari",
+    "mar mars marz maerz march marzo marco mrz maart mrt",
+    "apr avr abr april avril abril aprile",
+    "may mai mayo maggio mag maio mei",
+    "jun juin june juni junio giugno giu junho",
+    "jul juil july juli juillet julio luglio lug julho",
+    "aug aou aout august agosto ago augustus",
+    "sep sept september septembre septiembre settembre set setembro",
+    "oct okt out october oktober octobre octubre ottobre ott outubro",
+    "nov november novembre noviembre novembro",
+    "dec dez dic december dezember decembre diciembre dicembre dezembro",
+)
+_MONTH_NUMBERS = {name: number for number, names in enumerate(_MONTHS, 1) for name in names.split()}
+# Letters of any alphabet; the parser decides whether they name a month.
+_MONTH = r"[^\W\d_]{3,10}\.?"
+# A time may follow a year without a space.
+_YEAR = r"(?:(?:19|20)\d{2}(?:(?=\d{1,2}:\d{2})|(?!\d))|\d{2}(?!\d))"
+_DAY = r"(?:3[01]|[12]\d|0?[1-9])"
+_DATES = (
+    rf"(?:19|20)\d{{2}} ?[-/.] ?\d{{1,2}} ?[-/.] ?{_DAY}(?!\d)",
+    rf"\d{{1,2}} ?([-/.]) ?\d{{1,2}} ?\1 ?{_YEAR}",
+    rf"{_DAY}(?:st|nd|rd|th|er|\.|º)?[ \-/.]{{0,2}}(?:de )?{_MONTH}[ \-/.,']{{0,2}}(?:de )?{_YEAR}",
+    rf"{_MONTH} ?{_DAY}(?:st|nd|rd|th)?[ ,.]{{1,2}}{_YEAR}",
+    rf"(?:19|20)\d{{2}}[ \-/.]{{1,2}}{_MONTH}[ \-/.]{{1,2}}{_DAY}(?!\d)",
+)
+_PATTERNS: dict[str, tuple[str, ...]] = {
+    "amount": (
+        (
+            rf"(?<![\w.,])(?:\( ?)?[-\u2212+]?(?:{_SIGN}|{_CURRENCY})?[-\u2212]?"
+            rf"(?:{_GROUPED}(?:[.,]\d{{2}})|\d{{1,9}}[.,]\d{{2}})"
+            rf"(?![\d%]|[.,]\d)(?: ?(?:{_CURRENCY}|-(?!\w)))?"
+        ),
+        # Whole amounts need a currency.
+        rf"(?<![\w.,]){_CURRENCY} ?[-\u2212]?(?:{_GROUPED}|\d{{1,9}})(?![\d%]|[.,]\d)",
+        rf"(?<![\w.,])[-\u2212]?(?:{_GROUPED}|\d{{1,9}}) ?(?:€|£|EUR|USD|CHF|GBP)(?!\w)",
+    ),
+    "date": tuple(rf"(?<![\d./-]){date}" for date in _DATES),
+    "number": (rf"(?<![\w.,])[-\u2212]?(?:{_GROUPED}|\d{{1,12}})(?:[.,]\d{{1,6}})?(?![\w]|[.,]\d)",),
+    "percent": (r"(?<![\w.,])[-\u2212]?\d{1,3}(?:[.,]\d{1,3})? ?%",),
+    "code": (r"(?<!\w)(?=[^\s]{0,30}\d)[^\W_](?:[\w\-/.#]{0,30}\w)?",),
+    "iban": (r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?!\w)",),
+    "email": (r"(?<![\w.])[\w.+\-]{1,64}@[\w\-]{1,63}(?:\.[\w\-]{1,63}){1,4}",),
+    "phone": (r"(?<![\w.,/-])\+?(?:\(\+?\d{1,5}\)|\d)(?:[ \-/.()]{0,2}\d){6,14}(?!\w)",),
+    "text": (r"\S(?:.{0,198}\S)?",),
+}
+_PATTERNS["company"] = _PATTERNS["address"] = _PATTERNS["text"]
+_COMPILED = {
+    kind: tuple(re.compile(pattern, re.IGNORECASE if kind != "iban" else 0) for pattern in patterns)
+    for kind, patterns in _PATTERNS.items()
+}
+
+
+def value_pattern(kind: str) -> tuple[re.Pattern[str], ...]:
+    """Return the patterns of a kind of value, the most specific first."""
+    return _COMPILED[kind]
+
+
+def parse_value(kind: FieldKind, value: str, *, day_first: bool | None = None) -> Decimal | datetime.date | str | None:
+    """Convert a printed value to its normal form.
+
+    Args:
+        kind: One of `FIELD_KINDS`.
+        value: Printed value, such as ``"RM 1,250.00"`` or ``"5. März 2024"``.
+        day_first: Whether 03/04/2024 is in April rather than in March. ``None`` reads the day first unless only the
+            other order is a date. `find_day_first` finds the order of a page.
+
+    Returns:
+        A ``Decimal`` for amounts, numbers and percents, a ``datetime.date`` for dates, letters and digits without
+        spaces for IBANs and phones, and the stripped text for all other kinds; ``None`` for a value that is not of
+        the kind. Years of two digits are between 1970 and 2069.
+
+    Raises:
+        InvalidArgumentError: ``kind`` is unknown.
+
+    Example:
+        >>> from mediatensor.ocr.structure import parse_value
+        >>> parse_value("amount", "1.250,00 €"), parse_value("amount", "$8.20")
+        (Decimal('1250.00'), Decimal('8.20'))
+        >>> parse_value("date", "14 MAR 2018"), parse_value("date", "03/04/24", day_first=False)
+        (datetime.date(2018, 3, 14), datetime.date(2024, 3, 4))
+    """
+    if kind not in _PATTERNS:
+        raise InvalidArgumentError(f"kind is {kind!r}; accepted: {', '.join(FIELD_KINDS)}")
+    parse = _PARSERS.get(kind)
+    if parse is not None:
+        return parse(value[:200])
+    if kind == "date":
+        return _date(value[:200], day_first)
+    return value.strip() or None
+
+
+def find_day_first(texts: Iterable[str]) -> bool | None:
+    """Return whether days precede months in the numeric dates of texts; ``None`` if every date fits both orders.
+
+    Example:
+        >>> from mediatensor.ocr.structure import find_day_first
+        >>> find_day_first(["Date 03/04/2024", "due 17/04/2024"]), find_day_first(["03/04/2024"])
+        (True, None)
+    """
+    votes = 0
+    for text in texts:
+        for first, second in re.findall(r"(?<![\d./-])(\d{1,2})[-/.](\d{1,2})[-/.](?:\d{4}|\d{2})(?!\d)", text[:1000]):
+            votes += (int(first) > 12 >= int(second)) - (int(second) > 12 >= int(first))
+    return votes > 0 if votes else None
+
+
+def is_valid(kind: str, value: str) -> bool:
+    """Whether a value of the right form is also valid: a day that exists, an account with its check digits.
+
+    A code of one character is rather a quantity, and one with points or slashes may be a date.
+    """
+    if kind == "iban":
+        return _iban(value) is not None
+    if kind == "code":
+        is_date = any(sign in value for sign in "./") and parse_value("date", value) is not None
+        return len(value.strip()) > 1 and not is_date
+    return parse_value(kind, value) is not None  # type: ignore[arg-type]
+
+
+def plain(text: str) -> str:
+    """Lower the case, and remove accents, ligatures and full-width forms."""
+    if text.isascii():
+        return text.lower()
+    text = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(character for character in text if not unicodedata.combining(character))
+
+
+def _number(value: str) -> Decimal | None:
+    digits = re.sub(r"[^\d.,]", "", value).strip(".,")
+    if not re.search(r"\d", digits):
+        return None
+    marks = re.findall(r"[.,]", digits)
+    last = max(digits.rfind("."), digits.rfind(","))
+    # A single mark is decimal unless three digits follow it; of two different marks, the last is.
+    if marks and (len(set(marks)) > 1 or (len(marks) == 1 and len(digits) - last - 1 != 3)):
+        digits = re.sub(r"[.,]", "", digits[:last]) + "." + digits[last + 1 :]
+    else:
+        digits = re.sub(r"[.,]", "", digits)
+    is_negative = re.search(r"^\s*\(.*\)\s*$|[-\u2212]\s*(?:\D{0,4}\d|$)", value) is not None
+    return -Decimal(digits) if is_negative else Decimal(digits)
+
+
+def _amount(value: str) -> Decimal | None:
+    # The dot of "Rs." and "kr." is not a decimal mark.
+    return _number(re.sub(r"(?i)\b(?:rs|kr)\.", "", value))
+
+
+def _date(value: str, day_first: bool | None) -> datetime.date | None:
+    words = re.findall(r"\d+|[^\W\d_]+", plain(value))
+    numbers = [word for word in words if word.isdigit()]
+    months = [_MONTH_NUMBERS[word] for word in words if word in _MONTH_NUMBERS]
+    if months and len(numbers) >= 2:
+        first, second = numbers[:2]
+        # After a leading year of four digits comes the month, then the day.
+        year, day = (first, second) if len(first) == 4 else (second, first)
+        return _day(year, months[0], int(day))
+    if months or len(numbers) < 3:
+        return None
+    first, second, third = numbers[:3]
+    if len(first) == 4:
+        return _day(first, int(second), int(third))
+    day, month = int(first), int(second)
+    orders = ((month, day), (day, month)) if day_first is not False else ((day, month), (month, day))
+    return _day(third, *orders[0]) or _day(third, *orders[1])
+
+
+def _day(year: str, month: int, day: int) -> datetime.date | None:
+    number = int(year[:4])
+    if len(year) <= 2:
+        number += 2000 if number < 70 else 1900
+    try:
+        return datetime.date(number, month, day)
+    except ValueError:
+        return None
+
+
+def _iban(value: str) -> str | None:
+    """Return an IBAN without spaces if its check digits are right (ISO 13616: 1 modulo 97 with letters as numbers)."""
+    account = re.sub(r"\W", "", value).upper()
+    if not re.fullmatch(r"[A-Z]{2}\d{2}[A-Z0-9]{8,30}", account, re.ASCII):
+        return None
+    return account if int("".join(str(int(sign, 36)) for sign in account[4:] + account[:4])) % 97 == 1 else None
+
+
+def _phone(value: str) -> str | None:
+    digits = re.sub(r"\D", "", value)
+    return ("+" if value.strip().startswith("+") else "") + digits if len(digits) >= 5 else None
+
+
+_PARSERS: dict[str, Callable[[str], Decimal | str | None]] = {
+    "amount": _amount, "number": _number, "percent": _number, "iban": _iban, "phone": _phone,
+}  # fmt: skip
+
+
+# Lines are cut to this length before patterns are matched, because the text of a page is untrusted.
+MAX_LINE = 200
+_WHERE = ("right", "below", "any")
+_PREFERRED = ("first", "last", "largest")
+
+
+@dataclass(frozen=True)
+class FieldRule:
+    """How to find one field of a page.
+
+    Args:
+        name: Name of the field in results.
+        labels: Texts that may be printed next to the value, the best first, in any case, with or without accents and
+            punctuation. Long labels may be misread in one or two letters. Without labels the value is found by its
+            form only.
+        kind: Form of the value, one of `FIELD_KINDS`. ``"code"`` is letters and digits without spaces, such as an
+            invoice number; ``"number"`` is a quantity. ``"company"`` without labels is the name at the top of the
+            page, and ``"address"`` the lines after it.
+        pattern: Regular expression that the value must match, in any case, instead of the form of the kind. The value
+            is the first group that matched, or the whole match without groups.
+        where: Place of the value relative to its label: ``"right"``, ``"below"``, or ``"any"``: right, else below.
+        prefer: Choice among about equally likely values: the ``"first"`` or ``"last"`` on the page, or the
+            ``"largest"`` amount.
+        needs_label: Whether the value must be next to a label. If false, a value without a label is accepted, with less
+            confidence, when no value has one.
+        not_labels: Texts that must not be in the row of the label, such as "sub total" in a rule for the total.
+
+    Raises:
+        InvalidArgumentError: An argument is unknown, the rule has nothing to find a value by, or the pattern is not a
+            regular expression.
+
+    Note:
+        Patterns are matched row by row, against the first 200 characters of each. Python's ``re`` has no time limit: a
+        pattern with nested repetitions, such as ``(a+)+$``, can take very long on a hostile page. Write ``a+$``, or
+        use possessive repetitions (``(a++)+$``). Do not accept patterns from untrusted users.
+
+    Example:
+        >>> from mediatensor.ocr.structure import FieldRule
+        >>> FieldRule("customer", labels=("Customer No", "Kundennummer"), pattern=r"K-\\d{5}").where
+        'any'
+    """
+
+    name: str
+    labels: tuple[str, ...] = ()
+    kind: FieldKind = "text"
+    pattern: str | None = None
+    where: Literal["right", "below", "any"] = "any"
+    prefer: Literal["first", "last", "largest"] = "first"
+    needs_label: bool = True
+    not_labels: tuple[str, ...] = ()
+    compiled: re.Pattern[str] | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise InvalidArgumentError(f"name is {self.name!r}; a field needs a name, such as 'total'")
+        for argument, value, accepted in (
+            ("kind", self.kind, FIELD_KINDS), ("where", self.where, _WHERE), ("prefer", self.prefer, _PREFERRED),
+        ):  # fmt: skip
+            if value not in accepted:
+                raise InvalidArgumentError(f"{argument} of {self.name!r} is {value!r}; accepted: {', '.join(accepted)}")
+        for argument in ("labels", "not_labels"):
+            values = getattr(self, argument)
+            if isinstance(values, str) or not all(isinstance(label, str) and label.strip() for label in values):
+                raise InvalidArgumentError(
+                    f"{argument} of {self.name!r} is {values!r}; give several texts, such as ('Total', 'Summe')"
+                )
+            object.__setattr__(self, argument, tuple(values))
+        if not self.labels and self.pattern is None and self.kind == "text":
+            raise InvalidArgumentError(f"{self.name!r} needs labels, a pattern or a kind other than 'text'")
+        if self.pattern is not None:
+            object.__setattr__(self, "compiled", _compile_pattern(self.name, self.pattern))
+
+
+def rules_of(rules: str | FieldRule | Iterable[str | FieldRule]) -> tuple[FieldRule, ...]:
+    """Replace the names of sets by their rules.
+
+    Args:
+        rules: One or several `FieldRule` or names of `FIELD_SETS`.
+
+    Returns:
+        The rules in their order. Rules with the same name are tried in this order.
+
+    Raises:
+        InvalidArgumentError: Something is neither a rule nor the name of a set.
+
+    Example:
+        >>> from mediatensor.ocr.structure import rules_of
+        >>> [rule.name for rule in rules_of("receipt")]
+        ['company', 'date', 'address', 'total']
+    """
+    if isinstance(rules, str | FieldRule):
+        rules = (rules,)
+    found: list[FieldRule] = []
+    for rule in rules:
+        if isinstance(rule, FieldRule):
+            found.append(rule)
+        elif isinstance(rule, str) and rule in FIELD_SETS:
+            found += FIELD_SETS[rule]
+        else:
+            raise InvalidArgumentError(
+                f"fields has {rule!r}; accepted: a FieldRule, or the name of a set: {', '.join(FIELD_SETS)}"
+            )
+    return tuple(found)
+
+
+def _compile_pattern(name: str, pattern: str) -> re.Pattern[str]:
+    if not isinstance(pattern, str):
+        raise InvalidArgumentError(f"pattern of {name!r} is {pattern!r}; give a regular expression as text")
+    try:
+        return re.compile(pattern, re.IGNORECASE)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise InvalidArgumentError(
+            f"pattern of {name!r} is {pattern!r}, which is not a regular expression: {error}"
+        ) from error
+
+
+_DATE_LABELS = (
+    "invoice date", "date of invoice", "date of issue", "issue date", "bill date", "tax date", "receipt date",
+    "rechnungsdatum", "ausstellungsdatum", "belegdatum", "date de facture", "date de la facture", "date facture",
+    "date d'émission", "fecha de factura", "fecha factura", "fecha de emisión", "fecha de expedición", "data fattura",
+    "factuurdatum", "date", "dated", "datum", "fecha", "le",
+)  # fmt: skip
+_TOTAL_LABELS = (
+    "grand total", "total amount due", "total due", "amount due", "balance due", "total amount payable",
+    "total payable", "amount payable", "total to pay", "amount to be paid", "invoice total", "total amount",
+    "total inclusive of gst", "total incl gst", "total incl vat", "total sales inclusive", "nett total", "net total",
+    "total amt", "total rounded", "total sales", "gross total", "gross amount", "invoice amount",
+    "rechnungsbetrag", "gesamtbetrag", "gesamtsumme", "endbetrag", "zahlbetrag", "bruttobetrag", "rechnungssumme",
+    "gesamt", "zu zahlen", "summe", "total ttc", "montant total ttc", "net à payer", "montant ttc", "montant total",
+    "total à payer", "total factura", "importe total", "total a pagar", "totale", "totaal", "total", "importe", "ttl",
+)  # fmt: skip
+_NOT_TOTALS = (
+    "sub total", "subtotal", "zwischensumme", "nettosumme", "sous total", "base imponible", "total ht",
+    "total qty", "total quantity", "total item", "total items", "total pcs", "total discount", "total savings",
+    "total saving", "total tax", "total gst", "total vat", "total iva", "total tva", "total points", "total net",
+    "total disc", "total includes", "excluding", "excl", "exclude", "exclusive", "before tax", "before gst",
+    "without tax", "taxable", "summe netto", "gesamt netto", "gesamtbetrag netto", "netto", "hors taxes", "sin iva",
+    "rounding adjustment", "tendered", "change", "supplies",
+)  # fmt: skip
+
+#: Ready-made rules by the names of their sets.
+FIELD_SETS: dict[str, tuple[FieldRule, ...]] = {
+    "receipt": (
+        FieldRule("company", kind="company"),
+        FieldRule("date", _DATE_LABELS, "date", needs_label=False, not_labels=("due date", "delivery date")),
+        FieldRule("address", kind="address"),
+        FieldRule("total", _TOTAL_LABELS, "amount", prefer="largest", needs_label=False, not_labels=_NOT_TOTALS),
+    ),
+    "invoice": (
+        FieldRule("supplier", kind="company"),
+        FieldRule("supplier_address", kind="address"),
+        FieldRule(
+            "number",
+            (
+                "invoice number", "invoice no", "invoice num", "invoice nr", "invoice id", "tax invoice no",
+                "inv no", "bill no", "bill number", "rechnungsnummer", "rechnungs nr", "rechnung nr", "rechnungsnr",
+                "re nr", "belegnummer", "numéro de facture", "n° de facture", "facture n°", "facture no",
+                "numéro facture", "número de factura", "nº de factura", "n° factura", "factura nº", "factura no",
+                "num factura", "numero fattura", "factuurnummer", "invoice", "rechnung", "facture", "factura",
+            ),
+            "code",
+            not_labels=("invoice date", "date de facture", "fecha de factura", "invoice total", "total factura"),
+        ),
+        FieldRule("date", _DATE_LABELS, "date", needs_label=False, not_labels=("due date", "delivery date")),
+        FieldRule(
+            "due_date",
+            (
+                "due date", "payment due", "date due", "pay by", "due by", "payable by", "fälligkeitsdatum",
+                "fällig am", "zahlbar bis", "fälligkeit", "date d'échéance", "échéance", "fecha de vencimiento",
+                "vencimiento", "scadenza", "vervaldatum", "due",
+            ),
+            "date",
+        ),
+        FieldRule(
+            "order_number",
+            (
+                "order number", "order no", "purchase order", "po number", "po no", "your order", "bestellnummer",
+                "auftragsnummer", "bestell nr", "auftrags nr", "numéro de commande", "commande n°", "n° de commande",
+                "número de pedido", "nº de pedido", "pedido",
+            ),
+            "code",
+        ),
+        FieldRule(
+            "customer_number",
+            (
+                "customer number", "customer no", "customer id", "account number", "account no", "client no",
+                "kundennummer", "kunden nr", "kd nr", "numéro client", "n° client", "code client",
+                "número de cliente", "nº de cliente", "cliente nº",
+            ),
+            "code",
+        ),
+        FieldRule(
+            "net",
+            (
+                "sub total", "subtotal", "net amount", "total net", "total excluding", "total excl", "amount excluding",
+                "nettobetrag", "zwischensumme", "nettosumme", "summe netto", "gesamt netto", "netto", "total ht",
+                "montant ht", "sous total", "total hors taxes", "base imponible", "subtotal sin iva", "imponibile",
+            ),
+            "amount",
+            prefer="last",
+        ),
+        FieldRule(
+            "tax",
+            (
+                "total vat", "total gst", "total tax", "vat amount", "tax amount", "gst amount", "sales tax", "vat",
+                "gst", "tax", "mehrwertsteuer", "umsatzsteuer", "mwst", "ust", "montant tva", "total tva", "tva",
+                "cuota iva", "total iva", "importe iva", "iva", "btw",
+            ),
+            "amount",
+            prefer="last",
+            not_labels=(
+                "incl", "including", "inclusive", "excl", "excluding", "exclusive", "before tax", "vat no", "vat id",
+                "vat reg", "gst no", "gst reg", "gst id", "tax id", "ust id", "ust idnr", "no iva", "sin iva",
+                "base imponible", "netto", "brutto",
+            ),
+        ),
+        FieldRule("total", _TOTAL_LABELS, "amount", prefer="largest", not_labels=_NOT_TOTALS),
+        FieldRule("iban", ("iban", "bank account", "konto"), "iban", needs_label=False),
+        FieldRule(
+            "bic", ("bic", "swift", "swift code", "bic swift", "swift bic"), "text",
+            pattern=r"\b([A-Z]{6}[A-Z0-9]{2}(?:[A-Z0-9]{3})?)\b",
+        ),
+        FieldRule(
+            "vat_id",
+            (
+                "vat reg no", "vat registration", "vat number", "vat no", "vat id", "gst reg no", "gst id no", "gst id",
+                "gst no", "tax id", "ust idnr", "ust id nr", "ust id", "umsatzsteuer id", "steuernummer", "steuer nr",
+                "tva intracommunautaire", "n° tva", "numéro de tva", "siret", "nif", "cif", "partita iva", "p iva",
+                "btw nummer", "vat", "tva",
+            ),
+            "code",
+            pattern=(
+                r"\b([A-Z]{2,3} ?[A-Z0-9]{2,4}(?:[ .]?[0-9]{2,4}){2,3}[A-Z0-9]{0,3}|[0-9][0-9 /.-]{7,14}[0-9]|"
+                r"[A-Z]-?[0-9]{8}|[0-9]{8}-?[A-Z])\b"
+            ),
+        ),
+        FieldRule("email", ("e-mail", "email", "mail", "courriel", "correo"), "email", needs_label=False),
+        FieldRule("phone", ("phone", "tel", "telephone", "telefon", "téléphone", "teléfono", "tel no"), "phone"),
+    ),
+}  # fmt: skip

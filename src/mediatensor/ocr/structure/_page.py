@@ -1,0 +1,231 @@
+"""A page as arrays (words, rules, pictures), and what is found on it (tables, regions, fields)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+# float64 (N, 4), and one box: xmin, ymin, xmax, ymax.
+Boxes = NDArray[np.float64]
+Box = tuple[float, float, float, float]
+
+
+# The least width and height of a word, as a share of the page height.
+_MIN_SIDE = 0.001
+
+
+def box_around(boxes: Boxes | Sequence[Box]) -> Box:
+    boxes = np.asarray(boxes)
+    left, top = boxes[:, :2].min(axis=0)
+    right, bottom = boxes[:, 2:].max(axis=0)
+    return float(left), float(top), float(right), float(bottom)
+
+
+def turned_back(boxes: Boxes, width: float, height: float, turn: int) -> Boxes:
+    """Turn boxes (N, 4) with their page, of this size, counter-clockwise by 0, 90, 180 or 270 degrees."""
+    left, top, right, bottom = boxes.T
+    for _ in range(turn // 90 % 4):
+        left, top, right, bottom = top, width - right, bottom, width - left
+        width, height = height, width
+    return np.stack([left, top, right, bottom], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class PageContent:
+    """An upright page as words, rules and pictures.
+
+    Coordinates are in pixels or points, x to the right and y down from the top left corner.
+
+    Attributes:
+        width, height: Size of the page.
+        boxes: float64 (N, 4): xmin, ymin, xmax, ymax of each word. Boxes are clipped to the page and widened to at
+            least a thousandth of its height each way, because a hostile file may put words anywhere.
+        texts: The N words.
+        line_ids: int64 (N,): the text line of each word. Two columns, or two cells of a row, may share a line.
+        confidences: float64 (N,), in [0, 1]: probability that each word is right.
+        horizontal_rules: float64 (H, 4): boxes of lines drawn across, thickness included.
+        vertical_rules: float64 (V, 4): boxes of lines drawn down, thickness included.
+        pictures: float64 (P, 4): boxes of embedded pictures, or of ink that is neither words nor rules.
+        font_sizes: float64 (N,): type size of each word in the unit of the page, from a PDF file; NaN where unknown,
+            as in images.
+        is_bold: bool (N,): whether a word is set in heavy type, from a PDF file or by the thickness of its strokes.
+        turns: int64 (N,): clockwise turn of each word in degrees: 0, 90, 180 or 270. PDF files store it; images have 0.
+        is_unread_scan: Whether embedded pictures cover the page of a PDF file that has no hidden words. The file then
+            lacks the text of the scan; its words were added, such as stamps or filled-in fields.
+    """
+
+    width: float
+    height: float
+    boxes: Boxes
+    texts: tuple[str, ...]
+    line_ids: NDArray[np.int64]
+    confidences: NDArray[np.float64]
+    font_sizes: NDArray[np.float64]
+    is_bold: NDArray[np.bool_]
+    horizontal_rules: Boxes = field(default_factory=lambda: np.zeros((0, 4)))
+    vertical_rules: Boxes = field(default_factory=lambda: np.zeros((0, 4)))
+    pictures: Boxes = field(default_factory=lambda: np.zeros((0, 4)))
+    turns: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    is_unread_scan: bool = False
+
+    def __post_init__(self) -> None:
+        size = np.array([self.width, self.height], dtype=np.float64)
+        boxes = np.nan_to_num(np.asarray(self.boxes, dtype=np.float64).reshape(-1, 4), posinf=0.0, neginf=0.0)
+        low = np.minimum(boxes[:, :2], boxes[:, 2:]).clip(0, size)
+        high = np.maximum(boxes[:, :2], boxes[:, 2:]).clip(low + _MIN_SIDE * self.height, None)
+        boxes = np.concatenate([low, np.minimum(high, size + _MIN_SIDE * self.height)], axis=1)
+        object.__setattr__(self, "boxes", boxes)
+        object.__setattr__(self, "texts", tuple(text or " " for text in self.texts))
+        if not len(self.turns):
+            object.__setattr__(self, "turns", np.zeros(len(boxes), np.int64))
+
+    @property
+    def page_turn(self) -> int:
+        """Turn of most characters of the page in degrees; 0 without words."""
+        quarters = np.bincount(self.turns // 90, [len(text) for text in self.texts], minlength=4)
+        return 90 * int(quarters.argmax())
+
+    def turned_back(self, turn: int) -> PageContent:
+        """Turn the page counter-clockwise, so that words turned by ``turn`` become upright.
+
+        Args:
+            turn: 0, 90, 180 or 270 degrees.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.structure import content_of_picture
+            >>> image = np.full((200, 300, 3), 255, np.uint8)
+            >>> image[30:90, 240:260] = 0
+            >>> content = content_of_picture(image, [(240, 30, 260, 90)], ["word"], [0], [1.0], turns=[90])
+            >>> upright = content.turned_back(90)
+            >>> upright.boxes.tolist(), upright.turns.tolist()
+            ([[30.0, 40.0, 90.0, 60.0]], [0])
+        """
+        swaps = turn % 180 != 0
+        rules = [
+            turned_back(boxes, self.width, self.height, turn) for boxes in (self.horizontal_rules, self.vertical_rules)
+        ]
+        return replace(
+            self,
+            width=self.height if swaps else self.width,
+            height=self.width if swaps else self.height,
+            boxes=turned_back(self.boxes, self.width, self.height, turn),
+            horizontal_rules=rules[swaps],
+            vertical_rules=rules[not swaps],
+            pictures=turned_back(self.pictures, self.width, self.height, turn),
+            turns=(self.turns - turn) % 360,
+        )
+
+
+#: Kinds of regions: the eleven names of DocLayNet, which docTR's models use.
+REGION_KINDS = (
+    "Caption",
+    "Footnote",
+    "Formula",
+    "List-item",
+    "Page-footer",
+    "Page-header",
+    "Picture",
+    "Section-header",
+    "Table",
+    "Text",
+    "Title",
+)
+
+
+@dataclass(frozen=True)
+class FoundCell:
+    """A cell of a table.
+
+    Attributes:
+        box: From rule to rule, or from gap to gap.
+        row_start, row_end, col_start, col_end: Rows and columns that it spans, from 0, ends included.
+        words: Indices of its words in the page content, in reading order.
+        is_header: Whether it belongs to the head of the table.
+    """
+
+    box: Box
+    row_start: int
+    row_end: int
+    col_start: int
+    col_end: int
+    words: tuple[int, ...] = ()
+    is_header: bool = False
+
+
+@dataclass(frozen=True)
+class FoundTable:
+    """A table.
+
+    Attributes:
+        box: Box around it.
+        num_rows, num_cols: Size of its grid.
+        cells: Cells row by row. Together, empty cells included, they cover the grid once.
+        confidence: Probability of a table of this structure, in [0, 1].
+    """
+
+    box: Box
+    num_rows: int
+    num_cols: int
+    cells: tuple[FoundCell, ...]
+    confidence: float = 1.0
+
+
+@dataclass(frozen=True)
+class FoundRegion:
+    """A region of the layout.
+
+    Attributes:
+        kind: One of `REGION_KINDS`.
+        box: Box around it.
+        confidence: In [0, 1].
+        words: Indices of its words in the page content, in reading order.
+        level: Level of a section header, from 1 for sections right below the title; 0 for all other kinds.
+    """
+
+    kind: str
+    box: Box
+    confidence: float
+    words: tuple[int, ...] = ()
+    level: int = 0
+
+
+@dataclass(frozen=True)
+class FoundField:
+    """A key with its value.
+
+    Attributes:
+        name: Name of the rule, such as ``"total"``; empty for a pair found without a rule.
+        key: Printed label; empty for a value that was found by its form only.
+        value: Value as printed.
+        key_words, value_words: Indices of their words in the page content.
+        confidence: In [0, 1].
+    """
+
+    name: str
+    key: str
+    value: str
+    key_words: tuple[int, ...]
+    value_words: tuple[int, ...]
+    confidence: float
+
+
+@dataclass(frozen=True)
+class PageStructure:
+    """Everything that was found on a page.
+
+    Attributes:
+        width, height: Size of the page, in the unit of all boxes.
+        regions: In reading order.
+        tables: In any order.
+        fields: In any order.
+    """
+
+    width: float
+    height: float
+    regions: tuple[FoundRegion, ...] = ()
+    tables: tuple[FoundTable, ...] = ()
+    fields: tuple[FoundField, ...] = ()

@@ -1,0 +1,413 @@
+"""Find the content of a page image: pictures and heavy type here, rules in `_picture_rules`.
+
+All lengths are measured in ems, the height of most words, so that the resolution does not matter. Large images are
+reduced first: two megapixels show every rule that a reader can see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from PIL import Image
+
+from ...errors import InvalidArgumentError
+from ._page import Boxes, PageContent
+from ._picture_rules import find_rules, image_tools, painted
+
+# Larger images are reduced to about this many pixels.
+_MAX_PIXELS = 2_600_000
+# Images with lower words, in pixels, are enlarged: otherwise rules are as thin as the gaps in letters.
+_MIN_EM = 16
+# The height of words on pages without words, as a share of the longer side.
+_USUAL_HEIGHT = 0.012
+
+# Pictures: pixels of a cell of the grid.
+_CELL = 8
+# Least difference from paper, of 255: of the mean of a cell with ink, and of every part of a filled cell.
+_MIN_INK = 10
+_MIN_FILL = 12
+# In ems: the smaller side of the smallest picture and of the smallest piece, the largest gap between two pieces, and
+# between a piece and a rule that belongs to it.
+_MIN_SIDE = 1.5
+_MIN_PIECE = 0.6
+_MAX_GAP = 1.5
+_MAX_RULE_GAP = 0.5
+# A piece is flat, like the ground of a cell or a bar of a chart, if this share of its cells differs by less.
+_FLAT = 8
+_MIN_FLAT = 0.6
+# A single flat area is a picture if it is this dark, and this many ems wide and high.
+_DARK = 150.0
+_MIN_DARK_SIDE = 6.0
+# Axes and frames join a picture if words then cover at most this share of it, and at most this many words are added.
+_MAX_TEXT = 0.12
+_MAX_WORDS = 12
+# The least share of a framed picture that is not its axes and frame.
+_MIN_SHARE = 0.15
+# An area with a larger share of text is text on a tinted or dirty ground, not a picture.
+_MAX_TEXT_OF_PICTURE = 0.2
+# At most this many pieces, the largest, are put together.
+_MAX_PIECES = 500
+
+# Heavy type: rows and columns of pixels sampled in each word. Higher words are sampled at every n-th pixel.
+_ROWS, _COLUMNS = 24, 64
+_WORDS_AT_ONCE = 1024
+# Heavy words have this many times the ink of most words.
+_HEAVY = 1.2
+# Pixels that differ less from their surroundings are not ink.
+_MIN_CONTRAST = 30
+
+
+def content_of_picture(
+    image: NDArray[np.uint8],
+    boxes: ArrayLike,
+    texts: Sequence[str],
+    line_ids: ArrayLike,
+    confidences: ArrayLike,
+    *,
+    turns: ArrayLike | None = None,
+) -> PageContent:
+    """Find rules, pictures and heavy type on an upright page image.
+
+    Rules are solid, dashed or dotted lines in any colour, and the edges of filled cells, bands and alternating rows.
+    They may be skewed by about one degree. Two rules closer together than a third of the word height count as one. A
+    line under a word, at most half a word height below its box, is a rule too. Rules inside pictures are left out.
+
+    Pictures are areas that are neither words nor rules: photographs, drawings, logos, signatures. A chart with its
+    words is one picture.
+
+    Args:
+        image: uint8 (H, W, 3), or (H, W) in gray.
+        boxes: (N, 4): xmin, ymin, xmax, ymax of each word in pixels.
+        texts: The N words.
+        line_ids: (N,): the text line of each word.
+        confidences: (N,), in [0, 1].
+        turns: (N,): clockwise turn of each word in degrees: 0 (default), 90, 180 or 270.
+
+    Returns:
+        The content in pixels of ``image``. Font sizes are NaN.
+
+    Raises:
+        InvalidArgumentError: The image has another shape or type, or the numbers of words differ.
+        MissingDependencyError: SciPy is not installed.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.structure import content_of_picture
+        >>> image = np.full((200, 300, 3), 255, np.uint8)
+        >>> image[99:101, 20:280] = 0
+        >>> content = content_of_picture(image, [(30, 60, 90, 80)], ["word"], [0], [1.0])
+        >>> content.horizontal_rules.round().tolist(), content.vertical_rules.shape
+        ([[20.0, 99.0, 280.0, 101.0]], (0, 4))
+    """
+    if image.dtype != np.uint8 or image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] != 3):
+        raise InvalidArgumentError(
+            f"image is {image.dtype} of shape {image.shape}; accepted: uint8 of shape (H, W, 3) or (H, W)"
+        )
+    placed = np.asarray(boxes, np.float64).reshape(-1, 4)
+    lines, sure = np.asarray(line_ids, np.int64).ravel(), np.asarray(confidences, np.float64).ravel()
+    quarters = np.zeros(len(placed), np.int64) if turns is None else np.asarray(turns, np.int64).ravel()
+    if not len(placed) == len(texts) == len(lines) == len(sure) == len(quarters):
+        raise InvalidArgumentError(
+            f"there are {len(placed)} boxes, {len(texts)} texts, {len(lines)} line_ids, {len(sure)} confidences and "
+            f"{len(quarters)} turns; there should be one of each for every word"
+        )
+    if not np.isin(quarters, (0, 90, 180, 270)).all():
+        raise InvalidArgumentError(f"turns has {quarters.tolist()}; accepted: 0, 90, 180 and 270 degrees")
+    height, width = image.shape[:2]
+    rules: tuple[Boxes, Boxes] = np.zeros((0, 4)), np.zeros((0, 4))
+    pictures, is_bold = np.zeros((0, 4)), np.zeros(len(placed), bool)
+    if min(width, height) >= 16:
+        heights = np.clip(placed[:, 3] - placed[:, 1], 0, None)
+        em = float(np.median(heights)) if len(heights) else _USUAL_HEIGHT * max(height, width)
+        ink, factor = _ink_of(image, em)
+        small, em = placed / factor, em / factor
+        em = float(np.clip(em, 8, max(8, min(ink.shape) / 4)))
+        found = find_rules(ink, small, em)
+        drawn = find_pictures(ink, small, found, em)
+        rules = drop_rules_inside(found[0], drawn, em) * factor, drop_rules_inside(found[1], drawn, em) * factor
+        pictures = drawn * factor
+        is_bold = bold_words(ink, small, texts, lines)
+    limits = np.array([width, height, width, height], np.float64)
+    return PageContent(
+        width=float(width),
+        height=float(height),
+        boxes=placed,
+        texts=tuple(texts),
+        line_ids=lines,
+        confidences=sure,
+        font_sizes=np.full(len(placed), np.nan),
+        is_bold=is_bold,
+        horizontal_rules=rules[0].clip(0, limits),
+        vertical_rules=rules[1].clip(0, limits),
+        pictures=pictures.clip(0, limits),
+        turns=quarters,
+    )
+
+
+def _ink_of(image: NDArray[np.uint8], em: float) -> tuple[NDArray[np.uint8], float]:
+    """Return the ink of an image, uint8 (H, W), and the factor it was reduced by (0.5 for enlarged images).
+
+    Ink is the difference from the paper, bright or dark, in the channel that differs most, so that colours count as
+    much as black.
+    """
+    height, width = image.shape[:2]
+    factor: float = max(1, int(np.ceil((height * width / _MAX_PIXELS) ** 0.5)))
+    if factor > 1:
+        image = np.asarray(Image.fromarray(image).reduce(int(factor)))
+    elif em < _MIN_EM and 4 * height * width <= _MAX_PIXELS:
+        image = np.asarray(Image.fromarray(image).resize((2 * width, 2 * height), Image.Resampling.BICUBIC))
+        factor = 0.5
+    is_dark = float(np.median(image[::7, ::7])) < 100
+    if image.ndim == 2:
+        return (image.copy() if is_dark else 255 - image), factor
+    mixed = np.maximum if is_dark else np.minimum
+    channel = mixed(mixed(image[..., 0], image[..., 1]), image[..., 2])
+    return (channel if is_dark else 255 - channel), factor
+
+
+def find_pictures(ink: NDArray[np.uint8], words: Boxes, rules: tuple[Boxes, Boxes], em: float) -> Boxes:
+    """Return boxes of pictures, float64 (N, 4).
+
+    Pieces are areas of connected ink without words, lines, and the ground of words. Pieces that are close together
+    make a picture, with the axes and the frame around them.
+    """
+    pieces, is_flat, darkness = _pieces(ink, words, rules, em)
+    found = []
+    for box in merge_boxes(pieces, _MAX_GAP * em):
+        own = np.all(pieces[:, :2] >= box[:2] - 1, axis=1) & np.all(pieces[:, 2:] <= box[2:] + 1, axis=1)
+        if (box[2:] - box[:2]).min() < _MIN_SIDE * em:
+            continue
+        whole = _add_frame(_add_axes(box, words, rules, em), words, rules, em)
+        side = float((whole[2:] - whole[:2]).min())
+        is_alone = (
+            is_flat[own].all() and own.sum() < 3 and np.prod(whole[2:] - whole[:2]) < 1.5 * np.prod(box[2:] - box[:2])
+        )
+        if is_alone and not (side >= _MIN_DARK_SIDE * em and darkness[own].max() >= _DARK):
+            continue
+        if _text_within(whole, words)[0] <= _MAX_TEXT_OF_PICTURE:
+            found.append(whole)
+    return merge_boxes(np.array(found).reshape(-1, 4), 0.0)
+
+
+def _pieces(
+    ink: NDArray[np.uint8], words: Boxes, rules: tuple[Boxes, Boxes], em: float
+) -> tuple[Boxes, NDArray[np.bool_], NDArray[np.float64]]:
+    """Return pieces of pictures: their boxes, whether they are flat, and how much they differ from the paper."""
+    quarters = np.asarray(Image.fromarray(ink).reduce(_CELL // 2)).astype(np.int16)
+    quarters = np.pad(quarters, ((0, len(quarters) % 2), (0, quarters.shape[1] % 2)), mode="edge")
+    paper = int(np.median(quarters))
+    quarters = np.abs(quarters - paper)
+    four = (quarters[::2, ::2], quarters[1::2, ::2], quarters[::2, 1::2], quarters[1::2, 1::2])
+    cells = (four[0] + four[1] + four[2] + four[3]) // 4
+    is_filled = np.minimum(np.minimum(four[0], four[1]), np.minimum(four[2], four[3])) > _MIN_FILL
+    shape, scale = cells.shape, (float(_CELL), float(_CELL))
+    is_word = painted(words + np.array([-3, -3, 3, 3]), shape, scale) > 0
+    # A rule covers at most half of the cells that it only touches, so rules are painted a cell wider.
+    lines = np.concatenate(rules) + 0.75 * _CELL * np.array([-1, -1, 1, 1])
+    # Only thick rules fill cells; a rule without thickness is the edge of a filled area.
+    thickness = (lines[:, 2:] - lines[:, :2]).min(axis=1) - 1.5 * _CELL
+    is_filled &= painted(lines[thickness >= 2], shape, scale) == 0
+    is_ink = (cells > _MIN_INK) & (painted(lines, shape, scale) == 0) & ~is_word
+    tools = image_tools()
+    # The ground of words is filled between their letters too, and must stay in one piece.
+    is_ink |= (is_filled & ~is_word) | tools.binary_opening(is_filled, np.ones((2, 4)))
+    is_filled &= ~is_word
+    labels, num = tools.label(is_ink, np.ones((3, 3)))
+    if not num:
+        return np.zeros((0, 4)), np.zeros(0, bool), np.zeros(0)
+    places = tools.find_objects(labels, num)
+    boxes = np.array([(x.start, y.start, x.stop, y.stop) for y, x in places], np.float64) * _CELL
+    names = labels[is_ink]
+    count = np.bincount(names, minlength=num + 1)[1:]
+    filled = np.bincount(names, is_filled[is_ink], num + 1)[1:].astype(np.int64)
+    # The share of a piece that is close to its own median: rules on the ground of a table may connect its cells.
+    names, values = labels[is_filled], cells[is_filled]
+    order = np.lexsort((values, names))
+    starts = np.cumsum(filled) - filled
+    middle = np.zeros(num + 1, np.int64)
+    has_some = filled > 0
+    middle[1:][has_some] = values[order][(starts + filled // 2)[has_some]]
+    close = np.bincount(names, np.abs(values - middle[names]) <= _FLAT, num + 1)[1:]
+    is_flat = (filled >= 0.3 * count) & (close >= _MIN_FLAT * filled)
+    sides = boxes[:, 2:] - boxes[:, :2]
+    is_night = (middle[1:] >= _DARK) & (sides.min(axis=1) >= _MIN_DARK_SIDE * em)
+    is_piece = (sides.min(axis=1) >= max(_CELL, _MIN_PIECE * em)) & (count * _CELL**2 >= 0.5 * em * em)
+    # A flat area with words on it is the ground of cells, boxes or bands.
+    chosen = np.flatnonzero(is_piece)
+    chosen = chosen[np.argsort(-sides[chosen].prod(axis=1), kind="stable")[:_MAX_PIECES]]
+    text = [_text_within(boxes[piece], words) for piece in chosen]
+    # A large dark area with a few words is a photograph with its label.
+    is_ground = [
+        share > _MAX_TEXT or (is_flat[piece] and num > 0 and not is_photo)
+        for piece, (share, num), is_photo in zip(chosen, text, is_night[chosen], strict=True)
+    ]
+    chosen = chosen[~np.array(is_ground, bool)]
+    limits = np.array([ink.shape[1], ink.shape[0]] * 2)
+    return boxes[chosen].clip(0, limits), is_flat[chosen], middle[1:][chosen].astype(np.float64)
+
+
+def _text_within(box: NDArray[np.float64], words: Boxes) -> tuple[float, int]:
+    """Return the share of a box that words cover, and the number of these words."""
+    centres = (words[:, :2] + words[:, 2:]) / 2
+    is_inside = np.all((centres >= box[:2]) & (centres <= box[2:]), axis=1)
+    area = float(np.prod(np.maximum(words[is_inside, 2:] - words[is_inside, :2], 0), axis=1).sum())
+    return area / max(1.0, float(np.prod(box[2:] - box[:2]))), int(is_inside.sum())
+
+
+def _add_axes(box: NDArray[np.float64], words: Boxes, rules: tuple[Boxes, Boxes], em: float) -> NDArray[np.float64]:
+    """Extend a picture to the rules that touch it, unless that would take in text."""
+    lines = np.concatenate(rules)
+    _, num_words = _text_within(box, words)
+    for _ in range(3):
+        grown = box + _MAX_RULE_GAP * em * np.array([-1, -1, 1, 1])
+        meets = np.all(lines[:, :2] <= grown[2:], axis=1) & np.all(lines[:, 2:] >= grown[:2], axis=1)
+        if not meets.any():
+            break
+        whole = np.array([*np.minimum(box[:2], lines[meets, :2].min(axis=0)),
+                          *np.maximum(box[2:], lines[meets, 2:].max(axis=0))])  # fmt: skip
+        share, count = _text_within(whole, words)
+        is_small = np.prod(box[2:] - box[:2]) < _MIN_SHARE * np.prod(whole[2:] - whole[:2])
+        if is_small or (whole == box).all() or share > _MAX_TEXT or count - num_words > _MAX_WORDS:
+            break
+        box = whole
+    return box
+
+
+def _add_frame(box: NDArray[np.float64], words: Boxes, rules: tuple[Boxes, Boxes], em: float) -> NDArray[np.float64]:
+    """Extend a picture to the frame of four rules around it, if there is one."""
+    across, down = rules
+    near = _MAX_RULE_GAP * em
+    is_wide = (across[:, 0] <= box[0] + near) & (across[:, 2] >= box[2] - near)
+    is_high = (down[:, 1] <= box[1] + near) & (down[:, 3] >= box[3] - near)
+    above = across[is_wide & (across[:, 1] <= box[1] + near)]
+    below = across[is_wide & (across[:, 3] >= box[3] - near)]
+    before = down[is_high & (down[:, 0] <= box[0] + near)]
+    after = down[is_high & (down[:, 2] >= box[2] - near)]
+    if not min(map(len, (above, below, before, after))):
+        return box
+    top, bottom = above[above[:, 1].argmax()], below[below[:, 3].argmin()]
+    left, right = before[before[:, 0].argmax()], after[after[:, 2].argmin()]
+    frame = np.array([left[0], top[1], right[2], bottom[3]])
+    ends = np.array([top[0], bottom[0], top[2], bottom[2], left[1], right[1], left[3], right[3]])
+    is_closed = np.abs(ends - np.repeat(frame[[0, 2, 1, 3]], 2)).max() <= em
+    is_full = np.prod(box[2:] - box[:2]) >= _MIN_SHARE * np.prod(frame[2:] - frame[:2])
+    share, _ = _text_within(frame, words)
+    return frame if is_closed and is_full and share <= _MAX_TEXT else box
+
+
+def drop_rules_inside(rules: Boxes, pictures: Boxes, em: float) -> Boxes:
+    """Drop the rules that lie within a picture."""
+    if not len(rules) or not len(pictures):
+        return rules
+    grown = pictures + em / 3 * np.array([-1, -1, 1, 1])
+    low = np.all(rules[:, None, :2] >= grown[None, :, :2], axis=2)
+    high = np.all(rules[:, None, 2:] <= grown[None, :, 2:], axis=2)
+    outside: Boxes = rules[~np.any(low & high, axis=1)]
+    return outside
+
+
+def merge_boxes(boxes: Boxes, gap: float) -> Boxes:
+    """Join boxes that overlap, or are closer together than ``gap``."""
+    boxes = boxes.copy()
+    while len(boxes) > 1:
+        grown = boxes + gap / 2 * np.array([-1, -1, 1, 1])
+        low = np.maximum(grown[:, None, :2], grown[None, :, :2])
+        high = np.minimum(grown[:, None, 2:], grown[None, :, 2:])
+        meets = np.all(high > low, axis=2)
+        first = np.argmax(meets, axis=1)
+        if (first == np.arange(len(boxes))).all():
+            break
+        into = np.unique(first)
+        joined = []
+        for name in into:
+            group = boxes[first == name]
+            joined.append((*group[:, :2].min(axis=0), *group[:, 2:].max(axis=0)))
+        boxes = np.array(joined)
+    return boxes
+
+
+def bold_words(
+    ink: NDArray[np.uint8], words: Boxes, texts: Sequence[str], line_ids: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Return whether words are set in heavy type, bool (N,).
+
+    Each word is compared with most of the page, together with its neighbours on the line, as heavy words come several
+    at a time. If most of the page is heavy, nothing is.
+    """
+    heights = _line_heights(words, line_ids)
+    weight = np.full(len(words), np.nan)
+    for start in range(0, len(words), _WORDS_AT_ONCE):
+        part = slice(start, start + _WORDS_AT_ONCE)
+        weight[part] = _weights(ink, words[part], heights[part])
+    num_letters = np.array([sum(map(str.isalnum, text)) for text in texts], np.int64)
+    weight[num_letters == 0] = np.nan
+    known: NDArray[np.bool_] = np.isfinite(weight)
+    if not known.any():
+        return known
+    order = np.argsort(weight[known])
+    summed = np.cumsum(num_letters[known][order])
+    usual = weight[known][order][np.searchsorted(summed, 0.4 * summed[-1])]
+    score = np.where(known, np.log(np.where(known, weight, 1) / usual), 0.0)
+    # The weight of one or two letters depends on the letters.
+    score *= num_letters / (num_letters + 0.5)
+    total, share = score.copy(), known.astype(np.float64)
+    for one, other in ((slice(None, -1), slice(1, None)), (slice(1, None), slice(None, -1))):
+        is_beside = 0.5 * (known[one] & known[other] & (line_ids[one] == line_ids[other]))
+        total[one] += is_beside * score[other]
+        share[one] += is_beside
+    is_bold: NDArray[np.bool_] = known & (total > np.log(_HEAVY) * share)
+    return is_bold
+
+
+def _line_heights(words: Boxes, line_ids: NDArray[np.int64]) -> NDArray[np.float64]:
+    """For each word, the height of the highest word of its line."""
+    _, names = np.unique(line_ids, return_inverse=True)
+    highest = np.ones(int(names.max(initial=-1)) + 1)
+    np.maximum.at(highest, names, words[:, 3] - words[:, 1])
+    heights: NDArray[np.float64] = highest[names]
+    return heights
+
+
+def _weights(ink: NDArray[np.uint8], words: Boxes, heights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how heavy words are, float64 (N,); NaN without contrast.
+
+    The weight is the share of ink in the fullest rows of the word times the square root of the stroke thickness, as a
+    share of the line height.
+    """
+    height, width = ink.shape
+    x0, y0, x1, y1 = np.round(words).astype(np.int64).T
+    x0, x1 = x0.clip(0, width - 1), x1.clip(1, width)
+    y0, y1 = y0.clip(0, height - 1), y1.clip(1, height)
+    steps = np.maximum(1, -(-(y1 - y0) // _ROWS))
+    rows = y0[:, None] + np.arange(_ROWS) * steps[:, None]
+    columns = x0[:, None] + np.arange(_COLUMNS) * steps[:, None]
+    is_row, is_column = rows < y1[:, None], columns < x1[:, None]
+    patches = ink[rows.clip(0, height - 1)[:, :, None], columns.clip(0, width - 1)[:, None, :]]
+    is_word = is_row[:, :, None] & is_column[:, None, :]
+    sample = np.where(is_word, patches, 0)[:, ::2, ::2].reshape(len(words), -1)
+    count = is_word[:, ::2, ::2].sum(axis=(1, 2))
+    ordered = np.sort(sample, axis=1)
+    size = ordered.shape[1]
+
+    def level(quantile: float) -> NDArray[np.float32]:
+        at = size - count + (count * quantile).astype(np.int64)
+        levels: NDArray[np.float32] = ordered[np.arange(len(words)), at.clip(0, size - 1)].astype(np.float32)
+        return levels
+
+    low, middle, high = level(0.03), level(0.5), level(0.97)
+    # Ink is the extreme further from the median: letters may be darker than the paper, or brighter.
+    far = np.where(high - middle >= middle - low, high, low) - middle
+    is_clear = (np.abs(far) >= _MIN_CONTRAST) & (count >= 8)
+    far = np.where(is_clear, far, 1.0)
+    amount = ((patches - middle[:, None, None]) / far[:, None, None]).clip(0, 1) * is_word
+    across = np.abs(np.diff(amount, axis=2)).sum(axis=(1, 2))
+    down = np.abs(np.diff(amount, axis=1)).sum(axis=(1, 2))
+    thickness = 2 * amount.sum(axis=(1, 2)) / np.maximum(across + down, 1) * steps / heights
+    shares = np.sort(amount.sum(axis=2) / np.maximum(is_column.sum(axis=1), 1)[:, None], axis=1)
+    num_rows = is_row.sum(axis=1)
+    full = shares[np.arange(len(words)), (_ROWS - num_rows + 0.7 * num_rows).astype(np.int64).clip(0, _ROWS - 1)]
+    weights: NDArray[np.float64] = np.where(is_clear, full * np.sqrt(thickness), np.nan)
+    weights[~(weights > 0)] = np.nan
+    return weights

@@ -1,0 +1,412 @@
+"""Regions of a page in reading order, and words hyphenated at the ends of lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._page import Box, Boxes, FoundRegion, FoundTable, PageContent, box_around, turned_back
+from ._region_blocks import Block, blocks_of
+from ._region_kinds import FIGURE, PageLook, is_captioned, is_prose, kinds_of, levels_of
+from ._region_lines import lines_of
+from ._region_pictures import pictures_of
+
+# The most words of a line of a picture label.
+_MAX_LABEL_WORDS = 12
+# The largest distance of a caption from its figure or table, in type sizes.
+_CAPTION_REACH = 4.0
+
+# Order: the largest chance overlap of two parts, as a share of the smaller one.
+_SLACK = 0.1
+# The least share of the width of a part that is in its column.
+_HELD_SHARE = 0.9
+# Pages with more parts are read row by row.
+_MAX_PARTS = 600
+
+_HYPHENATED = re.compile(r"(?P<word>[^\s]*[^\W_])(?P<hyphen>[-\u2010\u00ad])$")
+_FIRST_WORD = re.compile(r"\w+")
+_LETTERS = re.compile(r"[^\W\d_]+")
+# The least number of letters in both halves of a compound.
+_MIN_LETTERS = 4
+
+
+def find_regions(content: PageContent, tables: Sequence[FoundTable] = ()) -> list[FoundRegion]:
+    """Find the regions of a page.
+
+    Words are joined to lines and lines to paragraphs. Rules on type size and weight, place, marks, numbers and
+    neighbours classify paragraphs. Columns are read one after the other, captions next to their figure or table,
+    headers first, and footnotes and footers last.
+
+    Args:
+        content: The page.
+        tables: Tables from `find_tables`. The words inside belong to them.
+
+    Returns:
+        The regions in reading order. Each word is in at most one region.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.structure import PageContent, find_regions
+        >>> boxes = np.array([[10, 10, 60, 30], [10, 60, 50, 70], [54, 60, 90, 70], [10, 73, 40, 83]], float)
+        >>> page = PageContent(
+        ...     100, 140, boxes, ("Title", "Some", "running", "text."), np.array([0, 1, 1, 2]), np.ones(4),
+        ...     np.full(4, np.nan), np.array([True, False, False, False]),
+        ... )
+        >>> [(region.kind, region.words) for region in find_regions(page)]
+        [('Title', (0,)), ('Text', (1, 2, 3))]
+    """
+    if _reads_leftwards(content.texts):
+        mirrored = [replace(table, box=_mirror_box(table.box, content.width)) for table in tables]
+        found = _find_upright(_mirror(content), mirrored)
+        return [replace(region, box=_mirror_box(region.box, content.width)) for region in found]
+    return _find_upright(content, tables)
+
+
+def _find_upright(content: PageContent, tables: Sequence[FoundTable]) -> list[FoundRegion]:
+    """Find the regions of a page that is read from left to right."""
+    tables = [table for table in tables if not _is_figure(table, content)]
+    table_boxes = np.array([table.box for table in tables], dtype=np.float64).reshape(-1, 4)
+    of_table, free = _table_words(content, tables, table_boxes)
+    is_sideways = content.turns[free] % 180 == 90
+    sideways, free = free[is_sideways], free[~is_sideways]
+    walls = np.concatenate([table_boxes, content.pictures])
+    lines = lines_of(content, free, walls)
+    if lines:
+        sizes = np.repeat([line.size for line in lines], [max(1, len(line.text)) for line in lines])
+        size = float(np.median(sizes))
+    else:
+        size = content.height / 60
+    blocks = blocks_of(lines, content.horizontal_rules)
+    rules = np.concatenate([content.horizontal_rules, content.vertical_rules])
+    is_label = [_is_label(block) for block in blocks]
+    pictures, labels = pictures_of(content.pictures, rules, blocks, is_label, table_boxes, size)
+    labelling = {index for group in labels for index in group}
+    letters = [len(content.texts[index]) for index in free]
+    look = PageLook(
+        content.width,
+        content.height,
+        size,
+        float((content.is_bold[free] * letters).sum() / max(1, sum(letters))),
+        pictures,
+        [table.box for table in tables],
+        content.horizontal_rules,
+    )
+    text = [block for index, block in enumerate(blocks) if index not in labelling]
+    columns = _boxes([block for block in text if is_prose(block)])
+    text = [text[index] for index in order_of(_boxes(text), size, columns)]
+    kinds = kinds_of(text, look)
+    regions = [
+        FoundRegion(kind, block.box, confidence, block.words)
+        for block, (kind, confidence) in zip(text, kinds, strict=True)
+    ]
+    level_of = levels_of(text, [kind for kind, _ in kinds])
+    regions = [replace(region, level=level) for region, level in zip(regions, level_of, strict=True)]
+    regions = _join_regions(regions, size)
+    notes, labels_of = _sideways_text(content, sideways, pictures)
+    for box, group, more in zip(pictures, labels, labels_of, strict=True):
+        own = tuple(word for index in group for word in blocks[index].words) + more
+        regions.append(FoundRegion("Picture", box, 0.8, own))
+    for table, members in zip(tables, of_table, strict=True):
+        regions.append(FoundRegion("Table", table.box, table.confidence, members))
+    return _order_regions(regions, size, columns) + notes
+
+
+def _sideways_text(
+    content: PageContent, words: NDArray[np.int64], pictures: Sequence[Box]
+) -> tuple[list[FoundRegion], list[tuple[int, ...]]]:
+    """Return regions of words turned by 90 or 270 degrees, which are read last, and such words in each picture.
+
+    They are handled separately because lines of upright text would split them.
+    """
+    regions = []
+    for turn in (270, 90):
+        upright = content.turned_back(turn)
+        lines = lines_of(upright, words[content.turns[words] == turn], np.zeros((0, 4)))
+        for block in blocks_of(lines, upright.horizontal_rules):
+            (box,) = turned_back(np.array([block.box]), upright.width, upright.height, 360 - turn).tolist()
+            regions.append(FoundRegion("Text", tuple(box), 0.8, block.words))
+    notes: list[FoundRegion] = []
+    labels: list[tuple[int, ...]] = [()] * len(pictures)
+    for region in regions:
+        x, y = np.reshape(region.box, (2, 2)).mean(axis=0).tolist()
+        homes = [number for number, (x0, y0, x1, y1) in enumerate(pictures) if x0 <= x <= x1 and y0 <= y <= y1]
+        if homes:
+            labels[homes[0]] += region.words
+        else:
+            notes.append(region)
+    return notes, labels
+
+
+def _is_figure(table: FoundTable, content: PageContent) -> bool:
+    """Whether a grid is part of a figure: it touches a picture, and has the caption of a figure below it."""
+    if len(content.pictures) == 0 or len(content.boxes) == 0:
+        return False
+    left, top, right, bottom = table.box
+    height = float(np.median(content.boxes[:, 3] - content.boxes[:, 1]))
+    pictures = content.pictures
+    touching = (pictures[:, 0] <= right + height) & (pictures[:, 2] >= left - height)
+    touching &= (pictures[:, 1] <= bottom + height) & (pictures[:, 3] >= top - height)
+    tops = content.boxes[:, 1]
+    below = np.flatnonzero((tops > bottom - 0.5 * height) & (tops < bottom + _CAPTION_REACH * height))
+    if not touching.any() or len(below) == 0:
+        return False
+    row = below[tops[below] < tops[below].min() + 0.5 * height]
+    return FIGURE.match(content.texts[row[content.boxes[row, 0].argmin()]]) is not None
+
+
+def _boxes(parts: Sequence[Block]) -> Boxes:
+    return np.array([part.box for part in parts], dtype=np.float64).reshape(-1, 4)
+
+
+def _is_label(block: Block) -> bool:
+    if is_captioned(block) or is_prose(block):
+        return False
+    return max(len(line.words) for line in block.lines) <= _MAX_LABEL_WORDS
+
+
+def _reads_leftwards(texts: Sequence[str]) -> bool:
+    """Whether most letters are in a right-to-left script such as Hebrew or Arabic."""
+    letters = [character for text in texts for character in text if character.isalpha()]
+    leftwards = sum("\u0590" <= letter <= "\u08ff" or "\ufb1d" <= letter <= "\ufefc" for letter in letters)
+    return 2 * leftwards > len(letters)
+
+
+def _mirror_box(box: Box, width: float) -> Box:
+    return width - box[2], box[1], width - box[0], box[3]
+
+
+def _mirror(content: PageContent) -> PageContent:
+    def flip(boxes: Boxes) -> Boxes:
+        return np.stack([content.width - boxes[:, 2], boxes[:, 1], content.width - boxes[:, 0], boxes[:, 3]], axis=1)
+
+    return replace(
+        content,
+        boxes=flip(content.boxes),
+        horizontal_rules=flip(content.horizontal_rules),
+        vertical_rules=flip(content.vertical_rules),
+        pictures=flip(content.pictures),
+    )
+
+
+def _table_words(
+    content: PageContent, tables: Sequence[FoundTable], table_boxes: Boxes
+) -> tuple[list[tuple[int, ...]], NDArray[np.int64]]:
+    """Return the words of each table, and the words outside of tables."""
+    middles = (content.boxes[:, :2] + content.boxes[:, 2:]) / 2
+    free = np.ones(len(content.texts), dtype=bool)
+    of_table = []
+    for table, box in zip(tables, table_boxes, strict=True):
+        inside = free & (middles >= box[:2]).all(axis=1) & (middles <= box[2:]).all(axis=1)
+        named = dict.fromkeys(word for cell in table.cells for word in cell.words if free[word])
+        named.update(dict.fromkeys(np.flatnonzero(inside).tolist()))
+        of_table.append(tuple(named))
+        free[list(named)] = False
+    return of_table, np.flatnonzero(free)
+
+
+def _join_regions(regions: list[FoundRegion], size: float) -> list[FoundRegion]:
+    """Join the parts of a formula, a title, a caption, or a row in the margin."""
+    joined: list[FoundRegion] = []
+    for region in regions:
+        # Text in the margin may be anywhere in the order of the columns.
+        reach = len(joined) if region.kind.startswith("Page-") else 6
+        for index in range(len(joined) - 1, max(-1, len(joined) - 1 - reach), -1):
+            other = joined[index]
+            if other.kind == region.kind and _are_one(other, region, size):
+                box = box_around([other.box, region.box])
+                joined[index] = replace(other, box=box, words=other.words + region.words)
+                break
+        else:
+            joined.append(region)
+    return joined
+
+
+def _are_one(first: FoundRegion, second: FoundRegion, size: float) -> bool:
+    (left, top, right, bottom), other = first.box, second.box
+    across, down = max(other[0] - right, left - other[2], 0.0), max(other[1] - bottom, top - other[3], 0.0)
+    level = min(bottom, other[3]) - max(top, other[1]) > 0.3 * min(bottom - top, other[3] - other[1])
+    if first.kind in ("Page-header", "Page-footer"):
+        return level or (across == 0 and down < 0.8 * size)
+    if first.kind == "Formula":
+        return level or (across < 3 * size and down < 0.8 * size)
+    if first.kind == "Caption":
+        return across == 0 and down < 0.6 * size
+    return first.kind == "Title" and across == 0 and down < 1.2 * (other[3] - other[1])
+
+
+def _order_regions(regions: list[FoundRegion], size: float, columns: Boxes) -> list[FoundRegion]:
+    """Put regions into reading order: headers, the body with captions at their figures, footnotes, footers."""
+    order = _order_kind(regions, "Page-header", size, columns)
+    body = [region for region in regions if region.kind not in ("Page-header", "Page-footer", "Footnote")]
+    # A figure or table is ordered together with its captions.
+    groups = [[region] for region in body if region.kind != "Caption"]
+    for caption in (region for region in body if region.kind == "Caption"):
+        distances = [
+            _caption_distance(caption.box, group[0].box) if group[0].kind in ("Picture", "Table") else np.inf
+            for group in groups
+        ]
+        nearest = int(np.argmin(distances)) if distances else -1
+        if nearest >= 0 and distances[nearest] <= _CAPTION_REACH * size:
+            groups[nearest].append(caption)
+        else:
+            groups.append([caption])
+    outer = np.array([box_around([region.box for region in group]) for group in groups]).reshape(-1, 4)
+    for index in order_of(outer, size, columns):
+        inner = np.array([region.box for region in groups[index]])
+        order += [groups[index][place] for place in order_of(inner, size, columns)]
+    return order + _order_kind(regions, "Footnote", size, columns) + _order_kind(regions, "Page-footer", size, columns)
+
+
+def _order_kind(regions: list[FoundRegion], kind: str, size: float, columns: Boxes) -> list[FoundRegion]:
+    chosen = [region for region in regions if region.kind == kind]
+    return [
+        chosen[index] for index in order_of(np.array([region.box for region in chosen]).reshape(-1, 4), size, columns)
+    ]
+
+
+def _caption_distance(caption: Box, other: Box) -> float:
+    """Return the distance of a caption from a figure; distances across count twice."""
+    across = max(other[0] - caption[2], caption[0] - other[2], 0.0)
+    down = max(other[1] - caption[3], caption[1] - other[3], 0.0)
+    return down + 2 * across
+
+
+def order_of(boxes: Boxes, height: float, columns: Boxes) -> list[int]:
+    """Return the indices of parts in reading order, from left to right, columns one after the other.
+
+    The upper of two stacked parts is read first, and the left of two adjacent ones, unless a part between them spans
+    both (Breuel 2003, "High performance document layout analysis").
+
+    Args:
+        boxes: float64 (N, 4).
+        height: Line height, for pages with too many parts.
+        columns: float64 (C, 4): running text. Parts above or below it count as wide as its column.
+    """
+    number = len(boxes)
+    if number > _MAX_PARTS:
+        rows = np.floor((boxes[:, 1] + boxes[:, 3]) / 2 / max(height, 1e-6))
+        return [int(index) for index in np.lexsort((boxes[:, 0], rows))]
+    if number < 2:
+        return list(range(number))
+    before = _must_precede(_widen_to_columns(boxes, columns))
+    waiting = before.sum(axis=0)
+    pending = np.ones(number, dtype=bool)
+    order: list[int] = []
+    for _ in range(number):
+        ready = np.flatnonzero(pending & (waiting == 0))
+        if len(ready) == 0:
+            # Overlapping parts can wait for each other in a circle: the one that waits for fewest breaks it.
+            candidates = np.flatnonzero(pending)
+            ready = candidates[waiting[candidates] == waiting[candidates].min()]
+        chosen = _choose_next(ready, order[-1] if order else None, boxes)
+        order.append(chosen)
+        pending[chosen] = False
+        waiting = waiting - before[chosen]
+    return order
+
+
+def _widen_to_columns(boxes: Boxes, columns: Boxes) -> Boxes:
+    """Widen parts to the narrowest running text above or below them, up to the parts next to them."""
+    widened = boxes.copy()
+    widths = columns[:, 2] - columns[:, 0]
+    for index, (left, top, right, bottom) in enumerate(boxes):
+        common = np.minimum(columns[:, 2], right) - np.maximum(columns[:, 0], left)
+        holding = np.flatnonzero((common >= _HELD_SHARE * (right - left)) & (widths >= right - left))
+        if len(holding) == 0:
+            continue
+        column = columns[holding[widths[holding].argmin()]]
+        beside = np.minimum(boxes[:, 3], bottom) - np.maximum(boxes[:, 1], top) > _SLACK * (bottom - top)
+        before, behind = beside & (boxes[:, 2] <= left), beside & (boxes[:, 0] >= right)
+        widened[index, 0] = min(left, max(column[0], boxes[before, 2].max(initial=-np.inf)))
+        widened[index, 2] = max(right, min(column[2], boxes[behind, 0].min(initial=np.inf)))
+    return widened
+
+
+def _must_precede(boxes: Boxes) -> NDArray[np.bool_]:
+    """Return whether each part must be read before each other part, bool (N, N)."""
+    left, top, right, bottom = boxes.T
+    widths, heights = np.maximum(right - left, 1e-6), np.maximum(bottom - top, 1e-6)
+    across = np.minimum(right[:, None], right) - np.maximum(left[:, None], left)
+    stacked = across > _SLACK * np.minimum(widths[:, None], widths)
+    down = np.minimum(bottom[:, None], bottom) - np.maximum(top[:, None], top)
+    level = down > 0.5 * np.minimum(heights[:, None], heights)
+    middles = (top + bottom) / 2
+    # Parts that overlap both ways are nested, or their boxes are too large.
+    above = stacked & ((middles[:, None] < middles) & ~level | level & (top[:, None] < top))
+    to_left = ~stacked & (left[:, None] < left)
+    parted = np.zeros_like(to_left)
+    for part in range(len(boxes)):
+        spans = stacked[part]
+        if not spans.any():
+            continue
+        higher, lower = spans & (middles < middles[part]) & (bottom <= bottom[part]), spans & (middles > middles[part])
+        lower &= top >= top[part]
+        both = np.outer(higher, lower)
+        parted |= both | both.T
+    before: NDArray[np.bool_] = above | (to_left & ~parted)
+    np.fill_diagonal(before, False)
+    return before
+
+
+def _choose_next(ready: NDArray[np.int64], last: int | None, boxes: Boxes) -> int:
+    """Choose the part that continues the column of the last one, or else the topmost."""
+    if last is not None:
+        across = np.minimum(boxes[ready, 2], boxes[last, 2]) - np.maximum(boxes[ready, 0], boxes[last, 0])
+        below = ready[(across > 0) & (boxes[ready, 1] >= boxes[last, 1])]
+        if len(below):
+            ready = below
+    return int(ready[np.lexsort((boxes[ready, 0], boxes[ready, 1]))[0]])
+
+
+def mend_hyphenation(lines: Sequence[str], context: str = "") -> str:
+    """Join the lines of a paragraph, and the words that were hyphenated at their ends.
+
+    A hyphen is kept if it belongs to the word: before a capital or a digit, in words with another hyphen, and in
+    compounds that occur elsewhere on the page, with a hyphen or as two words.
+
+    Args:
+        lines: Lines from first to last.
+        context: Other text of the page, in addition to the lines.
+
+    Returns:
+        One line of text.
+
+    Example:
+        >>> from mediatensor.ocr.structure import mend_hyphenation
+        >>> mend_hyphenation(["An exam-", "ple of Navier-", "Stokes and well-", "known text"], "a well-known page")
+        'An example of Navier-Stokes and well-known text'
+    """
+    stripped = [line.strip() for line in lines]
+    # Words at the ends of lines may be halves.
+    inner = [" ".join(line.split()[1:-1]) for line in stripped]
+    whole = " ".join([context, *inner]).casefold()
+    known = set(_LETTERS.findall(whole))
+    mended = ""
+    for line in stripped:
+        parted = _HYPHENATED.search(mended)
+        first = _FIRST_WORD.match(line)
+        if not mended or not line:
+            mended += line
+        elif parted is None or (parted["hyphen"] != "\u00ad" and first is None):
+            mended += f" {line}"
+        elif parted["hyphen"] == "\u00ad":
+            mended = mended[:-1] + line
+        else:
+            stem, rest = _LETTERS.findall(parted["word"].casefold()), first[0] if first else ""
+            keeps = not rest[:1].islower() or _is_compound(stem[-1] if stem else "", rest.casefold(), whole, known)
+            keeps |= "-" in parted["word"] or not parted["word"][-1].isalpha()
+            mended = mended + line if keeps else mended[:-1] + line
+    return mended
+
+
+def _is_compound(first: str, second: str, whole: str, known: set[str]) -> bool:
+    """Whether two halves occur elsewhere with a hyphen, or as separate words."""
+    if f"{first}-{second}" in whole:
+        return True
+    if first + second in known:
+        return False
+    return min(len(first), len(second)) >= _MIN_LETTERS and {first, second} <= known

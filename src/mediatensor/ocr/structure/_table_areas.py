@@ -1,0 +1,415 @@
+"""Where tables are: in lattices of rules, between rules of one width, and where short texts stand side by side."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._page import Box, PageContent
+from ._table_columns import Segments, TableArea, clusters, column_gaps
+from ._table_text import Run, is_number, lines_of, runs_of
+
+# At most this many rules, the longest, are kept: the cost of crossings is quadratic.
+_MAX_RULES = 4_000
+
+
+def join_rules(rules: NDArray[np.float64], across: bool, em: float) -> Segments:
+    """Join pieces of rules: dots, dashes, and the borders of adjacent cells.
+
+    Args:
+        rules: float64 (N, 4): xmin, ymin, xmax, ymax.
+        across: Whether they run from left to right.
+        em: Height of type.
+
+    Returns:
+        Rules at least one type height long, sorted by position, then start.
+    """
+    if not len(rules):
+        return np.zeros((0, 3))
+    rules = np.asarray(rules, dtype=np.float64)
+    if across:
+        place, start, end = (rules[:, 1] + rules[:, 3]) / 2, rules[:, 0], rules[:, 2]
+    else:
+        place, start, end = (rules[:, 0] + rules[:, 2]) / 2, rules[:, 1], rules[:, 3]
+    near, gap = 0.2 * em, 0.35 * em
+    joined: list[tuple[float, float, float]] = []
+    order = np.argsort(place, kind="stable")
+    levels = clusters(place[order], near)
+    for first, last in levels:
+        level = order[first:last]
+        level = level[np.argsort(start[level], kind="stable")]
+        at = float(np.average(place[level], weights=np.maximum(end[level] - start[level], 1e-6)))
+        reach = np.maximum.accumulate(end[level])
+        cuts = np.nonzero(start[level][1:] > reach[:-1] + gap)[0] + 1
+        for part in np.split(np.arange(len(level)), cuts):
+            joined.append((at, float(start[level[part[0]]]), float(reach[part[-1]])))
+    kept = np.array([rule for rule in joined if rule[2] - rule[1] >= em]).reshape(-1, 3)
+    if len(kept) > _MAX_RULES:
+        kept = kept[np.sort(np.argsort(kept[:, 1] - kept[:, 2], kind="stable")[:_MAX_RULES])]
+    return kept
+
+
+@dataclass(frozen=True, eq=False)
+class Lattice:
+    """Connected rules, and the box around them."""
+
+    box: Box
+    horizontal: Segments
+    vertical: Segments
+
+
+def find_lattices(horizontal: Segments, vertical: Segments, em: float) -> list[Lattice]:
+    """Find the sets of rules that touch or cross, each with rules in both directions."""
+    if not len(horizontal) or not len(vertical):
+        return []
+    reach = 0.4 * em
+    parents = list(range(len(horizontal) + len(vertical)))
+
+    def root(at: int) -> int:
+        while parents[at] != at:
+            parents[at] = parents[parents[at]]
+            at = parents[at]
+        return at
+
+    for number, (y, start, end) in enumerate(horizontal):
+        touching = (
+            (vertical[:, 0] >= start - reach)
+            & (vertical[:, 0] <= end + reach)
+            & (vertical[:, 1] <= y + reach)
+            & (vertical[:, 2] >= y - reach)
+        )
+        for other in np.nonzero(touching)[0]:
+            parents[root(len(horizontal) + int(other))] = root(number)
+    groups: dict[int, tuple[list[int], list[int]]] = {}
+    for number in range(len(horizontal)):
+        groups.setdefault(root(number), ([], []))[0].append(number)
+    for number in range(len(vertical)):
+        groups.setdefault(root(len(horizontal) + number), ([], []))[1].append(number)
+    found = []
+    for across, down in groups.values():
+        if across and down:
+            own, posts = horizontal[across], vertical[down]
+            box = (
+                float(min(own[:, 1].min(), posts[:, 0].min())),
+                float(min(own[:, 0].min(), posts[:, 1].min())),
+                float(max(own[:, 2].max(), posts[:, 0].max())),
+                float(max(own[:, 0].max(), posts[:, 2].max())),
+            )
+            found.append(Lattice(box, own, posts))
+    return found
+
+
+def stacks_of_rules(horizontal: Segments, em: float) -> list[Segments]:
+    """Find stacks of two or more rules above each other with the same ends, from the top.
+
+    Pieces at the same height count as one rule, because heads of groups of columns are ruled piece by piece.
+    """
+    levels: list[tuple[float, float, float]] = []
+    for y, start, end in horizontal[np.argsort(horizontal[:, 0], kind="stable")]:
+        if levels and y - levels[-1][0] < 0.2 * em and 0 <= start - levels[-1][2] < 3 * em:
+            levels[-1] = (levels[-1][0], levels[-1][1], float(end))
+        else:
+            levels.append((float(y), float(start), float(end)))
+    stacks: list[list[tuple[float, float, float]]] = []
+    for level in levels:
+        if level[2] - level[1] < 6 * em:
+            continue
+        for stack in stacks:
+            if abs(stack[-1][1] - level[1]) < em and abs(stack[-1][2] - level[2]) < em:
+                stack.append(level)
+                break
+        else:
+            stacks.append([level])
+    return [np.array(stack) for stack in stacks if len(stack) > 1]
+
+
+def words_inside(content: PageContent, box: Box) -> NDArray[np.int64]:
+    middles = (content.boxes[:, :2] + content.boxes[:, 2:]) / 2
+    x0, y0, x1, y1 = box
+    within = (middles[:, 0] >= x0) & (middles[:, 0] <= x1) & (middles[:, 1] >= y0) & (middles[:, 1] <= y1)
+    return np.nonzero(within)[0]
+
+
+def lattice_areas(
+    content: PageContent, horizontal: Segments, vertical: Segments, em: float
+) -> tuple[list[TableArea], Segments]:
+    """Return the areas of rules that separate columns and rows, and the other rules across."""
+    areas, loose = [], [horizontal[:0]]
+    lattices = find_lattices(horizontal, vertical, em)
+    # The largest first: of nested tables the outer one wins.
+    lattices.sort(key=lambda lattice: (lattice.box[0] - lattice.box[2]) * (lattice.box[3] - lattice.box[1]))
+    used = {tuple(rule) for lattice in lattices for rule in lattice.horizontal.tolist()}
+    loose += [np.array([rule]) for rule in horizontal.tolist() if tuple(rule) not in used]
+    for lattice in lattices:
+        lattice = _cut_to_frame(content, lattice, em)
+        x0, _, x1, _ = lattice.box
+        within = (lattice.vertical[:, 0] > x0 + em) & (lattice.vertical[:, 0] < x1 - em)
+        if not within.any() or len(lattice.horizontal) + len(lattice.vertical) < 3:
+            # A frame, or shaded bands: their edges across still separate rows.
+            loose.append(lattice.horizontal)
+            continue
+        words = words_inside(content, lattice.box)
+        if len(words) > 1:
+            areas.append(TableArea(lattice.box, words.tolist(), lattice.horizontal, lattice.vertical, True))
+    across = np.concatenate(loose)
+    return areas, across[np.lexsort((across[:, 1], across[:, 0]))]
+
+
+def _cut_to_frame(content: PageContent, lattice: Lattice, em: float) -> Lattice:
+    """Cut off rules down that continue beyond the frame into a title above, or a note below."""
+    x0, y0, x1, y1 = lattice.box
+    full = lattice.horizontal[(lattice.horizontal[:, 1] < x0 + em) & (lattice.horizontal[:, 2] > x1 - em), 0]
+    if len(full):
+        for top, bottom in ((y0, float(full[0])), (float(full[-1]), y1)):
+            lines = lines_of(runs_of(content, words_inside(content, (x0, top, x1, bottom)), 1.5 * em))
+            if bottom - top < 0.6 * em or all(len(line) == 1 for line in lines):
+                y0, y1 = (bottom, y1) if bottom < y1 else (y0, top)
+    return replace(lattice, box=(x0, y0, x1, y1))
+
+
+def stack_areas(
+    content: PageContent,
+    horizontal: Segments,
+    vertical: Segments,
+    is_prose: NDArray[np.bool_],
+    taken: Sequence[Box],
+    em: float,
+) -> list[TableArea]:
+    """Return the areas between rules of one width that hold columns rather than running text."""
+    areas = []
+    for stack in stacks_of_rules(horizontal, em):
+        left, right = float(stack[:, 1].min()), float(stack[:, 2].max())
+        start = 0
+        bands = []
+        for upper, lower in pairwise(stack):
+            words = words_inside(content, (left - 0.5 * em, float(upper[0]), right + 0.5 * em, float(lower[0])))
+            kind = _band_kind(content, words, right - left, is_prose, em)
+            # The space between two tables, with only the title of the second.
+            is_apart = kind == "little" and lower[0] - upper[0] > 2.5 * em and len(stack) > 3
+            bands.append("other" if is_apart or _is_within(upper, lower, taken) else kind)
+        at = 0
+        while at < len(bands):
+            end = at
+            while end < len(bands) and bands[end] != "other":
+                end += 1
+            if end > at and "columns" in bands[at:end]:
+                start = at
+                box = (left, float(stack[start, 0]), right, float(stack[end, 0]))
+                own = horizontal[(horizontal[:, 0] >= box[1] - 0.1 * em) & (horizontal[:, 0] <= box[3] + 0.1 * em)]
+                own = own[(own[:, 1] >= left - em) & (own[:, 2] <= right + em)]
+                words = words_inside(content, (left - 0.5 * em, box[1], right + 0.5 * em, box[3]))
+                inner = (vertical[:, 0] > left + em) & (vertical[:, 0] < right - em)
+                inner &= (vertical[:, 1] >= box[1] - em) & (vertical[:, 2] <= box[3] + em)
+                areas.append(TableArea(box, words.tolist(), own, vertical[inner], False))
+            at = end + 1
+    return areas
+
+
+def _is_within(upper: NDArray[np.float64], lower: NDArray[np.float64], boxes: Sequence[Box]) -> bool:
+    """Whether part of a box is between two rules."""
+    left, right = max(upper[1], lower[1]), min(upper[2], lower[2])
+    return any(x0 < right and x1 > left and y0 < lower[0] and y1 > upper[0] for x0, y0, x1, y1 in boxes)
+
+
+def _prose_width(content: PageContent, words: NDArray[np.int64], em: float) -> float:
+    """Return the median width of text lines; runs at the same height count as one line."""
+    lines = lines_of(runs_of(content, words, 0.9 * em))
+    return float(np.median([sum(run.x1 - run.x0 for run in line) for line in lines])) if lines else 0.0
+
+
+def _band_kind(
+    content: PageContent, words: NDArray[np.int64], wide: float, is_prose: NDArray[np.bool_], em: float
+) -> str:
+    """Classify the text between two rules: "columns", "little" (one line), or "other"."""
+    if not len(words):
+        return "little"
+    own = content.boxes[words]
+    if _prose_width(content, words[is_prose[words]], em) > 0.7 * wide:
+        return "other"
+    lines = lines_of(runs_of(content, words, 1.5 * em))
+    if len(lines) > 1 and any(len(line) == 1 and line[0].x1 - line[0].x0 > 0.6 * wide for line in lines):
+        return "other"
+    lines = lines_of(runs_of(content, words, 0.9 * em))
+    several = sum(len(line) > 1 for line in lines)
+    if several >= 0.5 * len(lines) or column_gaps(lines, own[:, 0].min(), own[:, 2].max(), em):
+        return "columns"
+    return "little" if len(lines) <= 2 else "other"
+
+
+# In type heights: the least gap between cells, and the largest pitch of the lines of a table.
+_GAP = 1.0
+_PITCH = 3.2
+_MIN_ROWS = 3
+# Pictures larger than this share of the page are scans of it, so their text is not that of a chart.
+_SCAN_SHARE = 0.5
+
+_MARK = re.compile(r"^([•●▪◦‣·○□■*\-\u2013\u2014]|\(?[0-9ivxIVX]{1,4}[.):]|\(?[a-zA-Z][.)]|\d{1,2}(\.\d{1,2})+\.?)$")
+
+
+def open_areas(
+    content: PageContent, free: NDArray[np.bool_], is_prose: NDArray[np.bool_], taken: Sequence[Box], em: float
+) -> list[TableArea]:
+    """Find consecutive lines of several short texts.
+
+    Args:
+        content: The page.
+        free: bool (N,): words outside of all tables so far.
+        is_prose: bool (N,): words of running text.
+        taken: Boxes of the tables so far.
+        em: Height of type.
+    """
+    usable = free & ~(is_prose & ~_sentences_in_cells(content, free, is_prose, em))
+    is_prose = is_prose & ~usable
+    middles = (content.boxes[:, :2] + content.boxes[:, 2:]) / 2
+    for x0, y0, x1, y1 in content.pictures:
+        if (x1 - x0) * (y1 - y0) < _SCAN_SHARE * content.width * content.height:
+            usable &= ~(
+                (middles[:, 0] > x0) & (middles[:, 0] < x1) & (middles[:, 1] > y0) & (middles[:, 1] < y1)
+            )  # fmt: skip
+    runs = runs_of(content, np.nonzero(usable)[0].tolist(), _GAP * em)
+    walls = [*taken, *_boxes_of_runs(runs_of(content, np.nonzero(free & is_prose)[0].tolist(), 2 * em))]
+    areas = []
+    for group in _groups(_segments(runs, walls, em), em):
+        for part in _columnar_parts(content, group):
+            own = [run for line in part for run in line]
+            box = (
+                min(run.x0 for run in own), min(run.y0 for run in own),
+                max(run.x1 for run in own), max(run.y1 for run in own),
+            )  # fmt: skip
+            words = [word for run in own for word in run.words]
+            areas.append(TableArea(box, words, np.zeros((0, 3)), np.zeros((0, 3)), False))
+    return areas
+
+
+def _sentences_in_cells(
+    content: PageContent, free: NDArray[np.bool_], is_prose: NDArray[np.bool_], em: float
+) -> NDArray[np.bool_]:
+    """Mark the words of running text with short texts next to it: sentences in cells."""
+    beside = np.zeros(len(is_prose), dtype=bool)
+    short = [run for run in runs_of(content, np.nonzero(free & ~is_prose)[0].tolist(), em) if run.x1 - run.x0 < 15 * em]
+    prose = runs_of(content, np.nonzero(free & is_prose)[0].tolist(), em)
+    if not short or not prose:
+        return beside
+    cells = np.array([(run.x0, run.middle, run.x1) for run in short])
+    cells = cells[np.argsort(cells[:, 1])]
+    for run in prose:
+        first, last = np.searchsorted(cells[:, 1], [run.y0 - 2.5 * em, run.y1 + 2.5 * em])
+        near = cells[first:last]
+        level = (near[:, 2] < run.x0) | (near[:, 0] > run.x1)
+        lone = ~((near[:, 2] > run.x0) & (near[:, 0] < run.x1)).any()
+        if level.sum() > 1 and lone | (level.sum() > 3):
+            beside[list(run.words)] = True
+    return beside
+
+
+def _boxes_of_runs(runs: Sequence[Run]) -> list[Box]:
+    return [(run.x0, run.y0, run.x1, run.y1) for run in runs]
+
+
+def _segments(runs: Sequence[Run], walls: Sequence[Box], em: float) -> list[list[Run]]:
+    """Make lines of runs, split where running text or another table is between two runs."""
+    sides = np.array(walls, dtype=np.float64).reshape(-1, 4)
+    segments = []
+    for line in lines_of(runs):
+        middle = float(np.median([run.middle for run in line]))
+        near = sides[(sides[:, 1] < middle) & (sides[:, 3] > middle)]
+        segment = [line[0]]
+        for run, after in pairwise(line):
+            between = (near[:, 0] > run.x0) & (near[:, 2] < after.x1)
+            if between.any() or after.x0 - run.x1 > 25 * em:
+                segments.append(segment)
+                segment = []
+            segment.append(after)
+        segments.append(segment)
+    return segments
+
+
+def _groups(segments: Sequence[list[Run]], em: float) -> list[list[list[Run]]]:
+    """Group lines that follow each other closely and overlap, from the top."""
+    spans = [
+        (min(run.x0 for run in line), max(run.x1 for run in line), float(np.median([run.middle for run in line])))
+        for line in segments
+    ]
+    order = sorted(range(len(segments)), key=lambda at: spans[at][2])
+    groups: list[list[int]] = []
+    ends: list[tuple[float, float, float]] = []
+    open_groups: list[int] = []
+    for at in order:
+        left, right, middle = spans[at]
+        open_groups = [group for group in open_groups if middle - ends[group][2] <= _PITCH * em]
+        best = None
+        for group in open_groups:
+            shared = min(right, ends[group][1]) - max(left, ends[group][0])
+            if shared > 0 and (best is None or shared > best[0]):
+                best = (shared, group)
+        if best is None:
+            open_groups.append(len(groups))
+            groups.append([at])
+            ends.append((left, right, middle))
+        else:
+            group = best[1]
+            groups[group].append(at)
+            ends[group] = (min(left, ends[group][0]), max(right, ends[group][1]), middle)
+    return [[segments[at] for at in group] for group in groups]
+
+
+def _columnar_parts(content: PageContent, lines: Sequence[list[Run]]) -> list[list[list[Run]]]:
+    """Return the stretches of lines that are rows, mostly with several texts, without titles above and notes below."""
+    parts: list[list[list[Run]]] = [[]]
+    single = 0
+    for line in lines:
+        if len(line) > 1:
+            single = 0
+        else:
+            single += 1
+        parts[-1].append(line)
+        if single > 2:
+            # After three lines of one text each, another table starts.
+            del parts[-1][-single:]
+            parts.append([])
+    found = []
+    for part in parts:
+        first = next((at for at, line in enumerate(part) if len(line) > 1), len(part))
+        last = next((at for at in range(len(part) - 1, -1, -1) if len(part[at]) > 1), -1)
+        kept = part[first : last + 1]
+        rows = [line for line in kept if len(line) > 1]
+        if len(rows) < _MIN_ROWS or _is_list(content, rows):
+            continue
+        if first > 0 and _is_head_of_several(part[first - 1], part[first]):
+            kept.insert(0, part[first - 1])
+        found.append(kept)
+    return found
+
+
+def _is_head_of_several(line: list[Run], below: list[Run]) -> bool:
+    """Whether a single text above a line is the head of some of its columns, not the title of the table."""
+    run = line[0]
+    middle = (run.x0 + run.x1) / 2
+    return len(below) > 2 and run.x0 > below[0].x1 and below[1].x0 <= middle <= below[-1].x1
+
+
+def _is_list(content: PageContent, rows: Sequence[list[Run]]) -> bool:
+    """Whether rows are items with bullets or numbers, a table of contents, or the fields of a form."""
+    texts = [[" ".join(content.texts[word] for word in run.words) for run in row] for row in rows]
+    marked = sum(_MARK.match(row[0]) is not None and len(row) == 2 for row in texts)
+    if marked > 0.5 * len(rows):
+        return True
+    labelled = sum(row[0].rstrip().endswith(":") and len(row) <= 4 for row in texts)
+    if labelled > 0.5 * len(rows):
+        return True
+    if all(len(row) == 2 for row in texts):
+        # Ascending page numbers.
+        pages = [row[1] for row in texts]
+        if all(page.isdigit() for page in pages):
+            numbers = [int(page) for page in pages]
+            if numbers == sorted(numbers) and numbers[-1] > numbers[0]:
+                return True
+    if max(len(row) for row in texts) == 2 and not any(is_number(row[-1]) for row in texts):
+        lengths = [len(row[-1].split()) for row in texts]
+        return float(np.mean(lengths)) > 6
+    return False

@@ -1,0 +1,278 @@
+"""Find the tables of a page, and those that continue on the next page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._page import FoundTable, PageContent
+from ._table_areas import join_rules, lattice_areas, open_areas, stack_areas, words_inside
+from ._table_columns import Segments, TableArea
+from ._table_grid import build_table
+from ._table_text import Run, cut_leaders, is_wrapped, lines_of, prose_runs, runs_of, type_height
+
+# Words beyond this number are ignored.
+_MAX_WORDS = 100_000
+# The largest share of a rule that may cut through words.
+_CUT_SHARE = 0.2
+# A grid that pictures cover to a larger share is part of a picture.
+_MAX_PICTURE_SHARE = 0.3
+# A grid with a larger share of cells with text is a table on any background.
+_FILLED_SHARE = 0.7
+# Relation signs of formulas: a grid with this many, and this share of its words, is not a table.
+_RELATIONS = frozenset("=≤≥≈≡⇒→≠")
+_MIN_RELATIONS = 4
+_RELATION_SHARE = 0.05
+
+
+def find_tables(content: PageContent) -> list[FoundTable]:
+    """Find the tables of a page: ruled, partly ruled, and open ones, with only gaps between columns.
+
+    Connected rules are a lattice, and each of its openings is a cell. Rules of one width above each other bound tables
+    with gaps between columns, as in papers. The other words are searched for rows of short texts whose gaps continue
+    from row to row; running text, lists and tables of contents are left out. Of nested tables the outer one is found.
+
+    Args:
+        content: The page.
+
+    Returns:
+        The tables from top to bottom. The cells of each cover its grid once.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.structure import PageContent, find_tables
+        >>> texts = ("City", "2001", "2011", "Rome", "2.5", "2.6", "Oslo", "0.5", "0.6", "Bern", "0.1", "0.1")
+        >>> left, top = np.tile([0.0, 80.0, 130.0], 4), np.repeat([0.0, 15.0, 30.0, 45.0], 3)
+        >>> boxes = np.stack([left, top, left + 25, top + 10], 1)
+        >>> page = PageContent(
+        ...     200.0, 100.0, boxes, texts, np.arange(12), np.ones(12), np.full(12, 10.0), np.zeros(12, dtype=bool)
+        ... )
+        >>> [(table.num_rows, table.num_cols) for table in find_tables(page)]
+        [(4, 3)]
+    """
+    content = cut_leaders(content, _MAX_WORDS)
+    if not len(content.boxes):
+        return []
+    em = type_height(content.boxes)
+    horizontal = join_rules(content.horizontal_rules, True, em)
+    vertical = join_rules(content.vertical_rules, False, em)
+    horizontal, vertical = _drop_rules_through_words(content, horizontal, vertical, em)
+    free = np.ones(len(content.boxes), dtype=bool)
+    tables: list[FoundTable] = []
+    prose = prose_runs(content, em)
+    is_prose = np.zeros(len(content.boxes), dtype=bool)
+    for run in prose:
+        is_prose[list(run.words)] = True
+
+    areas, loose = lattice_areas(content, horizontal, vertical, em)
+    areas += stack_areas(content, loose, vertical, is_prose, [area.box for area in areas], em)
+    for area in areas:
+        area = replace(area, words=[word for word in area.words if free[word]])
+        table = build_table(content, area, em)
+        if table is not None and _is_table(content, table, area, em):
+            if _is_drawn(content, table, is_ruled=area.is_lattice):
+                continue
+            _keep(content, table, tables, free)
+    for area in open_areas(content, free, is_prose, [table.box for table in tables], em):
+        table = build_table(content, area, em)
+        if table is not None and _is_open_table(content, table, em) and not _is_drawn(content, table):
+            _keep(content, table, tables, free)
+    return sorted(tables, key=lambda table: (table.box[1], table.box[0]))
+
+
+def _keep(content: PageContent, table: FoundTable, tables: list[FoundTable], free: NDArray[np.bool_]) -> None:
+    tables.append(table)
+    free[words_inside(content, table.box)] = False
+
+
+def _drop_rules_through_words(
+    content: PageContent, horizontal: Segments, vertical: Segments, em: float
+) -> tuple[Segments, Segments]:
+    """Drop rules through words: strokes of letters, bars of charts, struck-out text."""
+    boxes = content.boxes
+    order = np.argsort(boxes[:, 0])
+    lefts = boxes[order, 0]
+    widest = float((boxes[:, 2] - boxes[:, 0]).max())
+    kept = []
+    for x, start, end in vertical:
+        near = order[np.searchsorted(lefts, x - widest) : np.searchsorted(lefts, x)]
+        own = boxes[near]
+        middles = (own[:, 1] + own[:, 3]) / 2
+        own = own[(middles > start) & (middles < end) & (own[:, 0] + 0.1 * em < x) & (own[:, 2] - 0.1 * em > x)]
+        if len(own) and end - start < 3 * em:
+            continue
+        # Near the ends of a rule, a stroke of a letter may touch it.
+        at_ends = (own[:, 1] < start + 1.5 * em) | (own[:, 3] > end - 1.5 * em)
+        deep = (own[:, 0] + 0.35 * em < x) & (own[:, 2] - 0.35 * em > x)
+        start, end = _longest_free_part(own[at_ends | deep], start, end)
+        if end - start >= em:
+            kept.append((x, start, end))
+    vertical = np.array(kept).reshape(-1, 3)
+    order = np.argsort(boxes[:, 1])
+    tops = boxes[order, 1]
+    highest = float((boxes[:, 3] - boxes[:, 1]).max())
+    kept = []
+    for y, start, end in horizontal:
+        near = order[np.searchsorted(tops, y - highest) : np.searchsorted(tops, y)]
+        own = boxes[near]
+        height = own[:, 3] - own[:, 1]
+        cut = (own[:, 1] + 0.3 * height < y) & (own[:, 3] - 0.3 * height > y)
+        cut &= ((own[:, 0] + own[:, 2]) / 2 > start) & ((own[:, 0] + own[:, 2]) / 2 < end)
+        if (own[cut, 2] - own[cut, 0]).sum() <= _CUT_SHARE * (end - start):
+            kept.append((y, start, end))
+    return np.array(kept).reshape(-1, 3), vertical
+
+
+def _longest_free_part(words: NDArray[np.float64], start: float, end: float) -> tuple[float, float]:
+    """Return the longest part of a vertical rule that cuts no word, or an empty part if it is less than half.
+
+    In images, rules continue into letters that touch them.
+    """
+    if not len(words):
+        return start, end
+    words = words[np.argsort(words[:, 1])]
+    tops = np.append(words[:, 1], end)
+    bottoms = np.insert(words[:, 3], 0, start)
+    longest = int(np.argmax(tops - bottoms))
+    free = float(bottoms[longest]), float(tops[longest])
+    return free if free[1] - free[0] >= 0.5 * (end - start) else (start, start)
+
+
+def _is_table(content: PageContent, table: FoundTable, area: TableArea, em: float) -> bool:
+    """Whether cells of a ruled area make a table: enough are filled, and not by running text."""
+    filled = [cell for cell in table.cells if cell.words]
+    if len(filled) < 4 or len({cell.row_start for cell in filled}) < 2 or len({cell.col_start for cell in filled}) < 2:
+        return False
+    if _is_form(content, table):
+        return False
+    if not area.is_lattice and _is_prose_table(content, table, em):
+        return False
+    per_row = Counter(cell.row_start for cell in filled)
+    # The numbers along an axis are single texts.
+    several = sum(many > 1 for many in per_row.values())
+    return several >= 0.5 * len(per_row) and len(filled) >= 0.25 * len(table.cells)
+
+
+def _is_drawn(content: PageContent, table: FoundTable, *, is_ruled: bool = False) -> bool:
+    """Whether a grid is part of a picture, such as a chart, or formulas below each other.
+
+    Shaded cells may be mistaken for a picture, so a ruled grid with text in most cells is a table.
+    """
+    if is_ruled and sum(bool(cell.words) for cell in table.cells) >= _FILLED_SHARE * len(table.cells):
+        return False
+    box = np.array(table.box)
+    # A picture of most of the page is a scan of it.
+    sizes = (content.pictures[:, 2:] - content.pictures[:, :2]).prod(axis=1)
+    pictures = content.pictures[sizes < 0.5 * content.width * content.height]
+    common = np.minimum(pictures[:, 2:], box[2:]) - np.maximum(pictures[:, :2], box[:2])
+    if common.clip(0).prod(axis=1).sum() > _MAX_PICTURE_SHARE * (box[2:] - box[:2]).prod():
+        return True
+    texts = [content.texts[word] for cell in table.cells for word in cell.words]
+    relations = sum(text in _RELATIONS for text in texts)
+    return relations >= _MIN_RELATIONS and relations >= _RELATION_SHARE * len(texts)
+
+
+def _is_prose_table(content: PageContent, table: FoundTable, em: float) -> bool:
+    """Whether most words are in columns of running text."""
+    columns: list[list[int]] = [[] for _ in range(table.num_cols)]
+    for cell in table.cells:
+        if cell.col_start == cell.col_end:
+            columns[cell.col_start] += cell.words
+    prose = total = 0
+    for words in columns:
+        lines = [
+            Run(line[0].x0, line[0].y0, line[-1].x1, line[-1].y1, tuple(word for run in line for word in run.words))
+            for line in lines_of(runs_of(content, words, em))
+        ]
+        total += len(words)
+        if len(lines) > 3 and is_wrapped(content, lines, em):
+            prose += len(words)
+    return 2 * prose > total
+
+
+def _is_form(content: PageContent, table: FoundTable) -> bool:
+    """Whether many cells start with a label and a colon."""
+    filled = [cell for cell in table.cells if cell.words]
+    labels = sum(any(content.texts[word].endswith(":") for word in cell.words[:4]) for cell in filled)
+    return labels > 0.3 * len(filled)
+
+
+def _is_open_table(content: PageContent, table: FoundTable, em: float) -> bool:
+    filled = [cell for cell in table.cells if cell.words]
+    if table.num_rows < 3 or _is_prose_table(content, table, em):
+        return False
+    return len(filled) >= 6 and len(filled) >= 0.4 * len(table.cells)
+
+
+def join_tables(
+    pages: Sequence[tuple[PageContent, Sequence[FoundTable]]],
+) -> list[list[tuple[int, int, int]]]:
+    """Find the tables that continue on the next page.
+
+    The last table of a page and the first table of the next page are one if they have the same number of columns with
+    edges in the same places, and at most two lines, such as a footer and a header, between them on each page. Repeated
+    heads are left out.
+
+    Args:
+        pages: The content of each page, and its tables, as `find_tables` returns them.
+
+    Returns:
+        The parts of each joined table, in order: the number of the page, the number of the table on the page, and the
+        first row that is not a repeated head, all from 0.
+    """
+    joined: list[list[tuple[int, int, int]]] = []
+    for page, (content, tables) in enumerate(pages):
+        for number, table in enumerate(tables):
+            before = joined[-1][-1] if joined else None
+            if number == 0 and before and before[0] == page - 1:
+                last_content, last_tables = pages[page - 1]
+                if before[1] == len(last_tables) - 1 and _continues(last_content, last_tables[-1], content, table):
+                    first_content, first_tables = pages[joined[-1][0][0]]
+                    head = first_tables[joined[-1][0][1]]
+                    joined[-1].append((page, number, _count_repeated_rows(first_content, head, content, table)))
+                    continue
+            joined.append([(page, number, 0)])
+    return joined
+
+
+def _continues(content: PageContent, table: FoundTable, next_content: PageContent, after: FoundTable) -> bool:
+    """Whether a table at the bottom of a page continues at the top of the next."""
+    if table.num_cols != after.num_cols:
+        return False
+    if table.box[3] < 0.6 * content.height or after.box[1] > 0.4 * next_content.height:
+        return False
+    em = type_height(content.boxes)
+    below = np.nonzero(content.boxes[:, 1] > table.box[3])[0].tolist()
+    above = np.nonzero(next_content.boxes[:, 3] < after.box[1])[0].tolist()
+    if max(len(lines_of(runs_of(content, below, em))), len(lines_of(runs_of(next_content, above, em)))) > 2:
+        return False
+    edges, next_edges = _column_edges(table), _column_edges(after)
+    return bool(np.abs(edges / content.width - next_edges / next_content.width).max() * content.width < 1.5 * em)
+
+
+def _column_edges(table: FoundTable) -> NDArray[np.float64]:
+    edges = np.zeros(table.num_cols + 1)
+    for cell in table.cells:
+        edges[cell.col_start], edges[cell.col_end + 1] = cell.box[0], cell.box[2]
+    return edges
+
+
+def _count_repeated_rows(content: PageContent, table: FoundTable, next_content: PageContent, after: FoundTable) -> int:
+    """Count the rows at the top of ``after`` that repeat the first rows of ``table``, as heads do."""
+
+    def rows(content: PageContent, table: FoundTable) -> list[list[str]]:
+        texts = [[""] * table.num_cols for _ in range(table.num_rows)]
+        for cell in table.cells:
+            texts[cell.row_start][cell.col_start] = "".join(content.texts[word] for word in cell.words).casefold()
+        return texts
+
+    repeated = 0
+    for row, other in zip(rows(content, table), rows(next_content, after), strict=False):
+        if row != other or not any(row):
+            break
+        repeated += 1
+    return repeated if repeated < after.num_rows else 0

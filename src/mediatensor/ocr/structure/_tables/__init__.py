@@ -1,1 +1,0 @@
-"""Tables of a page, found by its rules and by the gaps between its words."""
