@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from . import structure_fields, structure_regions, structure_tables
+from . import structure_fields, structure_regions, structure_rules, structure_tables
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,6 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     structure_fields.add_command(commands)
     structure_regions.add_commands(commands)
     structure_tables.add_command(commands)
+    structure_rules.add_command(commands)
     options = parser.parse_args(arguments)
     return int(options.run(options))
 

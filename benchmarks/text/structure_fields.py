@@ -33,7 +33,7 @@ from ..shared.machine import machine_stamp
 from ..shared.panels import Bar, Panel, draw_panels
 from .ocr_scores import box_iou
 
-__all__ = ["LinkScore", "add_command", "score_links", "score_values"]
+__all__ = ["LinkScore", "add_command", "box_of_words", "form_contents", "form_links", "score_links", "score_values"]
 
 Box = tuple[float, float, float, float]
 Link = tuple[Box, Box]
@@ -153,7 +153,7 @@ class _Reader:
             if file:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(json.dumps(words), encoding="utf-8")
-        return _content(image, words)
+        return make_content(image, words)
 
     def _read(self, image: NDArray[np.uint8]) -> list[ReadWord]:
         self._predictor = self._predictor or ocr_predictor(pretrained=True)
@@ -168,7 +168,7 @@ class _Reader:
         return words
 
 
-def _content(image: NDArray[np.uint8], words: Iterable[Any]) -> PageContent:
+def make_content(image: NDArray[np.uint8], words: Iterable[Any]) -> PageContent:
     texts, boxes, lines, confidences = zip(*words, strict=True) if (words := list(words)) else ((), (), (), ())
     return content_of_picture(image, boxes, texts, lines, confidences)
 
@@ -182,7 +182,7 @@ def _drawn_row(count: int) -> dict[str, Any]:
             for number, line in enumerate(page.lines)
             for word in line.words
         ]
-        found, taken = _links(_content(page.image, words))
+        found, taken = _links(make_content(page.image, words))
         score, seconds = score + score_links(_drawn_links(page), found), seconds + taken
     return _link_row("drawn forms", "true words", count, score, seconds)
 
@@ -200,14 +200,41 @@ def _links(content: PageContent) -> tuple[list[Link], float]:
     start = time.perf_counter()
     fields = find_fields(content)
     seconds = time.perf_counter() - start
+    return [
+        (box_of_words(content, field.key_words), box_of_words(content, field.value_words)) for field in fields
+    ], seconds
 
-    def box(words: Sequence[int]) -> Box:
-        boxes = content.boxes[list(words)]
-        left, top = boxes[:, :2].min(axis=0).tolist()
-        right, bottom = boxes[:, 2:].max(axis=0).tolist()
-        return left, top, right, bottom
 
-    return [(box(field.key_words), box(field.value_words)) for field in fields], seconds
+def box_of_words(content: PageContent, words: Sequence[int]) -> Box:
+    """The box around words of a page."""
+    boxes = content.boxes[list(words)]
+    left, top = boxes[:, :2].min(axis=0).tolist()
+    right, bottom = boxes[:, 2:].max(axis=0).tolist()
+    return left, top, right, bottom
+
+
+def form_links(annotation: Any) -> list[Link]:
+    """The true links from questions to answers, as boxes."""
+    entities = {entity["id"]: entity for entity in annotation["form"]}
+    wanted = []
+    for pair in sorted({tuple(sorted(link)) for entity in entities.values() for link in entity["linking"]}):
+        kinds = {entities[number]["label"]: tuple(entities[number]["box"]) for number in pair if number in entities}
+        if kinds.keys() == {"question", "answer"}:
+            wanted.append((kinds["question"], kinds["answer"]))
+    return wanted
+
+
+def form_contents(image: NDArray[np.uint8], annotation: Any) -> dict[str, PageContent]:
+    """The page with its true entities as words, and with its true words."""
+    entities = [
+        (entity["text"], tuple(entity["box"]), number, 1.0)
+        for number, entity in {entity["id"]: entity for entity in annotation["form"]}.items()
+        if entity["text"].strip()
+    ]
+    return {
+        "true entities": make_content(image, entities),
+        "true words": make_content(image, _in_lines(annotation["form"])),
+    }
 
 
 def _form_rows(pages: Sequence[tuple[Path, Any]], reader: _Reader) -> list[dict[str, Any]]:
@@ -215,25 +242,8 @@ def _form_rows(pages: Sequence[tuple[Path, Any]], reader: _Reader) -> list[dict[
     seconds = dict.fromkeys(scores, 0.0)
     for path, annotation in pages:
         image = np.array(Image.open(path).convert("RGB"))
-        entities = {entity["id"]: entity for entity in annotation["form"]}
-        pairs = {tuple(sorted(link)) for entity in entities.values() for link in entity["linking"]}
-        wanted = []
-        for pair in sorted(pairs):
-            kinds = {entities[number]["label"]: tuple(entities[number]["box"]) for number in pair if number in entities}
-            if kinds.keys() == {"question", "answer"}:
-                wanted.append((kinds["question"], kinds["answer"]))
-        contents = {
-            "true entities": _content(
-                image,
-                (
-                    (entity["text"], tuple(entity["box"]), number, 1.0)
-                    for number, entity in entities.items()
-                    if entity["text"].strip()
-                ),
-            ),
-            "true words": _content(image, _in_lines(entities.values())),
-            "words as read": reader.content(path),
-        }
+        wanted = form_links(annotation)
+        contents = {**form_contents(image, annotation), "words as read": reader.content(path)}
         for source, content in contents.items():
             found, taken = _links(content)
             scores[source] += score_links(wanted, found)

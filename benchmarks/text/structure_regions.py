@@ -43,7 +43,18 @@ from ..shared.machine import machine_stamp
 from ..shared.panels import Bar, Panel, draw_panels
 from .ocr_scores import box_iou
 
-__all__ = ["Part", "add_commands", "average_precision", "count_right", "in_columns", "kendall_tau"]
+__all__ = [
+    "Part",
+    "add_commands",
+    "average_precision",
+    "count_right",
+    "docbank_page",
+    "five_kinds",
+    "in_columns",
+    "in_columns_or_rows",
+    "kendall_tau",
+    "publaynet_truth",
+]
 
 Box = tuple[float, float, float, float]
 # Kind, box, confidence.
@@ -142,6 +153,12 @@ def in_columns(boxes: NDArray[np.float64], labels: Sequence[str], top: float) ->
     return np.argsort(keys, kind="stable")
 
 
+def in_columns_or_rows(path: Path, boxes: NDArray[np.float64], labels: Sequence[str]) -> NDArray[np.int64]:
+    """The true order of the words of a page of DocBank: that of its file, unless the page is known to have columns."""
+    top = _COLUMNS_BEGIN.get(path.name.partition(".")[0])
+    return np.arange(len(labels)) if top is None else in_columns(boxes, labels, top)
+
+
 def add_commands(commands: Any) -> None:
     """Add ``regions`` and ``order`` to the commands of `benchmarks.text.structure`."""
     for name, run, folder in (("regions", _regions, "--publaynet"), ("order", _order, "--docbank")):
@@ -184,17 +201,11 @@ def _region_rows(name: str, pages: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def _read_pages(folder: Path, words: Path | None, limit: int | None) -> list[Any]:
-    annotations = json.loads((folder / "annotations.json").read_text(encoding="utf-8"))
-    names = {category["id"]: category["name"] for category in annotations["categories"]}
-    boxes = defaultdict(list)
-    for entry in annotations["annotations"]:
-        left, top, width, height = entry["bbox"]
-        boxes[entry["image_id"]].append((names[entry["category_id"]], (left, top, left + width, top + height)))
     predictor: Any = None
     pages = []
-    for entry in sorted(annotations["images"], key=lambda entry: str(entry["file_name"]))[:limit]:
-        image = np.asarray(Image.open(folder / entry["file_name"]).convert("RGB"))
-        kept = words / f"{entry['file_name']}.json" if words else None
+    for name, wanted in publaynet_truth(folder)[:limit]:
+        image = np.asarray(Image.open(folder / name).convert("RGB"))
+        kept = words / f"{name}.json" if words else None
         if kept and kept.is_file():
             read = json.loads(kept.read_text(encoding="utf-8"))
         else:
@@ -207,8 +218,19 @@ def _read_pages(folder: Path, words: Path | None, limit: int | None) -> list[Any
         texts, places, lines, sure = zip(*read["words"], strict=True) if read["words"] else ((), (), (), ())
         content = content_of_picture(image, places, texts, lines, sure)
         regions = find_regions(content, find_tables(content))
-        pages.append((boxes[entry["id"]], _five_kinds(regions), time.process_time() - start, read["seconds"]))
+        pages.append((wanted, five_kinds(regions), time.process_time() - start, read["seconds"]))
     return pages
+
+
+def publaynet_truth(folder: Path) -> list[tuple[str, list[tuple[str, Box]]]]:
+    """The names of images, sorted, with their true parts."""
+    annotations = json.loads((folder / "annotations.json").read_text(encoding="utf-8"))
+    names = {category["id"]: category["name"] for category in annotations["categories"]}
+    boxes = defaultdict(list)
+    for entry in annotations["annotations"]:
+        left, top, width, height = entry["bbox"]
+        boxes[entry["image_id"]].append((names[entry["category_id"]], (left, top, left + width, top + height)))
+    return sorted((str(entry["file_name"]), boxes[entry["id"]]) for entry in annotations["images"])
 
 
 def _read(predictor: Any, image: NDArray[np.uint8]) -> dict[str, Any]:
@@ -225,7 +247,7 @@ def _read(predictor: Any, image: NDArray[np.uint8]) -> dict[str, Any]:
     return {"words": words, "seconds": seconds}
 
 
-def _five_kinds(regions: Sequence[FoundRegion]) -> list[Part]:
+def five_kinds(regions: Sequence[FoundRegion]) -> list[Part]:
     """Regions by PubLayNet's kinds, items of a list that follow each other in one column as one."""
     parts: list[Part] = []
     follows = False
@@ -273,12 +295,10 @@ def _order(options: argparse.Namespace) -> int:
     rows = []
     taus, right, total = [], 0, 0
     for path in sorted(options.folder.glob("*.txt"))[: 2 if options.quick else None]:
-        boxes, labels, content = _docbank_page(path)
+        boxes, labels, content = docbank_page(path)
         regions = find_regions(content, find_tables(content))
         order = np.array([word for region in regions for word in region.words], np.int64)
-        top = _COLUMNS_BEGIN.get(path.name.partition(".")[0])
-        truth = np.arange(len(labels)) if top is None else in_columns(boxes, labels, top)
-        taus.append(kendall_tau(np.argsort(truth)[order].tolist()))
+        taus.append(kendall_tau(np.argsort(in_columns_or_rows(path, boxes, labels))[order].tolist()))
         kinds = {word: _LABELS[region.kind] for region in regions for word in region.words}
         agree = sum(kinds[word] == _ONE_LABEL.get(label, label) for word, label in enumerate(labels))
         right, total = right + agree, total + len(labels)
@@ -290,7 +310,7 @@ def _order(options: argparse.Namespace) -> int:
     return 0
 
 
-def _docbank_page(path: Path) -> tuple[NDArray[np.float64], list[str], PageContent]:
+def docbank_page(path: Path) -> tuple[NDArray[np.float64], list[str], PageContent]:
     """The boxes of the words in thousandths, their labels, and the page."""
     lines = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
     places = np.array([line[1:5] for line in lines], np.float64).reshape(-1, 4)
