@@ -1,7 +1,7 @@
 """Rows of clips in which pictures, sound and captions are of one time: flashes, beeps, and captions that name them.
 
-    python examples/clips_in_step.py                                of a film that it makes
-    python examples/clips_in_step.py talk.mp4 --captions sidecar    with talk.srt or talk.vtt beside it
+    python examples/clips_in_step.py                                a generated film
+    python examples/clips_in_step.py talk.mp4 --captions sidecar    with talk.srt or talk.vtt
 
 Needs matplotlib (``pip install "mediatensor[plot]"``).
 """
@@ -54,7 +54,7 @@ def draw(sample: Sample, output: Path) -> None:
     figure = Figure(figsize=(11, 4.2), layout="constrained")
     pictures, wave, captions = figure.subplots(3, sharex=True, height_ratios=(2.2, 2, 0.9))
 
-    # A frame stands where it begins, and is as wide as it is shown.
+    # A frame is drawn at its time, as wide as its duration.
     for picture, start, length in zip(frames.data, frames.pts_seconds, frames.duration_seconds, strict=True):
         extent = (float(start), float(start + length), 0, 1)
         pictures.imshow(picture.permute(1, 2, 0).numpy(), extent=extent, aspect="auto")

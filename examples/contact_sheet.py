@@ -3,7 +3,7 @@
     python examples/contact_sheet.py                      of a video that it makes
     python examples/contact_sheet.py film.mkv --frames 20 --columns 5
 
-(`mediatensor sheet film.mkv` does this, too.)
+(`mediatensor sheet film.mkv` does this as well.)
 """
 
 from __future__ import annotations

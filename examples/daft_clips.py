@@ -3,7 +3,7 @@
     python examples/daft_clips.py                    generates videos, and one that is broken
     python examples/daft_clips.py videos.parquet     a folder, a manifest, tar shards, a Parquet file
 
-Needs Daft (``pip install daft``). Daft runs on clusters of Ray, too: see ``daft.set_runner_ray``.
+Needs Daft (``pip install daft``). Daft also runs on Ray clusters: see ``daft.set_runner_ray``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Clips:
     @daft.method.batch(return_dtype=CLIP, batch_size=16)
     def __call__(self, rows: daft.Series) -> list[dict[str, Any]]:
         batch = rows.to_pylist()
-        # Whatever columns name a file, or a part of one: those that clip_rows gave.
+        # The columns of clip_rows, which name a file or a part of one.
         clips = self.decode({name: [row[name] for row in batch] for name in batch[0]})
         return [
             {"frames": frames, "start_seconds": float(times[0]), "error": error}

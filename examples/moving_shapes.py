@@ -1,6 +1,6 @@
 """A small task to train on: videos in which a shape moves, and a network that says where to.
 
-No single frame tells where a shape is going, and no two frames tell it without their order.
+No single frame shows the direction of a shape, nor do two frames without their order.
 """
 
 from __future__ import annotations

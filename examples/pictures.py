@@ -1,4 +1,4 @@
-"""What a network is trained on, and how it learns, as a picture."""
+"""Draw training clips and the accuracy by epoch."""
 
 from __future__ import annotations
 

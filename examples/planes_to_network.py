@@ -75,7 +75,7 @@ def decoded(demuxer: Demuxer) -> Iterator[RawFrame]:
 
 
 def read(demuxer: Demuxer, packets: Queue[Packet | None]) -> None:
-    """Hand over all packets, and ``None`` behind the last one, whatever happens."""
+    """Put all packets into the queue, and always ``None`` at the end."""
     try:
         for packet in demuxer:
             packets.put(packet)

@@ -31,7 +31,7 @@ def main() -> None:
     clips = random_clips(args.video or sample_media.talk(args.output.parent), args.clips)
     for clip in clips:
         print(", ".join(f"{seconds:.2f}" for seconds in clip.pts_seconds.tolist()), "s")
-    # (clips, frames, 3, rows, columns): clips below each other, frames beside each other.
+    # (clips, frames, 3, rows, columns): clips in rows, frames in columns.
     picture = clips.data.permute(2, 0, 3, 1, 4).flatten(1, 2).flatten(2, 3)
     PngEncoder(picture).to_file(args.output)
     print(f"picture: {args.output}")

@@ -4,7 +4,7 @@
     python examples/ray_ocr.py scans/*.pdf --actors 4 --cpus-per-actor 2
     python examples/ray_ocr.py talk.mp4 --every 10      a frame each 10 seconds
 
-Needs Ray and what reads text (``pip install "mediatensor[ocr,ray]"``). Without a cluster in ``RAY_ADDRESS``, Ray starts
+Needs Ray and OCR (``pip install "mediatensor[ocr,ray]"``). Without a cluster in ``RAY_ADDRESS``, Ray starts
 one on this machine.
 """
 
@@ -68,7 +68,7 @@ def print_table(rows: list[dict[str, Any]]) -> None:
 
 
 def generated_files(folder: Path) -> list[str]:
-    """Two images, a PDF file of two pages, and a file that is none of these."""
+    """Two images, a PDF file of two pages, and a file that is not a document."""
     pages = []
     for number in range(4):
         page = Image.new("RGB", (480, 160), "white")

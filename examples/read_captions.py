@@ -3,9 +3,9 @@
     python examples/read_captions.py                      a film that it makes
     python examples/read_captions.py film.mp4 --output captions.png
 
-The picture is the time line of all that is written in the video; subtitles of the same name lie beside it.
+The picture is the timeline of all text in the video; subtitles of the same name are saved next to it.
 
-Needs what reads text (``pip install "mediatensor[ocr]"``).
+Needs OCR (``pip install "mediatensor[ocr]"``).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def main() -> None:
         text = track.text.replace("\n", " / ")
         print(f"{track.start_seconds:7.2f} to {track.end_seconds:5.2f} s  {track.kind:7}  {text}")
     subtitles = args.output.with_suffix(".srt")
-    reading.captions.save(subtitles)  # only what is said: no logo, no clock
+    reading.captions.save(subtitles)  # only captions: no logo, no clock
     print(f"subtitles: {subtitles}")
     picture = reading.synthesize_timeline(width=960)
     PngEncoder(torch.tensor(picture).permute(2, 0, 1)).to_file(args.output)

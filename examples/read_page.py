@@ -3,7 +3,7 @@
     python examples/read_page.py                          a page that it makes
     python examples/read_page.py scan.jpg --output read.png
 
-Needs what reads text (``pip install "mediatensor[ocr]"``). (`mediatensor ocr scan.jpg --overlay` does this, too.)
+Needs OCR (``pip install "mediatensor[ocr]"``). (`mediatensor ocr scan.jpg --overlay` does this as well.)
 """
 
 from __future__ import annotations

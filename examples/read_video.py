@@ -1,12 +1,12 @@
-"""Read the text in a video: what stood where, from when to when; and say when the words are there that you look for.
+"""Read the text in a video, with positions and times, and find words in it.
 
     python examples/read_video.py                         a video that it makes, with four slides
     python examples/read_video.py talk.mp4 --find "low water"
 
-The pictures have the distinct slides, and a time line of all texts. Beside them come the captions as subtitles, and the
-slides as a PDF file that can be searched.
+The pictures show the distinct slides, and a timeline of all texts. Captions are saved as subtitles, and slides as a
+searchable PDF file.
 
-Needs what reads text (``pip install "mediatensor[ocr]"``).
+Needs OCR (``pip install "mediatensor[ocr]"``).
 """
 
 from __future__ import annotations

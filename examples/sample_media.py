@@ -1,4 +1,4 @@
-"""What the examples work on if they are given no file: a talk with slides and sound, a film with captions, a page."""
+"""Generate default files for the examples: a talk with slides and audio, a film with captions, a page."""
 
 from __future__ import annotations
 

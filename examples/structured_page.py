@@ -3,8 +3,8 @@
     python examples/structured_page.py                          a page that it makes
     python examples/structured_page.py report.pdf --output regions.png
 
-Needs what reads text (``pip install "mediatensor[ocr]"``). (`mediatensor ocr report.pdf --layout --tables --format md`
-does this, too.)
+Needs OCR (``pip install "mediatensor[ocr]"``). (`mediatensor ocr report.pdf --layout --tables --format md`
+does this as well.)
 """
 
 from __future__ import annotations

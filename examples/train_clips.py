@@ -3,8 +3,8 @@
     python examples/train_clips.py            # some minutes on two cores
     python examples/train_clips.py --quick    # about half a minute
 
-It trains twice: once without interruption, and once in a process that stops somewhere, and goes on in another one from
-what was saved last. `Training.run` is the loop; `Training.save` and `Training.resume` are all that resuming takes.
+It trains twice: once without interruption, and once in a process that stops, followed by another one that resumes from
+the last checkpoint. `Training.run` is the loop; `Training.save` and `Training.resume` implement resuming.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Training:
     """A network, and everything else that changes while it learns.
 
     Args:
-        options: What the command line says.
-        checkpoint: The file to save to. If it is there, training goes on from it.
+        options: Arguments of the command line.
+        checkpoint: The file to save to. If it exists, training resumes from it.
     """
 
     def __init__(self, options: argparse.Namespace, checkpoint: Path) -> None:
@@ -78,17 +78,17 @@ class Training:
         torch.set_rng_state(state["random"][0])
         torch.cuda.set_rng_state_all(state["random"][1])
         self.step, self.accuracies = state["step"], state["accuracies"]
-        print(f"  resumed behind step {self.step}, in epoch {self.loader.epoch + 1}")
+        print(f"  resumed after step {self.step}, in epoch {self.loader.epoch + 1}")
 
-    def run(self, *, stop_behind_step: int | None = None) -> None:
-        """Train until the last epoch is done. Where it is told to stop, nothing is saved: the process just ends."""
+    def run(self, *, stop_after_step: int | None = None) -> None:
+        """Train until the last epoch is done. At ``stop_after_step``, the process ends without saving."""
         for _ in range(self.loader.epoch, self.options.epochs):
             for batch in self.meter.watch(self.loader):
                 self.train_on(batch)
                 if self.step % self.options.save_every == 0:
                     self.save()
-                if self.step == stop_behind_step:
-                    print(f"  stopped behind step {self.step}, in epoch {self.loader.epoch + 1}", flush=True)
+                if self.step == stop_after_step:
+                    print(f"  stopped after step {self.step}, in epoch {self.loader.epoch + 1}", flush=True)
                     sys.exit()
             self.accuracies.append(self.accuracy())
             print(f"  epoch {self.loader.epoch}: {self.accuracies[-1]:.1%} correct", flush=True)
@@ -109,13 +109,13 @@ class Training:
 
 
 def train_and_stop(options: argparse.Namespace, checkpoint: Path, step: int) -> None:
-    """What the process does that is going to be interrupted."""
+    """Train in a process that is interrupted."""
     be_deterministic()
-    Training(options, checkpoint).run(stop_behind_step=step)
+    Training(options, checkpoint).run(stop_after_step=step)
 
 
 def be_deterministic() -> None:
-    """Have the same computations give the same bits, on a GPU too."""
+    """Make computations deterministic, even on a GPU."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True)
 

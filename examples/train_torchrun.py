@@ -1,7 +1,7 @@
-"""Train on several processes, each with its share of the clips; stop anywhere, and go on with another number of them.
+"""Train on several processes, each with its share of the clips; stop anywhere, and resume with another number of them.
 
-    torchrun --standalone --nproc-per-node 2 examples/train_torchrun.py --stop-behind-step 150
-    torchrun --standalone --nproc-per-node 2 examples/train_torchrun.py    # goes on; --nproc-per-node 1 does too
+    torchrun --standalone --nproc-per-node 2 examples/train_torchrun.py --stop-after-step 150
+    torchrun --standalone --nproc-per-node 2 examples/train_torchrun.py    # resumes; --nproc-per-node 1 works as well
 
 Everything is as in `train_clips.py`, but for the lines that have to do with ranks: `DataLoader` takes the share of its
 process by itself, and its state is the same on all of them, so that rank 0 can save it for any number of ranks.
@@ -32,7 +32,7 @@ class Training:
     """One rank of a training.
 
     Args:
-        options: What the command line says.
+        options: Arguments of the command line.
     """
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -40,7 +40,7 @@ class Training:
         self.options, self.checkpoint = options, options.folder / "checkpoint.pt"
         train_set = clips(options.folder / "train", clips_per_video=2)
         test_set = clips(options.folder / "test", partial(clips_at_regular_indices, num_clips=1, num_frames_per_clip=8))
-        # Every rank has to make as many steps as the others, or they would wait for each other: drop_last.
+        # All ranks must make equal numbers of steps, or they would wait for each other: drop_last.
         batch_size = CLIPS_PER_STEP // dist.get_world_size()
         workers = {"num_workers": options.workers, "persistent_workers": options.workers > 0}
         self.loader = DataLoader(train_set, batch_size, shuffle=True, drop_last=True, **workers)
@@ -73,17 +73,17 @@ class Training:
         self.optimizer.load_state_dict(state["optimizer"])
         self.loader.load_state_dict(state["loader"])
         self.step, self.rows = state["step"], state["rows"]
-        say(f"resumed behind step {self.step}, in epoch {self.loader.epoch + 1}")
+        say(f"resumed after step {self.step}, in epoch {self.loader.epoch + 1}")
 
     def run(self) -> None:
-        """Train until the last epoch is done. Where it is told to stop, nothing is saved: the processes just end."""
+        """Train until the last epoch is done. At ``--stop-after-step``, the processes end without saving."""
         for _ in range(self.loader.epoch, self.options.epochs):
             for batch in self.loader:
                 self.train_on(batch)
                 if self.step % self.options.save_every == 0:
                     self.save()
-                if self.step == self.options.stop_behind_step:
-                    say(f"stopped behind step {self.step}, in epoch {self.loader.epoch + 1}")
+                if self.step == self.options.stop_after_step:
+                    say(f"stopped after step {self.step}, in epoch {self.loader.epoch + 1}")
                     sys.exit()
             num_rows = len(self.loader.dataset)
             each_once = "each once" if sorted(self.rows) == list(range(num_rows)) else "NOT EACH ONCE"
@@ -119,7 +119,7 @@ def say(text: str) -> None:
 
 
 def fingerprint(model: torch.nn.Module) -> str:
-    """Text that is the same for the same weights, and another for others."""
+    """Return text that is equal only for equal weights."""
     weights = b"".join(weight.numpy().tobytes() for weight in model.state_dict().values())
     return hashlib.sha256(weights).hexdigest()[:16]
 
@@ -130,7 +130,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=Path("moving-shapes"), help="where videos and results go")
     parser.add_argument("--workers", type=int, default=1, help="processes that decode, of each rank; 0 for none")
     parser.add_argument("--epochs", type=int, help="how often to read the training set")
-    parser.add_argument("--stop-behind-step", type=int, help="stop there, in the middle of an epoch")
+    parser.add_argument("--stop-after-step", type=int, help="stop there, in the middle of an epoch")
     options = parser.parse_args()
     options.videos_per_class, options.save_every = (20, 8) if options.quick else (50, 30)
     options.epochs = options.epochs or (4 if options.quick else 10)

@@ -1,9 +1,9 @@
-"""Run the notebooks of this folder, and store what they show in them.
+"""Run the notebooks of this folder, and store their outputs in them.
 
     python examples/notebooks/run.py                        all of them
     python examples/notebooks/run.py pages_to_data.ipynb
 
-The last picture of each becomes its picture in ``examples/images``, too.
+The last picture of each is also saved in ``examples/images``.
 
 Nothing of the machine is stored: no times, no paths, no names. Pictures get fewer colours, so that files stay small.
 
@@ -34,7 +34,7 @@ METADATA = {
 
 
 def executed(path: Path, folder: Path) -> NotebookNode:
-    """A notebook as it is after it ran in a folder, in a kernel of its own.
+    """Run a notebook in a folder, in a new kernel, and return it.
 
     Raises:
         nbclient.exceptions.CellExecutionError: A cell failed; the message has its traceback.

@@ -1,4 +1,4 @@
-"""``mediatensor demo``: the clip it makes, what it prints, and that its checks can fail."""
+"""``mediatensor demo``: the clip it generates, its output, and that its checks can fail."""
 
 from __future__ import annotations
 

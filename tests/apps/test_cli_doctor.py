@@ -1,4 +1,4 @@
-"""``mediatensor doctor``: what it says is true, and what is broken is found, whatever it breaks."""
+"""``mediatensor doctor``: its report is true, and it finds every kind of breakage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import torch
 from mediatensor.cli import main
 
 ROOT = Path(__file__).parents[2]
-# Those of people who work on the library, and the one that gathers the others.
+# Extras for contributors, and the extra that contains all.
 NOT_FOR_USERS = {"all", "bench", "dev", "docs", "test"}
 
 
@@ -46,7 +46,7 @@ def test_what_it_says_is_so(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_a_package_that_breaks_is_named(tmp_path: Path, code: str, said: str) -> None:
-    """Another PIL is found first; that of the interpreter is whole."""
+    """A broken PIL is found first; the installed one is intact."""
     (tmp_path / "PIL").mkdir()
     (tmp_path / "PIL" / "__init__.py").write_text(code)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}

@@ -1,4 +1,4 @@
-"""``mediatensor evaluate``: what it prints and writes of lines and pages, and what it says of data that is none."""
+"""``mediatensor evaluate``: its output for lines and pages, and its errors for invalid data."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_rows_that_cannot_be_read(folder: Path, capsys: pytest.CaptureFixture[st
 def test_pages(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = text_page(*TEXTS)
     Image.fromarray(page.image).save(folder / "page.png")
-    # What the detector itself finds is taken for true, and a box that it does not find.
+    # The truth consists of the detector's own result, and a box that it does not find.
     (found,) = detection_predictor(pretrained=True)([page.image])
     boxes = [*found["words"][:, :4].tolist(), [0.0, 0.0, 0.05, 0.02]]
     (folder / "pages.jsonl").write_text(json.dumps({"file": "page.png", "boxes": boxes}) + "\n")

@@ -110,7 +110,7 @@ def test_jpeg_and_size(clip: Path, tmp_path: Path) -> None:
     assert (picture.format, picture.size) == ("JPEG", (48, 32))
 
 
-# FFV1 conceals damage with whatever it decoded before, VP8 with what is in memory.
+# FFV1 conceals damage with earlier frames, VP8 with the contents of its memory.
 TOLD = sorted(name for name in set(media.DAMAGED_CLIPS) - media.LEFT_TO_MEMORY if "ffv1" not in name)
 
 

@@ -1,4 +1,4 @@
-"""``mediatensor ocr``: what it writes, what it does with pages that fail, and that it goes on where it stopped."""
+"""``mediatensor ocr``: its outputs, pages that fail, and resuming."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ocr_pages import render_text
 from places import file_size_limit, in_child, needs_fork
 
 FORMATS = ("txt", "json", "md", "html", "hocr", "alto", "tsv")
-#: What a folder keeps of how its outputs were made.
+#: The record of how the outputs of a folder were made.
 RECORD = ".mediatensor-ocr.jsonl"
 EXTENSIONS = {"hocr": "hocr", "alto": "alto.xml", "pdf": "ocr.pdf"}
 
@@ -544,7 +544,7 @@ def test_another_run_of_the_same_document_takes_nothing_away(
 
     def finish(self: FakePredictor, images: Any) -> Document:
         monkeypatch.setattr(FakePredictor, "__call__", original)
-        assert run(source, "-o", out) == 0  # reads what is left, writes, and clears the folder
+        assert run(source, "-o", out) == 0  # reads the rest, writes, and clears the folder
         return original(self, images)
 
     monkeypatch.setattr(FakePredictor, "__call__", other_run_first)

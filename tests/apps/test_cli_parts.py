@@ -22,7 +22,7 @@ from PIL import Image
 
 import media_subtitles
 
-# Behind the face: thousands of drawn inputs show these functions, and the command would decode a video for each, or
+# Private: thousands of generated inputs test these functions, and the command would decode a video for each, or
 # start the worker processes of the demo.
 from mediatensor._engine.common.messages import subrip, text_lines
 from mediatensor._engine.pyav.encoding import write_test_pattern

@@ -1,4 +1,4 @@
-"""``mediatensor probe``: what it finds, as text and as JSON."""
+"""``mediatensor probe``: its report, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_video_is_what_a_decoder_says(name: str, tmp_path: Path, capsys: pytest.
     main(["probe", str(path), "--json"])
     found = json.loads(capsys.readouterr().out)
     try:
-        # One thread, which looks at no more packets than a frame needs: damage behind it is met by neither.
+        # One thread, which reads no more packets than a frame needs: later damage affects neither.
         with VideoDecoder(path, num_ffmpeg_threads=1) as decoder:
             assert len(decoder)  # of the whole stream, and not of its first frames
             with suppress(DecodeError, OutOfRangeError):

@@ -1,4 +1,4 @@
-"""``mediatensor scenes``: what it prints, the rows that datasets read, and the sheet."""
+"""``mediatensor scenes``: its output, the rows that datasets read, and the sheet."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _objects(text: str) -> list[str]:
 @pytest.mark.parametrize("name", ["scenes.csv", "scenes.jsonl"])
 def test_rows_are_what_datasets_read(name: str, videos: Path, tmp_path: Path) -> None:
     files = sorted(map(str, videos.glob("*.mp4")))
-    for manifest in (videos / name, tmp_path / name):  # beside the videos, and above them
+    for manifest in (videos / name, tmp_path / name):  # next to the videos, and in their parent folder
         assert main(["scenes", *files, "-o", str(manifest)]) == 0
         dataset = VideoClips(str(manifest), lambda decoder: decoder.get_all_frames())
         assert [len(dataset[row].frames) for row in range(len(dataset))] == [30, 45, 25, 30]

@@ -1,4 +1,4 @@
-"""``mediatensor sheet``: which frames it shows, where they are drawn, and what is written."""
+"""``mediatensor sheet``: its frames, their positions, and its labels."""
 
 from __future__ import annotations
 

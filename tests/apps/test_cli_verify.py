@@ -1,4 +1,4 @@
-"""``mediatensor verify``: that it passes what is right, and finds every kind of wrong frame."""
+"""``mediatensor verify``: it accepts right frames, and finds every kind of wrong frame."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_bounds_and_seed_are_taken(clip: Path, capsys: pytest.CaptureFixture[str
     assert (found["checks"][0]["num_frames"], found["seed"]) == (7, 11)
 
 
-# What a wrong decoder does in place of `VideoDecoder.get_frame_at`.
+# A faulty replacement of `VideoDecoder.get_frame_at`.
 Wrong = Callable[[VideoDecoder, int], Frame]
 get_frame_at = VideoDecoder.get_frame_at
 

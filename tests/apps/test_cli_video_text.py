@@ -1,4 +1,4 @@
-"""``mediatensor ocr`` and ``mediatensor find`` on videos: what they write and print of what was read."""
+"""``mediatensor ocr`` and ``mediatensor find`` on videos: their files and output."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_slides_are_written_with_pictures_that_the_video_still_has(
     assert np.abs(frames.astype(int) - page).mean(axis=(1, 2, 3)).argmin() == 7  # it is stored as JPEG
 
 
-@pytest.mark.parametrize("error", [DecodeError("Frame 7 is damaged."), ValueError("a fault of ours")])
+@pytest.mark.parametrize("error", [DecodeError("Frame 7 is damaged."), ValueError("a bug")])
 def test_a_format_of_a_video_that_fails_loses_none_of_the_others(
     tmp_path: Path, clip: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str], error: Exception
 ) -> None:

@@ -1,4 +1,4 @@
-"""`mediatensor.compat.decord` against recorded calls of decord, and what it does beyond them."""
+"""`mediatensor.compat.decord` compared with recorded calls of decord, and its extensions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FAILING = [name for name, value in RECORDED.items() if "raises" in str(value)]
 # Levels of 255: the two convert colours, and resize, with different filters.
 MAX_LEVELS = {"size": 6.0, "width alone": 6.0, "height alone": 6.0, "larger": 6.0}
 MAX_LEVELS |= {"loader: in order": 6.0, "loader: pairs": 6.0}
-# What is different on purpose, as the page "Coming from decord" says it, and what comes instead.
+# Deliberate differences, as on the page "Coming from decord", with our results.
 DIFFERENT: dict[str, Any] = {
     "sound: shape": [1, 57600],
     "sound: duration": 1.2,

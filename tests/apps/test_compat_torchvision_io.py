@@ -1,4 +1,4 @@
-"""`mediatensor.compat.torchvision_io` against recorded calls of torchvision, and what it does beyond them."""
+"""`mediatensor.compat.torchvision_io` compared with recorded calls of torchvision, and its extensions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mediatensor.errors import InvalidArgumentError, OpenError, SourceNotFoundEr
 from torchvision_io_calls import CALLS, CLIP, FOLDER, LATE, UNEVEN, outcome
 
 RECORDED: dict[str, Any] = json.loads((FOLDER / "torchvision_io.json").read_text(encoding="utf-8"))
-# What is different on purpose, as the page "Coming from torchvision.io" says it: the tests below show what comes.
+# Deliberate differences, as on the page "Coming from torchvision.io": the tests below show our results.
 DIFFERENT = {"sound", "reader changes", "reader changes back", "wrong mode"}
 FAILING = [name for name, value in RECORDED.items() if "raises" in str(value) and name not in DIFFERENT]
 # Levels of 255; gray is rounded, where torchvision cuts off.
@@ -91,7 +91,7 @@ def test_seeking_is_exact() -> None:
     assert torch.allclose(piece["data"].T, AudioDecoder(CLIP).get_samples_played_in_range(0.5, 0.53).data[:, :1024])
     pieces = [piece["data"] for piece in sound.seek(0)]
     whole = AudioDecoder(CLIP).get_all_samples().data
-    # The second half was decoded from a pre-roll on; AAC synthesizes noise anew.
+    # The second half was decoded after a pre-roll; AAC synthesizes other noise.
     assert (torch.cat(pieces).T - whole).abs().mean() < 1e-3
 
 

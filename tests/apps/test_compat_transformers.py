@@ -87,7 +87,7 @@ def test_sources() -> None:
     assert np.array_equal(ours.load_audio(CLIP), sound)
     assert np.array_equal(ours.load_audio(data), sound)
     assert np.array_equal(ours.load_audio(sound), sound)
-    # torchcodec, too, adds channels as FFmpeg does; soundfile has their mean.
+    # torchcodec adds channels as FFmpeg does; soundfile takes their mean.
     mixed, mean = (ours.load_audio(tone(), 8000, backend=name) for name in ("torchcodec", "soundfile"))
     assert np.allclose(mixed, mean * 2**0.5, atol=1e-4)
 

@@ -1,7 +1,7 @@
 """`mediatensor.compat.vllm` by vLLM's published protocol: vLLM itself is not installed here.
 
 `registry_of_vllm` follows the classes ``VideoLoader``, ``VideoLoaderRegistry`` and ``VideoMediaIO`` of its sources:
-what they call, with which arguments, and what they take from the results.
+their calls, arguments, and use of the results.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def test_a_loader_as_vllm_calls_it(registry_of_vllm: Any) -> None:
     loader = registry_of_vllm.load("mediatensor")
     assert isinstance(loader, sys.modules["vllm.multimodal.video"].VideoLoader)
     truth = decoded(CLIP)
-    # What the media-io-kwargs of a server say comes on top.
+    # The media-io-kwargs of a server are added.
     frames, metadata = loader.load_bytes(DATA, num_frames=8, fps=5, timeout_seconds=20)
     assert metadata["frames_indices"] == [0, 5, 11, 17, 23, 29]
     assert list(metadata) == KEYS

@@ -1,4 +1,4 @@
-"""The service: what the library reads comes out over HTTP, within limits, and nothing of an upload stays behind."""
+"""The service: results over HTTP, within limits, and no upload is kept."""
 
 from __future__ import annotations
 
@@ -311,7 +311,7 @@ def test_cancelling_ends_the_process(server: Server) -> None:
     while server.ask("GET", f"/jobs/{endless}").json["message"] != "page 1 of 1":
         assert time.monotonic() < end
         time.sleep(0.02)
-    # Others wait meanwhile: in turn, and not too many.
+    # Other clients wait in turn, and not too many.
     waiting = [server.post("/jobs", PDF, client="a", pages="1").json["id"] for _ in range(3)]
     other = server.post("/jobs", PDF, client="b", pages="1").json["id"]
     full = [server.post("/jobs", b"x", client="c") for _ in range(33)]
@@ -472,7 +472,7 @@ def test_what_keeps_it_from_starting_is_a_line(tmp_path: Path, capsys: pytest.Ca
 
 @contextmanager
 def bare_server(**limits: Any) -> Iterator[Callable[[bytes], socket.socket]]:
-    """A server without a service; what it gives opens a connection and writes to it."""
+    """Run a server without a service; yield a function that opens a connection and writes to it."""
     from fastapi import FastAPI
 
     app = FastAPI()

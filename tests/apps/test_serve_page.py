@@ -1,4 +1,4 @@
-"""The page of ``mediatensor serve``, in a real browser: what somebody sees who drops a file on it."""
+"""The page of ``mediatensor serve``, in a real browser: a user drops a file on it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MAX_UPLOAD_BYTES = 2_000_000
 READ_MS = 120_000
 WAIT_MS = 60_000
 
-#: The captions of the example: what is written, and its first and last frame, at 12 frames a second.
+#: The captions of the example: text, first and last frame, at 12 frames a second.
 CAPTIONS = (
     ("These captions are pixels.", 6, 25),
     ("Each was read,", 26, 47),
@@ -128,10 +128,10 @@ def browser() -> Iterator[Any]:
 
 @contextmanager
 def visit(browser: Any, server: Server, allowed: str | None = None, **options: Any) -> Iterator[Any]:
-    """A user with a browser of their own, at the page.
+    """A user with a separate browser, at the page.
 
-    Leaving it checks what always holds: no request left the server, no dialog came up, and nothing was complained of
-    but what the pattern ``allowed`` expects.
+    Leaving it checks what always holds: no request left the server, no dialog appeared, and there were no
+    complaints except those that the pattern ``allowed`` matches.
     """
     context = browser.new_context(viewport={"width": 1280, "height": 800}, reduced_motion="reduce", **options)
     page = context.new_page()
@@ -153,7 +153,7 @@ def visit(browser: Any, server: Server, allowed: str | None = None, **options: A
 
 
 def drop(page: Any, name: str, data: bytes, media_type: str = "image/png", others: tuple[str, ...] = ()) -> None:
-    """Let a file go over the page, and perhaps others with the same content."""
+    """Drop a file on the page, and perhaps more files with the same content."""
     make = """([names, type, data]) => {
         const transfer = new DataTransfer();
         const bytes = Uint8Array.from(atob(data), (character) => character.charCodeAt(0));
@@ -405,7 +405,7 @@ def test_text_of_an_upload_is_never_markup(browser: Any, server: Server) -> None
         assert page.locator("h1", has_text="Pwned").count() == 0
         assert page.locator("img[src=x]").count() == 0
 
-        # And a file that is none comes to nothing but a sentence.
+        # An unreadable file results in a sentence.
         drop(page, name, b"MZ<script>alert(1)</script>" * 20)
         page.wait_for_selector("#trouble:not([hidden])", timeout=READ_MS)
         assert page.inner_text("#trouble-title") in ("This is no page and no video", "This file could not be read")
@@ -427,7 +427,7 @@ def test_a_file_beyond_the_limit_is_not_sent(browser: Any, server: Server) -> No
         assert "POST" not in sent
 
 
-# What can be operated has a name, which follows its role in quotes.
+# Controls have a name, which follows their role in quotes.
 NAMELESS = re.compile(r"^\s*- (button|link|textbox|searchbox|slider|tab|img|progressbar)\b(?! \")", re.MULTILINE)
 
 
@@ -462,7 +462,7 @@ def test_the_page_fits_a_phone_and_names_what_it_has(
 @pytest.mark.slow
 def test_the_page_outlives_its_server(browser: Any, server: Server) -> None:
     with visit(browser, server, allowed="Failed to load resource") as page:
-        # A file that is given while nobody answers waits.
+        # A file that is dropped while the server is down waits.
         page.context.set_offline(True)
         drop(page, "fruit.png", png(page_with("Rhubarb")))
         page.wait_for_selector("#connection:has-text('does not answer')", timeout=WAIT_MS)
@@ -475,7 +475,7 @@ def test_the_page_outlives_its_server(browser: Any, server: Server) -> None:
         page.wait_for_selector("#connection:has-text('does not answer')", timeout=WAIT_MS)
         assert page.inner_text(".reading") == "Rhubarb"
         server.start()
-        # The one that comes back knows nothing of what was sent to the other.
+        # The restarted server does not know files sent to the previous one.
         page.wait_for_selector("#forgotten:has-text('has forgotten this file')", timeout=WAIT_MS)
         assert not page.is_visible("#connection")
         page.click("text=Send it again")
@@ -508,7 +508,7 @@ def test_two_users_and_a_cancelled_job(browser: Any, server: Server) -> None:
         drop(second, "second.png", png(page_with("Marmalade")))
         await_result(second)
         assert second.inner_text(".reading") == "Marmalade"
-        # The one did not wait for the other, which goes on.
+        # One did not wait for the other, which continues.
         assert server.ask(f"jobs/{job}")["state"] in ("queued", "running")
         assert first.inner_text("#work-title") in ("Reading long.pdf", "Waiting to read long.pdf")
         first.click("#cancel")

@@ -1,4 +1,4 @@
-"""The one command for machines with a GPU, without one: it runs, judges, and never says more than what was run."""
+"""The one command for machines with a GPU, without one: it runs, judges, and never claims more than it ran."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True, scope="module")
 def registry() -> Iterator[None]:
-    """What the command registers is there for its own process alone."""
+    """The command registers backends only in its own process."""
     with scoped_registry():
         yield
 
@@ -107,7 +107,7 @@ def test_the_whole_command_on_the_cpu(folder: Path, tmp_path: Path, capsys: pyte
     assert [target["is_met"] for target in document["targets"]] == [None] * 4
 
 
-# What the checks notice
+# Detection of faults
 
 
 def test_wrong_pixels_fail(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

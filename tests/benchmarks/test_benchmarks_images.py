@@ -1,4 +1,4 @@
-"""The benchmark of images: it runs, and what it compares is the same picture."""
+"""The benchmark of images: it runs, and compares the same image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmarks of sound, speech, encoding and scenes: as commands, on tiny data, they run and find what is right.
+"""The benchmarks of sound, speech, encoding and scenes: as commands, on tiny data, they run with the right results.
 
 That of images is in test_benchmarks_images.py.
 """
@@ -91,7 +91,7 @@ def test_comparison_tells_wrong_sound() -> None:
 
 
 def test_samples_of_a_linear_decode_are_those_of_the_file(tmp_path: Path) -> None:
-    """Against the bytes of a WAV file behind its header."""
+    """Compared with the bytes of a WAV file after its header."""
     clip = sounds.SoundClip("wav", "pcm_s16le", "wav", 8000, seconds=2)
     path = sounds.make_sounds([clip], tmp_path)[clip]
     written = torch.frombuffer(bytearray(path.read_bytes()[-4 * clip.num_samples :]), dtype=torch.int16)

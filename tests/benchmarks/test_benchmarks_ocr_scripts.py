@@ -1,4 +1,4 @@
-"""How what tells scripts is fitted and measured: the same lines give the same numbers, and tables agree."""
+"""Fitting and measuring the script classifier: the same lines give the same numbers, and tables agree."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-pytest.importorskip("matplotlib", reason="lines are drawn in its faces")
-pytest.importorskip("fontTools", reason="finds the characters of faces")
+pytest.importorskip("matplotlib", reason="lines are rendered in its fonts")
+pytest.importorskip("fontTools", reason="finds the characters of fonts")
 
 import matplotlib
 from benchmarks.calibration.script_lines import READABLE, READABLE_KINDS, LinePainter
@@ -19,7 +19,7 @@ FACES = str(Path(matplotlib.get_data_path()) / "fonts" / "ttf")
 
 
 def samples(number: int, seed: int) -> list[Sample]:
-    """Lines of two scripts: one has a few steps of its own kind among others, the readable one has none."""
+    """Lines of two scripts: one has a few steps of its own kind, the readable one has none."""
     generator = torch.Generator().manual_seed(seed)
     found = []
     for index in range(number):

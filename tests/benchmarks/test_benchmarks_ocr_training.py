@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 - Greek
-"""The benchmark of training: what is scored was not learnt, and a tiny run of each kind writes its report."""
+"""The benchmark of training: scored lines are not training lines, and a tiny run of each kind writes its report."""
 
 from __future__ import annotations
 

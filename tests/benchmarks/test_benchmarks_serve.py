@@ -1,4 +1,4 @@
-"""The benchmark of the service: what it computes of its times, and what it writes."""
+"""The benchmark of the service: its statistics of times, and its report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`benchmarks.data.sources`: every source is written, read and reported; in this process, as others would be slow."""
+"""`benchmarks.data.sources`: every source is written, read and reported, in this process."""
 
 from __future__ import annotations
 

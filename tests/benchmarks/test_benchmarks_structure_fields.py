@@ -14,7 +14,7 @@ def test_links_that_meet_count_once() -> None:
     assert score_links([(A, B), (C, D)], [(A, wide), (A, B), (C, B)]) == LinkScore(wanted=2, found=3, right=1)
     assert score_links([(A, B)], [(A, wide)]).right == 1
     assert score_links([(A, B)], [(A, wider)]).right == 0
-    # A key is no value.
+    # A key is not a value.
     assert score_links([(A, B)], [(B, A)]).right == 0
 
 

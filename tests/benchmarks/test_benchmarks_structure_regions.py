@@ -24,7 +24,7 @@ def test_average_precision() -> None:
     # A wrong one between two right ones: precision 1 up to a recall of 1/2, 2/3 beyond.
     found = [("text", A, 0.9), ("text", (50.0, 50.0, 60.0, 60.0), 0.8), ("text", B, 0.7)]
     assert average_precision([(wanted, found)], "text", 0.5) == pytest.approx((51 + 50 * 2 / 3) / 101)
-    # Half of what is wanted, on two pages.
+    # Half of the true regions, on two pages.
     assert average_precision([([("text", A)], found[:1]), ([("text", B)], [])], "text", 0.5) == pytest.approx(51 / 101)
     assert average_precision([(wanted, [])], "text", 0.5) == 0
 

@@ -1,4 +1,4 @@
-"""Damage within the files of a dataset: its error policy decides, for the rows that touch it and for no others."""
+"""Damage within the files of a dataset: its error policy decides, only for the rows that touch it."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_clips_with_sound_and_with_captions_obey(damaged: Path, tmp_path: Path) 
 
 
 def test_a_segment_never_has_frames_of_another(intact: Path, tmp_path: Path) -> None:
-    """Behind a hole frames have lower numbers than the packets promise."""
+    """After a hole, frames have lower numbers than their packets."""
     path = tmp_path / "holed.mp4"
     path.write_bytes(with_damage(intact.read_bytes(), zeros, range(44, 54)))
     items = [Item(str(path), start_seconds=start / RATE, end_seconds=(start + 4) / RATE) for start in range(0, 96, 4)]

@@ -158,7 +158,7 @@ def test_segments_have_what_was_found_in_them(tmp_path: Path) -> None:
     left = as_items(tmp_path / "left.csv", kind="video")
     assert [(item.start_seconds, item.end_seconds) for item in left] == [(1.0, 1.2), (3.0, None)]
     assert check_dataset(tmp_path / "left.csv", num_workers=0).is_in_order
-    # What is true of the whole file is true of each.
+    # Findings about the whole file apply to each row.
     cut(path)
     assert check_dataset(rows, num_workers=0).num_bad == len(rows)
 
@@ -235,7 +235,7 @@ def test_matroska_headers_that_promise_more(tmp_path: Path) -> None:
             if packet.pts is not None:
                 packet.stream = copied
                 target.mux(packet)
-    assert kinds_of(counted) == {}  # FFmpeg copies the counts of a file to what it cuts
+    assert kinds_of(counted) == {}  # FFmpeg copies the counts of a file to its cut parts
     counted.write_bytes(as_muxed_by_others(counted.read_bytes()))
     (found,) = kinds_of(counted).values()
     assert (found.kind, found.message) == ("frame-count", "the header promises 141 frames, and there are 48")
@@ -267,7 +267,7 @@ def test_frozen_and_black_stretches(tmp_path: Path) -> None:
 
 
 def test_each_still_is_frozen_by_itself(tmp_path: Path) -> None:
-    # Slides of five seconds, with a line more on the last; each is drawn anew at a key frame every second.
+    # Slides of five seconds, the last one with one more line; each is encoded again at a key frame every second.
     slides = torch.nn.functional.interpolate(moving(3, 5).float(), (96, 128), mode="bilinear").to(torch.uint8)
     slides[2] = slides[1]
     slides[2, :, 40:50, 30:90] = 255
@@ -361,7 +361,7 @@ def test_sound_that_cannot_be_decoded(tmp_path: Path) -> None:
     path.write_bytes(data)
     found = kinds_of(path)
     assert set(found) == {"corrupt-sound"}
-    # The same in a file of sound alone, in every frame.
+    # The same in an audio-only file, in every frame.
     path = tmp_path / "sound.flac"
     AudioEncoder(tone(2.0), sample_rate=8000).to_file(path)
     data = bytearray(path.read_bytes())
@@ -427,7 +427,7 @@ def test_processes_state_and_manifest(tmp_path: Path) -> None:
         assert [Path(str(item.source)) for item in left] == [good, good]
     assert {path: path.read_bytes() for path in before} == before
 
-    # A state that was cut off by a kill: what is whole in it is used, and nothing is checked twice.
+    # A state that was truncated by a kill: its complete part is used, and nothing is checked twice.
     lines = state.read_bytes().splitlines(keepends=True)
     assert len(lines) == 3
     forged = lines[1][9:-1].replace(b'"num_frames": 30', b'"num_frames": 31')
@@ -436,7 +436,7 @@ def test_processes_state_and_manifest(tmp_path: Path) -> None:
     frames = {Path(file.name).name: file.facts.num_frames for file in again.files}
     assert sorted(frames.values(), key=str)[-1] == 31 or 31 in frames.values()
     assert [again.is_bad(file) for file in again.files] == [False, True, False]
-    write(good, moving(40))  # a file that has changed is checked anew
+    write(good, moving(40))  # a changed file is checked again
     changed = check_dataset(manifest, num_workers=0, state_file=state)
     assert changed.files[0].facts.num_frames == 40
     with pytest.raises(InvalidArgumentError, match="no state file"):
@@ -493,7 +493,7 @@ def test_tar_shards_and_bytes(tmp_path: Path) -> None:
             tar.addfile(entry, io.BytesIO(data))
     report = check_dataset(tmp_path / "train.tar", num_workers=0)
     assert [report.is_bad(file) for file in report.files] == [False, True]
-    # What is left is named by its place in the shard.
+    # Remaining files are named by their place in the shard.
     assert report.save_manifest(tmp_path / "left.csv") == 1
     again = check_dataset(tmp_path / "left.csv", num_workers=0)
     assert (again.files[0].name, again.num_bad) == (report.files[0].name, 0)
@@ -622,7 +622,7 @@ def test_rows_of_parquet(tmp_path: Path) -> None:
     assert report.save_manifest(tmp_path / "left.jsonl") == 2
     again = check_dataset(tmp_path / "left.jsonl", num_workers=0)
     assert [file.facts.num_frames for file in again.files] == [30, 20]
-    # A table that was written anew is another one, although its rows are called the same.
+    # A rewritten table is a different one, although its rows have the same names.
     parquet.write_table(pa.table({"video": rows[::-1]}), tmp_path / "train.parquet")
     turned = check_dataset(tmp_path / "train.parquet", num_workers=0, state_file=state)
     assert [file.facts.num_frames for file in turned.files] == [20, None, 30]

@@ -22,7 +22,7 @@ RATE, HEIGHT, WIDTH, NUM_FRAMES = 25, 48, 64, 100
 
 
 def scene(num_frames: int, seed: int, *, height: int = HEIGHT, width: int = WIDTH) -> Tensor:
-    """Frames (N, 3, H, W) of a smooth texture of its own that moves by two pixels a frame, with a little noise."""
+    """Frames (N, 3, H, W) of a smooth texture that moves by two pixels a frame, with a little noise."""
     generator = torch.Generator().manual_seed(seed)
     texture = torch.rand(1, 3, 6, 8, generator=generator)
     large = torch.nn.functional.interpolate(texture, (height, width), mode="bicubic")[0].clamp(0, 1) * 200 + 30
@@ -76,7 +76,7 @@ def patch(path: Path, name: bytes, offset: int, data: bytes) -> None:
 
 
 def repeated(frames: Tensor, numbers: list[int]) -> Tensor:
-    """Frames in which each of some numbers shows the one before, and the scene goes on behind it."""
+    """Repeat the previous frame at some numbers; the scene continues after it."""
     frames = frames.clone()
     for number in numbers:
         frames[number] = frames[number - 1]
@@ -84,7 +84,7 @@ def repeated(frames: Tensor, numbers: list[int]) -> Tensor:
 
 
 def plant(folder: Path) -> dict[str, set[str]]:
-    """A data set with every kind of damage that a file and its row can have; for each row what is wrong with it."""
+    """Write a dataset with every kind of damage in files and rows; return the findings of each row."""
     rows: list[dict[str, Any]] = []
     truth: dict[str, set[str]] = {}
 
@@ -101,7 +101,7 @@ def plant(folder: Path) -> dict[str, set[str]]:
     for number in range(8):
         add(f"clean{number}.mkv")
         write(folder / f"clean{number}.mkv", frames(), sound)
-    slow = frames() // 40 + 100  # hardly any motion: what an encoder makes of it repeats, and nothing is wrong
+    slow = frames() // 40 + 100  # hardly any motion: encoded frames repeat, and nothing is wrong
     write(add("slow.mkv"), slow, sound)
     write(add("pause.mkv"), torch.cat([frames(50), frames(50)[49:].expand(30, -1, -1, -1), frames(20)]), sound)
 
@@ -154,10 +154,10 @@ def plant(folder: Path) -> dict[str, set[str]]:
         ("negative", {"wrong-label"}, {"label": -1}),
         ("beyond", {"wrong-label"}, {"label": 7}),
         ("unlabelled", {"missing-label"}, {"label": ""}),
-        ("alone", {"rare-label"}, {"label": 4}),
+        ("single", {"rare-label"}, {"label": 4}),
         ("late", {"segment-outside"}, {"start": 9.0, "end": 12.0}),
         ("long", {"segment-cut"}, {"start": 1.0, "end": 12.0}),
-        ("told", {"table-facts"}, {"num_frames": 250}),
+        ("stated", {"table-facts"}, {"num_frames": 250}),
         ("front", set(), {"camera": "front", "episode": 1}),
         ("side", {"camera-drift", "odd-rate"}, {"camera": "side", "episode": 1}),
     ):
@@ -189,7 +189,7 @@ ELSEWHERE = {
     "table-rows", "table-times", "label-gap",
 }  # fmt: skip
 
-#: Of a planted finding, its seconds and frames, [first, last).
+#: Seconds and frames of planted findings, [first, last).
 PLACES = {
     "frozen": (0.8, 3.8, 20, 95),
     "black": (4.0, 6.4, 100, 160),
@@ -226,7 +226,7 @@ def test_every_kind_is_found_where_it_was_planted(tmp_path: Path) -> None:
     assert "4.7" in drifts[2]
     assert "0.14 s longer" in found["camera-drift"].message
 
-    # Each file is as bad as the worst of what was planted in it, and so is the exit code.
+    # Each file is as bad as its worst planted finding, and so is the exit code.
     worst = ["bad", "look", "note", None]
     for (name, kinds), file in zip(truth.items(), report.files, strict=True):
         severities = [FINDING_KINDS[kind].severity for kind in kinds]
@@ -234,7 +234,7 @@ def test_every_kind_is_found_where_it_was_planted(tmp_path: Path) -> None:
     assert {FINDING_KINDS[kind].advice for kind in found} <= set(json_advice(report))
     assert not report.is_in_order
 
-    # What is left loads, has nothing bad in it any more, and is what was left.
+    # The remaining rows load, and have no bad findings.
     left = report.num_files - report.num_bad
     for name in ("left.csv", "left.jsonl"):
         assert report.save_manifest(tmp_path / name) == left
@@ -311,7 +311,7 @@ def test_repeated_frames_in_every_codec(name: str, tmp_path: Path) -> None:
     on_twos = moving[:60].repeat_interleave(2, 0)
     # As when 24 frames/s become 30, with a repeat after each four.
     pulled_up = moving.repeat_interleave(torch.tensor([1, 1, 1, 2] * 30), 0)[:120]
-    # A still that is filmed by hand: no motion of its own, and noise.
+    # A still filmed by hand: no motion in the scene, and noise.
     shaky = (moving[:1].float() + 2 * torch.randn(120, 1, 96, 128)).clamp(0, 255).to(torch.uint8)
     wanted = {
         "moving": (moving, set()),

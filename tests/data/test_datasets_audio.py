@@ -1,4 +1,4 @@
-"""`AudioClips`: clips of sound, beside the samples that were written into the files."""
+"""`AudioClips`: clips of audio, compared with the samples that were written into the files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NUM_SAMPLES = 12_000
 
 
 def ramp(num_samples: int, first: int = 0) -> NDArray[np.int16]:
-    """Two channels that tell which sample it is: int16 (2, samples)."""
+    """Two channels that contain the number of the sample: int16 (2, samples)."""
     numbers = (np.arange(num_samples) + first).astype(np.int16)
     return np.stack([numbers, -numbers])
 

@@ -1,4 +1,4 @@
-"""`VideoAudioClips`: pictures and the sound of the same time, beside what was written into the files."""
+"""`VideoAudioClips`: frames and audio of the same time, compared with the contents of the files."""
 
 from __future__ import annotations
 

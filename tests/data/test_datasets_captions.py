@@ -1,4 +1,4 @@
-"""Captions of clips: every place that they come from, what is missing, and batches of them."""
+"""Captions of clips: all sources, missing captions, and batches."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def test_a_column_has_captions_in_every_form(film: Path, tmp_path: Path) -> None
     by_function = VideoAudioClips([film], captions=lambda item: reading(), **OPTIONS)
     assert [caption.geometry for caption in sample_of(by_function).captions] == [BOX, BOX]
     # Without a wish for captions, the column is one as any other.
-    plain = sample_of(VideoAudioClips([{"path": film, "captions": "none of ours"}], **OPTIONS))
-    assert (plain.captions, plain.extra["captions"]) == (None, "none of ours")
+    plain = sample_of(VideoAudioClips([{"path": film, "captions": "another column"}], **OPTIONS))
+    assert (plain.captions, plain.extra["captions"]) == (None, "another column")
 
 
 def test_every_source_gives_the_same_row(film: Path, tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_every_source_gives_the_same_row(film: Path, tmp_path: Path) -> None:
     (tmp_path / "texts" / "a.vtt").write_text("WEBVTT\n\n" + srt.replace(",", "."))
     (tmp_path / "paths.csv").write_text("path,captions\nfolder/a.mkv,texts/a.vtt\n")
     (tmp_path / "lists.jsonl").write_text(json.dumps({"path": "folder/a.mkv", "captions": listed}) + "\n")
-    (tmp_path / "beside.tar").write_bytes(tar_bytes([("1.en.srt", srt.encode()), ("1.mkv", data)]))
+    (tmp_path / "sidecar.tar").write_bytes(tar_bytes([("1.en.srt", srt.encode()), ("1.mkv", data)]))
     about = json.dumps({"captions": listed}).encode()
     (tmp_path / "within.tar").write_bytes(tar_bytes([("1.json", about), ("1.mkv", data)]))
     media = [{"bytes": data, "path": "a.mkv"}]
@@ -135,7 +135,7 @@ def test_every_source_gives_the_same_row(film: Path, tmp_path: Path) -> None:
     # In whole milliseconds, as these times are, text is as exact as numbers.
     sources: list[Any] = [
         str(folder), [folder / "a.mkv"], *(str(tmp_path / name) for name in (
-            "paths.csv", "lists.jsonl", "beside.tar", "within.tar", "lists.parquet", "texts.parquet",
+            "paths.csv", "lists.jsonl", "sidecar.tar", "within.tar", "lists.parquet", "texts.parquet",
         )),
     ]  # fmt: skip
     for source in sources:
@@ -146,7 +146,7 @@ def test_every_source_gives_the_same_row(film: Path, tmp_path: Path) -> None:
         assert torch.equal(sample.audio.data, expected.audio.data)  # type: ignore[union-attr]
         assert VideoTextClips(source)[1].label == "flash 1"  # type: ignore[union-attr]
     recipe = VideoAudioClips([film], captions="any", **OPTIONS).recipe
-    for shard in ("beside.tar", "within.tar"):
+    for shard in ("sidecar.tar", "within.tar"):
         (sample,) = TarSamples(str(tmp_path / shard), recipe)  # type: ignore[misc]
         assert places(sample.captions) == WHOLE
 
@@ -235,7 +235,7 @@ def test_captions_shorter_than_a_frame_and_over_each_other(film: Path) -> None:
     found = [
         {"start": 0.41, "end": 0.43, "text": "short", "speaker": "Ann"}, {"start": 0.0, "end": 3.0, "text": "all"},
         {"start": 1.0, "end": 1.0, "text": "no time"}, {"start": 1.0, "end": 2.0, "text": " \n"},
-        {"start": 3.0, "end": 4.0, "text": "behind"}, {"start": 2.9, "end": 9.0, "text": "last"},
+        {"start": 3.0, "end": 4.0, "text": "after"}, {"start": 2.9, "end": 9.0, "text": "last"},
     ]  # fmt: skip
     sample = sample_of(VideoAudioClips([film], captions=lambda item: found, **OPTIONS))
     assert places(sample.captions) == [
@@ -251,7 +251,7 @@ def test_what_fills_a_clip_up_has_no_captions(film: Path) -> None:
     assert places(sample_of(VideoAudioClips([film], **options)).captions)[-1] == ("to the end", 13, 19, 20_000, 32_000)
     found[-1]["end"] = 3.1
     assert places(sample_of(VideoAudioClips([film], **options)).captions)[-1] == ("to the end", 13, 15, 20_000, 24_800)
-    # A segment ends before the second flash, and a clip of it does not show what follows in the file.
+    # A segment ends before the second flash, and its clips do not show later frames.
     segment = Item(str(film), start_seconds=0.6, end_seconds=1.8)
     assert places(sample_of(VideoAudioClips([segment], **options)).captions) == [("flash 0", 1, 1, 1600, 3200)]
 
@@ -275,7 +275,7 @@ def test_places_are_those_behind_transforms(film: Path, tmp_path: Path) -> None:
     assert torch.equal(batch.sample_mask, mask[None])
 
 
-# What is missing
+# Missing captions and audio
 
 
 @pytest.fixture(scope="module")
@@ -300,7 +300,7 @@ def test_missing_sound_is_an_error_silence_or_left_out(film: Path, mute: Path) -
     assert [batch.row.tolist() for batch in loader] == [[1]]
     ((failure,),) = [loader.failures.failures]
     assert (failure.source, failure.error, failure.action) == (str(mute), "StreamError", "skipped")
-    # Replacing is for rows that are broken; a row that is left out has no replacement, and is none.
+    # Only broken rows are replaced; a row that is left out is not.
     replacing = VideoAudioClips([mute, film], missing="skip", on_error="replace", **options)
     assert isinstance(replacing[0], Skipped)
     only_mute = VideoAudioClips([mute] * 30, missing="skip", on_error="skip", max_consecutive_failures=2, **options)

@@ -124,7 +124,7 @@ def test_a_folder_without_classes_is_refused(tmp_path: Path) -> None:
 
 
 def test_validation_has_the_numbers_of_training(tmp_path: Path) -> None:
-    """A folder without one of the classes numbers the others as the folder of the training does."""
+    """A folder that lacks a class numbers the remaining ones as in training."""
     train = VideoClips(folder_of(tmp_path / "train", ["jump", "run", "walk"]))
     validation = VideoClips(folder_of(tmp_path / "validation", ["walk", "run"]), classes=train.class_names)
     assert [validation.spec(row).item.label for row in range(2)] == [1, 2]

@@ -185,7 +185,7 @@ def test_failures_and_timings_of_all_rows_are_kept(collate: Any) -> None:
     assert (last.worker, last.started, last.stage_seconds["decode"]) == (1, 5.0, 0.5)
     assert last.stage_seconds["collate"] > 100  # its own time is added
     assert last.finished > 6
-    assert timing.stage_seconds["collate"] == 100  # and the sample is left alone
+    assert timing.stage_seconds["collate"] == 100  # and the sample is not changed
 
 
 @pytest.mark.parametrize("collate", [stack, ragged, pad])

@@ -1,4 +1,4 @@
-"""`Batch`: its way from a worker, its way to a device, what it shows; and batches of buckets."""
+"""`Batch`: transfer from a worker and to a device, its repr; and batches of buckets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def with_whereabouts(samples: list[Any], collate: Any = stack) -> Batch:
     return batch
 
 
-@pytest.mark.parametrize("side", [8, 160])  # below and above what travels inline
+@pytest.mark.parametrize("side", [8, 160])  # below and above the size of inline transfer
 @pytest.mark.parametrize("collate", [stack, pad, ragged])
 def test_batches_of_workers_are_those_of_this_process(collate: Any, side: int) -> None:
     dataset = made_dataset([3] * 6, side=side)

@@ -43,7 +43,7 @@ def test_clips_are_filled_up(num_clips: int | None) -> None:
     assert (batch.frame_indices[own] >= 0).all()
     assert batch.num_valid_frames.tolist() == [3, 5, 1]
     assert batch.valid_sizes.tolist() == [[4, 6], [2, 7], [4, 7]]
-    # The generator of the clips gives no black: what is black was filled up.
+    # The generated clips have no black pixels: black is padding.
     is_own = (batch.frames.data != 0).any(dim=-3).reshape(3, -1, 5, 4, 7)[:, 0]
     assert torch.equal(batch.frame_mask[:, :, None, None] & batch.pixel_mask[:, None], is_own)
 

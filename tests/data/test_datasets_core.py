@@ -243,7 +243,7 @@ def test_workers_give_the_same_bits(videos: list[Path], broken: list[Path], num_
     expected = bits_by_row(DataLoader(rows, 4, shuffle=True))
     assert sorted(expected) == list(range(len(rows)))
     rows[0]  # so that a fork finds a decoder open
-    # Workers that are not forked import everything anew: they stay for all epochs.
+    # Workers that are not forked import everything again: they persist for all epochs.
     options = {"multiprocessing_context": context, "persistent_workers": context != "fork"}
     loader = DataLoader(rows, 4, shuffle=True, num_workers=num_workers, **options)
     assert bits_by_row(loader) == expected
@@ -296,7 +296,7 @@ def test_files_are_opened_once_and_kept_within_the_bound(videos: list[Path], mon
     rows.__getitems__(range(12))
     assert len(opened) == 3
     rows.__getitems__(range(24))
-    assert len(opened) == 6  # the three that were open, and three others
+    assert len(opened) == 6  # the three that were open, and three more
 
 
 class _RandomFrame:
@@ -415,7 +415,7 @@ def _read_as_rank(rank: int, num_ranks: int, store: str, paths: list[Path], queu
 
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="needs torch.distributed")
 def test_two_ranks_of_torch_distributed(videos: list[Path], tmp_path: Path) -> None:
-    context = torch.multiprocessing.get_context("fork")  # a new Python would import everything anew
+    context = torch.multiprocessing.get_context("fork")  # a new Python would import everything again
     queue = context.SimpleQueue()
     arguments = (2, str(tmp_path / "store"), videos, queue)
     processes = [context.Process(target=_read_as_rank, args=(rank, *arguments)) for rank in range(2)]
@@ -477,7 +477,7 @@ def test_state_between_epochs(videos: list[Path]) -> None:
 
 
 def test_leaving_an_epoch_begins_another(videos: list[Path]) -> None:
-    """As a training loop of so many steps an epoch does: it must not read the same first rows again and again."""
+    """A training loop with a fixed number of steps per epoch must not read the same first rows again and again."""
     loader = DataLoader(dataset(videos), 4, shuffle=True)
     rows = [next(iter(loader)).row.tolist() for _ in range(3)]
     assert rows[0] != rows[1] != rows[2]
@@ -554,7 +554,7 @@ def test_replacing(videos: list[Path], broken: list[Path], num_workers: int) -> 
     for failure in loader.failures.failures:
         assert failure.action == "replaced"
         assert failure.replaced_by == sources[failure.row]
-    # Those of them that were to stand in for others count once.
+    # Failed rows that were meant as replacements count once.
     assert str(loader.failures).startswith("12 rows could not be read (0 skipped, 12 replaced), of 4 files:")
 
 
@@ -562,14 +562,14 @@ def test_rows_of_a_damaged_file_do_not_depend_on_those_before(clip: Path, tmp_pa
     path = tmp_path / "damaged.mp4"
     data = bytearray(clip.read_bytes())
     data[len(data) // 2 : len(data) // 2 + 400] = bytes(400)
-    # An empty box of 64 KiB: the index of a larger file is that of its header, and packets are not looked at.
+    # An empty box of 64 KiB: the index of a larger file comes from its header, and packets are not inspected.
     data += (1 << 16).to_bytes(4, "big") + b"free" + bytes((1 << 16) - 8)
     path.write_bytes(data)
     options = {"on_error": "keep"}
     rows = VideoClips([path], num_frames_per_clip=2, rows_per_file=20, seed=3, decoder_options=options)
     alone = [rows.spec(row).load() for row in range(20)]
     decoder = VideoDecoder(path)
-    assert (len(decoder), len(decoder[:]) < 40, len(decoder) < 40) == (40, True, True)  # decoding tells of the damage
+    assert (len(decoder), len(decoder[:]) < 40, len(decoder) < 40) == (40, True, True)  # decoding detects the damage
     for order in (range(20), range(19, -1, -1)):
         for row in order:
             sample = rows[row]
@@ -607,7 +607,7 @@ def test_too_many_failures(videos: list[Path], broken: list[Path], on_error: Any
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_an_epoch_of_nothing_is_an_error(broken: list[Path], num_workers: int) -> None:
-    """Each worker alone sees too few failures to give up: a training that does nothing must not end well."""
+    """Each single worker sees too few failures to stop: a training without rows must not succeed."""
     loader = DataLoader(dataset(broken, on_error="skip"), 2, num_workers=num_workers)
     with pytest.raises(TooManyFailuresError, match="Not one row"):
         list(loader)
@@ -710,7 +710,7 @@ def test_equal_rows_of_a_file_are_refused(make: Any, sampler: Any, options: Any,
 
 
 def test_rows_of_a_file_differ_by_a_random_transform(videos: list[Path]) -> None:
-    """Of each kind of place for one: in the decoder, of ours, of a user, of several."""
+    """One for each kind: in the decoder, our transform, a user's, a sequence."""
     sampler = partial(clips_at_regular_indices, num_clips=1, num_frames_per_clip=2)
     for options in (
         {"decoder_options": {"transforms": [Resize((30, 30)), RandomCrop((8, 8))]}},

@@ -1,4 +1,4 @@
-"""`DocumentPages`: pages beside what Pillow and PDFium make of the same files."""
+"""`DocumentPages`: pages compared with Pillow and PDFium on the same files."""
 
 from __future__ import annotations
 

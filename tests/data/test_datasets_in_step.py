@@ -1,4 +1,4 @@
-"""Pictures, sound and captions of one time: flashes, beeps and captions of the same moments, beside FFmpeg's decode."""
+"""Frames, audio and captions of the same time: flashes, beeps and captions, compared with FFmpeg's decode."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FILMS = {
 
 @pytest.fixture(scope="module")
 def films(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Film, Path, Truth]]:
-    """Each film in a folder of its own, with its captions beside it."""
+    """Write each film into its own folder, next to its captions."""
     written = {}
     for name, film in FILMS.items():
         path = write(film, tmp_path_factory.mktemp("film") / f"film.{film.extension}")
@@ -95,7 +95,7 @@ def test_flash_beep_and_caption_come_together(
         step = 0.0 if fps is None else 1 / fps
         assert length == round(1.25 * audio.sample_rate)
 
-        # The pictures are those of their times, by the numbers that are burnt in.
+        # Frames match their times, by burnt-in numbers.
         numbers = numbers_of(frames)
         assert sample.frame_indices.tolist() == numbers
         for number, pts in zip(numbers, frames.pts_seconds.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""What happens around datasets in a training: hopeless files, killed workers, other settings after a pause, devices."""
+"""Datasets in training loops: unreadable files, killed workers, changed settings when resuming, devices."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_replacing_ends_where_nothing_can_be_read(num_files: int, rows_per_file:
 
 
 def test_replacements_that_fail_count_until_one_is_read() -> None:
-    """Of nine files the last can be read: rows of all others end there, however many they are."""
+    """Only the last of nine files can be read: all other rows are replaced by it."""
     rows = dataset(9, range(8), on_error="replace", max_consecutive_failures=100)
     samples = [rows[i] for i in range(9)]
     assert {sample.source for sample in samples} == {"8.png"}
@@ -205,7 +205,7 @@ def test_bad_sizes_of_a_report(max_failures: Any) -> None:
     ids=["in order", "window", "rows together", "buckets"],
 )
 def test_a_state_of_another_order_is_refused(others: dict[str, Any]) -> None:
-    """Rows that were given would come once more, and others never."""
+    """Otherwise some rows would be repeated and some lost."""
     loader = DataLoader(dataset(12), 2, **{"shuffle": True, **others})
     next(iter(loader))
     with pytest.raises(InvalidArgumentError, match="order="):

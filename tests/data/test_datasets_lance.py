@@ -1,4 +1,4 @@
-"""Lance datasets as sources: blob columns are read in parts, others by value."""
+"""Lance datasets as sources: blob columns are read in parts, plain columns by value."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
 
 
 def written(folder: Path, videos: list[bytes], form: str) -> Path:
-    """Five rows: a class, three videos, a row without one, and one that is no video; in two files."""
+    """Five rows: a class, three videos, a row without one, and one that is not a video; in two files."""
     values: list[Any] = [*videos, None, b"no video"]
     labels = pa.array(["run", "jump", "run", "sit", "sit"])
     options: dict[str, Any] = {"max_rows_per_file": 2}

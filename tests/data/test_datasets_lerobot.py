@@ -129,7 +129,7 @@ def test_loaders_give_dicts_and_resume(folders: dict[str, Path]) -> None:
     assert number_in(first[TOP][:, 0]) == first["index"].tolist()
     assert first["task"] == [TASKS[episode % 2] for episode in first["episode_index"].tolist()]
     assert sorted(i for batch in whole for i in batch["index"].tolist()) == list(range(sum(LENGTHS)))
-    # Rows of one episode stand side by side.
+    # Rows of one episode are adjacent.
     assert len(set(first["episode_index"][:3].tolist())) == 1
     for ours, theirs in zip(loader(num_workers=1), whole, strict=True):
         assert torch.equal(ours[TOP], theirs[TOP])
@@ -325,7 +325,7 @@ def test_depth_maps_are_metres(tmp_path: Path, info: dict[str, Any]) -> None:
         for frame, picture in enumerate(metres):
             assert (picture[0].double() - torch.from_numpy(depths(index + frame))).abs().max() < 0.0031
         assert (still[0].double() - torch.from_numpy(depths(index))).abs().max() < 0.00051
-        assert row[TOP].max() <= 0  # others are transformed
+        assert row[TOP].max() <= 0  # other cameras are transformed
     millimetres = row_of(LeRobotClips(root, depth_output_unit="mm"), 4)
     assert torch.equal(millimetres[DEPTH], millimetres[DEPTH].round())
     for name, most in ((DEPTH, 3.6), (DEPTH_STILL, 0.51)):

@@ -109,7 +109,7 @@ def test_epochs_differ_and_repeat() -> None:
 
 
 def test_a_full_shuffle_is_uniform() -> None:
-    """Each row stands in each place about equally often: chi-squared of 4 x 4 counts, 9 degrees of freedom."""
+    """Each row is in each position about equally often: chi-squared of 4 x 4 counts, 9 degrees of freedom."""
     counts = np.zeros((4, 4))
     batches = RowBatches(dataset(4), 4, shuffle=True)
     for epoch in range(2000):
@@ -135,7 +135,7 @@ def test_resuming_gives_every_other_row_once(
     runs: list[tuple[int, int, int]],
     last: tuple[int, int],
 ) -> None:
-    """However often an epoch is left, and with whatever batch sizes and ranks it goes on."""
+    """This holds however often an epoch is interrupted and resumed, with any batch sizes and ranks."""
     rows = dataset(num_files, rows_per_file)
     state = None
     seen: list[int] = []

@@ -1,4 +1,4 @@
-"""Media in Parquet files, each read by itself: against whatever way pyarrow writes, and what bytes they cost."""
+"""Media in Parquet files, each read separately: in all encodings of pyarrow, and the bytes that they cost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LARGE = 70_000
 
 
 def contents(value: Any) -> bytes | None:
-    """All bytes of what a column gave."""
+    """Return all bytes of a value of a column."""
     if not isinstance(value, Source):
         return value  # type: ignore[no-any-return]
     reader = value.open()

@@ -190,7 +190,7 @@ def test_sound_lies_within_the_segment(sample_rate: int | None, counting: Path) 
     for sampler in samplers:
         dataset = AudioClips([item], sampler, sample_rate=sample_rate, keep_clip_dimension=True)
         numbers = dataset[0].audio.data.flatten() * 32768
-        slack = 0 if sample_rate is None else 100  # resampling hears a little of what lies beside
+        slack = 0 if sample_rate is None else 100  # resampling includes neighbouring samples
         assert numbers.min() >= 0.5 * RATE - slack
         assert numbers.max() < 1.25 * RATE + slack
     whole = AudioClips([item], lambda decoder: decoder.get_all_samples())[0].audio

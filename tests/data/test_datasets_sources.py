@@ -1,4 +1,4 @@
-"""What `as_items` makes of lists, mappings, pairs, bytes and sequences of items, and what it refuses."""
+"""`as_items` on lists, mappings, pairs, bytes and sequences of items, and its errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 class CountingItems(Sequence[Item]):
-    """A lazy sequence as others write them; counts what was asked for."""
+    """A lazy sequence of another library; counts requests."""
 
     def __init__(self, number: int) -> None:
         self.number = number

@@ -1,4 +1,4 @@
-"""Hugging Face datasets as sources: rows as they are stored, decoded by nobody but us."""
+"""Hugging Face datasets as sources: rows as stored, decoded only by this library."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_what_the_message_for_streams_says_works(stored: Any) -> None:
 
 
 def test_other_modules_of_that_name() -> None:
-    # A project may have a module ``datasets`` of its own.
+    # A project may have its own module ``datasets``.
     class OwnList(list[Item]):
         pass
 
@@ -237,7 +237,7 @@ def test_clips_in_workers_are_those_of_the_paths(context: str, stored: Any, vide
 @pytest.mark.parametrize("form", ["struct", "bytes"])
 def test_large_media_are_not_copied(form: str, tmp_path: Path) -> None:
     write_test_pattern(tmp_path / "clip.mp4", width=64, height=48, num_frames=12)
-    # Behind the end of the video there may be anything: here, a box of free space that makes it large.
+    # Any data may follow the video: here, a box of free space that makes the file large.
     data = (tmp_path / "clip.mp4").read_bytes() + (16 << 20).to_bytes(4, "big") + b"free" + bytes((16 << 20) - 8)
     value = {"bytes": data, "path": "clip.mp4"} if form == "struct" else data
     features = datasets.Features({"video": datasets.Video() if form == "struct" else datasets.Value("large_binary")})
@@ -255,7 +255,7 @@ def test_large_media_are_not_copied(form: str, tmp_path: Path) -> None:
 
 
 def memory() -> list[int]:
-    """Bytes of this process in memory, its own and of files; nothing where the system does not tell."""
+    """Bytes of this process in memory, its own and of files; nothing if the system does not report it."""
     status = Path("/proc/self/status")
     lines = status.read_text(encoding="utf-8").splitlines() if status.exists() else []
     return [int(line.split()[1]) << 10 for line in lines if line.startswith(("RssAnon", "RssFile"))]

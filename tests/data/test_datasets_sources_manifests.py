@@ -1,4 +1,4 @@
-"""Manifests as sources: against the csv and json modules and pyarrow, and what is wrong with damaged ones."""
+"""Manifests as sources: compared with the csv and json modules and pyarrow, and errors of damaged ones."""
 
 from __future__ import annotations
 
@@ -296,7 +296,7 @@ def test_clips_of_a_parquet_file_are_those_of_the_files(tmp_path: Path) -> None:
     (failure,) = of_parquet[6].failures
     assert "row 3 of" in failure.source
     assert (failure.error, "names no file" in failure.message) == ("ReadError", True)
-    # The rows of one file share what is open.
+    # The rows of one file share its open handle.
     of_parquet.close()
     of_parquet.__getitems__([0, 1])
     assert len(of_parquet._reader.files) == 1

@@ -1,4 +1,4 @@
-"""`StallMeter`: what it says of loops and loaders that take known times, and of our own."""
+"""`StallMeter`: its report on loops and loaders with known times, and on our own."""
 
 from __future__ import annotations
 

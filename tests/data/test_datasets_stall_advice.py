@@ -1,7 +1,7 @@
 """The figures and the advice of a `StallMeter`, for loops and workers that are simulated on a clock of our own.
 
-The advice is compared with what helps: each simulation is repeated with a faster loop body, more workers, more reading
-ahead and so on, and the change that saves most of the time must be the one that the meter advises.
+The advice is compared with the best change: each simulation is repeated with a faster loop body, more workers, more
+reading ahead and so on, and the change that saves most of the time must be the one that the meter advises.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def run(loop: Loop, clock: Clock) -> tuple[StallMeter, float]:
     return meter, clock.now - began
 
 
-#: What can be changed, and the words of the advice to change it.
+#: Possible changes, and the words of the advice.
 CHANGES: dict[str, tuple[Callable[[Loop], Loop], str]] = {
     "body": (lambda loop: replace(loop, body=loop.body / 2), "The loop body is the bottleneck"),
     "reading": (lambda loop: replace(loop, read=tuple(0.5 * one for one in loop.read)), "The workers are slow"),
@@ -147,7 +147,7 @@ CHANGES: dict[str, tuple[Callable[[Loop], Loop], str]] = {
         pytest.param("body", Loop(body=0.3, read=(0.59,)), id="slow body, workers just fast enough"),
         pytest.param("reading", Loop(read=(0.6,)), id="slow workers"),
         pytest.param(
-            "reading", Loop(read=(1.0,), transform=0.02, copy=0.02, send=0.01), id="slow workers among others"
+            "reading", Loop(read=(1.0,), transform=0.02, copy=0.02, send=0.01), id="slow workers among several causes"
         ),
         pytest.param("reading in workers", Loop(num_workers=0, read=(0.3,)), id="no workers"),
         pytest.param("prefetch", Loop(body=0.2, read=(0.1,) * 17 + (1.6,)), id="one batch of 18 is slow"),

@@ -1,4 +1,4 @@
-"""Streams that go on where they were interrupted: every sample once, whoever reads them."""
+"""Streams that resume after an interruption: every sample once, with any readers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def make_loader(
 
 
 def read_some(loader: DataLoader, num_batches: int) -> tuple[list[str], Any]:
-    """What was given, and the state after it, as it would come back from a file."""
+    """Read some batches; return their texts, and the state after them as restored from a file."""
     given = texts(itertools.islice(loader, num_batches))
     return given, json.loads(json.dumps(loader.state_dict()))
 
@@ -126,7 +126,7 @@ def test_persistent_workers_hear_of_epochs_and_of_resuming(shards: list[Path]) -
     assert epochs[0] != epochs[1]
     given, state = read_some(loader, 4)
     assert loader.epoch == 3
-    # An epoch that was left goes on in the workers that are there, and a whole one after it.
+    # An interrupted epoch continues in the existing workers, followed by a whole one.
     loader.load_state_dict(state)
     assert sorted(given + texts(loader)) == ALL
     assert sorted(texts(loader)) == ALL
@@ -205,7 +205,7 @@ def test_skipped_rows_and_damage_are_reported_once(tmp_path: Path) -> None:
 
 def test_a_finished_epoch_has_nothing_left(shards: list[Path]) -> None:
     given, state = read_some(make_loader(shards, 2), 100)
-    # The iteration ended, so that the state is that of the next epoch.
+    # The iteration ended, so the state belongs to the next epoch.
     assert sorted(given) == ALL
     assert (state["epoch"], state["given"]) == (1, [])
     loader = make_loader(shards, 2)

@@ -24,7 +24,7 @@ def numbers(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 class Rows:
-    """Rows that begin anew whenever they are iterated over."""
+    """Rows that start again whenever they are iterated over."""
 
     def __init__(self, rows: list[Any]) -> None:
         self.rows = rows

@@ -117,7 +117,7 @@ def test_labels_and_columns_are_those_of_tar_items(tmp_path: Path) -> None:
 def test_every_sample_once_whatever_the_workers(tmp_path: Path, num_workers: int, compressed: bool) -> None:
     shards = number_shards(tmp_path, SIZES, compressed=compressed)
     samples = TarSamples(shards, TextRecipe(), shuffle_buffer=3)
-    # Torch's own loader, too.
+    # Torch's own loader as well.
     for loader_type in (DataLoader, torch.utils.data.DataLoader):
         loader = loader_type(samples, batch_size=2, num_workers=num_workers, collate_fn=list)
         assert sorted(texts(loader)) == ALL
@@ -180,7 +180,7 @@ def test_batches_are_those_of_map_style_datasets(tmp_path: Path, video_tar: byte
     assert len(loader.failures) == 0
 
 
-# What is wrong
+# Errors
 
 
 def test_a_bad_sample_follows_the_error_policy(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`ToDevice`: what it hands over, in which order of streams, and where a training goes on."""
+"""`ToDevice`: its batches, the order of streams, and resuming."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def num_ahead(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     return int(request.param)
 
 
-# --- what is handed over
+# --- batches
 
 
 def test_frames_are_normalised_late(num_ahead: int) -> None:
@@ -132,7 +132,7 @@ def test_what_the_loader_has_can_be_asked_for(num_ahead: int) -> None:
     assert len(pickle.loads(pickle.dumps(ToDevice([1, 2], "cpu")))) == 2
 
 
-# --- where it goes on
+# --- resuming
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -277,7 +277,7 @@ def test_a_batch_that_is_done_with_is_not_kept_while_others_are_fetched(num_ahea
     for _batch in ToDevice((new_tensor() for _ in range(6)), "cpu"):
         del _batch
     for _batch in ToDevice((new_tensor() for _ in range(6)), "cpu", torch.neg):
-        assert num_alive() <= num_ahead  # of what was transformed only the result is kept
+        assert num_alive() <= num_ahead  # only the results of transforms are kept
         del _batch
     assert len(given) == 12
 

@@ -1,4 +1,4 @@
-"""The order of the work that `ToDevice` puts into CUDA streams, on a stand-in for torch.cuda."""
+"""The order of the work that `ToDevice` puts into CUDA streams, on a replacement of torch.cuda."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Event:
 
 
 class Streams:
-    """What `CopyAhead` needs of ``torch.cuda``: a stream in which the program computes, and those that it makes."""
+    """The part of ``torch.cuda`` that `CopyAhead` uses: the current stream, and new streams."""
 
     def __init__(self) -> None:
         self.main = Stream("main")
@@ -61,7 +61,7 @@ class Streams:
         self.current = before
 
     def run(self, first: Stream, second: Stream) -> None:
-        """Do the work of one stream as far as it goes, then that of the other, until all is done."""
+        """Do the work of one stream until it waits, then the work of the other, until all is done."""
         while first.work or second.work:
             done = sum(self._advance(stream) for stream in (first, second))
             assert done, "the streams wait for each other"
@@ -137,7 +137,7 @@ def test_the_program_does_not_wait_for_the_next_copy(monkeypatch: pytest.MonkeyP
     copies = CopyAhead(torch.device("cpu"), streams)
     first, second = (copies.begin(Cargo(torch.ones(1), streams)) for _ in range(2))
     copies.complete(first)
-    # The first copy and its event are done, the second is not: the computation on the first can go on.
+    # The first copy and its event are done, the second is not: the computation on the first can continue.
     for _ in range(2):
         assert streams.side.work.popleft()()
     assert streams.main.work.popleft()()

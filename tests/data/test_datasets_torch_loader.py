@@ -58,7 +58,7 @@ def make(request: pytest.FixtureRequest, shards: list[Path]) -> Callable[..., An
 
 
 def drawn(loader: Any) -> dict[str, int]:
-    """What was drawn for each file in an epoch, in the order in which the files came."""
+    """Return the random value of each file in an epoch, in the order of files."""
     found = {sample.extra["text"]: sample.extra["drawn"] for batch in loader for sample in batch}
     assert len(found) == NUM_ROWS
     return found

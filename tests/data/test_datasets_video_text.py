@@ -1,4 +1,4 @@
-"""`VideoTextClips`: captions from every place they come from, beside the frames that a decoder has at their times."""
+"""`VideoTextClips`: captions from all sources, compared with a decoder's frames at their times."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def reading(*spans: tuple[int, int], kind: Any = "caption") -> VideoReading:
-    """What was read in a video: a text in each span of frames [first, stop), named after it."""
+    """The reading of a video: a text in each span of frames [first, stop), named after it."""
     tracks = [
         TextTrack(f"{first} to {stop}", kind, first / FPS, stop / FPS, first, stop - 1, BOX, 0.9)
         for first, stop in spans

@@ -1,4 +1,4 @@
-"""`WordCrops`: words of annotated pages beside slices of their pixels, and words that are cut already."""
+"""`WordCrops`: words of annotated pages compared with slices of their pixels, and words that are cut already."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_straight_boxes_in_pixels(pages: Pages, boxes: Any) -> None:
         path, pixels = pages[row // 3]
         assert np.array_equal(picture(sample), pixels[top:bottom, left:right])
         assert (sample.label, sample.source) == (TEXTS[number], str(path))
-        # The annotation of the page stays behind.
+        # The annotation of the page is not included.
         assert sample.extra == {"word_index": number, "writer": "me"}
 
 
@@ -100,7 +100,7 @@ def test_the_unit_can_be_said(pages: Pages) -> None:
 
 @pytest.mark.parametrize("unit", ["pixels", "relative"])
 def test_four_points_are_set_upright(tmp_path: Path, unit: Any) -> None:
-    """On a page whose values are a plane, values of the crop are those of the plane at the places of its pixels."""
+    """On a page whose values are a plane, values of the crop equal the plane at the positions of its pixels."""
     y, x = np.mgrid[:HEIGHT, :WIDTH]
     Image.fromarray(np.repeat((x + 2 * y)[..., None], 3, axis=2).astype(np.uint8)).save(tmp_path / "plane.png")
     quad = np.array([[30.0, 20.0], [54.0, 27.0], [50.5, 39.0], [26.5, 32.0]])  # 25 x 12.5, turned

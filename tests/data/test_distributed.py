@@ -1,4 +1,4 @@
-"""`mediatensor.distributed` without an engine: what goes in, what comes out, and on what it depends."""
+"""`mediatensor.distributed` without an engine: inputs, outputs, and their dependencies."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return sources
 
 
-# What comes out
+# Outputs
 
 
 def test_each_row_comes_out_in_its_place_with_the_clip_of_its_times(videos: list[str], broken: str) -> None:
@@ -125,7 +125,7 @@ def test_replaced_frames_are_counted(tmp_path: Path) -> None:
     assert (result["n_replaced"].tolist(), result["error"].tolist()) == ([num_replaced], [""])
 
 
-# On what a row depends
+# Dependencies of a row
 
 
 def test_rows_are_those_of_a_dataset(videos: list[str], broken: str) -> None:
@@ -188,7 +188,7 @@ def test_rows_of_a_file_are_decoded_in_the_order_of_their_places(
     decoder = ClipDecoder(num_frames_per_clip=2, max_open_files=1)
     starts = np.array([times[0] for times in decoder(batch)["pts_seconds"]])
     backwards = np.argsort(-starts, kind="stable")
-    # The codec gives each of the frames once, and those that come out late once more for each group of pictures.
+    # The codec returns each frame once, and late frames once more for each group of pictures.
     assert count(lambda: ClipDecoder(num_frames_per_clip=2)(part_of(batch, backwards))) <= 2 * NUM_FRAMES
 
 
@@ -233,7 +233,7 @@ def test_a_row_without_a_file_is_an_error_of_its_own(nothing: object, videos: li
     assert (result["error"][1], result["source"].tolist()) == ("", ["", videos[0]])
 
 
-# What is wrong with a batch or an argument, and not with a file
+# Errors of a batch or an argument, not of a file
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`mediatensor.distributed` in other processes: what is imported, what travels, how many threads there are."""
+"""`mediatensor.distributed` in other processes: imports, transfers, numbers of threads."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`mediatensor.distributed` on a real cluster of Ray, which the tests start on this machine.
 
 Starting it, and processes in it, takes most of the time: there is one cluster, and each test does much with a process.
-`python -m benchmarks.data.cluster` does with 1,000 files what is done here with a few.
+`python -m benchmarks.data.cluster` does the same with 1,000 files.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SEED = 5
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
-    """Ray on the loopback interface, with two CPUs and a small store; it leaves nothing behind."""
+    """Ray on the loopback interface, with two CPUs and a small store; it leaves no files."""
     # Paths of sockets must be short, shorter than pytest's own folders.
     folder = tempfile.mkdtemp(prefix="ray")
     with pytest.MonkeyPatch.context() as patch:

@@ -51,7 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         parquet.write_table(
             pa.table({"video": table, "label": [1, 0, 1, 0]}), folder / f"{name}.parquet", compression=compression
         )
-    # Of rows without bytes the path beside them is the file.
+    # For rows without bytes, the path is the file.
     table[1:3] = [{"bytes": None, "path": f"videos/{path.name}"} for path in videos[1:3]]
     parquet.write_table(pa.table({"video": table}), folder / "mixed.parquet", compression="none")
     return folder

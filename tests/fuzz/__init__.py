@@ -3,7 +3,7 @@
 ::
 
     corpus ─► mutations ─► reading ──────────► worker ◄── one line for each case ──► supervisor ─► run, test_fuzz
-    files     a damaged    what a program does  a process   outcome, or nothing:       notes the case that
+    files     a damaged    calls of a program   a process   outcome, or nothing:       notes the case that
     by kind   file         with a file          with limits it crashed or hangs        killed a worker
 
 A case is a kind of file and a seed, and nothing is stored: ``python -m tests.fuzz --case video 17`` makes the file

@@ -1,4 +1,4 @@
-"""What a reader said of a file, in a form that two readings can be compared in."""
+"""The results of reading a file, in a form in which two readings can be compared."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Answers:
         lines: One for each question, in order.
         errors: How often each type of error was the answer.
         num_results: How often there was a result.
-        is_left_to_codec: There were frames other than those of a plain decode, which the codec decides about.
+        is_left_to_codec: Some frames differ from a plain decode in ways that the codec decides.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Answers:
 
 
 def digest(value: Any) -> object:
-    """A short thing that is equal for equal values; objects without a value of their own count by type."""
+    """Return a short value that is equal for equal values; objects without a value count by type."""
     if isinstance(value, Tensor):
         value = value.numpy()
     if isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""Arguments that nobody means: of encoders, as JSON, so that a case is a file as any other. Pure functions."""
+"""Generate odd arguments of encoders, as JSON files. Pure functions."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _fixed(data: bytes) -> Callable[[Path], bytes]:
 
 
 def odd_arguments(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """Another value in the place of some argument, of a kind that somebody might give there by mistake."""
+    """Replace an argument by another value, of a kind that is a likely mistake."""
     try:
         call = json.loads(data)
         change = rng.choice((_change_data, _change_options, _change_options, _change_argument))
@@ -77,7 +77,7 @@ def _value(rng: random.Random) -> Any:
 
 
 def _change_data(rng: random.Random, call: dict[str, Any]) -> None:
-    """Shape, type or contents of what is encoded."""
+    """Change the shape, type or contents of the encoded data."""
     data = call["data"]
     name = rng.choice(("shape", "shape", "dtype", "fill", "rank"))
     if name == "shape":

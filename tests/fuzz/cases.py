@@ -27,7 +27,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Damaged:
-    """A file that was damaged: its bytes, the name of the sound one, and what was done to it."""
+    """A damaged file: its bytes, the name of the intact file, and the changes."""
 
     data: bytes
     name: str
@@ -44,7 +44,7 @@ def damaged_file(case: Case, folder: Path) -> Damaged:
 
 
 def read_case(case: Case, path: Path, folder: Path) -> Answers:
-    """Ask of the file in ``path`` what programs ask; the questions are drawn from the case as well."""
+    """Read the file in ``path`` as programs do; the calls are chosen by the case as well."""
     answers = Answers()
     READERS[case.kind](answers, random.Random(f"questions {case}"), path, folder)
     return answers

@@ -1,6 +1,6 @@
 """Lies in the structure of files: sizes of boxes, chunks and elements, and numbers where headers have numbers.
 
-Where a chunk has a checksum, it is right again afterwards, so that what reads the chunk is reached.
+The checksum of a changed chunk is updated, so that its parser is reached.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MP4_PARENTS = frozenset(
     (b"moov", b"trak", b"mdia", b"minf", b"stbl", b"edts", b"mvex", b"moof", b"traf", b"udta", b"dinf", b"meta",
      b"iprp", b"ipco")
 )  # fmt: skip
-# Boxes of boxes, and where the first of these begins, behind a version and a count.
+# Boxes that contain boxes, and the offset of the first one, after a version and a count.
 _MP4_LISTS = {b"stsd": 16, b"iinf": 14, b"iref": 12, b"dref": 16}
 _EBML_PARENTS = frozenset(
     (0x18538067, 0x1549A966, 0x1654AE6B, 0xAE, 0xE0, 0xE1, 0x1F43B675, 0xA0, 0x1C53BB6B, 0xBB, 0xB7, 0x114D9B74, 0x4DBB,
@@ -44,7 +44,7 @@ _RIFF_PARENTS = frozenset((b"RIFF", b"LIST", b"RIFX", b"RF64"))
 
 
 def lie_in_structure(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """Change one part of a file of a known container, or a number in the text of a PDF; others stay as they are."""
+    """Change one part of a file of a known container, or a number in the text of a PDF; other files do not change."""
     if data[:4] == b"%PDF":
         return _change_number_of_text(rng, data)
     parts = list(_parts(data))
@@ -95,7 +95,7 @@ def _swap(rng: random.Random, data: bytes, part: Part, parts: list[Part]) -> byt
 
 
 def _rename(rng: random.Random, data: bytes, part: Part, parts: list[Part]) -> bytes:
-    """The name of another part; with 4 letters, names stand on either side of the size."""
+    """Use the name of another part; names of 4 letters may be before or after the size."""
     other = rng.choice(parts)
     return data[: part.start] + data[other.start : other.start + 8] + data[part.start + 8 :]
 
@@ -228,7 +228,7 @@ def _tiff_parts(data: bytes, at: int, stop: int) -> Iterator[Part]:
 
 
 def _iff_parts(data: bytes, at: int, stop: int) -> Iterator[Part]:
-    """Wherever four letters stand before a size; of Ogg, pages."""
+    """Yield parts where four letters precede a size; in Ogg, pages."""
     for match in re.finditer(rb"OggS|[A-Z]{4}|desc|data|pakt|kuki|chan|\.snd", data[:20_000]):
         if match.end() + 8 < stop:
             yield Part(match.start(), match.end() + 4, min(stop, match.end() + 36), match.end(), 4, True)

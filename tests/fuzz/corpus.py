@@ -33,7 +33,7 @@ __all__ = ["KINDS", "seed_file", "seed_names"]
 
 Make = Callable[[Path], bytes]
 
-# One clip for each way of storing pictures, of predicting them from others, and of numbering them.
+# One clip for each way of storing, predicting and numbering frames.
 _VIDEOS = (
     "mp4", "mp4_faststart", "mp4_fragmented", "mov", "mkv", "ts", "m2ts", "mpg", "flv", "avi", "nut", "raw_h264",
     "live_webm", "live_mkv", "vfr_mp4", "edit_list_two_parts", "edit_list_trims_key_frame", "missing_pts_ts",
@@ -268,7 +268,7 @@ def _command_seeds() -> dict[str, Make]:
     return seeds | {name: subtitles[name] for name in ("srt", "everything")}
 
 
-#: Names of files, by kind, and what makes them.
+#: Names of files, by kind, with the functions that generate them.
 KINDS: Mapping[str, Callable[[], dict[str, Make]]] = {
     "video": lambda: {name: _video(name) for name in _VIDEOS},
     "audio": lambda: {name: _sound(name) for name in _SOUNDS},
@@ -300,7 +300,7 @@ def seed_names(kind: str) -> list[str]:
 
 
 def seed_file(kind: str, name: str, folder: Path) -> bytes:
-    """A sound file, made once in a process; ``folder`` keeps what takes long to make for the next."""
+    """Return an intact file, generated once per process; ``folder`` caches expensive ones for the next process."""
     if (kind, name) not in _made:
         seed_names(kind)
         _made[kind, name] = _seeds[kind][name](folder)

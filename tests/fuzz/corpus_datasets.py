@@ -16,7 +16,7 @@ from tar_files import tar_bytes
 
 __all__ = ["NUM_ROWS", "BytesRecipe", "manifest_seeds", "row_loader", "state_seeds", "stream_loader"]
 
-#: Of the dataset that states are of.
+#: Number of rows of the dataset for saved states.
 NUM_ROWS = 11
 _SHARD_ROWS = (3, 4)
 

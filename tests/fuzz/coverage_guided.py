@@ -1,7 +1,7 @@
 """The parsers with atheris, which looks for bytes that reach new code.
 
-``python -m tests.fuzz.coverage_guided sample_tables --seconds 300`` runs one of `parsers.PARSERS`; what makes it fail
-is written to ``crash-...`` in the working directory.
+``python -m tests.fuzz.coverage_guided sample_tables --seconds 300`` runs one of `parsers.PARSERS`; failing inputs
+are written to ``crash-...`` in the working directory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with atheris.instrument_imports(include=["mediatensor.decoders", "mediatensor.datasets", "mediatensor.ocr"]):
         from fuzz.parsers import PARSERS, seeds_of
     if options.name not in PARSERS:
-        parser.error(f"{options.name!r} is none of {', '.join(PARSERS)}")
+        parser.error(f"{options.name!r} must be one of {', '.join(PARSERS)}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "corpus").mkdir()

@@ -1,4 +1,4 @@
-"""What a process has open and how much memory it took, as Linux tells."""
+"""Measure the open files and the memory of a process on Linux."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["MAX_GROWTH_BYTES", "Holdings", "forget_peak", "holdings", "limit_mem
 
 #: A picture of the most pixels that are decoded (2^28) takes 768 MiB as RGB, and half as much again as it is decoded.
 MAX_GROWTH_BYTES = 3 << 29
-# Address space beyond what a process has when it starts: what is set aside is seldom used.
+# Address space in addition to that of a starting process: reserved memory is seldom used.
 _MAX_ADDRESSES = 12 << 30
 
 

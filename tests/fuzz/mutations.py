@@ -1,4 +1,4 @@
-"""Damage to files, drawn from a seed: any bytes at all, or those that say how long something is. Pure functions."""
+"""Damage files by a seed: arbitrary bytes, or bytes that store lengths. Pure functions."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Mutate = Callable[[random.Random, bytes, bytes], bytes]
 
 
 def mutated(kind: str, rng: random.Random, data: bytes, other: bytes) -> tuple[bytes, list[str]]:
-    """A damaged file, and what was done to it.
+    """Return a damaged file and the changes.
 
     Args:
-        kind: Of the file.
-        rng: What is drawn from.
-        data: A sound file.
+        kind: Kind of the file.
+        rng: Source of randomness.
+        data: An intact file.
         other: Another, for splices.
     """
     done = []
@@ -44,7 +44,7 @@ def _mutations_of(kind: str) -> Sequence[Mutate]:
         return (flip_bits, set_bytes, cut, *(change_sealed,) * 9)
     if kind == "rows":
         return (flip_bits, cut, repeat, exchange, splice, *(change_text,) * 8, *(change_sealed,) * 8)
-    if kind in ("index", "weights", "tar"):  # what checks itself: behind the check is more to be found
+    if kind in ("index", "weights", "tar"):  # files with checksums: more code is reached after the check
         return (*_ANYWHERE, *(change_sealed,) * len(_ANYWHERE))
     if kind in ("video", "audio", "command"):
         return (*_ANYWHERE, *(lie_in_structure,) * 8, *(rearrange_packets,) * 5)

@@ -14,7 +14,7 @@ _MUXERS = {"mov,mp4,m4a,3gp,3g2,mj2": "mp4", "matroska,webm": "matroska", "mpegv
 
 
 def rearrange_packets(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """The file written anew with some of its packets changed; as it is, if FFmpeg cannot write it."""
+    """Rewrite the file with some of its packets changed; return it unchanged if FFmpeg cannot write it."""
     try:
         with av.open(io.BytesIO(data), metadata_errors="replace") as source:
             packets = [packet for packet in source.demux() if packet.size]

@@ -1,6 +1,6 @@
 """The parsers that are functions of bytes, each as a function that must return, whatever bytes it is given.
 
-What a parser raises on purpose is swallowed here; anything else is a defect. `test_parsers` runs them over drawn bytes,
+Intended exceptions of a parser are caught here; anything else is a defect. `test_parsers` runs them on random bytes,
 `coverage_guided` with atheris.
 """
 
@@ -279,7 +279,7 @@ PARSERS: Mapping[str, tuple[Callable[[bytes], None], str]] = {
     "parquet_pages": (parquet_pages, "rows"),
 }
 
-# Of kinds with many files, those that a parser has something to say of.
+# For kinds with many files, those that a parser accepts.
 _CHOSEN = {
     "sample_tables": ("mp4", "mp4_fragmented", "edit_list_two_parts", "h264_field_pairs_mp4"),
     "matroska_blocks": ("mkv", "live_webm", "two_video_streams_mkv", "vp8_alpha"),
@@ -298,7 +298,7 @@ def seeds_of(name: str, folder: Path) -> list[bytes]:
     """Sound files for a parser; ``folder`` keeps them."""
     kind = PARSERS[name][1]
     files = [seed_file(kind, seed, folder) for seed in _CHOSEN.get(name, seed_names(kind))]
-    if name == "parquet_pages":  # the first column stands behind the four bytes that say what file it is
+    if name == "parquet_pages":  # the first column follows the four bytes of the file type
         return [data[4:] for data in files]
-    # A packet is as long as a packet is, and comes behind a configuration of no bytes.
+    # A packet of realistic length, after an empty configuration.
     return [b"\0" + data[:4000] for data in files] if name == "units" else files

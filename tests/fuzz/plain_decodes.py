@@ -76,8 +76,8 @@ def plain_decode(source: object, stream_index: int, max_pixels: int) -> list[Pla
 def left_to_memory(source: object, stream_index: int) -> set[float | None]:
     """Times of frames with pixels that are whatever was in memory before.
 
-    Four decodes are compared: two in each of which every picture has memory of its own, filled with another byte; one
-    in which pictures are written over others; and one by a codec that has decoded the stream before.
+    Four decodes are compared: two with separate memory for every frame, filled with different bytes; one that reuses
+    the memory of earlier frames; and one by a codec that has decoded the stream before.
     """
     first, *others = (_decoded_in(filler, source, stream_index) for filler in (0x55, 0xAA))
     others.append(_decoded(source, stream_index, keeps=False))
@@ -90,9 +90,9 @@ def left_to_memory(source: object, stream_index: int) -> set[float | None]:
 
 
 def carries_state(source: object, stream_index: int) -> bool:
-    """Whether pictures that refer to no others come out otherwise alone: a codec that keeps what damage has set.
+    """Whether independent frames decode differently by themselves, because the codec keeps damaged settings.
 
-    The decoder of MJPEG, for one, keeps what a header said for all pictures that do not say it again.
+    The decoder of MJPEG, for example, keeps values of a header for all frames that do not repeat them.
     """
     reader = _opened(source, stream_index)
     try:
@@ -115,7 +115,7 @@ def damaged_times(source: object, stream_index: int) -> set[float | None]:
 
 
 def decoded_from_key_frames(source: object, stream_index: int) -> dict[tuple[float | None, int], float | None]:
-    """What comes out when decoding begins at each of the key frames.
+    """Decode from each of the key frames.
 
     Returns:
         By time and checksum of a frame, the time of the first that came out of the same decode.

@@ -1,4 +1,4 @@
-"""What a program does with a file of each kind, and what may come of it."""
+"""Read files of each kind as a program does, and check the outcomes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .reading_video import read_video, source_of
 
 __all__ = ["READERS"]
 
-# A file may say that it lasts for years; what a program asks for is its own doing.
+# A file may state a duration of years; programs request less.
 _MAX_SECONDS = 30.0
 _MAX_PAGES = 4
 _MAX_SUBTITLES = 1000
@@ -83,7 +83,7 @@ def _check_ranges(decoder: WavDecoder, whole: Any) -> None:
     first, last = whole.data.shape[1] // 3, whole.data.shape[1] // 2
     part = decoder.get_samples_played_in_range(first / whole.sample_rate, last / whole.sample_rate).data
     if not torch.equal(part.nan_to_num(7), whole.data[:, first:last].nan_to_num(7)):
-        raise WrongAnswerError(f"samples {first} to {last} of a WAV file are not those of the whole")
+        raise WrongAnswerError(f"samples {first} to {last} of a WAV file differ from the whole")
 
 
 def read_image(answers: Answers, rng: random.Random, path: Path, folder: Path) -> None:
@@ -132,7 +132,7 @@ def read_subtitle(answers: Answers, rng: random.Random, path: Path, folder: Path
             found = answers.ask("all", decoder.get_all_subtitles) or []
             for subtitle in found[:_MAX_SUBTITLES]:
                 if subtitle.text != subtitle.text.encode("utf-8", "strict").decode():
-                    raise WrongAnswerError("a subtitle is no text")
+                    raise WrongAnswerError("a subtitle is not text")
             answers.ask("played", partial(decoder.get_subtitles_played_in_range, 0.5, 2.0))
 
 
@@ -180,7 +180,7 @@ def read_weights(answers: Answers, rng: random.Random, path: Path, folder: Path)
 
 Reader = Callable[[Answers, random.Random, Path, Path], None]
 
-#: By kind. Each asks what a program asks; ``folder`` keeps sound files that go with the damaged one.
+#: Readers by kind. Each makes the calls of a program; ``folder`` has intact files that accompany the damaged one.
 READERS: Mapping[str, Reader] = {
     "video": read_video,
     "audio": read_audio,

@@ -1,4 +1,4 @@
-"""Encoders called with whatever somebody gave: a file, or an error that says what is the matter."""
+"""Call encoders with odd arguments: the outcome is a file, or an error that names the problem."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from .answers import Answers, WrongAnswerError
 
 __all__ = ["read_calls"]
 
-# What has more is one value, shown as many: a size that no codec has must be refused before anything is done with it.
+# Larger data are one repeated value: an impossible size must be refused before any work.
 _MAX_VALUES = 1 << 22
-# Who gives as much of less, or so many frames, takes what it costs.
+# With this many values of smaller frames, or many frames, the cost is accepted.
 _TOO_MANY_VALUES = 1 << 33
 _MAX_FRAMES = 100
 _OPTIONS = {
@@ -73,7 +73,7 @@ def _tensor(name: str, description: Any, rng: random.Random) -> Tensor:
 
 
 def _is_refused(name: str, shape: list[int]) -> bool:
-    """Whether sides are beyond what files of a kind can have; PNG has pictures of any size, and sound any length."""
+    """Whether sides are beyond what files of a kind can have; PNG images and audio may have any size."""
     return name == "jpeg" or (name == "video" and (len(shape) != 4 or shape[0] <= _MAX_FRAMES))
 
 
@@ -124,7 +124,7 @@ def _video(
 
 
 def _only_made(answers: Answers, name: str, make: Callable[[], Any]) -> Any:
-    """What is made, of which the answer has no digest; ``None`` for an error."""
+    """Return the made object without a digest in the answers; ``None`` for an error."""
     made: list[Any] = []
     answers.ask(name, lambda: made.append(make()))
     return made[0] if made else None

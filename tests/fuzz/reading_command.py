@@ -1,4 +1,4 @@
-"""What the `mediatensor` command does with a file: an answer or an error in words, and whole files or none."""
+"""Run the `mediatensor` command on a file: the outcome is an answer or a readable error, and complete files or none."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _run(answers: Answers, command: list[str]) -> None:
 
 @contextmanager
 def _captured() -> Iterator[tuple[io.StringIO, io.StringIO]]:
-    """What is printed and what is said meanwhile."""
+    """Capture standard output and standard error."""
     kept, (output, errors) = (sys.stdout, sys.stderr), (io.StringIO(), io.StringIO())
     sys.stdout, sys.stderr = output, errors
     try:
@@ -74,7 +74,7 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _check_text(command: str, text: str) -> None:
-    """A file must not move the cursor of whoever looks at it, nor turn what follows."""
+    """Text of a file must not move the cursor of a terminal, nor reverse later text."""
     strange = {unicodedata.category(char) for char in text if char not in "\n\r\t"} & {"Cc", "Cs"}
     if strange:
         raise WrongAnswerError(f"{command} prints control characters: {text[:300]!r}")

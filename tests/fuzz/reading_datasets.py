@@ -1,4 +1,4 @@
-"""What a program does with tar shards, with manifests, and with the saved state of an epoch."""
+"""Read tar shards, manifests, and the saved state of an epoch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["read_rows", "read_state", "read_tar"]
 
 _MAX_ROWS = 50
 _MAX_BATCHES = 20
-# What a state and what it is loaded into must have in common.
+# Keys that a state and its loader must have in common.
 _IDENTITY = ("version", "seed", "order", "num_shards", "shards")
 
 
@@ -74,7 +74,7 @@ def read_state(answers: Answers, rng: random.Random, path: Path, folder: Path) -
 
 
 def _claim(state: Any, loader: Any) -> None:
-    """Have a state say that it is one of the loader's, as whoever wants to do harm would."""
+    """Make a state claim to belong to the loader, as an attacker would."""
     facts = loader.state_dict()
     for one in state if isinstance(state, list) else [state]:
         if isinstance(one, dict):

@@ -1,4 +1,4 @@
-"""What a program does with the export of a document: restore it, and write it in other formats, which others read."""
+"""Restore the export of a document, and write it in other formats, which independent parsers read."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def read_exports(answers: Answers, rng: random.Random, path: Path, folder: Path)
 
 
 def _read_video_reading(answers: Answers, export: Any) -> None:
-    """What was read in a video, restored, written as subtitles, and drawn."""
+    """Restore the reading of a video, write it as subtitles, and draw it."""
     reading = answers.ask("reading", lambda: VideoReading.from_dict(export))
     if reading is None:
         return
@@ -83,19 +83,19 @@ def _xml_files(document: Document, kind: str) -> list[bytes]:
 
 
 def _check_json(document: Document, text: str) -> None:
-    """What was restored and stored is restored as the same."""
+    """Restoring, exporting and restoring again gives the same document."""
     if json.dumps(type(document).from_dict(json.loads(text)).export()) != text:
         raise WrongAnswerError("a document that was stored and restored is another")
 
 
 def _check_words(kind: str, files: list[bytes], expected: Counter[str]) -> None:
-    """Files are what parsers of XML take, and have the words of the document."""
+    """Files are valid XML, and have the words of the document."""
     found: Counter[str] = Counter()
     for data in files:
         try:
             root = ElementTree.fromstring(data)
         except ElementTree.ParseError as error:
-            raise WrongAnswerError(f"{kind} is no XML: {error}") from None
+            raise WrongAnswerError(f"{kind} is not XML: {error}") from None
         for element in root.iter():
             if element.get("class") == "ocrx_word" or element.tag.endswith("}String"):
                 found[_bare(element.get("CONTENT") or element.text or "")] += 1
@@ -119,7 +119,7 @@ def _texts(page: Any) -> Iterator[str]:
 
 
 def _bare(text: str) -> str:
-    """Letters and digits alone: spaces and what XML cannot hold may go."""
+    """Return only letters and digits: spaces and characters that XML cannot contain may be lost."""
     return "".join(filter(str.isalnum, text))
 
 

@@ -17,7 +17,7 @@ from .plain_decodes import carries_state, checksum, damaged_times, decoded_from_
 
 __all__ = ["is_left_to_memory", "read_video", "source_of"]
 
-# What a case may decode, roughly. A small file can say that its frames are large, or many.
+# Rough limits of decoding in a case. A small file can have large frames, or many.
 _MAX_PIXELS_OF_FRAME = 1 << 21
 _MAX_PIXELS = 1 << 26
 
@@ -58,7 +58,7 @@ def read_video(answers: Answers, rng: random.Random, path: Path, folder: Path) -
 
 
 def _frames(answers: Answers, rng: random.Random, decoder: VideoDecoder) -> list[Shown]:
-    """What a program asks for: one frame, others, a range, by time, all of them."""
+    """Request frames as programs do: one, several, a range, by time, all of them."""
     shown: list[Shown] = []
     count = answers.ask("len", lambda: len(decoder))
     facts = answers.ask("metadata", lambda: decoder.metadata)
@@ -113,7 +113,7 @@ def _compare(
         return
     by_time: dict[float | None, set[int]] = defaultdict(set)
     times = [frame.pts_seconds for frame in plain if frame.pts_seconds is not None]
-    can_be_right = times == sorted(times)  # else the order stands, and frames are given other times
+    can_be_right = times == sorted(times)  # else frames keep their order and get other times
     for frame in plain:
         by_time[frame.pts_seconds if can_be_right else None].add(frame.checksum)
     in_time = {frame for frame in shown if frame.checksum in by_time.get(frame.pts_seconds, ())}
@@ -140,13 +140,12 @@ def _explained(
     *,
     has_threads: bool,
 ) -> set[Shown]:
-    """Of frames that are not those of a plain decode, those that need not be, because of how codecs are.
+    """Return frames that may differ from a plain decode because of the behaviour of codecs.
 
-    What a codec leaves in a picture where data is missing may be up to its memory. Behind damage some codecs give
-    nothing at all, however much of the file is sound, and some see damage only if they have seen what was before (FLV1
-    learns what its encoder was like): there a decode that begins at a key frame gives something else. Of several
-    threads of H.264 the next one may be through with a picture before it is marked as damaged, and it is then given as
-    they have concealed it.
+    Where data is missing, a frame may show old memory of the codec. After damage, some codecs return nothing, even if
+    the rest of the file is intact, and some detect damage only after earlier frames (FLV1 learns properties of its
+    encoder): a decode from a key frame then gives another result. Of several threads of H.264 the next one may be
+    through with a picture before it is marked as damaged, and it is then given as they have concealed it.
     """
     if not wrong:
         return wrong

@@ -20,7 +20,7 @@ from .supervisor import Worker
 
 __all__ = ["SHARES", "cases_of", "main"]
 
-#: Of a hundred cases, how many are of each kind.
+#: The number of cases of each kind among a hundred.
 SHARES = {
     "video": 28, "audio": 14, "image": 9, "document": 6, "wav": 5, "subtitle": 5, "index": 4, "mappings": 2,
     "weights": 3, "tar": 3, "exports": 4, "still": 6, "rows": 4, "state": 2, "calls": 3, "command": 2,

@@ -1,4 +1,4 @@
-"""Changes behind a check: the checksum, or the length, is right again afterwards."""
+"""Change data that have a checksum or length, and update it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .tables import changed_parquet
 
 __all__ = ["change_sealed"]
 
-# What comes of an earlier change that is noticed at once.
+# Errors of an earlier change that is noticed at once.
 _NOTICED = (ValueError, KeyError, OSError, EOFError, RuntimeError, struct.error, zlib.error, zipfile.BadZipFile)
 # What text of a stranger may be, to whom writes it into XML, HTML, tables or a terminal.
 _TEXTS = (

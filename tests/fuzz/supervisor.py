@@ -52,7 +52,7 @@ class Worker:
         return self._started().pid
 
     def run(self, case: Case) -> dict[str, Any]:
-        """The report on a case: ``outcome``, or ``failure`` and ``detail``; besides, ``file`` and ``done``."""
+        """Return the report on a case: ``outcome``, or ``failure`` and ``detail``; also ``file`` and ``done``."""
         process = self._started()
         assert process.stdin is not None
         began = time.monotonic()
@@ -74,7 +74,7 @@ class Worker:
         return report | {"seconds": time.monotonic() - began}
 
     def _line(self, process: subprocess.Popen[bytes], began: float, used: float) -> bytes | None:
-        """What the worker answers, as far as it comes; ``None`` if it takes too long."""
+        """Return the answer of the worker, even if incomplete; ``None`` if it takes too long."""
         assert process.stdout is not None
         answer = b""
         while not answer.endswith(b"\n"):

@@ -1,4 +1,4 @@
-"""Parquet files with other columns than those that somebody expects."""
+"""Parquet files with unexpected columns."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _other_values(rng: random.Random, table: Any) -> Any:
     return table.set_column(number, table.column_names[number], column)
 
 
-#: Each makes a value; those of a column are of one type.
+#: Functions that generate values; the values of a column have one type.
 _VALUES: tuple[Callable[[random.Random], Any], ...] = (
     lambda rng: rng.choice(("", "a.mp4", "run", "\0", "../" * 50, "a" * 5000, "file:x", "1", "-7", "1e400", "\u202e")),
     lambda rng: rng.choice((0, 1, -1, (1 << 63) - 1, -(1 << 63))),

@@ -173,9 +173,9 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_picture_without_pixels_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    # libheif tells a turned or cropped picture of no size only when it is decoded.
+    # libheif detects a rotated or cropped image without pixels only when it is decoded.
     opened = OpenedImage(0, 4, Layout.RGB, np.uint8, lambda: iter(()))
-    # Behind the face: no codec of ours writes such a file.
+    # Private: none of our codecs writes such a file.
     monkeypatch.setattr("mediatensor._engine.images.decoding.open_image", lambda *_, **__: opened)
     with pytest.raises(OpenError, match="0x4 pixels"):
         decode_image(b"\xff\xd8\xff")
@@ -199,7 +199,7 @@ def test_pages_that_are_too_long_for_jpeg_are_stored_without_loss() -> None:
 
 
 class _OfAnotherKind:
-    """A stream of sound that a transport stream calls a video, behind its first packets."""
+    """An audio stream that a transport stream declares as video, after its first packets."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""Damaged files of every kind: a result or an error of the library's own, soon, and nothing left behind.
+"""Damaged files of every kind: a result or an error of the library, soon, and no open files or memory afterwards.
 
 The first 500 cases of the run that `CONTRIBUTING.md` describes.
 """

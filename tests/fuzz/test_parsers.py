@@ -1,4 +1,4 @@
-"""Parsers that are functions of bytes return, or raise what they are meant to, whatever the bytes."""
+"""Parsers that are functions of bytes return, or raise intended exceptions, for any bytes."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from .reading_video import is_left_to_memory
 
 __all__ = ["main"]
 
-# Every so many cases are read twice.
+# One in this many cases is read twice.
 _TWICE = 4
 
 
@@ -36,7 +36,7 @@ def main() -> None:
     torch.set_num_threads(1)
     limit_memory()
     gc.collect()
-    gc.freeze()  # what libraries made when they were imported need not be looked through after each case
+    gc.freeze()  # skip objects made at import in the collection after each case
     folder = Path(sys.argv[1])
     scratch = Path(tempfile.gettempdir())
     for line in sys.stdin:
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def _take_output() -> Any:
-    """The standard output for reports alone: what libraries print goes where errors go."""
+    """Reserve standard output for reports; redirect prints of libraries to standard error."""
     reports = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     return reports
@@ -93,11 +93,11 @@ def _judged(case: Case, path: Path, folder: Path) -> dict[str, Any]:
 
 
 def _leak(case: Case, path: Path, folder: Path, before: Any) -> str:
-    """What every reading of the file leaves behind; what is made once for a process is none."""
+    """Return what every reading of the file leaks; objects made once per process do not count."""
     found: list[str] = []
     for _ in range(3):
         if holdings().more_than(before):
-            gc.collect()  # what waits to be collected is no leak
+            gc.collect()  # uncollected garbage is not a leak
         after = holdings()
         found = after.more_than(before)
         if not found:

@@ -1,4 +1,4 @@
-"""What the Dockerfile takes from the repository is there, and is what it says."""
+"""The files that the Dockerfile copies exist, and its statements are right."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 
 def instructions(name: str, lines: Sequence[str] = INSTRUCTIONS) -> list[str]:
-    """What follows the name, of each instruction of that name."""
+    """Return the arguments of each instruction with this name."""
     return [line.partition(" ")[2] for line in lines if line.startswith(f"{name} ")]
 
 

@@ -1,4 +1,4 @@
-"""What the documentation says of names, limits and calls is so, and its links lead somewhere."""
+"""Names, limits and calls in the documentation are right, and its links work."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_faults_of_a_built_site_are_seen(tmp_path: Path) -> None:
 def test_a_warning_ends_the_build() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     (options,) = re.findall(r"mkdocs build(.*)", makefile)
-    # `--quiet` hides warnings from `--strict`, too.
+    # `--quiet` hides warnings from `--strict` as well.
     assert options.split() == ["--strict"]
 
 

@@ -1,4 +1,4 @@
-"""Every Python snippet and every command of README and docs runs, and prints what it says that it prints."""
+"""Every Python snippet and every command of README and docs runs, and prints its documented output."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Whatever a user calls has an example in its docstring, and examples bring all that they use.
 
-That they run, and print what they say, pytest's doctests see.
+pytest's doctests check that they run and print their documented output.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ NEEDS_NONE = {
     "mediatensor.backends.UndecodablePacketError": "raised, and not called",
     "*.extra_repr": "called by repr()",
     "*.pin_memory": "needs an accelerator, and is called by loaders",
-    "mediatensor.backends.DecodeBackend*": "written by those who add a backend; register_backend has one",
-    "mediatensor.backends.Picture*": "written by those who add a backend",
-    "mediatensor.backends.S*": "written by those who add a backend",
-    "mediatensor.datasets.*Recipe*": "written by those who add a kind of dataset; Recipe has one",
-    "mediatensor.datasets.RowKey": "what samplers of rows give to a dataset",
+    "mediatensor.backends.DecodeBackend*": "for authors of backends; register_backend has one",
+    "mediatensor.backends.Picture*": "for authors of backends",
+    "mediatensor.backends.S*": "for authors of backends",
+    "mediatensor.datasets.*Recipe*": "for authors of datasets; Recipe has one",
+    "mediatensor.datasets.RowKey": "passed by samplers of rows to a dataset",
     "mediatensor.datasets.RowBatches.take_position": "called by loaders",
     "mediatensor.datasets.RowSpec.position": "called by datasets",
     "mediatensor.datasets.TarSamples.*": "called by loaders",
     "mediatensor.datasets.Timing": "read by StallMeter",
     "mediatensor.distributed.RowMapper*": "the base of the readers, which show it",
-    "mediatensor.distributed.*Column*": "what rows are put into",
+    "mediatensor.distributed.*Column*": "containers of rows",
     "mediatensor.distributed.*.prepare": "called by the readers",
     "mediatensor.distributed.*.values": "called by the readers",
-    "mediatensor.ocr.datasets.[CIMS]*": "need published files; FUNSD says what happens without them",
+    "mediatensor.ocr.datasets.[CIMS]*": "need published files; FUNSD shows the error without them",
     "mediatensor.ocr.datasets.*.format_polygons": "called by data sets, when they are made",
     "mediatensor.ocr.datasets.RecognitionDataset.merge_dataset": "one line, which the docs have",
     "mediatensor.decoders.*StreamHeaderMetadata": "in what get_container_metadata gives",
@@ -61,10 +61,10 @@ NEEDS_NONE = {
     "mediatensor.ocr.structure.PageContent": "what content_of_picture gives, which shows it",
     "mediatensor.ocr.structure.content_of_drawing": "called by Pages.page_content, which shows it",
     "mediatensor.ocr.structure.join_tables": "called by Document.joined_tables",
-    "mediatensor.ocr.training.*Score": "in what evaluate gives",
-    "mediatensor.ocr.training.Latency": "in what evaluate gives",
-    "mediatensor.ocr.training.Worst*": "in what evaluate gives",
-    "mediatensor.ocr.drawing.Drawn*": "what functions give that draw, which show it",
+    "mediatensor.ocr.training.*Score": "part of the result of evaluate",
+    "mediatensor.ocr.training.Latency": "part of the result of evaluate",
+    "mediatensor.ocr.training.Worst*": "part of the result of evaluate",
+    "mediatensor.ocr.drawing.Drawn*": "results of functions that draw, which show it",
     "mediatensor.transforms.*.make_params": "called by forward",
     "mediatensor.transforms.*.transform": "called by forward",
 }
@@ -144,7 +144,7 @@ def missing_names(source: str) -> set[str]:
 def test_examples_bring_what_they_use() -> None:
     found = {}
     for path, value in {**public_objects(), **{module.__name__: module for module in public_modules()}}.items():
-        # What is not run may stand for code of the reader's own.
+        # Skipped examples may use code of the reader.
         run = [example.source for example in examples_of(value) if not example.options.get(doctest.SKIP)]
         if names := missing_names("".join(run)):
             found[path] = names

@@ -1,4 +1,4 @@
-"""The examples run as the README of their folder says, and show what they promise.
+"""The examples run as the README of their folder shows, with its output.
 
 Those of Ray are in `test_distributed_ray`, where a cluster is.
 """
@@ -40,7 +40,7 @@ def start(*command: str | Path, folder: Path, **options: Any) -> subprocess.Pope
 
 
 def run(*command: str | Path, folder: Path, seconds: float = 280) -> str:
-    """What a command prints that succeeds; all of its processes end with it."""
+    """Run a command that must succeed and return its output; its processes end with it."""
     process = start(*command, folder=folder, stderr=subprocess.PIPE)
     try:
         printed, errors = process.communicate(timeout=seconds)
@@ -52,7 +52,7 @@ def run(*command: str | Path, folder: Path, seconds: float = 280) -> str:
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """End a command and what it started. The ranks of torchrun are not in its group: it passes a polite signal on."""
+    """End a command and its children. The ranks of torchrun are not in its group: it forwards a polite signal."""
     process.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.communicate(timeout=30)
@@ -73,7 +73,7 @@ for line in sys.stdin:
 
 @pytest.fixture
 def torchrun(tmp_path: Path) -> Iterator[Callable[..., str]]:
-    """Runs the example with a number of ranks and options, and gives what it prints."""
+    """Run the example with a number of ranks and options, and return its output."""
     process = start("-c", TORCHRUN, folder=tmp_path, stdin=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def run_ranks(num_ranks: int, *options: str) -> str:
@@ -125,7 +125,7 @@ def test_training_learns_where_shapes_move(tmp_path: Path, training_seed: int) -
     printed = run(EXAMPLES / "train_clips.py", *options, folder=tmp_path, seconds=580)
     assert number_after("accuracy", printed) > LEARNED
     assert number_after("accuracy with the frames of each clip shuffled", printed) < UNTRAINED
-    assert re.search(r"resumed behind step \d+, in epoch 3", printed), printed
+    assert re.search(r"resumed after step \d+, in epoch 3", printed), printed
     whole, resumed = checkpoint(tmp_path, "whole.pt"), checkpoint(tmp_path, "interrupted.pt")
     assert are_equal(whole["model"], resumed["model"])
     assert whole["accuracies"] == resumed["accuracies"]
@@ -144,10 +144,10 @@ def test_ranks_share_clips_and_resume(tmp_path: Path, torchrun: Callable[..., st
     whole = checkpoint(tmp_path, "checkpoint.pt")
     the_file(tmp_path, "checkpoint.pt").unlink()
 
-    stopped = torchrun(2, *options, "--stop-behind-step=30")
-    assert "stopped behind step 30, in epoch 2" in stopped
+    stopped = torchrun(2, *options, "--stop-after-step=30")
+    assert "stopped after step 30, in epoch 2" in stopped
     printed = torchrun(2, *options)
-    assert "resumed behind step 24, in epoch 2" in printed
+    assert "resumed after step 24, in epoch 2" in printed
     assert printed.count("read 160 clips, each once") == 1
     assert are_equal(whole["model"], checkpoint(tmp_path, "checkpoint.pt")["model"])
     assert checkpoint(tmp_path, "checkpoint.pt")["step"] == 40

@@ -1,4 +1,4 @@
-"""The notebooks run, show what is stored in them, and tell nothing of the machine on which they were stored."""
+"""The notebooks run with their stored outputs, and contain no data of the machine on which they were stored."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def stored(path: Path) -> dict[str, Any]:
 
 
 def outputs(notebook: dict[str, Any]) -> list[tuple[int, str, str]]:
-    """What a notebook shows: the number of the cell, the kind and the content."""
+    """Return the outputs of a notebook: number of the cell, kind and content."""
     found = []
     for number, cell in enumerate(notebook["cells"]):
         for output in cell.get("outputs", []):

@@ -1,4 +1,4 @@
-"""The public API is what the record says: whoever changes it sees the change, and does so on purpose."""
+"""The public API equals the record, so every change of it is visible and intended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names of torchcodec and docTR are here, and take what they take there; what is not or does not is listed."""
+"""The names of torchcodec and docTR exist with the same arguments; exceptions are listed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 DATA = Path(__file__).parents[1] / "records"
 OURS = {"torchcodec": "mediatensor", "doctr": "mediatensor.ocr"}
-# What docs/coming-from says, with patterns of theirs. Each must be needed.
+# The exceptions of docs/coming-from, as patterns of their names. Each must be needed.
 NOT_HERE = {
     "torchcodec.cmake_prefix_path": "for building extensions in C++",
     "torchcodec.core_library_path": "for building extensions in C++",
@@ -53,10 +53,10 @@ DIFFERENT = {
     "doctr.models.*.decode": "a step inside",
     "doctr.models.*FAST": "cfg: None is the same as {}",
     "doctr.models.utils.add_whitelist": "does not print",
-    "doctr.models.utils.conv_sequence_pt": "activation: made anew for each",
+    "doctr.models.utils.conv_sequence_pt": "activation: created for each layer",
     "doctr.models.utils.load_pretrained_params": "weights must be named",
 }
-# Releases of torchcodec behind the recorded one added these.
+# Releases of torchcodec after the recorded one added these.
 LATER = {
     "torchcodec": ("cmake_prefix_path", "core_library_path", "ffmpeg_major_version"),
     "torchcodec.decoders": (
@@ -86,7 +86,7 @@ def names_of(library: str) -> dict[str, ast.arguments | None]:
 
 
 def ours(path: str) -> object:
-    """What stands here where they have a name; an error that says so if nothing does."""
+    """Return our object for their name; an error if it is missing."""
     library, _, rest = path.partition(".")
     parts = f"{OURS[library]}.{rest}".split(".")
     for length in range(len(parts) - 1, 0, -1):
@@ -102,7 +102,7 @@ def ours(path: str) -> object:
 
 
 def complaints(theirs: ast.arguments, mine: Callable[..., object]) -> list[str]:
-    """What a call that they take would fail at here, and defaults that are not theirs."""
+    """Return reasons why a call that they accept would fail here, and defaults that differ."""
     parameters = {name: value for name, value in inspect.signature(mine).parameters.items() if name != "self"}
     takes_rest = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     positional = [name for name, parameter in parameters.items() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]

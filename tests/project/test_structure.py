@@ -52,7 +52,7 @@ OPTIONAL = (
 
 
 def imported_roots(path: Path) -> set[str]:
-    """Top-level names of what a file imports from elsewhere, wherever in it."""
+    """Return the top-level names of all imports in a file, at any depth."""
     roots = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -63,7 +63,7 @@ def imported_roots(path: Path) -> set[str]:
 
 
 def public_objects() -> Iterator[tuple[str, object]]:
-    """Every public class and function, and the public methods and properties that classes of ours define."""
+    """Every public class and function, and the public methods and properties that our classes define."""
     for module in public_modules():
         for name in module.__all__:
             value = getattr(module, name)
@@ -76,7 +76,7 @@ def public_objects() -> Iterator[tuple[str, object]]:
 def public_members(class_name: str, owner: type) -> Iterator[tuple[str, object]]:
     for name, member in vars(owner).items():
         if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property | classmethod)):
-            # getdoc also finds what an overridden method inherits.
+            # getdoc also finds inherited docstrings.
             yield f"{class_name}.{name}", member if isinstance(member, property) else getattr(owner, name)
 
 
@@ -101,7 +101,7 @@ def test_everything_public_is_documented() -> None:
 
 
 def test_import_loads_nothing_optional() -> None:
-    # torch itself imports some of these where they are installed: what counts is what we add.
+    # torch itself imports some of these if they are installed: only our additions count.
     program = (
         "import sys, torch.utils.data, av, numpy, PIL.Image\n"
         "before = set(sys.modules)\n"
