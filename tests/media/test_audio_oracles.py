@@ -121,6 +121,7 @@ def test_plain_decode_and_wave_module_agree(name: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", list(SOUND_CLIPS))
+@pytest.mark.slow
 def test_clips_hold_what_was_drawn(name: str, folder: Path) -> None:
     """As long as the signal, but for delay and padding, and at its level."""
     spec, linear = SOUND_CLIPS[name], find_truth(name, folder).linear

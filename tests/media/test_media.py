@@ -42,6 +42,7 @@ def count_packets(path: Path) -> Counts:
 
 
 @pytest.mark.parametrize("name", media.VIDEO_CLIPS)
+@pytest.mark.slow
 def test_no_two_frames_look_the_same(name: str, folder: Path) -> None:
     path = media.make(name, folder)
     _, pictures = linear_decode_frames(path)

