@@ -224,7 +224,7 @@ def test_a_file_that_was_spoiled_is_not_replaced(
     spoiled = (folder / "lines.jsonl").read_text() + '{"text": "no file"}\n'
     (folder / "lines.jsonl").write_text(spoiled)
     assert run(write_tiff(tmp_path / "other.tif", [20])) == 2
-    assert "line 3, is no JSON object with a file" in capsys.readouterr().err
+    assert "line 3, is not a JSON object with a file" in capsys.readouterr().err
     assert (folder / "lines.jsonl").read_text() == spoiled
 
 

@@ -146,14 +146,14 @@ def test_lines_of_a_manifest_a_folder_and_labels(tmp_path: Path) -> None:
 def test_lines_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     drawn("12").save(tmp_path / "empty" / "0.png")
-    with pytest.raises(InvalidArgumentError, match=r"1 pictures, and none with a text beside it"):
+    with pytest.raises(InvalidArgumentError, match=r"1 pictures, and none with a text next to it"):
         LineDataset(tmp_path / "empty")
     with pytest.raises(InvalidArgumentError, match="has no text"):
         LineDataset([tmp_path / "empty" / "0.png"])
     with pytest.raises(SourceNotFoundError):
         LineDataset(tmp_path / "absent.jsonl")
     (tmp_path / "empty" / "0.gt.txt").write_bytes("Größe".encode("latin-1"))
-    with pytest.raises(InvalidArgumentError, match=r"0\.gt\.txt' is no text in UTF-8"):
+    with pytest.raises(InvalidArgumentError, match=r"0\.gt\.txt' is not text in UTF-8"):
         LineDataset(tmp_path / "empty")
     (tmp_path / "empty" / "0.gt.txt").write_bytes(b"a" * ((1 << 20) + 1))
     with pytest.raises(InvalidArgumentError, match=r"0\.gt\.txt' has 1048577 bytes, too many"):
@@ -249,16 +249,16 @@ def test_a_killed_training_goes_on_to_the_same_weights(
     script = f"""
         import os, torch
         from mediatensor.ocr.training import LineDataset, fit
-        from mediatensor.ocr.training import _orientation
+        from mediatensor.ocr.training import _detection
         torch.set_num_threads({torch.get_num_threads()})
-        loss, count = _orientation.Orientation.loss, 0
+        loss, count = _detection.Orientation.loss, 0
         def dying(self, model, batch, share=1.0):
             global count
             count += model.training
             if count == 38:  # in the second pool of the second epoch, of 10 steps with two losses each
                 os._exit(9)
             return loss(self, model, batch, share)
-        _orientation.Orientation.loss = dying
+        _detection.Orientation.loss = dying
         lines = LineDataset({manifest!r})
         fit({arch!r}, lines, validation=lines, keep=LineDataset({manifest!r}), out={str(parts)!r}, **{settings!r})
     """
@@ -515,12 +515,12 @@ def test_two_processes_train_one_network(lines: LineDataset, validation: LineDat
         import torch
         from mediatensor.ocr.training import LineDataset, fit, _loop
         torch.set_num_threads(1)
-        end = _loop._Training._end_epoch
+        end = _loop.Training._end_epoch
         def ending(self, began):
             end(self, began)
             rank = torch.distributed.get_rank()
             torch.save(dict(self.model.named_parameters()), {str(tmp_path)!r} + f"/{{rank}}.{{self.epoch}}.pt")
-        _loop._Training._end_epoch = ending
+        _loop.Training._end_epoch = ending
         fit("crnn_mobilenet_v3_small", LineDataset({str(tmp_path / "lines.jsonl")!r}),
             validation=LineDataset({str(tmp_path / "validation.jsonl")!r}), out={str(tmp_path / "out.pt")!r},
             pretrained=False, vocab={VOCAB!r}, batch_size=4, learning_rate=1e-3, epochs=1)

@@ -32,7 +32,7 @@ def test_drawn_lines_are_new_in_each_epoch_and_the_same_for_a_seed() -> None:
     assert [sample.label for sample in first] != [lines[row].label for row in range(4)]
     assert all(lines.characters.issuperset(lines[row].label) for row in range(4))
     assert set(drawn_lines(2, characters="0123456789")[0].label) <= set("0123456789 ")
-    with pytest.raises(InvalidArgumentError, match="choose of"):
+    with pytest.raises(InvalidArgumentError, match="choose from"):
         drawn_lines(2, languages=["xx"])
     with pytest.raises(InvalidArgumentError, match="style must be one of"):
         drawn_lines(2, style="wet")
@@ -222,7 +222,7 @@ def test_the_command_draws_what_it_learns(tmp_path: Path, capsys: pytest.Capture
     capsys.readouterr()
     for more, message in (
         (["--train", str(tmp_path)], "Give --train or --train-languages"),
-        (["--train-languages", "xx"], "choose of"),
+        (["--train-languages", "xx"], "choose from"),
         (["--text-unit", "page"], "invalid choice"),
         (["--crop-size", "70"], "crop_size must be a multiple of 32"),
     ):

@@ -1,8 +1,7 @@
-"""Data sets and generators with the names of docTR, from files that the user has; vocabularies and their encoding.
+"""Datasets and generators with the names of docTR, from files on this machine; vocabularies and their encoding.
 
-From below: `_labels` reads label files, `_archives` finds and unpacks what was published, `datasets` has the classes to
-derive from, and `_words` what loaders of pages with words have in common. `_custom`, `_documents` and `_scenes` are the
-data sets. The room knows the readers of images in `ocr.io` and the geometry of `ocr.utils`, and no network.
+`_labels` reads label files, `_archives` finds and unpacks published archives, `datasets` has the base classes, and
+`_words` the base of datasets of pages with words. `_custom`, `_documents` and `_scenes` are the datasets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Archives of data sets: where they are on this machine, and unpacking them. Nothing is downloaded.
+"""Find and unpack archives of datasets on this machine. Nothing is downloaded.
 
-An archive may come from anywhere. It is unpacked within limits, into a hidden folder that gets its name when all is in
-it. Members with paths that lead elsewhere, links and devices are refused.
+Archives are untrusted. They are unpacked within limits, into a hidden folder that is renamed when it is complete.
+Members with paths outside of the folder, links and devices are rejected.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ __all__ = ["Archive", "dataset_folder", "default_cache", "inner_folder"]
 
 #: Files in an archive. SynthText, the largest, has 858,751.
 MAX_MEMBERS = 4_000_000
-#: Bytes of what is in an archive.
+#: Unpacked bytes of an archive.
 MAX_UNPACKED_BYTES = 256 << 30
-#: Bytes of what is in an archive, for each byte of it, beyond the first GiB: a file of zeros has 1000.
+#: Unpacked bytes per byte of an archive, beyond the first GiB: a file of zeros has 1000.
 MAX_EXPANSION = 100
 
 _CHUNK_BYTES = 1 << 20
@@ -34,13 +34,7 @@ _HASH_IN_NAME = re.compile(r"-([a-f0-9]{6,64})\.")
 
 
 class Archive(NamedTuple):
-    """A published file of a data set.
-
-    Attributes:
-        name: Its name in the folder of data sets.
-        url: Where it was published.
-        sha256: The beginning of its checksum; ``None`` if none is known.
-    """
+    """A published file of a dataset: file name, URL, and start of its SHA-256, ``None`` if unknown."""
 
     name: str
     url: str
@@ -48,29 +42,22 @@ class Archive(NamedTuple):
 
 
 def inner_folder(folder: Path, name: str) -> Path:
-    """The folder of this name in another, or the other if the archive was unpacked without it."""
+    """Return the subfolder of this name, or the folder itself if the archive was unpacked without it."""
     return folder / name if (folder / name).is_dir() else folder
 
 
 def default_cache() -> Path:
-    """The folder that docTR downloads into."""
+    """Return the folder that docTR downloads into."""
     return Path(os.environ.get("DOCTR_CACHE_DIR") or Path.home() / ".cache" / "doctr")
 
 
 def dataset_folder(dataset: str, folder: Path, archive: Archive, unpack: bool, overwrite: bool) -> Path:
-    """The folder, or the file, of a data set that the user has.
-
-    Args:
-        dataset: The name of the data set, for errors.
-        folder: Where its archive is, or the folder that this was unpacked to.
-        archive: The archive.
-        unpack: Whether it is to be unpacked; otherwise it is what is asked for.
-        overwrite: Whether it is unpacked again if it was before.
+    """Return the folder of a dataset, unpacked from its archive if necessary, or without ``unpack`` the archive.
 
     Raises:
-        SourceNotFoundError: if there is neither; the message says what to get and where to put it.
-        OpenError: if the archive is not the published one, is damaged, or has members that are refused.
-        WriteError: if what is in it cannot be written.
+        SourceNotFoundError: Neither exists; the message explains what to get and where to put it.
+        OpenError: The archive is not the published one, is damaged, or has rejected members.
+        WriteError: The archive cannot be unpacked.
     """
     file = folder / archive.name
     unpacked = folder / file.stem
@@ -114,10 +101,10 @@ def _unpack(file: Path, folder: Path) -> None:
     try:
         hidden = Path(tempfile.mkdtemp(prefix=f".{folder.name[:50]}.", dir=folder.parent))
     except OSError as error:
-        raise WriteError(f"{file} cannot be unpacked beside itself ({error}).") from error
+        raise WriteError(f"{file} cannot be unpacked next to itself ({error}).") from error
     try:
         left = limit
-        for number, member in enumerate(progress(_members(file), f"Unpacking {file.name}", unit="file")):
+        for number, member in enumerate(progress(_open_members(file), f"Unpacking {file.name}", unit="file")):
             if number >= MAX_MEMBERS:
                 raise OpenError(f"{file} is not unpacked: more than {MAX_MEMBERS} files are in it.")
             left -= member.num_bytes
@@ -125,21 +112,21 @@ def _unpack(file: Path, folder: Path) -> None:
                 raise OpenError(f"{file} is not unpacked: more than {limit} bytes are in it, the limit for its size.")
             _copy(member, hidden / _inner_path(member.name, file), file)
         hidden.chmod(0o755)
-        _appear(hidden, folder)
+        _rename_folder(hidden, folder)
     finally:
         shutil.rmtree(hidden, ignore_errors=True)
 
 
 class _Member(NamedTuple):
-    """A file in an archive. No more can be read of it than the archive states."""
+    """A file in an archive, which cannot be read beyond its stated size."""
 
     name: str
     num_bytes: int
     opened: BinaryIO
 
 
-def _members(file: Path) -> Iterator[_Member]:
-    """The files in an archive, each open until the next one."""
+def _open_members(file: Path) -> Iterator[_Member]:
+    """Yield the files in an archive, each open until the next one."""
     try:
         if zipfile.is_zipfile(file):
             yield from _zip_members(file)
@@ -147,16 +134,16 @@ def _members(file: Path) -> Iterator[_Member]:
             yield from _tar_members(file)
     except MediaTensorError:
         raise
-    except Exception as error:  # each kind of compression has errors of its own, and so have names and passwords
+    except Exception as error:  # each compression has its own errors, and so have names and passwords
         raise OpenError(f"{file} is damaged, or neither a zip nor a tar archive ({error}).") from error
 
 
 def _zip_members(file: Path) -> Iterator[_Member]:
     with zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
-            kind = member.external_attr >> 28  # the type of a file, where Unix wrote it: 0o10 regular, 0o4 folder
+            kind = member.external_attr >> 28  # the Unix type of the file, if stored: 0o10 regular, 0o4 folder
             if kind not in (0, 0o4, 0o10):
-                raise _refused(file, member.filename, "a link or a device")
+                raise _rejection(file, member.filename, "a link or a device")
             if not member.is_dir():
                 with archive.open(member) as opened:
                     yield _Member(member.filename, member.file_size, opened)  # type: ignore[arg-type]
@@ -169,20 +156,20 @@ def _tar_members(file: Path) -> Iterator[_Member]:
                 continue
             opened = archive.extractfile(member) if member.isreg() else None
             if opened is None:
-                raise _refused(file, member.name, "a link or a device")
+                raise _rejection(file, member.name, "a link or a device")
             with opened:
                 yield _Member(member.name, member.size, opened)  # type: ignore[arg-type]
-            archive.members = []  # type: ignore[attr-defined]  # else it remembers every one
+            archive.members = []  # type: ignore[attr-defined]  # otherwise it would keep every member
 
 
 def _inner_path(name: str, file: Path) -> Path:
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or ":" in name.partition("/")[0] or not path.parts or "\0" in name:
-        raise _refused(file, name, "a path out of its folder")
+        raise _rejection(file, name, "a path out of its folder")
     return Path(*path.parts)
 
 
-def _refused(file: Path, name: str, what: str) -> OpenError:
+def _rejection(file: Path, name: str, what: str) -> OpenError:
     return OpenError(f"{file} is not unpacked: its member {name!r} is {what}.")
 
 
@@ -190,7 +177,7 @@ def _copy(member: _Member, path: Path, file: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as written:
-            while chunk := _chunk(member.opened, file):
+            while chunk := _read_chunk(member.opened, file):
                 written.write(chunk)
     except OSError as error:
         if isinstance(error, MediaTensorError):
@@ -198,15 +185,15 @@ def _copy(member: _Member, path: Path, file: Path) -> None:
         raise WriteError(f"{file} cannot be unpacked: {path} cannot be written ({error}).") from error
 
 
-def _chunk(opened: BinaryIO, file: Path) -> bytes:
+def _read_chunk(opened: BinaryIO, file: Path) -> bytes:
     try:
         return opened.read(_CHUNK_BYTES)
-    except Exception as error:  # zlib, lzma and bz2 have errors of their own
+    except Exception as error:  # zlib, lzma and bz2 have their own errors
         raise OpenError(f"{file} is damaged ({error}).") from error
 
 
-def _appear(hidden: Path, folder: Path) -> None:
-    """Give the unpacked folder its name; one that another process unpacked meanwhile is as good."""
+def _rename_folder(hidden: Path, folder: Path) -> None:
+    """Give the unpacked folder its name, unless another process unpacked it meanwhile."""
     old = Path(f"{hidden}.old")
     try:
         if folder.is_dir():

@@ -1,4 +1,4 @@
-"""Data sets of one's own: a folder of pictures and a JSON file in one of docTR's formats."""
+"""Custom datasets: a folder of images and a JSON file in one of docTR's formats."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ __all__ = [
 
 
 class RecognitionDataset(AbstractDataset):
-    """Pictures of text with what they say, to train recognisers.
+    """Images of text with their texts, to train text recognisers.
 
     The target of a sample is the text.
 
     Args:
-        img_folder: The folder of the pictures.
+        img_folder: Folder of the images.
         labels_path: A JSON file, ``{"word_1.png": "one", ...}``.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:
-        SourceNotFoundError: (a FileNotFoundError) if the folder, the file or a picture is missing.
-        OpenError: if the file is not JSON.
-        InvalidArgumentError: if it does not hold a text for each picture.
+        SourceNotFoundError: (a FileNotFoundError) The folder, the file or an image is missing.
+        OpenError: The file is not JSON.
+        InvalidArgumentError: It does not have a text for each image.
 
     Example:
         >>> import json
@@ -62,16 +62,16 @@ class RecognitionDataset(AbstractDataset):
             self.data.append((name, label))
 
     def merge_dataset(self, ds: AbstractDataset) -> None:
-        """Add the rows of another data set. Its transforms stay behind.
+        """Add the rows of another dataset, without its transforms.
 
         Args:
-            ds: Another data set of pictures with texts.
+            ds: Another dataset of images with texts.
         """
-        self.data = [*_with_whole_paths(self), *_with_whole_paths(ds)]
+        self.data = [*_rows_with_full_paths(self), *_rows_with_full_paths(ds)]
         self.root = Path(Path(self.root).absolute().anchor)
 
 
-def _with_whole_paths(dataset: AbstractDataset) -> list[tuple[Any, Any]]:
+def _rows_with_full_paths(dataset: AbstractDataset) -> list[tuple[Any, Any]]:
     root = os.path.abspath(dataset.root)
     return [
         (picture if isinstance(picture, np.ndarray) else os.path.join(root, picture), target)
@@ -80,7 +80,7 @@ def _with_whole_paths(dataset: AbstractDataset) -> list[tuple[Any, Any]]:
 
 
 class _BoxesByClass(AbstractDataset):
-    """Pictures with boxes of several classes."""
+    """Images with boxes of several classes."""
 
     def __init__(self, img_folder: str | Path, label_path: str | Path, use_polygons: bool, **kwargs: Any) -> None:
         super().__init__(img_folder, pre_transforms=pre_transform_multiclass, **kwargs)
@@ -96,28 +96,28 @@ class _BoxesByClass(AbstractDataset):
 
     @property
     def class_names(self) -> list[str]:
-        """The names of all classes, sorted."""
+        """Names of all classes, sorted."""
         return sorted(set(self._class_names))
 
 
 class DetectionDataset(_BoxesByClass):
-    """Pages with boxes, to train detectors.
+    """Pages with boxes, to train text detectors.
 
-    The target of a sample is a dict with the relative boxes, float32, of each class that is on the page: (N, 4) as
-    (xmin, ymin, xmax, ymax), or (N, 4, 2) with ``use_polygons``. That of a page without boxes is empty.
+    The target of a sample is a dict of the relative boxes, float32, of each class on the page: (N, 4) as
+    (xmin, ymin, xmax, ymax), or (N, 4, 2) with ``use_polygons``. It is empty for a page without boxes.
 
     Args:
-        img_folder: The folder of the pages.
+        img_folder: Folder of the pages.
         label_path: A JSON file, ``{"page.png": {"polygons": [...]}, ...}``: a list of polygons of four points ``[x,
-            y]`` in pixels, from the top left one on in reading direction, all of the class "words"; or a dict of such
-            lists by class. Other keys, such as ``img_dimensions``, are ignored.
+            y]`` in pixels, clockwise from the top left in reading direction, all of the class "words"; or a dict of
+            such lists by class. Other keys, such as ``img_dimensions``, are ignored.
         use_polygons: Whether boxes keep their four points.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:
-        SourceNotFoundError: (a FileNotFoundError) if the folder, the file or a page is missing.
-        OpenError: if the file is not JSON.
-        InvalidArgumentError: if it does not hold polygons for each page.
+        SourceNotFoundError: (a FileNotFoundError) The folder, the file or a page is missing.
+        OpenError: The file is not JSON.
+        InvalidArgumentError: It does not have polygons for each page.
 
     Example:
         >>> import json
@@ -140,19 +140,19 @@ class DetectionDataset(_BoxesByClass):
     def format_polygons(
         self, polygons: list[Any] | dict[str, list[Any]], use_polygons: bool, np_dtype: Any, place: str = "the page"
     ) -> tuple[Array, list[str]]:
-        """The boxes of one page, and their classes.
+        """Return the boxes of one page, and their classes.
 
         Args:
             polygons: Polygons, or a dict of them by class.
             use_polygons: Whether boxes keep their four points.
-            np_dtype: The type of the array.
-            place: What errors call the page.
+            np_dtype: Type of the array.
+            place: Name of the page in errors.
 
         Returns:
             Boxes (N, 4) or (N, 4, 2), and N classes.
 
         Raises:
-            InvalidArgumentError: if ``polygons`` is neither, or has other than four points each.
+            InvalidArgumentError: ``polygons`` is neither, or a polygon does not have four points.
         """
         by_class = {CLASS_NAME: polygons} if isinstance(polygons, list) else polygons
         if not isinstance(by_class, dict) or not all(isinstance(one, list) for one in by_class.values()):
@@ -168,20 +168,20 @@ class DetectionDataset(_BoxesByClass):
 class LayoutDataset(_BoxesByClass):
     """Pages with the regions of their layout.
 
-    The target of a sample is a dict with the relative boxes, float32, of each class that is on the page: (N, 4), or
-    (N, 4, 2) with ``use_polygons``.
+    The target of a sample is a dict of the relative boxes, float32, of each class on the page: (N, 4), or (N, 4, 2)
+    with ``use_polygons``.
 
     Args:
-        img_folder: The folder of the pages.
+        img_folder: Folder of the pages.
         label_path: A JSON file, ``{"page.png": {"polygons": [...], "classes": [...]}, ...}``: polygons of four points
             in pixels, and as many names of classes.
         use_polygons: Whether boxes keep their four points.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:
-        SourceNotFoundError: (a FileNotFoundError) if the folder, the file or a page is missing.
-        OpenError: if the file is not JSON.
-        InvalidArgumentError: if it does not hold polygons and their classes for each page.
+        SourceNotFoundError: (a FileNotFoundError) The folder, the file or a page is missing.
+        OpenError: The file is not JSON.
+        InvalidArgumentError: It does not have polygons and their classes for each page.
 
     Example:
         >>> import json
@@ -205,20 +205,20 @@ class LayoutDataset(_BoxesByClass):
     def format_polygons(
         self, polygons: list[Any], class_names: list[str], use_polygons: bool, np_dtype: Any, place: str = "the page"
     ) -> tuple[Array, list[str]]:
-        """The boxes of one page, and their classes.
+        """Return the boxes of one page, and their classes.
 
         Args:
             polygons: Polygons of four points.
             class_names: The class of each.
             use_polygons: Whether boxes keep their four points.
-            np_dtype: The type of the array.
-            place: What errors call the page.
+            np_dtype: Type of the array.
+            place: Name of the page in errors.
 
         Returns:
             Boxes (N, 4) or (N, 4, 2), and N classes.
 
         Raises:
-            InvalidArgumentError: if there are not as many classes, or polygons have other than four points.
+            InvalidArgumentError: The numbers of polygons and classes differ, or a polygon does not have four points.
         """
         if len(polygons) != len(class_names):
             raise InvalidArgumentError(f"{place} has {len(polygons)} polygons and {len(class_names)} classes.")
@@ -231,20 +231,20 @@ class LayoutDataset(_BoxesByClass):
 class OCRDataset(AbstractDataset):
     """Pages with their words.
 
-    The target of a sample is ``{"boxes": ..., "labels": [...]}``: boxes (N, 4) or (N, 4, 2), float32, as the file has
-    them, and N texts.
+    The target of a sample is ``{"boxes": ..., "labels": [...]}``: boxes (N, 4) or (N, 4, 2), float32, as in the
+    file, and N texts.
 
     Args:
-        img_folder: The folder of the pages.
+        img_folder: Folder of the pages.
         label_file: A JSON file, ``{"page.png": {"typed_words": [{"value": "one", "geometry": [xmin, ymin, xmax,
-            ymax]}, ...]}, ...}``, with relative boxes. Numbers behind the fourth are ignored.
+            ymax]}, ...]}, ...}``, with relative boxes. Numbers after the fourth are ignored.
         use_polygons: Whether boxes have four points.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:
-        SourceNotFoundError: (a FileNotFoundError) if the folder, the file or a page is missing.
-        OpenError: if the file is not JSON.
-        InvalidArgumentError: if it does not hold words for each page.
+        SourceNotFoundError: (a FileNotFoundError) The folder, the file or a page is missing.
+        OpenError: The file is not JSON.
+        InvalidArgumentError: It does not have words for each page.
 
     Example:
         >>> import json
@@ -272,22 +272,22 @@ class OCRDataset(AbstractDataset):
 
 
 class TableStructureDataset(AbstractDataset):
-    """Pictures of tables with their cells.
+    """Images of tables with their cells.
 
     The target of a sample is ``{"cells": ..., "logic": ...}``: relative boxes, float32 (N, 4) or (N, 4, 2), and the
     first and last column and the first and last row of each cell, int64 (N, 4), from 0.
 
     Args:
-        img_folder: The folder of the pictures.
+        img_folder: Folder of the images.
         label_path: A JSON file, ``{"table.png": {"cells": [...], "logic": [[0, 0, 0, 1], ...]}, ...}``: polygons of
             four points in pixels, and their columns and rows.
         use_polygons: Whether cells keep their four points.
         **kwargs: ``img_transforms`` and ``sample_transforms``, whose samples have the boxes of the cells as target.
 
     Raises:
-        SourceNotFoundError: (a FileNotFoundError) if the folder, the file or a picture is missing.
-        OpenError: if the file is not JSON.
-        InvalidArgumentError: if it does not hold cells for each picture, or, of a row, if a transform takes cells away.
+        SourceNotFoundError: (a FileNotFoundError) The folder, the file or an image is missing.
+        OpenError: The file is not JSON.
+        InvalidArgumentError: It does not have cells for each image, or, for a row, a transform removes cells.
 
     Example:
         >>> import json
@@ -318,12 +318,12 @@ class TableStructureDataset(AbstractDataset):
         name, label = self.data[index]
         image = read_img_as_tensor(os.path.join(self.root, name))
         cells = convert_to_relative_coords(label["cells"], get_img_shape(image))
-        sample = self._transformed(Sample(image, None, cells))
+        sample = self._transform(Sample(image, None, cells))
         num_left = len(sample.target) if isinstance(sample.target, np.ndarray) else 0
         if num_left != len(cells):
             raise InvalidArgumentError(
-                f"The transforms left {num_left} of {len(cells)} cells of {name!r}, and which columns and rows are "
-                "theirs is not known: use transforms that keep the whole table."
+                f"The transforms left {num_left} of {len(cells)} cells of {name!r}, so that their columns and "
+                "rows are unknown: use transforms that keep the whole table."
             )
         return Sample(sample.image, None, {"cells": sample.target, "logic": label["logic"].copy()})
 
@@ -333,16 +333,16 @@ def _is_place_in_table(row: Any) -> bool:
 
 
 class OrientationDataset(AbstractDataset):
-    """Upright pictures, to train networks that tell how a picture is turned: a transform turns them.
+    """Upright images, to train orientation classifiers with a transform that rotates them.
 
     The target of a sample is ``np.array([0])``.
 
     Args:
-        img_folder: The folder of the pictures; files that begin with a dot are ignored.
+        img_folder: Folder of the images; files that start with a dot are ignored.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:
-        SourceNotFoundError: if there is no such folder.
+        SourceNotFoundError: The folder does not exist.
 
     Example:
         >>> from pathlib import Path

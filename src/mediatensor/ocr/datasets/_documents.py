@@ -1,4 +1,4 @@
-"""Published data sets of documents: forms, receipts, and what on a page is not text."""
+"""Published datasets of documents: forms, receipts, and artefacts."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ __all__ = ["CORD", "FUNSD", "SROIE", "WILDRECEIPT", "DocArtefacts"]
 class FUNSD(ArchivedWords):
     """Scanned forms with their words: `FUNSD <https://guillaumejaume.github.io/FUNSD/>`_, 149 and 50 pages.
 
-    It needs ``funsd.zip``, or its folder ``dataset`` in a folder ``funsd``, where `VisionDataset` looks. Words without
-    text are left out.
+    It needs ``funsd.zip``, or its folder ``dataset`` in a folder ``funsd``, in the folder of `VisionDataset`. Words
+    without text are left out.
 
     Args:
-        train: Whether the pages are those to train on; otherwise those to test with.
-        use_polygons: Whether boxes have four points, (N, 4, 2); otherwise they are straight, (N, 4).
-        recognition_task: Whether the samples are pictures of single words; their targets are the texts.
-        detection_task: Whether the targets are the boxes alone. By default they are dicts of ``boxes`` and ``labels``.
+        train: Whether to load the training part; otherwise the test part.
+        use_polygons: Whether boxes have four points, (N, 4, 2), rather than being upright, (N, 4).
+        recognition_task: Whether samples are images of single words, with texts as targets.
+        detection_task: Whether targets are only the boxes, instead of dicts of ``boxes`` and ``labels``.
         **kwargs: ``download``, ``overwrite``, ``cache_dir``, ``cache_subdir`` of `VisionDataset`, and
             ``img_transforms`` and ``sample_transforms``.
 
     Raises:
-        SourceNotFoundError: if the files are not on this machine; the message says what to get and where to put it.
-        OpenError, InvalidArgumentError: if a file is damaged.
+        SourceNotFoundError: The files are not on this machine; the message explains what to get and where to put it.
+        OpenError, InvalidArgumentError: A file is damaged.
 
     Example:
         >>> from mediatensor.ocr.datasets import FUNSD
@@ -83,7 +83,7 @@ class FUNSD(ArchivedWords):
             yield Page(picture, quads, [word["text"] for word in words])
 
     def _text_to_learn(self, label: str) -> str:
-        # Ticked boxes, a Greek omicron and private characters stand for what nobody typed.
+        # Ticked boxes, a Greek omicron and private characters are annotations, not printed text.
         return "" if re.search("[ ☑☐\u03bf\uf702\uf703]", label) else label.replace("\N{EN DASH}", "-")
 
 
@@ -91,8 +91,8 @@ class SROIE(ArchivedWords):
     """Scanned receipts with their lines: `SROIE <https://rrc.cvc.uab.es/?ch=13>`_, 626 and 360 pages.
 
     It needs ``sroie2019_train_task1.zip`` or ``sroie2019_test.zip``, or a folder ``sroie2019_train_task1`` or
-    ``sroie2019_test`` with ``images`` and ``annotations``, where `VisionDataset` looks. Its texts are lines, with
-    spaces. Arguments and errors are those of `FUNSD`.
+    ``sroie2019_test`` with ``images`` and ``annotations``, in the folder of `VisionDataset`. Its texts are lines with
+    spaces. Arguments and errors are as for `FUNSD`.
     """
 
     TRAIN = (
@@ -113,11 +113,11 @@ class SROIE(ArchivedWords):
         for picture in files_in(folder):
             file = folder.parent / "annotations" / f"{Path(picture).stem}.txt"
             points, labels = [], []
-            # Some are in UTF-8, others in Latin-1. Texts have commas and quotation marks, which mean nothing.
+            # Files are in UTF-8 or Latin-1. Commas and quotation marks in texts have no special meaning.
             for place, line in read_lines(file, or_latin=True):
                 *numbers, label = line.split(",", 8)
                 if len(numbers) != 8:
-                    raise InvalidArgumentError(f"{place} must be eight numbers and a text, divided by commas.")
+                    raise InvalidArgumentError(f"{place} must be eight numbers and a text, separated by commas.")
                 points.append(_pairs(numbers, place))
                 labels.append(label)
             yield Page(picture, quads_of(points, str(file)), labels)
@@ -130,7 +130,8 @@ class CORD(ArchivedWords):
     """Photographed receipts with their words: `CORD <https://github.com/clovaai/cord>`_, 800 and 100 pages.
 
     It needs ``cord_train.zip`` or ``cord_test.zip``, or a folder ``cord_train`` or ``cord_test`` with ``image`` and
-    ``json``, where `VisionDataset` looks. Words without text are left out. Arguments and errors are those of `FUNSD`.
+    ``json``, in the folder of `VisionDataset`. Words without text are left out. Arguments and errors are as for
+    `FUNSD`.
     """
 
     TRAIN = (
@@ -158,13 +159,7 @@ class CORD(ArchivedWords):
                 for word in entries_of(line, "words", place)
                 if text_of(word, "text", place)
             ]
-            points = [
-                [
-                    [entry(entry(word, "quad", place), f"{axis}{corner}", place) for axis in "xy"]
-                    for corner in range(1, 5)
-                ]
-                for word in words
-            ]
+            points = [_corners(entry(word, "quad", place), place) for word in words]
             yield Page(picture, quads_of(points, place), [word["text"] for word in words])
 
 
@@ -174,17 +169,17 @@ class WILDRECEIPT(WordsInFolder):
     It needs the unpacked ``wildreceipt.tar``.
 
     Args:
-        img_folder: The folder ``wildreceipt``, which the labels name pictures in.
-        label_path: Its file ``train.txt`` or ``test.txt``: a JSON object for each page and line.
-        train: Which of the two it is; only for the way in which the data set is printed.
-        use_polygons: Whether boxes keep their four points, (N, 4, 2); otherwise they are straight, (N, 4).
-        recognition_task: Whether the samples are pictures of single words; their targets are the texts.
-        detection_task: Whether the targets are the boxes alone. By default they are dicts of ``boxes`` and ``labels``.
+        img_folder: The folder ``wildreceipt``, which image names are relative to.
+        label_path: Its file ``train.txt`` or ``test.txt``, with a JSON object per page and line.
+        train: Which part it is; used only in the representation of the dataset.
+        use_polygons: Whether boxes have four points, (N, 4, 2), rather than being upright, (N, 4).
+        recognition_task: Whether samples are images of single words, with texts as targets.
+        detection_task: Whether targets are only the boxes, instead of dicts of ``boxes`` and ``labels``.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:
-        SourceNotFoundError: if the folder, the file or a page is missing.
-        OpenError, InvalidArgumentError: if the file is damaged.
+        SourceNotFoundError: The folder, the file or a page is missing.
+        OpenError, InvalidArgumentError: The file is damaged.
 
     Example:
         >>> import json
@@ -208,21 +203,21 @@ class WILDRECEIPT(WordsInFolder):
 
 
 class DocArtefacts(VisionDataset):
-    """Drawn pages with what is not text on them: logos, codes, photographs; 2700 and 300 pages.
+    """Generated pages with artefacts other than text: logos, codes, photographs; 2700 and 300 pages.
 
     It needs ``artefact_detection-13fab8ce.zip``, or a folder ``artefact_detection-13fab8ce`` with ``train`` and
-    ``val``, where `VisionDataset` looks. The target of a sample is ``{"boxes": ..., "labels": ...}``: relative boxes,
-    float32 (N, 4) or (N, 4, 2), and the numbers of their classes in `CLASSES`, int64 (N,).
+    ``val``, in the folder of `VisionDataset`. The target of a sample is ``{"boxes": ..., "labels": ...}``: relative
+    boxes, float32 (N, 4) or (N, 4, 2), and the numbers of their classes in `CLASSES`, int64 (N,).
 
     Args:
-        train: Whether the pages are those to train on; otherwise those to test with.
+        train: Whether to load the training part; otherwise the test part.
         use_polygons: Whether boxes have four points.
         **kwargs: ``download``, ``overwrite``, ``cache_dir``, ``cache_subdir`` of `VisionDataset`, and
             ``img_transforms`` and ``sample_transforms``.
 
     Raises:
-        SourceNotFoundError: if the files are not on this machine; the message says what to get and where to put it.
-        OpenError, InvalidArgumentError: if a file is damaged, or there are not as many labels as pictures.
+        SourceNotFoundError: The files are not on this machine; the message explains what to get and where to put it.
+        OpenError, InvalidArgumentError: A file is damaged, or the numbers of labels and images differ.
 
     Example:
         >>> from mediatensor.ocr.datasets import DocArtefacts
@@ -261,12 +256,12 @@ class DocArtefacts(VisionDataset):
 
 
 def _corners(quad: Any, place: str) -> list[list[Any]]:
-    """Four points of a dict with ``x1``, ``y1`` and so on."""
+    """Return the four points of a dict with ``x1``, ``y1`` and so on."""
     return [[entry(quad, f"{axis}{corner}", place) for axis in "xy"] for corner in range(1, 5)]
 
 
 def _pairs(numbers: list[Any], place: str) -> list[list[float]]:
-    """Eight numbers as four points."""
+    """Return eight numbers as four points."""
     try:
         x1, y1, x2, y2, x3, y3, x4, y4 = map(float, numbers)
     except (ValueError, TypeError):

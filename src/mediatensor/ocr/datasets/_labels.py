@@ -1,4 +1,4 @@
-"""Label files and the pictures that they name: read within limits, with errors that say where something is wrong."""
+"""Read label files within limits, with errors that name the place of a problem."""
 
 from __future__ import annotations
 
@@ -46,47 +46,32 @@ __all__ = [
 
 Array = NDArray[Any]
 
-#: What the process may take that reads a MATLAB file. The file of SynthText has some 400 MB, compressed.
+# Limits of the process that reads a MATLAB file. The file of SynthText has about 400 MB, compressed.
 _MAX_MAT_SECONDS, _MAX_MAT_MEMORY = 600.0, 16 << 30
 
-#: Bytes of a label file. The largest published one, the list of MJSynth, has half a GB.
+#: Bytes of a label file. The largest published file, the list of MJSynth, has half a GB.
 MAX_LABEL_BYTES = 4 << 30
 
 
 def missing(path: str | os.PathLike[str], what: str) -> SourceNotFoundError:
-    """The error for a file or folder that is not there."""
     return SourceNotFoundError(f"There is no {what} {os.fspath(path)!r}.")
 
 
 def existing_folder(path: str | os.PathLike[str], what: str = "folder") -> Path:
-    """The path of a folder, if there is one.
-
-    Raises:
-        SourceNotFoundError: if there is none.
-    """
+    """Return the path of a folder, or raise `SourceNotFoundError`."""
     if not os.path.isdir(path):
         raise missing(path, what)
     return Path(path)
 
 
 def check_file(path: str | os.PathLike[str], what: str = "file") -> None:
-    """See that a file exists.
-
-    Raises:
-        SourceNotFoundError: if it does not.
-    """
+    """Raise `SourceNotFoundError` if a file does not exist."""
     if not os.path.isfile(path):
         raise missing(path, what)
 
 
 def picture_in(root: str | os.PathLike[str], name: Any, place: object) -> str:
-    """The name of a picture in a folder, if there is such a file.
-
-    Args:
-        root: The folder.
-        name: The name, as a label file states it.
-        place: What states it, for errors.
-    """
+    """Check that a folder has an image that a label file names at ``place``, and return the name."""
     if not isinstance(name, str) or not name or "\0" in name:
         raise InvalidArgumentError(f"{place} must name a picture (got {shown(name)}).")
     path = os.path.join(root, name)
@@ -96,23 +81,19 @@ def picture_in(root: str | os.PathLike[str], name: Any, place: object) -> str:
 
 
 def files_in(folder: str | os.PathLike[str]) -> list[str]:
-    """The names of the visible files in a folder, sorted, so that they are in the same order on every machine."""
+    """Return the names of the visible files in a folder, sorted for the same order on every machine."""
     existing_folder(folder)
     with os.scandir(folder) as entries:
         return sorted(found.name for found in entries if not found.name.startswith(".") and not found.is_dir())
 
 
 def read_text(path: str | os.PathLike[str], or_latin: bool = False) -> str:
-    """A file in UTF-8, with or without a byte order mark.
-
-    Args:
-        path: The file.
-        or_latin: Whether a file that is not UTF-8 is Latin-1.
+    """Read a file in UTF-8, with or without a byte order mark, or with ``or_latin`` else in Latin-1.
 
     Raises:
-        SourceNotFoundError: if there is no such file.
-        OpenError: if it is too large or not text.
-        ReadError: if it cannot be read.
+        SourceNotFoundError: The file does not exist.
+        OpenError: It is too large or not text.
+        ReadError: It cannot be read.
     """
     check_file(path, "label file")
     try:
@@ -131,27 +112,17 @@ def read_text(path: str | os.PathLike[str], or_latin: bool = False) -> str:
 
 
 def read_lines(path: str | os.PathLike[str], or_latin: bool = False) -> Iterator[tuple[str, str]]:
-    """The lines of a text file that are not blank, each after the words for where it stands."""
+    """Yield the place in words, and the text, of each line that is not blank."""
     for number, line in enumerate(re.split(r"\r\n|\r|\n", read_text(path, or_latin)), start=1):
         if line.strip():
             yield f"line {number} of {path}", line
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
-    """What a JSON file holds.
-
-    Raises:
-        OpenError: if it is not JSON; otherwise as `read_text`.
-    """
     return parsed_json(read_text(path), str(path))
 
 
 def parsed_json(text: str, place: str) -> Any:
-    """What a JSON text says.
-
-    Raises:
-        OpenError: if it is not JSON.
-    """
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -159,11 +130,7 @@ def parsed_json(text: str, place: str) -> Any:
 
 
 def read_xml(path: str | os.PathLike[str]) -> ElementTree.Element:
-    """The root of an XML file.
-
-    Raises:
-        OpenError: if it is not XML, or declares entities, which could expand to fill the memory.
-    """
+    """Return the root of an XML file without entities, which could expand to fill the memory."""
     check_file(path, "label file")
     try:
         data = Path(path).read_bytes()
@@ -173,19 +140,14 @@ def read_xml(path: str | os.PathLike[str]) -> ElementTree.Element:
         raise OpenError(f"{path} declares entities; label files need none.")
     try:
         return ElementTree.fromstring(data)
-    except (ElementTree.ParseError, LookupError, ValueError) as error:  # also for encodings that are none
+    except (ElementTree.ParseError, LookupError, ValueError) as error:  # also for unknown encodings
         raise OpenError(f"{path} is not XML ({error}).") from None
 
 
 def read_mat(path: str | os.PathLike[str], *names: str) -> list[Any]:
-    """Variables of a MATLAB file of a version before 7.3.
+    """Return variables of a MATLAB file of a version before 7.3.
 
-    SciPy's parser crashes on some files that are damaged. Another process reads the file first, and this one reads only
-    a file that the other one survived.
-
-    Raises:
-        MissingDependencyError: if SciPy is not installed.
-        OpenError: if it is no such file, or lacks a variable.
+    SciPy's parser crashes on some damaged files, so another process reads the file first.
     """
     check_file(path, "label file")
     if find_spec("scipy") is None:
@@ -206,16 +168,9 @@ def read_mat(path: str | os.PathLike[str], *names: str) -> list[Any]:
 
 
 def read_apart(path: str | os.PathLike[str], what: str, read: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function reads of a file in another process, which its parser may crash.
+    """Return ``read(path, *arguments)``, plain data, from another process, because the parser may crash.
 
-    Args:
-        path: The file, the first argument of the function.
-        what: What it must be, for errors.
-        read: Returns plain data; a function of a module.
-        *arguments: Its other arguments.
-
-    Raises:
-        OpenError: if the process crashes or takes too long, or the function fails.
+    ``what`` is the expected type of the file, for errors.
     """
     try:
         with IsolatedWorker(timeout_seconds=_MAX_MAT_SECONDS, max_memory_bytes=_MAX_MAT_MEMORY) as worker:
@@ -226,7 +181,7 @@ def read_apart(path: str | os.PathLike[str], what: str, read: Callable[..., Any]
 
 @lru_cache
 def _survive_mat(path: str, names: Sequence[str], size: int, modified_ns: int) -> None:
-    """Read a MATLAB file in another process: once, as long as it stays as it is, for all data sets made of it."""
+    """Read a MATLAB file in another process, once per state of the file."""
     read_apart(path, "a MATLAB file", _names_in_mat, names)
 
 
@@ -242,11 +197,7 @@ def _names_in_mat(path: str, names: Sequence[str]) -> list[str]:
 
 
 def labels_by_picture(root: str | os.PathLike[str], path: str | os.PathLike[str]) -> Iterator[tuple[str, Any, str]]:
-    """What a JSON file says of each picture of a folder.
-
-    Yields:
-        The name of the picture, its label, and the words for where that stands.
-    """
+    """Yield the name, the label, and the place of the label in words, of each image in a JSON file."""
     labels = read_json(path)
     if not isinstance(labels, dict):
         raise InvalidArgumentError(
@@ -258,18 +209,14 @@ def labels_by_picture(root: str | os.PathLike[str], path: str | os.PathLike[str]
 
 
 def entry(label: Any, key: str, place: str) -> Any:
-    """One entry of a label.
-
-    Raises:
-        InvalidArgumentError: if there is none.
-    """
+    """Return an entry of a label, or raise `InvalidArgumentError`."""
     if not isinstance(label, dict) or key not in label:
         raise InvalidArgumentError(f"{place} must be an object with {key!r} (got {shown(label)}).")
     return label[key]
 
 
 def entries_of(label: Any, key: str, place: str) -> list[Any]:
-    """One entry of a label, which must be a list."""
+    """Return an entry of a label, which must be a list."""
     value = entry(label, key, place)
     if not isinstance(value, list):
         raise InvalidArgumentError(f"{key!r} of {place} must be a list (got {shown(value)}).")
@@ -277,11 +224,7 @@ def entries_of(label: Any, key: str, place: str) -> list[Any]:
 
 
 def text_of(word: Any, key: str, place: str) -> str:
-    """The text of a word; "" where it has none.
-
-    Raises:
-        InvalidArgumentError: if it is not a text.
-    """
+    """Return the text of a word, or "" if it has none."""
     text = word.get(key) if isinstance(word, dict) else word
     if text is None:
         return ""
@@ -291,11 +234,7 @@ def text_of(word: Any, key: str, place: str) -> str:
 
 
 def quads_of(points: Any, place: str, dtype: Any = np.float32) -> Array:
-    """Quadrangles (N, 4, 2) from lists; N may be 0.
-
-    Raises:
-        InvalidArgumentError: if they are not finite, or not four points each.
-    """
+    """Convert lists of four points to quadrangles, (N, 4, 2); N may be 0."""
     try:
         quads = np.asarray(points, dtype=dtype)
     except (ValueError, TypeError, OverflowError):
@@ -308,11 +247,7 @@ def quads_of(points: Any, place: str, dtype: Any = np.float32) -> Array:
 
 
 def straight_boxes(boxes: Any, place: str) -> Array:
-    """Lists of four numbers as an array (N, 4), float32; N may be 0.
-
-    Raises:
-        InvalidArgumentError: if they are not finite, or not four each.
-    """
+    """Convert lists of four numbers to an array, float32 (N, 4); N may be 0."""
     try:
         straight = np.asarray(boxes, dtype=np.float32)
     except (ValueError, TypeError, OverflowError):
@@ -325,14 +260,10 @@ def straight_boxes(boxes: Any, place: str) -> Array:
 
 
 def corners_of(boxes: Any, place: str) -> Array:
-    """The corners (N, 4, 2) of straight boxes, lists of (xmin, ymin, xmax, ymax); N may be 0.
-
-    Raises:
-        InvalidArgumentError: if they are not finite, or not four numbers each.
-    """
+    """Return the corners, (N, 4, 2), of upright boxes, lists of (xmin, ymin, xmax, ymax); N may be 0."""
     return boxes_to_polygons(straight_boxes(boxes, place))
 
 
 def boxes_of(quads: Array, use_polygons: bool) -> Array:
-    """Quadrangles (N, 4, 2) as they are, or the straight boxes (N, 4) around them."""
+    """Return quadrangles, (N, 4, 2), or the upright boxes, (N, 4), around them."""
     return quads if use_polygons else boxes_around(quads)

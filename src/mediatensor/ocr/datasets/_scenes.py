@@ -1,4 +1,4 @@
-"""Published data sets of text in photographs and of single words: streets, signs, handwriting, drawn words."""
+"""Published datasets of text in photographs and of single words: streets, signs, handwriting, generated words."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from .datasets import AbstractDataset
 
 __all__ = ["COCOTEXT", "IC03", "IC13", "IIIT5K", "IIITHWS", "IMGUR5K", "SVHN", "SVT", "MJSynth", "SynthText"]
 
-# Where no part is published for tests, docTR takes the last tenth.
+# Without a published test part, docTR takes the last tenth.
 _TRAIN_SHARE = 0.9
-# Longer texts are not learned from where words are cut out into files.
+# Longer texts are left out if words are cut out into files.
 _MAX_CHARACTERS = 29
 
-# Four numbers, divided by blanks or commas, and a text.
+# Four numbers, separated by blanks or commas, and a text.
 _IC13_LINE = re.compile(r"\s*(-?\d+)[,\s]+(-?\d+)[,\s]+(-?\d+)[,\s]+(-?\d+)[,\s]+(.*?)\s*", re.DOTALL)
 
 
@@ -52,7 +52,7 @@ class IC03(ArchivedWords):
     """Photographs with words: `ICDAR 2003 Robust Reading <http://www.iapr-tc11.org/dataset/ICDAR2003_RobustReading>`_.
 
     It needs ``ic03_train.zip`` or ``ic03_test.zip``, or a folder ``ic03_train`` or ``ic03_test``, where
-    `VisionDataset` looks. Pictures without words are left out. Arguments and errors are those of `FUNSD`.
+    `VisionDataset` looks. Pictures without words are left out. Arguments and errors are as for `FUNSD`.
     """
 
     TRAIN = (
@@ -76,7 +76,8 @@ class IC03(ArchivedWords):
 class SVT(ArchivedWords):
     """Pictures of streets with words of interest: Street View Text.
 
-    It needs ``svt.zip``, or a folder ``svt``, where `VisionDataset` looks. Arguments and errors are those of `FUNSD`.
+    It needs ``svt.zip``, or a folder ``svt``, in the folder of `VisionDataset`. Arguments and errors are as for
+    `FUNSD`.
     """
 
     URL = "http://www.iapr-tc11.org/dataset/SVT/svt.zip"
@@ -93,7 +94,7 @@ class SVT(ArchivedWords):
 
 
 def _tagged_pages(folder: Path, name: str) -> Iterator[Page]:
-    """The pages of a file with ``taggedRectangle`` elements."""
+    """Yield the pages of a file with ``taggedRectangle`` elements."""
     place = str(folder / name)
     for image in read_xml(folder / name):
         picture = picture_in(folder, image.findtext("imageName"), place)
@@ -118,14 +119,14 @@ class IC13(WordsInFolder):
     Args:
         img_folder: The folder of the pictures, ``Challenge2_Training_Task12_Images``.
         label_folder: The folder of their labels, ``Challenge2_Training_Task1_GT``: ``gt_100.txt`` for ``100.jpg``.
-        use_polygons: Whether boxes have four points, (N, 4, 2); otherwise they are straight, (N, 4).
-        recognition_task: Whether the samples are pictures of single words; their targets are the texts.
-        detection_task: Whether the targets are the boxes alone. By default they are dicts of ``boxes`` and ``labels``.
+        use_polygons: Whether boxes have four points, (N, 4, 2), rather than being upright, (N, 4).
+        recognition_task: Whether samples are images of single words, with texts as targets.
+        detection_task: Whether targets are only the boxes, instead of dicts of ``boxes`` and ``labels``.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:
-        SourceNotFoundError: if a folder or a label file is missing.
-        OpenError, InvalidArgumentError: if a label file is damaged.
+        SourceNotFoundError: A folder or a label file is missing.
+        OpenError, InvalidArgumentError: A label file is damaged.
     """
 
     def __init__(
@@ -169,9 +170,9 @@ class IC13(WordsInFolder):
 class IIIT5K(ArchivedWords):
     """Pictures of words with the boxes of their characters: IIIT 5K-word.
 
-    It needs ``IIIT5K-Word_V3.0.tar.gz``, or a folder ``IIIT5K-Word_V3.0.tar``, where `VisionDataset` looks, and SciPy
-    (the extra ``ocr``). Labels are single characters; with ``recognition_task`` the target is the word. Arguments and
-    errors are those of `FUNSD`.
+    It needs ``IIIT5K-Word_V3.0.tar.gz``, or a folder ``IIIT5K-Word_V3.0.tar``, in the folder of `VisionDataset`, and
+    SciPy (the extra ``ocr``). Labels are single characters; with ``recognition_task`` the target is the word. Arguments
+    and errors are those of `FUNSD`.
     """
 
     URL = "https://cvit.iiit.ac.in/images/Projects/SceneTextUnderstanding/IIIT5K-Word_V3.0.tar.gz"
@@ -202,7 +203,7 @@ class IIIT5K(ArchivedWords):
 
 
 def _with_far_corners(boxes: Array) -> Array:
-    """Boxes (x, y, width, height) as (xmin, ymin, xmax, ymax)."""
+    """Convert boxes (x, y, width, height) to (xmin, ymin, xmax, ymax)."""
     return np.concatenate([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], axis=1)
 
 
@@ -210,8 +211,8 @@ class SVHN(ArchivedWords):
     """House numbers with the boxes of their digits: `SVHN <http://ufldl.stanford.edu/housenumbers/>`_.
 
     It needs ``train.tar.gz`` under the name ``svhn_train.tar``, or ``test.tar.gz`` under the name ``svhn_test.tar``, or
-    a folder ``svhn_train`` or ``svhn_test``, where `VisionDataset` looks, and h5py (the extra ``svhn``). Labels are
-    digits as published, with "10" for the digit 0. Arguments and errors are those of `FUNSD`.
+    a folder ``svhn_train`` or ``svhn_test``, in the folder of `VisionDataset`, and h5py (the extra ``svhn``). Labels
+    are digits as published, with "10" for the digit 0. Arguments and errors are as for `FUNSD`.
     """
 
     TRAIN = (
@@ -240,13 +241,13 @@ class SVHN(ArchivedWords):
 
 
 def _house_numbers(path: str) -> list[tuple[str, dict[str, list[int]]]]:
-    """Names of pictures, and for each key of a box its value for every digit. Called in another process."""
+    """Return names of images, and for each key of a box its value for every digit. Runs in another process."""
     import h5py
 
     numbers = []
     with h5py.File(path, "r") as variables:
         for name, box in zip(variables["digitStruct/name"], variables["digitStruct/bbox"], strict=True):
-            # Of several digits each value is a reference; that of a single one is there itself.
+            # The values of several digits are references; the value of a single digit is stored directly.
             digits = {
                 key: [int(values[0][0])]
                 if values.shape[0] == 1
@@ -258,20 +259,21 @@ def _house_numbers(path: str) -> list[tuple[str, dict[str, list[int]]]]:
 
 
 class SynthText(ArchivedWords):
-    """Photographs with drawn words: `SynthText <https://www.robots.ox.ac.uk/~vgg/data/scenetext/>`_, 858,750 pictures.
+    """Photos with generated words: `SynthText <https://www.robots.ox.ac.uk/~vgg/data/scenetext/>`_, 858,750 images.
 
-    It needs ``SynthText.zip``, or a folder ``SynthText``, where `VisionDataset` looks, and SciPy (the extra ``ocr``).
-    The first nine tenths are to train on. With ``recognition_task``, words of up to 29 characters are cut out once,
-    into a folder beside the pictures that docTR names the same. Arguments and errors are those of `FUNSD`.
+    It needs ``SynthText.zip``, or a folder ``SynthText``, in the folder of `VisionDataset`, and SciPy (the extra
+    ``ocr``). The first nine tenths are the training part. With ``recognition_task``, words of up to 29 characters are
+    cut out once, into a folder next to the images, with the same name as in docTR. Arguments and errors are as for
+    `FUNSD`.
     """
 
     URL = "https://thor.robots.ox.ac.uk/~vgg/data/scenetext/SynthText.zip"
     SHA256 = "28ab030485ec8df3ed612c568dd71fb2793b9afbfa3a9d9c6e792aef33265bf1"
-    #: Beginnings of the names of pictures that are damaged or missing.
+    #: Starts of names of damaged or missing images.
     BLACKLIST = ("67/fruits_129_", "194/window_19_")
 
     def _archive(self, train: bool) -> Archive:
-        # Without its checksum, as in docTR: the archive has 41 GB.
+        # Without a checksum, as in docTR: the archive has 41 GB.
         return Archive(self.URL.rpartition("/")[2], self.URL, None)
 
     def _folder(self, unpacked: Path) -> Path:
@@ -317,15 +319,15 @@ class COCOTEXT(WordsInFolder):
     Args:
         img_folder: The folder of the pictures, ``train2014`` of COCO.
         label_path: The file ``cocotext.v2.json``.
-        train: Whether the pages are those to train on; otherwise the others.
-        use_polygons: Whether boxes have four points, (N, 4, 2); otherwise they are straight, (N, 4).
-        recognition_task: Whether the samples are pictures of single words; their targets are the texts.
-        detection_task: Whether the targets are the boxes alone. By default they are dicts of ``boxes`` and ``labels``.
+        train: Whether to load the training part; otherwise the test part.
+        use_polygons: Whether boxes have four points, (N, 4, 2), rather than being upright, (N, 4).
+        recognition_task: Whether samples are images of single words, with texts as targets.
+        detection_task: Whether targets are only the boxes, instead of dicts of ``boxes`` and ``labels``.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:
-        SourceNotFoundError: if the folder, the file or a picture is missing.
-        OpenError, InvalidArgumentError: if the file is damaged.
+        SourceNotFoundError: The folder, the file or an image is missing.
+        OpenError, InvalidArgumentError: The file is damaged.
     """
 
     _IN_WHOLE_PIXELS = True
@@ -353,23 +355,23 @@ class COCOTEXT(WordsInFolder):
 class IMGUR5K(WordsInFolder):
     """Photographs of handwriting: `IMGUR5K <https://github.com/facebookresearch/IMGUR5K-Handwriting-Dataset>`_.
 
-    The first nine tenths of the pictures, by name, are to train on. Pictures without words are left out. With
-    ``recognition_task``, words of up to 29 characters are cut out once, into a folder beside that of the pictures that
-    docTR names the same.
+    The first nine tenths of the images, by name, are the training part. Images without words are left out. With
+    ``recognition_task``, words of up to 29 characters are cut out once, into a folder next to the folder of images,
+    with the same name as in docTR.
 
     Args:
         img_folder: The folder ``images``.
         label_path: The file ``dataset_info/imgur5k_annotations.json``.
-        train: Whether the pages are those to train on; otherwise the others.
-        use_polygons: Whether boxes keep their four points, (N, 4, 2); otherwise they are straight, (N, 4).
-        recognition_task: Whether the samples are pictures of single words; their targets are the texts.
-        detection_task: Whether the targets are the boxes alone. By default they are dicts of ``boxes`` and ``labels``.
+        train: Whether to load the training part; otherwise the test part.
+        use_polygons: Whether boxes have four points, (N, 4, 2), rather than being upright, (N, 4).
+        recognition_task: Whether samples are images of single words, with texts as targets.
+        detection_task: Whether targets are only the boxes, instead of dicts of ``boxes`` and ``labels``.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:
-        SourceNotFoundError: if the folder or the file is missing.
-        OpenError, InvalidArgumentError: if the file is damaged.
-        WriteError: if the pictures of words cannot be written.
+        SourceNotFoundError: The folder or the file is missing.
+        OpenError, InvalidArgumentError: The file is damaged.
+        WriteError: The images of words cannot be written.
     """
 
     def _crops_folder(self, use_polygons: bool) -> Path:
@@ -385,7 +387,7 @@ class IMGUR5K(WordsInFolder):
             if number not in words_of:
                 continue
             own = [entry(words, key, place) for key in entries_of(words_of, number, place)]
-            # A dot stands for a picture without words.
+            # A dot marks an image without words.
             own = [word for word in own if entry(word, "word", place) != "."]
             if own:
                 quads = np.stack([_turned_box(entry(word, "bounding_box", place), place) for word in own])
@@ -396,7 +398,7 @@ class IMGUR5K(WordsInFolder):
 
 
 def _turned_box(text: Any, place: str) -> Array:
-    """The corners of a box "[x, y, width, height, angle]": its centre, and degrees clockwise."""
+    """Return the corners of a box "[x, y, width, height, angle]" with its centre, and degrees clockwise."""
     try:
         x, y, width, height, angle = map(float, text.strip("[ ]").split(","))
     except (AttributeError, ValueError):
@@ -408,7 +410,7 @@ def _turned_box(text: Any, place: str) -> Array:
 
 
 class _SingleWords(AbstractDataset):
-    """Pictures of single words, listed in a text file with millions of lines; whether they exist is seen when read."""
+    """Images of single words in a list of millions of lines, whose existence is checked on access."""
 
     def __init__(self, img_folder: str | Path, label_path: str | Path, train: bool = True, **kwargs: Any) -> None:
         super().__init__(img_folder, **kwargs)
@@ -421,19 +423,19 @@ class _SingleWords(AbstractDataset):
             name, label = self._name_and_text(line.strip())
             if not label:
                 raise InvalidArgumentError(f"{label_path} has the line {line!r}, without {self._EXPECTED}.")
-            if self._is_sound(name):
+            if self._is_intact(name):
                 self.data.append((name, label))
 
     _EXPECTED: str
 
     def _order(self, lines: list[str]) -> None:
-        """Bring the lines into the order in which they are divided."""
+        """Reorder the lines before they are split into parts."""
 
     def _name_and_text(self, line: str) -> tuple[str, str]:
-        """The name of a picture and its text; "" if there is none."""
+        """Return the name of an image and its text, or ""."""
         raise NotImplementedError
 
-    def _is_sound(self, name: str) -> bool:
+    def _is_intact(self, name: str) -> bool:
         return True
 
     def extra_repr(self) -> str:
@@ -441,22 +443,22 @@ class _SingleWords(AbstractDataset):
 
 
 class MJSynth(_SingleWords):
-    """Drawn words: `MJSynth <https://www.robots.ox.ac.uk/~vgg/data/text/>`_, 8.9 million pictures.
+    """Generated words: `MJSynth <https://www.robots.ox.ac.uk/~vgg/data/text/>`_, 8.9 million pictures.
 
-    The first nine tenths are to train on. Targets are texts. Pictures that are known to be damaged are left out.
+    The first nine tenths are the training part. Targets are texts. Images known to be damaged are left out.
 
     Args:
         img_folder: The folder ``mnt/ramdisk/max/90kDICT32px``.
-        label_path: The file ``imlist.txt`` in it, whose names of pictures have the texts.
-        train: Whether the words are those to train on; otherwise the others.
+        label_path: The file ``imlist.txt`` in it; the names of images contain the texts.
+        train: Whether to load the training part; otherwise the test part.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:
-        SourceNotFoundError: if the folder or the file is missing.
-        InvalidArgumentError: if a line names no text.
+        SourceNotFoundError: The folder or the file is missing.
+        InvalidArgumentError: A line has no text.
     """
 
-    #: Pictures that are damaged.
+    #: Damaged images.
     BLACKLIST = frozenset(
         (
             *("1881/4/225_Marbling_46673", "2069/4/192_whittier_86389", "869/4/234_TRIASSIC_80582"),
@@ -479,30 +481,30 @@ class MJSynth(_SingleWords):
         parts = line.split("_")
         return line.removeprefix("./"), parts[1] if len(parts) > 2 else ""
 
-    def _is_sound(self, name: str) -> bool:
+    def _is_intact(self, name: str) -> bool:
         return name.removesuffix(".jpg") not in self.BLACKLIST
 
 
 class IIITHWS(_SingleWords):
-    """Words drawn in fonts like handwriting: `IIIT-HWS <https://arxiv.org/abs/1608.04224>`_.
+    """Generated words in handwriting fonts: `IIIT-HWS <https://arxiv.org/abs/1608.04224>`_.
 
-    The words are shuffled, always in the same way; the first nine tenths are then to train on. Targets are texts.
+    The words are shuffled with a fixed seed; the first nine tenths are the training part. Targets are texts.
 
     Args:
         img_folder: The folder ``Images_90K_Normalized``.
-        label_path: The file ``IIIT-HWS-90K.txt``: the name of a picture and its text in each line.
-        train: Whether the words are those to train on; otherwise the others.
+        label_path: The file ``IIIT-HWS-90K.txt`` with the name of an image and its text in each line.
+        train: Whether to load the training part; otherwise the test part.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:
-        SourceNotFoundError: if the folder or the file is missing.
-        InvalidArgumentError: if a line has no text.
+        SourceNotFoundError: The folder or the file is missing.
+        InvalidArgumentError: A line has no text.
     """
 
     _EXPECTED = "the name of a picture and its text"
 
     def _order(self, lines: list[str]) -> None:
-        # The same text comes many times in a row. One order for both parts, so that no word is in both.
+        # The same text occurs many times in a row. Both parts use one order, so that no image is in both.
         random.Random(0).shuffle(lines)
 
     def _name_and_text(self, line: str) -> tuple[str, str]:

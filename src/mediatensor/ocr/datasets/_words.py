@@ -1,7 +1,7 @@
-"""Pages with words: what the published data sets of scenes, forms and receipts have in common.
+"""Base classes of published datasets of pages with words: scenes, forms and receipts.
 
-A loader reads what its files say into `Page` objects. Here they become the rows of what was asked for: pages with boxes
-and texts, pages with boxes, or the pictures of single words.
+A dataset reads its files into `Page` objects. The base classes make rows of them: pages with boxes and texts, pages
+with boxes, or images of single words.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Page(NamedTuple):
     """A page with its words.
 
     Attributes:
-        picture: The name of its file in the folder of the data set.
-        quads: The corners of its words in pixels, (N, 4, 2), from the top left one on in reading direction.
-        labels: Their N texts; a single one if the whole picture is one word, whose characters are boxed.
+        picture: Name of its image in the folder of the dataset.
+        quads: Corners of its words in pixels, (N, 4, 2), clockwise from the top left in reading direction.
+        labels: The N texts; a single one if the image is one word with boxes of characters.
     """
 
     picture: str
@@ -41,10 +41,10 @@ class Page(NamedTuple):
 
 
 class _Words(AbstractDataset):
-    """Pages with words, or the words alone."""
+    """Pages with words, or only the words."""
 
     train: bool
-    #: Whether boxes are cut to whole pixels that are not negative.
+    # Whether boxes are truncated to whole pixels from 0.
     _IN_WHOLE_PIXELS = False
 
     def _fill(self, pages: Iterable[Page], use_polygons: bool, recognition_task: bool, detection_task: bool) -> None:
@@ -55,13 +55,13 @@ class _Words(AbstractDataset):
             self.data = list(self._from_crops(crops, pages, use_polygons))
 
     def _crops_folder(self, use_polygons: bool) -> Path | None:
-        """Where the pictures of single words are kept as files; ``None`` if in memory."""
+        """Return the folder that images of words are written to; ``None`` keeps them in memory."""
         return None
 
     def _rows(
         self, pages: Iterable[Page], use_polygons: bool, recognition_task: bool, detection_task: bool
     ) -> Iterator[tuple[Any, Any]]:
-        """What becomes `data`."""
+        """Yield the rows of `data`."""
         for page in progress(pages, f"Preparing {type(self).__name__}", unit="page"):
             boxes = boxes_of(page.quads, use_polygons)
             if self._IN_WHOLE_PIXELS:
@@ -74,7 +74,7 @@ class _Words(AbstractDataset):
                 yield page.picture, {"boxes": boxes, "labels": page.labels}
 
     def _words_of(self, page: Page, boxes: Array) -> Iterator[tuple[Any, str]]:
-        """The pictures of the words of a page that can be learned from, with their texts."""
+        """Yield images and texts of the words of a page that are suitable for training."""
         texts = [self._text_to_learn(label) for label in page.labels]
         kept = [number for number, text in enumerate(texts) if text]
         if kept:
@@ -82,17 +82,13 @@ class _Words(AbstractDataset):
             yield from ((crop, texts[number]) for crop, number in zip(crops, kept, strict=True) if crop.size)
 
     def _text_to_learn(self, label: str) -> str:
-        """What a recogniser is to read of a word; "" if it is not to learn it."""
+        """Return the text that a recogniser must learn for a word; "" to leave the word out."""
         return "" if " " in label else label
 
     def _from_crops(self, folder: Path, pages: Iterable[Page], use_polygons: bool) -> Iterator[tuple[str, str]]:
-        """What becomes `data` when the pictures of words are kept as files, because there are too many for the memory.
+        """Yield the rows of `data` for images of words in files, which would be too many for memory.
 
-        Args:
-            folder: Where they are, as docTR keeps them: ``0.png`` with its text in ``0.txt`` and so on. If it does not
-                exist, they are cut out and written.
-            pages: The pages.
-            use_polygons: Whether crops follow the polygons.
+        As in docTR, the text of ``0.png`` is in ``0.txt``, and so on. If the folder does not exist, it is written.
         """
         if not folder.is_dir():
             self._write_crops(folder, self._rows(pages, use_polygons, True, False))
@@ -112,10 +108,10 @@ class _Words(AbstractDataset):
                 (hidden / f"{number}.txt").write_text(text, encoding="utf-8", newline="")
             hidden.chmod(0o755)
             hidden.rename(folder)
-        except MediaTensorError:  # of a page that cannot be read
+        except MediaTensorError:  # a page cannot be read
             raise
         except OSError as error:
-            if not folder.is_dir():  # which another process may have written meanwhile
+            if not folder.is_dir():  # another process may have written it meanwhile
                 raise WriteError(f"{folder} cannot be written ({error}).") from error
         finally:
             shutil.rmtree(hidden, ignore_errors=True)
@@ -132,19 +128,9 @@ def _check_tasks(recognition_task: bool, detection_task: bool) -> None:
 
 
 class ArchivedWords(_Words, VisionDataset):
-    """Pages with words from an archive that was published.
+    """Pages with words from a published archive; see `FUNSD` for the arguments."""
 
-    Args:
-        train: Whether the pages are those to train on; otherwise those to test with.
-        use_polygons: Whether boxes keep their four points, (N, 4, 2); otherwise they are straight, (N, 4).
-        recognition_task: Whether the samples are pictures of single words; their targets are the texts.
-        detection_task: Whether the targets are the boxes alone, an array. By default targets are dicts of ``boxes`` and
-            ``labels``. Boxes are relative, float32.
-        **kwargs: ``download``, ``overwrite``, ``cache_dir``, ``cache_subdir`` of `VisionDataset`, and
-            ``img_transforms`` and ``sample_transforms``.
-    """
-
-    #: The archives of both parts, as docTR's classes state them: URL, checksum, name.
+    # The archives of both parts, as in docTR: URL, checksum, name.
     TRAIN: ClassVar[tuple[str, str | None, str]]
     TEST: ClassVar[tuple[str, str | None, str]]
 
@@ -172,32 +158,21 @@ class ArchivedWords(_Words, VisionDataset):
         self._fill(self._pages(folder), use_polygons, recognition_task, detection_task)
 
     def _archive(self, train: bool) -> Archive:
-        """The archive that has the part."""
+        """Return the archive with the part."""
         url, sha256, name = self.TRAIN if train else self.TEST
         return Archive(name, url, sha256)
 
     def _folder(self, unpacked: Path) -> Path:
-        """Where in the unpacked archive the pictures are."""
+        """Return the folder of images in the unpacked archive."""
         raise NotImplementedError
 
     def _pages(self, folder: Path) -> Iterator[Page]:
-        """The pages of the part."""
+        """Yield the pages of the part."""
         raise NotImplementedError
 
 
 class WordsInFolder(_Words):
-    """Pages with words from a folder of pictures and a file of labels.
-
-    Args:
-        img_folder: The folder of the pictures.
-        label_path: The file of the labels.
-        train: Whether the pages are those to train on; otherwise those to test with.
-        use_polygons: Whether boxes keep their four points, (N, 4, 2); otherwise they are straight, (N, 4).
-        recognition_task: Whether the samples are pictures of single words; their targets are the texts.
-        detection_task: Whether the targets are the boxes alone, an array. By default targets are dicts of ``boxes`` and
-            ``labels``. Boxes are relative, float32.
-        **kwargs: ``img_transforms`` and ``sample_transforms``.
-    """
+    """Pages with words from a folder of images and a file of labels; see `WILDRECEIPT` for the arguments."""
 
     def __init__(
         self,
@@ -219,5 +194,5 @@ class WordsInFolder(_Words):
         check_file(label_path, "label file")
 
     def _pages(self, label_path: str | Path) -> Iterator[Page]:
-        """The pages of the part."""
+        """Yield the pages of the part."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""What all data sets have in common: pictures with their truth by number, as docTR gives them."""
+"""Base classes of datasets: images with their targets by index, as in docTR."""
 
 from __future__ import annotations
 
@@ -27,24 +27,23 @@ PreTransform: TypeAlias = Callable[[Any, Any], tuple[Any, Any]]
 
 
 class AbstractDataset(Dataset[Sample]):
-    """Pictures in a folder, each with a target.
+    """Images in a folder, each with a target.
 
-    To make a data set of one's own, derive from this class and fill `data`.
+    To make a custom dataset, derive from this class and fill `data`.
 
     Args:
-        root: The folder of the pictures.
-        img_transforms: Called with the sample first. It should change the image only.
-        sample_transforms: Called with the sample then.
-        pre_transforms: Called with the image and its target before a sample is made of them.
+        root: Folder of the images.
+        img_transforms: Called first with the sample; should change only the image.
+        sample_transforms: Called next with the sample.
+        pre_transforms: Called with the image and its target before they become a sample.
 
     Attributes:
-        data: One tuple for each sample: the name of a picture in `root`, or its pixels as an array (H, W, 3); and its
-            target.
+        data: One tuple per sample: the name of an image in `root`, or its pixels as an array (H, W, 3); and its target.
         root: The folder.
-        img_transforms, sample_transforms: As given; they may be set later.
+        img_transforms, sample_transforms: The transforms, which may be replaced.
 
     Raises:
-        SourceNotFoundError: (a ValueError) if there is no such folder.
+        SourceNotFoundError: (a ValueError) The folder does not exist.
 
     Example:
         >>> from mediatensor.ocr.datasets.datasets import AbstractDataset
@@ -75,9 +74,9 @@ class AbstractDataset(Dataset[Sample]):
         image, target = self._read_sample(index)
         if self._pre_transforms is not None:
             image, target = self._pre_transforms(image, target)
-        return self._transformed(Sample(image, None, target))
+        return self._transform(Sample(image, None, target))
 
-    def _transformed(self, sample: Sample) -> Sample:
+    def _transform(self, sample: Sample) -> Sample:
         if self.img_transforms is not None:
             sample = self.img_transforms(sample)
         if self.sample_transforms is not None:
@@ -85,7 +84,7 @@ class AbstractDataset(Dataset[Sample]):
         return sample
 
     def _read_sample(self, index: int) -> tuple[Any, Any]:
-        """The picture of a row, float32 (3, H, W) in [0, 1], and a copy of its target."""
+        """Return the image of a row, float32 (3, H, W) in [0, 1], and a copy of its target."""
         picture, target = self.data[index]
         _check_target(target)
         if isinstance(picture, np.ndarray):
@@ -93,7 +92,7 @@ class AbstractDataset(Dataset[Sample]):
         return read_img_as_tensor(os.path.join(self.root, picture), dtype=torch.float32), deepcopy(target)
 
     def extra_repr(self) -> str:
-        """What stands between the brackets when the data set is printed."""
+        """Return the text between the brackets of the representation."""
         return ""
 
     def __repr__(self) -> str:
@@ -107,10 +106,10 @@ class AbstractDataset(Dataset[Sample]):
             samples: Samples with images of one size.
 
         Returns:
-            The images (N, C, H, W), or the images and their masks if they have such, and the list of their targets.
+            The images (N, C, H, W), with their masks if they have some, and the list of their targets.
 
         Raises:
-            InvalidArgumentError: if images have different sizes, or only some have a mask.
+            InvalidArgumentError: Images have different sizes, or only some have a mask.
 
         Example:
             >>> import torch
@@ -136,11 +135,7 @@ class AbstractDataset(Dataset[Sample]):
 
 
 def _check_target(target: Any) -> None:
-    """See that a target is of a type that data sets have.
-
-    Raises:
-        InvalidArgumentError: (an AssertionError, as in docTR) if it is not.
-    """
+    """Raise `InvalidArgumentError` (an AssertionError, as in docTR) for a target of an unknown type."""
     if isinstance(target, dict):
         is_known = "boxes" in target and "labels" in target
     elif isinstance(target, tuple):
@@ -155,28 +150,28 @@ def _check_target(target: Any) -> None:
 
 
 class VisionDataset(AbstractDataset):
-    """A data set that was published as a file, which the user has. Nothing is downloaded.
+    """A dataset that was published as a file, which must be on this machine. Nothing is downloaded.
 
-    The file, or the folder that it was unpacked to, is looked for where docTR puts it: in ``datasets`` in the folder
-    that the environment variable ``DOCTR_CACHE_DIR`` names, or in ``~/.cache/doctr``. An archive is compared with its
-    checksum and unpacked beside itself when it is first needed.
+    The file, or its unpacked folder, must be where docTR puts it: in ``datasets`` in the folder of the environment
+    variable ``DOCTR_CACHE_DIR``, or in ``~/.cache/doctr``. An archive is checked and unpacked next to itself on first
+    use.
 
     Args:
-        url: Where the file was published.
-        file_name: Its name in the folder; by default that in the URL.
-        file_hash: The beginning of its SHA-256; by default what stands between "-" and "." in its name, if anything.
+        url: URL of the published file.
+        file_name: Its name in the folder; by default the name in the URL.
+        file_hash: Start of its SHA-256; by default the text between "-" and "." in its name, if any.
         extract_archive: Whether it is an archive, to be unpacked to a folder that becomes `root`.
-        download: Has no effect: where docTR would download, the error says what to get and where to put it.
-        overwrite: Whether the archive is unpacked again, in place of what is in its folder.
+        download: Has no effect: where docTR would download, the error explains what to get and where to put it.
+        overwrite: Whether to unpack the archive again and replace its folder.
         cache_dir: A folder other than ``~/.cache/doctr``.
-        cache_subdir: The folder in it; by default ``datasets``.
+        cache_subdir: Its subfolder; by default ``datasets``.
         **kwargs: Arguments of `AbstractDataset` other than ``root``.
 
     Raises:
-        SourceNotFoundError: (a ValueError) if neither the file nor the folder is there.
-        OpenError: if the archive is damaged, is another one than was published, or has members that are refused:
-            links, paths out of its folder, or more or larger ones than the limits allow.
-        WriteError: if the archive cannot be unpacked beside itself.
+        SourceNotFoundError: (a ValueError) Neither the file nor the folder exists.
+        OpenError: The archive is damaged, is not the published one, or has rejected members: links, paths outside of
+            its folder, or members beyond the limits of number and size.
+        WriteError: The archive cannot be unpacked next to itself.
 
     Example:
         >>> from mediatensor.ocr.datasets.datasets import VisionDataset
@@ -198,7 +193,7 @@ class VisionDataset(AbstractDataset):
         cache_subdir: str | None = None,
         **kwargs: Any,
     ) -> None:
-        # docTR's own storage has names such as "models?id=v0.4.0/artefacts.zip&src=0".
+        # docTR's storage has names such as "models?id=v0.4.0/artefacts.zip&src=0".
         name = file_name if file_name is not None else os.path.basename(url).partition("&")[0]
         if os.path.basename(name) != name or not name:
             raise InvalidArgumentError(f"file_name must be the name of a file, without folders (got {shown(name)}).")

@@ -1,4 +1,4 @@
-"""Pictures of characters and words, drawn in the fonts of this machine."""
+"""Generate images of characters and words in the fonts of this machine."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ __all__ = ["CharacterGenerator", "WordGenerator", "synthesize_text_img"]
 
 _Color = tuple[int, int, int]
 
-# Faces that are taken first, where a machine has them: plain ones with many letters.
+# Preferred fonts: plain ones with many characters.
 _FIRST = (
     *("DejaVuSans", "NotoSans-Regular", "LiberationSans-Regular", "FreeSans", "FreeMono"),
     *("Arial Unicode", "Helvetica", "Arial", "arial", "segoeui", "tahoma"),
 )
-# The margin of a drawn text, as docTR's: its picture is higher and wider than its ink by these.
+# Height and width of an image relative to its ink, as in docTR.
 _HEIGHTS, _WIDTHS = 1.3, 1.1
 _SIZE = 32
-# What Pillow brings along.
+# The font that comes with Pillow.
 _PILLOW = Face("Pillow", "")
 
 
@@ -40,32 +40,32 @@ def synthesize_text_img(
     background_color: _Color | None = None,
     text_color: _Color | None = None,
 ) -> Image.Image:
-    """Draw a text on a picture that is a little larger than its ink.
+    """Draw a text on an image slightly larger than its ink.
 
     Args:
         text: The text.
         font_size: Pixels per em.
-        font_family: The name of an installed font, or the path of a font file. By default a font of this machine that
-            has the text, or the one of Pillow.
+        font_family: Name of an installed font, or path of a font file. By default a font of this machine that has the
+            text, or the font of Pillow.
         background_color: By default black.
         text_color: By default white.
 
     Returns:
-        An RGB picture; of a single character it is square.
+        An RGB image, square for a single character.
 
     Raises:
-        SourceNotFoundError: if there is no such font.
+        SourceNotFoundError: The font does not exist.
 
     Example:
         >>> from mediatensor.ocr.datasets.generator import synthesize_text_img
         >>> synthesize_text_img("word", 32).mode
         'RGB'
     """
-    face = _faces_for(text)[0] if font_family is None else _named(font_family)
-    return _picture(text, face, font_size, background_color or (0, 0, 0), text_color or (255, 255, 255))
+    face = _fonts_for(text)[0] if font_family is None else _find_font(font_family)
+    return _draw_text(text, face, font_size, background_color or (0, 0, 0), text_color or (255, 255, 255))
 
 
-def _picture(
+def _draw_text(
     text: str, face: Face, size: int = _SIZE, background: _Color = (0, 0, 0), colour: _Color = (255, 255, 255)
 ) -> Image.Image:
     font = face.at(size)
@@ -75,21 +75,21 @@ def _picture(
     if len(text) <= 1:
         wide = high = max(wide, high)
     picture = Image.new("RGB", (wide, high), background)
-    # The ink is in the middle, and not the point from which it is drawn.
+    # Centre the ink, not the origin of the text.
     place = (round((wide - width) / 2 - left), round((high - height) / 2 - top))
     ImageDraw.Draw(picture).text(place, text, font=font, fill=colour)
     return picture
 
 
-def _named(family: str) -> Face:
-    """An installed font by its name, or a file."""
+def _find_font(family: str) -> Face:
+    """Return an installed font by its name, or a font file."""
     font = get_font(family, _SIZE)
     return Face(family, str(getattr(font, "path", family)), int(getattr(font, "index", 0)))
 
 
 @lru_cache(maxsize=64)
-def _faces_for(text: str) -> tuple[Face, ...]:
-    """Faces of this machine that together have the letters of a text, the first of them as many as possible."""
+def _fonts_for(text: str) -> tuple[Face, ...]:
+    """Return fonts of this machine that together have the characters of a text, preferred ones first."""
     faces: list[Face] = []
     lacking = set(text)
     for face in sorted(find_faces(), key=_preference):
@@ -103,16 +103,13 @@ def _faces_for(text: str) -> tuple[Face, ...]:
 
 
 def _preference(face: Face) -> tuple[int, bool, str]:
-    """Where a face stands in the order in which they are taken: plain ones before bold and slanted ones."""
+    """Return a sort key: preferred fonts first, and plain ones before bold and italic ones."""
     place = _FIRST.index(face.name) if face.name in _FIRST else len(_FIRST)
     return place, "-" in face.name and not face.name.endswith("-Regular"), face.name
 
 
-class _DrawnTexts(AbstractDataset):
-    """What both generators have in common.
-
-    A text is drawn in a font that has its letters; letters that no font has are said once.
-    """
+class _TextGenerator(AbstractDataset):
+    """The base of both generators: draws texts in fonts that have their characters, and warns once if none has."""
 
     def __init__(
         self,
@@ -128,13 +125,13 @@ class _DrawnTexts(AbstractDataset):
         self._num_samples = whole_number("num_samples", num_samples, at_least=0)
         self.font_family: list[str | None] = [*font_family] if isinstance(font_family, list) else [font_family]
         named = [family for family in self.font_family if family is not None]
-        self._faces = tuple(map(_named, named)) or _faces_for(vocab)
+        self._faces = tuple(map(_find_font, named)) or _fonts_for(vocab)
         self._letters = {face: "".join(letter for letter in vocab if face.has(letter)) for face in self._faces}
         lacking = "".join(sorted(set(vocab).difference(*self._letters.values())))
         if lacking:
             warn_once(
-                f"No font has {lacking[:100]!r} of the vocabulary, so that these {len(lacking)} characters are not "
-                "drawn as they look: give font_family a font that has them."
+                f"No font has {lacking[:100]!r} of the vocabulary, so that these {len(lacking)} characters are drawn "
+                "wrongly: give font_family a font that has them."
             )
         self.img_transforms = img_transforms
         self.sample_transforms = sample_transforms
@@ -144,35 +141,35 @@ class _DrawnTexts(AbstractDataset):
     def __len__(self) -> int:
         return self._num_samples
 
-    def _checked(self, index: int) -> int:
+    def _check_index(self, index: int) -> int:
         if not -self._num_samples <= index < self._num_samples:
             raise OutOfRangeError(f"There is no sample {index}: there are {self._num_samples}.")
         return index % self._num_samples
 
     def _face_for(self, text: str) -> Face:
-        """One of the faces that have a text, at random; if none has, one of all."""
+        """Choose a font at random: one that has the text, if possible."""
         fitting = [face for face in self._faces if set(text) <= set(self._letters[face])]
         return random.choice(fitting or self._faces)
 
 
-class CharacterGenerator(_DrawnTexts):
-    """Pictures of single characters, to train classifiers.
+class CharacterGenerator(_TextGenerator):
+    """Images of single characters, to train classifiers.
 
-    The target of a sample is the number of its character in the vocabulary. Characters follow each other in their
-    order, each in one of the fonts at random: ``random.seed()`` makes them the same again.
+    The target of a sample is the index of its character in the vocabulary. Characters follow the order of the
+    vocabulary, each in a random font; ``random.seed()`` reproduces them.
 
     Args:
         vocab: The characters.
-        num_samples: How many samples there are.
-        cache_samples: Whether each character is drawn once in each font, now, and kept.
-        font_family: The name of an installed font, the path of a font file, or a list of such. By default those fonts
-            of this machine that have the characters.
-        img_transforms: Called with the sample first. It should change the image only.
-        sample_transforms: Called with the sample then.
+        num_samples: Number of samples.
+        cache_samples: Whether to draw each character once in each font, in advance, and keep it.
+        font_family: Name of an installed font, path of a font file, or a list of these. By default the fonts of this
+            machine that have the characters.
+        img_transforms: Called first with the sample; should change only the image.
+        sample_transforms: Called next with the sample.
 
     Raises:
-        InvalidArgumentError: if the vocabulary is empty or a number is out of range.
-        SourceNotFoundError: (a ValueError) if there is no such font.
+        InvalidArgumentError: The vocabulary is empty, or a number is out of range.
+        SourceNotFoundError: (a ValueError) A font does not exist.
 
     Example:
         >>> from mediatensor.ocr.datasets import CharacterGenerator
@@ -192,44 +189,44 @@ class CharacterGenerator(_DrawnTexts):
     ) -> None:
         super().__init__(vocab, num_samples, font_family, img_transforms, sample_transforms)
         if cache_samples:
-            self._cached = list(self._drawn_once())
+            self._cached = list(self._draw_each_character())
 
-    def _drawn_once(self) -> Iterator[tuple[Image.Image, int]]:
+    def _draw_each_character(self) -> Iterator[tuple[Image.Image, int]]:
         for number, character in enumerate(self.vocab):
             fitting = [face for face in self._faces if character in self._letters[face]]
-            yield from ((_picture(character, face), number) for face in fitting or self._faces[:1])
+            yield from ((_draw_text(character, face), number) for face in fitting or self._faces[:1])
 
     def _read_sample(self, index: int) -> tuple[Any, int]:
-        index = self._checked(index)
+        index = self._check_index(index)
         if self._cached:
             picture, number = self._cached[index % len(self._cached)]
         else:
             number = index % len(self.vocab)
             character = self.vocab[number]
-            picture = _picture(character, self._face_for(character))
+            picture = _draw_text(character, self._face_for(character))
         return tensor_from_pil(picture), number
 
 
-class WordGenerator(_DrawnTexts):
-    """Pictures of words of random characters, to train recognisers.
+class WordGenerator(_TextGenerator):
+    """Images of words of random characters, to train text recognisers.
 
-    The target of a sample is its text. Words are drawn anew for each access, with the numbers of ``random``:
-    ``random.seed()`` makes them the same again, and gives the words that docTR gives.
+    The target of a sample is its text. Each access generates another word from ``random``; ``random.seed()`` reproduces
+    the words, which are the same as in docTR.
 
     Args:
         vocab: The characters.
-        min_chars: The least number of characters of a word.
-        max_chars: The greatest.
-        num_samples: How many samples there are.
-        cache_samples: Whether all are drawn now, and kept.
-        font_family: The name of an installed font, the path of a font file, or a list of such. By default those fonts
-            of this machine that have the characters.
-        img_transforms: Called with the sample first. It should change the image only.
-        sample_transforms: Called with the sample then.
+        min_chars: Least number of characters of a word.
+        max_chars: Largest number.
+        num_samples: Number of samples.
+        cache_samples: Whether to draw all words in advance and keep them.
+        font_family: Name of an installed font, path of a font file, or a list of these. By default the fonts of this
+            machine that have the characters.
+        img_transforms: Called first with the sample; should change only the image.
+        sample_transforms: Called next with the sample.
 
     Raises:
-        InvalidArgumentError: if the vocabulary is empty or a number is out of range.
-        SourceNotFoundError: (a ValueError) if there is no such font.
+        InvalidArgumentError: The vocabulary is empty, or a number is out of range.
+        SourceNotFoundError: (a ValueError) A font does not exist.
 
     Example:
         >>> from mediatensor.ocr.datasets import WordGenerator
@@ -253,23 +250,23 @@ class WordGenerator(_DrawnTexts):
         least = whole_number("min_chars", min_chars, at_least=1)
         self.wordlen_range = (least, whole_number("max_chars", max_chars, at_least=least))
         if cache_samples:
-            self._cached = [self._drawn() for _ in range(num_samples)]
+            self._cached = [self._draw_word() for _ in range(num_samples)]
 
-    def _drawn(self) -> tuple[Image.Image, str]:
+    def _draw_word(self) -> tuple[Image.Image, str]:
         text = self._generate_string(*self.wordlen_range)
         if not any(set(text) <= set(letters) for letters in self._letters.values()):
-            # No font has all of it: a word of the letters of one font.
+            # No font has all characters: make a word of the characters of one font.
             choices = [letters for letters in self._letters.values() if letters]
             if choices:
                 letters = random.choice(choices)
                 text = "".join(random.choice(letters) for _ in text)
-        return _picture(text, self._face_for(text)), text
+        return _draw_text(text, self._face_for(text)), text
 
     def _generate_string(self, min_chars: int, max_chars: int) -> str:
         num_chars = random.randint(min_chars, max_chars)
         return "".join(random.choice(self.vocab) for _ in range(num_chars))
 
     def _read_sample(self, index: int) -> tuple[Any, str]:
-        index = self._checked(index)
-        picture, text = self._cached[index] if self._cached else self._drawn()
+        index = self._check_index(index)
+        picture, text = self._cached[index] if self._cached else self._draw_word()
         return tensor_from_pil(picture), text

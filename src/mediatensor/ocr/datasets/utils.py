@@ -1,4 +1,4 @@
-"""Strings as class numbers of a vocabulary, and what data sets do with pictures and their boxes."""
+"""Encode strings as classes of a vocabulary, and prepare images and boxes of datasets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def translate(input_string: str, vocab_name: str, unknown_char: str = "■") -> str:
-    """Rewrite a string with characters of a vocabulary.
+    """Rewrite a string with the characters of a vocabulary.
 
     A character that is not in the vocabulary is dropped if it is white space, loses its accents if the vocabulary has
     the plain letter, and otherwise becomes ``unknown_char``.
@@ -53,11 +53,11 @@ def translate(input_string: str, vocab_name: str, unknown_char: str = "■") -> 
     if vocab_name not in VOCABS:
         raise KeyError(f"no vocabulary {vocab_name!r}; the names are the keys of VOCABS")
     characters = frozenset(VOCABS[vocab_name])
-    return "".join(_translated(char, characters, unknown_char) for char in input_string)
+    return "".join(_translate_character(char, characters, unknown_char) for char in input_string)
 
 
-def _translated(char: str, characters: frozenset[str], unknown_char: str) -> str:
-    """One character as :func:`translate` writes it."""
+def _translate_character(char: str, characters: frozenset[str], unknown_char: str) -> str:
+    """Translate one character."""
     if char in characters:
         return char
     if char in string.whitespace:
@@ -68,12 +68,12 @@ def _translated(char: str, characters: frozenset[str], unknown_char: str) -> str
 
 @lru_cache(maxsize=32)
 def _class_of(vocab: str) -> dict[str, int]:
-    """The class of each character: its first position."""
+    """Return the class of each character: its first position."""
     return {char: index for index, char in reversed(list(enumerate(vocab)))}
 
 
 def encode_string(input_string: str, vocab: str) -> list[int]:
-    """The class of each character of a string.
+    """Return the class of each character of a string.
 
     Args:
         input_string: the text.
@@ -83,7 +83,7 @@ def encode_string(input_string: str, vocab: str) -> list[int]:
         One class per character.
 
     Raises:
-        InvalidArgumentError: characters of the text are not in the vocabulary; the message names them.
+        InvalidArgumentError: characters of the text are not in the vocabulary.
 
     >>> from mediatensor.ocr.datasets import encode_string
     >>> encode_string("cab", "abc")
@@ -101,7 +101,7 @@ def encode_string(input_string: str, vocab: str) -> list[int]:
 
 
 def decode_sequence(input_seq: npt.NDArray[Any] | Sequence[int], mapping: str) -> str:
-    """The string of a sequence of classes.
+    """Return the string of a sequence of classes.
 
     Args:
         input_seq: the classes: a sequence of int or an integer array, each in ``[0, len(mapping))``.
@@ -139,7 +139,7 @@ def encode_sequences(
     pad: int | None = None,
     dynamic_seq_length: bool = False,
 ) -> npt.NDArray[np.int32]:
-    """Encode strings as rows of equal width, with the marks that sequence networks need.
+    """Encode strings as rows of equal width, with the markers that sequence networks need.
 
     A row consists of ``sos`` if given, the classes of the string, ``eos``, and ``pad`` (``eos`` if not given) up to the
     width. A string that is too long is cut off at the width.
@@ -147,7 +147,7 @@ def encode_sequences(
     Args:
         sequences: the N strings.
         vocab: the characters of the vocabulary, in the order of the classes.
-        target_size: the width; by default that of the longest string.
+        target_size: the width; by default the width of the longest string.
         eos: the class that marks the end; outside the vocabulary.
         sos: the class that marks the start; outside the vocabulary.
         pad: the class that fills the row; outside the vocabulary.
@@ -185,17 +185,17 @@ def encode_sequences(
 def convert_target_to_relative(
     img: Tensor, target: npt.NDArray[Any] | dict[str, Any]
 ) -> tuple[Tensor, npt.NDArray[Any] | dict[str, Any]]:
-    """Divide the boxes of a picture, in pixels, by its size.
+    """Divide the boxes of an image, in pixels, by its size.
 
     Args:
-        img: The picture (C, H, W).
-        target: Boxes (N, 4) or (N, 4, 2), or a dict that has them as ``boxes``.
+        img: The image (C, H, W).
+        target: Boxes (N, 4) or (N, 4, 2), or a dict with these as ``boxes``.
 
     Returns:
-        The picture, and the target with relative boxes, float32, clipped to [0, 1]. A dict is a new one.
+        The image, and the target with relative boxes, float32, clipped to [0, 1]. A dict is copied.
 
     Raises:
-        InvalidArgumentError: if the boxes have another shape.
+        InvalidArgumentError: The boxes have another shape.
 
     >>> import numpy as np
     >>> import torch
@@ -213,15 +213,15 @@ def crop_bboxes_from_image(img_path: str | Path, geoms: npt.NDArray[Any]) -> lis
 
     Args:
         img_path: The file.
-        geoms: Straight boxes (N, 4) as (xmin, ymin, xmax, ymax), or polygons (N, 4, 2) with points from the top left
-            one on in reading direction, in pixels; fractions are cut off.
+        geoms: Upright boxes (N, 4) as (xmin, ymin, xmax, ymax), or polygons (N, 4, 2) clockwise from the top left in
+            reading direction, in pixels; fractions are truncated.
 
     Returns:
-        N arrays (h, w, 3) uint8, polygons turned upright. A box outside of the picture gives one without pixels.
+        N arrays (h, w, 3) uint8, polygons turned upright. The array of a box outside of the image is empty.
 
     Raises:
-        InvalidArgumentError: if the boxes have another shape or are not finite.
-        SourceNotFoundError, OpenError, PageError: if the file cannot be read.
+        InvalidArgumentError: The boxes have another shape or are not finite.
+        SourceNotFoundError, OpenError, PageError: The file cannot be read.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.datasets import crop_bboxes_from_image
@@ -233,7 +233,7 @@ def crop_bboxes_from_image(img_path: str | Path, geoms: npt.NDArray[Any]) -> lis
     if not np.isfinite(geoms).all():
         raise InvalidArgumentError("geoms must be finite, got NaN or infinity")
     image = read_img_as_numpy(img_path)
-    # A point may be anywhere, but an int64 cannot.
+    # Clip, because coordinates may exceed int64.
     pixels = geoms.clip(-1e9, 1e9).astype(np.int64)
     return extract_crops(image, pixels) if geoms.ndim == 2 else extract_rcrops(image, pixels)
 
@@ -241,18 +241,17 @@ def crop_bboxes_from_image(img_path: str | Path, geoms: npt.NDArray[Any]) -> lis
 def pre_transform_multiclass(
     img: Tensor, target: tuple[npt.NDArray[Any], list[str]]
 ) -> tuple[Tensor, dict[str, npt.NDArray[Any]]]:
-    """Sort the boxes of a picture, in pixels, by class, and divide them by its size.
+    """Group the boxes of an image, in pixels, by class, and divide them by its size.
 
     Args:
-        img: The picture (C, H, W).
+        img: The image (C, H, W).
         target: Boxes (N, 4) or (N, 4, 2), and their N classes.
 
     Returns:
-        The picture, and for each class that it has, in alphabetical order, its relative boxes, float32, clipped to
-        [0, 1].
+        The image, and the relative boxes of each class, float32, clipped to [0, 1], in alphabetical order.
 
     Raises:
-        InvalidArgumentError: if there is another number of classes than of boxes, or the boxes have another shape.
+        InvalidArgumentError: The numbers of classes and boxes differ, or the boxes have another shape.
 
     >>> import numpy as np
     >>> import torch

@@ -1,4 +1,4 @@
-"""Training the reader on your lines and pages, and measuring how well it reads them."""
+"""Train text detectors and recognisers on your pages and lines, and score them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from ._drawn import DrawnLines, DrawnPages, drawn_lines, drawn_pages
 from ._evaluating import evaluate
 from ._exporting import LineFolder as LineFolder  # for the command
 from ._exporting import export_lines
-from ._lines import LineDataset, changed_line
-from ._loop import Fit, fit
-from ._pages import PageDataset
+from ._fit import fit
+from ._loop import Fit
+from ._rows import LineDataset, PageDataset, changed_line
 from ._scores import (
     CharacterScore,
     DetectionEvaluation,

@@ -1,4 +1,4 @@
-"""What is particular about training detectors: pages of one size with their boxes, and how many are found."""
+"""Learners of page images: text detectors and orientation classifiers."""
 
 from __future__ import annotations
 
@@ -20,30 +20,27 @@ from ..utils._page_images import resized
 from ..utils.geometry import boxes_around
 from ..utils.metrics import LocalizationConfusion
 from ._learning import first_rows, random_number, with_changes
+from ._rows import change_picture
 
-__all__ = ["Detection", "changed_page", "cropped_page"]
+__all__ = ["Detection", "Orientation", "changed_page", "cropped_page"]
 
 _IOU = 0.5
-#: Pages are cropped at scales from 1 / 2 ** this to 2 ** this.
+# Crops are scaled by 1 / 2 ** this to 2 ** this.
 _MOST_ZOOM = 0.6
-#: How many of the crops are around text.
+# Share of the crops that contain text.
 _TEXT_SHARE = 0.9
-#: Thresholds that are tried, of pixels and of boxes, and on how many pages.
+# Candidates for the thresholds of pixels and boxes, and the number of pages that they are compared on.
 _PIXEL_THRESHOLDS = (0.1, 0.2, 0.3, 0.5, 0.7)
 _BOX_THRESHOLDS = (0.1, 0.3, 0.5, 0.6, 0.7)
 _NUM_PAGES_TRIED = 20
+_SCORED_AT_ONCE = 32
 _NO_BOXES: NDArray[np.float64] = np.zeros((0, 4))
 Boxes = dict[str, NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
 class BoxBatch:
-    """Pages that go through a detector together.
-
-    Attributes:
-        data: (N, 3, H, W), as the network takes them.
-        boxes: For each page the boxes of each class, relative to ``data``, (K, 4) or (K, 4, 2).
-    """
+    """A batch of pages, (N, 3, H, W), with the boxes of each page by class, relative, (K, 4) or (K, 4, 2)."""
 
     data: Tensor
     boxes: list[Boxes]
@@ -51,7 +48,7 @@ class BoxBatch:
 
 @dataclass(frozen=True)
 class _BoxBatches:
-    """Makes batches of pages of one size: scaled, and padded on all sides."""
+    """Makes batches of pages, scaled and padded on all sides to one size."""
 
     pre_processor: PreProcessor
     flips_channels: bool
@@ -64,28 +61,24 @@ class _BoxBatches:
             boxes = []
             for index, place in zip(batch.indices, batch.placements, strict=True):
                 true = boxes_of(rows[index], self.class_names)
-                boxes.append({name: _placed(own, place) for name, own in true.items()})
+                boxes.append({name: _place_boxes(own, place) for name, own in true.items()})
             batches.append(BoxBatch(batch.data.flip(1) if self.flips_channels else batch.data, boxes))
         return batches
 
 
-def _placed(boxes: NDArray[np.float64], place: Placement) -> NDArray[np.float64]:
-    """Boxes relative to a picture, relative to the input that it is a part of."""
+def _place_boxes(boxes: NDArray[np.float64], place: Placement) -> NDArray[np.float64]:
+    """Convert boxes relative to an image into boxes relative to the network input that it is placed in."""
     points = _corners(boxes) * (place.width, place.height) + (place.left, place.top)
     return points.reshape(boxes.shape)
 
 
 def _corners(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Two corners of straight boxes, (K, 2, 2), four of others, (K, 4, 2)."""
+    """Return two corners of upright boxes, (K, 2, 2), or four corners, (K, 4, 2)."""
     return boxes.reshape(len(boxes), 4 if boxes.ndim == 3 else 2, 2)
 
 
 def boxes_of(sample: Sample, class_names: Iterable[str]) -> Boxes:
-    """The boxes of a page by class, (K, 4) or (K, 4, 2), relative; classes without boxes are left out.
-
-    Raises:
-        InvalidArgumentError: if the page has none, or they are not of that shape, or of a class that is not known.
-    """
+    """Return the relative boxes of a page by class, (K, 4) or (K, 4, 2), without empty classes."""
     names = tuple(class_names)
     given = sample.extra.get("boxes")
     if given is None:
@@ -110,8 +103,8 @@ def boxes_of(sample: Sample, class_names: Iterable[str]) -> Boxes:
     return found
 
 
-def _changed(sample: Sample) -> Sample:
-    """A page with boxes of one class, changed at random; see `changed_page`. Others stay."""
+def _change_page(sample: Sample) -> Sample:
+    """Change a page at random, see `changed_page`; pages with boxes of several classes stay."""
     boxes = sample.extra.get("boxes")
     if sample.image is None or not isinstance(boxes, np.ndarray):
         return sample
@@ -120,16 +113,16 @@ def _changed(sample: Sample) -> Sample:
 
 
 def changed_page(image: Tensor, boxes: NDArray[np.float64]) -> tuple[Tensor, NDArray[np.float64]]:
-    """A part of a page, as it might have been scanned otherwise, with the boxes that lie in it.
+    """Cut a random part out of a page and change its colours, contrast, sharpness and noise.
 
-    All of it is drawn from torch's global generator.
+    Random numbers come from torch's global generator.
 
     Args:
         image: uint8 (3, H, W).
-        boxes: (K, 4) or (K, 4, 2), relative.
+        boxes: (K, 4) or (K, 4, 2), relative to the page.
 
     Returns:
-        uint8 (3, h, w), and the boxes relative to that.
+        The part, uint8 (3, h, w), and the boxes in it, relative to the part.
 
     Example:
         >>> import numpy as np, torch
@@ -152,11 +145,11 @@ def changed_page(image: Tensor, boxes: NDArray[np.float64]) -> tuple[Tensor, NDA
         centres = points.mean(axis=1)
         inside = ((centres > 0) & (centres < 1)).all(axis=1)
         boxes = points[inside].clip(0, 1).reshape(inside.sum(), *boxes.shape[1:])
-    return _recoloured(image), boxes
+    return _change_colors(image), boxes
 
 
-def _recoloured(image: Tensor) -> Tensor:
-    """A picture with other colours, contrast, sharpness and noise; uint8 (3, H, W)."""
+def _change_colors(image: Tensor) -> Tensor:
+    """Change colours, contrast, sharpness and noise of an image, uint8 (3, H, W), at random."""
     picture = image.float() / 255
     if random_number() < 0.1:
         picture = 1 - picture
@@ -174,7 +167,7 @@ def _recoloured(image: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Cropping:
-    """Cuts a square out of a page, see `cropped_page`; with ``augment`` changed at random."""
+    """Cuts a square out of a page, see `cropped_page`, and with ``augment`` changes it at random."""
 
     page_size: int
     crop_size: int
@@ -188,26 +181,26 @@ class _Cropping:
         by_class = given if isinstance(given, Mapping) else {"": given}
         image, left = cropped_page(sample.image, by_class, round(zoom * self.page_size), self.crop_size)
         if self.augment:
-            image = _recoloured(image)
+            image = _change_colors(image)
         return replace(sample, image=image, extra={**sample.extra, "boxes": left if by_class is given else left[""]})
 
 
 def cropped_page(
     image: Tensor, boxes: Mapping[str, NDArray[np.float64]], page_size: int, crop_size: int
 ) -> tuple[Tensor, dict[str, NDArray[np.float64]]]:
-    """A square that is cut out of a page, mostly around text, with the parts of boxes that lie in it.
+    """Cut a random square out of a page, usually around text.
 
-    Where it is cut is drawn from torch's global generator.
+    Random numbers come from torch's global generator.
 
     Args:
         image: uint8 (3, H, W).
-        boxes: By class, (K, 4) or (K, 4, 2), relative.
-        page_size: The page is brought into the middle of a square of so many pixels, as predictors do, before it is
-            cut. Beside it is black.
-        crop_size: The side of what is cut out, in pixels.
+        boxes: Boxes by class, (K, 4) or (K, 4, 2), relative to the page.
+        page_size: Side in pixels of the black square that the page is scaled to and centred in before it is cut, as in
+            predictors.
+        crop_size: Side of the crop in pixels.
 
     Returns:
-        uint8 (3, crop_size, crop_size), and the boxes relative to that.
+        The crop, uint8 (3, crop_size, crop_size), and the parts of boxes in it, relative to the crop.
 
     Example:
         >>> import numpy as np, torch
@@ -221,11 +214,11 @@ def cropped_page(
     zoom = page_size / size.max()
     corners = [_corners(np.asarray(own, np.float64)) for own in boxes.values()]
     centres = np.concatenate([np.zeros((0, 2)), *(own.mean(axis=1) for own in corners)])
-    # Somewhere in the crop is the middle of some text, or now and then any point of the page.
+    # The crop contains the centre of some text, or sometimes any point of the page.
     point = np.array([random_number(), random_number()])
     if len(centres) and random_number() < _TEXT_SHARE:
         point = centres[int(random_number(0, len(centres)))].clip(0, 1)
-    # Pixels of the enlarged page, of which (0, 0) is the top left corner; the square around it begins before.
+    # In pixels of the scaled page, from its top left corner; the square around it starts at -before.
     whole = max(page_size, crop_size)
     before = (whole - size * zoom) / 2
     start = point * size * zoom - [random_number(0, crop_size), random_number(0, crop_size)]
@@ -248,13 +241,7 @@ def cropped_page(
 
 @dataclass(frozen=True)
 class DetectionScores:
-    """How well text is found.
-
-    Attributes:
-        num_boxes: How many true boxes there are.
-        recall: The share of them that was found.
-        precision: The share of what was found that is true.
-    """
+    """Recall and precision of boxes, and the number of true boxes."""
 
     num_boxes: int
     recall: float
@@ -262,16 +249,14 @@ class DetectionScores:
 
     @property
     def score(self) -> float:
-        """The harmonic mean of both."""
         return 2 * self.recall * self.precision / max(self.recall + self.precision, 1e-9)
 
     def as_dict(self) -> dict[str, float]:
-        """The scores by name."""
         return {"num_boxes": self.num_boxes, "recall": self.recall, "precision": self.precision, "score": self.score}
 
 
 class Detection:
-    """A detector in training; see `Learner`."""
+    """The learner of a text detector; see `Learner`."""
 
     task = "detection"
 
@@ -279,39 +264,35 @@ class Detection:
         self.model, self._crop_size = model, crop_size
 
     def check(self, datasets: Iterable[MediaDataset]) -> None:
-        """Rows show what boxes they have when they are read."""
+        """Boxes are checked when rows are read."""
 
     def prepared(self, dataset: MediaDataset, augment: bool) -> MediaDataset:
-        """The rows as they are learnt."""
         if self._crop_size is not None:
             page_size = self.model.cfg["input_shape"][-1]
             return with_changes(dataset, _Cropping(page_size, self._crop_size, augment))
-        return with_changes(dataset, _changed) if augment else dataset
+        return with_changes(dataset, _change_page) if augment else dataset
 
     def collator(self, batch_size: int) -> _BoxBatches:
-        """Makes batches of samples."""
         cfg = self.model.cfg
         size, mean, std = self._crop_size or cfg["input_shape"][-1], cfg["mean"], cfg["std"]
         pre_processor = PreProcessor(size, batch_size, mean, std, preserve_aspect_ratio=True, symmetric_pad=True)
         return _BoxBatches(pre_processor, cfg.get("color_order") == "BGR", tuple(self.model.class_names))
 
     def loss(self, model: Any, batch: BoxBatch, share: float = 1.0) -> Tensor:
-        """The loss of a network like this one for a batch."""
-        # Channels last, convolutions take a quarter less time.
+        # Convolutions are a quarter faster with channels last.
         data = batch.data.to(next(model.parameters()).device).contiguous(memory_format=torch.channels_last)
         loss: Tensor = model(data, batch.boxes)["loss"]
         return loss
 
     def keeping_loss(self, batch: BoxBatch) -> Tensor:
-        """The same for pages that were known."""
         return self.loss(self.model, batch)
 
     @torch.no_grad()
     def chosen_options(self, model: Any, dataset: MediaDataset) -> dict[str, Any]:
         """Choose the thresholds of pixels and boxes.
 
-        Those of an architecture are for networks that learnt for days. Before, probabilities fall slowly at the edges
-        of text: boxes are too large, and few of them are right.
+        The thresholds of an architecture suit networks that were trained for days. After a short training,
+        probabilities fall slowly at the edges of text, so that boxes would be too large.
         """
         predictor, post = detection_predictor(model), model.postprocessor
         device = next(model.parameters()).device
@@ -326,7 +307,7 @@ class Detection:
                 data = batch.data.flip(1) if model.cfg.get("color_order") == "BGR" else batch.data
                 maps = model(data.to(device), maps_only=True)["out_map"].float().cpu().permute(0, 2, 3, 1).numpy()
                 trues = [
-                    _straight(_placed(true_by_class.get(name, _NO_BOXES), *batch.placements))
+                    _to_upright(_place_boxes(true_by_class.get(name, _NO_BOXES), *batch.placements))
                     for name in model.class_names
                 ]
                 for pixel in _PIXEL_THRESHOLDS:
@@ -341,24 +322,123 @@ class Detection:
 
     @torch.no_grad()
     def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> DetectionScores:
-        """Search the pages of a dataset, or the first of them, with a network like this one, and compare."""
+        """Score the boxes that a network finds on the first pages of a dataset, or on all."""
         predictor, confusion = detection_predictor(model), LocalizationConfusion(_IOU)
         for samples in first_rows(dataset, num_rows, at_once=1):
             for sample in samples:
                 true_by_class = boxes_of(sample, model.class_names)
                 (found_by_class,) = predictor([sample.image])
                 for name, found in found_by_class.items():
-                    confusion.update(_straight(true_by_class.get(name, _NO_BOXES)), found[:, :4])
+                    confusion.update(_to_upright(true_by_class.get(name, _NO_BOXES)), found[:, :4])
         if not confusion.num_gts:
-            raise InvalidArgumentError(f"{dataset!r} has no page with a box: there is nothing to compare with.")
+            raise InvalidArgumentError(f"{dataset!r} has no page with a box to compare with.")
         return _scores_of(confusion)
 
 
-def _straight(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The upright boxes, (K, 4), of quadrangles; others stay as they are."""
+def _to_upright(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Convert quadrangles to upright boxes, (K, 4)."""
     return boxes_around(boxes).astype(np.float64) if boxes.ndim == 3 else boxes
 
 
 def _scores_of(confusion: LocalizationConfusion) -> DetectionScores:
     recall, precision, _ = confusion.summary()
     return DetectionScores(confusion.num_gts, recall or 0.0, precision or 0.0)
+
+
+@dataclass(frozen=True)
+class TurnedBatch:
+    """A batch of images, (N, 3, H, W), and the class numbers of their orientations."""
+
+    data: Tensor
+    classes: Tensor
+
+
+@dataclass(frozen=True)
+class _TurnedBatches:
+    """Makes batches of images of one size."""
+
+    batch_size: int
+    pre_processor: PreProcessor
+    flips_channels: bool
+
+    def __call__(self, samples: list[Sample | Skipped]) -> list[TurnedBatch]:
+        rows = [sample for sample in samples if isinstance(sample, Sample) and sample.image is not None]
+        batches = []
+        for start in range(0, len(rows), self.batch_size):
+            chosen = rows[start : start + self.batch_size]
+            (data,) = self.pre_processor([sample.image for sample in chosen if sample.image is not None])
+            classes = torch.tensor([sample.extra["turn"] for sample in chosen])
+            batches.append(TurnedBatch(data.flip(1) if self.flips_channels else data, classes))
+        return batches
+
+
+@dataclass(frozen=True)
+class _Turning:
+    """Rotates the image of a sample to a random class, given the clockwise degrees of all classes."""
+
+    degrees: tuple[int, ...]
+
+    def __call__(self, sample: Sample) -> Sample:
+        number = int(random_number(0, len(self.degrees)))
+        image = None if sample.image is None else sample.image.rot90(-self.degrees[number] // 90, (1, 2)).contiguous()
+        return replace(sample, image=image, extra={**sample.extra, "turn": number})
+
+
+@dataclass(frozen=True)
+class OrientationScores:
+    """The number of images, and the share that was classified correctly."""
+
+    num_pictures: int
+    score: float
+
+    def as_dict(self) -> dict[str, float]:
+        return {"num_pictures": self.num_pictures, "score": self.score}
+
+
+class Orientation:
+    """The learner of an orientation classifier; see `Learner`."""
+
+    task = "classification"
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self._degrees = tuple(int(degrees) for degrees in model.cfg["classes"])
+
+    def check(self, datasets: Iterable[MediaDataset]) -> None:
+        """Any upright image is accepted."""
+
+    def prepared(self, dataset: MediaDataset, augment: bool) -> MediaDataset:
+        changed = with_changes(dataset, change_picture) if augment else dataset
+        return with_changes(changed, _Turning(self._degrees))
+
+    def collator(self, batch_size: int) -> _TurnedBatches:
+        cfg = self.model.cfg
+        size = cfg["input_shape"][1:]
+        pre_processor = PreProcessor(
+            size, batch_size, cfg["mean"], cfg["std"], preserve_aspect_ratio=True, symmetric_pad=True
+        )
+        return _TurnedBatches(batch_size, pre_processor, cfg.get("color_order") == "BGR")
+
+    def loss(self, model: Any, batch: TurnedBatch, share: float = 1.0) -> Tensor:
+        device = next(model.parameters()).device
+        return F.cross_entropy(model(batch.data.to(device)).float(), batch.classes.to(device))
+
+    def keeping_loss(self, batch: TurnedBatch) -> Tensor:
+        return self.loss(self.model, batch)
+
+    def chosen_options(self, model: Any, dataset: MediaDataset) -> dict[str, Any]:
+        return {}
+
+    @torch.no_grad()
+    def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> OrientationScores:
+        """Score the classes of the first images of a dataset, or of all."""
+        turned = self.prepared(dataset, augment=False)
+        collate = self.collator(_SCORED_AT_ONCE)
+        device = next(model.parameters()).device
+        model.eval()
+        num_pictures = num_right = 0
+        for samples in first_rows(turned, num_rows, _SCORED_AT_ONCE):
+            for batch in collate([*samples]):
+                found = model(batch.data.to(device)).argmax(1).cpu()
+                num_pictures, num_right = num_pictures + len(found), num_right + int((found == batch.classes).sum())
+        return OrientationScores(num_pictures, num_right / max(num_pictures, 1))

@@ -1,4 +1,4 @@
-"""Lines and pages that are drawn when they are asked for, as rows of a dataset."""
+"""Datasets of lines and pages that are generated on access."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from ..drawing import (
 
 __all__ = ["DrawnLines", "DrawnPages", "drawn_lines", "drawn_pages"]
 
-#: From so many texts it is known which characters lines have; those with others are not drawn.
+# The characters of lines are collected from this many texts; texts with other characters are not drawn.
 _NUM_TEXTS = 3000
 _MAX_TRIES = 100
 
 
 class DrawnLines(MediaDataset):
-    """Drawn lines with their texts; see `drawn_lines`.
+    """Generated lines with their texts; see `drawn_lines`.
 
     Attributes:
         characters: All characters that the texts may have.
@@ -56,7 +56,7 @@ class DrawnLines(MediaDataset):
         return f"{type(self).__name__}({len(self)} {self.items[0].name})"
 
     def limited_to(self, characters: Iterable[str]) -> DrawnLines:
-        """Such lines of some characters alone: texts with others are passed over.
+        """Return the dataset without texts that have other characters than these.
 
         Example:
             >>> from mediatensor.ocr.training import drawn_lines
@@ -72,17 +72,17 @@ class DrawnLines(MediaDataset):
 
 @dataclass(frozen=True)
 class _Faces:
-    """The faces that text is drawn in."""
+    """Opened fonts."""
 
     faces: tuple[Face, ...]
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open."""
 
 
 @dataclass(frozen=True)
 class _DrawnLineRecipe(Recipe):
-    """How a line is drawn; see `drawn_lines`."""
+    """Draws a line; see `drawn_lines`."""
 
     languages: tuple[str, ...]
     characters: str | None
@@ -120,24 +120,24 @@ def drawn_lines(
     fonts: Iterable[str | os.PathLike[str]] | None = None,
     seed: int | None = None,
 ) -> DrawnLines:
-    """Lines that are drawn when they are asked for: other ones in each epoch, the same ones for the same seed.
+    """Generate lines on access: different ones in each epoch, the same ones for the same seed.
 
-    ``Sample.image`` is uint8 (3, H, W), ``Sample.label`` the text. Prices, dates, codes and addresses are among the
-    texts, and faces, sizes, colours, papers, scanners and cameras vary. They are for training where there are few real
-    lines, and for `fit(keep=...)`.
+    ``Sample.image`` is uint8 (3, H, W), ``Sample.label`` the text. Texts include prices, dates, codes and addresses;
+    fonts, sizes, colours, papers, scanners and cameras vary. Use them for training with few real lines, and for
+    `fit(keep=...)`.
 
     Args:
-        num_lines: The rows of an epoch.
-        languages: Languages of the texts, see `mediatensor.ocr.drawing.LANGUAGES`; each is as likely.
-        characters: What texts may consist of, besides spaces; ``None`` for anything.
-        texts: Lines of your own, parts of which are drawn in place of ours.
-        style: How lines look, one of `mediatensor.ocr.drawing.STYLES`.
-        fonts: Font files, and folders of them; by default those of the machine. Other machines have other ones, and
-            draw other lines.
-        seed: Decides what is drawn; see `MediaDataset` for ``None``.
+        num_lines: Rows per epoch.
+        languages: Languages of the texts, equally likely, see `mediatensor.ocr.drawing.LANGUAGES`.
+        characters: Allowed characters, in addition to spaces; ``None`` for all.
+        texts: Your lines, parts of which replace ours.
+        style: Appearance of lines, one of `mediatensor.ocr.drawing.STYLES`.
+        fonts: Font files and folders of them; by default the fonts of the machine. Other machines have other fonts, so
+            their lines differ.
+        seed: Random seed; see `MediaDataset` for ``None``.
 
     Raises:
-        InvalidArgumentError: if an argument is not among the accepted ones.
+        InvalidArgumentError: An argument is invalid.
 
     Example:
         >>> from mediatensor.ocr.training import drawn_lines
@@ -147,17 +147,17 @@ def drawn_lines(
         (torch.uint8, True)
     """
     whole_number("num_lines", num_lines, at_least=1)
-    known = _known_languages(languages)
+    known = _check_languages(languages)
     _check_style(style)
-    own = tuple(texts)
+    user_texts = tuple(texts)
     source = random.Random(0)
-    seen = {c for _ in range(_NUM_TEXTS) for c in random_text(source, known, characters, own)}
-    recipe = _DrawnLineRecipe(known, characters, own, style, _font_files(fonts), frozenset(seen))
+    seen = {c for _ in range(_NUM_TEXTS) for c in random_text(source, known, characters, user_texts)}
+    recipe = _DrawnLineRecipe(known, characters, user_texts, style, _font_files(fonts), frozenset(seen))
     return DrawnLines(num_lines, recipe, seed=seed)
 
 
 class DrawnPages(MediaDataset):
-    """Drawn pages with the boxes of their words or lines; see `drawn_pages`.
+    """Generated pages with the boxes of their words or lines; see `drawn_pages`.
 
     Example:
         >>> from mediatensor.ocr.training import DrawnPages, drawn_pages
@@ -175,7 +175,7 @@ class DrawnPages(MediaDataset):
 
 @dataclass(frozen=True)
 class _DrawnPageRecipe(Recipe):
-    """How a page is drawn; see `drawn_pages`."""
+    """Draws a page; see `drawn_pages`."""
 
     kind: str
     languages: tuple[str, ...]
@@ -216,29 +216,29 @@ def drawn_pages(
     fonts: Iterable[str | os.PathLike[str]] | None = None,
     seed: int | None = None,
 ) -> DrawnPages:
-    """Pages that are drawn when they are asked for: other ones in each epoch, the same ones for the same seed.
+    """Generate pages on access: different ones in each epoch, the same ones for the same seed.
 
-    ``Sample.image`` is uint8 (3, H, W). ``extra["boxes"]`` has the quadrangles of all words, or lines, float64
-    (N, 4, 2), in shares of the page: top left, top right, bottom right, bottom left in reading direction, as those of
-    `PageDataset`. Letters, forms, receipts, tables, columns, reports, slides and captions are among the pages, and a
-    few are empty. They are for training detectors, and classifiers of directions, where there are few real pages.
+    ``Sample.image`` is uint8 (3, H, W). ``extra["boxes"]`` has the quadrangles of all words or lines, float64
+    (N, 4, 2), relative to the page: top left, top right, bottom right, bottom left in reading direction, as in
+    `PageDataset`. Pages include letters, forms, receipts, tables, columns, reports, slides and captions, and a few are
+    empty. Use them to train detectors and orientation classifiers with few real pages.
 
     Args:
-        num_pages: The rows of an epoch.
-        kind: What pages are, one of `mediatensor.ocr.drawing.PAGE_KINDS`.
+        num_pages: Rows per epoch.
+        kind: Kind of the pages, one of `mediatensor.ocr.drawing.PAGE_KINDS`.
         languages: Languages of the texts, see `mediatensor.ocr.drawing.LANGUAGES`; a page is in one of them.
-        texts: Lines of your own, which are drawn in place of our sentences.
-        style: How pages look, one of `mediatensor.ocr.drawing.STYLES`.
-        size: Width and height in pixels; by default random ones.
-        text_unit: What has a box: ``"word"`` or ``"line"``.
-        margin: Room around the ink of a word or line, in heights of its line. People who mark text leave about as much
-            as the default.
-        fonts: Font files, and folders of them; by default those of the machine. Other machines have other ones, and
-            draw other pages.
-        seed: Decides what is drawn; see `MediaDataset` for ``None``.
+        texts: Your lines, which replace our sentences.
+        style: Appearance of pages, one of `mediatensor.ocr.drawing.STYLES`.
+        size: Width and height in pixels; by default random.
+        text_unit: Unit of the boxes: ``"word"`` or ``"line"``.
+        margin: Margin around the ink of a word or line, in heights of its line. The default is similar to boxes that
+            people draw.
+        fonts: Font files and folders of them; by default the fonts of the machine. Other machines have other fonts, so
+            their pages differ.
+        seed: Random seed; see `MediaDataset` for ``None``.
 
     Raises:
-        InvalidArgumentError: if an argument is not among the accepted ones.
+        InvalidArgumentError: An argument is invalid.
 
     Example:
         >>> from mediatensor.ocr.training import drawn_pages
@@ -248,7 +248,7 @@ def drawn_pages(
         (torch.Size([3, 600, 400]), (4, 2))
     """
     whole_number("num_pages", num_pages, at_least=1)
-    known = _known_languages(languages)
+    known = _check_languages(languages)
     _check_style(style)
     if kind not in PAGE_KINDS:
         raise InvalidArgumentError(f"kind must be one of {', '.join(PAGE_KINDS)} (got {kind!r}).")
@@ -260,10 +260,10 @@ def drawn_pages(
     return DrawnPages(num_pages, recipe, seed=seed)
 
 
-def _known_languages(languages: Sequence[str]) -> tuple[str, ...]:
+def _check_languages(languages: Sequence[str]) -> tuple[str, ...]:
     known = (languages,) if isinstance(languages, str) else tuple(languages)
     if not known or not set(known) <= set(LANGUAGES):
-        raise InvalidArgumentError(f"languages={list(known)}: choose of {', '.join(LANGUAGES)}.")
+        raise InvalidArgumentError(f"languages={list(known)}: choose from {', '.join(LANGUAGES)}.")
     return known
 
 
@@ -277,16 +277,16 @@ def _font_files(fonts: Iterable[str | os.PathLike[str]] | None) -> tuple[str, ..
 
 
 def _boxes_of(page: DrawnPage, text_unit: str, margin: float) -> NDArray[np.float64]:
-    """The quadrangles of words or lines with room around them, relative; those beyond the edges are left out."""
+    """Return relative quadrangles of words or lines with a margin, without those beyond the edges."""
     parts = [(part, line) for line in page.lines for part in (line.words if text_unit == "word" else [line])]
     quads = np.array([part.polygon for part, _ in parts], np.float64).reshape(-1, 4, 2)
     lines = np.array([line.polygon for _, line in parts], np.float64).reshape(-1, 4, 2)
-    room = margin * np.linalg.norm(lines[:, 3] - lines[:, 0], axis=1)[:, None, None]
+    space = margin * np.linalg.norm(lines[:, 3] - lines[:, 0], axis=1)[:, None, None]
     along = quads[:, 1] - quads[:, 0] + quads[:, 2] - quads[:, 3]
     down = quads[:, 3] - quads[:, 0] + quads[:, 2] - quads[:, 1]
     along, down = (way / np.linalg.norm(way, axis=1, keepdims=True).clip(1e-9) for way in (along, down))
     outwards = np.stack([-along - down, along - down, along + down, down - along], axis=1)
-    relative = (quads + room * outwards) / (page.image.shape[1], page.image.shape[0])
+    relative = (quads + space * outwards) / (page.image.shape[1], page.image.shape[0])
     centres = relative.mean(axis=1)
     inside: NDArray[np.float64] = relative[((centres > 0) & (centres < 1)).all(axis=1)]
     return inside.clip(0, 1)

@@ -1,4 +1,4 @@
-"""`evaluate`: read every line of a dataset, or search every page, and compare with what is true."""
+"""`evaluate`: score a text recogniser on the lines of a dataset, or a text detector on its pages."""
 
 from __future__ import annotations
 
@@ -42,11 +42,10 @@ from ._worst_cases import WorstLine, WorstPage
 
 __all__ = ["evaluate"]
 
+# Calls before the first timed one: the first calls load kernels and fill caches.
 NUM_WARM_UP = 3
-"""Rows that are read before the first one is timed: the first calls load kernels and fill caches."""
-
+# The least share of a box that is within another box for it to be part of that box.
 _WITHIN = 0.7
-"""The share of a box that lies in another one for it to be a part of that."""
 
 _Worst = TypeVar("_Worst", WorstLine, WorstPage)
 _Predictor = RecognitionPredictor | DetectionPredictor
@@ -63,32 +62,32 @@ def evaluate(
     task: Literal["recognition", "detection"] | None = None,
     batch_size: int = 1,
 ) -> Evaluation:
-    """Compare what a model reads, or finds, with what is true.
+    """Score a text recogniser or a text detector on a dataset.
 
     Args:
-        model: The name of an architecture with weights on this machine, see
-            :func:`~mediatensor.ocr.models.list_models`; the path of a model; a network; or a predictor.
-        dataset: Anything with a length and rows by index. For a recogniser, rows are `Sample` with an ``image``,
+        model: Name of an architecture with weights on this machine, see `list_models`; path of a model; a network; or a
+            predictor.
+        dataset: Any object with a length and rows by index. For a recogniser, rows are `Sample` with an ``image``,
             uint8 (3, H, W), and its text as ``label`` or in ``extra["text"]``, or pairs of an image and its text. For a
-            detector, ``extra["boxes"]`` has the boxes of a page, relative, (N, 4) or (N, 4, 2) or a dict of them by
-            class, or rows are pairs of an image and these. docTR's `Sample` has either as ``target``. Rows that the
-            dataset skips, or replaces, count as failed.
-        iou_threshold: The overlap from which on a found box and a true one are a pair.
-        num_worst: How many of the worst rows are kept with their pictures.
-        name: The name of the model in reports; by default the name, or the class, of what was given.
-        device: Where the model is moved to; by default it stays where it is.
-        task: What the model must be for; by default for either.
-        batch_size: How many rows go to the model at once. More than one is faster, on a GPU above all, and then there
-            is no ``latency``, which is the time of single calls.
+            detector, ``extra["boxes"]`` has the boxes of a page, relative, (N, 4) or (N, 4, 2) or a dict of these by
+            class, or rows are pairs of an image and its boxes. docTR's `Sample` has either as ``target``. Rows that the
+            dataset skips or replaces count as failed.
+        iou_threshold: Least overlap of a found and a true box to make a pair.
+        num_worst: Number of the worst rows that are kept with their images.
+        name: Name of the model in reports; by default the given name, or the class of the network.
+        device: Device that the model is moved to; by default it stays.
+        task: Required task of the model; by default either.
+        batch_size: Rows per call of the model. More than one is faster, especially on a GPU, but gives no ``latency``,
+            which is the time of single calls.
 
     Returns:
         A `RecognitionEvaluation` or a `DetectionEvaluation`.
 
     Raises:
-        InvalidArgumentError: if the model is not for the task, or a row has no text or no boxes.
-        DeviceError: if there is no such device.
-        WeightsNotFoundError: if there are no weights on this machine.
-        MediaTensorError, OSError: of a row that cannot be read, if the dataset raises.
+        InvalidArgumentError: The model has another task, or a row has no text or no boxes.
+        DeviceError: The device is not available.
+        WeightsNotFoundError: There are no weights on this machine.
+        MediaTensorError, OSError: A row cannot be read, and the dataset raises.
 
     Example:
         >>> import torch
@@ -166,16 +165,16 @@ def _evaluate_detection(rows: _Rows, name: str, num_worst: int, iou_threshold: f
     for number, sample, image, boxes, by_class in rows:
         found_by_class = {key: np.asarray(value)[:, :4] for key, value in by_class.items()}
         if isinstance(boxes, dict) and set(boxes) == {"boxes", "labels"}:
-            boxes = boxes["boxes"]  # as docTR's datasets of words have it; the labels are texts
+            boxes = boxes["boxes"]  # as in docTR's datasets of words, whose labels are texts
         true_by_class = boxes if isinstance(boxes, dict) else {"": boxes}
         if set(true_by_class) != set(found_by_class):
-            # Classes of the one mean nothing to the other: text is text.
+            # Different classes are not comparable, so all boxes count as text.
             found_by_class = {"": np.concatenate(list(found_by_class.values()))}
-            true_by_class = {"": np.concatenate([_checked_boxes(own, number) for own in true_by_class.values()])}
+            true_by_class = {"": np.concatenate([_check_boxes(own, number) for own in true_by_class.values()])}
         trues, founds, true_matched, found_matched = [], [], [], []
         for key, found in found_by_class.items():
             is_rotated = found.ndim == 3
-            true = _checked_boxes(true_by_class[key], number)
+            true = _check_boxes(true_by_class[key], number)
             matches = match_boxes(true if is_rotated else boxes_around(true), found, iou_threshold, is_rotated)
             total_iou += matches.total_iou
             trues.append(true)
@@ -184,18 +183,18 @@ def _evaluate_detection(rows: _Rows, name: str, num_worst: int, iou_threshold: f
             found_matched.append(np.isin(np.arange(len(found)), matches.prediction))
         is_hit, is_true = np.concatenate(true_matched), np.concatenate(found_matched)
         source = _source_of(sample, number)
-        num_within = int(_lie_within(np.concatenate(trues)[~is_hit], np.concatenate(founds)).sum())
+        num_within = int(_are_within(np.concatenate(trues)[~is_hit], np.concatenate(founds)).sum())
         pages.append(PageScore(source, number, len(is_hit), len(is_true), int(is_hit.sum()), num_within))
         num_wrong = int((~is_hit).sum() + (~is_true).sum())
         if num_wrong:
 
-            def kept() -> WorstPage:
+            def make() -> WorstPage:
                 picture = as_picture(image).copy()  # noqa: B023
                 size = np.array([picture.shape[1], picture.shape[0]])
                 corners = np.concatenate(trues) * size, np.concatenate(founds) * size  # noqa: B023
                 return WorstPage(source, picture, *corners, is_hit, is_true)  # noqa: B023
 
-            worst.offer(num_wrong, number, kept)
+            worst.offer(num_wrong, number, make)
     num_found = sum(page.num_found for page in pages)
     return DetectionEvaluation(
         name,
@@ -209,13 +208,9 @@ def _evaluate_detection(rows: _Rows, name: str, num_worst: int, iou_threshold: f
 
 
 class _Rows:
-    """The rows of a dataset that can be read, and the times that the predictor takes for them.
+    """The readable rows of a dataset with predictions, their latency, and the failures.
 
-    Args:
-        dataset: The dataset.
-        wanted: What is true of a row: ``"text"`` or ``"boxes"``.
-        predictor: Takes a list of images.
-        batch_size: How many images it gets at once.
+    ``wanted`` is the truth of a row: ``"text"`` or ``"boxes"``.
     """
 
     def __init__(self, dataset: Any, wanted: str, predictor: _Predictor, batch_size: int) -> None:
@@ -227,23 +222,23 @@ class _Rows:
         self.failures: list[Failure] = []
 
     def __iter__(self) -> Iterator[tuple[int, Any, Any, Any, Any]]:
-        """Index, row, image, truth, and what the predictor says of the image."""
+        """Yield index, row, image, truth, and prediction."""
         unit = "line" if self._wanted == "text" else "page"
         waiting: list[tuple[int, Any, Any, Any]] = []
         for number in progress(range(len(self._dataset)), f"{unit}s", unit=unit):
             row = self._dataset[number]
             failures: tuple[Failure, ...] = getattr(row, "failures", ())
             if isinstance(row, Skipped) or failures:
-                self.failures += failures[:1]  # the row itself; others are those tried in its place
+                self.failures += failures[:1]  # the row itself; other failures are of its replacements
             else:
                 waiting.append((number, row, *self._parts_of(row, number)))
             if len(waiting) == self._batch_size:
-                yield from self._with_answers(waiting)
+                yield from self._predict(waiting)
                 waiting = []
         if waiting:
-            yield from self._with_answers(waiting)
+            yield from self._predict(waiting)
 
-    def _with_answers(self, rows: list[tuple[int, Any, Any, Any]]) -> Iterator[tuple[int, Any, Any, Any, Any]]:
+    def _predict(self, rows: list[tuple[int, Any, Any, Any]]) -> Iterator[tuple[int, Any, Any, Any, Any]]:
         images = [image for _, _, image, _ in rows]
         if self._batch_size == 1 and not self._seconds:
             for _ in range(NUM_WARM_UP):
@@ -275,21 +270,20 @@ class _Rows:
 
 
 class _WorstRows(Generic[_Worst]):
-    """The rows with the most errors; of equal ones the first."""
+    """The rows with the most errors; among equal ones, the first."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._heap: list[tuple[int, int, _Worst]] = []
 
     def offer(self, num_errors: int, number: int, make: Callable[[], _Worst]) -> None:
-        """Keep a row if it is among the worst; it is made only then, as it holds a picture."""
+        """Keep a row if it is among the worst; only then it is made, because it holds an image."""
         if len(self._heap) < self._most:
             heapq.heappush(self._heap, (num_errors, -number, make()))
         elif self._heap and (num_errors, -number) > self._heap[0][:2]:
             heapq.heapreplace(self._heap, (num_errors, -number, make()))
 
     def ranked(self) -> tuple[_Worst, ...]:
-        """The rows, worst first."""
         return tuple(row for _, _, row in sorted(self._heap, key=lambda entry: entry[:2], reverse=True))
 
 
@@ -297,8 +291,8 @@ def _source_of(row: Any, number: int) -> str:
     return getattr(row, "source", "") or f"row {number}"
 
 
-def _checked_boxes(boxes: Any, number: int) -> NDArray[np.float64]:
-    """True boxes as corners (N, 4, 2)."""
+def _check_boxes(boxes: Any, number: int) -> NDArray[np.float64]:
+    """Check true boxes and return their corners, (N, 4, 2)."""
     array = np.asarray(boxes.cpu() if isinstance(boxes, Tensor) else boxes, dtype=np.float64)
     if array.size and array.shape[1:] not in ((4,), (4, 2)):
         raise InvalidArgumentError(
@@ -313,12 +307,12 @@ def _quads(boxes: NDArray[Any]) -> NDArray[np.float64]:
     return boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2).astype(np.float64)
 
 
-def _lie_within(quads: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Whether most of each quad (N, 4, 2), as an upright box, lies within one of the others (M, 4, 2)."""
+def _are_within(quads: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether most of each quad (N, 4, 2), as an upright box, is within one of ``others`` (M, 4, 2)."""
     boxes = boxes_around(quads)
     needed = _WITHIN * (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
     inside = np.zeros(len(boxes), dtype=bool)
-    for other in boxes_around(others):  # one by one: there may be many true boxes
+    for other in boxes_around(others):  # in a loop, because there may be many true boxes
         shared = np.minimum(boxes[:, 2:], other[2:]) - np.maximum(boxes[:, :2], other[:2])
         inside |= shared.clip(0).prod(axis=1) > needed
     return inside

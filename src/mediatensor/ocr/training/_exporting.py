@@ -1,4 +1,4 @@
-"""`export_lines`: pictures of the lines of documents with the texts that a reader proposes, to correct and train on."""
+"""`export_lines`: cut out the lines of documents with proposed texts, to correct and to train on."""
 
 from __future__ import annotations
 
@@ -23,38 +23,147 @@ from ..models import ocr_predictor
 from ..models._pages.inputs import page_sources
 from ..models.predictor import CutLine
 from ..models.predictor.base import TextPredictor
-from ._correcting import PAGE_BEGIN, correcting_page
 
 __all__ = ["LineFolder", "export_lines"]
 
 _MOST_CHARACTERS_OF_A_NAME = 100
 
+# The page for corrections, which works without a server.
+_PAGE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>Correct the texts of lines</title>
+<style>
+body { font: 16px/1.4 system-ui, sans-serif; margin: 0 auto; max-width: 75rem; padding: 0 1rem 4rem }
+header { position: sticky; top: 0; background: #fff; padding: .7rem 0; border-bottom: 1px solid #ccd }
+button { font: inherit; padding: .3rem 1rem }
+li { list-style: none; margin: 1.2rem 0 }
+ol { padding: 0 }
+img { display: block; max-width: 100%; min-height: 2.5rem; max-height: 6rem; background: #eee }
+input[type=text] { font: 1.3rem/1.5 serif; width: 100%; box-sizing: border-box; padding: .1rem .3rem }
+.changed input[type=text] { background: #eef7e8 }
+.out img, .out input[type=text] { opacity: .3 }
+small { color: #667 }
+</style>
+</head>
+<body>
+<header>
+<button id="save">Save lines.jsonl</button>
+<span id="state"></span>
+</header>
+<p>Type the text of each picture exactly as printed. Enter moves to the next field. Untick pictures that are not a line
+of text. The lines that are most likely wrong come first. This page remembers your corrections; at the end, save
+lines.jsonl and replace the file next to this page with it.</p>
+<ol id="lines"></ol>
+<script type="application/json" id="rows">@ROWS@</script>
+<script>
+"use strict";
+const rows = JSON.parse(document.getElementById("rows").textContent);
+const list = document.getElementById("lines");
+const key = "mediatensor lines " + location.pathname;
+let kept = {};
+try { kept = JSON.parse(localStorage.getItem(key)) || {}; } catch (error) { /* no storage for files */ }
+
+function text_of(row) {
+  // A stored edit is valid only for the text that it replaced.
+  const edit = kept[row.file];
+  return edit && edit.over === row.text ? edit : { over: row.text, text: row.text || "", is_line: true };
+}
+
+function show_state() {
+  const edits = rows.map(text_of);
+  const changed = edits.filter(edit => edit.text !== (edit.over || "")).length;
+  const out = edits.filter(edit => !edit.is_line).length;
+  document.getElementById("state").textContent =
+    `${rows.length} lines, ${changed} corrected, ${out} left out`;
+}
+
+for (const row of rows) {
+  const item = document.createElement("li");
+  const picture = document.createElement("img");
+  const field = document.createElement("input");
+  const box = document.createElement("input");
+  const label = document.createElement("label");
+  const note = document.createElement("small");
+  picture.src = row.file.split("/").map(encodeURIComponent).join("/");
+  picture.loading = "lazy";
+  picture.alt = "";
+  field.type = "text";
+  field.dir = "auto";
+  field.spellcheck = false;
+  field.autocomplete = "off";
+  box.type = "checkbox";
+  label.append(box, " text");
+  const parts = [row.source, row.page ? `page ${row.page}` : "", row.unread || ""];
+  if (typeof row.confidence === "number") parts.push(`${Math.round(100 * row.confidence)} % sure`);
+  note.textContent = " " + parts.filter(Boolean).join(", ");
+  const edit = text_of(row);
+  field.value = edit.text;
+  box.checked = edit.is_line;
+  const update = () => {
+    kept[row.file] = { over: row.text, text: field.value, is_line: box.checked };
+    try { localStorage.setItem(key, JSON.stringify(kept)); } catch (error) { /* saving works without storage */ }
+    item.className = box.checked ? (field.value !== (row.text || "") ? "changed" : "") : "out";
+    show_state();
+  };
+  item.className = edit.is_line ? (edit.text !== (row.text || "") ? "changed" : "") : "out";
+  field.addEventListener("input", update);
+  box.addEventListener("change", update);
+  field.addEventListener("keydown", event => {
+    const next = item.nextElementSibling;
+    if (event.key === "Enter" && next) next.querySelector("input[type=text]").focus();
+  });
+  item.append(picture, field, label, note);
+  list.append(item);
+}
+show_state();
+
+document.getElementById("save").addEventListener("click", () => {
+  const lines = rows.filter(row => text_of(row).is_line)
+    .map(row => JSON.stringify({ ...row, text: text_of(row).text }) + "\\n");
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob(lines, { type: "application/jsonl" }));
+  link.download = "lines.jsonl";
+  link.click();
+  URL.revokeObjectURL(link.href);
+});
+</script>
+</body>
+</html>
+"""
+
+
+# Identifies the pages that this module wrote.
+_PAGE_START = _PAGE.partition("<style>")[0]
+
 
 def export_lines(
     pages: Any, folder: str | os.PathLike[str], reader: TextPredictor | None = None, *, name: str | None = None
 ) -> Path:
-    """Cut out every line that a reader finds, with the text that it proposes, to correct the texts and train on them.
+    """Cut out every line that a predictor finds, with its proposed text, to correct the texts and train on them.
 
-    The folder gets ``images/NAME-0001.png`` and so on, in reading order (``images/NAME-p0002-0001.png`` of documents
+    The folder gets ``images/NAME-0001.png`` and so on in reading order (``images/NAME-p0002-0001.png`` for documents
     with several pages), and ``lines.jsonl`` with an object for each line: ``file``, ``text``, ``confidence``,
-    ``source``, ``page`` (from 1), ``box`` (relative to the page) and, where the reader left the line out of the page's
-    text, ``unread`` with the reason. The least certain lines come first. ``correct.html`` shows each picture with a
-    field for its text, in any browser. Lines that are in the file already stay as they are: corrections are kept when
-    more documents are added, or the same once more.
+    ``source``, ``page`` (from 1), ``box`` (relative to the page) and, for lines that the predictor left out of the text
+    of the page, ``unread`` with the reason. The least certain lines come first. ``correct.html`` shows each image with
+    a field for its text, in any browser. Lines that are already in the file stay unchanged: corrections are kept when
+    more documents, or the same ones, are added.
 
     Args:
-        pages: What a predictor takes: a document, a path, or a list of pages.
-        folder: Where the lines go; made if it is not there.
-        reader: Reads the pages; by default ``ocr_predictor(pretrained=True)``.
-        name: What the pictures are called; by default like the file, or ``"page"``.
+        pages: A document, a path, or a list of pages, as predictors take.
+        folder: Folder for the lines; created if necessary.
+        reader: Predictor; by default ``ocr_predictor(pretrained=True)``.
+        name: Start of the names of images; by default the name of the file, or ``"page"``.
 
     Returns:
-        The path of ``lines.jsonl``, as `LineDataset` takes it.
+        The path of ``lines.jsonl``, for `LineDataset`.
 
     Raises:
-        InvalidArgumentError: if something is no page, or ``lines.jsonl`` has a line that is no object with a file.
-        WriteError: if a file cannot be written.
-        PageError: if a page cannot be read, and the reader has ``on_error="raise"``; otherwise it is left out, with a
+        InvalidArgumentError: A page has no valid type, or a line of ``lines.jsonl`` is not an object with a file.
+        WriteError: A file cannot be written.
+        PageError: A page cannot be read, and the predictor has ``on_error="raise"``. Otherwise it is left out, with a
             warning.
 
     Example:
@@ -89,14 +198,7 @@ def export_lines(
 
 
 class LineFolder:
-    """A folder with pictures of lines, and the file of their texts.
-
-    Args:
-        folder: The folder, which need not exist.
-
-    Raises:
-        InvalidArgumentError: if the file of texts cannot be read.
-    """
+    """A folder, which need not exist, with images of lines and a file of their texts."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = Path(path_text("folder", folder))
@@ -107,19 +209,16 @@ class LineFolder:
 
     @property
     def file(self) -> Path:
-        """The file of texts."""
         return self._folder / "lines.jsonl"
 
     @property
     def page(self) -> Path:
-        """The page on which the texts are corrected."""
         return self._folder / "correct.html"
 
     def pictures_of(self, documents: Mapping[str, str]) -> dict[Path, str]:
-        """Return the pictures that exist under the names that the lines of documents would get, with their documents.
+        """Return the existing images with names that the lines of documents would get, with their documents.
 
-        Args:
-            documents: The begin of the names of the files, by document.
+        ``documents`` maps each document to the start of its file names.
         """
         source_of = {self._free_stem(stem, source).casefold(): source for source, stem in documents.items()}
         try:
@@ -138,26 +237,15 @@ class LineFolder:
         """Return whether a file of the folder was written for its lines."""
         if Path(path) == self.page:
             with open(path, encoding="utf-8", errors="replace") as file:
-                return file.read(len(PAGE_BEGIN)) == PAGE_BEGIN
+                return file.read(len(_PAGE_START)) == _PAGE_START
         return Path(path) == self.file or f"images/{Path(path).name}" in {row["file"] for row in self._rows()}
 
     def write_pictures(
         self, lines: Sequence[CutLine], stem: str, source: str, page_index: int, *, has_pages: bool
     ) -> list[dict[str, Any]]:
-        """Write the pictures of the lines of a page.
+        """Write the images of the lines of a page, and return the rows for `add`.
 
-        Args:
-            lines: The lines, in reading order.
-            stem: The begin of the names of the files; with a number where those of another document have it.
-            source: The document.
-            page_index: Which of its pages, from 0.
-            has_pages: Whether it may have several.
-
-        Returns:
-            The rows for `add`.
-
-        Raises:
-            WriteError: if a file cannot be written.
+        ``stem`` is the start of their names, which gets a number if another document has it.
         """
         begin = self._free_stem(stem, source) + (f"-p{page_index + 1:04d}" if has_pages else "")
         rows = []
@@ -180,7 +268,7 @@ class LineFolder:
         return rows
 
     def _free_stem(self, stem: str, source: str) -> str:
-        """The begin of the names of the pictures of a document, which those of no other document have."""
+        """Return a start of file names that no other document has."""
         if (stem, source) not in self._stems:
             others = [row["file"] for row in self._rows() if row.get("source") != source]
             free = (f"{stem}.{number}" if number > 1 else stem for number in count(1))
@@ -188,13 +276,9 @@ class LineFolder:
         return self._stems[stem, source]
 
     def add(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Add lines to the file of texts, which is replaced as a whole. Those that are there stay as they are.
+        """Add lines to the file of texts, which is replaced as a whole; existing lines stay unchanged.
 
-        The lines that this object added follow the others, the least certain first.
-
-        Raises:
-            InvalidArgumentError: if the file was changed so that it cannot be read.
-            WriteError: if it cannot be written.
+        The lines that this object added come last, the least certain first.
         """
         known = self._rows()
         files = {row["file"] for row in known}
@@ -205,7 +289,7 @@ class LineFolder:
         self._write([*(row for row in known if row["file"] not in self._added), *ours])
 
     def remove(self, source: str) -> None:
-        """Remove the lines of a document, and their pictures."""
+        """Remove the lines of a document, and their images."""
         known = self._rows()
         own = [row for row in known if row.get("source") == source]
         if own:
@@ -214,14 +298,14 @@ class LineFolder:
             self.delete_picture(row)
 
     def delete_picture(self, row: dict[str, Any]) -> None:
-        """Delete the picture of a line, if it is one of this folder."""
+        """Delete the image of a line, if it is in this folder."""
         picture = self._folder / row["file"]
         if picture.parent == self._folder / "images":
-            with suppress(OSError, ValueError):  # it is gone, or its name is none
+            with suppress(OSError, ValueError):  # it is gone, or its name is invalid
                 picture.unlink()
 
     def _rows(self) -> list[dict[str, Any]]:
-        """The rows of the file as it is now; somebody may be editing it."""
+        """Return the rows of the file, read again if it was edited."""
         state = _state(self.file)
         if state is None or state != self._known[0]:
             self._known = state, self._read_rows()
@@ -233,7 +317,7 @@ class LineFolder:
         except FileNotFoundError:
             return []
         except UnicodeDecodeError as error:
-            raise InvalidArgumentError(f"{self.file} is not text in UTF-8 ({error}): save it so.") from error
+            raise InvalidArgumentError(f"{self.file} is not text in UTF-8 ({error}): save it as UTF-8.") from error
         rows = []
         for number, line in enumerate(text.split("\n"), 1):
             if not line.strip():
@@ -244,7 +328,8 @@ class LineFolder:
                 row = None
             if not isinstance(row, dict) or not isinstance(row.get("file"), str):
                 raise InvalidArgumentError(
-                    f"{self.file}, line {number}, is no JSON object with a file: correct it, or choose another folder."
+                    f"{self.file}, line {number}, is not a JSON object with a file: correct it, or choose another "
+                    "folder."
                 )
             rows.append(row)
         return rows
@@ -254,7 +339,7 @@ class LineFolder:
         lines = [json_bytes(row).decode() for row in rows]
         write_file(self.file, "".join(f"{line}\n" for line in lines).encode())
         self._known = _state(self.file), list(rows)
-        write_file(self.page, correcting_page(lines).encode())
+        write_file(self.page, _correcting_page(lines).encode())
 
 
 def _has_stem(file: str, stem: str) -> bool:
@@ -262,7 +347,7 @@ def _has_stem(file: str, stem: str) -> bool:
 
 
 def _state(file: Path) -> list[int] | None:
-    """What changes with the file; ``None`` if there is none."""
+    """Return values that change with the file; ``None`` if it does not exist."""
     try:
         status = file.stat()
     except OSError:
@@ -273,3 +358,9 @@ def _state(file: Path) -> list[int] | None:
 def _certainty(row: dict[str, Any]) -> float:
     confidence = row.get("confidence")
     return confidence if isinstance(confidence, int | float) else 0.0
+
+
+def _correcting_page(rows: Sequence[str]) -> str:
+    """Return the HTML page for the rows of ``lines.jsonl``, as JSON, with files relative to the page."""
+    # "<" is escaped because a text may contain the end tag of a script; outside of strings, JSON has no "<".
+    return _PAGE.replace("@ROWS@", f"[{','.join(rows)}]".replace("<", "\\u003c"))

@@ -1,4 +1,4 @@
-"""What the training loop asks of each task, and rows that are changed at random on their way."""
+"""The interface between the training loop and the learner of each task, and random changes of rows."""
 
 from __future__ import annotations
 
@@ -15,59 +15,46 @@ __all__ = ["Learner", "Scores", "first_rows", "random_number", "with_changes"]
 
 
 class Scores(Protocol):
-    """How well a network does on the rows of a dataset."""
+    """The scores of a network on a dataset."""
 
     @property
     def score(self) -> float:
-        """One number, the greater the better, from 0 to 1."""
+        """Return the number that training maximises, from 0 to 1."""
 
     def as_dict(self) -> dict[str, float]:
-        """All scores by name, ``"score"`` among them."""
+        """Return all scores by name, including ``"score"``."""
 
 
 class Learner(Protocol):
-    """A network in training.
-
-    Attributes:
-        task: As model cards have it.
-        model: The network, on its device, in training mode.
-    """
+    """A network in training, on its device, and its task as in model cards."""
 
     task: str
     model: Any
 
     def check(self, datasets: Iterable[MediaDataset]) -> None:
-        """Refuse rows that the network cannot learn.
-
-        Raises:
-            InvalidArgumentError: if there are any.
-        """
+        """Raise `InvalidArgumentError` for rows that the network cannot learn."""
 
     def prepared(self, dataset: MediaDataset, augment: bool) -> MediaDataset:
-        """The rows as they are learnt, changed at random or not."""
+        """Return the rows for training, with random changes if ``augment`` is true."""
 
     def collator(self, batch_size: int) -> Callable[[list[Sample | Skipped]], list[Any]]:
-        """Makes batches of samples; worker processes get it."""
+        """Return a picklable function that makes batches of samples."""
 
     def loss(self, model: Any, batch: Any, share: float = 1.0) -> Tensor:
-        """The loss of a network like this one for a batch, ``share`` of the way from the first step to the last."""
+        """Return the loss of a network for a batch, at this share of the way from the first to the last step."""
 
     def keeping_loss(self, batch: Any) -> Tensor:
-        """The loss for rows that the network did well on, and shall go on doing well on."""
+        """Return the loss for rehearsal data, which the network must not forget."""
 
     def chosen_options(self, model: Any, dataset: MediaDataset) -> dict[str, Any]:
-        """Choose what is not learnt so that a network like this one does best on a dataset.
-
-        Returns:
-            Arguments of the function that makes the network, which has them already.
-        """
+        """Choose options of the network, such as thresholds, on a dataset; return and set them."""
 
     def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> Scores:
-        """How well a network like this one does on a dataset, or on its first rows."""
+        """Score a network on the first rows of a dataset, or on all."""
 
 
-class _Changed(Recipe):
-    """The samples of another recipe, changed."""
+class _ChangedRecipe(Recipe):
+    """Applies a function to the samples of another recipe."""
 
     def __init__(self, recipe: Recipe, change: Callable[[Sample], Sample]) -> None:
         self.recipe, self.change = recipe, change
@@ -84,20 +71,17 @@ class _Changed(Recipe):
 
 
 def with_changes(dataset: MediaDataset, change: Callable[[Sample], Sample]) -> MediaDataset:
-    """The rows of a dataset, changed by a function.
+    """Return a dataset whose samples are changed by a function.
 
-    Args:
-        dataset: The dataset, which stays as it is.
-        change: Takes a sample and gives one. Random numbers come from torch's global generator, which the dataset seeds
-            for each row: every epoch has other ones, and the same epoch has the same ones wherever it is read.
+    Random numbers must come from torch's global generator, which the dataset seeds for each row and epoch.
     """
     other = copy(dataset)
-    other.recipe = _Changed(dataset.recipe, change)
+    other.recipe = _ChangedRecipe(dataset.recipe, change)
     return other
 
 
 def first_rows(dataset: MediaDataset, num_rows: int | None, at_once: int, epoch: int = 0) -> Iterator[list[Sample]]:
-    """The first rows of an epoch, or all, some at a time; rows that were skipped, or have no picture, are left out."""
+    """Yield lists of the first rows of an epoch, or all, without skipped rows and rows without an image."""
     stop = len(dataset) if num_rows is None else min(num_rows, len(dataset))
     for start in range(0, stop, at_once):
         rows = dataset.__getitems__([RowKey(row, epoch) for row in range(start, min(start + at_once, stop))])
@@ -105,5 +89,5 @@ def first_rows(dataset: MediaDataset, num_rows: int | None, at_once: int, epoch:
 
 
 def random_number(low: float = 0.0, high: float = 1.0) -> float:
-    """A number in [low, high), from torch's global generator."""
+    """Return a number in [low, high) from torch's global generator."""
     return low + (high - low) * float(torch.rand(()))

@@ -1,4 +1,4 @@
-"""What is particular about training recognisers: batches, losses, what must not be forgotten, and scores."""
+"""The learner of text recognisers: batches, losses, rehearsal, and scores."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from ..models.recognition.ppocr import CtcLineRecognizer
 from ..utils._page_images import resized
 from ..utils._text_scores import CharacterErrorRate, aligned
 from ._learning import first_rows, with_changes
-from ._lines import changed_picture, characters_of
+from ._rows import change_picture, characters_of
 
 __all__ = ["Recognition", "TextBatch", "TextBatches", "TextScores", "look_alikes"]
 
 _SCORED_AT_ONCE = 64
 _MAX_NAMED = 40
-#: How often a character is to be seen before it is known what it looks like, and in how many rows it is looked for.
+# Occurrences of a new character that are compared with readings, and the most rows that are searched for them.
 _ENOUGH_SEEN = 5
 _MOST_LOOKED_AT = 1000
-#: The weight of a flat start beside that of CTC, and the share of the steps in which it falls to nothing.
+# The weight of the flat start relative to CTC, and the share of the steps in which it falls to 0.
 _FLAT_WEIGHT, _FLAT_SHARE = 2.0, 0.5
 
 
 @dataclass(frozen=True)
 class TextBatch:
-    """Pictures that go through the network together, and their texts.
+    """A batch of images with their N texts.
 
     Attributes:
-        data: (N, 3, H, W): of lines RGB from 0 to 1, NaN where there is no picture; of words as the network takes them.
+        data: (N, 3, H, W): lines in RGB from 0 to 1, NaN outside the images; words as the network takes them.
         texts: The N texts.
-        placements: Where the pictures of words are in ``data``.
+        placements: Places of the images of words in ``data``.
     """
 
     data: Tensor
@@ -53,13 +53,7 @@ class TextBatch:
 
 @dataclass(frozen=True)
 class TextScores:
-    """How well lines are read.
-
-    Attributes:
-        num_lines: How many lines were read.
-        exact: The share of lines without an error.
-        character_error_rate: Insertions, deletions and substitutions, as a share of the characters of the truth.
-    """
+    """The number of lines, the share without an error, and edits per true character."""
 
     num_lines: int
     exact: float
@@ -67,22 +61,17 @@ class TextScores:
 
     @property
     def score(self) -> float:
-        """What training maximises."""
         return 1 - self.character_error_rate
 
     def as_dict(self) -> dict[str, float]:
-        """The scores by name."""
         return {**asdict(self), "score": self.score}
 
 
 @dataclass(frozen=True)
 class TextBatches:
-    """Makes batches of samples whose pictures are about as wide as each other. Rows that were skipped are left out.
+    """Makes batches of images of similar width, without skipped rows.
 
-    Attributes:
-        batch_size: Pictures of a batch.
-        height: The height that lines are brought to; ``None`` for words.
-        pre_processor: Makes the batches of words, of one size.
+    Lines are resized to ``height``. For words it is ``None``, and ``pre_processor`` makes the batches.
     """
 
     batch_size: int
@@ -117,16 +106,7 @@ class TextBatches:
 
 @torch.no_grad()
 def look_alikes(model: Any, characters: str, dataset: MediaDataset) -> dict[str, str]:
-    """What a recogniser reads where there are characters that it does not know.
-
-    Args:
-        model: The recogniser.
-        characters: The characters.
-        dataset: Rows that have them; as many are read as it takes to see each a few times.
-
-    Returns:
-        For a character the one that it is read as most often; none for those that nothing is read for.
-    """
+    """Return what a recogniser reads most often for each new character, in the first rows that have it."""
     predictor = recognition_predictor(model)
     seen: dict[str, Counter[str]] = {character: Counter() for character in characters}
     missing = set(characters)
@@ -145,12 +125,12 @@ def look_alikes(model: Any, characters: str, dataset: MediaDataset) -> dict[str,
 
 
 class Recognition:
-    """A recogniser in training; see `Learner`.
+    """The learner of a text recogniser; see `Learner`.
 
     Args:
         model: The recogniser, on its device.
-        distils: Keep a copy of the model as it is now, for `keeping_loss`.
-        is_new: The weights are random: texts are at first taken to be spread evenly over their pictures, see `loss`.
+        distils: Whether to keep a copy of the current model for `keeping_loss`.
+        is_new: Whether the weights are random, so that training needs a flat start, see `loss`.
     """
 
     task = "recognition"
@@ -164,7 +144,7 @@ class Recognition:
             self._teacher = deepcopy(model).eval().requires_grad_(False)
 
     def check(self, datasets: Iterable[MediaDataset]) -> None:
-        """Refuse characters that the recogniser has no class for; see `Learner`."""
+        """Raise `InvalidArgumentError` for characters without a class."""
         known = set(self.model.vocab)
         for dataset in datasets:
             if unknown := sorted((characters_of(dataset) or frozenset()) - known):
@@ -177,10 +157,10 @@ class Recognition:
                 )
 
     def hold_classes(self, train: MediaDataset, others: Iterable[MediaDataset]) -> None:
-        """Leave the classes of all characters as they are that no text has.
+        """Freeze the classes of characters that no text has.
 
-        An optimiser such as Adam moves a parameter by the learning rate however small its gradients are. Classes whose
-        probability is next to nothing would drift away with every step.
+        Adam moves a parameter by about the learning rate however small its gradients are, so that classes with a
+        probability near 0 would drift away.
         """
         learned = characters_of(train)
         if learned is None:
@@ -194,20 +174,18 @@ class Recognition:
         head.bias.register_hook(lambda gradient: gradient * is_learned)
 
     def prepared(self, dataset: MediaDataset, augment: bool) -> MediaDataset:
-        """The lines, changed anew in each epoch or not."""
-        return with_changes(dataset, changed_picture) if augment else dataset
+        return with_changes(dataset, change_picture) if augment else dataset
 
     def collator(self, batch_size: int) -> TextBatches:
-        """Makes batches of samples; worker processes get it, without the network."""
         height = self.model.cfg["input_shape"][1] if self._reads_lines else None
         return TextBatches(batch_size, height, self._predictor.pre_processor)
 
     def loss(self, model: Any, batch: TextBatch, share: float = 1.0) -> Tensor:
-        """The loss of a network like this one for a batch: the mean over its lines.
+        """Return the mean loss over the lines of a batch.
 
-        With random weights CTC sees no letter before it sees them all: for thousands of steps every text is as likely
-        as another. What speech recognisers are begun with helps, a flat start (Young et al., "The HTK Book", 2006):
-        each character is first looked for where it would be if all were as wide as each other.
+        From random weights, CTC learns nothing for thousands of steps. A flat start, as in speech recognition (Young et
+        al., "The HTK Book", 2006), helps: at first, each character is expected where it would be if all characters had
+        the same width.
         """
         weight = _FLAT_WEIGHT * (1 - share / _FLAT_SHARE)
         if not self._is_new or weight <= 0 or not isinstance(getattr(model, "postprocessor", None), CTCPostProcessor):
@@ -219,11 +197,11 @@ class Recognition:
         return total
 
     def keeping_loss(self, batch: TextBatch) -> Tensor:
-        """The loss for lines whose reading is to stay as it is.
+        """Return the loss for rehearsal data.
 
-        Beside their texts, the features before the last layer are compared with those of the model as it was, relative
-        to their variance: so even signs stay known that none of these lines has (Romero et al., "FitNets", 2015,
-        https://arxiv.org/abs/1412.6550).
+        In addition to the texts, the features before the last layer are compared with the features of the initial
+        model, relative to their variance. This preserves even characters that none of these lines has (Romero et al.,
+        "FitNets", 2015, https://arxiv.org/abs/1412.6550).
         """
         if self._teacher is None:
             return self.loss(self.model, batch)
@@ -245,16 +223,11 @@ class Recognition:
         return data.contiguous(memory_format=torch.channels_last)
 
     def chosen_options(self, model: Any, dataset: MediaDataset) -> dict[str, Any]:
-        """All there is is learnt."""
         return {}
 
     @torch.no_grad()
     def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> TextScores:
-        """Read the lines of a dataset, or the first of them, with a network like this one, and compare.
-
-        Raises:
-            InvalidArgumentError: if there is no text to compare with.
-        """
+        """Score the readings of the first lines of a dataset, or of all."""
         predictor, errors = recognition_predictor(model), CharacterErrorRate()
         num_lines = num_exact = 0
         for samples in first_rows(dataset, num_rows, _SCORED_AT_ONCE):
@@ -267,12 +240,12 @@ class Recognition:
             num_exact += sum(true == text for true, text in zip(truths, read, strict=True))
         rate = errors.summary()
         if rate is None:
-            raise InvalidArgumentError(f"{dataset!r} has no line with a text: there is nothing to compare with.")
+            raise InvalidArgumentError(f"{dataset!r} has no line with a text to compare with.")
         return TextScores(num_lines, num_exact / num_lines, rate)
 
 
 def _flat_classes(batch: TextBatch, num_steps: int, vocab: str) -> Tensor:
-    """The class of each step, (N, T), if all characters of a word are as wide as each other; -100 beside the words."""
+    """Return the class of each step, (N, T), for characters of equal width; -100 outside the words."""
     classes = torch.full((len(batch.texts), num_steps), -100)
     for row, (text, place) in enumerate(zip(batch.texts, batch.placements or (), strict=True)):
         first = round(place.left * num_steps)

@@ -1,4 +1,4 @@
-"""What an evaluation found: scores, latency, confusions and rows that failed, as text and as plain data."""
+"""Results of an evaluation: scores, latency, confusions and failed rows, as text and as plain data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
     "RecognitionEvaluation",
 ]
 
-# The greatest number of characters of each group of lines; the last group has no bound.
+# The largest number of characters in each group of lines; the last group has no bound.
 _LENGTHS = (5, 10, 20, 40, 80, None)
 _MOST_SHOWN_CHARACTERS = 15
 _MOST_SHOWN_REPLACEMENTS = 4
@@ -40,13 +40,13 @@ _MOST_SHOWN_FAILURES = 5
 
 @dataclass(frozen=True)
 class Latency:
-    """How long lines, or pages, took one by one: decoding of the image is not counted.
+    """Seconds for single lines or pages, without decoding of the image.
 
     Attributes:
-        median_seconds: Half took less.
-        low_seconds: One in twenty took less.
-        high_seconds: One in twenty took more.
-        num_warm_up: How many were read before, without being timed.
+        median_seconds: Median.
+        low_seconds: 5th percentile.
+        high_seconds: 95th percentile.
+        num_warm_up: Number of calls before the first timed one.
     """
 
     median_seconds: float
@@ -57,15 +57,15 @@ class Latency:
 
 @dataclass(frozen=True)
 class LineScore:
-    """One line.
+    """The score of a line.
 
     Attributes:
-        source: The name of its file.
-        row: Its index in the dataset.
-        text: The true text.
-        read: What was read.
-        confidence: The recogniser's own, in [0, 1].
-        num_edits: Insertions, deletions and replacements between the two.
+        source: Name of its file.
+        row: Index in the dataset.
+        text: True text.
+        read: Text that was read.
+        confidence: Confidence of the recogniser, in [0, 1].
+        num_edits: Number of insertions, deletions and replacements between both texts.
     """
 
     source: str
@@ -78,15 +78,15 @@ class LineScore:
 
 @dataclass(frozen=True)
 class LengthScore:
-    """Lines of about the same length.
+    """The score of lines of similar length.
 
     Attributes:
-        min_characters: The least number of characters of their true texts.
-        max_characters: The greatest, ``None`` without a bound.
-        num_lines: How many there are.
-        num_exact: How many were read exactly.
-        num_edits: Edits over all.
-        num_characters: Characters over all.
+        min_characters: Least number of characters of a true text.
+        max_characters: Largest number, or ``None`` without a bound.
+        num_lines: Number of lines.
+        num_exact: Number of lines without an error.
+        num_edits: Number of edits in all lines.
+        num_characters: Number of characters of all true texts.
     """
 
     min_characters: int
@@ -99,13 +99,13 @@ class LengthScore:
 
 @dataclass(frozen=True)
 class CharacterScore:
-    """One character, as it was aligned in all lines.
+    """The score of a character over all lines.
 
     Attributes:
-        character: A Unicode code point; ``""`` collects characters that were read where there is none.
-        num_true: How often it stands in the true texts.
-        num_wrong: How often it was read as something else, or not at all.
-        read_as: What it was read as, and how often, most often first; ``""`` is nothing.
+        character: A Unicode code point; ``""`` stands for insertions.
+        num_true: Number of occurrences in the true texts.
+        num_wrong: Number of occurrences that were misread or missed.
+        read_as: Wrong readings and their numbers, most frequent first; ``""`` is a missed character.
     """
 
     character: str
@@ -116,12 +116,12 @@ class CharacterScore:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What was found out about a model on a dataset; the result of `evaluate`.
+    """The result of `evaluate`: scores of a model on a dataset.
 
     Attributes:
-        model: The name of the model.
-        latency: Times of single calls; ``None`` if there was nothing to read, or rows were read several at once.
-        failures: The rows that could not be read from their files.
+        model: Name of the model.
+        latency: Times of single calls; ``None`` for an empty dataset, or if rows were read in batches.
+        failures: Rows that could not be read from their files.
 
     Example:
         >>> from mediatensor.ocr.training import Evaluation, RecognitionEvaluation, evaluate
@@ -134,21 +134,21 @@ class Evaluation:
     failures: tuple[Failure, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """All scores as plain data, ready for JSON."""
+        """Return all scores as plain data for JSON."""
         raise NotImplementedError
 
     def render(self) -> str:
-        """The scores as a table in plain words."""
+        """Return the scores as a text table."""
         raise NotImplementedError
 
     def save_json(self, path: str | os.PathLike[str]) -> None:
-        """Write `to_dict` as a JSON file, which appears whole or not at all.
+        """Write the result of `to_dict` to a JSON file, atomically.
 
         Args:
-            path: The file.
+            path: Path of the file.
 
         Raises:
-            WriteError: if it cannot be written.
+            WriteError: The file cannot be written.
         """
         write_file(path, json_bytes(self.to_dict(), indent=1) + b"\n")
 
@@ -156,11 +156,11 @@ class Evaluation:
         """Draw the worst cases.
 
         Args:
-            path: The picture, .png, .jpg or .webp.
+            path: Path of the image: .png, .jpg or .webp.
 
         Raises:
-            InvalidArgumentError: if the suffix is another one.
-            WriteError: if it cannot be written.
+            InvalidArgumentError: The path has another suffix.
+            WriteError: The file cannot be written.
         """
         raise NotImplementedError
 
@@ -188,17 +188,16 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class RecognitionEvaluation(Evaluation):
-    """How well lines are read.
+    """Scores of a text recogniser.
 
-    Both texts are compared in Unicode's composed form (NFC), and nothing else is normalised: spaces, capitals and
-    punctuation count.
+    Texts are compared in Unicode form NFC without further normalisation: spaces, capitals and punctuation count.
 
     Attributes:
-        lines: Every line, in the order of the dataset.
-        characters: Every character of the true texts, most often wrong first.
-        wer: The word error rate: edits of whole words over all lines, per word of all true texts. White space
-            separates words. ``None`` without any.
-        worst: The worst lines with their pictures, worst first.
+        lines: Scores of all lines, in the order of the dataset.
+        characters: Scores of all characters of the true texts, most often wrong first.
+        wer: Word error rate: edits of whole words per word of the true texts. White space separates words. ``None``
+            without words.
+        worst: The worst lines with their images, worst first.
 
     Example:
         >>> from mediatensor.datasets import Sample
@@ -228,29 +227,29 @@ class RecognitionEvaluation(Evaluation):
 
     @property
     def num_exact(self) -> int:
-        """How many lines were read without an error."""
+        """Number of lines without an error."""
         return sum(not line.num_edits for line in self.lines)
 
     @property
     def exact(self) -> float | None:
-        """The share of lines that were read without an error; ``None`` without lines."""
+        """Share of lines without an error; ``None`` without lines."""
         return self.num_exact / len(self.lines) if self.lines else None
 
     @property
     def num_edits(self) -> int:
-        """Insertions, deletions and replacements of characters, over all lines."""
+        """Number of insertions, deletions and replacements of characters in all lines."""
         return sum(line.num_edits for line in self.lines)
 
     @property
     def num_characters(self) -> int:
-        """Code points of all true texts."""
+        """Number of code points of all true texts."""
         return sum(len(line.text) for line in self.lines)
 
     @property
     def cer(self) -> float | None:
-        """The character error rate: edits over all lines, per character of all true texts; ``None`` without any.
+        """Character error rate: edits per character of all true texts; ``None`` without characters.
 
-        The edits are those of Levenshtein ("Binary codes capable of correcting deletions, insertions, and reversals",
+        Edits are counted as by Levenshtein ("Binary codes capable of correcting deletions, insertions, and reversals",
         1966). One minus this rate is the character accuracy of Rice, Jenkins and Nartker ("The fifth annual test of
         OCR accuracy", 1996). Long lines have more weight than short ones.
         """
@@ -258,7 +257,7 @@ class RecognitionEvaluation(Evaluation):
 
     @property
     def by_length(self) -> tuple[LengthScore, ...]:
-        """The scores of shorter and longer lines; lengths that no line has are left out."""
+        """Scores of lines by length, without empty groups."""
         scores, least = [], 0
         for most in _LENGTHS:
             stop = math.inf if most is None else most
@@ -270,7 +269,7 @@ class RecognitionEvaluation(Evaluation):
         return tuple(scores)
 
     def to_dict(self) -> dict[str, Any]:
-        """All scores as plain data, ready for JSON; of the lines those that were misread."""
+        """Return all scores as plain data for JSON, with misread lines only."""
         return {
             "task": "recognition",
             **self._shared_dict(),
@@ -288,7 +287,7 @@ class RecognitionEvaluation(Evaluation):
         }
 
     def render(self) -> str:
-        """The scores as a table in plain words."""
+        """Return the scores as a text table."""
         rows: list[tuple[str, ...]] = [
             ("lines read exactly", _percent(self.exact), f"{self.num_exact:,} of {len(self.lines):,}"),
             ("characters wrong", _percent(self.cer), f"CER: {self.num_edits:,} edits in {self.num_characters:,}"),
@@ -326,14 +325,14 @@ class RecognitionEvaluation(Evaluation):
         ]
 
     def save_picture(self, path: str | os.PathLike[str]) -> None:
-        """Draw the worst lines: what is in the picture, what is true, and what was read, with what differs marked.
+        """Draw the worst lines: image, true text and reading, with differences marked.
 
         Args:
-            path: The picture, .png, .jpg or .webp.
+            path: Path of the image: .png, .jpg or .webp.
 
         Raises:
-            InvalidArgumentError: if the suffix is another one.
-            WriteError: if it cannot be written.
+            InvalidArgumentError: The path has another suffix.
+            WriteError: The file cannot be written.
         """
         picture_format(path)
         write_file(path, draw_worst_lines(self.worst, self.render().partition("\n")[0], Path(path)))
@@ -341,16 +340,15 @@ class RecognitionEvaluation(Evaluation):
 
 @dataclass(frozen=True)
 class PageScore:
-    """One page.
+    """The score of a page.
 
     Attributes:
-        source: The name of its file.
-        row: Its index in the dataset.
-        num_true: True boxes.
-        num_found: Boxes that were found.
-        num_matched: Pairs of both.
-        num_within: True boxes that were missed and lie in a found one for the most part, as those of words lie in that
-            of their line.
+        source: Name of its file.
+        row: Index in the dataset.
+        num_true: Number of true boxes.
+        num_found: Number of boxes that were found.
+        num_matched: Number of pairs of a true and a found box.
+        num_within: Number of missed true boxes that are mostly within a found one, as words are within their line.
     """
 
     source: str
@@ -363,13 +361,13 @@ class PageScore:
 
 @dataclass(frozen=True)
 class DetectionEvaluation(Evaluation):
-    """How well text is found.
+    """Scores of a text detector.
 
     Attributes:
-        pages: Every page, in the order of the dataset.
-        iou_threshold: A found box and a true one are a pair from this overlap on, intersection over union; each box is
-            in one pair at most.
-        mean_iou: The mean over the found boxes of the largest overlap with a true box; ``None`` without any.
+        pages: Scores of all pages, in the order of the dataset.
+        iou_threshold: Least intersection over union of a found and a true box to make a pair. Each box is in at most
+            one pair.
+        mean_iou: Mean over the found boxes of the largest overlap with a true box; ``None`` without found boxes.
         worst: The worst pages with their boxes, worst first.
 
     Example:
@@ -391,36 +389,36 @@ class DetectionEvaluation(Evaluation):
 
     @property
     def num_true(self) -> int:
-        """True boxes of all pages."""
+        """Number of true boxes on all pages."""
         return sum(page.num_true for page in self.pages)
 
     @property
     def num_found(self) -> int:
-        """Found boxes of all pages."""
+        """Number of found boxes on all pages."""
         return sum(page.num_found for page in self.pages)
 
     @property
     def num_matched(self) -> int:
-        """Pairs of a true and a found box, over all pages."""
+        """Number of pairs of a true and a found box on all pages."""
         return sum(page.num_matched for page in self.pages)
 
     @property
     def recall(self) -> float | None:
-        """The share of true boxes that were found; ``None`` without any."""
+        """Share of true boxes that were found; ``None`` without true boxes."""
         return self.num_matched / self.num_true if self.num_true else None
 
     @property
     def precision(self) -> float | None:
-        """The share of found boxes that are true; ``None`` without any."""
+        """Share of found boxes that are true; ``None`` without found boxes."""
         return self.num_matched / self.num_found if self.num_found else None
 
     @property
     def f1(self) -> float | None:
-        """The harmonic mean of both; ``None`` if one is."""
+        """Harmonic mean of recall and precision; ``None`` if one is ``None``."""
         return hmean(self.recall, self.precision)
 
     def to_dict(self) -> dict[str, Any]:
-        """All scores as plain data, ready for JSON."""
+        """Return all scores as plain data for JSON."""
         return {
             "task": "detection",
             **self._shared_dict(),
@@ -437,7 +435,7 @@ class DetectionEvaluation(Evaluation):
         }
 
     def render(self) -> str:
-        """The scores as a table in plain words."""
+        """Return the scores as a text table."""
         least = f"at an overlap of at least {self.iou_threshold:g}"
         rows: list[tuple[str, ...]] = [
             ("true boxes found", _percent(self.recall), f"recall: {self.num_matched:,} of {self.num_true:,}, {least}"),
@@ -457,21 +455,21 @@ class DetectionEvaluation(Evaluation):
         return "\n".join([title, "", *_table(rows, "lrl"), *note, *self._failure_lines()])
 
     def save_picture(self, path: str | os.PathLike[str]) -> None:
-        """Draw the worst pages: pairs of boxes, true boxes that were missed, and found ones that are not true.
+        """Draw the worst pages: pairs of boxes, missed boxes, and false boxes.
 
         Args:
-            path: The picture, .png, .jpg or .webp.
+            path: Path of the image: .png, .jpg or .webp.
 
         Raises:
-            InvalidArgumentError: if the suffix is another one.
-            WriteError: if it cannot be written.
+            InvalidArgumentError: The path has another suffix.
+            WriteError: The file cannot be written.
         """
         picture_format(path)
         write_file(path, draw_worst_pages(self.worst, self.render().partition("\n")[0], Path(path)))
 
 
 def latency_of(seconds: Sequence[float], num_warm_up: int) -> Latency | None:
-    """The latency of single measurements; ``None`` if there are none."""
+    """Summarise single measurements; ``None`` if there are none."""
     if not seconds:
         return None
     low, median, high = np.quantile(seconds, [0.05, 0.5, 0.95]).tolist()
@@ -479,7 +477,7 @@ def latency_of(seconds: Sequence[float], num_warm_up: int) -> Latency | None:
 
 
 def character_scores(pairs: Counter[tuple[str, str]]) -> tuple[CharacterScore, ...]:
-    """Scores of characters from how often a true one is aligned with a read one, most often wrong first."""
+    """Score characters by the counts of aligned (true, read) pairs, most often wrong first."""
     counts: dict[str, Counter[str]] = {}
     for (true, read), number in pairs.items():
         counts.setdefault(true, Counter())[read] = number
@@ -493,17 +491,17 @@ def character_scores(pairs: Counter[tuple[str, str]]) -> tuple[CharacterScore, .
 
 
 def _character_row(score: CharacterScore) -> tuple[str, ...]:
-    read_as = [f"{_shown(read)} {number}" for read, number in score.read_as[:_MOST_SHOWN_REPLACEMENTS]]
+    read_as = [f"{_visible_form(read)} {number}" for read, number in score.read_as[:_MOST_SHOWN_REPLACEMENTS]]
     more = len(score.read_as) - len(read_as)
-    name = "inserted" if not score.character else _shown(score.character)
+    name = "inserted" if not score.character else _visible_form(score.character)
     if score.character and not score.character.isascii():
         name += f" (U+{ord(score.character):04X} {unicodedata.name(score.character, 'unnamed').lower()})"
     total = f"{score.num_true:,}" if score.character else ""
     return name, f"{score.num_wrong:,}", total, ", ".join(read_as) + (f" and {more} more" if more else "")
 
 
-def _shown(character: str) -> str:
-    """A character in a table: nothing, white space and marks need a form that can be seen."""
+def _visible_form(character: str) -> str:
+    """Return a visible form of a character, also of an empty string, white space and combining marks."""
     if not character:
         return "nothing"
     if character == " ":
@@ -522,7 +520,7 @@ def _percent(share: float | None) -> str:
 
 
 def _table(rows: Sequence[tuple[str, ...]], sides: str) -> list[str]:
-    """Rows of cells as lines, each column aligned to the left or to the right ("l" or "r")."""
+    """Format rows of cells as lines, with columns aligned left ("l") or right ("r")."""
     widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -534,7 +532,7 @@ def _table(rows: Sequence[tuple[str, ...]], sides: str) -> list[str]:
 
 
 def _width(text: str) -> int:
-    """Columns of a terminal: marks have none, and wide characters two."""
+    """Return the width in terminal columns: 0 for combining marks, 2 for wide characters."""
     return sum(
         0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
         for character in text

@@ -1,7 +1,6 @@
-"""Text in video: what stood where, from when to when.
+"""Text in video, with times and places.
 
-`tracks` is the data, `captions` writes subtitles, and `reading` gathers what was read in a video and writes it in all
-formats. The room stands on `ocr.io` and `ocr.utils`.
+`tracks` has the data, `captions` writes subtitles, and `reading` holds and exports all text of a video.
 """
 
 from __future__ import annotations

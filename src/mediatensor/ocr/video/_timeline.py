@@ -1,4 +1,4 @@
-"""Pictures of what was read: the time line of tracks, and a sheet of slides. They need Pillow only."""
+"""Draw the time line of tracks, and a sheet of slides, with Pillow."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _BAR_HEIGHT, _BAR_GAP, _LANE_GAP = 22, 3, 9
 _AXIS_HEIGHT = 26
 _TITLE_HEIGHT = 34
 _CAPTION_HEIGHT = 24
-# Of texts at one time in one lane, so many are drawn below each other.
+# The most rows of simultaneous texts in a lane.
 _MAX_ROWS = 6
-# A strip shows at least this many seconds, unless the range is shorter, and there are at most so many strips.
+# The least number of seconds in a strip, and the most strips.
 _SECONDS_PER_STRIP, _MAX_STRIPS = 90.0, 10
 _LEAST_TICK_DISTANCE = 90
 _TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
@@ -38,11 +38,7 @@ _LANES: dict[TextKind, tuple[str, tuple[int, int, int]]] = {
 
 
 def clock(seconds: float, digits: int = 0) -> str:
-    """A time as minutes and seconds, with hours where there are any.
-
-    >>> clock(75.4), clock(3723.0), clock(9.25, 2), clock(-0.2)
-    ('1:15', '1:02:03', '0:09.25', '0:00')
-    """
+    """Format a time such as 1:15 or 1:02:03, with this many digits of a second."""
     units = round(abs(seconds) * 10**digits)
     whole, part = divmod(units, 10**digits)
     minutes, hours = whole // 60 % 60, whole // 3600
@@ -51,7 +47,7 @@ def clock(seconds: float, digits: int = 0) -> str:
 
 
 def draw_timeline(tracks: Sequence[TextTrack], title: str, start: float, stop: float, width: int) -> Image.Image:
-    """A lane for each kind of text that there is, with a bar for each track; long ranges in several strips."""
+    """Draw a lane for each kind of text, with a bar for each track; long ranges in several strips."""
     shown = [track for track in tracks if track.start_seconds < stop and track.end_seconds > start]
     kinds = [kind for kind in _LANES if any(track.kind == kind for track in shown)]
     rows = {kind: _rows([track for track in shown if track.kind == kind]) for kind in kinds}
@@ -89,7 +85,7 @@ def draw_timeline(tracks: Sequence[TextTrack], title: str, start: float, stop: f
 
 
 def draw_slides(slides: Sequence[Slide], num_columns: int, tile_width: int) -> Image.Image:
-    """The slides side by side, with their numbers and times."""
+    """Draw slides side by side, with their numbers and times."""
     num_columns = min(num_columns, len(slides))
     tiles = [_tile(slide.page, tile_width) for slide in slides]
     tops, bottom = [], _MARGIN
@@ -116,7 +112,7 @@ def _tile(page: Page, width: int) -> Image.Image:
 
 
 def _rows(tracks: Sequence[TextTrack]) -> list[int]:
-    """For each track, the first row in which it overlaps no other, or the last row if all are taken."""
+    """For each track, return the first row in which it overlaps no other, or else the last row."""
     ends: list[float] = []
     rows = []
     for track in tracks:
@@ -159,8 +155,8 @@ def _write(
     size: int,
     colour: tuple[int, int, int],
 ) -> None:
-    """Write one line, from its left middle, cut to a width; nothing if not even two letters fit."""
-    # More than this never fits, and measuring takes time.
+    """Write one line, anchored at its left middle and cut to a width; nothing if fewer than two letters fit."""
+    # More characters never fit, and measuring is slow.
     text = " / ".join(text[: round(max(width, 0))].split("\n"))
     text = "".join(letter if letter.isprintable() else " " for letter in text)
     font = font_for(text, size)

@@ -1,35 +1,79 @@
-"""`Captions`: tracks that are written as subtitles."""
+"""`Captions`: tracks that are written as subtitles in SubRip, WebVTT or ASS.
+
+SubRip and WebVTT count milliseconds, ASS counts centiseconds. Times are rounded down, so that a player that shows a
+subtitle from its start up to its end shows it in exactly the frames of its track::
+
+    frames      |  first   |   ...    |   last   | first without it
+                ^ 1.03333                        ^ 2.96667 seconds
+    subtitle   | 1.033                          | 2.966
+"""
 
 from __future__ import annotations
 
+import math
 import os
+import statistics
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Literal, SupportsIndex, get_args, overload
 
 from ..._engine.common.checks import MAX_INT, path_text, shown, whole_number
+from ..._engine.common.messages import WORD_JOINER, clock, subrip, text_lines
 from ..._engine.sources.atomic_files import write_file
 from ...errors import InvalidArgumentError
-from ._subtitle_formats import render_ass, render_srt, render_vtt
-from .tracks import TextTrack, check_seconds, in_order
+from .tracks import Box, TextKind, TextTrack, check_seconds, in_order
 
 __all__ = ["Captions", "SubtitleFormat"]
 
 SubtitleFormat = Literal["srt", "vtt", "ass"]
 
+# Times this little below a whole unit are rounded up: 2.9999999 seconds is 3 seconds.
+_ROUNDING_ERROR = 1e-6
+
+# The usual place of a caption: centred, in the lowest third of the frame.
+_USUAL_MIDDLE = (0.42, 0.58)
+_USUAL_TOP = 0.66
+
+_ASS_HEADER = """\
+[Script Info]
+ScriptType: v4.00+
+PlayResX: {width}
+PlayResY: {height}
+WrapStyle: 2
+ScaledBorderAndShadow: yes
+
+[V4+ Styles]
+Format: Name, Fontname, Fontsize, PrimaryColour, SecondaryColour, OutlineColour, BackColour, Bold, Italic, Underline, \
+StrikeOut, ScaleX, ScaleY, Spacing, Angle, BorderStyle, Outline, Shadow, Alignment, MarginL, MarginR, MarginV, Encoding
+{styles}
+
+[Events]
+Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text
+"""
+_ASS_STYLE = (
+    "Style: {name},Arial,{size},&H00FFFFFF,&H000000FF,&H00000000,&H80000000,0,0,0,0,100,100,0,0,1,{outline},0,2,"
+    "10,10,10,1"
+)
+# Font size relative to the height of a line box, which has a margin.
+_SIZE_OF_LINE = 0.82
+# The largest ratio of a font size to the usual one of its kind for which the usual size is used.
+_SAME_SIZE = 1.35
+
 
 class Captions(Sequence[TextTrack]):
-    """Pieces of text by their start, to be written as subtitles.
+    """Tracks ordered by start, to be written as subtitles.
 
-    Times in the files are rounded down: to milliseconds in SubRip and WebVTT, and to centiseconds in ASS. Pieces that
-    follow each other frame by frame do so in the file, and none has no duration.
+    Times in files are rounded down, to milliseconds in SubRip and WebVTT and to centiseconds in ASS. Consecutive tracks
+    stay consecutive, and no subtitle has a duration of 0.
 
     Args:
-        tracks: The pieces, in any order.
-        height: The height of the upright video, which places in ASS refer to.
+        tracks: Tracks in any order.
+        height: Height of the upright video in pixels, for places in ASS.
         width: Its width.
 
     Raises:
-        InvalidArgumentError: if these are not tracks, or the size is not positive.
+        InvalidArgumentError: A value is not a track, or the size is not positive.
 
     Example:
         >>> from mediatensor.ocr.video import Captions, TextTrack
@@ -43,7 +87,7 @@ class Captions(Sequence[TextTrack]):
     """
 
     def __init__(self, tracks: Iterable[TextTrack], *, height: int = 1080, width: int = 1920) -> None:
-        self._tracks = checked_tracks(tracks)
+        self._tracks = check_tracks(tracks)
         self._height = whole_number("height", height, at_least=1, at_most=MAX_INT)
         self._width = whole_number("width", width, at_least=1, at_most=MAX_INT)
 
@@ -55,7 +99,7 @@ class Captions(Sequence[TextTrack]):
     @overload
     def __getitem__(self, key: slice) -> Captions: ...
     def __getitem__(self, key: Any) -> TextTrack | Captions:
-        """The piece of an index, or those of a slice."""
+        """Return the track at an index, or the captions of a slice."""
         if isinstance(key, slice):
             return Captions(self._tracks[key], height=self._height, width=self._width)
         return self._tracks[key]  # type: ignore[no-any-return]
@@ -72,19 +116,22 @@ class Captions(Sequence[TextTrack]):
         return f"Captions({len(self)} tracks, height={self._height}, width={self._width})"
 
     def render(self, format: SubtitleFormat = "srt", *, offset_seconds: float = 0.0) -> str:
-        """The text of a subtitle file.
+        """Return the text of a subtitle file.
 
-        Characters that would be markup are escaped. SubRip has no escapes: a zero-width word joiner (U+2060) breaks up
-        what players would take for markup, such as ``<i>``. In ASS, it follows backslashes. ASS has each text at its
-        place, in the size that it had; WebVTT has the place of those that are not in the middle of the bottom.
+        Markup characters are escaped. SubRip has no escapes, so a zero-width word joiner (U+2060) splits text that
+        players would read as markup, such as ``<i>``. In ASS, it follows backslashes. ASS stores the place and size of
+        each text; WebVTT stores places other than the bottom centre.
 
         Args:
             format: ``"srt"``, ``"vtt"`` or ``"ass"``.
-            offset_seconds: Added to all times. Players that count from zero where the clock of the file does not, as
-                in MPEG-TS, need minus the start of the file. Times before zero become zero.
+            offset_seconds: Added to all times. For players that count from zero, subtract the start time of the file,
+                which is not zero in MPEG-TS. Negative times become zero.
+
+        Returns:
+            The file as text.
 
         Raises:
-            InvalidArgumentError: if there is no such format, or the offset is not a finite number.
+            InvalidArgumentError: The format is unknown, or the offset is not a finite number.
 
         Example:
             >>> from mediatensor.ocr.video import Captions, TextTrack
@@ -94,27 +141,27 @@ class Captions(Sequence[TextTrack]):
         """
         offset = check_seconds("offset_seconds", offset_seconds)
         if format == "srt":
-            return render_srt(self._tracks, offset)
+            return _render_srt(self._tracks, offset)
         if format == "vtt":
-            return render_vtt(self._tracks, offset)
+            return _render_vtt(self._tracks, offset)
         if format == "ass":
-            return render_ass(self._tracks, self._height, self._width, offset)
+            return _render_ass(self._tracks, self._height, self._width, offset)
         raise InvalidArgumentError(f"format must be one of {get_args(SubtitleFormat)} (got {shown(format)}).")
 
     def save(
         self, path: str | os.PathLike[str], format: SubtitleFormat | None = None, *, offset_seconds: float = 0.0
     ) -> None:
-        """Write a subtitle file in UTF-8, whole or not at all.
+        """Write a subtitle file in UTF-8, atomically.
 
         Args:
-            path: The file.
+            path: Path of the file.
             format: As for `render`; ``None`` takes the suffix of the path.
             offset_seconds: As for `render`.
 
         Raises:
-            InvalidArgumentError: if there is no such format.
-            WriteError: if the file cannot be written.
-            SourceTypeError: if ``path`` is not a path.
+            InvalidArgumentError: The format is unknown.
+            WriteError: The file cannot be written.
+            SourceTypeError: ``path`` is not a path.
         """
         chosen: Any = format_of(path, get_args(SubtitleFormat), format)
         write_file(path, self.render(chosen, offset_seconds=offset_seconds).encode())
@@ -123,12 +170,8 @@ class Captions(Sequence[TextTrack]):
         return self._tracks, self._height, self._width
 
 
-def checked_tracks(tracks: Iterable[TextTrack]) -> tuple[TextTrack, ...]:
-    """Tracks in their order.
-
-    Raises:
-        InvalidArgumentError: if something else is among them.
-    """
+def check_tracks(tracks: Iterable[TextTrack]) -> tuple[TextTrack, ...]:
+    """Check and sort tracks."""
     if not isinstance(tracks, Iterable):
         raise InvalidArgumentError(f"tracks must be a series of TextTrack (got {shown(tracks)}).")
     found = tuple(tracks)
@@ -139,14 +182,7 @@ def checked_tracks(tracks: Iterable[TextTrack]) -> tuple[TextTrack, ...]:
 
 
 def format_of(path: str | os.PathLike[str], formats: Sequence[str], format: str | None) -> str:
-    """The format that is asked for, or that the suffix of a path names.
-
-    >>> format_of("talk.SRT", ("srt", "vtt"), None)
-    'srt'
-
-    Raises:
-        InvalidArgumentError: if it is none of the formats.
-    """
+    """Return the given format, or the format of the suffix of a path."""
     suffix = os.path.splitext(path_text("path", path))[1][1:].lower()
     if format is None and suffix not in formats:
         raise InvalidArgumentError(
@@ -156,3 +192,147 @@ def format_of(path: str | os.PathLike[str], formats: Sequence[str], format: str 
     if chosen not in formats:
         raise InvalidArgumentError(f"format must be one of {', '.join(formats)} (got {shown(format)}).")
     return chosen
+
+
+def _round_times(
+    tracks: Sequence[TextTrack], units_per_second: int, offset_seconds: float = 0.0
+) -> list[tuple[int, int]]:
+    """Return start and end of each track in whole units, from 0.
+
+    Equal times stay equal, the order of times is preserved, and every start is before its end.
+    """
+    starting_at: dict[float, list[int]] = {}
+    ending_at: dict[float, list[int]] = {}
+    for number, track in enumerate(tracks):
+        starting_at.setdefault(track.start_seconds, []).append(number)
+        ending_at.setdefault(track.end_seconds, []).append(number)
+    starts, ends = [0] * len(tracks), [0] * len(tracks)
+    latest = 0
+    for seconds in sorted({*starting_at, *ending_at}):
+        latest = max(latest, math.floor((seconds + offset_seconds + _ROUNDING_ERROR) * units_per_second))
+        ending = ending_at.get(seconds, [])
+        # A track of duration 0 gets its end below.
+        latest = max([latest, *(starts[number] + 1 for number in ending if tracks[number].start_seconds < seconds)])
+        for number in starting_at.get(seconds, []):
+            starts[number] = latest
+        for number in ending:
+            ends[number] = max(latest, starts[number] + 1)
+    return list(zip(starts, ends, strict=True))
+
+
+def _render_srt(tracks: Sequence[TextTrack], offset_seconds: float = 0.0) -> str:
+    timed = _timed_lines([_stages(track)[0] for track in tracks], 1000, offset_seconds)
+    return subrip((start, end, lines) for lines, start, end, _ in timed)
+
+
+def _render_vtt(tracks: Sequence[TextTrack], offset_seconds: float = 0.0) -> str:
+    parts = ["WEBVTT\n"]
+    for lines, start, end, track in _timed_lines([_stages(track)[0] for track in tracks], 1000, offset_seconds):
+        text = "\n".join(line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") for line in lines)
+        parts.append(f"{clock(start, '.')} --> {clock(end, '.')}{_vtt_place(track)}\n{text}\n")
+    return "\n".join(parts)
+
+
+def _render_ass(tracks: Sequence[TextTrack], height: int, width: int, offset_seconds: float = 0.0) -> str:
+    tracks = sorted((stage for track in tracks for stage in _stages(track)), key=lambda stage: stage.start_seconds)
+    sizes: dict[TextKind, list[int]] = {}
+    for track in tracks:
+        sizes.setdefault(track.kind, []).append(_font_size(track, height))
+    usual = {kind: statistics.median_low(of_kind) for kind, of_kind in sizes.items()}
+    styles = [_ASS_STYLE.format(name=kind, size=size, outline=max(1, round(size / 16))) for kind, size in usual.items()]
+    events = []
+    for lines, start, end, track in _timed_lines(tracks, 100, offset_seconds):
+        codes = _ass_place(track, height, width)
+        size = _font_size(track, height)
+        if not 1 / _SAME_SIZE <= size / usual[track.kind] <= _SAME_SIZE:
+            codes += f"\\fs{size}"
+        text = "\\N".join(line.replace("\\", "\\" + WORD_JOINER).replace("{", "\\{") for line in lines)
+        times = f"{_ass_clock(start)},{_ass_clock(end)}"
+        events.append(f"Dialogue: 0,{times},{track.kind},,0,0,0,,{{{codes}}}{text}\n")
+    return _ASS_HEADER.format(height=height, width=width, styles="\n".join(styles)) + "".join(events)
+
+
+def _stages(track: TextTrack) -> list[TextTrack]:
+    """Split a caption that rolls up into one track per place.
+
+    Formats without places use only the first, because they would otherwise repeat the text.
+    """
+    times = [track.start_seconds, *(place.seconds for place in track.places[1:]), track.end_seconds]
+    is_in_order = all(start < end for start, end in pairwise(times))
+    if track.kind != "caption" or len(track.places) < 2 or not is_in_order:
+        return [track]
+    return [
+        replace(track, start_seconds=start, end_seconds=end, geometry=place.geometry, places=())
+        for place, start, end in zip(track.places, times[:-1], times[1:], strict=True)
+    ]
+
+
+def _timed_lines(
+    tracks: Sequence[TextTrack], units_per_second: int, offset_seconds: float
+) -> list[tuple[list[str], int, int, TextTrack]]:
+    """Return lines, start and end in units, and track, of the tracks that have text."""
+    times = _round_times(tracks, units_per_second, offset_seconds)
+    timed = [(text_lines(track.text), *time, track) for track, time in zip(tracks, times, strict=True)]
+    return [entry for entry in timed if entry[0]]
+
+
+def _ass_clock(centiseconds: int) -> str:
+    seconds, centiseconds = divmod(centiseconds, 100)
+    return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{centiseconds:02d}"
+
+
+def _vtt_place(track: TextTrack) -> str:
+    """Return cue settings: the upper edge, and the side that the cue is aligned to."""
+    (left, top), (right, _) = track.geometry
+    middle = (left + right) / 2
+    is_central = _USUAL_MIDDLE[0] <= middle <= _USUAL_MIDDLE[1]
+    if is_central and top >= _USUAL_TOP:
+        return ""
+    if is_central:
+        return f" line:{_percent(top)}"
+    # Aligned to a side, a cue may be twice as wide as around a centre.
+    edge, side = (left, "left") if middle < _USUAL_MIDDLE[0] else (right, "right")
+    return f" line:{_percent(top)} position:{_percent(edge)} align:{side}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * min(max(share, 0.0), 1.0):.4g}%"
+
+
+def _ass_place(track: TextTrack, height: int, width: int) -> str:
+    """Return codes for the place: the anchor is the lower edge of text in the lower half, else the upper edge."""
+    column = _alignment(track)
+    (_, top), (_, bottom) = track.geometry
+    is_low = top + bottom > 1
+
+    def point(box: Box) -> str:
+        (left, top), (right, bottom) = box
+        x = (left, (left + right) / 2, right)[column - 1]
+        return f"{x * width:.0f},{(bottom if is_low else top) * height:.0f}"
+
+    codes = f"\\an{column if is_low else column + 6}"
+    if track.places and point(track.places[0].geometry) != point(track.places[-1].geometry):
+        return f"{codes}\\move({point(track.places[0].geometry)},{point(track.places[-1].geometry)})"
+    return f"{codes}\\pos({point(track.geometry)})"
+
+
+def _alignment(track: TextTrack) -> int:
+    """Return 1 for left-aligned lines, 3 for right-aligned, and 2 for centred or single lines."""
+    if len(track.lines) < 2:
+        return 2
+    boxes = [line.geometry for line in track.lines]
+    edges = {
+        2: [(left + right) / 2 for (left, _), (right, _) in boxes],
+        1: [left for (left, _), _ in boxes],
+        3: [right for _, (right, _) in boxes],
+    }
+    return min(edges, key=lambda column: max(edges[column]) - min(edges[column]))
+
+
+def _font_size(track: TextTrack, height: int) -> int:
+    """Return the font size in pixels, from the median height of lines."""
+    if track.lines:
+        line_height = statistics.median(line.geometry[1][1] - line.geometry[0][1] for line in track.lines)
+    else:
+        line_height = (track.geometry[1][1] - track.geometry[0][1]) / max(len(text_lines(track.text)), 1)
+    return max(1, round(line_height * height * _SIZE_OF_LINE))

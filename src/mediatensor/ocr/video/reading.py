@@ -1,4 +1,4 @@
-"""`VideoReading`: what was read in a video, and the files that it is written to."""
+"""`VideoReading`: all text of a video, and its export formats."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from ..._engine.sources.atomic_files import write_file
 from ...errors import InvalidArgumentError, ReadError, SourceNotFoundError
 from ..io import Document, Page
 from ._timeline import clock, draw_slides, draw_timeline
-from .captions import Captions, SubtitleFormat, checked_tracks, format_of
+from .captions import Captions, SubtitleFormat, check_tracks, format_of
 from .tracks import Alternative, Place, Slide, TextKind, TextTrack, TrackLine, check_kind, check_seconds
 
 __all__ = ["ReadingFormat", "VideoReading"]
 
 ReadingFormat = Literal["srt", "vtt", "ass", "json", "csv", "md", "pdf"]
 
-# What an export says that it is. A change that older versions cannot read has a higher number.
+# The identity of exports. A change that older versions cannot read increases the version.
 _SCHEMA = "mediatensor.ocr.video.VideoReading"
 _SCHEMA_VERSION = 1
 
-#: Bytes of a stored reading, which is read at once.
+# The largest size of a stored reading in bytes.
 MAX_STORED_BYTES = 256 << 20
 
 _CSV_COLUMNS = (
@@ -41,26 +41,26 @@ _CSV_COLUMNS = (
     "appears", "text",
 )  # fmt: skip
 
-_Data = TypeVar("_Data", TextTrack, TrackLine, Alternative, Place)
+_Data = TypeVar("_Data", TextTrack, TrackLine, Alternative, Place, Slide)
 
 
 @dataclass(frozen=True)
 class VideoReading:
-    """What was read in a video.
+    """The text of a video.
 
     Attributes:
-        name: The name of the video.
+        name: Name of the video.
         height: Height of the upright video in pixels.
         width: Its width.
-        num_frames: How many frames the video has, as far as it could be read.
-        begin_seconds: The time at which the first frame is shown.
-        end_seconds: The time at which the last one ends.
-        tracks: The pieces of text, by their start.
-        slides: The distinct pages, in the order in which they appear.
-        problems: What was damaged and could not be read, a sentence each.
+        num_frames: Number of frames, as far as the video could be read.
+        begin_seconds: Time at which the first frame is shown.
+        end_seconds: Time at which the last frame ends.
+        tracks: Tracks of text, ordered by start.
+        slides: Distinct slides, in order of appearance.
+        problems: Sentences about damage that could not be read.
 
     Raises:
-        InvalidArgumentError: if a value is not of its type or range.
+        InvalidArgumentError: A value has a wrong type or range.
 
     Example:
         >>> from mediatensor.ocr.video import TextTrack, VideoReading
@@ -93,7 +93,7 @@ class VideoReading:
             "num_frames": whole_number("num_frames", self.num_frames, at_least=0, at_most=MAX_INT),
             "begin_seconds": check_seconds("begin_seconds", self.begin_seconds),
             "end_seconds": check_seconds("end_seconds", self.end_seconds),
-            "tracks": checked_tracks(self.tracks),
+            "tracks": check_tracks(self.tracks),
             "slides": _series("slides", self.slides, Slide),
             "problems": _series("problems", self.problems, str),
         }
@@ -102,7 +102,7 @@ class VideoReading:
 
     @property
     def captions(self) -> Captions:
-        """The pieces that are captions, to be written as subtitles.
+        """The tracks of kind caption, to be written as subtitles.
 
         Example:
             >>> from mediatensor.ocr.video import VideoReading
@@ -112,13 +112,16 @@ class VideoReading:
         return self.of_kind("caption")
 
     def of_kind(self, *kinds: TextKind) -> Captions:
-        """The pieces of some kinds; they, too, can be written as subtitles.
+        """Return the tracks of some kinds, which can be written as subtitles.
 
         Args:
             *kinds: One or several of ``"caption"``, ``"overlay"``, ``"scene"`` and ``"slide"``.
 
+        Returns:
+            The tracks, ordered by start.
+
         Raises:
-            InvalidArgumentError: if there is no such kind, or none is given.
+            InvalidArgumentError: A kind is unknown, or none is given.
 
         Example:
             >>> from mediatensor.ocr.video import TextTrack, VideoReading
@@ -134,7 +137,7 @@ class VideoReading:
         return Captions(chosen, height=max(self.height, 1), width=max(self.width, 1))
 
     def slides_document(self) -> Document:
-        """The slides as the pages of a document, which exports to searchable PDF, Markdown and all other formats.
+        """Return the slides as pages of a document, which exports to searchable PDF, Markdown and all other formats.
 
         Example:
             >>> from mediatensor.ocr.video import VideoReading
@@ -143,10 +146,8 @@ class VideoReading:
         """
         return Document([slide.page for slide in self.slides])
 
-    # Out and in
-
     def export(self) -> dict[str, Any]:
-        """Everything as nested dictionaries of plain types, without the pictures of slides.
+        """Return everything as nested dictionaries of plain types, without the images of slides.
 
         Returns:
             A dictionary that ``json.dumps`` accepts and ``VideoReading.from_dict`` reads.
@@ -163,7 +164,7 @@ class VideoReading:
             "version": _SCHEMA_VERSION,
             **{field.name: getattr(self, field.name) for field in fields(self) if field.name in plain},
             "problems": list(self.problems),
-            "tracks": [_exported(track) for track in self.tracks],
+            "tracks": [_export_data(track) for track in self.tracks],
             "slides": [
                 {
                     **{field.name: getattr(slide, field.name) for field in fields(slide) if field.name != "page"},
@@ -178,18 +179,21 @@ class VideoReading:
         """Restore a reading from the result of `export`.
 
         Args:
-            save_dict: The export, also after a way through JSON.
-            pictures: The pictures of the slides, which exports do not include: uint8 (H, W, 3). Without them, slides
-                can be neither shown nor written as PDF.
+            save_dict: The export, possibly after a round trip through JSON.
+            pictures: Images of the slides, uint8 (H, W, 3), which exports do not include. Without them, slides cannot
+                be shown or written as PDF.
+
+        Returns:
+            The reading.
 
         Raises:
-            InvalidArgumentError: if it is not such an export, is damaged or of a later version, or the number of
-                pictures is not that of the slides.
+            InvalidArgumentError: The export is invalid, damaged or of a later version, or the number of images differs
+                from the number of slides.
         """
         stored = _stored_dict(save_dict, "reading")
         if stored.get("schema") != _SCHEMA:
             raise InvalidArgumentError(
-                f"This is no stored VideoReading: its schema is {shown(stored.get('schema'))}, not {_SCHEMA!r}. "
+                f"This is not a stored VideoReading: its schema is {shown(stored.get('schema'))}, not {_SCHEMA!r}. "
                 "Pass the result of VideoReading.export()."
             )
         version = whole_number("version", stored.get("version"), at_least=1)
@@ -204,10 +208,10 @@ class VideoReading:
                 f"The stored VideoReading has {len(slides)} slides, but {len(pictures)} pictures were passed."
             )
         values = {field.name: _stored_value(stored, field.name, "reading") for field in fields(cls)}
-        values["tracks"] = tuple(_track(track) for track in _stored_list(stored, "tracks"))
+        values["tracks"] = tuple(_restore_track(track) for track in _stored_list(stored, "tracks"))
         values["problems"] = tuple(_stored_list(stored, "problems"))
         values["slides"] = tuple(
-            _slide(slide, None if pictures is None else pictures[number]) for number, slide in enumerate(slides)
+            _restore_slide(slide, None if pictures is None else pictures[number]) for number, slide in enumerate(slides)
         )
         return cls(**values)
 
@@ -216,12 +220,15 @@ class VideoReading:
         """Restore a reading from a JSON file that `save` wrote; see `from_dict`.
 
         Args:
-            path: The file.
+            path: Path of the file.
+
+        Returns:
+            The reading, without images of slides.
 
         Raises:
-            SourceNotFoundError: if there is no such file.
-            ReadError: if it cannot be read, is larger than 256 MiB, or is no JSON.
-            InvalidArgumentError: if it is JSON, but no reading.
+            SourceNotFoundError: The file does not exist.
+            ReadError: The file cannot be read, is larger than 256 MiB, or is not JSON.
+            InvalidArgumentError: The JSON is not a stored reading.
 
         Example:
             >>> from mediatensor.ocr.video import VideoReading
@@ -238,31 +245,30 @@ class VideoReading:
         except OSError as error:
             raise ReadError(f"{file} cannot be read ({error.strerror}).") from error
         if size > MAX_STORED_BYTES:
-            raise ReadError(f"{file} has {size} bytes, more than the {MAX_STORED_BYTES} that are read.")
+            raise ReadError(f"{file} has {size} bytes, more than the limit of {MAX_STORED_BYTES}.")
         try:
             stored = json.loads(written)
         except (ValueError, RecursionError) as error:
-            raise ReadError(f"{file} is no JSON: {error}") from error
+            raise ReadError(f"{file} is not JSON: {error}") from error
         return cls.from_dict(stored)
 
     def save(self, path: str | os.PathLike[str], format: ReadingFormat | None = None) -> None:
-        """Write a file, whole or not at all.
+        """Write a file, atomically.
 
         Args:
-            path: The file.
-            format: ``None`` takes the suffix of the path.
+            path: Path of the file.
+            format: One of the following; ``None`` takes the suffix of the path.
 
-                * ``"srt"``, ``"vtt"``, ``"ass"``: the captions, as `Captions.save` writes them;
-                * ``"json"``: everything but pictures, as `export` gives it;
-                * ``"csv"``: a row for each piece of text, of all kinds, with a header (RFC 4180, UTF-8);
+                * ``"srt"``, ``"vtt"``, ``"ass"``: the captions, see `Captions.save`;
+                * ``"json"``: the result of `export`;
+                * ``"csv"``: a row for each track of any kind, with a header (RFC 4180, UTF-8);
                 * ``"md"``, ``"pdf"``: the slides, as Markdown with their times, or as a searchable PDF.
 
         Raises:
-            InvalidArgumentError: if there is no such format, or slides are asked for where there are none, or none
-                with pictures.
-            MissingDependencyError: if pypdfium2 is not installed, for PDF.
-            WriteError: if the file cannot be written.
-            SourceTypeError: if ``path`` is not a path.
+            InvalidArgumentError: The format is unknown, or needs slides, or slides with images, and there are none.
+            MissingDependencyError: pypdfium2 is not installed, for PDF.
+            WriteError: The file cannot be written.
+            SourceTypeError: ``path`` is not a path.
         """
         chosen = format_of(path, get_args(ReadingFormat), format)
         if chosen in get_args(SubtitleFormat):
@@ -301,25 +307,23 @@ class VideoReading:
             + "\n"
         )
 
-    # Pictures
-
     def synthesize_timeline(
         self, *, start_seconds: float | None = None, stop_seconds: float | None = None, width: int = 1600
     ) -> NDArray[np.uint8]:
-        """Draw the time line: a lane for each kind, with a bar from the start to the end of each piece of text.
+        """Draw the time line: a lane for each kind, with a bar from the start to the end of each track.
 
         A long video is drawn in several strips, one below the other.
 
         Args:
-            start_seconds: The time at which the picture begins; ``None`` for the beginning of the video.
-            stop_seconds: The time at which it ends; ``None`` for the end of the video.
-            width: The width of the picture in pixels, from 400 on.
+            start_seconds: First time to draw; by default the start of the video.
+            stop_seconds: Last time to draw; by default the end of the video.
+            width: Width of the image in pixels, from 400 to 20,000.
 
         Returns:
-            uint8 (H, W, 3).
+            The image, uint8 (H, W, 3).
 
         Raises:
-            InvalidArgumentError: if the times are not finite, start is not before stop, or the width is out of range.
+            InvalidArgumentError: A time is not finite, start is not before stop, or the width is out of range.
 
         Example:
             >>> from mediatensor.ocr.video import TextTrack, VideoReading
@@ -330,7 +334,7 @@ class VideoReading:
         """
         start = self.begin_seconds if start_seconds is None else check_seconds("start_seconds", start_seconds)
         stop = self.end_seconds if stop_seconds is None else check_seconds("stop_seconds", stop_seconds)
-        # A video of one frame, or of none, may have no duration.
+        # A video of at most one frame may have a duration of 0.
         stop = start + 1.0 if stop_seconds is None and stop <= start else stop
         if start >= stop:
             raise InvalidArgumentError(
@@ -344,14 +348,14 @@ class VideoReading:
         """Draw a sheet of the slides, with their numbers and times.
 
         Args:
-            num_columns: How many slides are side by side, at most.
-            tile_width: The width of each, in pixels.
+            num_columns: Largest number of slides in a row.
+            tile_width: Width of each slide in pixels, at least 100.
 
         Returns:
-            uint8 (H, W, 3).
+            The image, uint8 (H, W, 3).
 
         Raises:
-            InvalidArgumentError: if there are no slides, or they have no pictures.
+            InvalidArgumentError: There are no slides, or slides have no images.
 
         Example:
             >>> import numpy as np
@@ -373,7 +377,7 @@ class VideoReading:
             **kwargs: Arguments of `synthesize_timeline`.
 
         Raises:
-            MissingDependencyError: if matplotlib is not installed.
+            MissingDependencyError: matplotlib is not installed.
 
         Example:
             >>> from mediatensor.ocr.video import VideoReading
@@ -382,7 +386,7 @@ class VideoReading:
         show_picture(Image.fromarray(self.synthesize_timeline(**kwargs)), self.name)
 
     def _repr_png_(self) -> bytes:
-        """The picture in notebooks: the time line."""
+        """Show the time line in notebooks."""
         return png_of(Image.fromarray(self.synthesize_timeline(width=1000)))
 
     def __repr__(self) -> str:
@@ -401,14 +405,14 @@ def _series(name: str, values: Any, kind: type) -> tuple[Any, ...]:
     return items
 
 
-def _exported(data: TextTrack | TrackLine | Alternative | Place) -> dict[str, Any]:
+def _export_data(data: TextTrack | TrackLine | Alternative | Place) -> dict[str, Any]:
     exported: dict[str, Any] = {}
     for field in fields(data):
         value = getattr(data, field.name)
         if field.name == "geometry":
             value = [list(corner) for corner in value]
         elif isinstance(value, tuple):
-            value = [_exported(item) for item in value]
+            value = [_export_data(item) for item in value]
         exported[field.name] = value
     return exported
 
@@ -432,30 +436,23 @@ def _stored_list(stored: Mapping[str, Any], key: str) -> Sequence[Any]:
     raise InvalidArgumentError(f"A stored VideoReading has a list of {key} (got {shown(value)}).")
 
 
-def _restored(kind: type[_Data], stored: Any, **replaced: Any) -> _Data:
-    what = kind.__name__
-    stored = _stored_dict(stored, what)
-    return kind(
-        **{
-            field.name: replaced[field.name] if field.name in replaced else _stored_value(stored, field.name, what)
-            for field in fields(kind)
-        }
-    )
+def _restore(kind: type[_Data], stored: Any, **replaced: Any) -> _Data:
+    stored = _stored_dict(stored, kind.__name__)
+    values = {field.name: _stored_value(stored, field.name, kind.__name__) for field in fields(kind)}
+    return kind(**{**values, **replaced})
 
 
-def _track(stored: Any) -> TextTrack:
+def _restore_track(stored: Any) -> TextTrack:
     stored = _stored_dict(stored, "TextTrack")
-    return _restored(
+    return _restore(
         TextTrack,
         stored,
-        lines=tuple(_restored(TrackLine, line) for line in _stored_list(stored, "lines")),
-        alternatives=tuple(_restored(Alternative, other) for other in _stored_list(stored, "alternatives")),
-        places=tuple(_restored(Place, place) for place in _stored_list(stored, "places")),
+        lines=tuple(_restore(TrackLine, line) for line in _stored_list(stored, "lines")),
+        alternatives=tuple(_restore(Alternative, other) for other in _stored_list(stored, "alternatives")),
+        places=tuple(_restore(Place, place) for place in _stored_list(stored, "places")),
     )
 
 
-def _slide(stored: Any, picture: NDArray[np.uint8] | None) -> Slide:
-    stored = _stored_dict(stored, "Slide")
-    values = {field.name: _stored_value(stored, field.name, "Slide") for field in fields(Slide)}
-    values["page"] = Page.from_dict(values["page"], page=picture)
-    return Slide(**values)
+def _restore_slide(stored: Any, picture: NDArray[np.uint8] | None) -> Slide:
+    page = _stored_value(_stored_dict(stored, "Slide"), "page", "Slide")
+    return _restore(Slide, stored, page=Page.from_dict(page, page=picture))

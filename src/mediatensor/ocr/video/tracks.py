@@ -1,7 +1,7 @@
-"""What was read in a video, as data: pieces of text with their times and places, and slides.
+"""Text of a video as data: tracks with times and places, and slides.
 
-Times are seconds of the video's own clock, as `VideoDecoder` gives them, and frames are its indices. Geometries are
-relative to the upright frame.
+Times are seconds of the clock of the video, and frames are indices, both as in `VideoDecoder`. Geometries are relative
+to the upright frame.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ __all__ = ["Alternative", "Appearance", "Box", "Place", "Slide", "TextKind", "Te
 
 TextKind = Literal["caption", "overlay", "scene", "slide"]
 Appearance = Literal["at once", "word by word"]
-# Larger coordinates and times, some thirty years, are of damaged data.
-_MOST = 1e9
+# Larger coordinates and times (30 years) mean damaged data.
+_MAX_VALUE = 1e9
 
 # ((xmin, ymin), (xmax, ymax)), relative to the upright frame.
 Box: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
@@ -32,8 +32,8 @@ class Alternative:
     """Another reading of the same text.
 
     Attributes:
-        text: What it says; lines are separated by ``"\\n"``.
-        share: Its share of the vote, from 0 to 1.
+        text: The text; lines are separated by ``"\\n"``.
+        share: Share of the votes, from 0 to 1.
 
     Example:
         >>> from mediatensor.ocr.video import Alternative
@@ -53,9 +53,9 @@ class TrackLine:
     """One line of a text.
 
     Attributes:
-        text: What it says.
-        geometry: Where it stands: ((xmin, ymin), (xmax, ymax)), relative to the upright frame.
-        confidence: How likely it is right, from 0 to 1.
+        text: The text.
+        geometry: ((xmin, ymin), (xmax, ymax)), relative to the upright frame.
+        confidence: Probability that the text is right, from 0 to 1.
 
     Example:
         >>> from mediatensor.ocr.video import TrackLine
@@ -78,11 +78,11 @@ class TrackLine:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a text that moves stands in one frame.
+    """The place of a moving text in one frame.
 
     Attributes:
-        frame: The index of the frame.
-        seconds: The time at which the frame is shown.
+        frame: Index of the frame.
+        seconds: Time at which the frame is shown.
         geometry: ((xmin, ymin), (xmax, ymax)), relative to the upright frame.
 
     Example:
@@ -106,27 +106,26 @@ class Place:
 
 @dataclass(frozen=True)
 class TextTrack:
-    """A piece of text in a video: what it says, where it stands, and from when to when.
+    """A text in a video with its times and place.
 
     Attributes:
         text: The text; its lines are separated by ``"\\n"``.
-        kind: ``"caption"`` (stands still, comes and goes), ``"overlay"`` (logo, clock, score, ticker), ``"scene"``
-            (belongs to what was filmed) or ``"slide"`` (part of a page that stays).
-        start_seconds: The time at which the first frame with it is shown.
-        end_seconds: The time at which the first frame without it is shown.
-        first_frame: The first frame that shows it, as an index of `VideoDecoder`.
-        last_frame: The last frame that shows it, included.
-        geometry: Where it stands: ((xmin, ymin), (xmax, ymax)), relative to the upright frame. For text that moves,
-            where it stands in its first frame.
-        confidence: How likely the text is right, from 0 to 1.
-        lines: Its lines, from the top; empty if they are not known.
-        alternatives: Other readings, those with the largest share of the vote first.
-        appears: ``"at once"``, or ``"word by word"``, as in karaoke, live captions and typing.
-        places: Where text that moves stands, frame after frame; empty for text that stands still.
+        kind: ``"caption"`` (still and temporary), ``"overlay"`` (logo, clock, score, ticker), ``"scene"`` (part of the
+            filmed scene) or ``"slide"`` (part of a page).
+        start_seconds: Time at which the first frame with it is shown.
+        end_seconds: Time at which the first frame without it is shown.
+        first_frame: First frame that shows it, as an index of `VideoDecoder`.
+        last_frame: Last frame that shows it, included.
+        geometry: ((xmin, ymin), (xmax, ymax)), relative to the upright frame; in the first frame if the text moves.
+        confidence: Probability that the text is right, from 0 to 1.
+        lines: Its lines from top to bottom; empty if unknown.
+        alternatives: Other readings, those with the most votes first.
+        appears: ``"at once"``, or ``"word by word"`` as in karaoke, live captions and typing.
+        places: Places of a moving text, frame by frame; empty for a still text.
 
     Raises:
-        InvalidArgumentError: if a value is not of its type or range, the text is empty, the end is before the start,
-            or the lines are not those of the text.
+        InvalidArgumentError: A value has a wrong type or range, the text is empty, the end is before the start, or the
+            lines do not make up the text.
 
     Example:
         >>> from mediatensor.ocr.video import TextTrack
@@ -170,12 +169,12 @@ class TextTrack:
 
     @property
     def duration_seconds(self) -> float:
-        """For how long it is shown."""
+        """Duration in seconds."""
         return self.end_seconds - self.start_seconds
 
     @property
     def num_frames(self) -> int:
-        """How many frames show it."""
+        """Number of frames that show it."""
         return self.last_frame - self.first_frame + 1
 
 
@@ -184,16 +183,16 @@ class Slide:
     """A page that is shown for a while, such as a slide of a lecture.
 
     Attributes:
-        number: Its number among the slides, from 1.
-        first_frame: The first frame that shows it.
-        last_frame: The last frame that shows it, included.
-        start_seconds: The time at which the first frame with it is shown.
-        end_seconds: The time at which the first frame without it is shown.
-        page: The page of `mediatensor.ocr.io` with its text, and its picture at full size. Pages of long videos read
-            their picture on each access, as those of files do, so that they fit into memory.
+        number: Number among the slides, from 1.
+        first_frame: First frame that shows it.
+        last_frame: Last frame that shows it, included.
+        start_seconds: Time at which the first frame with it is shown.
+        end_seconds: Time at which the first frame without it is shown.
+        page: The page of `mediatensor.ocr.io` with its text and its image at full size. To save memory, pages of long
+            videos read their image on each access, like pages of files.
 
     Raises:
-        InvalidArgumentError: if a value is not of its type or range.
+        InvalidArgumentError: A value has a wrong type or range.
 
     Example:
         >>> import numpy as np
@@ -220,7 +219,7 @@ class Slide:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Slide):
             return NotImplemented
-        # As JSON, because pages keep the lists and tuples that they were made of.
+        # As JSON, because pages may hold lists or tuples.
         return self._extent() == other._extent() and json.dumps(self.page.export()) == json.dumps(other.page.export())
 
     def __hash__(self) -> int:
@@ -228,7 +227,7 @@ class Slide:
 
     @property
     def duration_seconds(self) -> float:
-        """For how long it is shown."""
+        """Duration in seconds."""
         return self.end_seconds - self.start_seconds
 
     def _extent(self) -> tuple[float, ...]:
@@ -236,11 +235,6 @@ class Slide:
 
 
 def check_kind(kind: Any) -> TextKind:
-    """``kind``, if it is the name of a kind of text.
-
-    >>> check_kind("caption")
-    'caption'
-    """
     for known in get_args(TextKind):
         if isinstance(kind, str) and kind == known:
             return known  # type: ignore[no-any-return]
@@ -248,25 +242,20 @@ def check_kind(kind: Any) -> TextKind:
 
 
 def check_seconds(name: str, value: Any) -> float:
-    """``value`` as a float, if it is a time that a video may have.
-
-    >>> check_seconds("start_seconds", 2)
-    2.0
-    """
     seconds = finite_number(name, value)
-    if abs(seconds) > _MOST:
-        raise InvalidArgumentError(f"{name} must be at most {_MOST:.0f} seconds (got {shown(value)}).")
+    if abs(seconds) > _MAX_VALUE:
+        raise InvalidArgumentError(f"{name} must be at most {_MAX_VALUE:.0f} seconds (got {shown(value)}).")
     return seconds
 
 
 def _set(owner: object, **values: Any) -> None:
-    """Replace attributes of a frozen object by their plain forms, while it is made."""
+    """Set attributes of a frozen object in its constructor."""
     for name, value in values.items():
         object.__setattr__(owner, name, value)
 
 
 def _check_extent(owner: TextTrack | Slide) -> None:
-    """Frames and times of a track or slide as plain numbers, which do not end before they begin."""
+    """Convert frames and times to plain numbers, and check that the end is not before the start."""
     _set(
         owner,
         start_seconds=check_seconds("start_seconds", owner.start_seconds),
@@ -292,7 +281,7 @@ def _text(name: str, value: Any) -> str:
 
 def _share(name: str, value: Any) -> float:
     share = finite_number(name, value)
-    # Means of shares may end a rounding error outside.
+    # Means of shares may have rounding errors.
     if -1e-6 <= share <= 1 + 1e-6:
         return min(max(share, 0.0), 1.0)
     raise InvalidArgumentError(f"{name} must be a number from 0 to 1 (got {shown(value)}).")
@@ -303,7 +292,7 @@ def _box(name: str, value: Any) -> Box:
         (left, top), (right, bottom) = ((float(x), float(y)) for x, y in value)
     except (TypeError, ValueError, OverflowError):
         left = top = right = bottom = math.nan
-    if -_MOST <= left <= right <= _MOST and -_MOST <= top <= bottom <= _MOST:
+    if -_MAX_VALUE <= left <= right <= _MAX_VALUE and -_MAX_VALUE <= top <= bottom <= _MAX_VALUE:
         return (left, top), (right, bottom)
     raise InvalidArgumentError(f"{name} must be ((xmin, ymin), (xmax, ymax)) of finite numbers (got {shown(value)}).")
 
@@ -317,5 +306,5 @@ def _all_of(name: str, values: Any, kind: type) -> tuple[Any, ...]:
 
 
 def in_order(tracks: Sequence[TextTrack]) -> tuple[TextTrack, ...]:
-    """Tracks by their start; of those that start together, the upper one first."""
+    """Sort tracks by start, then from top to bottom."""
     return tuple(sorted(tracks, key=lambda track: (track.start_seconds, track.geometry[0][1], track.end_seconds)))

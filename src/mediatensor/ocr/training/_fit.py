@@ -1,0 +1,295 @@
+"""`fit`: check the arguments of a training and its files, make the network that it starts from, and train."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ..._engine.common.checks import finite_number, path_text, shown, whole_number
+from ..._engine.common.devices import checked_device
+from ..._engine.sources.output_files import check_outputs
+from ...datasets import MediaDataset
+from ...datasets._sources.references import files_of
+from ...errors import InvalidArgumentError, WeightsError
+from ..models import find_weights, list_models, model_card
+from ..models._networks.registry import network_factory
+from ..models._networks.weights import Checkpoint, is_checkpoint, read_checkpoint
+from ._loop import Fit, FitSettings, Training, num_ranks
+from ._recognition import look_alikes
+from ._rows import characters_of
+
+__all__ = ["fit"]
+
+_TASKS = ("recognition", "detection", "classification")
+# Default learning rates, for random and for pretrained weights.
+_RATES = {False: 1e-3, True: 2e-4}
+
+
+def fit(
+    arch: str | os.PathLike[str],
+    train: MediaDataset,
+    *,
+    validation: MediaDataset,
+    out: str | os.PathLike[str],
+    keep: MediaDataset | None = None,
+    pretrained: bool = True,
+    vocab: str | None = None,
+    extend_vocab: bool = False,
+    epochs: int = 20,
+    batch_size: int = 16,
+    learning_rate: float | None = None,
+    weight_decay: float = 0.01,
+    warmup: float = 0.05,
+    ema_decay: float = 0.998,
+    clip_norm: float = 5.0,
+    keep_weight: float = 2.0,
+    blend: float = 1.0,
+    patience: int | None = None,
+    augment: bool = True,
+    page_size: int | None = None,
+    crop_size: int | None = None,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    amp: bool | None = None,
+    num_workers: int = 0,
+    save_seconds: float = 120.0,
+    resume: bool = True,
+    overwrite: bool = False,
+    report: Callable[[Mapping[str, Any]], None] | None = None,
+) -> Fit:
+    """Train a text recogniser, a text detector or an orientation classifier, and keep its best weights.
+
+    After each epoch the network is scored on the validation rows. The best weights so far are written to ``out``, which
+    predictors accept by its path: ``ocr_predictor(reco_arch=out)``, ``det_arch=out``. Next to it are a log, ``.jsonl``,
+    a plot of the curves, ``.png``, if matplotlib is installed, and until training is complete ``.state.pt``. With that
+    file an interrupted training resumes when `fit` is called again with the same arguments. On one device, and with the
+    same number of threads, the weights are then bit-identical to an uninterrupted training.
+
+    Started by ``torchrun``, all processes train together, each on its share of every batch.
+
+    The thresholds of a detector are chosen on the validation pages, and stored with its weights.
+
+    The optimiser is AdamW (Loshchilov and Hutter, 2019, https://arxiv.org/abs/1711.05101). The learning rate rises
+    linearly and then falls as a cosine. A moving average of the weights is scored and written.
+
+    Args:
+        arch: Name of a network from `list_models`, or path of a checkpoint to start from. It determines the task.
+        train: Any `MediaDataset`. A recogniser needs rows with an image, ``Sample.image``, and its text,
+            ``Sample.label``, such as a `LineDataset`. A detector needs pages with the boxes of words or lines,
+            ``extra["boxes"]``, such as a `PageDataset`. An orientation classifier needs upright images; `fit` rotates
+            them.
+        validation: Rows of the same kind for scores, never for learning.
+        out: Path of the checkpoint, ``.pt``.
+        keep: Rehearsal data: rows that the network must not forget. Every step has as many of them as rows of
+            ``train``. The default recogniser must also keep its features of these rows.
+        pretrained: Whether to start from the weights on this machine and freeze the statistics of normalisation layers.
+            If false, start from random weights.
+        vocab: Characters of a recogniser that starts from random weights.
+        extend_vocab: Whether to add the characters of ``train`` and ``validation`` that the recogniser lacks.
+        epochs: Number of passes over ``train``.
+        batch_size: Rows per step and process.
+        learning_rate: Peak learning rate (default 2e-4, or 1e-3 for random weights). The last layer of a pretrained
+            recogniser learns five times as fast, because it maps shapes to characters.
+        weight_decay: Weight decay of matrices. Biases, scales and the last layer have none.
+        warmup: Share of all steps in which the learning rate rises.
+        ema_decay: Share of the average that is kept in each step; smaller at the start.
+        clip_norm: Largest norm of the gradients of a step.
+        keep_weight: Weight of the loss of ``keep``.
+        blend: Share of the learnt weights in the weights that are scored and written; the rest are the initial weights,
+            except for new characters. Less than 1 forgets less (Wortsman et al., "Robust fine-tuning of zero-shot
+            models", 2022, https://arxiv.org/abs/2109.01903).
+        patience: Number of epochs without a better score after which training stops.
+        augment: Whether to change the images of ``train`` at random, see `changed_line` and `changed_page`.
+        page_size: Side in pixels, a multiple of 32, of the squares that images are resized to, here and in predictors;
+            for detectors and orientation classifiers. By default the size of the architecture.
+        crop_size: Side in pixels, a multiple of 32, of random crops of pages that a detector learns from. Smaller crops
+            need less time and memory per step.
+        seed: Seed of the order of rows, of their changes, and of random weights.
+        device: Device, by default ``"cuda"`` if available, else ``"cpu"``.
+        amp: Whether to compute in half precision where that is safe; by default only on CUDA.
+        num_workers: Number of processes that read images; 0 reads them in this process.
+        save_seconds: Interval at which the state is saved, in addition to each epoch.
+        resume: Whether to resume an interrupted training. A complete checkpoint is then an error; if false, training
+            starts again and replaces it.
+        overwrite: Whether to start again and replace existing files even if no training wrote them. Input files are
+            never replaced.
+        report: Function that is called after each epoch with its line of the log.
+
+    Returns:
+        The scores, the log, and the path of the weights.
+
+    Raises:
+        InvalidArgumentError: An argument is invalid, a text has a character that the recogniser lacks, the state next
+            to ``out`` belongs to another training, a checkpoint exists, or a file of the training would replace an
+            input file or a file that no training wrote.
+        TrainingError: Gradients are no longer finite. The best weights so far remain.
+        WeightsNotFoundError: There are no weights to start from.
+        WriteError: A file cannot be written. Earlier files remain.
+
+    Example:
+        >>> from mediatensor.ocr.training import LineDataset, fit
+        >>> lines = LineDataset("lines/train.jsonl")  # doctest: +SKIP
+        >>> validation = LineDataset("lines/validation.jsonl")  # doctest: +SKIP
+        >>> fit("ppocr_v6_small_reco", lines, validation=validation, out="fraktur.pt").scores  # doctest: +SKIP
+        {'num_lines': 120, 'exact': 0.62, 'character_error_rate': 0.011, 'score': 0.989}
+    """
+    path = Path(path_text("out", out))
+    if path.suffix not in (".pt", ".pth"):
+        raise InvalidArgumentError(f"out must be a file that ends in .pt (got {str(path)!r}).")
+    _check_files(path, arch, (train, validation, keep), overwrite=overwrite)
+    settings = FitSettings(
+        arch=os.fspath(arch),
+        pretrained=pretrained,
+        vocab=vocab,
+        extend_vocab=extend_vocab,
+        epochs=whole_number("epochs", epochs, at_least=1),
+        batch_size=whole_number("batch_size", batch_size, at_least=1),
+        learning_rate=_RATES[pretrained] if learning_rate is None else finite_number("learning_rate", learning_rate),
+        weight_decay=finite_number("weight_decay", weight_decay),
+        warmup=finite_number("warmup", warmup),
+        ema_decay=finite_number("ema_decay", ema_decay),
+        clip_norm=finite_number("clip_norm", clip_norm),
+        keep_weight=finite_number("keep_weight", keep_weight),
+        blend=finite_number("blend", blend),
+        patience=patience if patience is None else whole_number("patience", patience, at_least=1),
+        augment=augment,
+        page_size=page_size if page_size is None else whole_number("page_size", page_size, at_least=32),
+        crop_size=crop_size if crop_size is None else whole_number("crop_size", crop_size, at_least=32),
+        seed=whole_number("seed", seed),
+        num_rows=_num_rows("train", train),
+        num_kept_rows=0 if keep is None else _num_rows("keep", keep),
+    )
+    _num_rows("validation", validation)
+    for name, high in (("learning_rate", 1), ("warmup", 1), ("ema_decay", 1), ("blend", 1), ("weight_decay", 10)):
+        if not 0 <= getattr(settings, name) <= high:
+            raise InvalidArgumentError(f"{name} must be from 0 to {high} (got {getattr(settings, name)}).")
+    if blend != 1 and not pretrained:
+        raise InvalidArgumentError(f"blend must be 1 for random weights (got {blend}).")
+    _join_processes()
+    torch.manual_seed(settings.seed)
+    checkpoint, num_new = _start(settings, [train, validation])
+    training = Training(settings, checkpoint, num_new, train, validation, keep, path, _device(device), amp, num_workers)
+    if resume and not overwrite:
+        training.resume()
+    if num_ranks() > 1:
+        dist.barrier()  # all processes check for files before the first one writes
+    return training.run(finite_number("save_seconds", save_seconds), report)
+
+
+def _num_rows(name: str, dataset: Any) -> int:
+    if not isinstance(dataset, MediaDataset):
+        raise InvalidArgumentError(
+            f"{name} must be a MediaDataset, such as LineDataset or drawn_lines (got {shown(dataset)})."
+        )
+    return len(dataset)
+
+
+def _device(device: str | torch.device | None) -> torch.device:
+    if device is None:
+        device = f"cuda:{int(os.environ.get('LOCAL_RANK', 0))}" if torch.cuda.is_available() else "cpu"
+    return checked_device(device)
+
+
+def _join_processes() -> None:
+    """Join the processes that ``torchrun`` started, unless the caller did."""
+    if "TORCHELASTIC_RUN_ID" in os.environ and dist.is_available() and not dist.is_initialized():
+        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+
+
+def _start(settings: FitSettings, datasets: list[MediaDataset]) -> tuple[Checkpoint, int]:
+    """Return the initial network as a checkpoint, and the number of new characters."""
+    first = Checkpoint("", {})
+    if is_checkpoint(settings.arch):
+        first = read_checkpoint(settings.arch)
+        arch, model = first.arch, first.network()
+    else:
+        arch = settings.arch
+        if arch not in list_models():
+            raise InvalidArgumentError(
+                f"unknown architecture {arch!r}: choose one of {', '.join(list_models())}, or a .pt file."
+            )
+        if settings.pretrained:
+            find_weights(arch)
+        options = {} if settings.pretrained or settings.vocab is None else {"vocab": settings.vocab}
+        model = network_factory(arch)(pretrained=settings.pretrained, **options)
+    task = model_card(arch).task
+    if task not in _TASKS:
+        raise InvalidArgumentError(
+            f"{arch} is a network for {task}, and fit trains networks for {', '.join(_TASKS)}: call it with a target, "
+            'model(pages, target=...)["loss"], in a training loop of your own.'
+        )
+    if settings.crop_size is not None and (task != "detection" or settings.crop_size % 32):
+        reason = "is for detectors" if task != "detection" else "must be a multiple of 32"
+        raise InvalidArgumentError(f"crop_size {reason} (got {settings.crop_size} for {arch}).")
+    if task != "recognition":
+        size = settings.page_size
+        shape = first.input_shape if size is None else (3, size, size)
+        return Checkpoint(arch, model.state_dict(), options=first.options, input_shape=shape), 0
+    new: list[str] = []
+    if settings.extend_vocab:
+        new = sorted(set().union(*(characters_of(dataset) or () for dataset in datasets)) - set(model.vocab))
+        if new and not hasattr(model, "extend_vocab"):
+            raise InvalidArgumentError(
+                f"{arch} cannot take further characters ({' '.join(new)}): train it from random weights, with vocab=."
+            )
+        if new:
+            model.extend_vocab("".join(new), like=look_alikes(model.eval(), "".join(new), datasets[0]))
+    characters = list(getattr(model, "characters", model.vocab))
+    return Checkpoint(arch, model.state_dict(), characters), len(new)
+
+
+def training_files(out: str | os.PathLike[str]) -> list[Path]:
+    """Return the files that a training writes: the checkpoint, its state, the log and the curves."""
+    path = Path(out)
+    return [path, *(path.with_suffix(suffix) for suffix in (".state.pt", ".jsonl", ".png"))]
+
+
+def _check_files(
+    path: Path, arch: str | os.PathLike[str], datasets: Sequence[MediaDataset | None], *, overwrite: bool
+) -> None:
+    """Raise if training would replace an input file, or a file that no training wrote."""
+    sources: list[Any] = [arch]
+    for dataset in datasets:
+        if isinstance(dataset, MediaDataset):
+            sources += files_of(dataset.items)
+    checkpoint, state, log, _ = files = training_files(path)
+
+    def is_from_training(output: str, existing: str) -> bool:
+        if output == str(checkpoint):
+            return _is_checkpoint(existing)
+        if output == str(log):
+            return _is_log(existing)
+        if output == str(state):
+            return _is_archive(existing)  # resuming checks its contents
+        return any(map(Path.exists, (checkpoint, state, log)))  # curves only come with one of these
+
+    check_outputs(files, sources, overwrite=overwrite, is_own=is_from_training, how="overwrite=True (--overwrite)")
+
+
+def _is_checkpoint(path: str) -> bool:
+    try:
+        read_checkpoint(path)
+    except WeightsError:
+        return False
+    return True
+
+
+def _is_archive(path: str) -> bool:
+    """Whether a file starts like a file of ``torch.save``, even if it is cut off."""
+    with open(path, "rb") as file:
+        return file.read(4) == b"PK\x03\x04"
+
+
+def _is_log(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            first = json.loads(file.readline(1 << 20))
+    except (OSError, ValueError):
+        return False
+    return isinstance(first, dict) and {"epoch", "loss", "validation"} <= first.keys()
