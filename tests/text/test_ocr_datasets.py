@@ -48,7 +48,7 @@ def agree(mine: Any, theirs: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", [*files.ARCHIVED, *files.FOLDERS, *files.OWN])
-def test_they_give_what_doctr_gives(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_datasets_match_those_of_doctr(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if name == "SVHN":
         pytest.importorskip("h5py")
         # All ways read one file: the process that reads it starts once, as starting takes seconds.
@@ -91,7 +91,7 @@ def test_words_that_were_cut_out_are_read_the_next_time(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"images", "info.json", "IMGUR5K_recognition_train"}
 
 
-def test_an_interrupted_cutting_leaves_nothing(tmp_path: Path) -> None:
+def test_interrupted_cutting_leaves_no_files(tmp_path: Path) -> None:
     files.imgur5k(tmp_path)
     (tmp_path / "images" / "5.png").write_bytes(b"no picture")
     with pytest.raises(OpenError, match=r"5\.png"):
@@ -103,7 +103,7 @@ def test_an_interrupted_cutting_leaves_nothing(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"images", "info.json"}
 
 
-def test_parts_have_nothing_in_common(tmp_path: Path) -> None:
+def test_training_and_test_parts_are_disjoint(tmp_path: Path) -> None:
     files.iiithws(tmp_path)
     places = tmp_path / "images", tmp_path / "labels.txt"
     train, test = (datasets.IIITHWS(*places, train=part) for part in (True, False))
@@ -142,7 +142,7 @@ def test_pictures_that_a_camera_turned_are_upright(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("download", [False, True])
 @pytest.mark.parametrize("name", files.ARCHIVED)
-def test_without_files_the_error_says_what_to_get(name: str, download: bool, tmp_path: Path) -> None:
+def test_error_names_the_missing_files(name: str, download: bool, tmp_path: Path) -> None:
     with pytest.raises(SourceNotFoundError) as caught:
         getattr(datasets, name)(download=download, cache_dir=tmp_path)
     assert isinstance(caught.value, ValueError)  # docTR's type
@@ -181,7 +181,7 @@ def test_archives_are_unpacked_once(kind: str, tmp_path: Path, monkeypatch: pyte
     assert [path.name for path in (tmp_path / "datasets").iterdir()] == ["funsd"]
 
 
-def test_another_file_than_was_published_is_refused(tmp_path: Path) -> None:
+def test_other_file_than_published_is_rejected(tmp_path: Path) -> None:
     archive = funsd_archive(tmp_path)
     with pytest.raises(OpenError, match=hashlib.sha256(archive.read_bytes()).hexdigest()):
         datasets.FUNSD(cache_dir=tmp_path)
@@ -245,7 +245,7 @@ def test_hostile_archives_leave_nothing_behind(name: str, tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.rglob("*")] == ["datasets", "words.zip"]
 
 
-def test_more_than_fits_an_archive_of_its_size_is_refused(tmp_path: Path) -> None:
+def test_oversized_archive_contents_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "datasets").mkdir()
     file = tmp_path / "datasets" / "words.zip"
     large = tar_member("large", size=3 << 30)  # what it states before any of it is read
@@ -274,7 +274,7 @@ def labelled(folder: Path, label: Any, name: str = "0.png") -> str:
     return str(folder / "labels.json")
 
 
-def test_pages_without_boxes(own: Path) -> None:
+def test_pages_without_boxes_have_empty_targets(own: Path) -> None:
     pictures = own / "images"
     resize = T.Resize((32, 48), preserve_aspect_ratio=True, symmetric_pad=True)
     for shape in ((0, 4), (0, 4, 2)):
@@ -292,7 +292,7 @@ def test_pages_without_boxes(own: Path) -> None:
     assert len(datasets.RecognitionDataset(pictures, own / "none.json")) == 0
 
 
-def test_published_pages_without_words(tmp_path: Path) -> None:
+def test_published_pages_without_words_are_read(tmp_path: Path) -> None:
     cache = tmp_path / "datasets"
     files.draw(cache / "funsd" / "dataset" / "training_data" / "images" / "a.png")
     files.write(cache / "funsd" / "dataset" / "training_data" / "annotations" / "a.json", {"form": []})
@@ -336,14 +336,14 @@ def test_boxes_outside_are_cut_at_the_edges(own: Path) -> None:
         ("TableStructureDataset", {"cells": [files.QUADS[0]], "logic": [[0, 0, 0, 0.5]]}, "four whole numbers"),
     ],
 )
-def test_wrong_labels_are_named(kind: str, label: Any, said: str, own: Path) -> None:
+def test_error_names_wrong_labels(kind: str, label: Any, said: str, own: Path) -> None:
     with pytest.raises(InvalidArgumentError, match=said) as caught:
         getattr(datasets, kind)(str(own / "images"), labelled(own, label))
     assert "'0.png' in" in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", files.OWN)
-def test_files_that_are_not_there_or_not_json(kind: str, own: Path) -> None:
+def test_missing_and_invalid_label_files_are_rejected(kind: str, own: Path) -> None:
     build, pictures = getattr(datasets, kind), str(own / "images")
     with pytest.raises(FileNotFoundError, match=r"absent\.png"):
         build(pictures, labelled(own, {}, "absent.png"))
@@ -360,7 +360,7 @@ def test_files_that_are_not_there_or_not_json(kind: str, own: Path) -> None:
         build(pictures, str(own / "labels.json"))
 
 
-def test_a_picture_that_does_not_open_is_named(own: Path) -> None:
+def test_error_names_an_unreadable_picture(own: Path) -> None:
     words = datasets.RecognitionDataset(own / "images", own / "texts.json")
     (own / "images" / "1.png").write_bytes(b"no picture")
     assert words[0].target == "one"
@@ -378,7 +378,7 @@ DAMAGED: dict[str, tuple[str, Callable[[Path], str]]] = {
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_damaged_labels_of_published_data_sets(name: str, tmp_path: Path) -> None:
+def test_damaged_published_labels_are_rejected(name: str, tmp_path: Path) -> None:
     files.write_files(tmp_path, name)
     file, damage = DAMAGED[name]
     path = tmp_path / name / file
@@ -397,14 +397,14 @@ def test_damaged_labels_of_published_data_sets(name: str, tmp_path: Path) -> Non
         b"<?xml version='1.0' encoding='none'?><a/>",
     ],
 )
-def test_damaged_xml(content: bytes, tmp_path: Path) -> None:
+def test_damaged_xml_is_rejected(content: bytes, tmp_path: Path) -> None:
     files.write_files(tmp_path, "SVT")
     (tmp_path / "datasets" / "svt" / "svt1" / "train.xml").write_bytes(content)
     with pytest.raises(OpenError, match=r"train\.xml"):
         datasets.SVT(cache_dir=tmp_path)
 
 
-def test_damaged_matlab_files(tmp_path: Path) -> None:
+def test_damaged_matlab_files_are_rejected(tmp_path: Path) -> None:
     files.write_files(tmp_path, "SynthText")
     (tmp_path / "datasets" / "SynthText" / "SynthText" / "gt.mat").write_bytes(b"no MATLAB")
     with pytest.raises(OpenError, match=r"gt\.mat"):
@@ -412,7 +412,7 @@ def test_damaged_matlab_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("place", "value"), [(260, 1), (280, 128)])
-def test_matlab_files_that_crash_the_parser(place: int, value: int, tmp_path: Path) -> None:
+def test_crash_of_the_matlab_parser_is_an_error(place: int, value: int, tmp_path: Path) -> None:
     """One byte is enough for SciPy to end the process that reads the file."""
     files.write_files(tmp_path, "IIIT5K")
     (file,) = tmp_path.rglob("trainCharBound.mat")
@@ -433,7 +433,7 @@ def test_a_crash_of_h5py_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyP
         datasets.SVHN(cache_dir=tmp_path)
 
 
-def test_texts_with_quotation_marks_commas_and_marks(tmp_path: Path) -> None:
+def test_texts_with_quotation_marks_and_commas_are_read(tmp_path: Path) -> None:
     folder = tmp_path / "datasets" / "sroie2019_train_task1"
     files.draw(folder / "images" / "a.jpg")
     box = "8,10,40,10,40,26,8,26"
@@ -460,7 +460,7 @@ def test_both_tasks_at_once_are_refused(tmp_path: Path) -> None:
                 getattr(datasets, name)(*places, recognition_task=True, detection_task=True)
 
 
-def test_batches_workers_and_pickles(own: Path) -> None:
+def test_datasets_work_in_batches_workers_and_pickles(own: Path) -> None:
     resize = T.Resize((32, 48), preserve_aspect_ratio=True)
     pages = datasets.DetectionDataset(own / "images", own / "classes.json", sample_transforms=resize)
     assert pages.class_names == ["logo", "words"]
@@ -472,7 +472,7 @@ def test_batches_workers_and_pickles(own: Path) -> None:
         assert torch.equal(images[0], pages[0].image)
 
 
-def test_collating_what_does_not_fit() -> None:
+def test_collate_fn_rejects_uneven_samples() -> None:
     image, mask = torch.zeros(3, 4, 6), torch.ones(4, 6)
     with pytest.raises(RuntimeError, match="Resize"):
         AbstractDataset.collate_fn([Sample(image), Sample(torch.zeros(3, 4, 7))])
@@ -499,14 +499,14 @@ def test_transforms_run_in_order_on_a_copy_of_the_target(own: Path) -> None:
 
 
 @pytest.mark.parametrize("target", [0, {"boxes": np.zeros((1, 4))}, {"label": "A"}, ("a",), ("a", "b"), None])
-def test_targets_of_own_classes_are_checked(target: Any, own: Path) -> None:
+def test_targets_of_custom_datasets_are_checked(target: Any, own: Path) -> None:
     pages = AbstractDataset(own / "images")
     pages.data = [("0.png", target)]
     with pytest.raises(AssertionError):
         pages[0]
 
 
-def test_merged_data_sets(own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_merged_dataset_has_the_rows_of_both(own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files.draw(own / "more" / "x.png", 5)
     files.write(own / "more.json", {"x.png": "x"})
     monkeypatch.chdir(own)
@@ -520,7 +520,7 @@ def test_merged_data_sets(own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert all(torch.equal(words[number].image, image) for number, image in enumerate(before))
 
 
-def test_cells_that_a_transform_takes_away(own: Path) -> None:
+def test_transform_must_not_remove_cells(own: Path) -> None:
     tables = datasets.TableStructureDataset(
         own / "images", own / "cells.json", sample_transforms=lambda sample: sample.replace(target=sample.target[1:])
     )
@@ -528,7 +528,7 @@ def test_cells_that_a_transform_takes_away(own: Path) -> None:
         tables[0]
 
 
-def test_upright_pictures(own: Path) -> None:
+def test_orientation_dataset_has_upright_pictures(own: Path) -> None:
     (own / "images" / ".hidden").write_text("")
     (own / "images" / "folder").mkdir()
     upright = datasets.OrientationDataset(own / "images")
@@ -539,7 +539,7 @@ def test_upright_pictures(own: Path) -> None:
 # Generators.
 
 
-def test_words_are_those_of_doctr_after_the_same_seed() -> None:
+def test_generated_words_match_doctr_for_a_seed() -> None:
     words = datasets.WordGenerator("abcdé", 2, 8, 20)
     random.seed(7)
     assert [words._generate_string(2, 8) for _ in range(20)] == RECORDED["words"]
@@ -547,7 +547,7 @@ def test_words_are_those_of_doctr_after_the_same_seed() -> None:
     assert words[3].target == RECORDED["words"][0]
 
 
-def test_words_have_letters_and_lengths_that_were_asked_for() -> None:
+def test_generated_words_have_requested_letters_and_lengths() -> None:
     words = datasets.WordGenerator("abc", 3, 5, 30, cache_samples=True)
     texts = {words[number].target for number in range(30)}
     assert {len(text) for text in texts} == {3, 4, 5}
@@ -559,7 +559,7 @@ def test_words_have_letters_and_lengths_that_were_asked_for() -> None:
             words[index]
 
 
-def test_characters_follow_each_other() -> None:
+def test_generated_characters_follow_the_vocabulary() -> None:
     for cached in (False, True):
         characters = datasets.CharacterGenerator("xyz", 7, cache_samples=cached)
         assert [characters[number].target for number in range(7)] == [0, 1, 2, 0, 1, 2, 0]
@@ -570,7 +570,7 @@ def test_characters_follow_each_other() -> None:
 
 
 @pytest.mark.parametrize("text", ["g", "Ägypten", "_", "word", "j", "."])
-def test_nothing_of_the_ink_is_cut_off(text: str) -> None:
+def test_ink_is_never_cut_off(text: str) -> None:
     drawn = np.asarray(synthesize_text_img(text, 40).convert("L")).astype(float)
     # On wide paper the same ink: docTR draws it beside its place, and loses some.
     edges = np.concatenate([drawn[0], drawn[-1], drawn[:, 0], drawn[:, -1]])
@@ -582,7 +582,7 @@ def test_nothing_of_the_ink_is_cut_off(text: str) -> None:
     assert abs((columns.min() + columns.max() + 1) / 2 - drawn.shape[1] / 2) <= 2
 
 
-def test_colours_and_blanks() -> None:
+def test_colours_and_blanks_are_drawn() -> None:
     drawn = np.asarray(synthesize_text_img("word", background_color=(10, 20, 30), text_color=(200, 100, 50)))
     assert drawn[0, 0].tolist() == [10, 20, 30]
     assert (drawn == [200, 100, 50]).all(-1).any()
@@ -590,7 +590,7 @@ def test_colours_and_blanks() -> None:
     assert synthesize_text_img("").size == (1, 1)
 
 
-def test_letters_that_no_font_has_are_said_and_left_out() -> None:
+def test_letters_without_a_font_cause_a_warning() -> None:
     # Two characters that will never be assigned to a letter: noncharacters of Unicode.
     with pytest.warns(UserWarning, match="No font has"):
         words = datasets.WordGenerator("ab\ufdd0\ufdd1", 6, 6, 20)
@@ -598,12 +598,12 @@ def test_letters_that_no_font_has_are_said_and_left_out() -> None:
 
 
 @pytest.mark.parametrize("family", ["No Such Font.ttf", ["No Such Font.ttf"]])
-def test_fonts_that_are_not_there(family: Any) -> None:
+def test_missing_fonts_are_rejected(family: Any) -> None:
     with pytest.raises(ValueError, match="No Such Font"):
         datasets.CharacterGenerator("ab", 4, font_family=family)
 
 
-def test_a_font_by_its_path() -> None:
+def test_font_may_be_a_path() -> None:
     ttf = Path(pytest.importorskip("matplotlib").get_data_path()) / "fonts" / "ttf"
     fonts = [str(ttf / "DejaVuSerif.ttf"), str(ttf / "DejaVuSansMono.ttf")]
     one, other = (datasets.CharacterGenerator("i", 1, font_family=font)[0].image for font in fonts)
@@ -617,7 +617,7 @@ def test_a_font_by_its_path() -> None:
 @pytest.mark.parametrize(
     "options", [{"vocab": ""}, {"vocab": ["a"]}, {"num_samples": -1}, {"min_chars": 0}, {"min_chars": 4}]
 )
-def test_wrong_arguments_of_generators(options: dict[str, Any]) -> None:
+def test_generators_reject_invalid_arguments(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError):
         datasets.WordGenerator(**{"vocab": "ab", "min_chars": 1, "max_chars": 3, "num_samples": 2, **options})
 
@@ -641,7 +641,7 @@ def test_boxes_become_relative() -> None:
         datasets.pre_transform_multiclass(image, (boxes, ["a"]))
 
 
-def test_crops_are_parts_of_the_picture(tmp_path: Path) -> None:
+def test_crops_equal_parts_of_the_picture(tmp_path: Path) -> None:
     files.draw(tmp_path / "a.png")
     boxes = np.array(files.BOXES)
     crops = datasets.crop_bboxes_from_image(tmp_path / "a.png", boxes)
@@ -665,7 +665,7 @@ def real(name: str) -> Path:
     return folder
 
 
-def test_real_forms(tmp_path: Path) -> None:
+def test_real_forms_are_read(tmp_path: Path) -> None:
     folder = real("funsd")
     part = tmp_path / "datasets" / "funsd" / "dataset" / "training_data"
     part.mkdir(parents=True)

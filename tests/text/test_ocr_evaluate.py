@@ -86,7 +86,7 @@ def recognised(rows: Sequence[Any], **options: Any) -> RecognitionEvaluation:
     return found
 
 
-def test_lines_that_are_read_exactly() -> None:
+def test_exact_lines_have_no_errors() -> None:
     found = recognised(line_rows())
     assert [line.read for line in found.lines] == list(TEXTS)
     assert (found.exact, found.cer, found.wer, found.num_edits) == (1.0, 0.0, 0.0, 0)
@@ -96,7 +96,7 @@ def test_lines_that_are_read_exactly() -> None:
     assert 0 < found.latency.low_seconds <= found.latency.median_seconds <= found.latency.high_seconds
 
 
-def test_rows_that_are_read_together_are_read_alike() -> None:
+def test_batches_are_read_like_single_rows() -> None:
     rows = with_texts("lnvoice 204l of the firm", "Total due 1,250.00 EUR", "Thank you very very much!")
     one_by_one = recognised(rows)
     asked: list[int] = []
@@ -137,7 +137,7 @@ def test_planted_errors_are_counted_and_named() -> None:
     assert [line.text for line in found.worst] == [changed[2], changed[0], changed[1]]
 
 
-def test_texts_are_compared_in_composed_form_and_no_other() -> None:
+def test_texts_are_compared_in_composed_form_only() -> None:
     decomposed = recognised([Sample(image=row.image, extra={"text": "é"}) for row in line_rows()[:1]])
     composed = recognised([Sample(image=row.image, extra={"text": "e\u0301"}) for row in line_rows()[:1]])
     assert composed.lines[0].text == decomposed.lines[0].text == "é"
@@ -170,7 +170,7 @@ def test_rows_that_fail_are_counted_and_named() -> None:
     assert "unknown" in nothing.render()
 
 
-def test_an_empty_true_text_has_edits_and_no_rate() -> None:
+def test_empty_true_text_has_edits_and_no_rate() -> None:
     found = recognised(with_texts(""))
     assert (found.num_edits, found.cer, found.wer, found.exact) == (len(TEXTS[0]), None, None, 0.0)
 
@@ -182,7 +182,7 @@ def test_rows_may_be_pairs() -> None:
     assert [line.read for line in found.lines] == [TEXTS[0]] * 3
 
 
-def test_rows_may_be_those_of_doctr() -> None:
+def test_rows_may_be_samples_of_doctr() -> None:
     image = line_rows()[0].image
     assert image is not None
     found = recognised([DocTRSample(image.float() / 255, target=TEXTS[0]), DocTRSample(image, target="x")])
@@ -203,12 +203,12 @@ def test_rows_may_be_those_of_doctr() -> None:
         (iter(()), "dataset must have a length"),
     ],
 )
-def test_rows_that_are_none(rows: Any, message: str) -> None:
+def test_invalid_rows_are_rejected(rows: Any, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         recognised(rows)
 
 
-def test_the_report_as_text_and_as_json(tmp_path: Path) -> None:
+def test_report_is_text_and_json(tmp_path: Path) -> None:
     found = recognised(with_texts("lnvoice 2041 of the firm", *TEXTS[1:]))
     text = found.render()
     assert text.startswith("reader: 3 lines, compared as NFC\n")
@@ -225,7 +225,7 @@ def test_the_report_as_text_and_as_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg", "webp"])
-def test_the_picture_marks_what_differs(tmp_path: Path, suffix: str) -> None:
+def test_picture_marks_differences(tmp_path: Path, suffix: str) -> None:
     marks = {"true": (255, 214, 140), "read": (255, 176, 170)}
 
     def marked(*texts: str) -> dict[str, int]:
@@ -243,7 +243,7 @@ def test_the_picture_marks_what_differs(tmp_path: Path, suffix: str) -> None:
         recognised([]).save_picture(tmp_path / "worst.gif")
 
 
-def test_only_so_many_of_the_worst_are_kept() -> None:
+def test_only_num_worst_rows_are_kept() -> None:
     found = recognised(with_texts("lnvoice 2041 of the firm", TEXTS[1], "Tank y very much!"), num_worst=1)
     assert [line.source for line in found.worst] == ["2.png"]
     assert recognised(with_texts("x"), num_worst=0).worst == ()
@@ -261,7 +261,7 @@ def found_on_pages(rows: Sequence[Any], **options: Any) -> DetectionEvaluation:
     return found
 
 
-def test_boxes_that_are_found_missed_and_false(tmp_path: Path) -> None:
+def test_found_missed_and_false_boxes_are_counted(tmp_path: Path) -> None:
     page = text_page()
     image = torch.from_numpy(page.image).permute(2, 0, 1)
     height, width = page.image.shape[:2]
@@ -303,7 +303,7 @@ def test_boxes_that_are_found_missed_and_false(tmp_path: Path) -> None:
     assert found_on_pages([(image, np.zeros((0, 4)))]).recall is None
 
 
-def test_boxes_of_words_under_a_detector_of_lines_are_noticed() -> None:
+def test_report_notices_words_within_found_lines() -> None:
     page = text_page()
     words = found_on_pages([(page.image, page.relative_quads())])
     assert words.recall == 0
@@ -313,7 +313,7 @@ def test_boxes_of_words_under_a_detector_of_lines_are_noticed() -> None:
     assert "are they of words" not in found_on_pages([(page.image, lines)]).render()
 
 
-def test_boxes_that_are_turned() -> None:
+def test_turned_boxes_are_matched() -> None:
     require_weights()
     page = np.asarray(Image.fromarray(text_page().image).rotate(20, expand=True, fillcolor="white"))
     predictor = detection_predictor(pretrained=True, assume_straight_pages=False, shorter_side=320)
@@ -335,7 +335,7 @@ def test_a_model_must_be_for_the_task() -> None:
         found_on_pages([], task="recognition")
 
 
-def test_wrong_arguments() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     with pytest.raises(InvalidArgumentError, match="iou_threshold"):
         found_on_pages([], iou_threshold=0)
     with pytest.raises(InvalidArgumentError, match="num_worst"):

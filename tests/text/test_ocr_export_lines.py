@@ -80,7 +80,7 @@ def rewrite(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any] | No
     (folder / "lines.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in changed), encoding="utf-8")
 
 
-def test_lines_of_a_document(
+def test_lines_of_a_document_are_exported(
     tmp_path: Path, predictor: FakePredictor, run: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, folder = write_tiff(tmp_path / "scan.tif", [90, 20]), tmp_path / "lines"
@@ -112,7 +112,7 @@ def test_lines_of_a_document(
     assert len(list((folder / "images").iterdir())) == 4
 
 
-def test_corrections_stay_when_documents_are_added(
+def test_corrections_survive_further_documents(
     tmp_path: Path, predictor: FakePredictor, run: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "lines"
@@ -163,9 +163,7 @@ class Scripts(HTMLParser):
             self.found[-1] = attributes, before + data
 
 
-def test_a_page_to_correct_texts_has_all_lines(
-    tmp_path: Path, predictor: FakePredictor, run: Callable[..., int]
-) -> None:
+def test_correction_page_has_all_lines(tmp_path: Path, predictor: FakePredictor, run: Callable[..., int]) -> None:
     folder = tmp_path / "lines"
     assert run(write_tiff(tmp_path / "a.tif", [50])) == 0
     rewrite(folder, lambda row: {**row, "text": "</script><b> \u017f \u2028 &amp; 'a' \"b\" \\n"})
@@ -180,7 +178,7 @@ def test_a_page_to_correct_texts_has_all_lines(
     assert "http" not in page
 
 
-def test_it_goes_on_where_it_stopped(
+def test_interrupted_export_resumes(
     tmp_path: Path, predictor: FakePredictor, run: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, folder = write_tiff(tmp_path / "scan.tif", [10, 20, 30]), tmp_path / "lines"
@@ -200,7 +198,7 @@ def test_it_goes_on_where_it_stopped(
     assert not (folder / ".scan.pages").exists()
 
 
-def test_a_changed_document_is_cut_anew_only_if_asked(
+def test_changed_document_is_cut_again_only_on_request(
     tmp_path: Path, predictor: FakePredictor, run: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, folder = write_tiff(tmp_path / "scan.tif", [10, 20]), tmp_path / "lines"
@@ -216,7 +214,7 @@ def test_a_changed_document_is_cut_anew_only_if_asked(
     assert sorted(path.name for path in (folder / "images").iterdir()) == ["scan-0001.png", "scan-0002.png"]
 
 
-def test_a_file_that_was_spoiled_is_not_replaced(
+def test_damaged_file_is_not_replaced(
     tmp_path: Path, predictor: FakePredictor, run: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, folder = write_tiff(tmp_path / "scan.tif", [10]), tmp_path / "lines"
@@ -258,7 +256,7 @@ def test_a_line_that_stays_in_a_video_is_written_once(
     assert "with --every SECONDS" in capsys.readouterr().err
 
 
-def test_options_of_documents_are_refused(
+def test_options_of_documents_are_rejected(
     tmp_path: Path, run: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(tmp_path / "scan.png", "--format", "json", "-o", tmp_path / "out") == 2
@@ -295,7 +293,7 @@ def test_lines_are_cut_as_the_recogniser_saw_them(quarter_turns: int) -> None:
     assert [text for text, _ in read] == list(LINES)
 
 
-def test_lines_of_any_kind_of_page() -> None:
+def test_lines_of_every_kind_of_page_are_cut() -> None:
     page = text_page().image
     expected = [(line.value, line.geometry) for line in reader().cut_lines(page)]
     tensor = torch.from_numpy(page).permute(2, 0, 1)
@@ -316,7 +314,7 @@ def test_recognisers_of_words_give_words() -> None:
     assert cut == {word.geometry: word.value for word in words}
 
 
-def test_exporting_from_python(tmp_path: Path) -> None:
+def test_export_lines_writes_from_python(tmp_path: Path) -> None:
     Image.fromarray(text_page().image).save(tmp_path / "page.png")
     file = export_lines(tmp_path / "page.png", tmp_path / "lines", reader())
     assert file == tmp_path / "lines" / "lines.jsonl"
@@ -345,7 +343,7 @@ def test_exported_lines_are_a_dataset(tmp_path: Path) -> None:
     assert found.num_edits == 1
 
 
-def test_exporting_from_python_what_cannot_be(tmp_path: Path) -> None:
+def test_export_lines_rejects_invalid_arguments(tmp_path: Path) -> None:
     assert export_lines([], tmp_path / "none", FakePredictor()).read_text() == ""  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="name must begin the name of a file"):
         export_lines([], tmp_path / "none", FakePredictor(), name="a/b")  # type: ignore[arg-type]

@@ -42,7 +42,7 @@ def values_of(lines: tuple[str, ...], rules: str | list[FieldRule]) -> dict[str,
     return {field.name: field.value for field in extract_fields(page_of(*lines), rules)}
 
 
-def test_a_receipt() -> None:
+def test_receipt_fields_are_extracted() -> None:
     assert values_of(RECEIPT, "receipt") == {
         "company": "BLUE HARBOUR TRADING SDN BHD",
         "date": "23/07/2018",
@@ -51,7 +51,7 @@ def test_a_receipt() -> None:
     }
 
 
-def test_words_of_key_and_value_are_those_on_the_page() -> None:
+def test_fields_have_the_words_of_key_and_value() -> None:
     page = page_of(*RECEIPT)
     total = {field.name: field for field in extract_fields(page, "receipt")}["total"]
     assert [page.texts[word] for word in total.value_words] == ["136.82"]
@@ -60,7 +60,7 @@ def test_words_of_key_and_value_are_those_on_the_page() -> None:
 
 
 @pytest.mark.parametrize("cash", [False, True])
-def test_no_cash_for_a_total(cash: bool) -> None:
+def test_cash_is_not_the_total(cash: bool) -> None:
     """What is given is more than the total and stands below it; with change, both say what was to be paid."""
     lines = ["CORNER SHOP", "MILK      2.40", "TOTAL     2.40", "CASH      5.00", *(["CHANGE    2.60"] if cash else [])]
     assert values_of(tuple(lines), "receipt")["total"] == "2.40"
@@ -79,7 +79,7 @@ INVOICES = {
 
 @pytest.mark.parametrize("below", [False, True], ids=["beside", "below"])
 @pytest.mark.parametrize("language", list(INVOICES))
-def test_an_invoice(language: str, below: bool) -> None:
+def test_invoice_fields_are_extracted(language: str, below: bool) -> None:
     number, date, due, net, tax, total, day = INVOICES[language]
     if below:
         head = (f"{number:26}{date:26}{due}", f"{'RE-2024/117':26}{day:26}19.04.2024")
@@ -106,7 +106,7 @@ def test_an_invoice(language: str, below: bool) -> None:
     assert parse_value("date", values["date"]) == datetime.date(2024, 3, 20)
 
 
-def test_rules_of_ones_own() -> None:
+def test_custom_rules_extract_fields() -> None:
     lines = ("Projekt: Brücke Nord   Kennung: K-00421", "Betreuer", "Ada Byron", "Ref K-99999")
     rules = [
         FieldRule("project", ("Project", "Projekt")),
@@ -126,7 +126,7 @@ def test_rules_of_ones_own() -> None:
     assert values_of(lines, [FieldRule("a", ("Nada",)), FieldRule("a", ("Projekt",))]) == {"a": "Brücke Nord"}
 
 
-def test_labels_that_were_misread() -> None:
+def test_misread_labels_are_found() -> None:
     rule = [FieldRule("total", ("Total amount",), "amount")]
     for printed in ("T0TAL AMOUNT", "Total Arnount", "TOTALAMOUNT:", "Total amourt"):
         assert values_of((f"{printed}   12.50",), rule) == {"total": "12.50"}, printed
@@ -147,12 +147,12 @@ def test_labels_that_were_misread() -> None:
         ({"name": "a", "pattern": "(" * 3000}, "not a regular expression"),
     ],
 )
-def test_rules_that_cannot_be(arguments: dict[str, object], said: str) -> None:
+def test_invalid_rules_are_rejected(arguments: dict[str, object], said: str) -> None:
     with pytest.raises(InvalidArgumentError, match=said):
         FieldRule(**arguments)  # type: ignore[arg-type]
 
 
-def test_unknown_sets_are_named() -> None:
+def test_error_names_an_unknown_set() -> None:
     with pytest.raises(InvalidArgumentError, match=r"'letter'.*receipt, invoice"):
         extract_fields(page_of("a"), "letter")
 
@@ -165,13 +165,13 @@ def test_patterns_can_use_all_of_re() -> None:
 
 
 @pytest.mark.parametrize("lines", [(), ("",), ("Total",), ("12.50",), (":",), ("\u200b \u0301",)])
-def test_next_to_nothing(lines: tuple[str, ...]) -> None:
+def test_nearly_empty_pages_have_no_fields(lines: tuple[str, ...]) -> None:
     for rules in ("receipt", "invoice"):
         for field in extract_fields(page_of(*lines), rules):
             assert field.value in lines[0]
 
 
-def test_twenty_thousand_words() -> None:
+def test_time_is_bounded_for_twenty_thousand_words() -> None:
     rng = random.Random(0)
     words = ["Total", "Invoice", "No", "12.50", "03/04/2024", "Date:", "amount", "x", "Rechnung", "7"]
     page = page_of(*(" ".join(rng.choices(words, k=20)) for _ in range(1000)))
@@ -191,7 +191,7 @@ AMOUNTS = [
 
 
 @pytest.mark.parametrize(("printed", "meant"), AMOUNTS)
-def test_amounts(printed: str, meant: str) -> None:
+def test_amounts_are_parsed(printed: str, meant: str) -> None:
     assert parse_value("amount", printed) == Decimal(meant)
 
 
@@ -204,12 +204,12 @@ DATES = [
 
 
 @pytest.mark.parametrize(("printed", "meant"), DATES)
-def test_dates(printed: str, meant: tuple[int, int, int]) -> None:
+def test_dates_are_parsed(printed: str, meant: tuple[int, int, int]) -> None:
     assert parse_value("date", printed) == datetime.date(*meant)
     assert values_of((f"Date: {printed}",), "receipt")["date"] == printed
 
 
-def test_what_is_no_value() -> None:
+def test_parse_value_returns_none_for_other_text() -> None:
     assert parse_value("date", "31/02/2024") is None
     assert parse_value("amount", "none") is None
     assert parse_value("iban", "DE88 3704 0044 0532 0130 00") is None
@@ -219,14 +219,14 @@ def test_what_is_no_value() -> None:
         parse_value("money", "1.00")  # type: ignore[arg-type]
 
 
-def test_the_order_of_days_and_months() -> None:
+def test_order_of_days_and_months_is_found() -> None:
     assert find_day_first(["03/04/2024", "25/12/2023"]) is True
     assert find_day_first(["03/04/2024", "12/25/2023"]) is False
     assert find_day_first(["03/04/2024", "2024-25-12", "1.2.3.4"]) is None
     assert parse_value("date", "03/04/2024", day_first=False) == datetime.date(2024, 3, 4)
 
 
-def test_confidences_follow_those_of_the_words() -> None:
+def test_confidence_depends_on_the_words() -> None:
     page = page_of("Total: 12.50")
     poor = page_of("Total: 12.50")
     poor.confidences[:] = 0.3

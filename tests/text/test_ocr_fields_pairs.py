@@ -17,7 +17,7 @@ def pairs_of(*lines: str, **options: list[list[float]]) -> set[tuple[str, str]]:
     return {(field.key, field.value) for field in find_fields(page_of(*lines, **options))}
 
 
-def test_values_beside_their_keys() -> None:
+def test_values_right_of_keys_are_paired() -> None:
     pairs = pairs_of(
         "Name: Ada Lovelace     Date: 10/12/1815",
         "",
@@ -33,41 +33,41 @@ def test_values_beside_their_keys() -> None:
     }
 
 
-def test_dots_lead_to_values() -> None:
+def test_leaders_are_not_part_of_fields() -> None:
     assert pairs_of("Amount: ........ 12.50", "", "Total ________ $40.00") == {
         ("Amount:", "12.50"),
         ("Total", "$40.00"),
     }
 
 
-def test_a_value_of_several_lines() -> None:
+def test_value_of_several_lines_is_joined() -> None:
     pairs = pairs_of(
         "Address:   12 Harbour Street", "           Springfield", "           Ohio", "", "Fax:       12-34-56"
     )
     assert pairs == {("Address:", "12 Harbour Street Springfield Ohio"), ("Fax:", "12-34-56")}
 
 
-def test_a_value_below_its_key() -> None:
+def test_value_below_its_key_is_paired() -> None:
     assert pairs_of("CHARGEBACK:", "4162/158") == {("CHARGEBACK:", "4162/158")}
 
 
-def test_a_key_without_a_value_takes_none() -> None:
+def test_key_without_a_value_has_no_pair() -> None:
     assert pairs_of("Name:          Date: 10/12/1815") == {("Date:", "10/12/1815")}
 
 
 @pytest.mark.parametrize("lines", [(), ("",), ("word",), ("Name:",), (":",), ("____",), ("x",), ("\u200b",)])
-def test_next_to_nothing(lines: tuple[str, ...]) -> None:
+def test_nearly_empty_pages_have_no_pairs(lines: tuple[str, ...]) -> None:
     assert pairs_of(*lines) == set()
 
 
-def test_words_and_confidences() -> None:
+def test_pairs_have_words_and_confidences() -> None:
     page = page_of("Name: Ada Lovelace")
     (field,) = find_fields(page)
     assert (field.name, field.key_words, field.value_words) == ("", (0,), (1, 2))
     assert 0.5 < field.confidence <= 1
 
 
-def test_twenty_thousand_words() -> None:
+def test_time_is_bounded_for_twenty_thousand_words() -> None:
     rng = random.Random(0)
     words = ["Total:", "Invoice", "No", "12.50", "03/04/2024", "  ", "amount", "x", "___", "7"]
     page = page_of(*(" ".join(rng.choices(words, k=22)) for _ in range(1000)))
@@ -77,7 +77,7 @@ def test_twenty_thousand_words() -> None:
     assert time.process_time() - before < 60
 
 
-def test_heads_of_columns_are_keys_of_what_is_below_them() -> None:
+def test_column_heads_are_keys_of_the_values_below() -> None:
     pairs = pairs_of(
         "Item            Quantity      Price",
         "",
@@ -91,7 +91,7 @@ def test_heads_of_columns_are_keys_of_what_is_below_them() -> None:
     }  # fmt: skip
 
 
-def test_lists_are_read_row_by_row() -> None:
+def test_lists_are_paired_row_by_row() -> None:
     """The same places as those of a table of two columns, but for colons that stand with the values."""
     pairs = pairs_of(
         "Brand        : Blue Harbour", "Colour       : Green", "Circulation  : 1,200", "Theme        : Sea"
@@ -101,13 +101,13 @@ def test_lists_are_read_row_by_row() -> None:
     }  # fmt: skip
 
 
-def test_columns_of_an_address_are_no_table() -> None:
+def test_address_columns_are_not_a_table() -> None:
     assert pairs_of("200 Park Lane       12 Main Street", "Springfield 3       Ogdenville 4", "", "Date: 1/2/1999") == {
         ("Date:", "1/2/1999")
     }
 
 
-def test_boxes_with_a_label_in_the_corner() -> None:
+def test_labels_in_the_corner_of_boxes_are_keys() -> None:
     page = page_of("NAME", "      Ada Lovelace", "COMMENTS", "   none of them so far")
     boxed = replace(
         page,
@@ -120,5 +120,5 @@ def test_boxes_with_a_label_in_the_corner() -> None:
     }
 
 
-def test_crosses_answer_what_is_beside_them() -> None:
+def test_crosses_are_values_of_adjacent_text() -> None:
     assert pairs_of("X Approved         Rejected") == {("Approved", "X")}

@@ -30,7 +30,7 @@ def boxes_of(dataset: PageDataset) -> list[Any]:
     return [dataset[row].extra["boxes"].tolist() for row in range(len(dataset))]  # type: ignore[union-attr]
 
 
-def test_a_manifest_of_pages(folder: Path) -> None:
+def test_manifest_of_pages_is_read(folder: Path) -> None:
     rows = [
         {"file": "images/a.png", "boxes": [[20, 10, 100, 50], [0, 0, 20, 20]], "texts": ["Dear", " "]},
         {"file": "images/b.png", "boxes": [[0.1, 0.1, 0.5, 0.5]]},
@@ -52,7 +52,7 @@ def test_a_manifest_of_pages(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("by_class", [False, True])
-def test_labels_as_doctr_has_them(folder: Path, by_class: bool) -> None:
+def test_labels_of_doctr_are_read(folder: Path, by_class: bool) -> None:
     polygon = [[20, 10], [100, 10], [100, 50], [20, 50]]
     expected = np.array([polygon]) / (WIDTH, HEIGHT)
     polygons = {"words": [polygon], "none": []} if by_class else [polygon]
@@ -68,7 +68,7 @@ def test_labels_as_doctr_has_them(folder: Path, by_class: bool) -> None:
         assert not by_class or boxes["none"].shape == (0, 4)
 
 
-def test_a_page_of_a_document(folder: Path) -> None:
+def test_page_of_a_document_is_read(folder: Path) -> None:
     frames = [Image.new("L", (WIDTH, HEIGHT), level) for level in (10, 20)]
     frames[0].save(folder / "scan.tif", save_all=True, append_images=frames[1:])
     # A CSV file has its numbers as text, and a table with gaps as floats.
@@ -102,7 +102,7 @@ def test_pages_that_fail_are_skipped_if_asked(folder: Path) -> None:
             strict[row]
 
 
-def test_sources_that_are_none(folder: Path) -> None:
+def test_invalid_sources_are_rejected(folder: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="There are no boxes"):
         PageDataset([folder / "images" / "a.png"])
     with pytest.raises(InvalidArgumentError, match=r"no file labels\.json"):

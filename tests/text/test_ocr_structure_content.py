@@ -39,7 +39,7 @@ def grid(color: tuple[int, int, int], thickness: int, paper: tuple[int, int, int
     [((0, 0, 0), (255, 255, 255)), ((200, 200, 200), (255, 255, 255)), ((200, 220, 255), (255, 255, 250)),
      ((220, 60, 60), (255, 255, 255)), ((230, 230, 230), (20, 30, 60))],
 )  # fmt: skip
-def test_a_grid_of_rules(thickness: int, color: tuple[int, int, int], paper: tuple[int, int, int]) -> None:
+def test_grid_of_rules_is_found(thickness: int, color: tuple[int, int, int], paper: tuple[int, int, int]) -> None:
     content = content_of(grid(color, thickness, paper))
     across = np.array([(XS[0], y, XS[-1] + thickness, y + thickness) for y in YS])
     down = np.array([(x, YS[0], x + thickness, YS[-1] + thickness) for x in XS])
@@ -54,12 +54,12 @@ def test_a_grid_of_rules(thickness: int, color: tuple[int, int, int], paper: tup
 
 
 @pytest.mark.parametrize("image", [np.zeros((4, 5), np.float32), np.zeros((4, 5, 4), np.uint8)])
-def test_other_kinds_of_pictures_are_refused(image: NDArray[np.uint8]) -> None:
+def test_content_of_picture_rejects_other_arrays(image: NDArray[np.uint8]) -> None:
     with pytest.raises(InvalidArgumentError, match="uint8 of shape"):
         content_of_picture(image, [], [], [], [])
 
 
-def test_a_word_without_a_text_is_refused() -> None:
+def test_content_of_picture_rejects_uneven_numbers_of_words() -> None:
     with pytest.raises(InvalidArgumentError, match="2 boxes, 1 texts"):
         content_of_picture(np.zeros((40, 50), np.uint8), np.zeros((2, 4)), ["a"], [0, 0], [1.0, 1.0])
 
@@ -75,7 +75,7 @@ def heights_of(content: PageContent) -> list[float]:
 
 
 @pytest.mark.parametrize(("dash", "gap"), [(12, 6), (4, 4), (2, 3), (20, 10)])
-def test_dashes_and_dots_are_one_rule(dash: int, gap: int) -> None:
+def test_dashes_and_dots_make_one_rule(dash: int, gap: int) -> None:
     image, pen = page()
     for x in range(100, 800, dash + gap):
         pen.rectangle((x, 400, x + dash - 1, 401), fill=(0, 0, 0))
@@ -83,7 +83,7 @@ def test_dashes_and_dots_are_one_rule(dash: int, gap: int) -> None:
     assert np.abs(rule - (100, 400, 800, 402)).max() <= dash + gap
 
 
-def test_edges_of_bands_and_double_lines() -> None:
+def test_edges_of_bands_and_double_lines_are_rules() -> None:
     image, pen = page()
     pen.rectangle((100, 300, 899, 339), fill=(225, 230, 240))
     pen.rectangle((100, 380, 899, 419), fill=(225, 230, 240))
@@ -93,7 +93,7 @@ def test_edges_of_bands_and_double_lines() -> None:
 
 
 @pytest.mark.parametrize("degrees", [-1.0, 0.4, 1.0])
-def test_a_skewed_page_has_the_same_rules(degrees: float) -> None:
+def test_skewed_page_has_the_same_rules(degrees: float) -> None:
     turned = grid((0, 0, 0), 2).rotate(degrees, Image.Resampling.BICUBIC, fillcolor=(255, 255, 255))
     content = content_of(turned)
     assert len(content.horizontal_rules) == len(YS)
@@ -115,7 +115,7 @@ def text_page(words: list[tuple[int, int, str, bool]]) -> tuple[Image.Image, NDA
     return image, np.array(boxes, np.float64)
 
 
-def test_heavy_type_and_letters_that_are_no_rules() -> None:
+def test_heavy_type_is_found_and_letters_are_not_rules() -> None:
     texts = ["Hamburg", "little", "quick", "ILLUMINATE", "1974", "minimum", "dwelling"]
     words = [
         (100 + 150 * column, 100 + 40 * row, texts[(row + column) % 7], row % 5 == 0)
@@ -152,7 +152,7 @@ def test_photographs_and_charts_are_pictures() -> None:
     assert len(content.horizontal_rules) + len(content.vertical_rules) == 0
 
 
-def test_a_table_of_filled_cells_is_no_picture() -> None:
+def test_table_of_filled_cells_is_not_a_picture() -> None:
     image, boxes = text_page([(120 + 200 * (n % 3), 208 + 40 * (n // 3), "words", False) for n in range(12)])
     filled = Image.new("RGB", SIZE, (255, 255, 255))
     pen = ImageDraw.Draw(filled)
@@ -187,7 +187,7 @@ def test_large_pictures_have_the_rules_of_small_ones(reduction: int) -> None:
     ids=["nothing", "pixel", "line", "black", "white", "diagonal", "noise"],
 )  # fmt: skip
 @pytest.mark.parametrize("words", [np.zeros((0, 4)), np.array([(-5.0, -5, 900, 900), (3, 3, 3, 3), (9, 9, 4, 4)])])
-def test_odd_pictures(image: NDArray[np.uint8], words: NDArray[np.float64]) -> None:
+def test_odd_images_have_a_content(image: NDArray[np.uint8], words: NDArray[np.float64]) -> None:
     content = content_of(image, words)
     assert content.boxes.shape == words.shape
     size = [image.shape[1], image.shape[0]] * 2
@@ -197,7 +197,7 @@ def test_odd_pictures(image: NDArray[np.uint8], words: NDArray[np.float64]) -> N
         assert (boxes <= size).all()
 
 
-def test_many_words_take_time_in_proportion() -> None:
+def test_time_is_proportional_to_words() -> None:
     image, _ = page()
     seconds = []
     for rows in (25, 250):
@@ -211,7 +211,7 @@ def test_many_words_take_time_in_proportion() -> None:
     assert seconds[1] < 30 * seconds[0]
 
 
-def test_words_of_hostile_files_are_brought_onto_the_page() -> None:
+def test_words_of_hostile_files_are_clipped_to_the_page() -> None:
     """Flat, far, reversed, not numbers, empty: finding goes on, soon, and every word is in one region."""
     boxes = np.array(
         [[50, 50 + 14 * row, 290, 50 + 14 * row] for row in range(5)]

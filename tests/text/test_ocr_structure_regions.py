@@ -103,14 +103,18 @@ def drawn() -> list[tuple[DrawnPage, PageContent, list[FoundRegion]]]:
     return [(page, *found_on(page)) for page in pages]
 
 
-def test_drawn_pages_are_read_in_their_order(drawn: list[tuple[DrawnPage, PageContent, list[FoundRegion]]]) -> None:
+def test_regions_of_generated_pages_are_in_reading_order(
+    drawn: list[tuple[DrawnPage, PageContent, list[FoundRegion]]],
+) -> None:
     for page, _, regions in drawn:
         order = [word for region in regions for word in region.words]
         assert sorted(order) == list(range(len(page.words)))
         assert kendall(order) > 0.95
 
 
-def test_kinds_of_drawn_pages(drawn: list[tuple[DrawnPage, PageContent, list[FoundRegion]]]) -> None:
+def test_regions_of_generated_pages_have_their_kinds(
+    drawn: list[tuple[DrawnPage, PageContent, list[FoundRegion]]],
+) -> None:
     right = wrong = 0
     for page, _, regions in drawn:
         for truth in page.regions:
@@ -157,7 +161,7 @@ def paper() -> PageContent:
     return page_of(lines, pictures=pictures)
 
 
-def test_a_paper() -> None:
+def test_regions_of_a_paper_have_their_kinds() -> None:
     content = paper()
     regions = find_regions(content)
     kinds = [(region.kind, text_of(content, region)[:14]) for region in regions]
@@ -181,7 +185,7 @@ def test_a_paper() -> None:
     assert all(region.level == 0 for region in regions if region.kind != "Section-header")
 
 
-def test_a_page_from_right_to_left_is_the_mirror_image() -> None:
+def test_right_to_left_page_is_read_as_mirror_image() -> None:
     content = paper()
     boxes = content.boxes
     flipped = np.stack([content.width - boxes[:, 2], boxes[:, 1], content.width - boxes[:, 0], boxes[:, 3]], axis=1)
@@ -205,7 +209,7 @@ def test_words_of_tables_belong_to_them() -> None:
     assert regions[1].confidence == 0.75
 
 
-def test_lines_that_a_gutter_parts_are_two() -> None:
+def test_gutter_splits_a_line() -> None:
     lines = [(40 + 270 * side, 60 + 12 * row, PROSE[row % 3][:46]) for row in range(12) for side in range(2)]
     # Each line of the left column reaches to within a letter of the right one.
     content = page_of([(x, y, text + "xxxxx") for x, y, text in lines])
@@ -235,7 +239,7 @@ def odd_pages() -> dict[str, PageContent]:
 
 
 @pytest.mark.parametrize("name", list(odd_pages()))
-def test_odd_pages(name: str) -> None:
+def test_odd_pages_have_regions(name: str) -> None:
     content = odd_pages()[name]
     regions = find_regions(content)
     words = [word for region in regions for word in region.words]
@@ -260,7 +264,7 @@ def test_odd_pages(name: str) -> None:
         ([], "", ""),
     ],
 )
-def test_hyphens_at_ends_of_lines(lines: list[str], context: str, mended: str) -> None:
+def test_hyphenated_words_are_joined(lines: list[str], context: str, mended: str) -> None:
     assert mend_hyphenation(lines, context) == mended
 
 
@@ -291,7 +295,7 @@ def test_bullets_below_an_introduction_are_items() -> None:
     assert [text for _, text in found] == lines
 
 
-def test_sideways_text_is_a_region_of_its_own() -> None:
+def test_sideways_text_is_a_separate_region() -> None:
     paragraph = [(100.0, 100.0 + 14 * row, "some words of a line of this paragraph") for row in range(20)]
     upright = page_of(paragraph)
     # A note along each margin: one reads upwards, the other one downwards.

@@ -81,7 +81,7 @@ CITIES = [
 ]
 
 
-def test_columns_are_parted_by_gaps_that_go_on_over_the_rows():
+def test_continuous_gaps_separate_columns():
     page = Page()
     page.write(50, 60, "Table 1. Inhabitants of some cities")
     put(page, CITIES, [50, 240, 320, 400], 90)
@@ -119,7 +119,7 @@ def test_every_opening_of_ruled_tables_is_a_cell():
     assert table.box == pytest.approx((50, 100, 350, 190), abs=1)
 
 
-def test_rules_of_one_width_bound_tables_as_in_papers():
+def test_rules_of_one_width_bound_a_table():
     page = Page()
     for y in (86, 106, 172):
         page.rule_across(40, 410, y)
@@ -129,7 +129,7 @@ def test_rules_of_one_width_bound_tables_as_in_papers():
     assert {cell.row_start for cell in table.cells if cell.is_header} == {0}
 
 
-def test_tables_side_by_side_are_two():
+def test_adjacent_tables_are_separate():
     page = Page()
     for left in (50, 320):
         for y in range(100, 181, 20):
@@ -186,7 +186,7 @@ def prose(page: Page, left: float, right: float, y: float, lines: int, seed: int
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3])
-def test_running_text_is_no_table(columns: int):
+def test_running_text_is_not_a_table(columns: int):
     page = Page()
     wide = 520 / columns
     for column in range(columns):
@@ -194,7 +194,7 @@ def test_running_text_is_no_table(columns: int):
     assert find_tables(page.content()) == []
 
 
-def test_lists_and_tables_of_contents_are_no_tables():
+def test_lists_and_contents_pages_are_not_tables():
     page = Page()
     for number in range(8):
         page.write(50, 60 + 16 * number, f"{number + 1}.")
@@ -205,7 +205,7 @@ def test_lists_and_tables_of_contents_are_no_tables():
 
 
 @pytest.mark.parametrize("texts", [[], ["word"]])
-def test_pages_with_next_to_nothing_have_no_tables(texts: list[str]):
+def test_nearly_empty_pages_have_no_tables(texts: list[str]):
     page = Page()
     page.rule_across(50, 300, 100)
     page.rule_down(50, 100, 300)
@@ -222,7 +222,7 @@ def test_ninety_columns_are_found():
     assert_covered_once(table)
 
 
-def test_words_are_read_from_right_to_left_where_their_script_is():
+def test_words_of_cells_follow_the_direction_of_the_script():
     page = Page()
     for y in (100, 120, 140):
         page.rule_across(50, 350, y)
@@ -236,7 +236,7 @@ def test_words_are_read_from_right_to_left_where_their_script_is():
     assert [page.texts[word] for word in label.words] == ["מילה", "ראשונה"]
 
 
-def test_of_nested_tables_the_outer_is_found():
+def test_outer_of_nested_tables_is_found():
     page = Page()
     for left, top, step in ((50, 100, 100), (155, 205, 30)):
         for at in range(4):
@@ -251,7 +251,7 @@ def test_of_nested_tables_the_outer_is_found():
     assert (table.num_rows, table.num_cols) == (3, 3)
 
 
-def test_the_time_grows_with_the_words_and_not_with_their_square():
+def test_time_grows_linearly_with_words():
     def seconds(rows: int) -> float:
         page = Page(4000, rows * 16.0 + 100)
         texts = [[f"{row}.{column}" for column in range(40)] for row in range(rows)]
@@ -267,7 +267,7 @@ def test_the_time_grows_with_the_words_and_not_with_their_square():
     assert seconds(200) < 16 * max(seconds(40), 0.02)
 
 
-def test_tables_go_on_on_the_next_page():
+def test_tables_continue_on_the_next_page():
     pages = []
     for number, top in enumerate((640, 60)):
         page = Page()

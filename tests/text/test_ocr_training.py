@@ -120,7 +120,7 @@ def assert_same_weights(ours: dict[str, torch.Tensor], theirs: dict[str, torch.T
 # Where lines come from
 
 
-def test_lines_of_a_manifest_a_folder_and_labels(tmp_path: Path) -> None:
+def test_line_dataset_reads_manifests_folders_and_labels(tmp_path: Path) -> None:
     texts = ["Größe", "12,50 €"]
     manifest = write_lines(tmp_path, texts)
     folder = tmp_path / "lines"
@@ -143,7 +143,7 @@ def test_lines_of_a_manifest_a_folder_and_labels(tmp_path: Path) -> None:
     assert LineDataset(tmp_path / "flat.jsonl", images=folder)[0].image is not None
 
 
-def test_lines_that_are_none(tmp_path: Path) -> None:
+def test_line_dataset_rejects_invalid_sources(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     drawn("12").save(tmp_path / "empty" / "0.png")
     with pytest.raises(InvalidArgumentError, match=r"1 pictures, and none with a text next to it"):
@@ -169,9 +169,7 @@ def test_augmentation_keeps_the_size_of_tiny_images(size: tuple[int, int]) -> No
 
 
 @pytest.mark.parametrize("device", ["abacus", "cuda:99", "meta"])
-def test_fit_refuses_a_device_that_has_no_values_here(
-    device: str, lines: LineDataset, validation: LineDataset, tmp_path: Path
-) -> None:
+def test_fit_rejects_the_meta_device(device: str, lines: LineDataset, validation: LineDataset, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match=f"Unsupported device: {device}"):
         fit("ppocr_v6_small_reco", lines, validation=validation, out=tmp_path / "x.pt", device=device)
 
@@ -191,7 +189,7 @@ def test_changed_lines_differ_and_repeat() -> None:
 # The loss
 
 
-def test_the_loss_is_that_of_all_classes() -> None:
+def test_loss_covers_all_classes() -> None:
     torch.manual_seed(0)
     model = ppocr_v6_small_reco(vocab="".join(map(chr, range(0x4E00, 0x4E00 + 5000))) + " abcß")
     texts = ["a b", "", "c" * 30, "ßa一a"]
@@ -210,7 +208,7 @@ def test_the_loss_is_that_of_all_classes() -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_further_characters_leave_the_others_as_they_are() -> None:
+def test_new_characters_leave_other_classes_unchanged() -> None:
     torch.manual_seed(0)
     model = ppocr_v6_small_reco(vocab="abc ").eval()
     picture = torch.rand(1, 3, 48, 64)
@@ -225,7 +223,7 @@ def test_further_characters_leave_the_others_as_they_are() -> None:
 # Training
 
 
-def test_a_killed_training_goes_on_to_the_same_weights(
+def test_killed_training_resumes_to_the_same_weights(
     tmp_path: Path, saved_weights: dict[tuple[int, int], dict[str, torch.Tensor]], training_seed: int
 ) -> None:
     lines = LineDataset(write_lines(tmp_path, numbers(40)))
@@ -303,7 +301,7 @@ def test_training_that_ended_before_its_first_state_resumes(
     assert len(fit("crnn_mobilenet_v3_small", lines, **settings).epochs) == 2
 
 
-def test_other_arguments_do_not_go_on(lines: LineDataset, validation: LineDataset, tmp_path: Path) -> None:
+def test_other_arguments_do_not_resume(lines: LineDataset, validation: LineDataset, tmp_path: Path) -> None:
     out = tmp_path / "out.pt"
 
     class Stop(Exception):
@@ -337,7 +335,7 @@ def test_other_arguments_do_not_go_on(lines: LineDataset, validation: LineDatase
     assert fit("crnn_mobilenet_v3_small", lines, validation=validation, out=out, resume=False, **changed).epochs
 
 
-def test_the_default_learns_new_signs_and_keeps_the_classes_of_others(
+def test_default_recogniser_learns_new_characters_and_keeps_others(
     tmp_path: Path, saved_weights: dict[tuple[int, int], dict[str, torch.Tensor]], training_seed: int
 ) -> None:
     require_weights()
@@ -400,7 +398,7 @@ def test_the_default_learns_new_signs_and_keeps_the_classes_of_others(
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_recogniser_learns_to_read_from_nothing(tmp_path: Path, training_seed: int) -> None:
+def test_recogniser_learns_from_random_weights(tmp_path: Path, training_seed: int) -> None:
     matplotlib = pytest.importorskip("matplotlib", reason="brings a font")
     # No digit twice in a row: to tell two of them from one takes far longer.
     digits = "01234"
@@ -434,7 +432,7 @@ def test_a_recogniser_learns_to_read_from_nothing(tmp_path: Path, training_seed:
     assert sum(text == line.label for (text, _), line in zip(read, unseen, strict=True)) >= 190
 
 
-def test_gradients_that_are_not_finite_end_it(lines: LineDataset, validation: LineDataset, tmp_path: Path) -> None:
+def test_infinite_gradients_end_training(lines: LineDataset, validation: LineDataset, tmp_path: Path) -> None:
     out = tmp_path / "out.pt"
     fit("crnn_mobilenet_v3_small", lines, validation=validation, out=out, **{**TINY, "epochs": 1})
     good = out.read_bytes()
@@ -446,7 +444,7 @@ def test_gradients_that_are_not_finite_end_it(lines: LineDataset, validation: Li
     assert_same_weights(weights_of(out), weights_of(tmp_path / "out2.pt"))
 
 
-def test_arguments_that_cannot_be(lines: LineDataset, validation: LineDataset, tmp_path: Path) -> None:
+def test_invalid_arguments_are_rejected(lines: LineDataset, validation: LineDataset, tmp_path: Path) -> None:
     given: dict[str, Any] = {"validation": validation, "out": tmp_path / "out.pt"}
     for arch, changes, message in (
         ("crnn", {}, "unknown architecture 'crnn'"),
@@ -472,7 +470,9 @@ def test_arguments_that_cannot_be(lines: LineDataset, validation: LineDataset, t
         fit(tmp_path / "absent.pt", lines, **given)
 
 
-def test_damaged_and_foreign_checkpoints(lines: LineDataset, validation: LineDataset, tmp_path: Path) -> None:
+def test_damaged_and_foreign_checkpoints_are_rejected(
+    lines: LineDataset, validation: LineDataset, tmp_path: Path
+) -> None:
     path = tmp_path / "digits.pt"
     fit("crnn_mobilenet_v3_small", lines, validation=validation, out=path, **{**TINY, "epochs": 1})
     stored = torch.load(path, weights_only=True)
@@ -588,7 +588,7 @@ def test_a_detector_learns_where_lines_are(tmp_path: Path, training_seed: int) -
     assert ocr_predictor(det_arch=done.path, reco_arch="crnn_mobilenet_v3_small").det_predictor is not None
 
 
-def test_boxes_stay_on_what_they_mark() -> None:
+def test_boxes_follow_their_text() -> None:
     """A part of a page, changed, has its boxes where the ink is: the page is white but for them."""
     page = torch.full((3, 90, 120), 255, dtype=torch.uint8)
     boxes = np.array([[0.1, 0.2, 0.3, 0.3], [0.5, 0.1, 0.9, 0.2], [0.4, 0.6, 0.7, 0.8]])
@@ -611,7 +611,7 @@ def test_boxes_stay_on_what_they_mark() -> None:
     assert all(changed_page(page, np.zeros((0, *shape)))[1].shape == (0, *shape) for shape in ((4,), (4, 2)) * 6)
 
 
-def test_a_classifier_learns_directions_as_predictors_report_them(tmp_path: Path, training_seed: int) -> None:
+def test_classifier_learns_the_orientations_of_predictors(tmp_path: Path, training_seed: int) -> None:
     require_weights()
     blank = ppocr_mobile_v2_line_orientation(pretrained=True)
     torch.nn.init.zeros_(blank.head.weight)
@@ -639,7 +639,7 @@ def test_a_classifier_learns_directions_as_predictors_report_them(tmp_path: Path
 # The command
 
 
-def test_the_command_trains_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_trains_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = [
         "--train",
         str(write_lines(tmp_path, numbers(16))),

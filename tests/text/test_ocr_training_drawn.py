@@ -23,7 +23,7 @@ FONTS = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
 FILES = [FONTS / f"{name}.ttf" for name in ("DejaVuSans", "DejaVuSerif", "DejaVuSansMono")]
 
 
-def test_drawn_lines_are_new_in_each_epoch_and_the_same_for_a_seed() -> None:
+def test_drawn_lines_depend_on_epoch_and_seed() -> None:
     lines, same, other = (drawn_lines(4, languages=["de", "en"], style="clean", seed=seed) for seed in (1, 1, 2))
     first = [lines[row] for row in range(4)]
     assert all(torch.equal(first[row].image, same[row].image) for row in range(4))
@@ -44,7 +44,7 @@ def same(one: Sample, other: Sample) -> bool:
     return torch.equal(one.image, other.image) and np.array_equal(one.extra["boxes"], other.extra["boxes"])
 
 
-def test_drawn_pages_are_new_in_each_epoch_and_the_same_for_a_seed() -> None:
+def test_drawn_pages_depend_on_epoch_and_seed() -> None:
     pages, again, other = (
         drawn_pages(6, languages=["de", "ru"], size=(300, 360), fonts=FILES, seed=seed) for seed in (1, 1, 2)
     )
@@ -120,7 +120,7 @@ def test_boxes_of_drawn_pages_are_around_the_ink(kind: str) -> None:
 
 
 @pytest.mark.slow
-def test_crops_of_drawn_pages_teach_a_detector(tmp_path: Path, training_seed: int) -> None:
+def test_detector_learns_from_crops_of_drawn_pages(tmp_path: Path, training_seed: int) -> None:
     options = {"kind": "slide", "style": "clean", "fonts": FILES, "size": (128, 128), "text_unit": "line"}
     done = fit(
         "linknet_resnet18",
@@ -188,7 +188,7 @@ def test_crops_have_boxes_where_the_ink_is() -> None:
     assert sum(len(v) for _ in range(20) for v in cropped_page(page, {"a": boxes}, 240, 96)[1].values()) > 15
 
 
-def test_arguments_of_drawn_pages() -> None:
+def test_drawn_pages_rejects_invalid_arguments() -> None:
     for name, value, message in (
         ("num_pages", 0, "num_pages"),
         ("kind", "poster", "kind must be one of letter"),
@@ -201,7 +201,7 @@ def test_arguments_of_drawn_pages() -> None:
             drawn_pages(**{name: value})
 
 
-def test_the_command_draws_what_it_learns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_trains_on_drawn_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     drawn = ["--random-weights", "--train-languages", "en,de", "--num-drawn", "4", "--epochs", "1", "--batch-size", "2"]
     pages = ["--start", "linknet_resnet18", "--page-size", "96", "--crop-size", "64"]
     out = tmp_path / "finder.pt"

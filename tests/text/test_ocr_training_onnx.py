@@ -43,7 +43,7 @@ NETWORKS: dict[str, tuple[str, Any, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("task", NETWORKS)
-def test_onnxruntime_computes_what_a_trained_network_does(task: str, tmp_path: Path, training_seed: int) -> None:
+def test_onnxruntime_matches_a_trained_network(task: str, tmp_path: Path, training_seed: int) -> None:
     pytest.importorskip("onnx", reason="torch's exporter needs it")
     onnxruntime = pytest.importorskip("onnxruntime", reason="runs what is exported")
     arch, drawn, options = NETWORKS[task]

@@ -134,12 +134,12 @@ def test_blank_lines_and_control_characters_do_not_occur(format: str) -> None:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_no_captions(format: str) -> None:
+def test_empty_captions_are_written(format: str) -> None:
     assert read_by_ffmpeg(Captions([]).render(format), format) == []
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_captions_at_one_time_are_all_there(format: str) -> None:
+def test_simultaneous_captions_are_all_written(format: str) -> None:
     top = ((0.3, 0.05), (0.7, 0.12))
     found = read_by_ffmpeg(Captions([track("low", 1, 3), track("high", 1, 2, top)]).render(format), format)
     assert [(text, float(start), float(end)) for start, end, text in found] == [("high", 1, 2), ("low", 1, 3)]
@@ -162,7 +162,7 @@ def test_offsets_move_all_times_and_none_is_before_zero() -> None:
         captions.render("srt", offset_seconds=float("nan"))
 
 
-def test_webvtt_says_where_unusual_captions_are() -> None:
+def test_webvtt_has_places_of_unusual_captions() -> None:
     boxes = {
         "usual": BOTTOM,
         "top": ((0.3, 0.05), (0.7, 0.12)),
@@ -235,7 +235,7 @@ def test_save_takes_the_suffix_or_the_format(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["talk.VTT", "talk.txt"]
 
 
-def test_captions_are_a_sequence_by_start() -> None:
+def test_captions_are_ordered_by_start() -> None:
     tracks = [track("b", 2, 3), track("a", 0, 1), track("c", 4, 5)]
     captions = Captions(tracks)
     assert [one.text for one in captions] == ["a", "b", "c"]

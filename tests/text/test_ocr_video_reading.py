@@ -143,12 +143,12 @@ def test_damaged_exports_are_refused() -> None:
         ({"height": -1}, "height"),
     ],
 )
-def test_other_exports_are_refused_by_name(changes: dict[str, Any], message: str) -> None:
+def test_other_exports_are_rejected_by_name(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         VideoReading.from_dict({**random_reading(1).export(), **changes})
 
 
-def test_what_is_no_dictionary_is_refused() -> None:
+def test_from_dict_rejects_other_types() -> None:
     with pytest.raises(InvalidArgumentError, match="a dictionary"):
         VideoReading.from_dict([])  # type: ignore[arg-type]
     without_name = random_reading(1).export()
@@ -180,7 +180,7 @@ def test_impossible_tracks_are_refused(changes: dict[str, Any], message: str) ->
         a_track(**changes)
 
 
-def test_numbers_of_numpy_become_plain() -> None:
+def test_numpy_numbers_become_plain() -> None:
     track = a_track(
         start_seconds=np.float64(1), first_frame=np.int64(30), confidence=np.float32(0.5), geometry=np.array(BOX)
     )
@@ -218,7 +218,7 @@ def test_the_table_is_read_back_by_the_csv_module(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["srt", "vtt", "ass"])
-def test_subtitles_have_the_captions_alone(suffix: str, tmp_path: Path) -> None:
+def test_subtitles_have_only_captions(suffix: str, tmp_path: Path) -> None:
     reading = VideoReading(
         "talk.mp4", 720, 1280, 300, 0.0, 10.0, (a_track(), a_track(text="ONE", kind="overlay", start_seconds=0.0))
     )
@@ -227,7 +227,7 @@ def test_subtitles_have_the_captions_alone(suffix: str, tmp_path: Path) -> None:
         assert [(one.text, one.start_seconds, one.end_seconds) for one in decoder] == [("Good evening", 1.0, 2.5)]
 
 
-def test_slides_become_a_handout(tmp_path: Path) -> None:
+def test_slides_become_a_document(tmp_path: Path) -> None:
     slides = (a_slide(1, "Heat pumps"), a_slide(2, "Thank you"))
     reading = VideoReading("talk.mp4", 180, 320, 600, 0.0, 20.0, slides=slides)
     assert reading.slides_document().render().split() == ["Heat", "pumps", "Thank", "you"]
@@ -331,7 +331,7 @@ def test_text_is_written_on_bars_that_have_room() -> None:
         assert (on_bar > 240).all(axis=2).sum() > 20
 
 
-def test_long_videos_have_strips_and_odd_ones_a_picture() -> None:
+def test_long_and_odd_videos_have_a_time_line() -> None:
     def height(seconds: float) -> int:
         tracks = tuple(a_track(start_seconds=n * seconds / 9, end_seconds=(n + 1) * seconds / 9) for n in range(9))
         return len(VideoReading("v", 720, 1280, 300, 0.0, seconds, tracks).synthesize_timeline())

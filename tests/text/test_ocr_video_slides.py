@@ -90,18 +90,18 @@ def test_slides_are_exact_to_the_frame(reading: VideoReading) -> None:
     assert [slide.end_seconds for slide in reading.slides] == pytest.approx([31 / FPS, 60 / FPS, 90 / FPS])
 
 
-def test_their_lines_are_no_captions(reading: VideoReading) -> None:
+def test_lines_of_slides_are_not_captions(reading: VideoReading) -> None:
     assert {track.kind for track in reading.tracks} == {"slide"}
 
 
-def test_their_pictures_are_those_that_were_drawn(reading: VideoReading) -> None:
+def test_slides_have_the_drawn_pictures(reading: VideoReading) -> None:
     for slide, (lines, _, _) in zip(reading.slides, TALK, strict=True):
         picture = np.asarray(slide.page.page)
         assert picture.shape == (SIZE[1], SIZE[0], 3)
         assert np.abs(picture.astype(int) - drawn(lines)).mean() < 4
 
 
-def test_they_become_a_handout(reading: VideoReading, tmp_path: Path) -> None:
+def test_slides_become_a_document(reading: VideoReading, tmp_path: Path) -> None:
     reading.save(tmp_path / "talk.md")
     handout = (tmp_path / "talk.md").read_text(encoding="utf-8")
     assert all(line in handout for lines, _, _ in TALK for line in lines)
@@ -112,7 +112,7 @@ def test_they_become_a_handout(reading: VideoReading, tmp_path: Path) -> None:
         assert [page.split() for page in pages[:3]] == [" ".join(lines).split() for lines, _, _ in TALK]
 
 
-def test_a_stream_gives_them_and_resumes(predictor: VideoTextPredictor, talk: Path, reading: VideoReading) -> None:
+def test_stream_yields_slides_and_resumes(predictor: VideoTextPredictor, talk: Path, reading: VideoReading) -> None:
     stream = predictor.stream(talk)
     tracks = [next(stream)]
     assert tuple(stream.slides) == reading.slides[:1]
@@ -125,19 +125,19 @@ def test_a_stream_gives_them_and_resumes(predictor: VideoTextPredictor, talk: Pa
     assert sorted(tracks, key=lambda track: (track.start_seconds, track.geometry[0][1])) == list(reading.tracks)
 
 
-def test_a_corner_may_move(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+def test_slide_may_have_a_moving_corner(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     reading = predictor(lecture(tmp_path / "window.mp4", TALK, moving=True))
     assert spans(reading) == [(first, end) for _, first, end in TALK]
 
 
-def test_a_slide_that_is_built_up_is_one(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+def test_slide_that_is_built_up_is_one(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     pages: list[Span] = [(HEAT[:2], 0, 24), (HEAT[:3], 24, 48), (HEAT, 48, 72), (COST, 72, 100)]
     reading = predictor(lecture(tmp_path / "bullets.mp4", pages))
     assert spans(reading) == [(0, 72), (72, 100)]
     assert texts(reading) == [list(HEAT), list(COST)]
 
 
-def test_a_slide_that_comes_back_is_not_repeated(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+def test_returning_slide_is_not_repeated(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     pages: list[Span] = [(HEAT, 0, 30), (COST, 30, 60), (HEAT, 60, 90)]
     reading = predictor(lecture(tmp_path / "back.mp4", pages))
     assert spans(reading) == [(0, 30), (30, 60)]
@@ -152,7 +152,7 @@ def test_captions_over_slides_stay_captions(predictor: VideoTextPredictor, tmp_p
     assert texts(reading) == [list(lines) for lines, _, _ in TALK]
 
 
-def test_a_film_has_no_slides(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+def test_film_has_no_slides(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     y, x = np.mgrid[0 : SIZE[1], 0 : SIZE[0]]
     pictures = []
     for number in range(40):
@@ -192,9 +192,7 @@ def turned(path: Path, pages: list[tuple[str, ...]], still: int, between: int, *
 
 
 @pytest.mark.parametrize(("kind", "between"), [("fade", 25), ("wipe", 20)])
-def test_pages_that_turn_slowly_are_found(
-    predictor: VideoTextPredictor, tmp_path: Path, kind: str, between: int
-) -> None:
+def test_slowly_turning_pages_are_found(predictor: VideoTextPredictor, tmp_path: Path, kind: str, between: int) -> None:
     still = 70
     reading = predictor(turned(tmp_path / "talk.mp4", [HEAT, COST, END], still, between, kind=kind))
     assert texts(reading) == [list(HEAT), list(COST), list(END)]

@@ -44,7 +44,7 @@ def test_languages_have_their_letters() -> None:
         ("", "latin", ""),
     ],
 )
-def test_translate(text: str, vocab: str, expected: str) -> None:
+def test_translate_replaces_unknown_characters(text: str, vocab: str, expected: str) -> None:
     assert translate(text, vocab) == expected
 
 
@@ -54,7 +54,7 @@ def test_translate_names_an_unknown_vocabulary() -> None:
     assert translate("a本", "latin", unknown_char="?") == "a?"
 
 
-def test_strings_go_there_and_back() -> None:
+def test_strings_survive_encoding_and_decoding() -> None:
     text = VOCABS["multilingual"][::-7]
     encoded = encode_string(text, VOCABS["multilingual"])
     assert decode_sequence(encoded, VOCABS["multilingual"]) == text
@@ -62,13 +62,13 @@ def test_strings_go_there_and_back() -> None:
     assert decode_sequence([], "ab") == ""
 
 
-def test_encoding_names_the_characters_that_are_lacking() -> None:
+def test_encoding_error_names_missing_characters() -> None:
     with pytest.raises(InvalidArgumentError, match="'df'"):
         encode_string("abdfd", "abc")
 
 
 @pytest.mark.parametrize("classes", [[0, 2], [-1], np.array([0.5]), "ab", 3])
-def test_decoding_refuses_what_are_no_classes(classes: Any) -> None:
+def test_decoding_rejects_invalid_classes(classes: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="input_seq"):
         decode_sequence(classes, "ab")
 
@@ -85,13 +85,13 @@ def test_decoding_refuses_what_are_no_classes(classes: Any) -> None:
         ({"sos": 7, "pad": 8, "target_size": 3}, [[7, 0, 1], [7, 2, 9]]),
     ],
 )
-def test_rows_of_classes(options: dict[str, Any], expected: list[list[int]]) -> None:
+def test_sequences_become_rows_of_classes(options: dict[str, Any], expected: list[list[int]]) -> None:
     rows = encode_sequences(["abc", "c"], "abc", eos=9, **options)
     assert rows.dtype == np.int32
     assert rows.tolist() == expected
 
 
 @pytest.mark.parametrize("mark", ["eos", "sos", "pad"])
-def test_marks_are_outside_the_vocabulary(mark: str) -> None:
+def test_marks_must_be_outside_the_vocabulary(mark: str) -> None:
     with pytest.raises(InvalidArgumentError, match=f"{mark}=1 is the class of 'b'"):
         encode_sequences(["a"], "abc", **{"eos": 3, mark: 1})
