@@ -174,7 +174,9 @@ def _measures(options: argparse.Namespace, known: set[str]) -> list[tuple[tuple[
                 for (_, image, words), annotation in zip(pages, annotations, strict=True)
             ]
             links = [form_links(annotation) for annotation in annotations]
-            measures.append((("field", "phrases"), _links_measure(f"forms, {split}", links, sources, find_fields)))
+            measures.append(
+                (("fields_pairs", "phrases"), _links_measure(f"forms, {split}", links, sources, find_fields))
+            )
             read = [{"as read": source["as read"]} for source in sources]
             whole = _links_measure(f"forms by find_structure, {split}", links, read, _fields_of_structure)
             measures.append((("table", "region", "finding"), whole))
@@ -182,7 +184,9 @@ def _measures(options: argparse.Namespace, known: set[str]) -> list[tuple[tuple[
         for split, pages in _split(options.receipts, options.words, known):
             truths = [json.loads(page.read_text(encoding="utf-8"))["fields"] for page, _, _ in pages]
             contents = [content_of_picture(image, *_columns(words)) for _, image, words in pages]
-            measures.append((("field", "phrases"), _receipts_measure(f"receipts, {split}", truths, contents)))
+            measures.append(
+                (("fields_asked", "field_rules", "phrases"), _receipts_measure(f"receipts, {split}", truths, contents))
+            )
     if options.tables:
         measures.append((("table",), _tables_measure(options.tables)))
     if options.publaynet:
