@@ -135,7 +135,7 @@ def test_invalid_names_are_refused_before_writing(name: str, tmp_path: Path, mon
     assert (tmp_path / "loop").is_symlink()
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="files are given away by root alone")
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
 def test_owner_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(b"old")
@@ -181,7 +181,7 @@ def write_sound(path: Path) -> None:
 
 ATOMIC_FILES = sys.modules[AtomicFile.__module__]
 
-#: What writes a file, and the modules of which every line is interrupted, beside `ATOMIC_FILES`.
+#: Functions that write a file, and the modules whose lines are interrupted, in addition to `ATOMIC_FILES`.
 WRITERS: dict[str, tuple[Callable[[Path], object], list[ModuleType]]] = {
     "block": (lambda path: write_file(path, b"all of it"), []),
     "image.jpg": (lambda path: JpegEncoder(IMAGE).to_file(path), [sys.modules[JpegEncoder.__module__]]),

@@ -1,4 +1,4 @@
-"""How many calls sound takes, built-ins included: a few for each packet, and few beside."""
+"""The number of calls for audio, built-ins included: a few for each packet."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     noise = 0.5 * torch.rand(2, _SECONDS * _RATE, generator=torch.Generator().manual_seed(0)) - 0.25
     for name in ("sound.m4a", "sound.wav"):
         AudioEncoder(noise, sample_rate=_RATE).to_file(folder / name)
-    # What is imported or looked up once is not counted.
+    # One-time imports and lookups are not counted.
     for name in ("sound.m4a", "sound.wav"):
         AudioDecoder(folder / name, num_ffmpeg_threads=1).get_samples_played_in_range(5.0, 5.5)
     return folder

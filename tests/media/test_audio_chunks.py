@@ -73,7 +73,7 @@ def test_resampled_chunks_make_up_the_whole(tmp_path: Path, seconds: float) -> N
     noise = np.random.default_rng(0).integers(-9000, 9000, 44_100 * 2)
     path = write_wav(tmp_path / "noise.wav", noise, 44_100)
     whole = AudioDecoder(path, sample_rate=16_000, num_channels=1).get_all_samples().data.numpy()
-    # The defaults are those of speech, whatever the decoder was made for.
+    # The defaults are for speech, regardless of the decoder.
     chunks = list(AudioDecoder(path, sample_rate=48_000).chunks(seconds))
     assert {chunk.sample_rate for chunk in chunks} == {16_000}
     assert np.array_equal(np.concatenate([chunk.data.numpy() for chunk in chunks], axis=1), whole)

@@ -27,10 +27,10 @@ from real_files import TEST_DATA
 
 Sound = NDArray[np.float32]
 
-# The greatest difference from the whole: what is left of a state that fades.
+# The largest difference from the whole, caused by a fading state.
 _TOLERANCE = 1e-4
 
-# What encoders take, tried in this order: samples per second, channels.
+# Formats for encoders, tried in this order: samples per second, channels.
 _FORMS = ((44_100, 2), (48_000, 2), (22_050, 1), (16_000, 1), (8_000, 1))
 _CONTAINERS = ("matroska", "mov", "avi", "ogg", "asf", "flv", "mpegts", "nut")
 _NUM_SECONDS = 3
@@ -162,7 +162,7 @@ def _num_bytes_read(path: Path, seconds: float) -> int:
 
 
 def _xwma(packets: list[bytes], extradata: bytes, rate: int, bytes_per_second: int) -> bytes:
-    """Packets of WMA as a file of XAudio, whose header states a byte rate of its own."""
+    """Packets of WMA as a file of XAudio, whose header states a separate byte rate."""
     form = struct.pack("<HHIIHHH", 0x161, 1, rate, bytes_per_second, len(packets[0]), 16, len(extradata)) + extradata
     data = b"".join(packets)
     chunks = b"fmt " + struct.pack("<I", len(form)) + form + b"data" + struct.pack("<I", len(data)) + data
@@ -286,7 +286,7 @@ def _pages(data: bytes | bytearray) -> Iterator[int]:
 
 
 def _set_checksum(data: bytearray, at: int) -> None:
-    """Write the checksum of the page at a position anew."""
+    """Update the checksum of the page at a position."""
     num_lengths = data[at + 26]
     stop = at + 27 + num_lengths + sum(data[at + 27 : at + 27 + num_lengths])
     data[at + 22 : at + 26] = bytes(4)

@@ -151,7 +151,7 @@ def test_extracted_sound_is_not_clipped(num_channels: int, tmp_path: Path) -> No
 @pytest.mark.parametrize("extension", ["wav", "flac", "m4a", "mp3", "opus", "mka"])
 @pytest.mark.parametrize(("num_channels", "wanted"), [(2, 1), (6, 2), (6, 1)])
 def test_encoded_sound_is_mixed_to_the_mean(extension: str, num_channels: int, wanted: int, tmp_path: Path) -> None:
-    """Encoders of floats got 1.4 to 3.4 times as much as those of whole numbers."""
+    """Encoders of floats once got samples 1.4 to 3.4 times as loud as encoders of integers."""
     path = tmp_path / f"mixed.{extension}"
     AudioEncoder(_loud(num_channels), sample_rate=_RATE).to_file(path, num_channels=wanted)
     data = _decoded(path)

@@ -1,4 +1,4 @@
-"""Around decoding sound: sources, copies, processes, threads, closing, and what is refused."""
+"""Audio decoders: sources, copies, processes, threads, closing, and errors."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_url(truth: Truth) -> None:
 
 
 def test_results_do_not_share_memory(truth: Truth) -> None:
-    """What a caller does to a result changes no other."""
+    """Changing a result does not affect other results."""
     with truth.open() as decoder:
         begin = truth.seconds(0)
         first = decoder.get_samples_played_in_range(begin, begin + 0.5)
@@ -143,7 +143,7 @@ def test_close_and_with(flac: Truth) -> None:
     ):
         with pytest.raises(ClosedError):
             call()
-    assert decoder.metadata.sample_rate == 44100, "what is known stays readable"
+    assert decoder.metadata.sample_rate == 44100, "known values stay readable"
     decoder.close()
 
 
@@ -224,7 +224,7 @@ def test_codec_threads_do_not_matter(num_threads: int, truth: Truth) -> None:
         assert np.array_equal(decoder.get_all_samples().data.numpy(), truth.data)
 
 
-# What is refused
+# Errors
 
 
 def test_no_such_file(tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_defaults_are_the_whole(flac: Truth) -> None:
 
 
 def test_sizes_in_headers_are_not_believed(folder: Path) -> None:
-    """A header that promises hours for a second of samples: what is there is given."""
+    """A header states hours for a second of samples: the existing samples are returned."""
     data = bytearray(media_audio.make("pcm_s16_wave_module", folder).read_bytes())
     size = int.from_bytes(data[40:44], "little")
     for at in (4, 40):

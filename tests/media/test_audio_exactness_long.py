@@ -1,4 +1,4 @@
-"""A second near the end of a long file: the right one, to the sample, and without reading what lies before it."""
+"""A second near the end of a long file: exact to the sample, and without reading earlier data."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def _body(codec: str, container: str, **changes: Any) -> SoundSpec:
 
 @dataclass(frozen=True)
 class LongSpec:
-    """A long file: the packets of a shorter one, again and again, with times that go on.
+    """A long file: the packets of a shorter one, repeated, with increasing times.
 
     Attributes:
-        body: What is repeated, one of `BODIES`.
+        body: The repeated part, one of `BODIES`.
         frame: Samples in a packet, at the decoder's rate.
-        rate: Of the decoder.
+        rate: Sample rate of the decoder.
         ahead: By how many samples the body is ahead of the long file, because its decoder knows more of the delay.
-        container: Of the long file, with its extension.
-        extension: Of its name.
+        container: Container of the long file, with its extension.
+        extension: Extension of its name.
         muxer_options: Of its muxer.
         share: How much of the file may be read for a second near the end; 1 where there is no index.
     """

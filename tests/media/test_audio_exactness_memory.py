@@ -1,4 +1,4 @@
-"""Codecs that remember more than a lead-in brings back: a range is what a decode from the beginning has there."""
+"""Codecs with more memory than a pre-roll restores: a range equals a decode from the beginning."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _KINDS: dict[str, Callable[[bytes], bytes]] = {"main": _all(_MAIN), "ltp": _all(
     ],
 )
 def test_aac_that_is_predicted(name: str, container: str, folder: Path) -> None:
-    """Main and LTP, told of by the container or by the header of each frame, from the first on or from midway."""
+    """Main and LTP, signalled by the container or by frame headers, from the first frame or from midway."""
     bare = replace(SOUND_CLIPS["aac_adts"], num_channels=1, num_samples=44100 * _NUM_SECONDS)
     data = _KINDS[name](media_audio.make_as(bare, "aac_mono_to_predict", folder).read_bytes())
     path = folder / f"predicted_{name}.{container}"
@@ -111,7 +111,7 @@ def test_opus_of_a_steady_note(name: str, changes: dict[str, Any], container: st
 
 
 def test_speex(folder: Path) -> None:
-    """Its decoder draws at random. The page at the end takes back time, which must not change what comes after it."""
+    """Its decoder uses random numbers. The page at the end moves time back, which must not affect later samples."""
     path = folder / "speex.ogg"
     path.write_bytes(speex_ogg(12, seed=1))
     assert_ranges(Truth(path, linear_decode_samples(path)))

@@ -1,6 +1,6 @@
 """However a range of sound is asked for, it is the same samples of the whole.
 
-Bit for bit, where the codec forgets what was before; as near as `SoundSpec.range_snr_db` says where it does not.
+Ranges are bit-identical if the codec has bounded memory, and within `SoundSpec.range_snr_db` otherwise.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def test_behind_the_end(truth: Truth) -> None:
         for start, stop in ((end + 1.0, None), (end + 1.0, end + 2.0), (end + 1e6, None)):
             with pytest.raises(OutOfRangeError):
                 decoder.get_samples_played_in_range(start, stop)
-        assert decoder.get_samples_played_in_range(end - 0.001, None).data.shape[1] > 0, "it goes on working"
+        assert decoder.get_samples_played_in_range(end - 0.001, None).data.shape[1] > 0, "it continues to work"
 
 
 @pytest.mark.parametrize("name", ["pcm_s16_mkv", "flac_small_blocks", "mp3_vbr", "aac_m4a", "opus_ogg", "vorbis_mkv"])
@@ -202,7 +202,7 @@ def test_every_partition_tiles(name: str, folder: Path, cuts: list[float]) -> No
 
 @pytest.mark.parametrize("name", _GAPS)
 def test_ranges_of_streams_with_gaps(name: str, folder: Path) -> None:
-    """Half a second is missing in the middle: what lies behind it is found by its time, not by its number."""
+    """Half a second is missing in the middle: later samples are found by their time, not by their number."""
     truth = find_truth(name, folder)
     linear, rate = truth.linear, truth.linear.rate
     resumed = next(
@@ -210,7 +210,7 @@ def test_ranges_of_streams_with_gaps(name: str, folder: Path) -> None:
         for number in range(1, len(linear.frame_starts))
         if (linear.frame_seconds[number] or 0) - (linear.frame_seconds[number - 1] or 0) > 0.4
     )
-    before = linear.frame_starts[resumed]  # so many samples lie before the gap
+    before = linear.frame_starts[resumed]  # the number of samples before the gap
     left, back = linear.begin_seconds + before / rate, linear.frame_seconds[resumed]
     assert back is not None
     tick = math.ceil(rate / 1000) + 1  # times of Matroska are milliseconds
@@ -229,7 +229,7 @@ def test_ranges_of_streams_with_gaps(name: str, folder: Path) -> None:
             near = linear.data[:, first + shift :][:, : got.shape[1]]
             assert np.array_equal(got, near) or sound.snr_db(near, got) > (truth.range_snr_db or math.inf)
         across = decoder.get_samples_played_in_range(left - 0.1, back + 0.1).data.numpy()
-        assert abs(across.shape[1] - 0.2 * rate) <= 2 * tick, "what is not there does not count"
+        assert abs(across.shape[1] - 0.2 * rate) <= 2 * tick, "missing samples do not count"
         assert decoder.get_samples_played_in_range(left + 0.1, back - 0.1).data.shape[1] == 0
         edges = np.linspace(linear.begin_seconds, linear.begin_seconds + linear.num_samples / rate + 0.6, 9)
         tiles = [
@@ -241,7 +241,7 @@ def test_ranges_of_streams_with_gaps(name: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("name", list(DAMAGED_CLIPS))
 def test_damaged_files(name: str, folder: Path) -> None:
-    """What lies before the damage is decoded as ever; ranges of any place agree with the whole or are refused."""
+    """Samples before the damage are decoded as usual; ranges anywhere agree with the whole or are refused."""
     truth = find_truth(name, folder)
     with truth.open() as decoder:
         quarter = decoder.get_samples_played_in_range(truth.linear.begin_seconds, truth.linear.begin_seconds + 0.4)

@@ -1,4 +1,4 @@
-"""Real files with sound: the whole is that of a plain decode, and ranges are parts of it."""
+"""Real files with audio: the whole equals a plain decode, and ranges are parts of it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ STREAMS: list[tuple[str, int, float | None]] = [
     ("winui-gallery__ladybug.wmv", 0, None),
 ]
 # Packets are longer or shorter than the times from one to the next say, or there is a gap: a sample is not found by its
-# number. In ASF, times are those of packets, with samples of the packet before in front.
+# number. In ASF, times are packet times, and packets start with samples of the previous packet.
 UNEVEN = {
     "androidx-media__sample_edit_list_only_preroll_sync_sample.mp4",
     "file-type__fixture2.3gp",
@@ -143,7 +143,7 @@ def test_files_without_sound_that_decodes(name: str, media_data: Callable[[str],
 
 
 def test_channels_that_become_more(media_data: Callable[[str], Path]) -> None:
-    """The part of the first format is right; what follows is an error of ours, or has the first number of channels."""
+    """Samples of the first format are right; later ones are an error, or have the first number of channels."""
     with AudioDecoder(media_data(CHANGING[0])) as decoder:
         assert decoder.get_samples_played_in_range(0.0, 1.0).data.shape == (1, 44100)
         try:

@@ -1,4 +1,4 @@
-"""Resampled and remixed sound: that of the ``ffmpeg`` program, the same in pieces as in whole, and the same tone."""
+"""Resampled and remixed audio equals the ``ffmpeg`` program, is the same in pieces, and keeps its tone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from audio_oracles import ffmpeg_samples
 from media_audio import SOUND_CLIPS
 from mediatensor.decoders import AudioDecoder
 
-# Rates up and down, by simple ratios and others; channels fewer and more.
+# Higher and lower rates, with simple and other ratios; fewer and more channels.
 _TARGETS: list[dict[str, int]] = [
     {"sample_rate": 16000},
     {"sample_rate": 48000},
@@ -112,7 +112,7 @@ def _draw_sine(rate: int, num_channels: int, num_samples: int) -> Any:
 @pytest.mark.parametrize("rate", [8000, 16000, 22050, 44100, 48000, 96000])
 @pytest.mark.parametrize("original", ["pcm_s16_wav", "flac_mono_16k", "mp3_cbr_320k", "opus_ogg"])
 def test_a_sine_stays_that_sine(original: str, rate: int, folder: Path) -> None:
-    """Sample k lies at k / rate: amplitude and phase are those of the formula, in the whole and in a range."""
+    """Sample k lies at k / rate: amplitude and phase follow the formula, in the whole and in a range."""
     spec = replace(SOUND_CLIPS[original], draw=_draw_sine)
     with AudioDecoder(media_audio.make_as(spec, f"tone_{original}", folder), sample_rate=rate) as decoder:
         whole = decoder.get_all_samples()

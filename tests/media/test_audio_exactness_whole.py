@@ -21,7 +21,7 @@ from sharing import grouped
 
 # How far metadata and time bases of milliseconds are from the truth.
 _A_TICK = 1.5e-3
-# No frame of any codec here is longer; a frame of padding may be left, where the file does not tell of it.
+# No frame of any codec here is longer; a frame of padding may be left, if the file does not signal it.
 _LONGEST_FRAME = 4608
 
 _LOSSLESS = [name for name, spec in SOUND_CLIPS.items() if spec.is_lossless]
@@ -57,7 +57,7 @@ def test_times(truth: Truth) -> None:
 
 
 def test_length(truth: Truth) -> None:
-    """As long as what was encoded, where the file says how long that is."""
+    """The length equals the encoded length, if the file states it."""
     spec = spec_of(truth)
     excess = truth.num_samples - spec.decoded_length - spec.delay
     if spec.excess:
@@ -119,7 +119,7 @@ def test_ffmpeg_program(name: str, folder: Path, ffmpeg_program: str) -> None:
     theirs, rate = ffmpeg_samples(ffmpeg_program, truth.path, decoder=_decoder(spec))
     assert rate == truth.linear.rate
     theirs = theirs[:, spec.program_delay :]
-    # What it does not trim at the end, and we do.
+    # Padding that only our decoder trims at the end.
     assert 0 <= theirs.shape[1] - truth.num_samples < _LONGEST_FRAME
     if not spec.excess and spec.container not in ("mp4", "mov", "ipod", "3gp"):
         assert theirs.shape[1] == truth.num_samples
@@ -146,7 +146,7 @@ def _draw_sine(rate: int, num_channels: int, num_samples: int) -> Any:
     return np.stack([sound.sine(997.0, rate, num_samples, phase=1.0 + c) for c in range(num_channels)])
 
 
-# One for every codec, in a file that tells of the delay.
+# One for every codec, in a file that signals the delay.
 _TELLING = [
     "pcm_s16_wav", "flac", "alac_m4a", "wavpack_s16", "mp3_cbr_320k", "mp3_vbr", "mp3_mkv", "aac_m4a", "aac_mkv",
     "opus_ogg", "opus_webm", "opus_mp4", "vorbis_ogg", "vorbis_mkv", "ac3_mp4", "eac3_mkv", "adpcm_ima_mov",
@@ -169,7 +169,7 @@ def test_phase_and_level_of_a_sine(name: str, folder: Path) -> None:
     spec = replace(SOUND_CLIPS[name], draw=_draw_sine)
     with AudioDecoder(media_audio.make_as(spec, f"sine_{name}", folder)) as decoder:
         data = decoder.get_all_samples().data.numpy()
-    middle = slice(spec.rate // 2, 3 * spec.rate // 2)  # what comes in suddenly costs encoders bits
+    middle = slice(spec.rate // 2, 3 * spec.rate // 2)  # sudden onsets cost encoders bits
     for channel in range(spec.num_channels):
         amplitude, phase, snr_db = sound.sine_fit(data[channel, middle], 997.0, spec.rate)
         expected = 1.0 + channel + 2 * np.pi * 997.0 * middle.start / spec.rate

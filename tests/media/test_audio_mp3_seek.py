@@ -86,7 +86,7 @@ def path_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         spec = ALL[name]
         if (patch := spec.patch) is None:
             return media_audio.make_as(spec, f"mp3_seek_{name}", folder)
-        # To encode takes longest: what is made of the same file is encoded with it.
+        # Encoding takes longest: variants of the same file are encoded together.
         unpatched = replace(spec, patch=None)
         source = locate(next(other for other in ALL if ALL[other] == unpatched))
         return take_or_write(folder / f"mp3_seek_{name}.mp3", lambda path: path.write_bytes(patch(source.read_bytes())))
@@ -156,7 +156,7 @@ def _frame(kilobits_number: int, size: int) -> bytes:
 def _spliced(data: bytes) -> bytes:
     """With a stretch of 64 kbit/s and one of 256 and 192 kbit/s; as many frames and bytes as before.
 
-    They lie behind the frames of the beginning that are looked at, and between two looks at the rest.
+    They are after the frames examined at the beginning, and between two examined places.
     """
     frames = mp3_frames(data)[1:]
 
@@ -196,7 +196,7 @@ def test_frames_of_other_bit_rates_that_no_look_finds(path_of: Callable[[str], P
             before, start = file.num_read, begin + (number * 1152 - delay) / rate
             decoder.get_samples_played_in_range(start, start + 0.05)
             num_read.append(file.num_read - before)
-    assert max(num_read[1:3]) <= 2 * _WINDOW, "one before the stretches and one behind them: computed"
+    assert max(num_read[1:3]) <= 2 * _WINDOW, "one before the ranges and one after them: computed"
     assert num_read[3] > 3 * _WINDOW, "between them, the frames from the beginning on are read"
 
 

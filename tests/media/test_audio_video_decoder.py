@@ -1,4 +1,4 @@
-"""`AudioVideoDecoder`: frames as the video decoder gives them, and beside them the sound of the same time."""
+"""`AudioVideoDecoder`: frames of the video decoder with the audio of the same time."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def write(
 
 
 def numbered(count: int) -> NDArray[np.int16]:
-    """Sound whose every sample tells its number, and none is silent."""
+    """Audio whose samples contain their number, and none is silent."""
     return (2 * np.arange(count) + 1 - 16384).astype(np.int16)
 
 
@@ -246,7 +246,7 @@ def test_sound_behind_a_gap_stays_at_its_time(
     there = [number for number in range(*cut) if number < 2000 - behind and number not in missing]
     told = [number for number in numbers_of(clip.samples.data) if number is not None]
     assert told == there
-    # A single missing sample may be made up for behind it, within a millisecond.
+    # A single missing sample may be compensated within a millisecond.
     at = {number: cut[0] + place for place, number in enumerate(numbers_of(clip.samples.data)) if number is not None}
     assert all(abs(at[number] - number) <= 1 for number in there)
     assert_silence_is_told(clip)
@@ -336,7 +336,7 @@ def test_a_missing_stream_is_an_error_and_leaves_nothing_open(
 
 
 class FileLike:
-    """A file object that is no plain file: everything goes through one position."""
+    """A file object that is not a plain file: all access uses one position."""
 
     def __init__(self, data: bytes) -> None:
         self._file = io.BytesIO(data)

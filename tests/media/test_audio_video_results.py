@@ -12,7 +12,7 @@ from mediatensor import AudioSamples, AudioSamplesBatch, AudioVideoClip, FrameBa
 
 
 def batch_of(num_clips: int) -> AudioSamplesBatch:
-    """A batch in which everything tells the number of the clip."""
+    """A batch in which every value contains the number of the clip."""
     number = torch.arange(num_clips, dtype=torch.float64)
     data = number.float()[:, None, None].expand(num_clips, 2, 5)
     return AudioSamplesBatch(data, number + 10, number + 20, 8000, number.long() + 30)

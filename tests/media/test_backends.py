@@ -102,11 +102,11 @@ def test_the_backend_of_an_installed_package(
             device_types = ("fake",)
 
             def why_not(self, stream, device):
-                return f"what was brought does not decode {stream.codec}"
+                return f"the plugin does not decode {stream.codec}"
         """,
     )
     assert "brought" in available_backends()
-    with pytest.warns(UserWarning, match="what was brought does not decode h264"):
+    with pytest.warns(UserWarning, match="the plugin does not decode h264"):
         decoder = VideoDecoder(clip, device=fake_device)
     assert decoder[0].device == fake_device
 

@@ -1,4 +1,4 @@
-"""Colours of pictures converted with torch are those that swscale gives on the CPU."""
+"""Colours of pictures converted with torch equal those of swscale on the CPU."""
 
 from __future__ import annotations
 

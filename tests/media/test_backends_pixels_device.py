@@ -1,4 +1,4 @@
-"""Converting on another device: what is uploaded, what waits, what is refused."""
+"""Conversion on another device: uploads, synchronisation, errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resized, cropped and turned with torch: what the CPU's converter gives."""
+"""Resizing, cropping and rotation with torch equal the CPU's converter."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from backends_pixels import (
 )
 from mediatensor._engine.pyav.pixels import FrameConverter, surface_of
 
-# Behind the face: that the weights of a filter sum to one shows in no picture.
+# Private: no image shows whether the weights of a filter sum to one.
 from mediatensor.backends._colour import compute_taps
 from mediatensor.transforms import CropStep, ResizeStep
 
@@ -109,7 +109,7 @@ def test_steps_in_order(is_float: bool) -> None:
         (ResizeStep(32, 48), ResizeStep(16, 24), ResizeStep(11, 9)),
     ]
     for steps in sequences:
-        # Each further resize starts from what the one before may be off by.
+        # Each further resize adds to the error of the previous one.
         assert differences(bars("yuv420p", 32, 48), steps, is_float=is_float).max() <= 2, steps
 
 

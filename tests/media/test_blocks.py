@@ -1,4 +1,4 @@
-"""Blocks of decoding give the frames of a plain decode, which are those of `VideoDecoder`, after seeks too."""
+"""Decoding blocks return the frames of a plain decode and of `VideoDecoder`, after seeks as well."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CLIPS = [
     *("mpeg4_b_frames_avi", "mjpeg_odd_mov", "prores_alpha", "ffv1_gop", "utvideo", "png_mov", "png_palette"),
     *("raw_palette_avi", "msrle_palettes", "vfr_mp4", "vfr_mkv", "vfr_ts", "rotated_90", "rotated_88", "svq1"),
 ]
-# Formats whose components are no whole bytes.
+# Formats whose components are not whole bytes.
 PALETTES = ("png_palette", "raw_palette_avi", "msrle_palettes")
 
 
@@ -68,7 +68,7 @@ def test_frames_are_those_of_a_plain_decode(clip: Path, num_threads: int) -> Non
         converted = [converter.convert(frame) for frame in frames]
     order = sorted(range(len(frames)), key=lambda number: (frames[number].pts_seconds, number))
     assert [crc(converted[number].data) for number in order] == truth.checksums
-    # Where packets have no time of presentation, the codec gives that of decoding.
+    # If packets have no presentation time, the codec uses their decoding time.
     if clip.stem != "mpeg4_b_frames_avi":
         assert [converted[number].pts_seconds for number in order] == pytest.approx(truth.pts_seconds)
 

@@ -1,4 +1,4 @@
-"""Blocks of decoding give the samples of a plain decode, which are those of `AudioDecoder`, at any rate."""
+"""Decoding blocks return the samples of a plain decode and of `AudioDecoder`, at any rate."""
 
 from __future__ import annotations
 

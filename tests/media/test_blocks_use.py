@@ -204,7 +204,7 @@ def test_blocks_that_nobody_closes_close_their_file(path: Path) -> None:
 
     if not Path("/proc/self/fd").is_dir():
         pytest.skip("needs /proc to count open files")
-    gc.disable()  # what counts is that there are no cycles
+    gc.disable()  # there must be no cycles
     try:
         demuxer = Demuxer(path)
         decoder = demuxer.streams[0].make_decoder(num_ffmpeg_threads=2)
@@ -245,7 +245,7 @@ def test_a_forked_process_is_told_to_make_its_own(path: Path) -> None:
     assert child.exitcode == 0
     assert all("belongs to the process that made it" in words for words in said)
     assert len(said) == 4
-    assert len([*decoder.drain()]) == 1  # the parent's goes on
+    assert len([*decoder.drain()]) == 1  # the parent's decoder continues
 
 
 def test_damage_is_an_error_that_the_next_packets_survive(folder: Path, tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_damage_is_an_error_that_the_next_packets_survive(folder: Path, tmp_path
 
 
 def test_three_threads_share_the_work(path: Path) -> None:
-    """Demuxing, decoding and converting, each in a thread of its own, with seeks in between."""
+    """Demuxing, decoding and converting, each in its own thread, with seeks in between."""
     expected = VideoDecoder(path)
     demuxer = Demuxer(path)
     decoder, converter = demuxer.streams[0].make_decoder(), ColorConverter()
@@ -283,7 +283,7 @@ def test_three_threads_share_the_work(path: Path) -> None:
                 decoder.reset()
                 frames.extend(converter.convert(frame) for frame in decoder.decode(packets[0]) + decoder.drain())
         except (InvalidArgumentError, IndexError):
-            pass  # another thread seeked or drained in between, which is told
+            pass  # another thread seeked or drained in between, which is reported
         except BaseException as error:
             failures.append(error)
 

@@ -65,7 +65,7 @@ def check_against_linear_decode(data: bytes, seed: int) -> str:
         reference = []
     pictures: dict[int | None, list[np.ndarray]] = {}
     times = [pts for pts, _ in reference if pts is not None]
-    can_be_right = times == sorted(times)  # else the order stands, and frames are given other times
+    can_be_right = times == sorted(times)  # else frames keep their order and get other times
     for pts, rgb in reference:
         pictures.setdefault(pts if can_be_right else None, []).append(rgb)
     try:
@@ -148,7 +148,7 @@ def damaged(clip: Path, tmp_path: Path, number: int) -> Path:
 
 @pytest.fixture
 def damaged_clip(clip: Path, tmp_path: Path) -> Path:
-    # The last picture of a GOP: few others depend on it.
+    # The last picture of a GOP: few frames depend on it.
     return damaged(clip, tmp_path, 20)
 
 
@@ -204,7 +204,7 @@ def test_a_frame_that_is_not_there_raises_by_default(damaged_clip: Path, promise
 
 
 class FailsLater(io.BytesIO):
-    """A file that cannot be read any more beyond a position, once it is told so."""
+    """A file whose reads fail after a position, once this is switched on."""
 
     limit = 1 << 60
 

@@ -120,7 +120,7 @@ def test_an_mp4_costs_its_header_and_the_frames(name: str, large: Callable[..., 
 
 
 def test_an_mkv_costs_the_headers_of_its_blocks_and_the_frames(large: Callable[..., Path], picture: bytes) -> None:
-    """From a file object a few kilobytes for each picture, of those that were not read when it was opened."""
+    """A file object reads a few kilobytes for each frame that was not read at opening."""
     path = large("large.mkv", "matroska")
     file = CountingFile(path)
     with VideoDecoder(file, num_ffmpeg_threads=1) as decoder:
@@ -163,7 +163,7 @@ def test_frames_cost_little_more_than_their_packets(opens: Callable[[Path], Any]
         return int(Path("/proc/self/io").read_text().split("rchar:")[1].split()[0])
 
     path = tmp_path / "small.mp4"
-    write_large(path, "mp4", noise_picture()[:20_000])  # cut short: what they show does not matter
+    write_large(path, "mp4", noise_picture()[:20_000])  # truncated: their contents do not matter
     with VideoDecoder(opens(path), num_ffmpeg_threads=1, on_error="nearest") as decoder:
         sizes = decoder.frame_index.gop_bytes.tolist()
         chosen = np.random.default_rng(0).permutation(_NUM_FRAMES)[:60].tolist()

@@ -1,4 +1,4 @@
-"""How many functions one call of a decoder takes, those of C included: what a small frame costs beside its decoding."""
+"""The number of function calls for one frame, C functions included: the overhead of a small frame."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import media
 from mediatensor.decoders import VideoDecoder
 
 NUM_FRAMES = 390
-# So far behind its key frame that some 130 packets have to be looked at.
+# About 130 packets after its key frame.
 MIDDLE = 130
 
 
@@ -37,7 +37,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     spec = media.ClipSpec("", options=options, size=(480, 270), num_frames=NUM_FRAMES, rate=30, paint=_paint)
     media.write_spec(spec, path)
     with VideoDecoder(path) as decoder:
-        decoder[0]  # imports, and what is looked up once for all
+        decoder[0]  # imports and one-time lookups
     return path
 
 

@@ -15,7 +15,7 @@ from mediatensor.decoders import VideoDecoder
 from mediatensor.samplers import find_scenes
 
 UNSPECIFIED = 2
-# All numbers of ITU-T H.273, those that it reserves, and some that are beyond its tables.
+# All numbers of ITU-T H.273, its reserved numbers, and some outside its tables.
 NUMBERS = [*range(24), 100, 255]
 # libswscale has no coefficients for other matrices; these are converted in their place.
 BT601, BT2020 = 6, 9

@@ -1,4 +1,4 @@
-"""Tags, dispositions and chapters: what headers say in words."""
+"""Tags, dispositions and chapters of headers."""
 
 from __future__ import annotations
 

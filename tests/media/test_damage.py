@@ -65,7 +65,7 @@ def pixels_of(batch: FrameBatch | torch.Tensor) -> np.ndarray:
 
 
 def with_warnings(call: Callable[[], Any]) -> tuple[Any, list[str]]:
-    """What a call returns, and the warnings of damage that it issues."""
+    """Return the result of a call, and its warnings of damage."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = call()
@@ -107,14 +107,14 @@ def test_frames_keep_the_numbers_of_a_plain_decode(holed: bytes) -> None:
     assert len(decoder) == len(batch) == len(expected)
     assert np.array_equal(pixels_of(batch), np.stack([rgb for _, _, rgb in expected]))
     assert batch.is_damaged.tolist() == [is_flagged for _, is_flagged, _ in expected]
-    # Behind damage H.264's decoder gives a frame too late. It keeps its place, with the time of the one before it.
+    # After damage, H.264's decoder returns a frame too late. It keeps its place, with the time of the previous frame.
     tick = decoder.frame_index.time_base
     times = np.maximum.accumulate([pts for pts, _, _ in expected])
     assert np.allclose(batch.pts_seconds, [float(pts * tick) for pts in times.tolist()])
 
 
 def test_the_index_names_every_missing_frame(holed: bytes) -> None:
-    """The missing times are those of packets that no frame of a plain decode has."""
+    """The missing times belong to packets without a frame in a plain decode."""
     with av.open(io.BytesIO(holed)) as container:
         stated = {packet.pts for packet in container.demux(video=0) if packet.size}
     given = [pts for pts, _, _ in plain_decode(holed)]

@@ -1,6 +1,6 @@
 """How many pictures are decoded for a call: the least that the seeking rule allows, and none twice.
 
-Nothing is kept between calls here, unless a test says so: what the frame cache saves is in `test_frame_cache`.
+Nothing is kept between calls here, unless a test says so: savings of the frame cache are in `test_frame_cache`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def test_going_backwards_decodes_each_gop_once_if_it_may_be_kept(
 ) -> None:
     assert count(lambda: list(reversed(decoder))) == NUM_FRAMES // GOP * sum(range(1, GOP + 1))
     mediatensor.set_frame_cache_bytes(None)
-    # That somebody goes backwards shows at the second step, so that the first one is decoded for itself.
+    # Backward access shows at the second step, so the first one is decoded separately.
     assert count(lambda: list(reversed(decoder))) <= NUM_FRAMES + GOP
 
 

@@ -1,4 +1,4 @@
-"""What happens to a decoder around decoding: closing, copying, other processes, other threads."""
+"""The life of a decoder: closing, copying, other processes, other threads."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_close_and_with(clip: Path) -> None:
         decoder[0]
     with pytest.raises(ClosedError, match="closed"):
         decoder[0]
-    assert len(decoder) == num_frames, "what is known stays readable"
+    assert len(decoder) == num_frames, "known values stay readable"
     decoder.close()
 
 
@@ -117,7 +117,7 @@ def test_copies_decode_the_same(through: Any, used: bool, clip: Path, clip_rgb: 
     other = through(decoder)
     assert torch.equal(other.get_frames_at(INDICES).data, clip_rgb[INDICES].permute(0, 2, 3, 1))
     other.close()
-    assert torch.equal(decoder[4], clip_rgb[4].permute(1, 2, 0)), "a copy has handles of its own"
+    assert torch.equal(decoder[4], clip_rgb[4].permute(1, 2, 0)), "a copy has its own handles"
 
 
 def test_random_crops_survive_pickling(clip: Path) -> None:
@@ -213,8 +213,8 @@ class ThreadsOfTheProcess(Dataset[torch.Tensor]):
             return torch.tensor([before, len(os.listdir("/proc/self/task"))])
 
 
-# The application has FFmpeg's log handed to Python, for which a codec's threads need the interpreter's lock. Whatever
-# frees the codec waits for them. Ends with a decoder that nobody has closed, and threads that have something to say.
+# The application has FFmpeg's log handed to Python, for which a codec's threads need the interpreter's lock. Freeing
+# the codec waits for them. The program ends with an open decoder, and with threads that log.
 _LOGGING_PROGRAM = """
 import faulthandler, gc, io, logging, sys
 faulthandler.dump_traceback_later(150, exit=True)

@@ -308,7 +308,7 @@ def test_everything_that_is_decoded_can_be_moved(fake_device: torch.device) -> N
     moved = frame.to(fake_device, torch.float32)
     assert (moved.data.device, moved.data.dtype) == (fake_device, torch.float32)
     assert (moved.pts_seconds, moved.duration_seconds, moved.replaced) == (0.5, 0.1, frame.replaced)
-    # What is on a device is left there by loaders that pin memory.
+    # Loaders that pin memory do not move tensors on a device.
     for there in (moved, clip.frames, clip.samples, clip):
         pinned = there.pin_memory()
         data = pinned.frames.data if isinstance(pinned, AudioVideoClip) else pinned.data
@@ -343,7 +343,7 @@ def test_transforms_do_on_a_device_what_they_do_on_the_cpu(default_device: torch
     assert (seen.num_waits, seen.blocking_uploads) == (0, []), seen
     assert seen.uploaded_bytes <= 2 * 3 * 4, seen
     largest = (result.data.cpu().float() - expected.float()).abs().max()
-    assert largest <= (1 if name.endswith(("resize", "resized crop")) else 0)  # uint8 has a kernel on the CPU alone
+    assert largest <= (1 if name.endswith(("resize", "resized crop")) else 0)  # uint8 has a kernel only on the CPU
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.uint16, torch.float16, torch.float32])

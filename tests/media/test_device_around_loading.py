@@ -141,7 +141,7 @@ def test_options_of_devices_reach_the_video_decoder(video: Path, monkeypatch: py
 
 
 def assert_close(found: Tensor, expected: Tensor) -> None:
-    """Colours that were computed on a device are those of the CPU, but for rounding."""
+    """Colours computed on a device equal the CPU's, except for rounding."""
     difference = (found.cpu().float() - expected.float()).abs()
     assert found.shape == expected.shape
     assert difference.max() <= 2
@@ -350,7 +350,7 @@ def test_columns_of_clips_are_arrays(fake_device: torch.device, video: Path) -> 
 
 
 class CountingPages:
-    """A predictor that notes what it is given."""
+    """A predictor that records its inputs."""
 
     def __init__(self) -> None:
         self.pages: list[Any] = []

@@ -25,7 +25,7 @@ from mediatensor.errors import DeviceError, InvalidArgumentError
 from mediatensor.samplers import clips_at_regular_indices
 from mediatensor.transforms import CenterCrop, Resize
 
-# What the colours of a device may differ by, in levels of 255.
+# The largest difference of colours on a device, in levels of 255.
 TOLERANCE = 2
 
 CLIPS = ["h264_b_pyramid", "h264_open_gop", "hevc_open_gop", "hevc_10bit", "vp8", "av1", "h264_mbaff", "mpeg2_ts"]
@@ -34,7 +34,7 @@ CLIPS = ["h264_b_pyramid", "h264_open_gop", "hevc_open_gop", "hevc_10bit", "vp8"
 # The container says so, and not the packets that a backend gets.
 TURNED_CLIPS = ["rotated_90", "rotated_180", "rotated_90_mkv", "flipped_horizontally", "transposed"]
 
-# Here packets do not show which frames there are; a software decoder has to tell.
+# Packets do not show which frames exist; a software decoder must find out.
 DECODED_CLIPS = [
     "raw_h264",
     "edit_list_two_parts",
@@ -52,7 +52,7 @@ def _warn_anew() -> None:
 
 @pytest.fixture(autouse=True)
 def _take_stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Side data are read by compiled code, which knows PyAV's frames alone."""
+    """Side data are read by compiled code, which accepts only PyAV's frames."""
     make_side_data = pixels._make_side_data
     monkeypatch.setattr(pixels, "_make_side_data", lambda frame: make_side_data(getattr(frame, "frame", frame)))
 
@@ -212,7 +212,7 @@ def test_a_backend_with_pictures_of_its_own(clip: Path, clip_rgb: torch.Tensor) 
 
 
 def test_the_plan_is_that_of_the_cpu(folder: Path) -> None:
-    """Pictures that nobody asked for and none refers to are not fed to a backend either."""
+    """Unrequested frames without references are not sent to a backend either."""
     path = media.make("h264_16_b_frames", folder)
     backend = PlaneBackend()
     with registered(backend):
@@ -239,7 +239,7 @@ def test_what_a_backend_refuses_the_cpu_decodes(arguments: Any, clip: Path, clip
     with warnings.catch_warnings(), registered(backend):
         warnings.simplefilter("error")
         other = VideoDecoder(clip, decode_backend="planes")
-        assert torch.equal(other[7], clip_rgb[7])  # and tells it once
+        assert torch.equal(other[7], clip_rgb[7])  # and reports it once
     assert other.cpu_fallback.reason == decoder.cpu_fallback.reason
 
 
@@ -380,7 +380,7 @@ def test_nothing_is_known_of_the_device_before_a_frame(clip: Path) -> None:
 
 def test_a_decoder_in_a_forked_child_does_not_fall_back(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with registered(StandInCudaBackend()):
-        decoder = VideoDecoder(clip, decode_backend="stand-in")
+        decoder = VideoDecoder(clip, decode_backend="replacement")
         decoder._video.spec = dataclasses.replace(decoder._video.spec, device=torch.device("cuda", 0))
         monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: True)
         with pytest.raises(DeviceError, match=r"forked.*spawn.*ToDevice"):
@@ -388,7 +388,7 @@ def test_a_decoder_in_a_forked_child_does_not_fall_back(clip: Path, monkeypatch:
     assert not decoder.cpu_fallback
 
 
-# The CUDA backend over stand-ins
+# The CUDA backend over replacements
 
 
 @pytest.mark.parametrize("name", [*CLIPS, *TURNED_CLIPS])
@@ -397,7 +397,7 @@ def test_the_cuda_backend_gives_the_frames_of_the_cpu(name: str, folder: Path) -
     backend = StandInCudaBackend()
     wanted = [17, 0, 5, 5, -1]
     with registered(backend):
-        decoder = VideoDecoder(path, decode_backend="stand-in", strict_device=True)
+        decoder = VideoDecoder(path, decode_backend="replacement", strict_device=True)
         frames = decoder.get_frames_at(wanted).data
     assert largest_difference(frames, VideoDecoder(path).get_frames_at(wanted).data) <= TOLERANCE
     assert backend.contexts
@@ -418,7 +418,7 @@ def test_what_nvdec_does_not_take(name: str, reason: str, folder: Path) -> None:
     path = media.make(name, folder)
     backend = StandInCudaBackend()
     with registered(backend), pytest.warns(UserWarning, match="decoded in software"):
-        decoder = VideoDecoder(path, decode_backend="stand-in")
+        decoder = VideoDecoder(path, decode_backend="replacement")
     assert decoder.cpu_fallback.status_known
     assert str(decoder.cpu_fallback.reason).startswith("Video not supported: ")
     assert reason in str(decoder.cpu_fallback)
@@ -431,16 +431,16 @@ def test_streams_whose_frames_must_be_compared(name: str, folder: Path) -> None:
     path = media.make(name, folder)
     plain = VideoDecoder(path)
     with registered(StandInCudaBackend()), pytest.warns(UserWarning, match="packets do not show which frames"):
-        num_frames = len(decoder := VideoDecoder(path, decode_backend="stand-in"))
+        num_frames = len(decoder := VideoDecoder(path, decode_backend="replacement"))
     assert num_frames == len(plain)
     assert torch.equal(decoder[:], plain[:])
     with registered(StandInCudaBackend()), pytest.raises(DeviceError, match="packets do not show which frames"):
-        len(VideoDecoder(path, decode_backend="stand-in", strict_device=True))
+        len(VideoDecoder(path, decode_backend="replacement", strict_device=True))
 
 
 def test_a_machine_without_nvdec(clip: Path, clip_rgb: torch.Tensor) -> None:
     with registered(StandInCudaBackend(unavailable="there is no driver")), pytest.warns(UserWarning, match="no driver"):
-        decoder = VideoDecoder(clip, decode_backend="stand-in")
+        decoder = VideoDecoder(clip, decode_backend="replacement")
     assert str(decoder.cpu_fallback).endswith("Falling back due to: NVcuvid unavailable: there is no driver")
     assert torch.equal(decoder[9], clip_rgb[9])
 
@@ -450,7 +450,7 @@ def test_what_ffmpeg_does_by_itself_is_noticed(trouble: str, clip: Path, clip_rg
     """Pictures that were decoded in software after all, or come out larger than the stream says."""
     backend = StandInCudaBackend()
     with registered(backend):
-        decoder = VideoDecoder(clip, decode_backend="stand-in")
+        decoder = VideoDecoder(clip, decode_backend="replacement")
         decoder[0]
         assert not decoder.cpu_fallback
         setattr(backend.contexts[0], trouble, True)
@@ -464,14 +464,14 @@ def test_every_error_of_pyav_leads_to_the_cpu(error: Exception, clip: Path, clip
     at_open, midway = StandInCudaBackend(), StandInCudaBackend()
     at_open.failure = error
     with registered(at_open), pytest.warns(UserWarning, match="cannot be opened"):
-        assert torch.equal(VideoDecoder(clip, decode_backend="stand-in")[4], clip_rgb[4])
+        assert torch.equal(VideoDecoder(clip, decode_backend="replacement")[4], clip_rgb[4])
     with registered(midway):
-        decoder = VideoDecoder(clip, decode_backend="stand-in")
+        decoder = VideoDecoder(clip, decode_backend="replacement")
         decoder[0]
         midway.contexts[0].error = error
         with pytest.warns(UserWarning, match="refuses a packet"):
             assert torch.equal(decoder[30], clip_rgb[30])
-    assert len(midway.cache) == 0  # what has failed is not used again
+    assert len(midway.cache) == 0  # failed decoders are not used again
 
 
 def test_decoders_are_used_again_for_streams_of_their_kind(clip: Path, folder: Path) -> None:
@@ -479,7 +479,7 @@ def test_decoders_are_used_again_for_streams_of_their_kind(clip: Path, folder: P
     backend = StandInCudaBackend()
     with registered(backend):
         for path in (clip, clip, other, clip):
-            with VideoDecoder(path, decode_backend="stand-in", strict_device=True) as decoder:
+            with VideoDecoder(path, decode_backend="replacement", strict_device=True) as decoder:
                 assert largest_difference(decoder[6], VideoDecoder(path)[6]) <= TOLERANCE
     assert len(backend.contexts) == 2  # another size or other parameter sets: another decoder
     assert len(backend.cache) == 2
@@ -497,7 +497,7 @@ def test_decoders_that_would_know_another_stream_are_not_used_again(codec: str, 
 def test_an_interrupted_decoder_is_not_used_again(clip: Path) -> None:
     backend = StandInCudaBackend()
     with registered(backend):
-        decoder = VideoDecoder(clip, decode_backend="stand-in", strict_device=True)
+        decoder = VideoDecoder(clip, decode_backend="replacement", strict_device=True)
         decoder[0]
         backend.contexts[0].error = KeyboardInterrupt()
         with pytest.raises(KeyboardInterrupt):
@@ -510,7 +510,7 @@ def test_the_size_that_the_container_states(media_data: Callable[[str], Path]) -
     """The stream is 864 wide, of which 854 are shown; only the container says so."""
     path = media_data("gpmf-parser__karma.mp4")
     with registered(StandInCudaBackend()):
-        frame = VideoDecoder(path, decode_backend="stand-in", strict_device=True)[3]
+        frame = VideoDecoder(path, decode_backend="replacement", strict_device=True)[3]
     assert largest_difference(frame, VideoDecoder(path)[3]) <= TOLERANCE
 
 
@@ -532,7 +532,7 @@ decoder[0]
 def test_a_picture_is_read_in_the_order_of_streams(clip: Path) -> None:
     backend = StandInCudaBackend()
     with registered(backend):
-        decoder = VideoDecoder(clip, decode_backend="stand-in", strict_device=True)
+        decoder = VideoDecoder(clip, decode_backend="replacement", strict_device=True)
         decoder[0]
         assert backend.recording.waits == []  # on the default stream all is in order
         backend.recording.current = "side"

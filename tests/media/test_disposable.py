@@ -26,7 +26,7 @@ _HAVE_SOME = [
     "mpeg4_mp4", "mpeg4_b_frames_avi", "mpeg4_raw", "mpeg4_qpel_gmc",
 ]  # fmt: skip
 
-# Every frame is needed, or the packet alone does not show it.
+# Every frame is needed, or packets do not show it.
 _HAVE_NONE = [
     "h264_no_b_frames", "h264_all_intra", "h264_field_pairs_ts", "h264_lone_fields_mkv",
     "h264_field_pairs_unreferenced", "h264_field_pairs_in_packets", "vp8", "vp9", "vp9_hidden_frames",

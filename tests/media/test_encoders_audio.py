@@ -51,7 +51,7 @@ def test_wav_holds_the_nearest_16_bit_numbers(num_channels: int, tmp_path: Path,
 
 @pytest.mark.parametrize("num_channels", [1, 2, 8])
 def test_wav_holds_what_ffmpegs_encoder_makes(num_channels: int) -> None:
-    """Raw samples are written by FFmpeg's converter and encoder, those of wav files without them."""
+    """Raw samples are written by FFmpeg's converter and encoder, and WAV files without them."""
     halves = torch.arange(-70_000, 70_000) / 2 / 32768  # beyond both ends, and each half of a step
     tiny = torch.rand(100, generator=torch.Generator().manual_seed(0)) * 1e-4
     samples = torch.cat([halves, tiny, -tiny, torch.tensor([3.0, -3.0, 1e4, -1e4, -0.0])])
@@ -75,7 +75,7 @@ def test_lossless_codecs_give_back_every_bit_and_sample(
 
 
 def lag(found: np.ndarray[Any, Any], expected: torch.Tensor) -> int:
-    """By how many samples what was found is late, by the largest correlation."""
+    """Return the delay in samples, by the largest correlation."""
     wanted = expected.numpy()[:, 2000:-2000]
     lags = range(-30, 31)
     return max(lags, key=lambda late: float((found[:, 2000 + late :][:, : wanted.shape[1]] * wanted).sum()))
@@ -91,7 +91,7 @@ def test_lossy_codecs_keep_places_and_length(
     found = decoded_samples(ffmpeg_program, path, 2)
     assert lag(found, samples) == 0
     assert np.abs(found[:, 2000 : num_samples - 2000] - samples.numpy()[:, 2000:-2000]).max() < 0.06
-    if extension == "mp3":  # the LAME header tells where the sound ends
+    if extension == "mp3":  # the LAME header states where the audio ends
         assert found.shape[1] == num_samples
     else:  # and in mp4 the edit list, which this program does not obey at the end
         stream, packets = probe(path, "a:0", ["duration_time"])

@@ -1,4 +1,4 @@
-"""What encoders leave behind when something goes wrong: nothing that looks like a finished file."""
+"""Failing encoders leave nothing that looks like a finished file."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def open_files(folder: Path) -> list[str]:
     return [target for target in targets if target.startswith(str(folder))]
 
 
-@pytest.mark.parametrize("before", [None, b"what was there before"])
+@pytest.mark.parametrize("before", [None, b"earlier contents"])
 def test_an_exception_leaves_what_was_there(before: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "video.mp4"
     if before is not None:
         path.write_bytes(before)
     encoder, video = opened(path)
-    with pytest.raises(KeyError, match="mine"), encoder:  # noqa: PT012 - the block is what is tested
+    with pytest.raises(KeyError, match="mine"), encoder:  # noqa: PT012 - the block is tested
         video.add_frames(FRAMES)
         raise KeyError("mine")
     assert [file.read_bytes() for file in tmp_path.iterdir()] == ([] if before is None else [before])
@@ -144,7 +144,7 @@ def test_a_killed_process_leaves_no_file_of_that_name(tmp_path: Path) -> None:
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(signal.SIGKILL)
     assert not path.exists()
-    # What it could not remove neither looks like a video nor lies in the way of patterns.
+    # Files that could not be removed neither look like a video nor match patterns.
     assert all(file.name.startswith(".") and file.suffix == ".part" for file in tmp_path.iterdir())
     assert list(tmp_path.glob("*.mkv")) == []
 
@@ -190,7 +190,7 @@ def test_a_full_device(format: str) -> None:
 
 
 class Full(io.BytesIO):
-    """Takes so many bytes and no more."""
+    """Accepts a fixed number of bytes."""
 
     def __init__(self, room: int) -> None:
         super().__init__()
@@ -285,7 +285,7 @@ def growing(path: Path, options: dict[str, Any]) -> tuple[Encoder, VideoStream]:
 def test_what_asks_for_it_is_read_while_it_is_written(name: str, tmp_path: Path) -> None:
     extension, options = FRAGMENTS[name]
     path = tmp_path / f"video.{extension}"
-    path.write_bytes(b"what was there before")
+    path.write_bytes(b"earlier contents")
     encoder, video = growing(path, options)
     seen = []
     for half in FRAMES[:5], FRAMES[5:]:
@@ -315,10 +315,10 @@ def test_what_was_read_already_is_kept(end: str, tmp_path: Path) -> None:
 
 def test_a_refusal_leaves_the_file_that_would_grow(tmp_path: Path) -> None:
     path = tmp_path / "video.mp4"
-    path.write_bytes(b"what was there before")
+    path.write_bytes(b"earlier contents")
     with pytest.raises(EncodeError, match="header"):
         growing(path, {"movflags": "+frag_keyframe+nosuch"})
-    assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"what was there before"]
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"earlier contents"]
 
 
 @needs_unix

@@ -1,4 +1,4 @@
-"""`JpegEncoder` and `PngEncoder`: what they write, where, and what they refuse."""
+"""`JpegEncoder` and `PngEncoder`: their files, destinations, and errors."""
 
 from __future__ import annotations
 

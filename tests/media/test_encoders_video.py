@@ -100,7 +100,7 @@ def test_variable_times_are_kept(extension: str, tolerance: float, tmp_path: Pat
     assert [float(packet["pts_time"]) for packet in packets] == pytest.approx((pts - 7).tolist(), abs=tolerance)
     batch = VideoDecoder(path).get_all_frames()
     assert torch.allclose(batch.pts_seconds, pts - 7, atol=tolerance)
-    if extension != "mkv":  # which keeps no duration of its own
+    if extension != "mkv":  # which stores no duration
         assert batch.duration_seconds[-1].item() == pytest.approx(0.4, abs=tolerance)
 
 

@@ -1,4 +1,4 @@
-"""The colours of encoded videos: what was put in comes out, in every player that looks at the tags."""
+"""The colours of encoded videos: decoded colours equal the input, in every player that respects the tags."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_conversion_follows_the_formula(matrix: int, color_range: int) -> None:
 
 
 def visible_bytes(frame: Any) -> list[Any]:
-    """Each plane without the padding behind its lines, whose bytes are undefined."""
+    """Return each plane without the padding after its lines, whose bytes are undefined."""
     layout, found = frame.format, []
     for number, plane in enumerate(frame.planes):
         if len(frame.planes) == 1:
@@ -154,7 +154,7 @@ def test_planes_are_converted_like_packed_pictures(pixel_format: str, color_rang
             np.concatenate([pictures, pictures], -1).transpose(0, 3, 1, 2)[:, :3],
         )
         for planar in layouts:
-            # Both are made before either is looked at: an encoder keeps frames, too.
+            # Both are created before either is inspected: an encoder keeps frames as well.
             frames = [converter.frame(picture) for picture in planar]
             for frame, expected in zip(frames, packed, strict=True):
                 found = visible_bytes(frame)

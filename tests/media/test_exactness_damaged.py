@@ -1,4 +1,4 @@
-"""Every damaged clip of `media`: what a plain decode makes of the damage is what every access gives, bit for bit."""
+"""Every damaged clip of `media`: every access equals a plain decode, bit for bit."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import media
 from exactness import CHECKS, Truth, assert_all_same, assert_same, find_truth
 from sharing import grouped
 
-# Here the codec drops frames, and no packet says so: only decoding past the damage shows it. Until then a decoder that
-# jumps over it counts the lost frames, too.
+# Here the codec drops frames, and no packet says so: only decoding past the damage shows it. Until then, a decoder that
+# jumps over it also counts the lost frames.
 ONLY_DECODING_SHOWS = frozenset(
     (
         "damage_after_key_av1_low_delay",
@@ -78,7 +78,7 @@ def test_batches_of_a_fresh_decoder(truth: Truth) -> None:
 
 @pytest.mark.parametrize("truth", grouped(["damaged_twice_ffv1_gop", "damaged_twice_mjpeg_avi"]), indirect=True)
 def test_a_picture_of_a_call_does_not_show_in_later_ones(truth: Truth) -> None:
-    """It must not be held while pictures between those of the call are decoded: they would find other memory."""
+    """It must not be held while other frames of the call are decoded: they would use other memory."""
     every_other = range(0, len(truth), 2)
     with truth.open() as decoder:
         batch = decoder.get_frames_at(list(every_other))

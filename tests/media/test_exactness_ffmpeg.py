@@ -16,7 +16,7 @@ import media
 from mediatensor.decoders import VideoDecoder
 from oracles import ffmpeg_rgb, ffmpeg_rgb_of_several, linear_decode_planes
 
-# What a difference may be where rounding is not the same everywhere: swscale's kernels on other processors, and its
+# The largest difference where rounding varies: swscale's kernels on other processors, and its
 # general path (more than 8 bits, 4:2:2, 4:4:4, RGB), which was rewritten between versions of FFmpeg.
 _ROUNDING = 3
 
@@ -90,7 +90,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pictures_of(
     folder: Path, ffmpeg_program: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], NDArray[np.uint8]]:
-    """What the program makes of one of `_CLIPS`: it is started for many of them together."""
+    """Return the program's frames of one of `_CLIPS`; it is started for many of them together."""
 
     @functools.lru_cache(maxsize=1)
     def of_those_from(first: int) -> dict[str, NDArray[np.uint8]]:
@@ -125,7 +125,7 @@ def test_generated_clips(name: str, folder: Path, pictures_of: Callable[[str], N
 def test_real_files(
     name: str, stream_index: int, tolerance: int, media_data: Callable[[str], Path], ffmpeg_program: str
 ) -> None:
-    """The first frames, from whichever place among the others they are decoded."""
+    """The first frames are the same from any position."""
     path = media_data(name)
     theirs = ffmpeg_rgb(ffmpeg_program, path, stream=f"0:{stream_index}", num_frames=_MAX_REAL_FRAMES)
     with VideoDecoder(path, stream_index=stream_index, dimension_order="NHWC") as decoder:

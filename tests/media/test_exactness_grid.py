@@ -27,7 +27,7 @@ from oracles import undetermined_frames, upright_frames
 
 os.environ.setdefault("SVT_LOG", "0")  # the AV1 encoder prints otherwise
 
-# What must be in the grid, or the grid is not what it seems to be.
+# Cells that must be in the grid, or it tests too little.
 _CERTAIN = {
     "asf": {"libx264", "mpeg4", "wmv2"},
     "avi": {"libx264", "mpeg1video", "mpeg2video", "mpeg4", "mjpeg", "ffv1"},
@@ -49,7 +49,7 @@ def checksum(rgb: Tensor) -> int:
 
 
 def find_fault(path: Path, *, is_garbled: bool = False) -> str | None:
-    """What is wrong with the frames of a file; ``None`` if they are those of a plain decode in its order of output.
+    """Return the fault in the frames of a file; ``None`` if they equal a plain decode in its output order.
 
     Args:
         path: The file.
@@ -83,7 +83,7 @@ def find_fault(path: Path, *, is_garbled: bool = False) -> str | None:
             if is_garbled:
                 wrong -= undetermined_frames(path)
             if wrong:
-                return f"frames {sorted(wrong)} are others"
+                return f"frames {sorted(wrong)} differ"
             times = decoder.frame_index.pts_seconds.tolist()
             return None if times == sorted(times) else "times fall"
     except MediaTensorError as error:
@@ -120,7 +120,7 @@ def check_container(container: str, folder: Path, *, is_whole: bool) -> Counter[
             if fault is not None:
                 faults[str(cell)] = fault
     assert not faults, "\n".join(f"{cell}: {fault}" for cell, fault in faults.items())
-    assert taken >= _CERTAIN.get(container, set()), "what is known to be read is missing"
+    assert taken >= _CERTAIN.get(container, set()), "a readable cell is missing"
     return ends
 
 

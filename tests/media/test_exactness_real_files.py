@@ -70,7 +70,7 @@ def test_the_plain_decode_is_that_of_the_reference(truth: Truth, reference_frame
     times = [pts for pts, _ in decoded]
     if truth.pts != times:
         known = [pts for pts in times if pts is not None]
-        assert known != sorted(known), "only times that fall are others"
+        assert known != sorted(known), "only decreasing times are replaced"
 
 
 def test_no_file_is_left_out(media_data: Callable[[str], Path], reference_frames: dict[str, dict[str, Any]]) -> None:

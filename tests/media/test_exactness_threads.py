@@ -42,7 +42,7 @@ def _codecs(mode: str) -> list[av.codec.Codec]:
     for name in sorted(av.codecs_available):
         try:
             codecs.append(av.codec.Codec(name, mode))  # type: ignore[arg-type]
-        except ValueError:  # it does the other thing alone
+        except ValueError:  # it only encodes, or only decodes
             continue
     return [codec for codec in codecs if codec.type == "video"]
 

@@ -103,7 +103,7 @@ def test_a_network_follows_and_gives_the_values_of_the_cpu(fake_device, pages):
 
 
 def test_gradients_stay_on_the_device() -> None:
-    """In a process of its own: torch counts the devices at the first backward pass, which another test may make."""
+    """In a separate process: torch counts the devices at the first backward pass, which another test may make."""
     program = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parents[1] / "shared")!r})

@@ -45,12 +45,12 @@ def decoder(clip: Path) -> Iterator[VideoDecoder]:
 
 @pytest.fixture(scope="session")
 def picture_bytes(clip: Path) -> int:
-    """What a decoded picture of the clip takes."""
+    """Return the bytes of a decoded frame of the clip."""
     with av.open(str(clip)) as container:
         return sum(plane.buffer_size for plane in next(container.decode(video=0)).planes)
 
 
-# What comes again without decoding
+# Repeated access without decoding
 
 
 def test_the_same_frames_again_in_any_order(
@@ -162,7 +162,7 @@ def decoder_without_cache(path: Path, wanted: list[int]) -> torch.Tensor:
      "begins_in_gop_ts", "damage_after_key_hevc_open_gop_ts"],
 )  # fmt: skip
 def test_frames_of_damaged_files_stay_the_same(name: str, folder: Path) -> None:
-    """Decoding shows midway that the frames are others: what was kept by the old numbers must not come."""
+    """If decoding finds other frames midway, frames cached under old numbers must not be returned."""
     truth = find_truth(media.make(name, folder))
     order = list(range(len(truth)))
     shuffled = random.Random(name).sample(order, len(order))

@@ -177,7 +177,7 @@ def test_times_of_decoding_go_to_frames_in_the_codecs_order() -> None:
     assert index.pts.tolist() == [0, 10, 20, 30, 40, 50]
     assert index.packet.tolist() == [0, 2, 1, 4, 3, 5]
     assert index.key_frame_indices.tolist() == [0, 4]
-    assert [index.key_frame_for(frame) for frame in range(6)] == [0, 0, 0, 0, 1, 1], "b40 needs what lies before I30"
+    assert [index.key_frame_for(frame) for frame in range(6)] == [0, 0, 0, 0, 1, 1], "b40 needs frames before I30"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a frame index says: compared with plain loops over the packets and frames that PyAV gives."""
+"""Answers of a frame index, compared with plain loops over PyAV's packets and frames."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def time_by_decoding(packets: Packets) -> Packets:
 
 
 def shift_reordering(packets: Packets) -> Packets:
-    """Give packets times as libxvid does: those of the picture being encoded when the packet was written."""
+    """Give packets times as libxvid does: the time of the frame being encoded when the packet was written."""
     for number, packet in enumerate(packets):
         packet.dts = number - 2
         packet.pts = number + (0 if number == 0 else 2)

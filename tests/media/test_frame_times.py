@@ -107,13 +107,13 @@ def test_the_usual_step_is_the_one_between_most_frames() -> None:
     assert frame_clock(np.delete(whole, 9), tick).usual_step(2 / 59) == 1 / 30
     # A still picture for the last ten seconds.
     assert frame_clock(whole, tick).usual_step(12 / 60) == 12 / 60
-    # One gap is half as long as the others.
+    # One gap is half as long as the rest.
     uneven = np.concatenate([np.arange(20) * 40, 780 + np.arange(20) * 40])
     assert frame_clock(uneven, tick).usual_step(1.58 / 40) == 0.04
 
 
 def test_times_added_up_from_rounded_durations_are_steady() -> None:
-    """MPEG program streams have the times of some frames; durations in ticks lead to the others."""
+    """MPEG program streams have the times of some frames; durations in ticks give the remaining ones."""
     rate, tick = Fraction(24000, 1001), Fraction(1, 90_000)
     pts = np.concatenate([round(12 * k / rate / tick) + 3753 * np.arange(12) for k in range(20)])
     clock = frame_clock(pts, tick)
@@ -170,7 +170,7 @@ def test_the_own_rate_gives_every_frame_once(film: Path, seek_mode: Any) -> None
         metadata = decoder.metadata
         for fps in {metadata.average_fps, metadata.average_fps_from_header}:
             batch = decoder.get_all_frames(fps=fps)
-            # The header of a Matroska file has the end of the sound for that of the pictures.
+            # The header of a Matroska file states the end of the audio as the end of the video.
             assert numbers(batch)[: len(everything)] == everything
             assert seek_mode == "approximate" or len(batch) == len(everything)
             begin = metadata.begin_stream_seconds
@@ -229,7 +229,7 @@ def test_segments_at_the_own_rate_have_their_frames_once(film: Path) -> None:
 
 
 def test_times_that_users_compute_meet_frames() -> None:
-    """Where frames have exact times, those of ``start + k / fps``, in any precision, are theirs."""
+    """If frames have exact times, ``start + k / fps`` in any precision selects them."""
     for rate, tick in ((Fraction(30), Fraction(1, 90_000)), (Fraction(24000, 1001), Fraction(1, 24_000))):
         for offset in (Fraction(0), Fraction(7, 5), Fraction(22, 15), Fraction(3600)):
             index = _index_of(ticks_of(rate, tick, offset, 300, cuts_off=False), tick)

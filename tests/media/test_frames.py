@@ -1,4 +1,4 @@
-"""The result types: validation, indexing, iteration, printing, and what they carry about replaced frames."""
+"""The result types: validation, indexing, iteration, printing, and replaced frames."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mediatensor import AudioSamples, Frame, FrameBatch, ReplacedFrame
 
 
 def batch_of(*leading: int, replaced: tuple[ReplacedFrame, ...] = ()) -> FrameBatch:
-    """A batch whose pixels and times all tell the flat position of their frame."""
+    """A batch whose pixels and times contain the flat position of their frame."""
     position = torch.arange(torch.Size(leading).numel(), dtype=torch.float64).reshape(leading)
     data = position[..., None, None, None].expand(*leading, 3, 4, 5).to(torch.uint8)
     return FrameBatch(data, position, position + 0.5, replaced=replaced)

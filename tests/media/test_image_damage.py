@@ -84,7 +84,7 @@ def test_no_changed_byte_of_a_png_goes_unnoticed(name: str) -> None:
 
 
 def test_a_changed_pixel_that_is_not_compressed_is_noticed() -> None:
-    # Here only the checksums can tell.
+    # Only the checksums show it.
     data = bytearray(images.encoded(PICTURE, "PNG", compress_level=0))
     data[len(data) // 2] ^= 1
     with pytest.raises(DecodeError, match="checksum"):
@@ -125,7 +125,7 @@ def test_changed_bytes_raise_nothing_else(name: str) -> None:
     ids=str,
 )
 def test_a_jpeg_whose_data_ends_early(options: dict[str, Any]) -> None:
-    # With an end of its own, so that only who decodes it can tell; libjpeg leaves the rest gray.
+    # With an end marker, so only decoding shows it; libjpeg leaves the rest gray.
     data = images.encoded(images.picture(200, 300), "JPEG", **options)
     for share in np.linspace(0.3, 0.95, 14):
         cut = data[: int(len(data) * share)] + b"\xff\xd9"

@@ -119,8 +119,8 @@ def test_animated_webp() -> None:
 
 
 def test_animated_webp_on_a_transparent_canvas() -> None:
-    # Each frame is a square, opaque, and the file tells of no alpha; what no frame covers is transparent in libwebp,
-    # in browsers, and as the specification has it.
+    # Each frame is a square, opaque, and the file has no alpha flag; uncovered pixels are transparent in libwebp,
+    # in browsers, and in the specification.
     pictures = np.zeros((3, 16, 24, 4), np.uint8)
     for number in range(3):
         pictures[number, 4:12, 6 * number : 6 * number + 6] = (255, 10 * number, 0, 255)
@@ -215,7 +215,7 @@ def rgb_by_formula(data: bytes) -> np.ndarray:
     kr, kb = {1: (0.2126, 0.0722), 2: (0.299, 0.114), 6: (0.299, 0.114), 9: (0.2627, 0.0593)}[frame.colorspace]
     luma = luma.clamp(0, 1)
     reds, blues = luma + 2 * (1 - kr) * red, luma + 2 * (1 - kb) * blue
-    # Of the colours as far as they go beyond the range, too.
+    # Colours outside the range are included.
     greens = (luma - kr * reds - kb * blues) / (1 - kr - kb)
     return (torch.stack([reds, greens, blues], dim=-1).clamp(0, 1) * 65535).round().numpy()
 

@@ -31,7 +31,7 @@ def as_stored(data: bytes) -> np.ndarray:
 
 
 def colours_of(samples: np.ndarray, color_type: int, depth: int) -> np.ndarray:
-    """What samples look like: palettes looked up, few bits spread over eight."""
+    """Return displayed colours: palettes looked up, few bits scaled to eight."""
     if color_type == 3:
         return PALETTE[samples[..., 0]]
     return samples if depth >= 8 else samples * (255 // ((1 << depth) - 1))
@@ -142,7 +142,7 @@ def over(above: Any, below: Any) -> tuple[Any, ...]:
 
 
 def shown(size: tuple[int, int], frames: list[tuple[np.ndarray, int, int, int, int]]) -> np.ndarray:
-    """What the standard says is on the screen after each frame of RGBA, pixel by pixel."""
+    """Compute the canvas after each RGBA frame according to the standard, pixel by pixel."""
     canvas = np.zeros((*size, 4), np.uint8)
     screens = []
     for number, (pixels, left, top, dispose, blend) in enumerate(frames):
@@ -179,7 +179,7 @@ def test_animations_are_drawn_as_the_standard_says(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_animations_are_those_of_the_ffmpeg_program(seed: int, ffmpeg_program: str, tmp_path: Path) -> None:
-    frames = random_frames(seed, [0, 255])  # it rounds what is translucent differently
+    frames = random_frames(seed, [0, 255])  # it rounds translucent pixels differently
     data = images.apng((7, 9), frames, 6)
     path = tmp_path / "image.png"
     path.write_bytes(data)

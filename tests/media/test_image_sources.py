@@ -91,7 +91,7 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_a_file_that_never_ends_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
-    # Behind the face: up to the real limit, a GiB of zeros would be read.
+    # Private: with the real limit, a GiB of zeros would be read.
     monkeypatch.setattr("mediatensor._engine.images.decoding.MAX_FILE_BYTES", 1000)
     for source in (path, path.open("rb"), "/dev/zero"):
         with pytest.raises(OpenError, match="more than 1000 bytes are not read"):

@@ -17,7 +17,7 @@ import torch
 import media
 import mediatensor
 from mediatensor._engine.video import (
-    exact as _exact,  # Behind the face: only there it shows how often an index is made.
+    exact as _exact,  # Private: only here it shows how often an index is built.
 )
 from mediatensor.decoders import FrameIndex, VideoDecoder
 from places import in_child, needs_fork

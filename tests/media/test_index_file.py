@@ -27,7 +27,7 @@ from mediatensor._engine.index.building import from_packets, from_table
 from mediatensor.decoders import FrameIndex, VideoDecoder
 from mediatensor.errors import FrameIndexError, MediaTensorError
 
-# What the format's description says, written down a second time.
+# The described format, written a second time.
 PREFIX = struct.Struct("<8sIIQ")
 
 # Indexes from packets and from decoding, with every oddity that an index can record.

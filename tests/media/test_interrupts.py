@@ -66,7 +66,7 @@ def _interrupt_at(number: int, work: Callable[[], object]) -> _TimeIsUpError | N
     return None
 
 
-# Python itself forgets an interrupt that comes while it drops what an earlier one has left.
+# Python itself loses an interrupt that arrives while it handles the objects of an earlier one.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_handlers_are_restored_wherever_one_raises(clip: Path) -> None:
     decoder = VideoDecoder(clip)

@@ -1,4 +1,4 @@
-"""`mediatensor.isolate`: what goes wrong in another process stays there."""
+"""`mediatensor.isolate`: failures in another process stay there."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def open_handles() -> int:
     return len(os.listdir("/dev/fd"))
 
 
-# What comes back
+# Results
 
 
 def test_frames_are_those_of_this_process(worker: IsolatedWorker, clip: Path) -> None:
@@ -82,7 +82,7 @@ def test_in_processes_of_a_data_loader(worker: IsolatedWorker, clip: Path, clip_
     assert worker.run(work.process_id) == before
 
 
-# What it may not do
+# Confinement
 
 
 @pytest.mark.skipif(not can_deny_network(), reason="needs Linux on x86-64 or AArch64")
@@ -94,7 +94,7 @@ def test_no_network_and_no_other_session(worker: IsolatedWorker) -> None:
             worker.run(start)
 
 
-# What is raised
+# Errors
 
 
 def test_exceptions_of_the_library_and_of_python_come_as_themselves(worker: IsolatedWorker, tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_worker_and_pdf_process_start_where_standard_streams_are_closed(tmp_path
 
 
 def test_too_much_memory(worker: IsolatedWorker) -> None:
-    # The limit counts what a call adds, whatever torch had before.
+    # The limit counts the memory that a call adds to torch's.
     assert worker.run(work.take_memory, MAX_MEMORY_BYTES // 2) == MAX_MEMORY_BYTES // 2
     with pytest.raises(IsolatedWorkerError, match="max_memory_bytes = 268435456") as caught:
         worker.run(work.take_memory, MAX_MEMORY_BYTES * 2)
@@ -195,7 +195,7 @@ def test_memory_where_the_system_does_not_limit_it() -> None:
         "with limited_memory(256 << 20, by_system=False): kept = bytearray(16 << 20)\n"
         "with limited_memory(256 << 20, by_system=False): kept = b'x' * (1 << 30); time.sleep(1000)"
     )
-    # By way of a small process: a program's greatest memory begins with that of the process which started it.
+    # Through a small process: the peak memory of a program starts with the memory of its parent.
     starter = f"import subprocess, sys; sys.exit(subprocess.run([sys.executable, '-c', {program!r}]).returncode)"
     ended = subprocess.run([sys.executable, "-c", starter], timeout=WAIT_SECONDS, check=False)
     assert ended.returncode == MEMORY_EXIT_STATUS

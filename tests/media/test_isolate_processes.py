@@ -1,4 +1,4 @@
-"""The processes of `IsolatedWorker`, from outside: their ends, those who wait for them, and what they may send.
+"""The processes of `IsolatedWorker`, from outside: their ends, waiting callers, and hostile messages.
 
 The process here is that of `quick_child`, which starts at once. None of these waits long when something is broken.
 """
@@ -25,7 +25,7 @@ import pytest
 import quick_child
 from mediatensor.errors import ClosedError, IsolatedWorkerError
 
-# Behind the face: a process that starts at once stands in for the real one, whose start takes seconds.
+# Private: a process that starts at once replaces the real one, whose start takes seconds.
 from mediatensor.isolate import IsolatedWorker, _channel, _process
 from mediatensor.isolate import _worker as _child
 from mediatensor.isolate._values import MAX_NUM_VALUES
@@ -58,7 +58,7 @@ def what_is_held() -> tuple[int, int]:
 
 @contextmanager
 def killed_after(pid: int, seconds: float) -> Iterator[None]:
-    """End a process that somebody may wait for without end."""
+    """End a process for which a caller might wait forever."""
     timer = threading.Timer(seconds, os.kill, (pid, signal.SIGKILL))
     timer.start()
     try:
@@ -124,7 +124,7 @@ def test_crashes_leave_nothing(worker: IsolatedWorker) -> None:
 
 @pytest.mark.parametrize("size", [0, 1 << 20])
 def test_a_process_that_stops_between_calls_costs_the_time_of_one(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A large call would fill the socket that nobody reads.
+    # A large call would fill the unread socket.
     monkeypatch.setattr(_channel, "_HAS_SEALED_MEMORY", False)
     monkeypatch.setattr(_process, "GRACE_SECONDS", 0.5)
     with IsolatedWorker(timeout_seconds=0.3) as worker:
@@ -164,7 +164,7 @@ def test_ctrl_c_ends_the_call(worker: IsolatedWorker, tmp_path: Path) -> None:
 
 
 def interrupted_at(line: int, function: Callable[[], Any]) -> bool:
-    """Whether a call reaches so many lines of the worker's module; at that one Ctrl-C comes."""
+    """Whether a call reaches this many lines of the worker's module; Ctrl-C arrives at the last one."""
     num_lines = 0
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
@@ -227,7 +227,7 @@ def test_ctrl_c_during_a_start_leaves_nothing() -> None:
     assert children_of_this_process() <= children
 
 
-# What somebody may send who took a process over
+# Messages of a compromised process
 
 
 class _Bomb:

@@ -1,4 +1,4 @@
-"""What comes from an isolated process: taken apart and put together, and what somebody else might send."""
+"""Results of an isolated process: encoding, decoding, and hostile messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import torch
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.frames import AudioSamples, AudioVideoClip, FrameBatch, ReplacedFrame
 
-# Behind the face: what somebody might send who took a process over, which would end with each of the cases.
+# Private: messages of a compromised process, which would end with each of the cases.
 from mediatensor.isolate import _channel, _values
 from mediatensor.isolate._channel import ChannelError, receive, send
 from mediatensor.isolate._values import (
@@ -93,7 +93,7 @@ def test_results_of_the_library_come_back() -> None:
     assert returned.frames.replaced == frames.replaced
     structure, pieces = encode(clip)
     contents = torch.zeros(sum(map(len, pieces)), dtype=torch.uint8)
-    # Objects are built by their own constructors, which look at what they get.
+    # Objects are built by their own constructors, which check their arguments.
     with pytest.raises(ValueError, match="3-dimensional"):
         decode(structure.replace(b"[1, 3, 2, 2], [", b"[1, 12], [").replace(b"[0, 1, 2, 3]", b"[0, 1]"), contents)
 
@@ -268,7 +268,7 @@ def test_depth_is_bounded() -> None:
     for _ in range(MAX_DEPTH):
         value = (value,)
     assert round_trip(value) == value
-    deepest: Any = {0: 0}  # of what takes the most lists and objects
+    deepest: Any = {0: 0}  # with the most lists and objects
     for _ in range(MAX_DEPTH - 1):
         deepest = {0: deepest}
     assert round_trip(deepest) == deepest

@@ -27,8 +27,8 @@ from mediatensor.errors import MediaTensorError, OpenError
 from mediatensor.ocr.io import DocumentFile
 
 pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="needs inotify, to see what is opened"),
-    pytest.mark.timeout(60),  # who follows a reference may wait for an answer
+    pytest.mark.skipif(sys.platform != "linux", reason="needs inotify to observe opened files"),
+    pytest.mark.timeout(60),  # following a reference may wait for an answer
 ]
 
 READERS: tuple[Callable[[Any], object], ...] = (
@@ -114,7 +114,7 @@ def test_name_patterns_open_no_other_file(elsewhere: Elsewhere, clip: Path) -> N
 def test_movie_with_external_data_is_refused(elsewhere: Elsewhere, tmp_path: Path, clip: Path) -> None:
     file = tmp_path / "alias.mov"
     file.write_bytes(hostile.movie_elsewhere(clip.read_bytes(), "disk", str(elsewhere.movie)))
-    # FFmpeg would, if it were told to.
+    # FFmpeg would follow it with these options.
     with av.open(str(file), options={"enable_drefs": "1", "use_absolute_path": "1"}) as container:
         next(container.demux(video=0))
     assert elsewhere.was_visited()

@@ -1,4 +1,4 @@
-"""The clips are what they are said to be; else the tests that use them would prove nothing."""
+"""The clips have their stated properties; otherwise the tests that use them would prove nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOW_A_PICTURE_TWICE = {
 
 
 class Counts(NamedTuple):
-    """Packets of a stream, and those of them with a flag."""
+    """The number of packets of a stream, and of packets with each flag."""
 
     packets: int
     keys: int

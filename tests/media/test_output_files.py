@@ -470,7 +470,7 @@ def test_images_of_interrupted_page_are_written_again(
         assert main(command) == 130
     assert [path.name for path in (inputs.parent / "out" / "images").iterdir()] == ["p-0001.png"]
     assert main(command) == 0
-    # Pictures that no line names, of a document that is new, are somebody else's.
+    # Unlisted images of a new document belong to another program.
     (inputs.parent / "out" / "images" / "Q-p0001-0007.PNG").write_text("precious")
     shutil.copy(inputs / "p.tif", inputs / "q.tif")
     assert main(["ocr", str(inputs / "q.tif"), *command[2:]]) == 2

@@ -1,4 +1,4 @@
-"""A call that spans several GOPs is decoded by several codecs side by side, and nobody can tell from the frames."""
+"""A call that spans several GOPs is decoded by several codecs in parallel, with identical frames."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def num_threads(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 def splits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many workers each call had that was split; without the cost of opening, small clips are, too."""
+    """Record the number of workers of each split call; without opening costs, small clips are split as well."""
     numbers: list[int] = []
     original = run_in_parallel
 
@@ -277,7 +277,7 @@ def test_a_call_over_several_gops_is_split(
         batch = decoder.get_frames_at(some_negative(wanted, len(truth)))
         assert_all_same(truth, wanted, batch.data, batch.pts_seconds)
         assert splits == [num_threads]
-        # What was kept needs no decoding, and what is asked for next comes from where the decoder was left.
+        # Cached frames need no decoding, and the next request continues from the position of the decoder.
         again = decoder.get_frames_at(wanted[::-1])
         assert_all_same(truth, wanted[::-1], again.data, again.pts_seconds)
         assert splits == [num_threads]
@@ -322,7 +322,7 @@ def test_who_asks_for_no_threads_gets_no_workers(how: str, clip: Path, splits: l
 def test_damage_that_a_worker_meets_makes_the_index_anew(
     name: str, truth_of: Callable[[str], Truth], splits: list[int]
 ) -> None:
-    """A first call need not meet the damage; what it gives then is what it gives with one thread."""
+    """A first call need not meet the damage; its result then equals the result with one thread."""
     truth = truth_of(name)
     wanted = [i for i in spread(truth) if i < len(truth) - 3]
     with truth.open() as decoder:

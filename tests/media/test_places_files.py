@@ -187,7 +187,7 @@ def test_an_opened_video_that_becomes_another(
     change(path, other)
     with pytest.raises(ReadError, match=r"has changed since it was opened; make a new decoder"):
         copy[30]
-    if change is replace:  # what is open is still the file that was there
+    if change is replace:  # the open file is still the old one
         assert torch.equal(decoder[30], clip_rgb[30])
     else:
         with pytest.raises(ReadError, match="has changed"):

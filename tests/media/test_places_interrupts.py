@@ -1,4 +1,4 @@
-"""Ctrl-C: whatever is at work ends at once, and leaves no process, no file and no shared memory behind."""
+"""Ctrl-C: all work ends at once, and leaves no process, file or shared memory."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ sys.exit(code)
             process.kill()
     if process.returncode == 130:
         assert re.fullmatch(rb"mediatensor: interrupted(; \d+ of 40 files are in [^\n]*)?\n", errors)
-    else:  # it came while Python itself was ending, and Python told
+    else:  # it arrived while Python itself was ending
         assert process.returncode == -signal.SIGINT
     assert not left_in_group(process.pid)
     assert list(temporary.iterdir()) == []

@@ -26,8 +26,8 @@ def index_with_keys(num_frames: int, keys: list[int]) -> FrameIndex:
         ([5, 12], None, 0, [(0, [5]), (1, [12])]),
         ([5, 12], None, 4, [(0, [5, 12])]),  # 4 frames to the next key frame are decoded rather than flushed away
         ([25], 3, 0, [(2, [25])]),
-        ([8], 3, 0, [(None, [8])]),  # the same GOP, ahead: go on
-        ([2], 3, 0, [(0, [2])]),  # behind: seek
+        ([8], 3, 0, [(None, [8])]),  # the same GOP, ahead: continue
+        ([2], 3, 0, [(0, [2])]),  # earlier: seek
         ([10], 10, 0, [(None, [10])]),
         ([8, 25], 3, 0, [(None, [8]), (2, [25])]),
     ],

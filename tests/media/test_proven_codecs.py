@@ -25,7 +25,7 @@ from real_files import TEST_DATA
 
 GOP, NUM_PICTURES, MAX_KEYS = 4, 14, 4
 CONTAINERS = ("nut", "avi", "matroska", "mov")
-# Encoders other than those of the name of the codec, sizes other than 128x96, and options.
+# Encoders with a name other than the codec's, sizes other than 128x96, and options.
 ENCODERS = {"av1": "libsvtav1", "flv1": "flv", "h264": "libx264", "hevc": "libx265", "msmpeg4v3": "msmpeg4"}
 ENCODERS |= {"prores": "prores_ks", "vp8": "libvpx", "vp9": "libvpx-vp9"}
 SIZES = {"dnxhd": (256, 144), "dvvideo": (720, 576), "h261": (176, 144)}
@@ -119,7 +119,7 @@ def check(path: Path) -> None:
     for key in keys[: MAX_KEYS + 1]:
         place = places[packets[key].pts]
         _, from_key = decode(path, key)
-        # Pictures that come out before the key frame may need others.
+        # Frames shown before the key frame may need earlier ones.
         times = [time for time, _, _ in from_key]
         assert from_key[times.index(frames[place][0]) :] == frames[place:], f"from packet {key}"
 

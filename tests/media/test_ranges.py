@@ -85,7 +85,7 @@ def test_reads_are_exact_and_requests_bounded(pattern: tuple[int, list[tuple[str
             assert end % BLOCK == 0 or end == size
         for begin, end in requests:
             for block in range(begin, end, BLOCK):
-                # Wanted now, read ahead, or cheaper than another request; never from before what was wanted.
+                # Requested, read ahead, or cheaper than another request; never before the requested range.
                 assert block + BLOCK > start
                 assert block < stop or block < requests[-1][1]
         model.use(range(start, stop))
@@ -115,7 +115,7 @@ def test_announced_range_is_fetched_at_once_and_no_further() -> None:
     cache.will_need(41, 66)
     requests = [request for at in range(41, 66) for request in read(cache, file, at, at + 1)[1]]
     assert requests == [(40, 68)]
-    assert read(cache, file, 68, 69)[1] == [(68, 84)], "what follows it is an ordinary read in a row"
+    assert read(cache, file, 68, 69)[1] == [(68, 84)], "the next read is an ordinary sequential read"
 
 
 def test_announcement_is_split_into_largest_requests() -> None:
@@ -135,7 +135,7 @@ def test_announcement_is_split_into_largest_requests() -> None:
         pytest.param([8], (1, 11), [(0, 8)], id="the end is there"),
         pytest.param([4], (1, 11), [(0, 12)], id="one block between two is fetched again"),
         pytest.param([4, 8], (1, 15), [(0, 4), (12, 20)], id="two blocks are not"),
-        pytest.param([16], (9, 15), [(8, 16)], id="reading ahead stops at what is there"),
+        pytest.param([16], (9, 15), [(8, 16)], id="reading ahead stops at cached blocks"),
         pytest.param([4], (1, 3), [(0, 4)], id="and need not be as long as the shortest request"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Clips of sound: which samples they hold, where they start, and what becomes of those that run past the end."""
+"""Clips of audio: their samples, their starts, and clips that run past the end."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_batch_holds_what_the_decoder_gives_and_not_what_its_metadata_say(
         assert isinstance(clip, AudioSamples)
         first = exact_offset(clip.pts_seconds, 1.5, 16)
         assert numbers_of(clip.data) == list(range(first, first + 8))
-    # One question about what comes out, and one for all clips.
+    # One call for the output format, and one for all clips.
     assert [len(ranges) for ranges in decoder.calls] == [1, len(clips)]
 
 
@@ -221,7 +221,7 @@ def test_an_unknown_end_needs_an_end_of_the_range(sampler: Callable[..., AudioSa
     assert len(clips) == (1 if sampler is RANDOM else 2)
 
 
-# (samplers, arguments, what the message must say), for 5 s of sound.
+# (samplers, arguments, text of the message), for 5 s of audio.
 CASES: list[tuple[list[Callable[..., AudioSamplesBatch]], dict[str, Any], str]] = [
     (BOTH, {"seconds_per_clip": 0}, "seconds_per_clip (0) must be > 0 and finite"),
     (BOTH, {"seconds_per_clip": float("nan")}, "seconds_per_clip (nan) must be > 0"),

@@ -1,4 +1,4 @@
-"""What samplers refuse, and what they do with frames that could not be decoded."""
+"""Errors of samplers, and frames that could not be decoded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BY_TIME = [clips_at_random_timestamps, clips_at_regular_timestamps]
 ERROR = {"policy": "error"}
 TOO_LONG = "You set the 'error' policy, and the sampler tried to decode a frame that is beyond the number of frames in "
 
-# (samplers, arguments, what the message must say), for a video of 20 frames from 0 s to 2 s.
+# (samplers, arguments, text of the message), for a video of 20 frames from 0 s to 2 s.
 CASES = [
     (BY_INDEX + BY_TIME, {"num_frames_per_clip": 0}, "num_frames_per_clip (0) must be strictly positive"),
     (BY_INDEX + BY_TIME, {"num_frames_per_clip": -3}, "num_frames_per_clip (-3) must be strictly positive"),

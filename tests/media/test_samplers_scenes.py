@@ -1,4 +1,4 @@
-"""Scenes: cuts at frames that are known, what is no cut, and clips that stay within scenes."""
+"""Scenes: cuts at known frames, other changes, and clips that stay within scenes."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_quick_pans_flashes_and_noise_are_no_cuts(tmp_path: Path) -> None:
 def test_an_insert_is_a_scene_if_it_is_long_enough(tmp_path: Path) -> None:
     path = film(tmp_path / "film", [Shot(30, 2), Shot(10, 5), Shot(30, 2), Shot(8, 1), Shot(30, 6)])
     decoder = VideoDecoder(path)
-    assert starts(find_scenes(decoder)) == [0, 70]  # what comes back was there before, and the shot of 8 is too short
+    assert starts(find_scenes(decoder)) == [0, 70]  # the shot returns, and the one of 8 frames is too short
     assert starts(find_scenes(decoder, min_frames=8)) == [0, 30, 40, 70, 78]
     assert starts(find_scenes(decoder, min_frames=8, min_seconds=0.36)) == [0, 30, 40, 70]
     assert starts(find_scenes(decoder, min_frames=1, min_seconds=2.0)) == [0]
@@ -124,7 +124,7 @@ def test_a_fade_through_black_is_found_at_its_first_black_frame(tmp_path: Path) 
     scenes = find_scenes(decoder)
     black = [i for i in range(len(decoder)) if decoder[i].max() <= 20]
     assert starts(scenes) == [0, black[0]]
-    # Out of black at the begin, and into it at the end, is no cut.
+    # Fading in at the start, and out at the end, is not a cut.
     shots = [Shot(20, 1, brightness=(0.0, 1.0)), Shot(20, 1), Shot(20, 1, brightness=(1.0, 0.0))]
     assert len(find_scenes(VideoDecoder(film(tmp_path / "other", shots)))) == 1
 
@@ -153,7 +153,7 @@ def test_frames_of_a_variable_rate_and_repeated_ones(tmp_path: Path) -> None:
     scenes = find_scenes(decoder)
     assert starts(scenes) == [0, 20]
     assert scenes[1].begin_seconds == pytest.approx(ticks[20] / 25)
-    # Every picture three times, as of animation: between them nothing changes, and yet a step of the pan is no cut.
+    # Every frame three times, as in animation: a step of the pan between still frames is not a cut.
     thrice = [picture for picture in draw(shots) for _ in range(3)]
     decoder = VideoDecoder(write_film(tmp_path / "thrice.mp4", thrice, options={"preset": "ultrafast"}))
     assert starts(find_scenes(decoder)) == [0, 60]
@@ -180,7 +180,7 @@ def test_nothing_of_the_decoder_changes_what_is_found(cut_film: tuple[Path, list
         {"seek_mode": "approximate"},
     ):
         decoder = VideoDecoder(cut_film[0], **options)
-        decoder[5]  # stands elsewhere
+        decoder[5]  # moves the decoder
         assert find_scenes(decoder) == expected
         assert find_scenes(pickle.loads(pickle.dumps(decoder))) == expected
     assert pickle.loads(pickle.dumps(expected)) == expected

@@ -87,7 +87,7 @@ def test_the_defaults_are_the_same(name: str) -> None:
     assert calls_of(getattr(samplers, name), 0, {}, arguments) == expected
 
 
-# (samplers of which kind, arguments, stream) that torchcodec refuses with a message of its own for each.
+# (kind of samplers, arguments, stream) that torchcodec refuses with a separate message for each.
 REFUSED = [
     ("", {}, {"num_frames": 0}),
     ("", {"num_frames_per_clip": 0}, {}),
@@ -114,7 +114,7 @@ REFUSED = [
 
 
 def refusal(sampler: Callable[..., Any], stream: dict[str, Any], arguments: dict[str, Any]) -> str:
-    """What the ValueError says that ``sampler`` raises."""
+    """Return the message of the ValueError of ``sampler``."""
     with pytest.raises(ValueError, match=r"\w") as error:
         sampler(RecordingDecoder(**stream), **arguments)
     return str(error.value)
@@ -127,7 +127,7 @@ def test_error_messages_begin_as_torchcodecs_do(kind: str, arguments: dict[str, 
     for name in names:
         required = {"seconds_between_clip_starts": 0.5} if name == "clips_at_regular_timestamps" else {}
         expected = refusal(getattr(theirs, name), stream, required | arguments)
-        # Ours goes on to say what to do.
+        # Ours also names the remedy.
         assert refusal(getattr(samplers, name), stream, required | arguments).startswith(expected.rstrip("."))
 
 

@@ -1,4 +1,4 @@
-"""Pictures that nobody asked for and no other refers to are not decoded; what is asked for is what it always was.
+"""Unrequested frames without references are not decoded; requested frames do not change.
 
 Every picture counts that is fed to a codec. Frames are compared with a linear decode, bit for bit and by time: one by
 one, in pairs and in clips, in a fresh decoder and in one that has been elsewhere.
@@ -20,7 +20,7 @@ from exactness import Truth, assert_all_same, assert_same, find_truth
 from mediatensor._engine.pyav.reading import VideoReader
 from sharing import grouped
 
-# What is special about them is in `media`. Together: hierarchies of B pictures of one to five levels, open GOPs,
+# Their properties are in `media`. Together: hierarchies of B pictures of one to five levels, open GOPs,
 # weighted prediction, interlaced pictures, motion taken from other pictures, sub-layers, and hidden frames.
 _SKIPPING = [
     "h264_b_pyramid", "h264_open_gop", "h264_16_b_frames", "h264_mbaff", "h264_temporal_direct", "h264_weighted",
@@ -142,7 +142,7 @@ def test_fewer_pictures_are_decoded(name: str, truth_of: Callable[[str], Truth],
 def test_a_batch_feeds_what_is_asked_for_and_what_that_needs(
     name: str, truth_of: Callable[[str], Truth], fed: list[int | None]
 ) -> None:
-    """Against libavcodec's own judgement: what is fed beyond the wanted frames are pictures it keeps as references."""
+    """According to libavcodec, extra packets are only frames that it keeps as references."""
     truth = truth_of(name)
     references = set()
     with av.open(str(truth.path)) as container:

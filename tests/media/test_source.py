@@ -107,7 +107,7 @@ def test_image_with_any_name_is_one_file(name: str, tmp_path: Path, monkeypatch:
     path = Path(name)
     path.parent.mkdir(exist_ok=True)
     Image.fromarray(image.numpy()).save(path)
-    for number in range(3):  # what a pattern would find
+    for number in range(3):  # files that a pattern would match
         Image.new("RGB", (24, 16)).save(path.parent / f"lit{number:03d}.png")
         Image.new("RGB", (24, 16)).save(path.parent / f"{number}.png")
     expected = image.permute(2, 0, 1)

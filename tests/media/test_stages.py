@@ -88,7 +88,7 @@ def test_failed_collector_leaves_nothing(clock: Clock) -> None:
     with pytest.raises(ValueError, match="broken"), collect_stages() as seconds, stages.OPEN:
         fail()
     assert seconds == {"open": 1}
-    with stages.OPEN:  # nobody collects any more
+    with stages.OPEN:  # collection has ended
         clock.advance(1)
     assert seconds == {"open": 1}
 
@@ -97,7 +97,7 @@ def test_other_threads_have_their_own_stages(clock: Clock) -> None:
     found: dict[str, float] = {}
 
     def work() -> None:
-        with stages.CONVERT:  # nobody collects in this thread
+        with stages.CONVERT:  # this thread does not collect
             clock.advance(1)
         with collect_stages() as seconds, stages.COPY:
             clock.advance(2)

@@ -1,4 +1,4 @@
-"""`SubtitleDecoder`: texts and times against tables drawn by hand, and against what the ffmpeg programs say."""
+"""`SubtitleDecoder`: texts and times compared with tables written by hand, and with the ffmpeg programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import media_subtitles
 
-# Behind the face: packets of any bytes, which no muxer writes, and limits that only a file of minutes would reach.
+# Private: packets of arbitrary bytes, which no muxer writes, and limits that only long files reach.
 from mediatensor.decoders import Subtitle, SubtitleDecoder, _subtitle_decoder, get_container_metadata
 from mediatensor.decoders._subtitle_decoder import parse_text
 from mediatensor.errors import (
@@ -92,7 +92,7 @@ def test_in_containers_that_ffmpeg_wrote(
     assert decoder.metadata.codec == codec
     found = table(decoder.get_all_subtitles())
     if not copied:
-        # The program drops what is in braces when it translates, and 3GPP text has no two subtitles at a time.
+        # The program drops text in braces when it converts, and 3GPP text has no simultaneous subtitles.
         expected = [(start, end, words.replace(", {kept}", ",")) for start, end, words in expected]
         found = [(start, end, words.replace(", {kept}", ",")) for start, end, words in found]
         if codec == "mov_text":
@@ -217,7 +217,7 @@ def test_encodings_that_are_refused(encoding: str, subrip: Path) -> None:
 
 
 def test_an_end_that_is_not_stated() -> None:
-    # The second ends before it begins, which is no end; the next one is at 7 seconds.
+    # The second one ends before it starts, which is invalid; the next one is at 7 seconds.
     text = (
         "1\n00:00:01,000 --> 00:00:02,000\nA\n\n2\n00:00:05,000 --> 00:00:04,000\nB\n\n"
         "3\n00:00:07,000 --> 00:00:08,000\nC\n\n4\n00:00:09,000 --> 00:00:01,000\nD\n"

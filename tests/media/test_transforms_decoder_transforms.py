@@ -1,4 +1,4 @@
-"""Decoder transforms as plain data: what they resolve to, what they draw, and what a decoder accepts."""
+"""Decoder transforms as plain data: resolution, random draws, and types that a decoder accepts."""
 
 from __future__ import annotations
 
@@ -314,7 +314,7 @@ def test_a_decoder_transform_must_resolve() -> None:
         DecoderTransform()  # type: ignore[abstract]
 
 
-# --- torchvision's, by stand-ins with the public attributes of the real classes
+# --- torchvision's, as replacements with the public attributes of the real classes
 
 
 class InterpolationMode(enum.Enum):

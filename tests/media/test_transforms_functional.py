@@ -45,7 +45,7 @@ def slow_resize(images: torch.Tensor, height: int, width: int) -> NDArray[Any]:
     return resample(wide.swapaxes(-1, -2), height).swapaxes(-1, -2)
 
 
-# The same pixels in memory in different orders: torch's kernels have mistaken some of them for others.
+# The same pixels in memory in different orders: torch's kernels have confused some of them.
 LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "contiguous": lambda images: images,
     "channels_last": lambda images: images.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2),

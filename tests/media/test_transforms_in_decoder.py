@@ -159,7 +159,7 @@ def test_random_crop_is_drawn_once_for_a_decoder(landscape_clip: Path) -> None:
         for _ in range(2):
             assert torch.equal(decoder.get_all_frames().data, plain[..., top : top + 40, left : left + 60])
         assert torch.equal(pickle.loads(pickle.dumps(decoder))[5], decoder[5])
-    assert len(windows) == 8, "one object must draw anew for every decoder"
+    assert len(windows) == 8, "one object must draw again for every decoder"
 
 
 def test_random_resized_crop_is_a_crop_and_a_second_pass(landscape_clip: Path) -> None:

@@ -19,7 +19,7 @@ from mediatensor.errors import InvalidArgumentError
 from mediatensor.transforms import LogMelSpectrogram
 
 RATE = 16_000
-# float32 beside float64, on a scale where 0.25 is a factor of ten in power.
+# float32 compared with float64, on a scale where 0.25 is a factor of ten in power.
 TOLERANCE = 2e-4
 
 

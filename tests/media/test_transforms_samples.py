@@ -1,4 +1,4 @@
-"""What transforms take and return: tensors, frames, batches, nested samples; and one random draw a clip."""
+"""Inputs and outputs of transforms: tensors, frames, batches, nested samples; and one random draw a clip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`VideoDecoder` by index and by time: what is returned, and which error is raised for what is not there."""
+"""`VideoDecoder` by index and by time: results, and errors for missing frames."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def test_frame_rates_must_be_positive(fps: float, decoder: VideoDecoder) -> None
         decoder.get_frames_played_in_range(0.0, 1.0, fps=fps)
 
 
-# What the frames look like
+# Format of frames
 
 
 def test_layouts(clip: Path, decoder: VideoDecoder) -> None:

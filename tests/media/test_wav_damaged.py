@@ -25,7 +25,7 @@ NO_WAV = {
     "only a name": (b"RIFF\0\0\0\0WAVE", "Chunk not found.*'fmt'"),
     "no fmt": (riff(DATA), "Chunk not found.*'fmt'"),
     "no data": (riff(PLAIN), "Chunk not found.*'data'"),
-    "data behind the end": (riff(PLAIN, b"LIST" + HUGE, DATA), "Chunk not found.*'data'"),
+    "data after the end": (riff(PLAIN, b"LIST" + HUGE, DATA), "Chunk not found.*'data'"),
     "half a chunk header": (riff(PLAIN, b"data\0"), "Chunk not found.*'data'"),
     "a short fmt": (riff(chunk(b"fmt ", PLAIN[8:20]), DATA), "12 bytes, at least 16"),
     "a short extensible fmt": (riff(fmt(0xFFFE, 16), DATA), "40 are needed"),

@@ -150,7 +150,7 @@ def test_big_endian_integers(width: int) -> None:
 
 
 def test_valid_bits_do_not_change_the_scale() -> None:
-    """24 valid bits in a container of 32 stand in its upper bits."""
+    """24 valid bits in a container of 32 are its upper bits."""
     levels = np.array([2**30, -(2**31), 1 << 8], "<i4")
     samples = decoded(riff(extensible(1, 32, 24), chunk(b"data", levels.tobytes())))
     np.testing.assert_array_equal(samples[0], np.array([0.5, -1.0, 2**-23], np.float32))

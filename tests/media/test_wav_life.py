@@ -1,4 +1,4 @@
-"""What happens to a WAV decoder around decoding: closing, copying, threads, other processes, files that change."""
+"""The life of a WAV decoder: closing, copying, threads, other processes, files that change."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_close_and_with(path: Path) -> None:
             decoder.get_samples_played_in_range(0, 1)
         with pytest.raises(ClosedError, match="closed"):
             decoder.get_samples_played_in_range(0, 1)
-        assert decoder.metadata.num_channels == 2, "what is known stays readable"
+        assert decoder.metadata.num_channels == 2, "known values stay readable"
         decoder.close()
 
 
@@ -103,7 +103,7 @@ def test_copies_decode_the_same(through: Any, of: Callable[[Path], Any], path: P
     assert torch.equal(other.get_all_samples().data, WHOLE)
     assert other.metadata == decoder.metadata
     other.close()
-    assert torch.equal(decoder.get_all_samples().data, WHOLE), "a copy has handles of its own"
+    assert torch.equal(decoder.get_all_samples().data, WHOLE), "a copy has its own handles"
 
 
 # A new process imports everything first: one is enough.

@@ -23,12 +23,12 @@ from mediatensor.ocr import models
 SOUND = torch.zeros(1, 800)
 PICTURES = torch.zeros(2, 3, 16, 16, dtype=torch.uint8)
 
-# What is passed, the type of the error, and what its message has.
+# The argument, the type of the error, and words of its message.
 Case = tuple[Any, type[MediaTensorError], str]
 
 
 def refused(call: Callable[[Any], Any], value: Any, error: type[MediaTensorError], *words: str) -> None:
-    """Call, and look at what is raised: its type, and that its message has the words."""
+    """Call, and check the type of the error and the words of its message."""
     with pytest.raises(error) as raised:
         call(value)
     assert type(raised.value) is error
@@ -103,7 +103,7 @@ def test_bounds_of_slices_may_be_whole_numbers_of_any_library(decoder: VideoDeco
 
 @pytest.mark.parametrize("key", ["x", 1.5, None, [0]])
 def test_keys_are_of_types_as_those_of_sequences(clip: Path, decoder: VideoDecoder, key: Any) -> None:
-    # Python's own type, as everybody's __getitem__ raises it.
+    # Python's own type, as every __getitem__ raises it.
     for sequence in (decoder, datasets.VideoClips([clip])):
         with pytest.raises(TypeError, match=f"Unsupported key type: <class '{type(key).__name__}'>"):
             sequence[key]
@@ -141,7 +141,7 @@ def test_ranges_of_sound(wav: Path, kind: Any) -> None:
         for value in (5, None, "ab"):
             refused(sound.get_samples_played_in_ranges, value, InvalidArgumentError, "ranges", str(value))
         refused(sound.get_samples_played_in_ranges, [("0", 1)], InvalidArgumentError, "ranges", "('0', 1)")
-        # Numbers of other libraries are numbers, and a time beyond all others is a time.
+        # Numbers of other libraries are accepted.
         samples = sound.get_samples_played_in_range(np.float32(0.05), torch.tensor(0.1))
         assert samples.data.shape == (1, 400)
         with pytest.raises(IndexError, match=r"1e\+30"):
