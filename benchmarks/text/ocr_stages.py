@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import threading
 import time
@@ -25,7 +24,7 @@ from PIL import Image
 from ..shared.machine import machine_stamp
 from ..shared.workers import WorkerProcess, single_threaded
 
-__all__ = ["main"]
+__all__ = ["main", "measure_stages"]
 
 _SAME_SIDE = 960
 """The shorter side to which the default predictor enlarges pages for its detector."""
@@ -74,35 +73,34 @@ def _watched_predictor(stages: _Stages) -> Any:
     return predictor
 
 
-def _work(num_threads: int, files: Sequence[str]) -> None:
-    """Read the files under the clock, and print a JSON line for each, and one for all of them in one call."""
+def measure_stages(threads: int, files: Sequence[str]) -> dict[str, Any]:
+    """Read the files under the clock, one by one and then all of them in one call."""
     import torch
 
-    torch.set_num_threads(num_threads)
+    torch.set_num_threads(threads)
     stages = _Stages()
     predictor = _watched_predictor(stages)
     pages = [np.asarray(Image.open(path).convert("RGB")) for path in files]
     predictor(pages[:1])
+    calls = []
     for batch in [*([page] for page in pages), pages]:
         stages.seconds.clear()
         wall, cpu = time.perf_counter(), time.process_time()
         predictor(batch)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        print(json.dumps({"pages": len(batch), "wall": wall, "cpu": cpu, "stages": stages.seconds}), flush=True)
+        calls.append({"pages": len(batch), "wall": wall, "cpu": cpu, "stages": dict(stages.seconds)})
+    return {"calls": calls}
 
 
-def _lines_of(command: Sequence[str], num_threads: int) -> list[dict[str, Any]]:
-    environment = os.environ | {"OMP_NUM_THREADS": str(num_threads)}
-    root = Path(__file__).parents[2]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=root, env=environment, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command[:4])} failed: {done.stderr.strip().splitlines()[-1:]}")
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+def _calls_of_ours(num_threads: int, files: Sequence[str]) -> list[dict[str, Any]]:
+    environment = single_threaded(num_threads)
+    with WorkerProcess("benchmarks.text.ocr_worker", environment=environment) as worker:
+        calls: list[dict[str, Any]] = worker.ask("measure_stages", threads=num_threads, files=list(files))["calls"]
+    return calls
 
 
 def _of_ours(num_threads: int, files: Sequence[str]) -> list[dict[str, Any]]:
-    command = [sys.executable, "-m", "benchmarks.text.ocr_stages", "--worker", *files, "--threads", str(num_threads)]
-    *alone, together = _lines_of(command, num_threads)
+    *alone, together = _calls_of_ours(num_threads, files)
     names = list(dict.fromkeys(name for page in alone for name in page["stages"]))
     rows = {
         name: [sum(page["stages"].get(name, (0, 0))[k] for page in alone) / len(alone) for k in (0, 1)]
@@ -153,12 +151,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--rapidocr", metavar="PYTHON", help="an interpreter that has rapidocr and onnxruntime")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write ocr_stages.json and .md there")
     options = parser.parse_args(arguments)
-    if options.worker:
-        _work(options.threads[0], options.files)
-        return
     files = [str(Path(file).resolve()) for file in options.files]
     rounds: list[list[dict[str, Any]]] = []
     for number in range(options.repeats):

@@ -4,6 +4,7 @@
 
     {"do": "start", "reader": .., "threads": .., "side": ..}    imports it
     {"do": "read", "file": ..}                                  reads a page under the clock
+    {"do": "measure_stages", "threads": .., "files": ..}        times the stages of our reader (`ocr_stages`)
     {"do": "end"}                                               the largest resident set, and versions
 
 The first page is to be read twice: the first time takes in all that is done only once.
@@ -21,6 +22,7 @@ from PIL import Image
 from ..shared.processes import cpu_seconds, peak_rss_mib
 from ..shared.workers import serve
 from .ocr_readers import READERS, Reader
+from .ocr_stages import measure_stages
 
 
 class ReaderWorker:
@@ -40,6 +42,10 @@ class ReaderWorker:
         reading = self._reader.read(Path(file), image)
         wall, cpu = time.perf_counter() - wall, cpu_seconds() - cpu
         return {"words": reading.words, "wall": wall, "cpu": cpu, "stages": reading.stages}
+
+    def measure_stages(self, threads: int, files: list[str]) -> dict[str, Any]:
+        """Time the stages of our reader."""
+        return measure_stages(threads, files)
 
     def end(self) -> dict[str, Any]:
         """What the process took."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,6 +28,7 @@ from mediatensor.ocr.structure import FoundTable, PageContent, content_of_pictur
 from ..media.chart import can_draw
 from ..shared.machine import machine_stamp, package_versions
 from ..shared.panels import Bar, Panel, draw_panels
+from ..shared.workers import WorkerError, WorkerProcess
 from .structure_adjacency import AdjacencyScore, Relation, TextCell, relations_of, score_relations
 from .structure_tables_peers import READERS
 
@@ -164,17 +164,11 @@ def _words_of(image: NDArray[np.uint8], predictor: Any) -> list[tuple[list[float
 
 def _theirs(python: str, reader: str, paths: Mapping[str, Path]) -> _Result | str:
     """What another library finds, or why it does not."""
-    script = Path(__file__).with_name("structure_tables_peers.py")
-    done = subprocess.run(
-        [python, str(script), reader, *map(str, paths.values())],
-        capture_output=True,
-        text=True,
-        timeout=3600,
-        check=False,
-    )
-    if done.returncode:
-        return (done.stderr.strip().splitlines() or ["it failed"])[-1]
-    found = json.loads(done.stdout.splitlines()[-1])
+    try:
+        with WorkerProcess("benchmarks.text.structure_tables_peers", python=python, patience_seconds=3600) as worker:
+            found = worker.ask("find_tables", reader=reader, paths=[str(path) for path in paths.values()])
+    except WorkerError as error:
+        return str(error)
     result = _Result(seconds=found["seconds"])
     for name, path in paths.items():
         tables = found["tables"].get(str(path), [])

@@ -1,16 +1,17 @@
-"""Tables by other libraries, in the process of their own Python: ``python structure_tables_peers.py READER FILE...``.
+"""Tables by other libraries, in a process of their own Python, which answers requests (`shared.workers`).
 
-Prints one JSON document: seconds, and for each file its tables as rows of texts. Nothing of mediatensor is imported.
+Nothing of mediatensor is imported.
 """
 
 from __future__ import annotations
 
 import importlib
-import json
-import sys
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
+
+from ..shared.workers import serve
 
 # A table: the cells as first and last row, first and last column, and text.
 Cells = list[tuple[int, int, int, int, str]]
@@ -58,21 +59,20 @@ READERS: dict[str, Callable[[str], list[Cells]]] = {
 }
 
 
-def main() -> int:
+def find_tables(reader: str, paths: list[str]) -> dict[str, Any]:
     """Read all files with a reader."""
-    reader, paths = READERS[sys.argv[1]], sys.argv[2:]
-    reader(paths[0])  # imports, models
+    find = READERS[reader]
+    find(paths[0])  # imports, models
     start = time.perf_counter()
     found: dict[str, list[Cells]] = {}
     errors: dict[str, str] = {}
     for path in paths:
         try:
-            found[path] = reader(path)
+            found[path] = find(path)
         except Exception as error:
             errors[path] = f"{type(error).__name__}: {error}"
-    print("\n" + json.dumps({"seconds": time.perf_counter() - start, "tables": found, "errors": errors}))
-    return 0
+    return {"seconds": time.perf_counter() - start, "tables": found, "errors": errors}
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    serve(SimpleNamespace(find_tables=find_tables))

@@ -117,7 +117,7 @@ def test_every_reader_has_a_name_for_the_command_line() -> None:
 def test_stages_of_a_page_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = {"pages": 1, "wall": 3.0, "cpu": 2.0, "stages": {"detection": [1.0, 0.5], "words": [0.5, 0.25]}}
     together = {"pages": 2, "wall": 4.0, "cpu": 3.0, "stages": {}}
-    monkeypatch.setattr(ocr_stages, "_lines_of", lambda command, num_threads: [alone, alone, together])
+    monkeypatch.setattr(ocr_stages, "_calls_of_ours", lambda num_threads, files: [alone, alone, together])
     ocr_stages.main(["a.png", "b.png", "--threads", "1", "--repeats", "3", "-o", str(tmp_path)])
     document = json.loads((tmp_path / "ocr_stages.json").read_text(encoding="utf-8"))
     rows = {row["stage"]: (row["wall"], row["cpu"]) for row in document["stages"]}
