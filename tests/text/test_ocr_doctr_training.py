@@ -119,6 +119,7 @@ def settle(model: nn.Module, images: Tensor, targets: Any) -> None:
     model.eval()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_recogniser_learns_lines(lines: Path, training_seed: int) -> None:
     seed_everything(training_seed)
@@ -154,6 +155,7 @@ def test_a_recogniser_learns_lines(lines: Path, training_seed: int) -> None:
     assert out["loss"] < 1
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_detector_learns_pages(pages: Path, training_seed: int) -> None:
     seed_everything(training_seed)

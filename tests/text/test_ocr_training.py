@@ -561,6 +561,7 @@ def write_pages(folder: Path, count: int, name: str) -> Path:
     return manifest
 
 
+@pytest.mark.slow
 def test_a_detector_learns_where_lines_are(tmp_path: Path, training_seed: int) -> None:
     pages = PageDataset(write_pages(tmp_path, 24, "pages"))
     unseen = PageDataset(write_pages(tmp_path, 6, "unseen"))
