@@ -252,7 +252,7 @@ def video_text_predictor(
         >>> reading = video_text_predictor(pretrained=True)("video.mp4")
         >>> reading.captions.save("video.srt")
     """
-    allowed = {} if vocab is None else {"vocab": vocab}
+    allowed: dict[str, Any] = {} if vocab is None else {"vocab": vocab}
     if languages is not None:
         names = [languages] if isinstance(languages, str) else list(languages)
         unknown_names = sorted(set(names) - set(VOCABS))
