@@ -95,10 +95,6 @@ def disposable_parser(codec: str | None, extradata: bytes) -> Callable[[memoryvi
 
     The function must get packets in decode order, from any key frame. It remembers parameter sets that change within
     the stream, and only becomes more careful.
-
-    >>> is_b_picture = disposable_parser("mpeg2video", b"")
-    >>> is_b_picture(memoryview(b"\\0\\0\\1\\0" + b"\\x00\\x1a\\xff\\xf8"))
-    <Disposable.YES: 1>
     """
     make = _DISPOSABLE.get(codec or "")
     if make is None:
@@ -137,12 +133,6 @@ def break_detector(codec: str | None, extradata: bytes, *, is_at_start: bool = T
     """Return a detector for streams of a codec; ``None`` for codecs without known breaks.
 
     With ``is_at_start``, the next packet is the first of the stream, and its headers may differ from ``extradata``.
-
-    >>> detector = break_detector("mpeg1video", b"")
-    >>> small, large = (b"\\0\\0\\1\\xb3" + bytes([size, 0, 0, 0x13]) + b"\\0\\0\\1\\0" for size in (6, 9))
-    >>> detector.find(memoryview(small))
-    >>> detector.find(memoryview(large))
-    'a picture size that changes midway'
     """
     if codec == "hevc":
         return HevcBreaks(extradata, is_at_start=is_at_start)
@@ -167,9 +157,6 @@ def is_shown_at_once(codec: str | None, beginning: NDArray[np.uint8], size: NDAr
     Packets of codecs without hidden pictures count as pictures, and AV1 packets with several units: they are a temporal
     unit, which shows one picture (AV1 specification, 7.5). ``beginning`` is (N, 16), padded with zeros; ``size`` has
     the packets' sizes, (N,).
-
-    >>> is_shown_at_once("vp8", np.array([[0x10] + [0] * 15, [0] * 16], np.uint8), np.array([99, 99]))
-    array([ True, False])
     """
     first = beginning[:, 0]
     if codec == "vp8":
@@ -248,9 +235,6 @@ def has_valid_start(codec: str | None, packet: memoryview) -> bool:
     """Return whether a packet starts as packets of its codec do, and not with zeros.
 
     VP8 key frames have a start code (RFC 6386, 9.1), VP9 frames a marker (VP9 bitstream specification, 7.2).
-
-    >>> has_valid_start("h263", memoryview(bytes(100))), has_valid_start("rawvideo", memoryview(bytes(100)))
-    (False, True)
     """
     start = bytes(packet[:MAX_ZEROS])
     if start == _ZEROS and codec not in RAW_CODECS:
@@ -265,11 +249,6 @@ def nal_units_are_valid(packet: memoryview, length_size: int) -> bool:
 
     Damage rarely leaves this intact. The first bit of a header (ITU-T H.265, 7.3.1.2) is 0, and the temporal layer plus
     1 is not 0. `H264Parser` checks H.264 in the same way.
-
-    >>> nal_units_are_valid(memoryview(bytes([0, 0, 0, 2, 2, 1])), 4)
-    True
-    >>> nal_units_are_valid(memoryview(bytes([0, 0, 9, 1, 2, 1])), 4)
-    False
     """
     position, end = 0, len(packet)
     while position + length_size < end:
@@ -296,11 +275,6 @@ def slices_are_intact(packet: memoryview) -> bool:
     """Return whether the slices of an FFV1 packet match their checksums, or have none.
 
     If the lengths of the slices do not fill the packet, the result is ``True``: the codec reports that itself.
-
-    >>> slices_are_intact(memoryview(b"damaged" + bytes([0, 0, 7, 0, 1, 2, 3, 4])))
-    False
-    >>> slices_are_intact(memoryview(b"without a checksum"))
-    True
     """
     spans = list(_slice_spans(packet))
     if not spans or spans[-1][0] != 0:

@@ -248,13 +248,7 @@ class H264Parser:
         return place
 
     def read(self, packet: memoryview) -> None:
-        """Parse the next packet.
-
-        >>> parser = H264Parser(b"")
-        >>> parser.read(memoryview(b"not a picture"))
-        >>> parser.follows, parser.is_disposable
-        (True, False)
-        """
+        """Parse the next packet."""
         if self._length_size == 4 and not self._may_be_fields and self._seen and self._is_readable:
             # Most packets are one slice of a frame. The general code takes three times as long for them.
             head = bytes(packet[: 4 + _SLICE_BYTES])

@@ -55,13 +55,6 @@ def picture_order(codec: str | None, extradata: bytes, reorder_depth: int) -> Pi
     """Return a comparison for packets from the first one; ``None`` for codecs without reordering.
 
     ``reorder_depth`` is the number of pictures that the codec holds back to reorder, as it is known before decoding.
-
-    >>> order = picture_order("mpeg2video", b"", reorder_depth=1)
-    >>> for kind, pts in ((1, 0), (2, 1), (3, 2)):  # I, P and B: shown as I, B, P
-    ...     picture = b"\\0\\0\\1\\0" + bytes([0, kind << 3])
-    ...     is_undecided = order.take(memoryview(picture), picture, pts)
-    >>> order.reason
-    'packets with decoding times instead of presentation times'
     """
     if codec in ("mpeg1video", "mpeg2video"):
         return _Mpeg2Order()

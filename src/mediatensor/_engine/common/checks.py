@@ -183,11 +183,7 @@ def check_num_threads(num_ffmpeg_threads: int | None) -> None:
 
 
 def valid_index(index: int, num_frames: int, stream_index: int) -> int:
-    """Return a frame index with negative values resolved.
-
-    >>> valid_index(-1, 10, 0)
-    9
-    """
+    """Return a frame index with negative values resolved."""
     if index < -num_frames:
         raise OutOfRangeError(
             f"Invalid frame index={index} for stream_index={stream_index}; negative indices must have an absolute "

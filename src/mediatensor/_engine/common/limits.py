@@ -71,12 +71,7 @@ frames_per_clip: ContextVar[int | None] = ContextVar("frames_per_clip", default=
 
 @contextmanager
 def frames_of_clips(num_frames_per_clip: int) -> Iterator[None]:
-    """Ask for clips in a ``with`` block: damage between two clips is in neither.
-
-    >>> with frames_of_clips(8):
-    ...     frames_per_clip.get()
-    8
-    """
+    """Ask for clips in a ``with`` block: damage between two clips is in neither."""
     token = frames_per_clip.set(num_frames_per_clip)
     try:
         yield

@@ -133,20 +133,12 @@ def subrip(cues: Iterable[tuple[int, int, Sequence[str]]]) -> str:
 
 
 def text_lines(text: str) -> list[str]:
-    """Return the lines of a text that are not blank, without characters that subtitle files cannot contain.
-
-    >>> text_lines(" Good\\x00 \\r\\n\\n evening")
-    ['Good', 'evening']
-    """
+    """Return the lines of a text that are not blank, without characters that subtitle files cannot contain."""
     lines = (_NOT_TEXT.sub("", line).replace("\t", " ").strip() for line in _LINE_BREAKS.split(text))
     return [line for line in lines if line]
 
 
 def clock(milliseconds: int, point: str) -> str:
-    """Format a time.
-
-    >>> clock(3_723_004, ".")
-    '01:02:03.004'
-    """
+    """Format a time."""
     seconds, milliseconds = divmod(milliseconds, 1000)
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{point}{milliseconds:03d}"

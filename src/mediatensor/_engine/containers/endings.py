@@ -25,10 +25,6 @@ def breaks_off(read_at: ReadAt, file_size: int) -> bool:
     """Return whether the end of an MP4, Matroska, WebM, AVI, FLV or transport stream file is certainly missing.
 
     Files that do not state their length, such as live streams in Matroska, count as whole.
-
-    >>> data = b"\\0\\0\\0\\x10ftypisom\\0\\0\\0\\0" + b"\\0\\0\\0\\x0cmdat\\1\\2\\3\\4"
-    >>> [breaks_off(lambda at, count: data[at : min(at + count, size)], size) for size in (28, 27, 22, 16)]
-    [False, True, True, False]
     """
     start = read_at(0, 64)
     if start[:4] == _EBML:

@@ -116,11 +116,7 @@ class ConstantFrames:
 
 
 def header_key(data: bytes) -> int | None:
-    """Return the bits that headers of one bit rate share; ``None`` if it is not a layer III header.
-
-    >>> hex(header_key(bytes.fromhex("fffb9264"))), header_key(b"TAG ")
-    ('0xfffb9000', None)
-    """
+    """Return the bits that headers of one bit rate share; ``None`` if it is not a layer III header."""
     header = _parse_header(data)
     return None if header is None else header.key
 
@@ -211,11 +207,7 @@ def _parse_header(data: bytes) -> FrameHeader | None:
 
 
 def mp3_frame_size(header: bytes) -> int:
-    """Return the bytes of a frame of any layer according to its header; 0 if it is not one.
-
-    >>> mp3_frame_size(bytes.fromhex("fffb9264")), mp3_frame_size(bytes.fromhex("fffd9204")), mp3_frame_size(b"TAG ")
-    (418, 523, 0)
-    """
+    """Return the bytes of a frame of any layer according to its header; 0 if it is not one."""
     return _frame_size(header[1:3]) if header[0] == 0xFF else 0
 
 

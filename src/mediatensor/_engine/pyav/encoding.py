@@ -56,11 +56,7 @@ class OutputFile(Protocol):
 
 
 def format_of_name(name: str) -> str:
-    """Return FFmpeg's name of the muxer for a format.
-
-    >>> format_of_name("mkv")
-    'matroska'
-    """
+    """Return FFmpeg's name of the muxer for a format."""
     muxer_name = _FORMAT_ALIASES.get(name.lower(), name.lower()) if isinstance(name, str) else ""
     try:
         container_format = av.ContainerFormat(muxer_name, "w")
@@ -73,11 +69,7 @@ def format_of_name(name: str) -> str:
 
 
 def format_of_path(path: str | os.PathLike[str]) -> str:
-    """Return FFmpeg's name of the muxer for a file's extension.
-
-    >>> format_of_path("video.mkv")
-    'matroska'
-    """
+    """Return FFmpeg's name of the muxer for a file's extension."""
     name = os.path.basename(os.fspath(path))
     try:
         container_format = av.open(name, "w").format

@@ -269,11 +269,7 @@ def build_versions() -> tuple[str, dict[str, str]]:
 
 
 def has_codec(name: str, mode: Literal["r", "w"]) -> bool:
-    """Return whether this build of FFmpeg decodes (``"r"``) or encodes (``"w"``) with a codec of this name.
-
-    >>> has_codec("h264", "r"), has_codec("", "r")
-    (True, False)
-    """
+    """Return whether this build of FFmpeg decodes (``"r"``) or encodes (``"w"``) with a codec of this name."""
     try:
         return bool(name) and av.Codec(name, mode) is not None
     except ValueError:

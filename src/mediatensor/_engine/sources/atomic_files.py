@@ -99,12 +99,6 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
     Its ``name`` is the path of the unfinished file, for libraries that write only to paths. An OSError of the block
     becomes `WriteError`.
-
-    >>> from mediatensor._engine.sources.atomic_files import writing
-    >>> with writing("notes.txt") as file:
-    ...     size = file.write(b"all of it")
-    >>> open("notes.txt").read()
-    'all of it'
     """
     new = AtomicFile(path)
     try:
