@@ -273,13 +273,12 @@ def audio_stream_metadata(
     ``priming_seconds`` is the encoder's delay before the first sample, ``joined_seconds`` the length of a joined file,
     whose header states only the first part's.
     """
-    header = stream_header_metadata(info)
-    assert isinstance(header, AudioStreamHeaderMetadata)
     end = _end_seconds(info, container, begin_seconds, priming_seconds)
     if joined_seconds is not None:
         end = begin_seconds + joined_seconds
     return AudioStreamMetadata(
-        **{spec.name: getattr(header, spec.name) for spec in fields(header)},
+        **_common(info),
+        **_audio_header(info),
         duration_seconds=None if end is None else end - begin_seconds,
         begin_stream_seconds=begin_seconds,
         end_stream_seconds=end,

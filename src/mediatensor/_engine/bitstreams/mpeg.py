@@ -93,7 +93,7 @@ class Mpeg4Content:
     """Classifies packets of MPEG-4 part 2: a VOP, unless its header says that it is not coded (6.2.5).
 
     A VOP that is not coded repeats the previous one. FFmpeg returns a frame for it only at the end of a stream. Among
-    B-VOPs, FFmpeg drops more of them if their times are unexpected.
+    B-VOPs, FFmpeg also loses other frames if their times are unexpected.
     """
 
     def __init__(self, extradata: bytes) -> None:

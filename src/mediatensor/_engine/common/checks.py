@@ -26,7 +26,6 @@ from .limits import check_frames
 if TYPE_CHECKING:
     from torch import Tensor
 
-
 #: FFmpeg's limit for threads, channels, pixels and rates.
 MAX_INT = 2**31 - 1
 

@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 
 # `_signal`, because the functions of `signal` convert handlers to enums, which takes longer than seeking a frame.
 
-
 _Result = TypeVar("_Result")
 
 # The signals for which programs install handlers that raise.

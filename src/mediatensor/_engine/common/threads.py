@@ -158,7 +158,6 @@ _budget = _Budget()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_budget.forget)
 
-
 # Costs for dividing threads among the runs of a call. The unit is decoding one frame of 1920x1080.
 
 # Opening a demuxer and a codec.

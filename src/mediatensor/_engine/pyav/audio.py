@@ -24,7 +24,6 @@ _FULL_SCALE = {"u8": 1 << 7, "s16": 1 << 15, "s32": 1 << 31, "s64": 1 << 63}
 # Side data of a packet: samples to drop in front and at the end (32 bits each), and why (two bytes).
 _TRIMMING = struct.Struct("<IIBB")
 
-
 #: How channels are mixed to fewer: with FFmpeg's weights, or with these divided so that they add up to 1 at most.
 Downmix = Literal["sum", "mean"]
 

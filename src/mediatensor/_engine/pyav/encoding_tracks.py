@@ -356,7 +356,6 @@ _ANY_FRAME_SIZE = int(av.codec.codec.Capabilities.variable_frame_size)
 # PyAV miscounts the planes of eight channels.
 _MOST_PLANES = 7
 
-
 _AUDIO_ENCODERS = "aac, libmp3lame, libopus, flac, alac and pcm_s16le"
 _FLOAT_FORMATS = ("fltp", "flt", "dblp", "dbl")
 _SAMPLE_FORMATS = (*_FLOAT_FORMATS, "s32p", "s32")  # the best first

@@ -296,7 +296,6 @@ _REFERRING_FORMATS |= {"sap", "sdp", "vapoursynth", "vobsub", "webm_dash_manifes
 _TEXT_FORMATS = frozenset(("adf", "bin", "idf", "tty"))
 _SELF_CONTAINED_FORMATS = ",".join(sorted(av.formats_available - _REFERRING_FORMATS - _TEXT_FORMATS))
 
-
 _TGA_ADVICE = " A TGA image is opened only by the path of a file whose name has none of the characters % * ? [ {."
 
 

@@ -30,7 +30,6 @@ from .reading import MAX_PIXELS
 if TYPE_CHECKING:
     from torch import Tensor
 
-
 _UNSPECIFIED = 2  # matrix, primaries and transfer characteristics of H.273
 _UNSPECIFIED_RANGE, _LIMITED_RANGE = 0, 1  # FFmpeg's
 # Matrix coefficients of H.273 that swscale accepts, and a substitute for constant luminance of BT.2020. It refuses all

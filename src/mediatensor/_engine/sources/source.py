@@ -43,7 +43,6 @@ from .readers import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-
 # At least two characters, so that a Windows drive letter is not taken for a scheme.
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 # fmt: off
@@ -53,7 +52,6 @@ FFMPEG_SCHEMES = frozenset((
     "rtmpte", "rtmpts", "rtp", "rtsp", "sftp", "srt", "srtp", "subfile", "tcp", "tls", "udp", "udplite", "unix",
 ))
 # fmt: on
-
 
 # The HTTP statuses "not found" and "gone".
 _NOT_THERE = frozenset((404, 410))
