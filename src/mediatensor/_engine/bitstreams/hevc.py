@@ -104,7 +104,7 @@ class HevcBreaks:
     """Finds key frames at which pictures are dropped, and packets of more than one picture.
 
     Leading pictures of a BLA picture are dropped, and of a CRA picture after the end of a sequence (8.1.3).
-    Others are dropped if a key frame says so (C.5.2.2).
+    Other pictures are dropped if a key frame says so (C.5.2.2).
     """
 
     def __init__(self, extradata: bytes, *, is_at_start: bool) -> None:

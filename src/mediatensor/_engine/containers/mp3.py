@@ -47,7 +47,7 @@ _NUM_FRAMES_SEEN, _MIN_FRAMES_SEEN = 64, 50
 _NUM_PROBES = 8
 
 # How far off its place a frame may be; less than a quarter of a frame, so that it cannot be another frame.
-_MAX_BESIDE_BYTES = 16
+_MAX_SHIFT_BYTES = 16
 
 # The tag of LAME, from its name.
 _TAG_BYTES = 144
@@ -103,9 +103,9 @@ class ConstantFrames:
         return value & _KEY_MASK == self.key and rest >= 0 and (rest <= 1 or may_be_longer)
 
     @property
-    def max_beside(self) -> int:
+    def max_shift(self) -> int:
         """Return how many bytes off its `position` a frame may be."""
-        return min(_MAX_BESIDE_BYTES, floor(self.length / 4))
+        return min(_MAX_SHIFT_BYTES, floor(self.length / 4))
 
     def num_discarded(self, number: int) -> int:
         """Return how many samples at the end of a frame are padding."""
@@ -175,8 +175,8 @@ def has_stated_size(read_at: ReadAt, file_size: int) -> bool:
 def find_frame(read_at: ReadAt, frames: ConstantFrames, number: int) -> int | None:
     """Return where a frame starts, at or near its place; ``None`` if no frame there is followed by another one."""
     place = frames.position(number)
-    begin = max(0, place - frames.max_beside)
-    around = read_at(begin, place - begin + frames.max_beside + _HEADER_BYTES)
+    begin = max(0, place - frames.max_shift)
+    around = read_at(begin, place - begin + frames.max_shift + _HEADER_BYTES)
     for at in sorted(range(len(around) - _HEADER_BYTES + 1), key=lambda at: abs(begin + at - place)):
         header = _parse_header(around[at : at + _HEADER_BYTES])
         if header is None or header.key != frames.key:
@@ -295,7 +295,7 @@ def _find_rounding(offsets: Sequence[int], length: Fraction) -> tuple[Fraction, 
 def _frames_are_in_place(read_at: ReadAt, frames: ConstantFrames, end: int) -> bool:
     """Return whether some frames are near their places, and no other frame fits after the last one."""
     last = frames.num_frames - 1
-    if last < 1 or abs(frames.position(last) + frames.length - end) > frames.length + frames.max_beside:
+    if last < 1 or abs(frames.position(last) + frames.length - end) > frames.length + frames.max_shift:
         return False
     position = None
     for number in (last * probe // _NUM_PROBES for probe in range(1, _NUM_PROBES + 1)):

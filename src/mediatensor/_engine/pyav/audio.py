@@ -229,13 +229,13 @@ class Resampler:
         self._is_empty = True
         if sample_rate != form.sample_rate > MAX_SAMPLE_RATE:
             raise InvalidArgumentError(
-                f"The stream has {form.sample_rate} samples per second; more than {MAX_SAMPLE_RATE} are not converted "
-                f"to others (sample_rate={sample_rate}). Pass sample_rate=None for them as they are."
+                f"The stream has {form.sample_rate} samples per second; rates above {MAX_SAMPLE_RATE} are not "
+                f"converted (sample_rate={sample_rate}). Pass sample_rate=None to keep the stored rate."
             )
         if sample_rate > form.sample_rate * MAX_RATE_RATIO:
             raise InvalidArgumentError(
                 f"The stream has {form.sample_rate} samples per second; sample_rate={sample_rate} is more than "
-                f"{MAX_RATE_RATIO} times that. Pass sample_rate=None for them as they are."
+                f"{MAX_RATE_RATIO} times that. Pass sample_rate=None to keep the stored rate."
             )
         try:
             self._resampler = av.AudioResampler(format="fltp", layout=layout, rate=sample_rate)

@@ -95,8 +95,8 @@ def _movie_timescale(tracks: Sequence[VideoTrack | AudioTrack]) -> int:
     """Return the ticks per second for stream starts and ends in an mp4 file: one tick per audio sample, if it has
     audio.
     """
-    sounds = [track.time_base.denominator for track in tracks if isinstance(track, AudioTrack)]
-    return max(sounds or [track.time_base.denominator for track in tracks] + [_USUAL_MOVIE_TIMESCALE])
+    audio_rates = [track.time_base.denominator for track in tracks if isinstance(track, AudioTrack)]
+    return max(audio_rates or [track.time_base.denominator for track in tracks] + [_USUAL_MOVIE_TIMESCALE])
 
 
 def _want_early_reading(options: Mapping[str, str]) -> bool:
@@ -250,15 +250,15 @@ def write_test_pattern(
         video.width, video.height, video.pix_fmt = width, height, "yuv420p"
         video.options = {**WITHOUT_LOG, "preset": "veryfast", "crf": "23", "bf": "3", "b-pyramid": "normal"}
         video.codec_context.gop_size = gop_length
-        sound = output.add_stream("aac", rate=_SAMPLE_RATE, layout="mono")
+        audio = output.add_stream("aac", rate=_SAMPLE_RATE, layout="mono")
         resampler = av.AudioResampler(format="fltp", layout="mono", rate=_SAMPLE_RATE, frame_size=_AAC_FRAME_LENGTH)
         with av.open(beeps, format="lavfi") as source:
             for beep in source.decode(audio=0):
                 for piece in resampler.resample(beep):
-                    output.mux(sound.encode(piece))
+                    output.mux(audio.encode(piece))
         for piece in resampler.resample(None):
-            output.mux(sound.encode(piece))
-        output.mux(sound.encode(None))
+            output.mux(audio.encode(piece))
+        output.mux(audio.encode(None))
         with av.open(pattern, format="lavfi") as source:
             for number, frame in enumerate(source.decode(video=0)):
                 if number == num_frames:

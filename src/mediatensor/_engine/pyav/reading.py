@@ -59,7 +59,7 @@ class UndecodablePacketError(Exception):
 
 
 def configure_video_codec(context: Any, num_threads: int, *, is_strict: bool) -> None:
-    """Set up a video codec that is not open yet. A strict one refuses packets with errors, others conceal them."""
+    """Set up a video codec that is not open yet; a strict one refuses packets with errors, and conceals none."""
     context.thread_count = num_threads if codec_has_threads(context) else 1
     context.thread_type = "NONE" if num_threads == 1 else _THREAD_TYPES.get(context.name, "AUTO")
     strict = _STRICT_BY_CODEC.get(context.name, _STRICT)
