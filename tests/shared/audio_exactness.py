@@ -1,4 +1,4 @@
-"""What an `AudioDecoder` owes for a clip, and how near it came. Arrays are float32 (channels, samples)."""
+"""Check an `AudioDecoder` on a clip against a plain decode. Arrays are float32 (channels, samples)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Sound = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Truth:
-    """A file of sound and what a plain decode gives of it.
+    """An audio file and its plain decode.
 
     Attributes:
         path: The file.

@@ -79,7 +79,7 @@ def linear_decode_samples(path: Path, stream_index: int | None = None) -> Linear
 
 
 def frame_samples(frame: Any) -> Sound:
-    """The samples of a frame as float32 in [-1, 1], each full scale being what its format says.
+    """The samples of a frame as float32 in [-1, 1], scaled by its format.
 
     ``to_ndarray`` of PyAV 18 is of no use: for planar 7.1 it reads a ninth plane that is not there.
     """
@@ -114,7 +114,7 @@ def ffmpeg_samples(
         path: A media file.
         stream: For ``-map``.
         rate: Resample to it.
-        num_channels: Remix to so many.
+        num_channels: Remix to this many channels.
         decoder: Name of the decoder, if not the program's own choice.
     """
     command = [program, "-v", "error", "-nostdin", "-threads", "1", "-cons_noisegen", "1"]

@@ -106,7 +106,7 @@ def expected(frame: Any, steps: tuple[PixelStep, ...] = (), *, is_float: bool = 
 
 
 class OtherBackend(DecodeBackend):
-    """A backend of somebody else, whose pictures are surfaces or PyAV's frames: torch converts them on any device."""
+    """A third-party backend with surfaces or PyAV's frames: torch converts them on any device."""
 
     name = "other"
 

@@ -1,4 +1,4 @@
-"""Damage to packets of a finished file, and what a plain decode makes of it."""
+"""Damage packets of a finished file, and decode it plainly."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def with_damage(data: bytes, change: Callable[[bytes], bytes], numbers: Sequence
 
 
 def plain_decode(data: bytes) -> list[tuple[int, bool, np.ndarray]]:
-    """(pts, whether it is flagged, pixels) of what one thread of the codec gives, in its order."""
+    """Return (pts, whether it is flagged, pixels) of the frames of a single-threaded codec, in its order."""
     found, reformatter = [], VideoReformatter()
     with av.open(io.BytesIO(data)) as container:
         context = container.streams.video[0].codec_context

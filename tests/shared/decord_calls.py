@@ -34,7 +34,7 @@ def described(value: Any, module: Any) -> Any:
 
 
 def outcome(module: Any, call: Callable[[Any], Any]) -> Any:
-    """What a call gives, or the built-in type that it raises."""
+    """Return the result of a call, or the built-in type that it raises."""
     try:
         return described(call(module), module)
     except Exception as error:
@@ -180,7 +180,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
         module.gpu(2).device_id,
     ],
     "wrong bridge": lambda module: module.bridge.set_bridge("jax"),
-    "bridge that is no text": lambda module: module.bridge.set_bridge(3),
+    "bridge that is not text": lambda module: module.bridge.set_bridge(3),
     "sound: channels": _audio(len),
     "sound: shape": _audio(lambda reader: reader.shape),
     "sound: samples": _audio(lambda reader: reader[:]),

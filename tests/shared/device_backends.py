@@ -1,7 +1,7 @@
 """Decode backends that run the device path of the decoders without a device.
 
-`PlaneBackend` is what a third party would write: it knows nothing of the library but its interface.
-`StandInCudaBackend` is the CUDA backend itself, over a software codec that says that its pictures lie on a GPU.
+`PlaneBackend` is like third-party code: it uses only the interface of the library.
+`StandInCudaBackend` is the CUDA backend itself, over a software codec whose frames claim to be on a GPU.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def registered(backend: DecodeBackend) -> Iterator[None]:
 
 
 class PlaneBackend(DecodeBackend):
-    """Decodes with a software codec of its own and gives planes of nv12 or p010le on the device.
+    """Decodes with its own software codec and returns planes of nv12 or p010le on the device.
 
     Args:
         refusal: What `why_not` says.
         num_packets: How many packets a decoder takes before it fails.
         fails_to_open: Whether none can be opened.
         leaves_out: The picture of this pts never comes out.
-        makes_surfaces_late: Whether decoders give pictures of their own, of which surfaces are made when wanted.
+        makes_surfaces_late: Whether decoders return pictures whose surfaces are created on demand.
     """
 
     name = "planes"
@@ -88,7 +88,7 @@ class ClumsyBackend(PlaneBackend):
 
     Args:
         place: ``"why_not"``, ``"open"``, ``"decode"``, ``"flush"``, ``"close"`` or ``"surface"``.
-        does: What it does there instead.
+        does: The replacement at that place.
     """
 
     name = "clumsy"
@@ -178,7 +178,7 @@ def _interleaved(frame: Any) -> Any:
 
 
 class StandInContext:
-    """A software codec that looks like PyAV's context with NVDEC behind it.
+    """A software codec that looks like PyAV's context with NVDEC.
 
     Args:
         codec: FFmpeg's name of the format.
@@ -204,7 +204,7 @@ class StandInContext:
 
 
 class _StandInFrame:
-    """A frame that says it is on a GPU; its planes are those that PyAV exports of NVDEC's pictures."""
+    """A frame that claims to be on a GPU, with the planes that PyAV exports for NVDEC."""
 
     def __init__(self, frame: Any, context: StandInContext) -> None:
         self.frame = frame
@@ -221,7 +221,7 @@ class _StandInFrame:
 
 
 class RecordingCuda:
-    """``torch.cuda`` as far as the backend needs it; notes which stream waits for which.
+    """The part of ``torch.cuda`` that the backend uses; records which stream waits for which.
 
     Args:
         current: Name of the stream that the caller works on.
@@ -268,11 +268,11 @@ class StandInCudaBackend(CudaBackend):
     """The CUDA backend, over `StandInContext` and `RecordingCuda`; for any device.
 
     Args:
-        capacity: Of the cache of decoders.
+        capacity: Capacity of the cache of decoders.
         unavailable: Why there is no NVDEC.
     """
 
-    name = "stand-in"
+    name = "replacement"
     device_types = ()
 
     def __init__(self, capacity: int = 20, unavailable: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What the device of ``fake_device.py`` counts: copies between host and device, and waits of the host."""
+"""Counters of ``fake_device.py``: copies between host and device, and waits of the host."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Crossing:
 
 @dataclass
 class Crossings:
-    """What was counted, in order. See the module."""
+    """The counted events, in order. See the module."""
 
     waits: list[Crossing] = field(default_factory=list)
     uploads: list[Crossing] = field(default_factory=list)
@@ -80,7 +80,7 @@ _lock = threading.Lock()
 
 @contextmanager
 def crossings() -> Iterator[Crossings]:
-    """Counts what happens within.
+    """Count events within the block.
 
     Yields:
         The counts so far; final after the context.
@@ -99,7 +99,7 @@ def crossings() -> Iterator[Crossings]:
 def note(
     kind: Literal["waits", "uploads", "downloads"], operation: str, num_bytes: int = 0, blocking: bool = True
 ) -> None:
-    """Has all that count at the moment count this; the arguments are those of `Crossing`."""
+    """Add an event to all active counters; the arguments are `Crossing`'s."""
     if not _counting:
         return
     crossing = Crossing(operation, num_bytes, _where(), blocking)
@@ -109,7 +109,7 @@ def note(
 
 
 def _where(most: int = 4) -> str:
-    """The innermost lines of the library that are running, else of whoever is."""
+    """Return the innermost running lines of the library, or of other code."""
     frame, library, others = sys._getframe(2), [], []
     while frame is not None and len(library) < most:
         path = frame.f_code.co_filename

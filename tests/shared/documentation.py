@@ -1,4 +1,4 @@
-"""The snippets of README and docs, files for them to work on, and a runner that compares what they print."""
+"""The snippets of README and docs, their files, and a runner that compares their output."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def prose(page: Path) -> str:
 
 
 def run_snippet(snippet: Snippet, folder: Path, take_printed: Callable[[], str]) -> None:
-    """Run a snippet as a script of the current folder, and compare what it prints with what it promises.
+    """Run a snippet as a script of the current folder, and compare its output with its comments.
 
     Args:
         snippet: What to run.
         folder: Where its script is written.
-        take_printed: Gives what was printed since the last call.
+        take_printed: Returns the output since the last call.
 
     Raises:
         AssertionError: It prints something else. Errors of the snippet come through, with the line of its page.
@@ -91,7 +91,7 @@ def run_snippet(snippet: Snippet, folder: Path, take_printed: Callable[[], str])
 
 
 def write_small_files(folder: Path) -> None:
-    """Files of the same names for the commands, whose output nobody compares: less of everything."""
+    """Write smaller files of the same names for the commands, whose output is not compared."""
     write_test_pattern(folder / "video.mp4", width=320, height=180, num_frames=90)
     write_documents(folder, num_pages=2, height=120)
     image, written = draw_page()

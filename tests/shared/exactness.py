@@ -21,7 +21,7 @@ from oracles import times_shown, undetermined_frames, upright_frames
 
 # How many pixels a check may decode, roughly: it asks for fewer frames where each costs more.
 _PIXELS = 8e7
-# Clips of so many frames are short enough for many decoders.
+# Clips of at most this many frames are short enough for many decoders.
 _FEW_FRAMES = 40
 
 
@@ -37,7 +37,7 @@ class Truth:
         checksums: CRC-32 of each frame's RGB pixels.
         pts_seconds: The times in seconds; ``None`` if the codec gives none, or none that can be right.
         num_probes: How many frames a check may ask for one by one.
-        undetermined: Frames whose pixels depend on what was in memory, so that only their times can be compared.
+        undetermined: Frames whose pixels depend on old memory, so only their times can be compared.
     """
 
     path: Path
@@ -166,7 +166,7 @@ def check_random_order(truth: Truth) -> None:
 
 
 def check_random_pairs(truth: Truth) -> None:
-    """One frame, then one near it: what a decoder may do without a seek, and where seeks go wrong."""
+    """One frame, then one near it: with and without a seek."""
     last = len(truth) - 1
     with truth.open(num_ffmpeg_threads=3) as decoder:
         for first in truth.some(max(3, truth.num_probes // 2)):
@@ -222,7 +222,7 @@ def check_batches(truth: Truth) -> None:
 
 def check_slices(truth: Truth) -> None:
     count = len(truth)
-    reach = truth.num_probes  # memory, too, is bounded
+    reach = truth.num_probes  # memory is bounded as well
     with truth.open() as decoder:
         third = count // 3
         for start, stop, step in [(0, reach, 1), (third, third + reach, 4), (-5, None, 2), (1, -1, max(3, count // 8))]:

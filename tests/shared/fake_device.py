@@ -9,7 +9,7 @@ the CPU's, bit for bit. All else is as on an accelerator:
   ``np.asarray`` and ``data_ptr()`` raise.
 - Views share the memory of their base.
 
-It counts what crosses between host and device, and what makes the host wait for the device.
+It counts copies between host and device, and waits of the host for the device.
 
 A test takes the fixture ``fake_device``, which ``conftest.py`` gives to all::
 
@@ -24,18 +24,18 @@ A test takes the fixture ``fake_device``, which ``conftest.py`` gives to all::
         assert seen.downloaded_bytes == values.nbytes
         assert not seen.uploads
 
-`crossings` counts in all threads of the process, and also nests. What counts as a wait (`Crossings.waits`): reading a
+`crossings` counts in all threads of the process, and also nests. Waits (`Crossings.waits`) are: reading a
 value (``item``, ``tolist``, ``bool``, ``float``), a download that is not ``non_blocking``, and operations whose result
 has a size that depends on values (``nonzero``, selection by a boolean mask, ``unique``, ``repeat_interleave`` by a
 tensor, ...). A download by ``cpu()`` is one wait and one download. An upload that is not ``non_blocking`` makes a host
-wait too, on CUDA; those are told apart as `Crossings.blocking_uploads`, because a test that hands over its input is
-not to count them.
+wait on CUDA as well; those are counted separately as `Crossings.blocking_uploads`, because a test should not count the
+upload of its own input.
 
 The device is registered with torch on the first use of the fixture, once in a process, and then stays; while no test
 uses the fixture it says that it is not available, so that ``torch.accelerator`` and the like ignore it.
 
-It cannot show the order of streams, use of memory after it was given back, pinned memory, what the kernels of an
-accelerator compute or refuse, and, since results are there at once, a read that ought to have waited.
+It cannot show the order of streams, use of memory after it was freed, pinned memory, results and restrictions of real
+kernels, and, since results are available at once, a read that should have waited.
 ``torch.autocast("fake")`` changes nothing.
 """
 
@@ -147,7 +147,7 @@ def _dispatched(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """An operation with at least one tensor of the device."""
     name = func.overloadpacket.__name__
     if name not in _UNDIFFERENTIABLE and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), _COMPOSITE):
-        # Inference mode leaves it to us to take apart what is made of other operations.
+        # Inference mode does not decompose composite operations, so this does.
         return func._op_dk(getattr(torch._C.DispatchKey, _COMPOSITE), *args, **kwargs)
     if name == "_to_copy":
         return _to_copy(func, *args, **kwargs)
@@ -181,7 +181,7 @@ def _wrapped(value: Any, device: torch.device, owners: dict[int, DeviceTensor]) 
     if owner is None:
         return DeviceTensor(value, device)
     if (owner.shape, owner.stride()) != (value.shape, value.stride()):
-        # Changed in place: out=, resize_, t_. What the wrapper says of itself is replaced, not the wrapper.
+        # Changed in place: out=, resize_, t_. The metadata of the wrapper are replaced, not the wrapper.
         owner.data = DeviceTensor(value, device)
     return owner
 
@@ -333,8 +333,8 @@ def _register() -> None:
     for name in _UNDIFFERENTIABLE:
         packet = getattr(torch.ops.aten, name)
         for overload in packet.overloads():
-            # Never called: with a kernel of its own torch does not take the operation apart, and hands it over whole,
-            # so that the CPU runs what it runs on its own tensors.
+            # Never called: with its own kernel, torch does not decompose the operation, so the CPU runs the same
+            # kernels as on its own tensors.
             library.impl(getattr(packet, overload), _unreachable, "PrivateUse1")
     every = torch.library.Library("_", "IMPL")
     every.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")

@@ -1,4 +1,4 @@
-"""Files that refer to other files and to the network, and what notices when somebody goes there."""
+"""Files that refer to other files and to the network, and observers of such accesses."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 # (first column, first row, columns apart, rows apart) of the seven passes of an interlaced file.
 _PASSES = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
 
-# What makes a picture (H, W, C) upright that is stored with each orientation of EXIF, in the words of the standard:
-# where row 0 and column 0 of what is stored lie in what is shown.
+# Functions that turn an image (H, W, C) of each EXIF orientation upright, in the words of the standard: where row 0 and
+# column 0 of the stored image are in the visual image.
 ORIENTATIONS = {
     1: lambda stored: stored,  # top, left
     2: np.fliplr,  # top, right
@@ -131,7 +131,7 @@ def png(
         color_type, depth: As in the header.
         interlaced: In seven passes.
         extra: Chunks before the pixels.
-        filters: Of the rows, in turn.
+        filters: Filters of the rows, in turn.
     """
     height, width = pixels.shape[:2]
     header = struct.pack(">IIBBBBB", width, height, depth, color_type, 0, 0, int(interlaced))
@@ -186,7 +186,7 @@ def apng(
         size: (height, width) of the canvas.
         frames: (samples, left, top, dispose, blend).
         color_type, depth: As in the header.
-        default: What those who know no animations are to show, if it is not the first frame.
+        default: Image for viewers without animations, if it is not the first frame.
     """
     chunks = [chunk(b"IHDR", struct.pack(">IIBBBBB", size[1], size[0], depth, color_type, 0, 0, 0))]
     chunks.append(chunk(b"acTL", struct.pack(">II", len(frames), 0)))

@@ -1,4 +1,4 @@
-"""GIF files written without a library, and what is shown of them."""
+"""GIF files written without a library, and their displayed frames."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 __all__ = ["BITS", "GifPicture", "gif", "random_pictures", "shown"]
 
-#: Of an index; there are sixteen colours.
+#: Bits of an index; there are sixteen colours.
 BITS = 4
 
 
@@ -43,7 +43,7 @@ def gif(
 
 
 def _packed(indices: Sequence[int]) -> bytes:
-    """LZW data in which every index is a code of its own: cleared so often that codes never grow."""
+    """LZW data with one code per index: cleared so often that codes never grow."""
     clear, bits = 1 << BITS, BITS + 1
     codes = []
     for number, index in enumerate(indices):
@@ -69,7 +69,7 @@ def random_pictures(seed: int, size: tuple[int, int]) -> list[GifPicture]:
 def shown(
     size: tuple[int, int], pictures: Sequence[GifPicture], palette: NDArray[np.integer], background: int = 0
 ) -> NDArray[np.uint8]:
-    """What the standard says is on the screen after each picture, pixel by pixel: (N, H, W, 4), bare canvas having the
+    """Compute the canvas after each image by the standard, pixel by pixel: (N, H, W, 4). The empty canvas has the
     background colour and no alpha."""
     bare = (*palette[background].tolist(), 0)
     canvas = [[bare] * size[1] for _ in range(size[0])]

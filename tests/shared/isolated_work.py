@@ -1,4 +1,4 @@
-"""What tests have done in isolated processes: good work and bad. Imports little, so that a process starts quickly."""
+"""Functions that tests run in isolated processes. Imports little, so a process starts fast."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class DatasetOfFrames(torch.utils.data.Dataset[torch.Tensor]):
 
 
 if __name__ == "__main__":
-    # A program that is killed while it waits for what an isolated process does.
+    # A program that is killed while it waits for an isolated process.
     from mediatensor.isolate import IsolatedWorker
 
     IsolatedWorker(timeout_seconds=None).run(sleep_after_writing, Path(sys.argv[1]))

@@ -45,7 +45,7 @@ def depths(number: int) -> NDArray[np.float64]:
 
 
 def language_of(episode: int, frame: int) -> dict[str, list[dict[str, Any]]]:
-    """The values of both columns of language of a row: what holds for the episode, and what happens at the row."""
+    """The values of both columns of language of a row: persistent for the episode, and events at the row."""
     plan = {"role": "assistant", "content": f"Plan {episode}", "style": "plan", "timestamp": 0.0, "camera": None}
     event = {"role": "user", "content": "Stop!", "style": "interjection", "camera": None, "tool_calls": None}
     says = {**event, "role": "assistant", "content": None, "tool_calls": ['{"name": "say", "words": ["yes"]}']}
@@ -111,7 +111,7 @@ def write_lerobot(
     the same as images of millimetres in the table; with ``has_language`` the columns of `language_of`.
 
     TOP shows the number of the row; WRIST 255 minus this, and STILL the number of the row plus 100, both mod 256. In
-    version 3, the first two episodes share a table, and a video of TOP; the others share a video of WRIST.
+    version 3, the first two episodes share a table, and a video of TOP; the last two share a video of WRIST.
     """
     rows = rows_of(lengths, fps)
     for row in rows:

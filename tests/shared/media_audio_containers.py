@@ -37,7 +37,7 @@ def _aac(special: str, container: str, extension: str = "", **changes: Any) -> S
 
 
 def _skipping(seconds: float, unit: int, after: float = 1.0) -> Callable[[Packets], Packets]:
-    """Half-way, time jumps: what a recorder leaves that lost the signal. ``unit`` is that of the packets' times."""
+    """Halfway, time jumps, as after a recorder lost its signal. ``unit`` is the unit of packet times."""
 
     def rewrite(packets: Packets) -> Packets:
         for packet in packets:
@@ -104,7 +104,7 @@ _LATE = 30870  # samples: 0.7 s at 44100 Hz
 _TS_AT_TEN_SECONDS = {"output_ts_offset": "10"}
 
 CONTAINER_CLIPS: dict[str, SoundSpec] = {
-    "av_mp4": _aac("beside pictures", "mp4", video=2.0),
+    "av_mp4": _aac("with video", "mp4", video=2.0),
     "av_mp4_late": _aac("sound begins 0.7 s after the pictures", "mp4", start=_LATE, delay=1024, video=2.5),
     "av_mov_late_pcm": replace(
         PCM_CLIPS["pcm_s24_mov"], special="sound begins 0.7 s after the pictures", start=33600, video=2.5
@@ -139,7 +139,7 @@ CONTAINER_CLIPS: dict[str, SoundSpec] = {
         delay=1024,
         excess=UNKNOWN_PADDING,
     ),
-    "av_avi": replace(MPEG_CLIPS["mp3_avi"], special="beside pictures", video=2.0),
+    "av_avi": replace(MPEG_CLIPS["mp3_avi"], special="with video", video=2.0),
     "mp2_ts_at_ten_seconds": replace(
         MPEG_CLIPS["mp2_ts"], special="time begins at 10 s", muxer_options=_TS_AT_TEN_SECONDS
     ),
@@ -193,5 +193,5 @@ DAMAGED_CLIPS: dict[str, SoundSpec] = {
 STREAM_CLIPS: dict[str, SoundSpec] = {
     "two_streams_mkv": SoundSpec("pictures and two streams", "", "matroska", "mkv", build=_write_two_streams),
     "two_streams_mp4": SoundSpec("pictures and two streams", "", "mp4", build=_write_two_streams),
-    "no_sound_mp4": SoundSpec("pictures alone", "", "mp4", build=_write_pictures_alone),
+    "no_sound_mp4": SoundSpec("video only", "", "mp4", build=_write_pictures_alone),
 }

@@ -51,7 +51,7 @@ def without_first_mp3_frame(data: bytes) -> bytes:
 
 
 def with_id3_picture(data: bytes) -> bytes:
-    """A tag with a picture in front, in place of any that is there. The picture is full of what looks like frames."""
+    """Replace the leading tag by one with an image. The image is full of data that look like frames."""
     picture = b"\xff\xd8\xff\xe0" + bytes.fromhex("fffb9000") * (_PICTURE_SIZE // 4)
     body = b"\0image/jpeg\0\3\0" + picture
     frame = b"APIC" + struct.pack(">I", len(body)) + b"\0\0" + body
@@ -123,7 +123,7 @@ def adts_frames(data: bytes) -> list[bytes]:
 def adts_with_prediction(data: bytes, profile: int, num_bands: int = 12, first_frame: int = 0) -> bytes:
     """AAC of low complexity as Main (profile 0) or LTP (3), where frames are predicted from those before.
 
-    What was encoded becomes what the prediction misses: another sound, but one that every decoder makes the same.
+    The encoded signal becomes the residual of the prediction: other audio, but the same in every decoder.
 
     Args:
         data: Mono at 44100 Hz, without a frame that begins with anything but the sound.

@@ -21,20 +21,20 @@ _LAYOUTS = {1: "mono", 2: "stereo", 6: "5.1", 8: "7.1"}
 
 @dataclass(frozen=True)
 class SoundSpec:
-    """A clip of sound to be written: what it is, what is special about it, and what a decoder owes.
+    """Description of an audio clip: its format, its properties, and the guarantees of a decoder.
 
     Attributes:
         special: Why the clip is there, in words.
         codec: Name of the encoder.
         container: Name of the muxer.
-        extension: Of the file name.
+        extension: Extension of the file name.
         rate: Samples per second that are encoded.
         num_channels: 1, 2, 6 or 8.
-        layout: Of the channels; by default the usual one for their number.
+        layout: Channel layout; by default the usual one for their number.
         sample_fmt: Sample format that is encoded; by default the first that the encoder takes.
         num_bits: Significant bits of a sample, where they are fewer than the format has.
-        options: Of the encoder.
-        muxer_options: Of the muxer.
+        options: Options of the encoder.
+        muxer_options: Options of the muxer.
         num_samples: How many are encoded; by default two seconds and a bit, which no frame size divides.
         start: Time of the first sample in samples.
         draw: Draws the signal (channels, samples) from (rate, channels, samples).
@@ -42,19 +42,19 @@ class SoundSpec:
         rewrite: Changes, drops or joins packets before they are muxed.
         patch: Changes the bytes of the finished file.
         build: Writes the file instead of `write_sound`.
-        is_lossless: The decoder owes the very samples that were encoded.
-        decoded_rate: Rate of the decoder, where it is not that of the encoder.
+        is_lossless: The decoder returns exactly the encoded samples.
+        decoded_rate: Rate of the decoder, if it differs from the encoder's.
         delay: Samples in front that come out with the sound, because the file does not say that they are the
             encoder's delay; negative where the decoder swallows some.
         shift: Samples by which the sound is late beyond that, in a stream of the right length.
-        excess: Why more samples come out at the end than went in; "" where the file says what is padding.
+        excess: Why more samples come out than were encoded; "" if the file states its padding.
         program_delay: Samples in front that FFmpeg 5.1 leaves in and FFmpeg 8 does not.
         program_snr_db: How near FFmpeg 5.1 comes to FFmpeg 8; ``None`` for bit for bit.
         no_program: Why the ``ffmpeg`` program cannot be compared with.
         range_snr_db: How near a range is to the same samples of a whole decode, where it need not be equal, because
             the codec's state reaches back further than a decoder can go, or is drawn at random.
         is_damaged: Packets fail.
-        video: Length in seconds of a picture stream beside the sound, 0 for none.
+        video: Length in seconds of an additional video stream, 0 for none.
     """
 
     special: str
@@ -98,7 +98,7 @@ class SoundSpec:
         return self.length * (self.decoded_rate or self.rate) // self.rate
 
     def signal(self) -> NDArray[np.float64]:
-        """What is encoded, before it is rounded: float64 (channels, samples)."""
+        """The encoded signal before rounding: float64 (channels, samples)."""
         return self.draw(self.rate, self.num_channels, self.length)
 
 
@@ -158,7 +158,7 @@ def add_stream(container: Any, spec: SoundSpec) -> Any:
 
 
 def drawn_frames(spec: SoundSpec, layout: str) -> Iterator[Any]:
-    """The signal in frames of uneven sizes, which encoders put together anew."""
+    """The signal in frames of uneven sizes, which encoders regroup."""
     samples, name = encoded_samples(spec), sample_format(spec).removesuffix("p")
     for at in range(0, samples.shape[1], 4999):
         piece = np.ascontiguousarray(samples[:, at : at + 4999])
@@ -201,7 +201,7 @@ def mux_in_order(container: Any, packets: Packets) -> None:
 
 
 def write_sound(spec: SoundSpec, path: Path) -> None:
-    """Write a clip of one stream of sound, beside pictures if there are to be any."""
+    """Write a clip of one audio stream, with video if described."""
     with open_output(spec, path) as output:
         pictures = add_pictures(output) if spec.video else None
         stream = add_stream(output, spec)

@@ -1,4 +1,4 @@
-"""Clips with packets of which no frame comes, and streams that are others midway: packets do not tell their frames."""
+"""Clips with packets without frames, and streams that change midway: packets do not determine frames."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SPACED: dict[str, Any] = {"time_base": Fraction(1, 50), "pts": range(0, 80, 2)}
 
 
 def _insert(data: bytes, *behind: int) -> Callable[[Packets], Packets]:
-    """A ``rewrite`` that puts a packet of its own behind some packets; -1 is the last."""
+    """Return a ``rewrite`` that inserts a packet after some packets; -1 is the last."""
 
     def rewrite(packets: Packets) -> Packets:
         out: Packets = []
@@ -80,7 +80,7 @@ def _drop_prior(data: bytes) -> bytes:
 
 
 def _split_temporal_units(packets: Packets) -> Packets:
-    """Give every AV1 frame, hidden ones too, a packet of its own."""
+    """Give every AV1 frame, including hidden ones, its own packet."""
     out: Packets = []
     for packet in packets:
         parts = _parts_of_temporal_unit(bytes(packet))
@@ -116,7 +116,7 @@ def _begin_at_second_key(packets: Packets) -> Packets:
 
 
 def _write_joined(*codecs: str) -> Callable[[ClipSpec, Path], None]:
-    """Files of several codecs end to end; time goes on."""
+    """Files of several codecs end to end, with continuous time."""
 
     def build(spec: ClipSpec, path: Path) -> None:
         whole = b""
@@ -197,18 +197,18 @@ WITHOUT_PICTURE = {
 
 DROPPED = {
     "hevc_end_before_cra_mkv": _mkv(
-        "leading pictures behind the end of a sequence", "libx265", x265(_OPEN_GOP),
+        "leading pictures after the end of a sequence", "libx265", x265(_OPEN_GOP),
         rewrite=_append(_HEVC_END, -1),
     ),
     "hevc_end_before_cra_ts": _ts(
-        "leading pictures behind the end of a sequence", "libx265", x265(_OPEN_GOP),
+        "leading pictures after the end of a sequence", "libx265", x265(_OPEN_GOP),
         rewrite=_append(_HEVC_END, -1),
     ),
     "hevc_broken_link_mkv": _mkv(
         "leading pictures of a BLA picture", "libx265", x265(_OPEN_GOP), rewrite=_change_third_key(_break_link)
     ),
     "hevc_drops_prior_ts": _ts(
-        "a key frame that drops what waits to be shown", "libx265",
+        "a key frame that drops waiting frames", "libx265",
         x265("open-gop=0:b-adapt=0:repeat-headers=1"), rewrite=_change_third_key(_drop_prior),
     ),
     "hevc_intra_refresh_mkv": _mkv(

@@ -129,7 +129,7 @@ def _parameter_sets(unit: bytes) -> bytes:
 
 
 def _split_superframes(packets: Packets) -> Packets:
-    """Give every VP9 frame, hidden ones too, a packet of its own, a tick apart."""
+    """Give every VP9 frame, including hidden ones, its own packet, a tick apart."""
     split = av.BitStreamFilterContext("vp9_superframe_split", in_stream=av.Codec("vp9", "r"))
     out: Packets = []
     for packet in packets:
@@ -170,7 +170,7 @@ def _write_theora(spec: ClipSpec, path: Path) -> None:
 def _write_prefix_units(spec: ClipSpec, path: Path) -> None:
     """H.264 in MP4, one unit with a length in each sample, as some phones write it.
 
-    The unit is of type 14 (prefix). Its payload goes on with the sample's own units after start codes.
+    The unit is of type 14 (prefix). Its payload continues with the sample's own units after start codes.
     """
     plain = path.with_suffix(".plain")
     write_clip(replace(spec, build=None), plain)
@@ -217,7 +217,7 @@ H264 = {
     "h264_422_10bit": ClipSpec("4:2:2 with 10 bits", options=x264(), pix_fmt="yuv422p10le"),
     "h264_444": ClipSpec("4:4:4, odd size", options=x264(), pix_fmt="yuv444p", size=(101, 67)),
     "h264_rgb": ClipSpec("planar RGB", "libx264rgb", options=x264(), pix_fmt="rgb24"),
-    "h264_gray": ClipSpec("luma alone", options=x264(), pix_fmt="gray"),
+    "h264_gray": ClipSpec("luma only", options=x264(), pix_fmt="gray"),
     "h264_mbaff": ClipSpec("interlaced macroblocks in frames", options=x264("tff=1"), configure=_interlaced),
     "h264_fake_interlaced": ClipSpec("progressive, flagged as interlaced", options=x264("fake-interlaced=1")),
     "h264_field_pairs_mkv": ClipSpec(
@@ -244,7 +244,7 @@ H264 = {
     ),
     "h264_lossless": ClipSpec("quantiser 0", options=x264(qp="0")),
     "h264_intra_refresh": ClipSpec(
-        "refreshed column by column; flagged packets are no clean entries", options=x264("intra-refresh=1", bf="0")
+        "refreshed column by column; flagged packets are not clean entries", options=x264("intra-refresh=1", bf="0")
     ),
     "h264_weighted": ClipSpec("weighted prediction", options=x264("weightp=2:weightb=1"), paint=paint_fade),
     "h264_temporal_direct": ClipSpec(
@@ -317,7 +317,7 @@ VPX_AND_AV1 = {
         "superframes", "libvpx-vp9", "ivf", "ivf", options=_vp9_hidden(), num_frames=60, size=(160, 120)
     ),
     "vp9_hidden_frames_split": ClipSpec(
-        "hidden frames in packets of their own", "libvpx-vp9", "nut", "nut", options=_vp9_hidden(), num_frames=60,
+        "hidden frames in separate packets", "libvpx-vp9", "nut", "nut", options=_vp9_hidden(), num_frames=60,
         size=(160, 120), rewrite=_split_superframes, time_base=Fraction(1, 50), pts=range(1, 121, 2),
     ),
     "vp9_show_existing_frame": ClipSpec(
@@ -325,7 +325,7 @@ VPX_AND_AV1 = {
         time_base=Fraction(1, 50), pts=range(0, 80, 2),
     ),
     "vp9_temporal_layers": ClipSpec(
-        "frames that are no references", "libvpx-vp9", "webm", "webm", options=_vpx(**{"ts-parameters": (
+        "frames that are not references", "libvpx-vp9", "webm", "webm", options=_vpx(**{"ts-parameters": (
             "ts_number_layers=3:ts_target_bitrate=60,100,200:ts_rate_decimator=4,2,1:ts_periodicity=4:"
             "ts_layer_id=0,2,1,2:ts_layering_mode=3")}),
     ),

@@ -327,9 +327,9 @@ STREAMS = {
     "two_video_streams_mkv": _h264(
         "of different sizes and lengths", "matroska", "mkv", build=_write_streams_of_two_sizes
     ),
-    "cover_art_mp4": _h264("a picture beside the video", build=_write_cover_art),
-    "cover_art_mkv": _h264("a picture beside the video", "matroska", "mkv", build=_write_cover_art),
-    "cover_art_alone": ClipSpec("a picture beside sound", "mjpeg", "mp4", "m4a", pix_fmt="yuvj420p", num_frames=1,
+    "cover_art_mp4": _h264("an image with the video", build=_write_cover_art),
+    "cover_art_mkv": _h264("an image with the video", "matroska", "mkv", build=_write_cover_art),
+    "cover_art_alone": ClipSpec("an image with audio", "mjpeg", "mp4", "m4a", pix_fmt="yuvj420p", num_frames=1,
         build=_write_cover_art_alone),
     "size_change_ts": _h264("the size changes midway", "mpegts", "ts", build=write_size_change, expect="sizes"),
     "size_change_mkv": _h264("the size changes midway", "matroska", "mkv", build=write_size_change, expect="sizes"),

@@ -10,7 +10,7 @@ from media_containers import CONTAINER_CLIPS
 from media_surgery import with_data
 from media_writing import ClipSpec, Packets
 
-# One clip for every way of predicting pictures from others, and of finding them in a file.
+# One clip for every way of predicting frames, and of finding them in a file.
 _BASES = (
     "mp4", "mkv", "ts", "flv", "mp4_fragmented", "mp4_faststart", "raw_h264", "mkv_open_gop",
     "hevc_open_gop_mkv", "hevc_open_gop_ts", "hevc_raw", "vp8", "vp8_ivf", "vp9", "av1", "av1_low_delay", "av1_obu",
@@ -45,7 +45,7 @@ def _lose_after_key(packets: Packets) -> Packets:
 
 
 def _lose_packets(packets: Packets) -> Packets:
-    """Three lost, on which others depend."""
+    """Lose three packets on which later ones depend."""
     return packets[:17] + packets[20:]
 
 
@@ -59,12 +59,12 @@ def _lose_key_frame(packets: Packets) -> Packets:
 
 
 def _begin_in_gop(packets: Packets) -> Packets:
-    """Packets that depend on what is not there come first."""
+    """Start with packets that depend on missing ones."""
     return packets[5:]
 
 
 def _begin_at_second_key(packets: Packets) -> Packets:
-    """What recorders and splitters of streams leave; in open GOPs the leading pictures then lack a reference."""
+    """Start at a key frame, as recorders and splitters do; leading pictures of open GOPs then lack a reference."""
     return packets[_second_key(packets) :]
 
 
@@ -97,8 +97,8 @@ _LEFT_OUT = {
     *(f"{damage}_mp4_faststart" for damage in _DAMAGES if damage != "truncated"),
 }  # fmt: skip
 
-# FFV1 and VP8 packets that are whole, but not those that the codec needs to have seen before: it goes astray in them,
-# fills pictures in part, says nothing, and the rest is what was in memory. No packet gives that away.
+# Intact FFV1 and VP8 packets whose predecessors are missing: the codec silently decodes them in part, and the rest of
+# the frame shows old memory. No packet reveals this.
 LEFT_TO_MEMORY = frozenset({"lost_after_key_ffv1_gop", "lost_key_frame_ffv1_gop", "lost_key_frame_vp8_large"})
 
 DAMAGED_CLIPS = (
@@ -109,7 +109,7 @@ DAMAGED_CLIPS = (
         if f"{damage}_{base}" not in _LEFT_OUT
     }
     | {
-        # Codecs that leave in a picture what was in its memory: of which picture, depends on all that came before.
+        # Codecs that leave old memory in a frame; its contents depend on all earlier frames.
         f"damaged_twice_{base}": replace(_damaged(base, "damaged_packet"), rewrite=_damage_two_packets)
         for base in ("ffv1_gop", "mjpeg_avi")
     }

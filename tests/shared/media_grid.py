@@ -25,7 +25,7 @@ from media_writing import ClipSpec, Packets, add_stream, encode, prepare_encoder
 
 __all__ = ["STRUCTURES", "Cell", "containers", "encoders", "structures_of", "write_cell"]
 
-# Smallest first: most encoders take any size, some only those of their standard.
+# Smallest first: most encoders take any size, some only the sizes of their standard.
 _SIZES = ((64, 48), (176, 144), (256, 144), (320, 200), (720, 576), (48, 48))
 _NUM_FRAMES = 26
 _GOP = 8
@@ -40,7 +40,7 @@ _NOT_FILES = frozenset((
 _CRASHES = frozenset((("apng", "cut"),))
 _INTERLACED_FLAGS = "+ildct+ilme"
 
-# What an encoder is told, by the structure of pictures that is wanted. "cut" and "joined" work on finished streams.
+# Options of an encoder for each structure of frames. "cut" and "joined" work on finished streams.
 _GENERIC: dict[str, dict[str, str]] = {
     "plain": {"bf": "0"},
     "b_frames": {"bf": "2", "flags": "+cgop", "sc_threshold": "1000000000"},
@@ -123,7 +123,7 @@ def encoders() -> tuple[str, ...]:
     names = []
     for name in sorted(av.codecs_available):
         with suppress(ValueError):
-            codec = av.Codec(name, "w")  # a name of a codec is also taken for that of its default encoder
+            codec = av.Codec(name, "w")  # a codec name is also accepted as the name of its default encoder
             if codec.name == name and codec.type == "video" and _encode(name, "plain", is_global=False) is not None:
                 names.append(name)
     return tuple(names)
@@ -252,7 +252,7 @@ def _mux(container: str, encoder: str, structure: str, path: Path) -> bool:
     try:
         with av.open(str(path), "w", format=container, options={"fflags": "bitexact", "strict": "-2"}) as output:
             track = add_stream(output, stream.spec)
-            # Some encoders tell their muxer more than packets hold, so that only streams that are cut are copies.
+            # Some encoders pass more to their muxer than packets contain, so only cut streams are copied.
             for packet in stream.to_packets() if structure.startswith("cut") else encode(track, stream.spec):
                 packet.stream = track
                 output.mux(packet)

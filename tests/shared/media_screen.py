@@ -1,7 +1,7 @@
-"""Clips of old codecs whose packets are not what they seem: false key frames, and packets of which no frame comes.
+"""Clips of old codecs with misleading packets: false key frames, and packets without a frame.
 
-No encoder at hand writes VMware's and TechSmith's codecs, so their packets are put together here. They take the place
-of those of another codec in AVI, and the names in the headers are changed.
+No encoder at hand writes VMware's and TechSmith's codecs, so their packets are put together here. They replace the
+packets of another codec in AVI, and the names in the headers are changed.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _runs(number: int, rows: slice) -> Iterator[bytes]:
 
 
 def _without_change(packets: Packets) -> Packets:
-    """Cinepak with three packets of a header alone, which has no strips."""
+    """Cinepak with three packets that contain only a header, without strips."""
     header = bytes([0, 0, 0, 10, 0, _WIDTH, 0, _HEIGHT, 0, 0])
     return [with_data(packet, header) if number in (5, 6, 20) else packet for number, packet in enumerate(packets)]
 

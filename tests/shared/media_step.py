@@ -1,4 +1,4 @@
-"""Films whose pictures, sound and captions tell the time: flashes, and beeps and captions of the same moments.
+"""Films whose video, audio and captions show the time: flashes, beeps and captions at the same moments.
 
 Every picture has its number as a bar code. In a flash the lower part of the picture is white, for as long as a beep
 lasts and a caption says so. A beep is a sum of tones by a formula: it is known at any rate, and so unlike itself a
@@ -40,8 +40,8 @@ class Film:
         frame_times: Begin of each frame in seconds; by default ``number / fps``, for 3 seconds.
         audio_begin_seconds: When the sound begins.
         audio_end_seconds: When it ends.
-        flashes: The first frame of each flash, and the first one behind it.
-        options: Of the encoder of video.
+        flashes: The first frame of each flash, and the first one after it.
+        options: Options of the video encoder.
     """
 
     extension: str
@@ -85,7 +85,7 @@ class Film:
 
 
 def tones(number: int, seconds: NDArray[Any]) -> NDArray[np.float32]:
-    """The sound of a beep at times from its begin on."""
+    """Return the samples of a beep at times since its start."""
     draw = np.random.default_rng(number)
     pitches, phases = draw.uniform(300, 4000, 40), draw.uniform(0, 2 * np.pi, 40)
     waves = np.sin(2 * np.pi * np.outer(seconds, pitches) + phases)
@@ -164,7 +164,7 @@ def _clock(seconds: Fraction) -> str:
     return f"00:{total // 60_000:02}:{total // 1000 % 60:02},{total % 1000:03}"
 
 
-# What a row shows
+# Contents of a row
 
 
 def numbers_of(frames: FrameBatch) -> list[int]:

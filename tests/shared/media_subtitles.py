@@ -13,7 +13,7 @@ import numpy as np
 
 from media_writing import ClipSpec, add_stream, encode, mux_in_order, x264
 
-#: (start, end, plain text) of what the files below show, read off them by hand.
+#: (start, end, plain text) of the files below, read by hand.
 SUBRIP_EXPECTED = [
     (1.0, 2.5, "Hello world\nsecond line"),
     (2.0, 4.0, "Red & bold, 1 < 2, {kept}"),
@@ -111,9 +111,9 @@ def write_subtitle_streams(path: Path, streams: Iterable[tuple[str, str, int | N
     """A Matroska file of streams of subtitles, each of one at 0 and one at 2 seconds.
 
     Args:
-        path: Of the file.
+        path: Path of the file.
         streams: (text or ``"pictures"``, name of a disposition or ``""``, duration in milliseconds or ``None`` to
-            state none); the second subtitle has an exclamation mark behind the text.
+            state none); the second subtitle has an exclamation mark after the text.
     """
     with av.open(str(path), "w", format="matroska", options={"fflags": "bitexact"}) as output:
         packets = []

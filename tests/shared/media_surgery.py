@@ -62,8 +62,8 @@ def _nal(reference: int, kind: int, payload: bytes) -> bytes:
 def h264_field_pictures(columns: int, rows: int, num_frames: int, gop_size: int, rate: int) -> list[bytes]:
     """H.264 (Annex B) whose pictures are all coded as two fields: one access unit, and so one packet, per field.
 
-    Samples are not compressed (I_PCM). Every ``gop_size`` frames both fields are intra; the others copy the field
-    before and replace one column of macroblocks, so a frame depends on all since the last intra picture.
+    Samples are not compressed (I_PCM). Every ``gop_size`` frames both fields are intra; the rest copy the previous
+    field and replace one column of macroblocks, so a frame depends on all since the last intra picture.
 
     Args:
         columns, rows: Size in macroblocks; ``rows`` is even.

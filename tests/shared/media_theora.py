@@ -11,12 +11,12 @@ __all__ = ["write_theora"]
 
 _NUM_QUANTIZERS, _NUM_HUFFMAN_TABLES, _NUM_TOKENS = 64, 80, 32
 _GOP_LENGTH, _GRANULE_SHIFT = 12, 6
-_EOB_RUN = 6  # a token: so many blocks, twelve bits, have no more coefficients
+_EOB_RUN = 6  # a token: this number of blocks (twelve bits) has no more coefficients
 _ONES_AND_TWOS = (9, 10, 11, 12)  # tokens for the coefficients 1, -1, 2 and -2
 
 
 class _Bits:
-    """Numbers of so many bits after each other, the most significant first."""
+    """Concatenated numbers of given bit lengths, the most significant bit first."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -111,7 +111,7 @@ def _picture(width: int, height: int, quantizers: Sequence[int], chance: random.
     bits.put(0, 8)  # tables of the constant coefficients
     for _ in range(num_blocks):
         bits.put(chance.choice(_ONES_AND_TWOS), 5)
-    bits.put(0, 8)  # and of the others
+    bits.put(0, 8)  # and of the remaining blocks
     bits.put(_EOB_RUN, 5)
     bits.put(num_blocks, 12)
     return bits.data()
@@ -140,8 +140,9 @@ def write_theora(path: Path, quantizers: Sequence[Sequence[int]], *, size: tuple
     """Write a clip in Ogg of 25 frames a second.
 
     Args:
-        path: Of the new file.
-        quantizers: Of each picture, one or two, the first of which it uses; every twelfth picture is a key frame.
+        path: Path of the new file.
+        quantizers: Quantizers of each frame, one or two, the first of which it uses; every twelfth picture is a key
+            frame.
         size: (width, height), multiples of 16.
     """
     chance = random.Random(0)

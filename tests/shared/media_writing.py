@@ -1,4 +1,4 @@
-"""Pictures that tell themselves apart, and how `media` writes them into files with PyAV."""
+"""Distinguishable frames, and how `media` writes them into files with PyAV."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _BAR_CODE_BITS = 10
 
 @dataclass(frozen=True)
 class ClipSpec:
-    """A clip to be written: what it is, what is special about it, and how it is made.
+    """Description of a clip: its format, its properties, and how it is written.
 
     Attributes:
         special: Why the clip is there, in words.
         codec: Name of the encoder.
         container: Name of the muxer.
-        extension: Of the file name.
-        options: Of the encoder.
-        muxer_options: Of the muxer.
+        extension: Extension of the file name.
+        options: Options of the encoder.
+        muxer_options: Options of the muxer.
         pix_fmt: Pixel format that is encoded.
         size: (width, height).
         num_frames: How many pictures are drawn.
@@ -40,7 +40,7 @@ class ClipSpec:
         pictures_per_palette: How many pictures in pal8 share a palette; 0 for all.
         rewrite: Changes, drops or joins packets before they are muxed.
         patch: Changes the bytes of the finished file.
-        build: Writes the file instead of `write_clip`, for what is not one encoded stream.
+        build: Writes the file instead of `write_clip`, if it is not one encoded stream.
         expect: ``"frames"``; ``"sizes"`` if the frames are of different sizes; ``"no video"``.
     """
 
@@ -147,7 +147,7 @@ def _colour(target: Any) -> tuple[int, int]:
 
 
 def encode_alone(spec: ClipSpec) -> Packets:
-    """The packets of a clip from an encoder of its own, with parameter sets in the stream."""
+    """Return the packets of a clip from a separate encoder, with parameter sets in the stream."""
     context: Any = av.CodecContext.create(spec.codec, "w")
     context.options = dict(spec.options)
     prepare_encoder(context, spec)

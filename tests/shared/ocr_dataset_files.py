@@ -1,6 +1,6 @@
-"""Small data sets in the formats of those that docTR reads, for the tests and for what docTR answers.
+"""Small datasets in the formats that docTR reads, for the tests and for recording docTR's results.
 
-Every picture and box is a formula of its number, so that nothing but this module decides what is in a file.
+Every picture and box is a formula of its number, so this module defines the contents of a file.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ def own(folder: Path) -> None:
     write(folder / "words.json", {"0.png": {"typed_words": words}, "1.png": {"typed_words": []}})
 
 
-#: The name of what each archive is unpacked to, and what writes it.
+#: The name of the unpacked contents of each archive, and the function that writes it.
 ARCHIVED: dict[str, tuple[str, Callable[[Path], None]]] = {
     "FUNSD": ("funsd.zip", funsd),
     "SROIE": ("sroie2019_train_task1.zip", sroie),
@@ -283,7 +283,7 @@ TASKS: dict[str, dict[str, bool]] = {
 
 
 def calls(datasets: Any, folder: Path, name: str) -> Iterator[tuple[str, Any]]:
-    """A data set in all ways in which it can be read, by what they are called; its files are beneath the folder."""
+    """Yield a dataset in all ways in which it can be read, with their names; its files are in the folder."""
     build = getattr(datasets, name)
     if name in OWN:
         for file in OWN[name]:
@@ -316,7 +316,7 @@ def write_files(folder: Path, name: str) -> None:
 
 
 def summary(dataset: Any) -> list[Any]:
-    """What a data set gives: size and mean of each picture, and its target; sorted, as not all have an order."""
+    """Summarise a dataset: size and mean of each image, and its target; sorted, because some have no order."""
     rows = [_row(dataset[number]) for number in range(len(dataset))]
     return sorted(rows, key=lambda row: json.dumps(row[1:] + row[:1]))
 

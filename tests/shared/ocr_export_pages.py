@@ -51,7 +51,7 @@ def relative(points: Any) -> tuple[tuple[float, float], ...]:
 
 
 def page_of(*words: Word, image: NDArray[np.uint8] | None = None, **kwargs: Any) -> Page:
-    """A page with each word in a line of its own, at the very place of the word."""
+    """A page with each word in its own line, at the position of the word."""
     blocks = [Block([Line([item], item.geometry) for item in words])] if words else []
     return Page(np.zeros((*SIZE, 3), np.uint8) if image is None else image, blocks, 0, SIZE, **kwargs)
 
@@ -62,7 +62,7 @@ def unread_line(box: tuple[float, float, float, float], reason: str, script: str
 
 
 def partly_read_page() -> Page:
-    """Two columns below a heading. Of each column a line was not read, and one was read with gaps."""
+    """Two columns below a heading. In each column, a line was not read, and one was read with gaps."""
     left = [word("one", (10, 60, 200, 80)), word("two", (10, 180, 200, 200))]
     right = [word("three", (320, 60, 500, 80))]
     blocks = [Block([Line([item])]) for item in (word("heading", (10, 10, 500, 40)), *left, *right)]
@@ -83,7 +83,7 @@ def kie_page(predictions: dict[str, list[Word]]) -> KIEPage:
 
 
 def empty_pages() -> dict[str, Any]:
-    """Pages with next to nothing on them, by what is missing."""
+    """Nearly empty pages, by the missing part."""
     hostile = "a\x00b\tc\nd\ud800\ufffe]]>&<\"'"
     return {
         "no blocks": page_of(),

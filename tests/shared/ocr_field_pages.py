@@ -1,4 +1,4 @@
-"""Pages of words for those who look for fields: written as text, a space of text is half an em."""
+"""Pages of words for tests of fields: written as text, where a space is half an em."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ REGIONS = [
     ((0.0, 0.5), (1.0, 1.0)),
 ]
 
-# A map with lines of text, clockwise by an angle, and what is known of the page.
+# A map with lines of text, rotated clockwise by an angle, and the known orientation of the page.
 MAP_CASES: dict[str, tuple[float, tuple[int, float] | None]] = {
     "upright": (0, None),
     "clockwise 7": (7, None),
@@ -33,7 +33,7 @@ MAP_CASES: dict[str, tuple[float, tuple[int, float] | None]] = {
 
 
 def arguments_of(boxes: np.ndarray, texts: list[str], shape: tuple[int, int] = (HEIGHT, WIDTH)) -> dict[str, Any]:
-    """The arguments of a builder for one page, whose scores tell the words apart."""
+    """The arguments of a builder for one page, whose scores identify the words."""
     number = len(texts)
     return {
         "pages": [np.zeros((8, 8, 3), np.uint8)],

@@ -1,6 +1,6 @@
-"""A probability map by formula: what a detector might see, and what it must not trip over.
+"""A probability map by formula, with text and confusing noise.
 
-Used by the tests and, beside docTR, by ``record_ocr_detection.py``; needs numpy only.
+Used by the tests and, with docTR, by ``record_ocr_detection.py``; needs numpy only.
 """
 
 from __future__ import annotations

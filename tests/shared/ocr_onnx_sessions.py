@@ -1,4 +1,4 @@
-"""The networks of PP-OCR run by onnxruntime, from the same files: what the native modules must agree with."""
+"""The networks of PP-OCR run by onnxruntime, from the same files: the reference for the native modules."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def session(arch: str) -> Callable[[Tensor], Tensor]:
 def best_of(
     probabilities: Tensor, head: Any, followed: int, excluded: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The likeliest class of each step, of those that are not excluded, and the probability of the one followed."""
+    """Return the likeliest class of each step, except excluded ones, and the probability of the followed one."""
     if excluded is not None:
         probabilities = probabilities.masked_fill(excluded, 0)
         probabilities = probabilities / probabilities.sum(-1, keepdim=True)
@@ -60,7 +60,7 @@ def scores_of(probabilities: Tensor, head: Any, classes: Tensor) -> Tensor:
 
 @contextmanager
 def by_onnxruntime(predictor: Any) -> Iterator[list[str]]:
-    """Within it, both networks of a predictor with the default models are onnxruntime's; yields who was asked.
+    """Run both networks of a default predictor in onnxruntime within the block; yield the names of called networks.
 
     The file of the recogniser ends in probabilities of all its classes: the greatest is chosen among them.
     """
@@ -77,7 +77,7 @@ def by_onnxruntime(predictor: Any) -> Iterator[list[str]]:
         return read(x)
 
     detector.logits, recogniser.features = logits, probabilities
-    # Scripts are told from features, which the file does not give.
+    # Scripts are classified by features, which the file does not output.
     classifier, recogniser.script_classifier = recogniser.script_classifier, None
     own = ppocr.best_classes, ppocr.scores_of_classes
     ppocr.best_classes, ppocr.scores_of_classes = best_of, scores_of

@@ -31,11 +31,11 @@ __all__ = ["PAGE_KINDS", "RenderedPage", "TextBox", "as_scanned", "finished", "r
 
 @dataclass(frozen=True)
 class RenderedPage:
-    """A page and what is on it.
+    """A page and its contents.
 
     Attributes:
         image: (H, W, 3) uint8, RGB.
-        words: In reading order; words are what spaces part.
+        words: In reading order; words are separated by spaces.
         lines: In reading order; runs of words without a wide gap.
     """
 
@@ -97,7 +97,7 @@ def render_page(
         seed: Chooses the text and the noise.
         dpi: Pixels per inch.
         size: (width, height) in inches; each kind has its own by default.
-        font_size: Of the running text, in points.
+        font_size: Size of the running text, in points.
         rotation: Turns the page counter-clockwise, in degrees; the sheet grows so that nothing is lost.
         noise: Standard deviation of grey noise, in levels of 256.
         blur: Radius of a Gaussian, in pixels.
@@ -128,7 +128,7 @@ def render_text(
 
 
 def finished(sheet: Sheet) -> RenderedPage:
-    """What was written on a sheet, as a page."""
+    """Return the contents of a sheet as a page."""
     words = tuple(word for line in sheet.lines for word in line)
     return RenderedPage(sheet.pixels(), words, tuple(map(_joined, sheet.lines)))
 

@@ -1,4 +1,4 @@
-"""A sheet of paper that remembers what is written on it, and where."""
+"""A sheet of paper that records its words and their positions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _font(name: str, size: int) -> Font:
 
 
 class Sheet:
-    """A white sheet that remembers what is written on it. Lengths are in points of 1/72 inch."""
+    """A white sheet that records its words. Lengths are in points of 1/72 inch."""
 
     def __init__(self, width: float, height: float, dpi: float, size: float, rng: random.Random) -> None:
         # Drawn larger and made smaller at the end: strokes get the grey edges that a scan has.

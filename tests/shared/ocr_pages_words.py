@@ -1,4 +1,4 @@
-"""What stands on drawn pages: words, names, dates, amounts, codes."""
+"""Contents of rendered pages: words, names, dates, amounts, codes."""
 
 from __future__ import annotations
 

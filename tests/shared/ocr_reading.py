@@ -1,4 +1,4 @@
-"""What the tests of predictors share: predictors made once, small pages, and the words of a document as a list."""
+"""Shared by tests of predictors: predictors created once, small pages, and the words of a document as a list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recognition networks of a few weights, whose architectures are those of the large ones."""
+"""Recognition networks of a few weights, with the architectures of the large ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of transforms that run alike on docTR and here, and what is written down of their results.
+"""Calls of transforms that run alike on docTR and here, and summaries of their results.
 
 Used on both sides, so it needs torch and numpy only; the library comes as arguments.
 """
@@ -47,7 +47,7 @@ def targets() -> dict[str, Any]:
 
 
 def seeded(seed: int, call: Case) -> Any:
-    """What a call gives after all generators have been seeded."""
+    """Return the result of a call after seeding all generators."""
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
@@ -153,7 +153,7 @@ def printed(transforms: Any) -> list[str]:
 
 
 def summary(result: Any) -> Any:
-    """What is written down: sizes and sums of pictures, the numbers of boxes."""
+    """Summarise a result: sizes and sums of images, the numbers of boxes."""
     if isinstance(result, tuple | list):
         return [summary(part) for part in result]
     if isinstance(result, dict):
@@ -168,7 +168,7 @@ def summary(result: Any) -> Any:
 
 
 def pixels(image: Tensor) -> dict[str, Any]:
-    """Size, dtype, and sums with weights that tell one place from another; docTR's masks may have one plane."""
+    """Size, dtype, and sums with weights that depend on the position; docTR's masks may have one plane."""
     values = image.double().squeeze(0) if image.dtype == torch.bool else image.double()
     places = torch.arange(values.numel(), dtype=torch.float64).reshape(values.shape)
     return {

@@ -1,9 +1,9 @@
 """Weights by formula: the same numbers in two libraries without storing them.
 
 A published checkpoint is far too large for a test fixture, and a seed gives the same weights only where modules are
-created in the same order. Here every tensor of a state dict is a function of its name and shape alone, so a network of
-another library and its counterpart here get equal weights exactly when their state dicts agree. What the other library
-computed with them is recorded (``record_ocr_*.py``) as a handful of numbers.
+created in the same order. Here every tensor of a state dict is a function of only its name and shape, so a network of
+another library and its counterpart here get equal weights exactly when their state dicts agree. The results of the
+other library with them is recorded (``record_ocr_*.py``) as a handful of numbers.
 
 Used on both sides, so it needs torch and numpy only.
 """
@@ -20,7 +20,7 @@ from torch import nn
 
 
 def uniform(name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Numbers in [-1, 1) that depend on ``name`` and ``shape`` alone, float64.
+    """Numbers in [-1, 1) that depend only on ``name`` and ``shape``, float64.
 
     The raw output of a bit generator is what numpy promises never to change; its distributions are not.
     """
@@ -44,7 +44,7 @@ def formula_tensor(name: str, shape: tuple[int, ...], gain: float = 1.0) -> torc
 def fill(model: nn.Module, gain: float = 1.0) -> nn.Module:
     """Put the formula into every floating-point entry of the state dict; returns the model in evaluation mode.
 
-    ``gain`` keeps a deep network's activations in range; record it beside the outputs. Counters and masks stay.
+    ``gain`` keeps a deep network's activations in range; record it with the outputs. Counters and masks stay.
     """
     state = {
         name: formula_tensor(name, tuple(tensor.shape), gain).to(tensor.dtype) if tensor.is_floating_point() else tensor
@@ -55,7 +55,7 @@ def fill(model: nn.Module, gain: float = 1.0) -> nn.Module:
 
 
 def formula_input(shape: tuple[int, ...], name: str = "input") -> torch.Tensor:
-    """A float32 input in [-1, 1): noise over a coarse pattern, so that deep layers see structure too."""
+    """A float32 input in [-1, 1): noise over a coarse pattern, so that deep layers see structure."""
     noise = uniform(name, shape)
     height, width = shape[-2:]
     rows, columns = np.ogrid[:height, :width]

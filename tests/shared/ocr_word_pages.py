@@ -104,5 +104,5 @@ PAGES = {"one_column": one_column, "two_columns": two_columns, "form": form, "re
 
 
 def shuffled(number: int) -> np.ndarray:
-    """An order that is none: the indices in steps of a prime."""
+    """A shuffled order: the indices in steps of a prime."""
     return np.arange(number) * 7919 % number if number % 7919 else np.arange(number)

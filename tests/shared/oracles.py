@@ -1,4 +1,4 @@
-"""What is in a file, found without mediatensor: plain decodes with PyAV, and the ``ffmpeg`` program."""
+"""Contents of files, found without mediatensor: plain decodes with PyAV, and the ``ffmpeg`` program."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def undetermined_frames(path: Path, stream_index: int | None = None) -> set[int]
 def linear_decode_planes(path: Path, stream_index: int | None = None) -> list[tuple[int | None, int]]:
     """(pts, CRC-32 of the decoded planes as they are) of every frame, in decoding order.
 
-    Rows are cut to the visible width; planes follow each other in order. The definition is that of
-    ``reference_frames.json.gz`` beside the real media files.
+    Rows are cut to the visible width; planes follow each other in order. The definition is the same as in
+    ``reference_frames.json.gz`` next to the real media files.
     """
     return [(frame.pts, _crc_of_planes(frame)) for frame in _plain_decode(path, stream_index)]
 
@@ -111,13 +111,13 @@ def upright_frames(path: Path, stream_index: int | None = None) -> Iterator[tupl
 def times_shown(path: Path, stream_index: int | None, pts: Sequence[int | None]) -> list[int | None]:
     """When the frames of a plain decode are shown, in the order in which the codec gives them, which is never changed.
 
-    If their times never fall, those are it. If they do although those of the packets only grow, the file states when
+    If their times never fall, those are it. If they do although packet times only increase, the file states when
     pictures are decoded: the times belong to the frames in ascending order. Otherwise none is known.
 
     Args:
         path: A media file.
         stream_index: Index among all streams; ``None`` for FFmpeg's choice.
-        pts: Of the frames, in the codec's order.
+        pts: Times of the frames, in the codec's order.
     """
     known = [time for time in pts if time is not None]
     if known == sorted(known):
@@ -153,7 +153,7 @@ def linear_decode_rgb(path: Path, stream_index: int | None = None) -> tuple[list
 
 
 class _RgbFilter:
-    """The filters ``scale=flags=bicubic,format=rgb24``, made anew when size or format change."""
+    """The filters ``scale=flags=bicubic,format=rgb24``, rebuilt when size or format change."""
 
     def __init__(self) -> None:
         self._graph = av.filter.Graph()
@@ -228,7 +228,7 @@ def ffmpeg_rgb(
     Args:
         program: Path of the program.
         path: A media file with frames of one size.
-        num_frames: Stop after so many.
+        num_frames: Stop after this many.
         stream: For ``-map``.
         is_upright: Let the program apply the display matrix.
         is_deep: 16 bits a component (uint16) instead of 8.
@@ -249,7 +249,7 @@ def ffmpeg_rgb_of_several(program: str, streams: Sequence[tuple[Path, int]], fol
     Args:
         program: Path of the program.
         streams: Files with frames of one size, and in each the index of a stream.
-        folder: An existing directory for what the program writes.
+        folder: An existing directory for the output of the program.
     """
     command = [program, "-v", "error", "-nostdin", "-y"]
     targets = [folder / f"{number}.ppm" for number in range(len(streams))]

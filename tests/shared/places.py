@@ -40,7 +40,7 @@ _TIMEOUT_SECONDS = 60
 
 
 def in_child(folder: Path, work: Callable[[], T]) -> T:
-    """What a function gives in a forked process; what it raises is raised here as an ``AssertionError``.
+    """Return the result of a function in a forked process; its exceptions become an ``AssertionError``.
 
     Args:
         folder: For the result.
@@ -57,11 +57,11 @@ def interrupted(folder: Path, work: Callable[[Callable[[], object]], object], se
 
     Args:
         folder: For the result.
-        work: Calls what it is given as soon as it may be interrupted.
+        work: Calls its argument as soon as it may be interrupted.
         seconds: How long to wait then.
 
     Returns:
-        The number of its process, which is also that of the group of its processes.
+        The number of its process and process group.
     """
     begun = folder / "begun"
     begun.unlink(missing_ok=True)
@@ -124,7 +124,7 @@ def interrupted_at_line(number: int, where: ModuleType | Sequence[ModuleType], w
 
 @contextmanager
 def traced(trace: TraceFunction) -> Iterator[None]:
-    """Have the calls of this thread told to a function, see `sys.settrace`."""
+    """Report the calls of this thread to a function, see `sys.settrace`."""
     before = sys.gettrace()
     sys.settrace(trace)
     try:
@@ -135,7 +135,7 @@ def traced(trace: TraceFunction) -> Iterator[None]:
 
 @contextmanager
 def read_pipe(path: Path) -> Iterator[list[bytes]]:
-    """A new named pipe, and what is written to it within the block; it is there after the block."""
+    """Read a new named pipe within the block; the data are available after the block."""
     os.mkfifo(path)
     received: list[bytes] = []
     reader = threading.Thread(target=lambda: received.append(path.read_bytes()))

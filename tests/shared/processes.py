@@ -1,4 +1,4 @@
-"""What tests of programs and processes share: who runs, and waiting for them."""
+"""Shared by tests of programs and processes: running processes, and waiting for them."""
 
 from __future__ import annotations
 

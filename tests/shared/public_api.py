@@ -20,7 +20,7 @@ from mediatensor.cli import build_parser
 
 RECORD = Path(__file__).parents[1] / "records" / "public_api.txt"
 INDENT = "    "
-# What an object does by syntax, and who only reads the names of its methods would not see.
+# Abilities of an object by syntax, which the names of its methods do not show.
 SYNTAX = (
     "__add__",
     "__call__",
@@ -99,7 +99,7 @@ def describe_object(name: str, value: Any, public: dict[int, str]) -> Iterator[s
 
 
 def has_own_constructor(owner: type) -> bool:
-    """Whether a class of ours says what it is made from, other than by fields."""
+    """Whether a class of the library has a constructor other than by fields."""
     first = next(base for base in owner.__mro__ if "__init__" in vars(base))
     is_of_fields = dataclasses.is_dataclass(first) and first.__dataclass_params__.init
     is_protocol = getattr(owner, "_is_protocol", False)
@@ -107,7 +107,7 @@ def has_own_constructor(owner: type) -> bool:
 
 
 def base_names(owner: type, public: dict[int, str]) -> Iterator[str]:
-    """The bases that a user can name: those of private bases in their place."""
+    """Yield the public bases; private bases are replaced by their own bases."""
     for base in owner.__bases__:
         package = base.__module__.partition(".")[0]
         if id(base) in public:
@@ -120,7 +120,7 @@ def base_names(owner: type, public: dict[int, str]) -> Iterator[str]:
 
 
 def describe_members(owner: type) -> Iterator[str]:
-    """Members and fields, then what this class and the bases of ours define, by name."""
+    """Members and fields, then the members that this class and our bases define, by name."""
     fields = dict(fields_of(owner))
     yield from (f"{name}{text}" for name, text in fields.items() if not name.startswith("_"))
     members: dict[str, object] = {}
@@ -133,7 +133,7 @@ def describe_members(owner: type) -> Iterator[str]:
 
 
 def fields_of(owner: type) -> Iterator[tuple[str, str]]:
-    """What the instances hold, or, of an enumeration, which there are."""
+    """Yield the fields of instances, or the members of an enumeration."""
     if issubclass(owner, enum.Enum):
         yield from ((name, f" = {member.value!r}") for name, member in owner.__members__.items())
     elif dataclasses.is_dataclass(owner):
@@ -164,7 +164,7 @@ def describe_member(name: str, member: object) -> str:
 
 
 def signature(value: Callable[..., object]) -> str:
-    """Parameters with annotations and defaults, and what comes back, as the source has them."""
+    """Return parameters with annotations and defaults, and the result type, as in the source."""
     found = inspect.signature(value)
     texts: list[str] = []
     previous = None
@@ -216,7 +216,7 @@ def describe_value(value: object) -> str:
 
 
 def describe_command() -> Iterator[str]:
-    """The subcommands of ``mediatensor`` with what they take."""
+    """Yield the subcommands of ``mediatensor`` with their arguments."""
     for name, parser in sorted(subcommands(build_parser()).items()):
         yield f"command mediatensor {name}"
         yield from indented(argument_text(action) for action in parser._actions if action.dest != "help")

@@ -1,6 +1,6 @@
-"""An isolated process that starts at once, for it imports little: what tests of its parent have in place of the real.
+"""An isolated process that starts at once, because it imports little: a replacement in tests of its parent.
 
-It takes calls and answers in the same way, with plain JSON, and does whatever somebody may do who took it over.
+It takes calls and answers in the same way, with plain JSON, and behaves like a compromised process on request.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _exactly(num_bytes: int) -> bytes:
     return data
 
 
-# What it is asked to do
+# Requested behaviour
 
 
 def give(value: Any) -> Any:

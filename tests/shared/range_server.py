@@ -1,4 +1,4 @@
-"""A web server on this machine that serves a folder by ranges, counts what it sends, and can misbehave."""
+"""A web server on this machine that serves a folder by ranges, counts its answers, and can misbehave."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["RangeServer", "serve"]
 
 @dataclass
 class RangeServer:
-    """What it is to do from now on, and what it has done.
+    """The behaviour of the server, and its record.
 
     Attributes:
         fault: ``None``, a status to answer with, or one of "ignore ranges", "no length", "truncate", "stall",

@@ -7,5 +7,5 @@ from pathlib import Path
 
 __all__ = ["TEST_DATA"]
 
-# A folder beside the checkout, or wherever the variable says; it holds the folder ``media``.
+# A folder next to the checkout, or the one in the variable; it contains the folder ``media``.
 TEST_DATA = Path(os.environ.get("MEDIATENSOR_TEST_DATA") or Path(__file__).parents[3] / "shared" / "data")

@@ -3,8 +3,8 @@
 Frames are recorded of decord 0.6, because 3.4 returns resized ones with six channels, and sound of decord 3.4, because
 0.6 shifts sound that it resamples, and the second channel: run it where one is installed, and then where the other is.
 
-It needs nothing of ours. The files that it reads were written by ``python tests/shared/record_decord.py files``,
-where PyAV is; they stay as they are, because another encoder would write others.
+It needs nothing of this library. The files that it reads were written by ``python tests/shared/record_decord.py
+files``, with PyAV; they are kept, because another encoder would write different ones.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def paint(number: int, width: int, height: int) -> Any:
 
 
 def write(path: Path, *, times: list[int] | None = None, late_samples: int = 0) -> None:
-    """A clip with a key frame every 8 frames and with B-frames; without times of its own, it has sound."""
+    """A clip with a key frame every 8 frames and with B-frames; without ``times``, it has audio."""
     import av
 
     unit = Fraction(1, RATE) if times is None else Fraction(1, 1000)

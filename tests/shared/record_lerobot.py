@@ -1,4 +1,4 @@
-"""Write what LeRobot's own reader gives of the datasets that ``lerobot_files`` writes, beside our tests.
+"""Record the results of LeRobot's own reader for the datasets of ``lerobot_files``.
 
 It runs where lerobot is installed, 0.4 for version 3 of the format and 0.3.3 for version 2.1, on a dataset
 that ``write_lerobot`` wrote::

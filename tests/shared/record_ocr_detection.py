@@ -1,4 +1,4 @@
-"""Record what docTR's detectors, classifiers and post-processing give, for the tests of ours.
+"""Record the results of docTR's detectors, classifiers and post-processing.
 
 Run it by hand where ``doctr`` 1.1.0 imports, from the folder of the tests, when a network is added:
 
@@ -63,7 +63,7 @@ POSTPROCESSORS = {"db": DBPostProcessor, "linknet": LinkNetPostProcessor, "fast"
 
 
 def configuration(cfg: dict[str, Any]) -> dict[str, Any]:
-    """What can be compared of a configuration; of the address only the file, the rest is docTR's server."""
+    """Return the comparable part of a configuration; of the address only the file name."""
     kept: dict[str, Any] = {key: list(cfg[key]) for key in ("mean", "std", "input_shape")}
     url = cfg["url"]
     kept["file"] = url.partition("id=")[2].partition("&")[0] or url.partition("/download/")[2]
@@ -82,7 +82,7 @@ def logits_of(model: nn.Module, images: torch.Tensor) -> torch.Tensor:
 
 
 def record_detector(name: str, gain: float) -> dict[str, Any]:
-    """What one detector gives for two images, its losses, and what folding makes of it."""
+    """Record the results of one detector for two images, its losses, and its folded form."""
     factory = getattr(detection, name)
     model = fill(factory(pretrained=False, pretrained_backbone=False), gain)
     images = formula_input(INPUT_SHAPE)
@@ -113,7 +113,7 @@ def record_detector(name: str, gain: float) -> dict[str, Any]:
 
 
 def record_classifier(name: str, gain: float) -> dict[str, Any]:
-    """What one classifier gives for two images."""
+    """Record the results of one classifier for two images."""
     model = fill(getattr(classification, name)(pretrained=False), gain)
     with torch.no_grad():
         scores = model(formula_input(INPUT_SHAPE))

@@ -4,8 +4,8 @@ Run it by hand where ``doctr`` imports, from the folder of the tests:
 
     python record_ocr_exports.py
 
-It writes ``data/ocr/doctr_exports_<version>.json``: of docTR 1.1 what each of its exporters gives, of older versions,
-which have neither layouts nor tables, what they store.
+It writes ``data/ocr/doctr_exports_<version>.json``: for docTR 1.1 the result of each exporter, for older versions,
+without layouts and tables, their stored documents.
 """
 
 from __future__ import annotations

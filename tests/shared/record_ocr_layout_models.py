@@ -1,4 +1,4 @@
-"""Record what docTR's networks of layouts and tables give, for the tests of ours.
+"""Record the results of docTR's networks for layouts and tables.
 
 Run it by hand where ``doctr`` 1.1.0 imports, from the folder of the tests, when a network is added:
 
@@ -58,7 +58,7 @@ def regions(found: list[Any]) -> list[Any]:
 
 
 def record_layout(name: str, gain: float) -> dict[str, Any]:
-    """What a network gives for two pages, one of which is padded, and its losses."""
+    """Record the results of a network for two pages, one of them padded, and its losses."""
     images, masks = formula_input(LAYOUT_SHAPE), layout_masks()
     model = layout_model(name, gain)
     cfg = {key: list(model.cfg[key]) for key in ("mean", "std", "input_shape", "class_names")}
@@ -73,7 +73,7 @@ def record_layout(name: str, gain: float) -> dict[str, Any]:
         record["preds"] = regions(model(images, masks)["preds"])
         losses = [float(model(images, masks, layout_target(corners))["loss"]) for corners in (False, True)]
         losses.append(float(model(images, masks, [{}, {}])["loss"]))
-    # Gradients in float32 depend on the order of sums, which is that of a build of torch.
+    # Gradients in float32 depend on the order of sums, which varies between builds of torch.
     model.double().train().feat_extractor.eval()
     loss = model(images.double(), masks, layout_target(True))["loss"]
     loss.backward()
@@ -90,7 +90,7 @@ def record_layout(name: str, gain: float) -> dict[str, Any]:
 
 
 def record_regions() -> list[Any]:
-    """What the post-processor makes of boxes that overlap, straight and with corners."""
+    """Record the post-processing of overlapping boxes, straight and with corners."""
     found = []
     for straight in (True, False):
         postprocessor = LWDETRPostProcessor(3, 0.5, 0.3, topk=90, assume_straight_pages=straight)
@@ -104,8 +104,8 @@ def cells(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def record_table() -> dict[str, Any]:
-    """What TableCenterNet gives for two pictures, its losses, and what the post-processor makes of better maps."""
-    # Products of features make rounding of float32 grow, with these weights to more than is compared.
+    """Record the results of TableCenterNet for two images, its losses, and its post-processing of better maps."""
+    # Products of features make rounding of float32 grow, with these weights, beyond the compared precision.
     images = formula_input(TABLE_SHAPE).double()
     model = fill(tablecenternet(pretrained=False, pretrained_backbone=False), TABLE_GAIN)
     cfg = {key: list(model.cfg[key]) for key in ("mean", "std", "input_shape")}

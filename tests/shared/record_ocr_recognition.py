@@ -1,10 +1,10 @@
-"""Record what docTR's recognition networks, vocabularies and joining of words give, for the tests of ours.
+"""Record the results of docTR's recognition networks, vocabularies and joining of words.
 
 Run it by hand where ``doctr`` 1.1.0 imports, from the folder of the tests, when a network is added:
 
     python record_ocr_recognition.py
 
-It rewrites ``data/ocr/recognition_*.json``. Weights and inputs are those of ``ocr_weights.py``, so nothing large is
+It rewrites ``data/ocr/recognition_*.json``. Weights and inputs come from ``ocr_weights.py``, so nothing large is
 stored.
 """
 
@@ -30,7 +30,7 @@ TARGET = ["Total:", "x-42,50€"]
 SHORT_TARGET = ["ab", "7"]
 """With at most two characters PARSeq's orders are not random."""
 FED_BACK = ("parseq", "sar_resnet31")
-"""What these compute in training mode is another thing than what they compute in evaluation mode."""
+"""These networks compute different results in training mode and in evaluation mode."""
 NETWORKS: dict[str, dict[str, Any]] = {
     "crnn_vgg16_bn": {"gain": 2.0, "end_bias": -0.4},
     "crnn_mobilenet_v3_small": {"gain": 3.0, "end_bias": 0.0},
@@ -46,7 +46,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
 
 
 IN_FLOAT64 = ("crnn_mobilenet_v3_large", "master")
-"""With these weights they amplify what sums of float32 differ by from processor to processor, to 5e-4."""
+"""With these weights, differences of float32 sums between processors grow to 5e-4."""
 
 
 BACKBONES = {
@@ -62,7 +62,7 @@ BACKBONES = {
 
 
 def record_network(name: str, gain: float, end_bias: float) -> dict[str, Any]:
-    """What one network gives for two images."""
+    """Record the results of one network for two images."""
     model = fill(getattr(recognition, name)(pretrained=False, pretrained_backbone=False), gain)
     _vocab_projections(model, len(model.vocab))[0].bias.data[len(model.vocab)] += end_bias
     images = formula_input((2, 3, 32, 128))
@@ -95,7 +95,7 @@ def record_network(name: str, gain: float, end_bias: float) -> dict[str, Any]:
 
 
 def record_backbone(name: str, gain: float) -> dict[str, Any]:
-    """What one backbone with its head gives for two characters."""
+    """Record the results of one backbone with its head for two characters."""
     model = fill(getattr(classification, name)(pretrained=False), gain)
     with torch.no_grad():
         return {"gain": gain, "state": describe_state(model), "scores": summarize(model(formula_input((2, 3, 32, 32))))}

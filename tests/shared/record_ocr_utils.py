@@ -29,7 +29,7 @@ def picture(height: int = 24, width: int = 36) -> np.ndarray:
 
 
 def about_the_middle(turn: Any) -> Any:
-    """docTR turns half a pixel beside the middle of the picture; what is recorded does not."""
+    """Rotate about the middle of the image; docTR rotates half a pixel off."""
 
     def matrix(center: tuple[float, float], angle: float, scale: float) -> np.ndarray:
         return turn((center[0] - 0.5, center[1] - 0.5), angle, scale)
@@ -150,7 +150,7 @@ def record_metrics() -> dict[str, Any]:
         "true_classes": plain(classes),
         "predicted_classes": plain(read_classes),
     }
-    # Of its own, so that what is above stays as it is.
+    # A separate generator, so the values above do not change.
     more = np.random.default_rng(8)
     scores, rows = more.random(kept).round(1), more.integers(0, 3, (count, 4))
     read_rows = np.where(more.random((kept, 4)) < 0.9, rows[nearest], 0)
@@ -165,7 +165,7 @@ def record_metrics() -> dict[str, Any]:
         text.update(*pages, words, read_words)
         told.update(*pages, classes, read_classes)
         objects, cells = metrics.ObjectDetectionMetric(use_polygons=rotated), metrics.TableCellMetric(0.4, rotated)
-        # Two pages, of which the second has what the first lacks.
+        # Two pages; the second has the parts that the first lacks.
         for true_part, read_part in ((slice(0, 25), slice(0, 15)), (slice(25, None), slice(15, None))):
             objects.update(
                 pages[0][true_part], pages[1][read_part], classes[true_part], read_classes[read_part], scores[read_part]

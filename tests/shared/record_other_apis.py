@@ -1,6 +1,6 @@
 """Write which names and parameters torchcodec or docTR have: ``python tests/shared/record_other_apis.py torchcodec``.
 
-It needs that library (for docTR with its extra ``viz``), and nothing of ours: run it where that is installed.
+It needs that library (for docTR with its extra ``viz``), and nothing of mediatensor: run it where that is installed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 DATA = Path(__file__).parents[1] / "records"
-# Below these is what the libraries share with themselves.
+# Duplicates of other modules.
 LEFT_OUT = re.compile(
     r"\b_|\.(pytorch|base|layers|core|modules|mobile)\b|\.lib|^doctr\.(cli|contrib|datasets\.|version)"
 )
@@ -41,7 +41,7 @@ def module_names(package: ModuleType) -> Iterator[str]:
 
 
 def lines_of(module: ModuleType, has_members: set[type]) -> Iterator[str]:
-    """A line for each name, and, where a class comes first, for what it has."""
+    """Yield a line for each name, and, at its first place, for each member of a class."""
     library = module.__name__.partition(".")[0]
     for name in getattr(module, "__all__", dir(module)):
         value = getattr(module, name)

@@ -1,4 +1,4 @@
-"""Write what the public API is now: ``python tests/shared/record_public_api.py``, then look at the diff."""
+"""Record the current public API: ``python tests/shared/record_public_api.py``, then look at the diff."""
 
 from __future__ import annotations
 

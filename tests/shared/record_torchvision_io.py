@@ -2,8 +2,8 @@
 
     python tests/shared/record_torchvision_io.py
 
-It needs nothing of ours. With ``files`` behind its name it wrote the images that it reads; `record_decord.py` wrote the
-videos.
+It needs nothing of mediatensor. With the argument ``files``, it wrote the images that it reads; `record_decord.py`
+wrote the videos.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Record what transformers' own backends give, for `test_compat_transformers.py`.
+"""Record the results of transformers' own backends, for `test_compat_transformers.py`.
 
-In an environment of its own: ``pip install transformers torchvision av decord opencv-python-headless soundfile soxr``,
+In a separate environment: ``pip install transformers torchvision av decord opencv-python-headless soundfile soxr``,
 then ``python tests/shared/record_transformers.py``.
 """
 

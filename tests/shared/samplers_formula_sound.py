@@ -1,4 +1,4 @@
-"""A stand-in for decoders of sound with only what samplers may use; every sample tells its own number."""
+"""A replacement of audio decoders with only the interface for samplers; samples contain their number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mediatensor.errors import OutOfRangeError
 
 
 def values(numbers: list[int], num_channels: int) -> Tensor:
-    """What the samples of those numbers are: number + 1 in the first channel, its negative in the second, and so on.
+    """Return the samples with these numbers: number + 1 in the first channel, its negative in the second, and so on.
 
     No sample is 0, so that silence shows. Whole numbers below 2**24 are exact in float32.
     """
@@ -32,9 +32,9 @@ class FormulaSound:
     """A stream of ``num_samples`` samples from ``begin`` on. Every batched call is noted in ``calls``.
 
     Args:
-        header_end: End of the stream by its header; by default the true one, ``None`` if the header does not tell.
-        source_rate: The rate that the metadata tell; by default that of the samples, as without resampling.
-        gaps: Numbers of samples that are not there; what lies around them comes in one piece.
+        header_end: End of the stream by its header; by default the true one, ``None`` if the header does not state it.
+        source_rate: The rate in the metadata; by default the rate of the samples, as without resampling.
+        gaps: Numbers of missing samples; the samples around them come in one piece.
     """
 
     def __init__(

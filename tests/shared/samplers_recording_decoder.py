@@ -1,4 +1,4 @@
-"""A stand-in for `VideoDecoder` with only what samplers may use; its frames hold what was asked for."""
+"""A replacement of `VideoDecoder` with only the interface for samplers; its frames contain the request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Films drawn shot by shot, so that it is known where their cuts are, and a slow detector of cuts beside ours."""
+"""Films rendered shot by shot, with known cuts, and a slow detector of cuts for comparison."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def draw(shots: Iterable[Shot]) -> Iterator[Picture]:
 
 
 def _world(seed: int) -> NDArray[np.float64]:
-    """Patches of colour, in which each picture has a ground of its own."""
+    """Patches of colour with a different base colour for each image."""
     random = np.random.default_rng(seed)
     ground = np.array([60, 60, 60]) + 140 * ((seed >> np.arange(3)) & 1)  # neighbouring seeds differ in a component
     cells = np.clip(ground + random.normal(0, 40, (36, 60, 3)), 0, 255)
@@ -106,7 +106,7 @@ def slow_scores(path: Path) -> list[float]:
 
 
 def slow_cuts(scores: Sequence[float], threshold: float = 20.0, ratio: float = 3.0) -> list[int]:
-    """The frames whose score is high, and high beside the two on either side."""
+    """Return the frames whose score is high, and high compared with the two on either side."""
     padded = [0.0, 0.0, *scores, 0.0, 0.0]
     cuts = []
     for frame, score in enumerate(scores):

@@ -1,4 +1,4 @@
-"""What tests of the service share: a server in a process of its own, and a client without manners."""
+"""Shared by tests of the service: a server in a separate process, and a badly behaved client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the processes of a test run share: clips, each encoded once, and whose tests are whose."""
+"""Shared by the processes of a test run: clips, each encoded once, and the assignment of tests."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def take_or_write(path: Path, write: Callable[[Path], object]) -> Path:
     Safe for several processes with one folder: a file appears when it is complete.
 
     Args:
-        path: In an existing directory; its name stands for what is in the file.
-        write: Writes the file that nobody has written so far.
+        path: In an existing directory; its name identifies the contents of the file.
+        write: Writes the file if it does not exist.
     """
     store = os.environ.get(STORE_VARIABLE)
     if path.exists():
@@ -38,7 +38,7 @@ def take_or_write(path: Path, write: Callable[[Path], object]) -> Path:
 
 
 def grouped(names: Iterable[str]) -> list[Any]:
-    """Parameters with which pytest-xdist gives all tests of a clip to one process: what they need is found once.
+    """Parameters with which pytest-xdist gives all tests of a clip to one process: their shared data are computed once.
 
     Args:
         names: Of clips; they become the identifiers of the tests.

@@ -52,7 +52,7 @@ def noise(num_samples: int, *, seed: int = 0, amplitude: float = 0.25) -> Sample
 
 
 def programme(rate: int, num_channels: int, num_samples: int) -> Samples:
-    """What most clips hold: a chirp of its own for every channel, under which there is a little noise.
+    """The signal of most clips: a different chirp for every channel, with a little noise.
 
     No two stretches of it are alike, so that one at the wrong place is seen.
     """
@@ -86,7 +86,7 @@ def staircase(rate: int, num_samples: int) -> Samples:
 
 
 def snr_db(reference: NDArray[np.floating], other: NDArray[np.floating]) -> float:
-    """Power of the reference over that of the difference, in decibels; infinite if they are equal.
+    """Return the power of the reference over the power of the difference, in decibels; infinite if they are equal.
 
     >>> round(snr_db(np.ones(4), np.full(4, 0.99)))
     40
@@ -109,8 +109,8 @@ def delay_of(late: NDArray[np.floating], reference: NDArray[np.floating], furthe
 
     Args:
         late: A one-dimensional recording.
-        reference: What it is a recording of.
-        furthest: The largest shift, to either side, that is looked at.
+        reference: The original of the recording.
+        furthest: The largest shift to either side.
     """
     size = 1 << int(len(late) + len(reference)).bit_length()
     spectrum = np.fft.rfft(late, size) * np.conj(np.fft.rfft(reference, size))

@@ -26,7 +26,7 @@ def module_name(path: Path) -> str:
 
 
 def imported_modules(tree: ast.AST, package: str, known: Iterable[str]) -> set[str]:
-    """The modules of ours that a file imports, wherever it does so: inside functions and for type checkers, too.
+    """Return the modules of the library that a file imports, including imports inside functions and for type checkers.
 
     Args:
         tree: The parsed file.
@@ -62,8 +62,8 @@ def module_graph() -> Graph:
 def package_of(module: str) -> str:
     """The folder that a module is in.
 
-    Modules beside the packages, such as ``errors``, stand for themselves, and so do packages that hold other packages:
-    what they offer to users is above what they gather, although the modules beside it may be below.
+    Modules next to the packages, such as ``errors``, count separately, and so do packages that contain packages: their
+    public interface is above the packages that it gathers, although modules next to it may be below.
     """
     if modules()[module].name == "__init__.py":
         holds_packages = any(modules()[module].parent.glob("*/__init__.py")) or module in _GATHERING
@@ -109,8 +109,8 @@ def circles(graph: Graph) -> list[list[str]]:
     return sorted(found)
 
 
-#: The wings of the library, the highest first, and what is in each. Arrows go down; data and text know nothing of each
-#: other, and what needs both stands above them.
+#: The wings of the library with their packages, the highest first. Imports go down; data and text do not import each
+#: other, and packages that need both are above them.
 WINGS: Mapping[str, Mapping[str, str]] = {
     "apps": {
         "cli": "the command",
@@ -149,7 +149,7 @@ WINGS: Mapping[str, Mapping[str, str]] = {
     },
 }
 
-#: Wings by those that they may import from.
+#: For each wing, the wings that it may import from.
 _BELOW = {
     "apps": {"data and text", "data", "text", "media"},
     "data and text": {"data", "text", "media"},
@@ -157,7 +157,7 @@ _BELOW = {
     "text": {"media"},
     "media": set(),
 }
-#: What users import from these packages is partly above them; the packages themselves only say where it is.
+#: These packages lazily re-export names that are defined above them.
 _GATHERING = {f"{PACKAGE}.datasets", f"{PACKAGE}.distributed"}
 
 

@@ -1,4 +1,4 @@
-"""Tar shards for tests, and a recipe whose samples show what was read and what was drawn."""
+"""Tar shards for tests, and a recipe whose samples show the read text and the random value."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class TextRecipe(Recipe):
 
 
 def texts(samples: Iterable[Any]) -> list[str]:
-    """What samples say, those left out not counted; also of batches that are lists of samples."""
+    """Return the texts of samples except skipped ones, and of batches that are lists of samples."""
     found: list[str] = []
     for sample in samples:
         if isinstance(sample, list):

@@ -1,4 +1,4 @@
-"""Calls of `torchvision.io`, for torchvision itself (`record_torchvision_io.py`) and for what stands in for it."""
+"""Calls of `torchvision.io`, for torchvision itself (`record_torchvision_io.py`) and for its replacement."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def described(value: Any) -> Any:
 
 
 def outcome(io: Any, call: Callable[[Any], Any]) -> Any:
-    """What a call gives, or the built-in type that it raises."""
+    """Return the result of a call, or the built-in type that it raises."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Small videos whose pixels tell which video and which frame they are."""
+"""Small videos whose pixels identify the video and the frame."""
 
 from __future__ import annotations
 

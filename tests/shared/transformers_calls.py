@@ -39,7 +39,7 @@ def tone() -> bytes:
 
 
 def outcome(call: Callable[[Any], Any], module: Any) -> Any:
-    """What a call gives as JSON, or that it raises."""
+    """Return the result of a call as JSON, or its exception."""
     try:
         found = call(module)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What type checkers see of results: checked by `make types`, and run by nobody."""
+"""Result types for type checkers: checked by `make types`, never run."""
 
 from __future__ import annotations
 

@@ -87,11 +87,11 @@ def noise(num_samples: int, num_channels: int = 1, seed: int = 0) -> NDArray[np.
 
 
 class BareFile:
-    """A file object with what reading needs and no more, and a count of what is read.
+    """A file object with only the methods for reading, which counts read bytes.
 
     Args:
-        file: What it reads from.
-        most: Bytes that one read gives at most.
+        file: The file to read.
+        most: Largest number of bytes per read.
     """
 
     def __init__(self, file: BinaryIO, *, most: int = sys.maxsize) -> None:
