@@ -94,8 +94,7 @@ def assign_layout_labels(
         layout_geoms: The regions, likewise.
         layout_labels: One label for each region.
         min_coverage: The least share of an element's area that its region must cover.
-        page_shape: ``(height, width)``, for pages that are skewed; see ``deskew_reading_geometries``.
-        angle_geoms: Quads in reading direction to take the angle from; see ``deskew_reading_geometries``.
+        page_shape, angle_geoms: For pages that are skewed; see ``deskew_reading_geometries``.
 
     Returns:
         One label for each element, None where no region covers enough of it.

@@ -54,8 +54,7 @@ def sort_reading_order(
         x_overlap_threshold: The share of the narrower of two elements that must overlap for them to be stacked.
         y_overlap_threshold: The share of the lower of two elements that must overlap for them to be on one row.
         caption_max_distance: How far a caption may be from the figure or table that it goes with.
-        page_shape: ``(height, width)``, for pages that are skewed; see ``deskew_reading_geometries``.
-        angle_geoms: Quads in reading direction to take the angle from; see ``deskew_reading_geometries``.
+        page_shape, angle_geoms: For pages that are skewed; see ``deskew_reading_geometries``.
 
     Returns:
         The indices of the elements, in reading order.
@@ -95,14 +94,9 @@ def resolve_reading_segments(
 
     Args:
         geoms: The lines, in any form that ``sort_reading_order`` takes.
-        direction: See ``sort_reading_order``.
-        labels: See ``sort_reading_order``.
-        x_overlap_threshold: See ``sort_reading_order``.
-        y_overlap_threshold: See ``sort_reading_order``.
-        caption_max_distance: See ``sort_reading_order``.
+        direction, labels, x_overlap_threshold, y_overlap_threshold, caption_max_distance: See ``sort_reading_order``.
         paragraph_gap: The greatest vertical gap within a segment, in median heights of the lines.
-        page_shape: ``(height, width)``, for pages that are skewed; see ``deskew_reading_geometries``.
-        angle_geoms: Quads in reading direction to take the angle from; see ``deskew_reading_geometries``.
+        page_shape, angle_geoms: For pages that are skewed; see ``deskew_reading_geometries``.
         rows: Lines that are read across, as the cells of a table, each from where reading begins; every line is in one
             row. Regions side by side that are not in one row count as columns of text. None: rows are not known.
 
@@ -315,9 +309,7 @@ class ReadingOrderPredictor:
 
     Args:
         direction: ``"auto"`` (detected from the text; horizontal scripts only), or what ``sort_reading_order`` takes.
-        x_overlap_threshold: See ``sort_reading_order``.
-        y_overlap_threshold: See ``sort_reading_order``.
-        caption_max_distance: See ``sort_reading_order``.
+        x_overlap_threshold, y_overlap_threshold, caption_max_distance: See ``sort_reading_order``.
 
     Raises:
         InvalidArgumentError: if the direction is not known.
@@ -373,8 +365,7 @@ class ReadingOrderPredictor:
             texts: Text of the page, for the direction.
             labels: One label of the layout for each element.
             language: An ISO 639 code, used if the text has no letters.
-            page_shape: ``(height, width)``; see ``deskew_reading_geometries``.
-            angle_geoms: Quads in reading direction; see ``deskew_reading_geometries``.
+            page_shape, angle_geoms: For pages that are skewed; see ``deskew_reading_geometries``.
 
         Returns:
             The indices of the elements, in reading order.

@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from PIL import Image, ImageDraw, ImageFont
 
@@ -69,14 +70,13 @@ class Sheet:
         self._boxes: list[Polygon] = []
         self._pen = ImageDraw.Draw(paper)
 
-    def fitting(self, make: Callable[[], str], face: Face | None = None) -> str:
-        """A text that the face can draw; after six tries, missing characters are left out."""
-        face = face or self.body
+    def fitting(self, make: Callable[[], str]) -> str:
+        """A text that the body face can draw; after six tries, missing characters are left out."""
         for _ in range(6):
             text = make().strip()
-            if text and face.has(text):
+            if text and self.body.has(text):
                 return text
-        return "".join(letter for letter in text if face.has(letter)).strip() or "0"
+        return "".join(letter for letter in text if self.body.has(letter)).strip() or "0"
 
     def sentence(self) -> str:
         """A sentence, or a line of the user's texts."""
@@ -298,14 +298,15 @@ class Sheet:
 _COLUMNS = {"words": 4, "sentence": 1, "number": 3, "price": 3, "date": 1, "code": 1, "mark": 1}
 
 
+@dataclass(frozen=True)
 class _Cell:
     """A cell to draw."""
 
-    def __init__(
-        self, text: str = "", row_span: int = 1, column_span: int = 1, *, align: str = "left", header: bool = False
-    ) -> None:
-        self.text, self.row_span, self.column_span = text, row_span, column_span
-        self.align, self.header = align, header
+    text: str = ""
+    row_span: int = 1
+    column_span: int = 1
+    align: str = "left"
+    header: bool = False
 
 
 def draw_random_table(sheet: Sheet, left: float, y: float, width: float, stop: float, max_rows: int = 14) -> float:
@@ -437,8 +438,6 @@ def draw_grid(
     return tops[count]
 
 
-def plain_row(texts: list[str], aligns: list[str], *, header: bool = False) -> dict[int, _Cell]:
+def plain_row(texts: list[str], aligns: list[str]) -> dict[int, _Cell]:
     """A row without spans."""
-    return {
-        at: _Cell(text, align=align, header=header) for at, (text, align) in enumerate(zip(texts, aligns, strict=True))
-    }
+    return {at: _Cell(text, align=align) for at, (text, align) in enumerate(zip(texts, aligns, strict=True))}

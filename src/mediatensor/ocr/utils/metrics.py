@@ -163,8 +163,7 @@ class OCRMetric(_BoxMetric):
         """Count one page.
 
         Args:
-            gt_boxes: True boxes, (N, 4) or (N, 4, 2).
-            pred_boxes: Predicted boxes, (M, 4) or (M, 4, 2), in the same unit.
+            gt_boxes, pred_boxes: Boxes as for `LocalizationConfusion`.
             gt_labels: N true words.
             pred_labels: M words as read.
 
@@ -225,8 +224,7 @@ class DetectionMetric(_BoxMetric):
         """Count one page.
 
         Args:
-            gt_boxes: True boxes, (N, 4) or (N, 4, 2).
-            pred_boxes: Predicted boxes, (M, 4) or (M, 4, 2), in the same unit.
+            gt_boxes, pred_boxes: Boxes as for `LocalizationConfusion`.
             gt_labels: The N true classes.
             pred_labels: The M predicted classes.
 
@@ -349,8 +347,7 @@ class ObjectDetectionMetric:
         """Count one page.
 
         Args:
-            gt_boxes: True boxes, (N, 4) or (N, 4, 2).
-            pred_boxes: Predicted boxes, (M, 4) or (M, 4, 2), in the same unit.
+            gt_boxes, pred_boxes: Boxes as for `LocalizationConfusion`.
             gt_labels: The N true classes.
             pred_labels: The M predicted classes.
             pred_scores: The M scores; the more, the surer.

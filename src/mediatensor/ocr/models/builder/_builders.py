@@ -147,18 +147,10 @@ class KIEDocumentBuilder(BuilderSettings):
         """Build a document of predictions.
 
         Args:
-            pages: The images of the pages.
-            boxes: For each page and class, relative boxes of N predictions: ``(N, 4)`` or ``(N, 4, 2)``.
-            objectness_scores: For each page and class, N scores of the detector.
-            text_preds: For each page and class, N texts with their confidences.
-            page_shapes: For each page, height and width in pixels.
-            crop_orientations: For each page and class, N dictionaries ``{"value": degrees, "confidence": ...}``.
-            orientations: For each page, a dictionary of the same form.
-            languages: For each page, a dictionary ``{"value": code, "confidence": ...}``.
-            regions: For each page, its layout, or None.
+            boxes, objectness_scores, text_preds, crop_orientations, characters: As for `DocumentBuilder`, in a dictionary
+                by class for each page.
+            pages, page_shapes, orientations, languages, regions, errors: As for `DocumentBuilder`.
             tables: Not available: None, for the whole or for each page.
-            characters: For each page and class, the characters of its N predictions.
-            errors: For each page, the reason why it could not be read, or None.
             structures: For each page, the regions and fields that were found by rules in the words of all its classes,
                 or None. Fields that have a name also become predictions of that class.
 
