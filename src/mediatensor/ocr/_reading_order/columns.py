@@ -63,7 +63,7 @@ def has_text_columns(boxes: np.ndarray, width: float, horizontal: bool = True) -
 
 
 def _gutter(boxes: np.ndarray, width: float) -> float | None:
-    """The line that crosses the fewest boxes; None if all lines cross too many."""
+    """Return the line that crosses the fewest boxes; None if all lines cross too many."""
     number = len(boxes)
     if number < 3:
         return None
@@ -86,7 +86,7 @@ def _gutter(boxes: np.ndarray, width: float) -> float | None:
 
 
 def _is_table(left: np.ndarray, right: np.ndarray) -> bool:
-    """Whether the lines of two sides are fields with their values, not two columns of text."""
+    """Return whether the lines of two sides are fields with their values, not two columns of text."""
     if min(len(left), len(right)) < _MIN_ROWS:
         return False
     height = float(np.median(np.concatenate((left, right)) @ (0, -1, 0, 1)))
@@ -108,14 +108,14 @@ def _is_table(left: np.ndarray, right: np.ndarray) -> bool:
 
 
 def _is_aligned(side: np.ndarray, height: float) -> bool:
-    """Whether most lines of a side begin at one place, or end at one."""
+    """Return whether most lines of a side begin at one place, or end at one."""
     edges = side[:, 0::2]
     near = np.abs(edges - np.median(edges, axis=0)) <= _COLUMN_ALIGNED_WITHIN * height
     return bool(near.mean(axis=0).max() >= _ALIGNED_SHARE)
 
 
 def _median_gap(side: np.ndarray) -> float:
-    """The median distance from one line of a side to the next below it."""
+    """Return the median distance from one line of a side to the next below it."""
     order = np.argsort(side[:, 1], kind="stable")
     return float(np.median(side[order[1:], 1] - side[order[:-1], 3]))
 
@@ -168,7 +168,7 @@ def _look_like_gutters(boxes: np.ndarray, heights: np.ndarray, height: float, pa
 
 
 def _neighbours(boxes: np.ndarray, heights: np.ndarray, height: float) -> np.ndarray:
-    """int64 ``(P, 2)``: lines that are level, and the next to the right of each."""
+    """Return int64 ``(P, 2)``: pairs of a line and the next level line to its right."""
     found = []
     for index in range(len(boxes)):
         box = boxes[index]
@@ -196,7 +196,7 @@ def _prose(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndar
         beside.setdefault(second, []).append(first)
 
     def spans(line: int, other: int) -> bool:
-        """Whether a line lies above or below a neighbour of the other line."""
+        """Return whether a line lies above or below a neighbour of the other line."""
         return any(
             min(boxes[line, 2], boxes[index, 2]) - max(boxes[line, 0], boxes[index, 0]) > 0.5 * widths[index]
             for index in beside.get(other, ())
@@ -330,7 +330,7 @@ class Relations:
         return labels
 
     def _stacked_with(self, frontier: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """The boxes among ``others`` that are stacked with a box of ``frontier``."""
+        """Return the boxes among ``others`` that are stacked with a box of ``frontier``."""
         found = np.zeros(len(others), dtype=bool)
         step = max(1, _PAIRS_AT_ONCE // max(1, len(others)))
         for start in range(0, len(frontier), step):

@@ -19,7 +19,7 @@ _DECIMALS = 9
 
 
 def reading_angle(quads: np.ndarray) -> float:
-    """The angle of a page's text in degrees, in (-180, 180], counter-clockwise as seen; 0.0 without a direction.
+    """Return the angle of a page's text in degrees, in (-180, 180], counter-clockwise as seen; 0.0 without a direction.
 
     Quads ``(N, 4, 2)`` have their corners in reading direction, in a unit that x and y share. The words vote, by their
     length, for the quarter of the circle in which they read; the angle is the median of their slopes around it. It is
@@ -46,14 +46,14 @@ def reading_angle(quads: np.ndarray) -> float:
 
 
 def rotation_matrix(degrees: float) -> np.ndarray:
-    """The matrix (2, 2) that turns column vectors (x right, y down) clockwise as seen."""
+    """Return the matrix (2, 2) that turns column vectors (x right, y down) clockwise as seen."""
     cosine, sine = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
     # Rounded, so that quarter turns are exact.
     return np.round(np.array([[cosine, -sine], [sine, cosine]]), 15)
 
 
 def to_boxes(geometries: Sequence[Any] | np.ndarray) -> np.ndarray:
-    """The straight boxes ``(N, 4)`` around geometries: two corners, polygons, or arrays ``(N, >= 4)`` or ``(N, P, 2)``.
+    """Return the boxes ``(N, 4)`` around geometries: two corners, polygons, or arrays ``(N, >= 4)`` or ``(N, P, 2)``.
 
     Raises:
         InvalidArgumentError: if a coordinate is not finite.

@@ -60,7 +60,7 @@ def normalize_layout_label(label: str | None) -> str:
 
 
 def layout_label_role(label: str | None) -> str:
-    """The part that a label plays in the order of reading.
+    """Return the part that a label plays in the order of reading.
 
     >>> from mediatensor.ocr.models.reading_order import layout_label_role
     >>> layout_label_role("Picture"), layout_label_role("Text")
@@ -112,7 +112,7 @@ def assign_layout_labels(
 
 
 def covering_regions(boxes: np.ndarray, regions: np.ndarray, min_coverage: float = 0.5) -> list[int]:
-    """The index of the region ``(R, 4)`` that covers most of each box ``(N, 4)``; -1 if none covers enough of it."""
+    """Return the index of the region ``(R, 4)`` that covers most of each box ``(N, 4)``; -1 if all cover too little."""
     if len(regions) == 0:
         return [-1] * len(boxes)
     indices: list[int] = []

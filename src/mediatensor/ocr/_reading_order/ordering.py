@@ -281,7 +281,7 @@ def _next_candidates(
     spanning: np.ndarray,
     follow_column: bool,
 ) -> np.ndarray:
-    """The ready boxes that continue ``last``: below it, else level with it, else in its column, else all."""
+    """Return the ready boxes that continue ``last``: below it, else level with it, else in its column, else all."""
     here = np.array([last])
     if follow_column:
         below: np.ndarray = ready[relations.stacked(here, ready)[0] & (boxes[ready, 1] >= boxes[last, 1])]
@@ -329,7 +329,7 @@ class ReadingOrderPredictor:
         self.caption_max_distance = caption_max_distance
 
     def resolve_direction(self, texts: Iterable[str] | None = None, language: str | None = None) -> str:
-        """The direction that is used for a text.
+        """Return the direction that is used for a text.
 
         Args:
             texts: The text, which decides where the direction is ``"auto"``.
@@ -343,7 +343,7 @@ class ReadingOrderPredictor:
         return detect_text_direction([] if texts is None else texts, language=language)
 
     def extra_repr(self) -> str:
-        """The settings, for the representation."""
+        """Return the settings, for the representation."""
         return f"direction={self.direction!r}"
 
     def __repr__(self) -> str:

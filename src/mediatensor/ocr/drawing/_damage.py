@@ -37,13 +37,13 @@ _TILE = (512, 1536)
 
 @cache
 def _grain() -> NDArray[np.float32]:
-    """Noise with a standard deviation of one. A random part of it is faster than new noise."""
+    """Return noise with a standard deviation of one. A random part of it is faster than new noise."""
     return np.random.default_rng(1).standard_normal((*_TILE, 3), dtype=np.float32)
 
 
 @lru_cache(16)
 def _texture(number: int) -> NDArray[np.float32]:
-    """Paper, in about [-1, 1]: fine grain, fibres and uneven light."""
+    """Return paper, in about [-1, 1]: fine grain, fibres and uneven light."""
     rng = np.random.default_rng(100 + number)
     total = np.zeros(_TILE, np.float32)
     for cells, strength in ((4, 1.0), (16, 0.7), (128, 0.5), (512, 0.5))[number % 2 :]:
@@ -54,7 +54,7 @@ def _texture(number: int) -> NDArray[np.float32]:
 
 
 def _tile(source: NDArray[np.float32], height: int, width: int, rng: random.Random) -> NDArray[np.float32]:
-    """A random part of a texture, which is mirrored if it is too small."""
+    """Return a random part of a texture, which is mirrored if it is too small."""
     for axis, wanted in ((0, height), (1, width)):
         while source.shape[axis] < wanted:
             source = np.concatenate([source, np.flip(source, axis)], axis)
@@ -63,7 +63,7 @@ def _tile(source: NDArray[np.float32], height: int, width: int, rng: random.Rand
 
 
 def papered(size: tuple[int, int], color: Color, strength: float, rng: random.Random) -> Image.Image:
-    """A sheet of this (width, height), whose levels vary by about ``strength`` of 256."""
+    """Return a sheet of this (width, height), whose levels vary by about ``strength`` of 256."""
     if strength <= 0:
         return Image.new("RGB", size, color)
     levels = _tile(_texture(rng.randrange(8)), size[1], size[0], rng)[..., None] * strength
@@ -83,7 +83,7 @@ def _blur(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
 
 
 def _motion(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Camera shake: the mean of two shifted pictures."""
+    """Imitate camera shake by the mean of two shifted pictures."""
     across, down = rng.uniform(-amount, amount), rng.uniform(-amount, amount)
     ways = [(across * part, down * part) for part in (-0.5, 0.5)]
     moved = [
@@ -105,7 +105,7 @@ def _jpeg(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
 
 
 def _video(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Video at a low bit rate: colours at half the size, then JPEG of low quality."""
+    """Imitate video at a low bit rate: colours at half the size, then JPEG of low quality."""
     y, cb, cr = image.convert("YCbCr").split()
     half = (max(1, image.width // 2), max(1, image.height // 2))
     cb, cr = (plane.resize(half).resize(image.size, Image.Resampling.BILINEAR) for plane in (cb, cr))
@@ -113,7 +113,7 @@ def _video(image: Image.Image, amount: float, rng: random.Random) -> Image.Image
 
 
 def _small(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """A low resolution: the picture shrunk by a factor and enlarged again."""
+    """Lower the resolution: shrink the picture by a factor and enlarge it again."""
     size = (max(8, round(image.width / amount)), max(8, round(image.height / amount)))
     ways = [Image.Resampling.BILINEAR, Image.Resampling.BICUBIC, Image.Resampling.LANCZOS, Image.Resampling.NEAREST]
     small = image.resize(size, rng.choice(ways[:3]))
@@ -121,7 +121,7 @@ def _small(image: Image.Image, amount: float, rng: random.Random) -> Image.Image
 
 
 def _fax(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Black and white: noise, then a threshold between ink and paper."""
+    """Make the picture black and white: add noise, then apply a threshold between ink and paper."""
     levels = _levels(image.convert("L"))
     low, high = np.quantile(levels[:: max(1, levels.shape[0] // 64)], (0.01, 0.99))
     levels = levels + _tile(_grain(), image.height, image.width, rng)[..., 0] * amount
@@ -130,7 +130,7 @@ def _fax(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
 
 
 def _thermal(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """A thermal printer, some of whose rows and columns are weak."""
+    """Imitate a thermal printer, some of whose rows and columns are weak."""
     height, width = image.height, image.width
     rows = np.array(_tile(_grain(), height, 1, rng)[:, :, :1])
     columns = np.array(_tile(_grain(), 1, width, rng)[:, :, :1])
@@ -141,7 +141,7 @@ def _thermal(image: Image.Image, amount: float, rng: random.Random) -> Image.Ima
 
 
 def _streaks(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Dust on the glass of a scanner: thin lines across the whole picture."""
+    """Add thin lines across the whole picture, as from dust on the glass of a scanner."""
     levels = _levels(image).copy()
     for _ in range(rng.randint(1, 3)):
         if rng.random() < 0.5:
@@ -154,7 +154,7 @@ def _streaks(image: Image.Image, amount: float, rng: random.Random) -> Image.Ima
 
 
 def _shadow(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Light that falls off across the picture, at a soft edge or gradually."""
+    """Let the light fall off across the picture, at a soft edge or gradually."""
     angle, width, height = rng.uniform(0, 6.3), image.width, image.height
     x, y = np.linspace(-1, 1, width, dtype=np.float32), np.linspace(-1, 1, height, dtype=np.float32)
     way = x[None] * np.float32(np.cos(angle)) + y[:, None] * np.float32(np.sin(angle))
@@ -189,7 +189,7 @@ _DAMAGES: dict[str, Callable[[Image.Image, float, random.Random], Image.Image]] 
 
 
 def damaged(image: Image.Image, steps: tuple[tuple[str, float], ...], rng: random.Random) -> Image.Image:
-    """The picture after these steps, pairs of a name and an amount."""
+    """Return the picture after these steps, pairs of a name and an amount."""
     for name, amount in steps:
         image = _DAMAGES[name](image, amount, rng)
     return image
@@ -227,14 +227,14 @@ STYLES = (*_STEPS, "mixed")
 
 
 def chosen_style(rng: random.Random, style: str, weights: Mapping[str, int]) -> str:
-    """The style; for ``"mixed"``, a random one of those with weights."""
+    """Return the style; for ``"mixed"``, a random one of those with weights."""
     if style not in STYLES:
         raise InvalidArgumentError(f"style is {style!r}; accepted: {', '.join(STYLES)}")
     return rng.choices(list(weights), list(weights.values()))[0] if style == "mixed" else style
 
 
 def random_damage(rng: random.Random, style: str, em_px: float) -> tuple[tuple[str, float], ...]:
-    """Random damage of a style, for letters of this size; small letters get less."""
+    """Return random damage of a style, for letters of this size; small letters get less."""
     steps, share = [], min(1.0, em_px / 32)
     for name, chance in _STEPS[style]:
         if rng.random() < chance:
@@ -253,7 +253,7 @@ def random_damage(rng: random.Random, style: str, em_px: float) -> tuple[tuple[s
 
 
 def near(rng: random.Random, color: Color, spread: int) -> Color:
-    """A colour whose channels differ from those of another by at most ``spread`` levels."""
+    """Return a colour whose channels differ from those of another by at most ``spread`` levels."""
     red, green, blue = (max(0, min(255, level + rng.randint(-spread, spread))) for level in color)
     return red, green, blue
 
@@ -280,7 +280,7 @@ class Warp:
     curl: float = 0.0
 
     def sources(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The points (..., 2) of the sheet that points of the picture show."""
+        """Return the points (..., 2) of the sheet that points of the picture show."""
         width, height = self.size
         middle = np.array([width / 2, height / 2])
         cosine, sine = math.cos(math.radians(self.degrees)), math.sin(math.radians(self.degrees))
@@ -292,7 +292,7 @@ class Warp:
         return np.asarray(seen, np.float64)
 
     def moved(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The points of the picture that show points of the sheet."""
+        """Return the points of the picture that show points of the sheet."""
         found = points.copy()
         for _ in range(60):
             away = points - self.sources(found)
@@ -318,7 +318,7 @@ class Warp:
         return corners
 
     def applied(self, image: Image.Image, background: Image.Image) -> Image.Image:
-        """The picture of a sheet in front of a background."""
+        """Return the picture of a sheet in front of a background."""
         width, height = self.size
         x = np.linspace(0, width, max(2, width // _STEP) + 1)
         y = np.linspace(0, height, max(2, height // _STEP) + 1)
@@ -336,7 +336,7 @@ class Warp:
 
 
 def random_warp(rng: random.Random, style: str, size: tuple[int, int]) -> Warp | None:
-    """A random warp of a style; ``None`` for none."""
+    """Return a random warp of a style; ``None`` for none."""
     if style == "camera":
         tilt = (rng.gauss(0, 0.08), rng.gauss(0, 0.08))
         curl = rng.gauss(0, 0.012) * size[1] if rng.random() < 0.6 else 0.0

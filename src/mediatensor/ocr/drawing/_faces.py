@@ -66,7 +66,7 @@ class Face:
 
 
 def is_shaped(text: str) -> bool:
-    """Whether letters of a text join or move, so that it cannot be drawn letter by letter."""
+    """Return whether letters of a text join or move, so that it cannot be drawn letter by letter."""
     return _SHAPED.search(text) is not None
 
 
@@ -87,7 +87,7 @@ def _opened(file: str, index: int, pixels: int) -> ImageFont.FreeTypeFont:
 
 @cache
 def _characters(file: str, index: int) -> frozenset[int]:
-    """The code points that a face maps to glyphs; empty if the file is not a readable font."""
+    """Return the code points that a face maps to glyphs; empty if the file is not a readable font."""
     if not file:
         return frozenset(range(0x21, 0x7F))
     try:
@@ -107,7 +107,7 @@ def _characters(file: str, index: int) -> frozenset[int]:
 
 
 def _mapped(table: bytes) -> Iterable[int]:
-    """Code points of a ``cmap`` table, from its subtable for all of Unicode or else the one for 16 bits."""
+    """Yield code points of a ``cmap`` table, from its subtable for all of Unicode or else the one for 16 bits."""
     subtables = {}
     for number in range(struct.unpack_from(">H", table, 2)[0]):
         platform, encoding, offset = struct.unpack_from(">HHI", table, 4 + 8 * number)
@@ -202,12 +202,12 @@ def _families(faces: tuple[Face, ...]) -> tuple[tuple[Face, ...], ...]:
 
 @lru_cache(64)
 def _faces_with(characters: str, faces: tuple[Face, ...]) -> tuple[Face, ...]:
-    """The faces that have all of these characters."""
+    """Return the faces that have all of these characters."""
     return tuple(face for face in faces if face.has(characters))
 
 
 def random_face(rng: random.Random, text: str, faces: Sequence[Face] | None = None) -> Face | None:
-    """A face that has all characters of a text; each family is equally likely. ``None`` if there is none."""
+    """Return a face that has all characters of a text; each family is equally likely. ``None`` if there is none."""
     known = _installed() if faces is None else tuple(faces)
     families = _families(known)
     for _ in range(40):
@@ -230,7 +230,7 @@ _FIXED = re.compile(r"mono|courier|typewriter|consol|fixed|cursor", re.IGNORECAS
 def upright_face(
     rng: random.Random, text: str, faces: Sequence[Face] | None = None, fixed: bool = False
 ) -> Face | None:
-    """An upright face of regular weight; with ``fixed`` a monospaced one, if there is any."""
+    """Return an upright face of regular weight; with ``fixed`` a monospaced one, if there is any."""
     known = _installed() if faces is None else tuple(faces)
     plain = tuple(face for face in known if not _WEIGHTS.search(face.name)) or known
     typed = tuple(face for face in plain if _FIXED.search(face.name) and face.has(text)) if fixed else ()
@@ -238,7 +238,7 @@ def upright_face(
 
 
 def bold_of(face: Face, faces: tuple[Face, ...] | None = None) -> Face:
-    """The bold face of the same family, or the face itself if there is none."""
+    """Return the bold face of the same family, or the face itself if there is none."""
     known = _installed() if faces is None else faces
     found = [other for other in known if other.family == face.family and _BOLD.search(other.name)]
     exact = [other for other in found if other.name.lower().endswith("-bold")]

@@ -87,7 +87,7 @@ class DrawnLine:
 
 
 def as_random(rng: random.Random | np.random.Generator) -> random.Random:
-    """A `random.Random` for either kind of generator; a NumPy Generator advances by one draw."""
+    """Return a `random.Random` for either kind of generator; a NumPy Generator advances by one draw."""
     return rng if isinstance(rng, random.Random) else random.Random(int(rng.integers(2**63)))
 
 
@@ -185,7 +185,7 @@ def draw_random_line(
 
 
 def _text_mask(text: str, face: Face, look: LineLook) -> tuple[Image.Image, tuple[int, int]]:
-    """The ink of a text, and the position of its top left corner relative to the start of the baseline."""
+    """Return the ink of a text, and the position of its top left corner relative to the start of the baseline."""
     font = face.at(look.em_px)
     if look.tracking and not is_shaped(text):
         x, places = 0.0, []
@@ -208,7 +208,7 @@ def _text_mask(text: str, face: Face, look: LineLook) -> tuple[Image.Image, tupl
 
 
 def _render(text: str, face: Face, look: LineLook, rng: random.Random) -> Image.Image:
-    """The line without damage, cut out as by a detector."""
+    """Return the line without damage, cut out as by a detector."""
     em = look.em_px
     mask, (left, top) = _text_mask(text, face, look)
     room = math.ceil(0.7 * em) + 2
@@ -275,7 +275,7 @@ def _warp(canvas: Image.Image, look: LineLook, baseline: int) -> Image.Image:
 
 
 def _colors(rng: random.Random, style: str) -> tuple[Color, Color]:
-    """Colours of ink and paper that can be distinguished."""
+    """Return colours of ink and paper that can be distinguished."""
     if style == "clean":
         return (0, 0, 0), (255, 255, 255)
     if style in ("screen", "video"):
@@ -303,7 +303,7 @@ def _luma(color: Sequence[int]) -> float:
 
 
 def random_look(rng: random.Random | np.random.Generator, style: str = "mixed") -> LineLook:
-    """A random look of a line.
+    """Return a random look of a line.
 
     Args:
         rng: The random generator; a NumPy Generator advances by one draw.

@@ -536,7 +536,7 @@ def draw_random_page(
 
 
 def _colors(rng: random.Random, kind: str, style: str) -> tuple[Color, Color]:
-    """Ink and paper."""
+    """Return ink and paper."""
     if kind == "slide" and rng.random() < 0.4:
         return near(rng, (240, 240, 240), 15), near(rng, rng.choice([(20, 30, 60), (15, 15, 15), (10, 70, 80)]), 12)
     dark = rng.choice([0, 0, 15, 35, 60])

@@ -71,7 +71,7 @@ class Sheet:
         self._pen = ImageDraw.Draw(paper)
 
     def fitting(self, make: Callable[[], str]) -> str:
-        """A text that the body face can draw; after six tries, missing characters are left out."""
+        """Return a text that the body face can draw; after six tries, missing characters are left out."""
         for _ in range(6):
             text = make().strip()
             if text and self.body.has(text):
@@ -79,7 +79,7 @@ class Sheet:
         return "".join(letter for letter in text if self.body.has(letter)).strip() or "0"
 
     def sentence(self) -> str:
-        """A sentence, or a line of the user's texts."""
+        """Return a sentence, or a line of the user's texts."""
         return self.fitting(lambda: sentence_of(self.rng, self.language, self.texts))
 
     def phrase(self, low: int = 1, high: int = 3) -> str:
@@ -91,7 +91,7 @@ class Sheet:
         return text[:1].upper() + text[1:] if self.body.has(text[:1].upper()) else text
 
     def value(self, *kinds: str) -> str:
-        """A value of one of these kinds: price, date, number, code, address; see `random_value`."""
+        """Return a value of one of these kinds: price, date, number, code, address; see `random_value`."""
         return self.fitting(lambda: random_value(self.rng, self.rng.choice(kinds), self.language))
 
     @contextmanager
@@ -172,7 +172,7 @@ class Sheet:
         return [*lines, line]
 
     def cut(self, text: str, width: float, font: Font) -> str:
-        """The beginning of a text that fits into one line of this width."""
+        """Return the beginning of a text that fits into one line of this width."""
         return self.broken(text, width, font)[0]
 
     def paragraph(
@@ -254,7 +254,7 @@ class Sheet:
         self._pen.line(points, fill=near(self.rng, (25, 35, 110), 20), width=max(1, round(self.em / 10)), joint="curve")
 
     def tinted(self, share: float) -> Color:
-        """A colour between the paper and the accent."""
+        """Return a colour between the paper and the accent."""
         pixel = self.canvas.getpixel((self.width // 2, min(3, self.height - 1)))
         paper = pixel if isinstance(pixel, tuple) else (255, 255, 255)
         red, green, blue = (round(p + (a - p) * share) for p, a in zip(paper[:3], self.accent, strict=True))
@@ -439,5 +439,5 @@ def draw_grid(
 
 
 def plain_row(texts: list[str], aligns: list[str]) -> dict[int, _Cell]:
-    """A row without spans."""
+    """Return a row without spans."""
     return {at: _Cell(text, align=align) for at, (text, align) in enumerate(zip(texts, aligns, strict=True))}

@@ -102,7 +102,7 @@ _AROUND = "«»„“”‚‘’'\"(),.;:!?·–—…、。「」"
 
 @cache
 def words_of(language: str) -> tuple[str, ...]:
-    """The words of a language's sentences, without punctuation around them."""
+    """Return the words of a language's sentences, without punctuation around them."""
     text = " ".join(texts_of(language))
     parts = text.split() if is_spaced(language) else [text[at : at + 3] for at in range(0, len(text) - 2, 2)]
     return tuple(dict.fromkeys(word for part in parts if (word := part.strip(_AROUND))))
@@ -110,14 +110,14 @@ def words_of(language: str) -> tuple[str, ...]:
 
 @cache
 def letters_of(language: str) -> str:
-    """The letters of a language's sentences, small and capital."""
+    """Return the letters of a language's sentences, small and capital."""
     text = "".join(texts_of(language))
     return "".join(sorted({c for c in text + text.upper() + text.lower() if c.isalpha() and len(c) == 1}))
 
 
 @cache
 def _followers(language: str) -> dict[str, str]:
-    """The letters that follow each pair of letters in a language's words; spaces mark both ends of a word."""
+    """Return the letters that follow each pair of letters in a language's words; spaces mark both ends of a word."""
     followers: dict[str, str] = {}
     for word in words_of(language):
         if word.isalpha():
@@ -128,7 +128,7 @@ def _followers(language: str) -> dict[str, str]:
 
 
 def _invent_word(rng: random.Random, language: str) -> str:
-    """A plausible word of the language; one in five has random letters."""
+    """Return a plausible word of the language; one in five has random letters."""
     followers, word = _followers(language), "  "
     if rng.random() < 0.2 or "  " not in followers:
         return "".join(rng.choices(letters_of(language), k=rng.randint(2, 8)))
@@ -141,7 +141,7 @@ def _invent_word(rng: random.Random, language: str) -> str:
 
 
 def capitals(text: str, language: str) -> str:
-    """The text in capital letters; in Turkish and Azerbaijani, the capital of i keeps its dot."""
+    """Return the text in capital letters; in Turkish and Azerbaijani, the capital of i keeps its dot."""
     return (text.replace("i", "İ") if language in ("tr", "az") else text).upper()
 
 
@@ -293,12 +293,12 @@ _VALUES: dict[str, Callable[[random.Random, str], str]] = {
 
 
 def random_value(rng: random.Random, kind: str, language: str) -> str:
-    """A random address, amount, code, date, number or price."""
+    """Return a random address, amount, code, date, number or price."""
     return _VALUES[kind](rng, language)
 
 
 def sentence_of(rng: random.Random, language: str, texts: Sequence[str] = ()) -> str:
-    """A sentence of the language or of its words in random order, or one of the texts."""
+    """Return a sentence of the language or of its words in random order, or one of the texts."""
     if texts:
         return rng.choice(texts)
     if rng.random() < 0.4:

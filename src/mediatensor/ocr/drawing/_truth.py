@@ -180,14 +180,14 @@ def box_polygon(left: float, top: float, right: float, bottom: float) -> Polygon
 
 
 def around(polygons: list[Polygon]) -> Polygon:
-    """The upright box around polygons."""
+    """Return the upright box around polygons."""
     return box_polygon(*box_around(np.concatenate(polygons)))
 
 
 def moved_truth(
     regions: Sequence[DrawnRegion], fields: Sequence[DrawnField], move: Callable[[Polygon], NDArray[np.float64]]
 ) -> tuple[tuple[DrawnRegion, ...], tuple[DrawnField, ...]]:
-    """The truth of a page that was warped; ``move`` gets (N, 4, 2), all polygons at once."""
+    """Return the truth of a page that was warped; ``move`` gets (N, 4, 2), all polygons at once."""
     polygons: list[Polygon] = []
     for region in regions:
         polygons.append(region.polygon)

@@ -229,7 +229,7 @@ class Document(DocumentExportsMixin):
             page.show(**kwargs)
 
     def _repr_html_(self) -> str:
-        """The first pages, as shown in notebooks: with their boxes and the text that was read."""
+        """Return the first pages, as shown in notebooks: with their boxes and the text that was read."""
         shown = []
         for page in self.pages[:_MAX_PAGES_SHOWN]:
             png = page._repr_png_()

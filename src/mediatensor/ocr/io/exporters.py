@@ -239,7 +239,7 @@ class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], TextPage):
         *,
         layout: bool = False,
     ) -> str:
-        """The text of the page in reading order.
+        """Return the text of the page in reading order.
 
         Rows of cells, as on receipts, forms and tables, become lines of text, with spaces that keep the columns
         aligned.
@@ -284,7 +284,7 @@ class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], TextPage):
         return exported
 
     def items_in_reading_order(self, direction: str = "auto") -> list[Block | Table]:
-        """The blocks and tables of the page in reading order.
+        """Return the blocks and tables of the page in reading order.
 
         Args:
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
@@ -341,7 +341,7 @@ class KIEPageExportsMixin(_Exports[tuple[bytes, ElementTree]], PredictionPage):
     """The exports of a page of predictions."""
 
     def render(self, prediction_break: str = "\n\n", direction: str = "auto") -> str:
-        """The predictions as ``class: text``, each class in reading order.
+        """Return the predictions as ``class: text``, each class in reading order.
 
         Args:
             prediction_break: The separator between two predictions.
@@ -397,7 +397,7 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
     """The exports of a document: the joined exports of its pages."""
 
     def joined_tables(self) -> list[Table]:
-        """All tables of the document; tables that continue on the next page are joined.
+        """Return all tables of the document; tables that continue on the next page are joined.
 
         Two tables are joined if the first is the last of its page and the second the first of the next, and both have
         the same columns in the same places. A repeated head is left out.
@@ -413,7 +413,7 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
         return joined_tables(self)
 
     def render(self, page_break: str = "\n\n\n\n", **kwargs: Any) -> str:
-        """The text of all pages.
+        """Return the text of all pages.
 
         Args:
             page_break: The separator between two pages.

@@ -43,7 +43,7 @@ class Fetched(NamedTuple):
 
 
 def web_scheme(url: object) -> str | None:
-    """The scheme of a URL of the web, "https" or "http"; ``None`` for anything else.
+    """Return the scheme of a URL of the web, "https" or "http"; ``None`` for anything else.
 
     >>> web_scheme("HTTPS://example.com"), web_scheme("file:///etc/hosts"), web_scheme(17)
     ('https', None, None)
@@ -181,7 +181,7 @@ def _print(weasyprint: Any, page: Fetched, arguments: dict[str, Any]) -> bytes:
 
 
 def _local_fetcher(weasyprint: Any, page: str) -> Any:
-    """A fetcher for a local page that reads only the page itself and ``data:`` URLs."""
+    """Return a fetcher for a local page that reads only the page itself and ``data:`` URLs."""
 
     class Fetcher(weasyprint.urls.URLFetcher):  # type: ignore[misc]
         def fetch(self, url: str, headers: Any = None) -> Any:
@@ -195,7 +195,7 @@ def _local_fetcher(weasyprint: Any, page: str) -> Any:
 
 
 def _fetcher(weasyprint: Any, page: Fetched) -> Any:
-    """A fetcher for the images and styles of a page from the web."""
+    """Return a fetcher for the images and styles of a page from the web."""
     schemes = ("https",) if web_scheme(page.url) == "https" else ("https", "http")
 
     class Fetcher(weasyprint.urls.URLFetcher):  # type: ignore[misc]

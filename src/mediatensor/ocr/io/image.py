@@ -124,7 +124,7 @@ def decode_img_as_tensor(img_content: bytes, dtype: torch.dtype = torch.float32)
 
 
 def tensor_from_pil(pil_img: Image.Image, dtype: torch.dtype = torch.float32) -> Tensor:
-    """A Pillow image as a tensor with the same channels; palettes are resolved.
+    """Return a Pillow image as a tensor with the same channels; palettes are resolved.
 
     Args:
         pil_img: The image, with at most 8 bits per sample, or 16-bit gray.
@@ -158,7 +158,7 @@ def tensor_from_pil(pil_img: Image.Image, dtype: torch.dtype = torch.float32) ->
 
 
 def tensor_from_numpy(npy_img: NDArray[Any], dtype: torch.dtype = torch.float32) -> Tensor:
-    """An array as a tensor with the channels first.
+    """Return an array as a tensor with the channels first.
 
     Args:
         npy_img: (H, W, C) or (H, W), uint8; or floating point, whose values are kept.
@@ -193,7 +193,7 @@ def tensor_from_numpy(npy_img: NDArray[Any], dtype: torch.dtype = torch.float32)
 
 
 def get_img_shape(img: Tensor) -> tuple[int, int]:
-    """Height and width of an image whose channels come first.
+    """Return height and width of an image whose channels come first.
 
     >>> import torch
     >>> from mediatensor.ocr.io import get_img_shape

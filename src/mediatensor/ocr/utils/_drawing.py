@@ -40,7 +40,7 @@ _COLORS = ((255, 0, 0), (225, 40, 40), (235, 130, 0), (0, 70, 255))
 
 
 def as_picture(image: NDArray[Any] | torch.Tensor) -> NDArray[np.uint8]:
-    """The pixels of a page, for drawing: array (H, W, 3) uint8, possibly the input itself.
+    """Return the pixels of a page, for drawing: array (H, W, 3) uint8, possibly the input itself.
 
     The image is an array (H, W), (H, W, 1) or (H, W, 3), or a tensor (3, H, W) or (H, W, 3) on any device; uint8, or
     floats in [0, 1].
@@ -66,7 +66,7 @@ def as_picture(image: NDArray[Any] | torch.Tensor) -> NDArray[np.uint8]:
 
 
 def pixel_quad(geometry: Any, size: tuple[int, int]) -> NDArray[np.float64]:
-    """The corners (4, 2) of a relative geometry in pixels of a page of this (height, width).
+    """Return the corners (4, 2) of a relative geometry in pixels of a page of this (height, width).
 
     Boxes become top left, top right, bottom right, bottom left. Points are clipped far outside of the page.
 
@@ -90,7 +90,7 @@ def pixel_quad(geometry: Any, size: tuple[int, int]) -> NDArray[np.float64]:
 
 
 def confidence_color(confidence: Any) -> Color:
-    """The colour of a confidence: blue for 1, over orange, to red for 0.5 and less; grey if it is not a number."""
+    """Return the colour of a confidence: from blue (1) over orange to red (0.5 and less); grey for other values."""
     if not isinstance(confidence, float | int | np.floating) or not np.isfinite(confidence):
         return (128, 128, 128)
     red, green, blue = (round(np.interp(confidence, _CONFIDENCES, channel)) for channel in zip(*_COLORS, strict=True))
@@ -179,7 +179,7 @@ class Lettering:
         return self._family if self._family is not None else _family_with_letters(text)
 
     def _fitting_sizes(self, word: Placed) -> tuple[float, float]:
-        """The font sizes at which the ink is as high, and as wide, as the box."""
+        """Return the font sizes at which the ink is as high, and as wide, as the box."""
         left, top, right, bottom = _ink(get_font(self._family_for(word.text), _TRIAL_SIZE), word.text)
         return _TRIAL_SIZE * word.height / max(bottom - top, 1), _TRIAL_SIZE * word.width / max(right - left, 1)
 
@@ -219,7 +219,7 @@ class Lettering:
 
 
 def place(word: Mapping[str, Any], size: tuple[int, int], color: Color) -> Placed:
-    """The text of an exported word, prediction or cell, on one line, and its position on a page of this size.
+    """Return the text of an exported word, prediction or cell, on one line, and its position on a page of this size.
 
     Raises:
         InvalidArgumentError: if the geometry is unusable.
@@ -235,7 +235,7 @@ def place(word: Mapping[str, Any], size: tuple[int, int], color: Color) -> Place
 
 
 def _baseline(word: Placed, font: Font, size: int) -> float:
-    """The distance from the upper edge of the box to the baseline; text is centred in boxes that are too high."""
+    """Return the distance from the top of the box to the baseline; text is centred in boxes that are too high."""
     _, top, _, bottom = _ink(font, word.text)
     return min(max(word.height / 2 + _MIDDLE * size, -top), word.height - bottom)
 
@@ -247,12 +247,12 @@ def _ink(font: Font, text: str) -> tuple[int, int, int, int]:
 
 
 def font_for(text: str, size: int) -> Font:
-    """A font that has the letters of a text: the font of Pillow, or an installed one."""
+    """Return a font that has the letters of a text: the font of Pillow, or an installed one."""
     return get_font(_family_with_letters(text), size)
 
 
 def _family_with_letters(text: str) -> str | None:
-    """The first font that has all letters of a text; ``None``, the font of Pillow, if there is no such font."""
+    """Return the first font that has all letters of a text; ``None``, the font of Pillow, if there is no such font."""
     letters = "".join(sorted(set(text)))
     if letters.isascii():
         return None

@@ -90,7 +90,7 @@ def _fill(matrix: NDArray[Any], pairs: Overlaps) -> NDArray[Any]:
 
 
 def overlaps(boxes_1: NDArray[Any], boxes_2: NDArray[Any], use_polygons: bool = False) -> Overlaps:
-    """The pairs of boxes (N, 4), or polygons (N, K, 2), that overlap, in the order of the first set.
+    """Return the pairs of boxes (N, 4), or polygons (N, K, 2), that overlap, in the order of the first set.
 
     Raises:
         InvalidArgumentError: if the boxes have a wrong shape.
@@ -126,7 +126,7 @@ def overlaps(boxes_1: NDArray[Any], boxes_2: NDArray[Any], use_polygons: bool = 
 
 
 def _touching(ones: Floats, others: Floats) -> tuple[Indices, Indices]:
-    """Pairs of straight boxes that overlap. They are compared in chunks, without a matrix of all pairs."""
+    """Return pairs of straight boxes that overlap. They are compared in chunks, without a matrix of all pairs."""
     step = max(_CHUNK // len(others), 1)
     left, top, right, bottom = others.T
     firsts, seconds = [], []
@@ -140,7 +140,7 @@ def _touching(ones: Floats, others: Floats) -> tuple[Indices, Indices]:
 
 
 def _signed_areas(polygons: Floats) -> Floats:
-    """Signed areas of polygons with corners (..., K, 2), by the shoelace formula."""
+    """Return signed areas of polygons with corners (..., K, 2), by the shoelace formula."""
     corners = polygons - polygons[..., :1, :]
     x, y = corners[..., 0], corners[..., 1]
     area: Floats = (x * np.roll(y, -1, axis=-1) - y * np.roll(x, -1, axis=-1)).sum(axis=-1) / 2
@@ -148,7 +148,7 @@ def _signed_areas(polygons: Floats) -> Floats:
 
 
 def _shared_areas(ones: Floats, others: Floats, first: Indices, second: Indices) -> Iterator[Floats]:
-    """Areas of intersection of pairs of polygons, chunk by chunk.
+    """Yield areas of intersection of pairs of polygons, chunk by chunk.
 
     The second polygon is a sum of signed triangles (a fan), so that it need not be convex; the first is clipped by
     each of them.
@@ -259,7 +259,7 @@ def match_boxes(gts: NDArray[Any], preds: NDArray[Any], iou_thresh: float, use_p
 
 
 def _assign(pairs: Overlaps, count: int, other_count: int) -> Indices:
-    """Indices of the chosen pairs, in increasing order."""
+    """Return indices of the chosen pairs, in increasing order."""
     alone = (np.bincount(pairs.first, minlength=count)[pairs.first] == 1) & (
         np.bincount(pairs.second, minlength=other_count)[pairs.second] == 1
     )
@@ -271,7 +271,7 @@ def _assign(pairs: Overlaps, count: int, other_count: int) -> Indices:
 
 
 def _groups(pairs: Overlaps, contested: Indices, count: int, other_count: int) -> list[Indices]:
-    """The contested pairs in groups that share no box."""
+    """Return the contested pairs in groups that share no box."""
     try:
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components
@@ -288,7 +288,7 @@ def _groups(pairs: Overlaps, contested: Indices, count: int, other_count: int) -
 
 
 def _best_of(pairs: Overlaps, group: Indices) -> Indices:
-    """The pairs of a group with the largest sum of IoU."""
+    """Return the pairs of a group with the largest sum of IoU."""
     from scipy.optimize import linear_sum_assignment
 
     rows, row_of = np.unique(pairs.first[group], return_inverse=True)

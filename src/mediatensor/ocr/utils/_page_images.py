@@ -41,12 +41,12 @@ Matrix = NDArray[np.float64]
 
 
 def translation(x: float, y: float) -> Matrix:
-    """The (3, 3) matrix that moves a point by (x, y)."""
+    """Return the (3, 3) matrix that moves a point by (x, y)."""
     return np.array([[1.0, 0.0, x], [0.0, 1.0, y], [0.0, 0.0, 1.0]])
 
 
 def rotation(angle: float) -> Matrix:
-    """The (3, 3) matrix of a rotation about the origin, counter-clockwise on screen; exact for quarter turns."""
+    """Return the (3, 3) matrix of a rotation about the origin, counter-clockwise on screen; exact for quarter turns."""
     quarters, rest = divmod(angle, 90.0)
     if rest == 0.0:
         cosine, sine = [(1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0)][int(quarters) % 4]
@@ -57,12 +57,12 @@ def rotation(angle: float) -> Matrix:
 
 
 def between_pixel_centers(matrix: Matrix) -> Matrix:
-    """A matrix between pixel indices, with the first pixel's centre at 0, converted to continuous coordinates."""
+    """Convert a matrix between pixel indices (first centre at 0) to one between continuous coordinates."""
     return translation(0.5, 0.5) @ matrix @ translation(-0.5, -0.5)
 
 
 def quad_to_quad(source: NDArray[np.float64], target: NDArray[np.float64]) -> Matrix | None:
-    """The perspective matrix (3, 3) that maps four points (4, 2) to four other points; ``None`` if there is none."""
+    """Return the perspective matrix (3, 3) that maps four points (4, 2) to other four; ``None`` without one."""
     x, y = source.T
     ones, zeros = np.ones(4), np.zeros(4)
     equations = np.concatenate(
@@ -136,7 +136,7 @@ def _fill(tile: NDArray[np.generic], image: NDArray[np.generic], matrix: Matrix)
 
 
 def _sources(matrix: Matrix, height: int, width: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The source positions of the pixel centres of an output: x and y, (height, width) each."""
+    """Return the source positions of the pixel centres of an output: x and y, (height, width) each."""
     x, y = np.arange(width)[None, :] + 0.5, np.arange(height)[:, None] + 0.5
     across: NDArray[np.float64] = (matrix[0, 0] * x + matrix[0, 2]) + matrix[0, 1] * y
     down: NDArray[np.float64] = (matrix[1, 0] * x + matrix[1, 2]) + matrix[1, 1] * y
@@ -151,7 +151,7 @@ def _sources(matrix: Matrix, height: int, width: int) -> tuple[NDArray[np.float6
 
 
 def _span(positions: NDArray[np.float64], size: int) -> tuple[int, int]:
-    """The range of pixels that bilinear sampling at these positions reads."""
+    """Return the range of pixels that bilinear sampling at these positions reads."""
     return max(int(np.floor(positions.min())) - 1, 0), min(int(np.ceil(positions.max())) + 1, size)
 
 
@@ -168,7 +168,7 @@ Array = NDArray[Any]
 
 
 def compute_expanded_shape(img_shape: tuple[int, int], angle: float) -> tuple[float, float]:
-    """The size that contains an image after rotation.
+    """Return the size that contains an image after rotation.
 
     Args:
         img_shape: Height and width of the image.
@@ -227,7 +227,7 @@ def rotate_image(image: Array, angle: float, expand: bool = False, preserve_orig
 
 
 def _about(x: float, y: float, angle: float) -> Matrix:
-    """The matrix from points of an image rotated counter-clockwise about (x, y) to points of the original."""
+    """Return the matrix from points of an image rotated counter-clockwise about (x, y) to points of the original."""
     return translation(x, y) @ rotation(-angle) @ translation(-x, -y)
 
 
@@ -372,7 +372,7 @@ def _no_pixels(img: Array) -> Array:
 
 
 def _affine_crop(img: Array, quad: Array) -> Array:
-    """The parallelogram on the first three points."""
+    """Cut out the parallelogram on the first three points."""
     along, down = quad[1] - quad[0], quad[2] - quad[1]
     length, depth = float(np.linalg.norm(along)), float(np.linalg.norm(down))
     if length < 1 or depth < 1:
@@ -384,7 +384,7 @@ def _affine_crop(img: Array, quad: Array) -> Array:
 
 
 def _upright_order(quads: Array) -> Array:
-    """The points of each quadrangle sorted: upper left, lower left, upper right, lower right."""
+    """Return the points of each quadrangle sorted: upper left, lower left, upper right, lower right."""
     by_column = np.take_along_axis(quads, np.argsort(quads[..., :1], axis=1, kind="stable"), axis=1)
     sides = by_column.reshape(-1, 2, 2, 2)
     order = np.argsort(sides[..., 1:], axis=2, kind="stable")
@@ -393,7 +393,7 @@ def _upright_order(quads: Array) -> Array:
 
 
 def _perspective_crop(img: Array, quad: Array) -> Array:
-    """The quadrangle of points ordered top left, bottom left, top right, bottom right."""
+    """Cut out the quadrangle of points ordered top left, bottom left, top right, bottom right."""
     top_left, bottom_left, top_right, bottom_right = quad
     width = int(max(np.linalg.norm(top_right - top_left), np.linalg.norm(bottom_right - bottom_left)))
     height = int(max(np.linalg.norm(bottom_left - top_left), np.linalg.norm(bottom_right - top_right)))
@@ -424,7 +424,7 @@ class Letterbox:
     symmetric_pad: bool
 
     def place(self, image: Tensor) -> tuple[int, int, int, int]:
-        """The place of an image in the result: top, left, height and width."""
+        """Return the place of an image in the result: top, left, height and width."""
         height, width = self.size
         if not self.preserve_aspect_ratio:
             return 0, 0, height, width
@@ -440,7 +440,7 @@ class Letterbox:
         return F.pad(resized(image, (height, width), mode), (left, right, top, below))
 
     def padding_mask(self, image: Tensor) -> Tensor:
-        """A mask of the image in the result: bool (height, width), False for padding."""
+        """Return a mask of the image in the result: bool (height, width), False for padding."""
         top, left, height, width = self.place(image)
         mask = torch.zeros(self.size, dtype=torch.bool, device=image.device)
         mask[top : top + height, left : left + width] = True
@@ -448,7 +448,7 @@ class Letterbox:
 
 
 def fitting_size(size: Sequence[int], target: tuple[int, int]) -> tuple[int, int]:
-    """The greatest size of the same aspect ratio within ``target``; each side has at least one pixel."""
+    """Return the greatest size of the same aspect ratio within ``target``; each side has at least one pixel."""
     height, width = size
     if height / width > target[0] / target[1]:
         return target[0], max(int(target[0] * width / height), 1)

@@ -94,7 +94,7 @@ class TextMatch:
         self.total += len(gt)
 
     def summary(self) -> dict[str, float]:
-        """The shares of words that match, in [0, 1].
+        """Return the shares of words that match, in [0, 1].
 
         Returns:
             Under the keys ``raw``, ``caseless``, ``anyascii`` and ``unicase``; see `string_match`.
@@ -121,7 +121,7 @@ class TextMatch:
 
 
 def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
-    """The minimum number of insertions, deletions and replacements between two sequences (Levenshtein).
+    """Return the minimum number of insertions, deletions and replacements between two sequences (Levenshtein).
 
     Rows of the table are stored as bits of Python integers (Myers, "A fast bit-vector algorithm for approximate string
     matching", 1999; Hyyrö, "Explaining and extending the bit-parallel approximate string matching algorithm of
@@ -157,7 +157,7 @@ def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
 
 
 def aligned(true: str, read: str) -> list[tuple[str, str]]:
-    """The characters of two texts side by side, with the fewest edits (Wagner and Fischer, 1974).
+    """Return the characters of two texts side by side, with the fewest edits (Wagner and Fischer, 1974).
 
     A missing or additional character is paired with ``""``. If several alignments have equally many edits,
     replacements are preferred.
@@ -221,7 +221,7 @@ class _ErrorRate:
             self.total += len(units)
 
     def summary(self) -> float | None:
-        """The error rate: 0 is perfect, and values above 1 are possible; ``None`` without true text."""
+        """Return the error rate: 0 is perfect, and values above 1 are possible; ``None`` without true text."""
         return self.edits / self.total if self.total else None
 
     def reset(self) -> None:

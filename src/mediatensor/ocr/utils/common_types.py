@@ -58,12 +58,12 @@ class Sample:
 
 
 class Nested:
-    """A base class: ``repr`` shows the attributes that ``_children_names`` lists, one a line and indented."""
+    """A base class: ``repr`` shows the attributes that ``_children_names`` lists, one on each line and indented."""
 
     _children_names: ClassVar[Sequence[str]] = ()
 
     def extra_repr(self) -> str:
-        """The part of ``repr`` that describes the object itself, without its children."""
+        """Return the part of ``repr`` that describes the object itself, without its children."""
         return ""
 
     def __repr__(self) -> str:

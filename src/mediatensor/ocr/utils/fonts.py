@@ -15,7 +15,7 @@ Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 @lru_cache(maxsize=512)
 def get_font(font_family: str | None = None, font_size: int = 13) -> Font:
-    """A font for drawing.
+    """Return a font for drawing.
 
     Args:
         font_family: The path of a font file, or the name of an installed font ("DejaVuSans.ttf"). ``None`` is the font

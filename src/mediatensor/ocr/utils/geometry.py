@@ -58,7 +58,7 @@ Array: TypeAlias = NDArray[Any]
 
 
 def bbox_to_polygon(bbox: BoundingBox) -> Polygon4P:
-    """The corners of a straight box, in docTR's order: top left, top right, BOTTOM LEFT, bottom right.
+    """Return the corners of a straight box, in docTR's order: top left, top right, BOTTOM LEFT, bottom right.
 
     `order_points` brings them into the order of a rotated geometry.
 
@@ -71,7 +71,7 @@ def bbox_to_polygon(bbox: BoundingBox) -> Polygon4P:
 
 
 def polygon_to_bbox(polygon: Sequence[Point2D]) -> BoundingBox:
-    """The straight box around a polygon with any number of points.
+    """Return the straight box around a polygon with any number of points.
 
     >>> from mediatensor.ocr.utils import polygon_to_bbox
     >>> polygon_to_bbox(((0.1, 0.2), (0.5, 0.1), (0.5, 0.4), (0.1, 0.5)))
@@ -82,7 +82,7 @@ def polygon_to_bbox(polygon: Sequence[Point2D]) -> BoundingBox:
 
 
 def reading_geometry(geometry: Any, turn: object) -> Any:
-    """The geometry of text in reading direction, which a straight box does not contain.
+    """Return the geometry of text in reading direction, which a straight box does not contain.
 
     Boxes with text turned by 90, 180 or 270 degrees (clockwise) become four points; other geometries are returned as
     they are.
@@ -99,7 +99,7 @@ def reading_geometry(geometry: Any, turn: object) -> Any:
 
 
 def boxes_to_polygons(boxes: Array) -> Array:
-    """The corners of straight boxes (N, 4), clockwise from the top left: (N, 4, 2) of the same dtype.
+    """Return the corners of straight boxes (N, 4), clockwise from the top left: (N, 4, 2) of the same dtype.
 
     Example:
         >>> import numpy as np
@@ -111,7 +111,7 @@ def boxes_to_polygons(boxes: Array) -> Array:
 
 
 def box_around(geometry: Any) -> NDArray[np.float64]:
-    """The straight box (4,) around all points of a geometry, or of several geometries in one array.
+    """Return the straight box (4,) around all points of a geometry, or of several geometries in one array.
 
     >>> box_around(((0.1, 0.2), (0.5, 0.1), (0.5, 0.4), (0.1, 0.5))).tolist()
     [0.1, 0.1, 0.5, 0.5]
@@ -121,18 +121,18 @@ def box_around(geometry: Any) -> NDArray[np.float64]:
 
 
 def boxes_around(polygons: Array) -> Array:
-    """The straight boxes (N, 4) around polygons (N, P, 2), of the same dtype."""
+    """Return the straight boxes (N, 4) around polygons (N, P, 2), of the same dtype."""
     return np.concatenate([polygons.min(axis=1), polygons.max(axis=1)], axis=1)
 
 
 def to_corners(box: ArrayLike) -> BoundingBox:
-    """A box (4,) as a geometry of two corners, in plain numbers."""
+    """Return a box (4,) as a geometry of two corners, in plain numbers."""
     left, top, right, bottom = np.asarray(box).tolist()
     return (left, top), (right, bottom)
 
 
 def to_quad(geometry: Any) -> NDArray[np.float64]:
-    """Four points as they are; of any other geometry the corners (4, 2) of the box around it, from the top left."""
+    """Return four points unchanged; for other geometries, the corners (4, 2) of their box, from the top left."""
     points = np.asarray(geometry, dtype=np.float64).reshape(-1, 2)
     if len(points) == 4:
         return points
@@ -238,7 +238,7 @@ class MinAreaRect(NamedTuple):
 
 
 def min_area_rect(points: ArrayLike) -> MinAreaRect:
-    """The rectangle of least area, at any angle, that contains all points.
+    """Return the rectangle of least area, at any angle, that contains all points.
 
     One of its sides lies on an edge of the convex hull (Freeman and Shapira, "Determining the minimum-area encasing
     rectangle for an arbitrary closed curve", 1975), so all edges of the hull are tried, in one step.
@@ -271,7 +271,7 @@ def min_area_rect(points: ArrayLike) -> MinAreaRect:
 
 
 def _hull(cloud: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Points that span the cloud, and vectors that include all edges of its hull."""
+    """Return points that span the cloud, and vectors that include all edges of its hull."""
     if len(cloud) < _FEW:
         return cloud, (cloud[:, None] - cloud[None, :]).reshape(-1, 2)
     try:
@@ -289,7 +289,7 @@ def _hull(cloud: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.f
 
 
 def _best(hull: NDArray[np.float64], axes: NDArray[np.float64]) -> MinAreaRect:
-    """The smallest rectangle around the points that has a side along one of the axes."""
+    """Return the smallest rectangle around the points that has a side along one of the axes."""
     # Axes are normalised modulo a half turn, so that equal directions give equal areas.
     axes = np.where((axes[:, :1] < 0) | ((axes[:, :1] == 0) & (axes[:, 1:] < 0)), -axes, axes)
     normals = np.stack([-axes[:, 1], axes[:, 0]], axis=1)
@@ -313,7 +313,7 @@ def _best(hull: NDArray[np.float64], axes: NDArray[np.float64]) -> MinAreaRect:
 
 
 def resolve_enclosing_bbox(bboxes: Sequence[BoundingBox] | Array) -> BoundingBox | Array:
-    """The straight box around straight boxes.
+    """Return the straight box around straight boxes.
 
     Args:
         bboxes: At least one box: an array (N, 4), or a sequence of ``((xmin, ymin), (xmax, ymax))``.
@@ -331,7 +331,7 @@ def resolve_enclosing_bbox(bboxes: Sequence[BoundingBox] | Array) -> BoundingBox
 
 
 def resolve_enclosing_rbbox(rbboxes: Sequence[Array] | Array, intermed_size: int = 1024) -> NDArray[np.float64]:
-    """The rectangle of least area, at any angle, around rotated boxes.
+    """Return the rectangle of least area, at any angle, around rotated boxes.
 
     Relative coordinates are treated as coordinates of a square page, as in docTR.
 
@@ -485,7 +485,7 @@ def rotate_boxes(
 
 
 def estimate_page_angle(polys: Array) -> float:
-    """The angle of a page: the median angle of its lines or words.
+    """Return the angle of a page: the median angle of its lines or words.
 
     Args:
         polys: Polygons (N, 4, 2), with points in reading order (top left first), in the same unit for x and y.

@@ -38,7 +38,7 @@ _RECALLS = np.linspace(0, 1, 101)
 
 
 def hmean(recall: float | None, precision: float | None) -> float | None:
-    """The harmonic mean of recall and precision (F1).
+    """Return the harmonic mean of recall and precision (F1).
 
     Args:
         recall: The recall in [0, 1], or ``None`` if undefined.
@@ -124,7 +124,7 @@ class LocalizationConfusion(_BoxMetric):
         self.matches += len(self._pair(gts, preds)[0])
 
     def summary(self) -> tuple[float | None, float | None, float | None]:
-        """The scores so far, each ``None`` if it is undefined.
+        """Return the scores so far, each ``None`` if it is undefined.
 
         Returns:
             Recall (matches per true box), precision (matches per predicted box), and the mean over the predicted
@@ -181,7 +181,7 @@ class OCRMetric(_BoxMetric):
             self.unicase_matches += unicase
 
     def summary(self) -> tuple[dict[str, float | None], dict[str, float | None], float | None]:
-        """The scores so far, each ``None`` if it is undefined.
+        """Return the scores so far, each ``None`` if it is undefined.
 
         Returns:
             Recall and precision, each under the keys ``raw``, ``caseless``, ``anyascii`` and ``unicase``, and the mean
@@ -281,7 +281,7 @@ class TableCellMetric(_BoxMetric):
         self.struct_matches += int(alike.reshape(len(truth), -1).all(axis=1).sum())
 
     def summary(self) -> dict[str, float | None]:
-        """The scores so far, each ``None`` if it is undefined.
+        """Return the scores so far, each ``None`` if it is undefined.
 
         Returns:
             ``"recall"``, ``"precision"``, ``"f1"``, and ``"structure_acc"``: the share of matches with the rows and
@@ -373,7 +373,7 @@ class ObjectDetectionMetric:
         self._pages.append((iou, np.asarray(gt_labels), np.asarray(pred_labels), np.asarray(pred_scores, dtype=float)))
 
     def summary(self) -> dict[str, Any]:
-        """The scores so far.
+        """Return the scores so far.
 
         Returns:
             ``"mAP@[.5:.95]"``, the mean over all thresholds; ``"AP@[.5]"`` and ``"AP@[.75]"``, 0.0 if that threshold
@@ -406,7 +406,7 @@ class ObjectDetectionMetric:
         self._pages: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[np.float64]]] = []
 
     def _matches(self, label: Any) -> tuple[NDArray[Any], NDArray[np.intp], int] | None:
-        """The matches of one class, best score first, or None if there are no true boxes.
+        """Return the matches of one class, best score first, or None if there are no true boxes.
 
         They are the greatest IoU of each prediction, the number of the true box it belongs to, and the number of true
         boxes.
@@ -426,7 +426,7 @@ class ObjectDetectionMetric:
 
 
 def _average_precision(near: NDArray[np.bool_], truth: NDArray[np.intp], count: int) -> float:
-    """The mean over recalls of the best precision at that recall or a higher one.
+    """Return the mean over recalls of the best precision at that recall or a higher one.
 
     Args:
         near: Whether each prediction reaches the threshold with a true box, by descending score.

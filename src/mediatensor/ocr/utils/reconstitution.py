@@ -129,14 +129,14 @@ def synthesize_kie_page(
 
 
 def _placeholders(page: _Exported) -> list[Any]:
-    """The geometries of tables, cells and layout regions."""
+    """Return the geometries of tables, cells and layout regions."""
     tables = _items(page, "tables")
     cells = [cell for table in tables for cell in _items(table, "cells")]
     return [region.get("geometry") for region in (*tables, *cells, *_items(page, "layout"))]
 
 
 def _items(owner: _Exported, name: str) -> list[_Exported]:
-    """The list of an export under a name, without items that are not dictionaries."""
+    """Return the list of an export under a name, without items that are not dictionaries."""
     return [item for item in owner.get(name) or () if isinstance(item, Mapping)]
 
 

@@ -81,7 +81,7 @@ def rect_patch(
     fill: bool = True,
     preserve_aspect_ratio: bool = False,
 ) -> Rectangle:
-    """A matplotlib patch of a straight box.
+    """Return a matplotlib patch of a straight box.
 
     Args:
         geometry: Relative, ``((xmin, ymin), (xmax, ymax))``.
@@ -129,7 +129,7 @@ def polygon_patch(
     fill: bool = True,
     preserve_aspect_ratio: bool = False,
 ) -> Polygon:
-    """A matplotlib patch of a rotated box.
+    """Return a matplotlib patch of a rotated box.
 
     Args:
         geometry: Four relative points; not changed.
@@ -152,7 +152,7 @@ def polygon_patch(
 
 
 def create_obj_patch(geometry: Any, page_dimensions: tuple[int, int], **kwargs: Any) -> Patch:
-    """A matplotlib patch of a geometry of two or four points.
+    """Return a matplotlib patch of a geometry of two or four points.
 
     Args:
         geometry: Relative; tuples, lists or an array.
@@ -272,7 +272,7 @@ def visualize_page(
     add_labels: bool = True,
     **kwargs: Any,
 ) -> Figure:
-    """A figure of a page with the outlines of its elements.
+    """Return a figure of a page with the outlines of its elements.
 
     Args:
         page: An exported `Page`.
@@ -332,7 +332,7 @@ def visualize_kie_page(
     add_labels: bool = True,
     **kwargs: Any,
 ) -> Figure:
-    """A figure of a page with the outlines of its predictions, in one colour for each class.
+    """Return a figure of a page with the outlines of its predictions, in one colour for each class.
 
     Args:
         page: An exported `KIEPage`.
@@ -549,7 +549,7 @@ def _label(canvas: Image.Image, words: list[Placed], font_family: str | None) ->
 
 
 def _strip(quad: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The strip above a box; inside the upper part of the box if the page ends above it."""
+    """Return the strip above a box; inside the upper part of the box if the page ends above it."""
     up = (quad[[0, 1]] - quad[[3, 2]]) * _LABEL_HEIGHT
     lower = quad[[0, 1]]
     if (lower + up)[:, 1].min() < 0:

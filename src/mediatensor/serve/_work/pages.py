@@ -71,7 +71,7 @@ def read_page(path: str, number: int, options: Options) -> dict[str, bytes]:
 
 
 def describe_page(page: Page) -> dict[str, Any]:
-    """A page in the form of the interface."""
+    """Return a page in the form of the interface."""
     height, width = page.dimensions
     return {
         "page_idx": page.page_idx,
@@ -128,7 +128,7 @@ def describe_page(page: Page) -> dict[str, Any]:
 
 
 def _words(page: Page) -> list[dict[str, Any]]:
-    """All words; words of a table precede the first block that begins below the top of the table."""
+    """Return all words; words of a table precede the first block that begins below the top of the table."""
     waiting = [table for table in page.tables if any(cell.words for cell in table.cells)]
     ordered: list[list[list[Word]]] = []
     for block in page.blocks:
@@ -262,7 +262,7 @@ def _picture(path: Path) -> NDArray[np.uint8]:
 
 
 def page_picture(path: str, folder: str, number: int, options: Options, max_width: int | None) -> bytes:
-    """A PNG of a page in the form in which it was read.
+    """Return a PNG of a page in the form in which it was read.
 
     Args:
         path: The upload.

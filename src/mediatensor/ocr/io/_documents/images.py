@@ -77,7 +77,7 @@ def blend_over_white(planes: Planes) -> Planes:
 
 
 def page_of_pillow(image: Image.Image, *, is_white_zero: bool = False) -> NDArray[np.uint8]:
-    """A loaded Pillow image as a page. With ``is_white_zero``, 0 is white in 16-bit samples.
+    """Return a loaded Pillow image as a page. With ``is_white_zero``, 0 is white in 16-bit samples.
 
     Images with 32 bits per sample raise `DecodeError`, because their range is unknown.
     """
@@ -106,7 +106,7 @@ def _planes(image: Image.Image) -> Planes:
 
 
 def upright(page: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
-    """A stored picture turned upright by its EXIF orientation, contiguous.
+    """Return a stored picture turned upright by its EXIF orientation, contiguous.
 
     >>> import numpy as np
     >>> upright(np.arange(6, dtype=np.uint8).reshape(2, 3, 1), 6)[..., 0].tolist()
@@ -131,12 +131,12 @@ _ORIENTATION, _PHOTOMETRIC, _WHITE_IS_ZERO = 274, 262, 0
 
 
 def is_tiff(beginning: bytes) -> bool:
-    """Whether a file begins as a TIFF or BigTIFF of either byte order."""
+    """Return whether a file begins as a TIFF or BigTIFF of either byte order."""
     return beginning[:4] in _MAGIC
 
 
 def page_offsets(file: BinaryIO) -> tuple[int, ...]:
-    """The offset of the directory of each page; `OpenError` if there is none, or more than `MAX_TIFF_PAGES`.
+    """Return the offset of the directory of each page; `OpenError` if there is none, or more than `MAX_TIFF_PAGES`.
 
     The list ends where the chain of directories leaves the file or becomes a circle. An offset beyond the end of the
     file counts as a page, so that reading that page reports what is missing.
@@ -189,7 +189,7 @@ def read_tiff_page(file: BinaryIO, offset: int, max_pixels: int | None) -> NDArr
 
 
 def stored_tiff_page(file: BinaryIO, offset: int) -> Picture | None:
-    """The stored data of a page, if PDF can show it as it is; arguments as for `read_tiff_page`."""
+    """Return the stored data of a page, if PDF can show it as it is; arguments as for `read_tiff_page`."""
     shown: Any = _with_first_page(file, offset)
     shown.seek(0)
     image: Any = TiffImagePlugin.TiffImageFile(shown)
@@ -249,7 +249,7 @@ _PNG_HEAD_BYTES = 1 << 16
 
 
 class ImageOptions(NamedTuple):
-    """How to decode pages.
+    """Options for decoding pages.
 
     Attributes:
         output_size: (height, width) in pixels; ``None`` for the size of the file.
@@ -316,7 +316,7 @@ class ImageDocument(PageSource):
             return self._frame_of_animation(number)
 
     def stored(self, number: int) -> Picture | None:
-        """The stored data of a page if PDF can show it unchanged; ``None`` also for scaled pages and animations."""
+        """Return the stored data of a page if PDF can show it unchanged; ``None`` for scaled pages and animations."""
         if self._options.output_size is not None:
             return None
         with raising_page_error(number, self.name):
@@ -390,7 +390,7 @@ class _Cursor:
         self.number = 0
 
     def frame_at(self, number: int) -> NDArray[np.uint8]:
-        """The picture with this number, which must not be less than `number`."""
+        """Return the picture with this number, which must not be less than `number`."""
         while True:
             frame = next(self._frames, None)
             if frame is None:
@@ -417,7 +417,7 @@ def _remember_cursor(document: ImageDocument) -> None:
 
 
 def _frames(data: bytes, kind: str, max_pixels: int | None) -> Iterator[NDArray[np.uint8]]:
-    """Every picture of a file, upright, (H, W, 3) uint8."""
+    """Yield every picture of a file, upright, (H, W, 3) uint8."""
 
     def check(width: int, height: int) -> None:
         check_pixels(width, height, max_pixels)

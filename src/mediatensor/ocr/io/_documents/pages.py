@@ -45,14 +45,14 @@ class PageSource(ABC):
 
     @abstractmethod
     def read(self, number: int) -> NDArray[np.uint8]:
-        """Page ``number``, from 0: (H, W, 3) uint8, contiguous.
+        """Return page ``number``, from 0: (H, W, 3) uint8, contiguous.
 
         Raises:
             PageError: if the page cannot be read.
         """
 
     def text_layer(self, number: int) -> list[Word]:
-        """The words that the file itself stores for page ``number``.
+        """Return the words that the file itself stores for page ``number``.
 
         Raises:
             PageError: if the page cannot be read.
@@ -65,7 +65,7 @@ class PageSource(ABC):
         return 1.0
 
     def page_content(self, number: int) -> PageContent | None:
-        """The content of page ``number`` according to the file; ``None`` for pictures.
+        """Return the content of page ``number`` according to the file; ``None`` for pictures.
 
         Raises:
             PageError: if the page cannot be read.
@@ -105,7 +105,7 @@ class KeptSource(NamedTuple):
         return io.BytesIO(self.data) if self.path is None else open(self.path, "rb")
 
     def read(self) -> bytes:
-        """All bytes of the file.
+        """Return all bytes of the file.
 
         Raises:
             SourceNotFoundError, ReadError, OpenError: if it cannot be read any more.
@@ -114,7 +114,7 @@ class KeptSource(NamedTuple):
 
 
 def keep_source(source: object) -> KeptSource:
-    """The path of a plain file, or all bytes of any other source.
+    """Return the path of a plain file, or all bytes of any other source.
 
     Raises:
         SourceTypeError, SourceNotFoundError, ReadError: as `make_source`.
@@ -136,7 +136,7 @@ PageNumbers = int | range | slice | Sequence[int] | None
 
 
 def check_index(index: object, length: int, name: str) -> int:
-    """The index of a page as a number from 0.
+    """Return the index of a page as a number from 0.
 
     Raises `InvalidArgumentError` if it is not an integer, and `OutOfRangeError` if there is no such page.
     """
@@ -149,7 +149,7 @@ def check_index(index: object, length: int, name: str) -> int:
 
 
 def selected(pages: PageNumbers, length: int) -> range | tuple[int, ...]:
-    """The numbers, from 0, of the selected pages.
+    """Return the numbers, from 0, of the selected pages.
 
     >>> selected(slice(1, None), 3), selected([0, -1], 3), selected(None, 3)
     (range(1, 3), (0, 2), range(0, 3))
@@ -179,7 +179,7 @@ def selected(pages: PageNumbers, length: int) -> range | tuple[int, ...]:
 
 
 def check_output_size(output_size: Any, max_pixels: int | None) -> tuple[int, int] | None:
-    """(height, width) in pixels, or ``None``."""
+    """Return (height, width) in pixels, or ``None``."""
     if output_size is None:
         return None
     try:
@@ -238,7 +238,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
     def __getitem__(self, index: slice) -> Pages: ...
 
     def __getitem__(self, index: int | slice) -> NDArray[np.uint8] | Pages:
-        """A page, (H, W, 3) uint8; for a slice, `Pages` that are not read yet.
+        """Return a page, (H, W, 3) uint8; for a slice, `Pages` that are not read yet.
 
         Raises:
             PageError: if the page cannot be read.
@@ -256,7 +256,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return map(self.__getitem__, range(len(self)))
 
     def __add__(self, other: Iterable[NDArray[np.uint8]]) -> Any:
-        """The pages of both: `Pages` if ``other`` is `Pages`, otherwise a list of arrays."""
+        """Return the pages of both: `Pages` if ``other`` is `Pages`, otherwise a list of arrays."""
         if isinstance(other, Pages):
             shift = self._starts[-1]
             numbers = (*self._numbers, *(number + shift for number in other._numbers))
@@ -271,7 +271,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return f"<{len(self)} page{'s' * (len(self) != 1)} of {names}{', ...' if len(self._documents) > 3 else ''}>"
 
     def select(self, pages: PageNumbers) -> Pages:
-        """Some of the pages.
+        """Select pages.
 
         Args:
             pages: A number from 0 (negative: from the end), or a range, a slice or a sequence of numbers; ``None`` for
@@ -292,7 +292,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return Pages(self._documents, tuple(self._numbers[number] for number in numbers))
 
     def tensor(self, index: int) -> Tensor:
-        """A page as a tensor, (3, H, W) uint8, contiguous.
+        """Return a page as a tensor, (3, H, W) uint8, contiguous.
 
         Raises:
             PageError, OutOfRangeError: as for indexing.
@@ -305,7 +305,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return torch.from_numpy(self[index]).permute(2, 0, 1).contiguous()
 
     def text_layer(self, index: int) -> list[Word]:
-        """The words that the file itself stores for a page: the text of a PDF page; none for images.
+        """Return the words that the file itself stores for a page: the text of a PDF page; none for images.
 
         Words are separated by spaces. Their boxes enclose their letters, which are their ``characters``, and are
         relative to the rendered page. They are in the order of the file; words of form fields and annotations that are
@@ -324,7 +324,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return document.text_layer(number)
 
     def page_content(self, index: int) -> PageContent | None:
-        """The content of a page according to the file, for finding its structure; ``None`` for images.
+        """Return the content of a page according to the file, for finding its structure; ``None`` for images.
 
         It has the words of `text_layer`, in the same order, with the size and the weight of their type. Rules are
         lines, thin rectangles, and the edges of other rectangles. Pictures are embedded pictures, and drawings with
@@ -345,7 +345,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return document.page_content(number)
 
     def pixels_per_point(self, index: int) -> float:
-        """The scale at which a page of a PDF file is rendered; 1 for images.
+        """Return the scale at which a page of a PDF file is rendered; 1 for images.
 
         Example:
             >>> from mediatensor.ocr import DocumentFile
@@ -356,7 +356,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return document.pixels_per_point
 
     def origin(self, index: int) -> tuple[str, int]:
-        """The name of the document that a page comes from, and the number of the page in it, from 0.
+        """Return the name of the document that a page comes from, and the number of the page in it, from 0.
 
         Example:
             >>> from mediatensor.ocr import DocumentFile
@@ -373,7 +373,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
 
 
 def _stop_of(numbers: range) -> int | None:
-    """The ``stop`` of the slice that is equal to a range; ``None`` for a range that counts down to 0."""
+    """Return the ``stop`` of the slice that is equal to a range; ``None`` for a range that counts down to 0."""
     return numbers.stop if numbers.stop >= 0 else None
 
 

@@ -51,7 +51,7 @@ def words_of(characters: PageCharacters) -> list[Word]:
 
 
 def places_of_words(characters: PageCharacters) -> list[tuple[int, int, Word]]:
-    """The words as from `words_of`, each after its first character and the one that follows its last."""
+    """Return the words as from `words_of`, each after the index of its first character and the index after its last."""
     codes = characters.codes.copy()
     codes[np.isin(codes, _UNKNOWN)] = _REPLACEMENT
     is_hyphen = codes == _BROKEN_HYPHEN
@@ -87,7 +87,7 @@ def _word(codes: NDArray[np.uint32], boxes: NDArray[np.float64]) -> Word | None:
 
 
 def _letters(codes: NDArray[np.uint32]) -> list[str]:
-    """The text of each character; the first half of a surrogate pair gets the whole character, the second none."""
+    """Return the text of each character. Of a surrogate pair, the first half gets the whole character."""
     letters = [chr(code) for code in codes.tolist()]
     for number in range(len(letters) - 1):
         if "\ud800" <= letters[number] <= "\udbff" and "\udc00" <= letters[number + 1] <= "\udfff":
@@ -159,7 +159,7 @@ class PdfDocument(PageSource):
 
 
 def _placed(characters: Characters) -> PageCharacters:
-    """Characters with their boxes relative to the page."""
+    """Return characters with their boxes relative to the page."""
     boxes = np.asarray(characters.boxes, np.float64).reshape(-1, 4)
     return PageCharacters(np.asarray(characters.codes, np.uint32), _moved(boxes, _matrix_of(characters)))
 
@@ -169,13 +169,13 @@ def _matrix_of(characters: Characters) -> NDArray[np.float64]:
 
 
 def _moved(boxes: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Boxes (N, 4) of left, right, bottom, top as boxes of xmin, ymin, xmax, ymax."""
+    """Return boxes (N, 4) of left, right, bottom, top as boxes of xmin, ymin, xmax, ymax."""
     corners = boxes[:, [[0, 2], [1, 2], [1, 3], [0, 3]]] @ matrix[:2] + matrix[2]
     return boxes_around(corners)
 
 
 def _content_of(drawn: DrawnPage) -> PageContent:
-    """The content of a page in points, from the top left corner."""
+    """Return the content of a page in points, from the top left corner."""
     characters = _placed(drawn.characters)
     size = np.array([drawn.width, drawn.height])
     matrix = _matrix_of(drawn.characters) * size
@@ -201,7 +201,7 @@ def _content_of(drawn: DrawnPage) -> PageContent:
 
 
 def _usual_style(styles: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The style of the character of a word whose size is in the middle; NaN where none is known."""
+    """Return the style of the character of a word whose size is in the middle; NaN if none is known."""
     known = styles[np.isfinite(styles[:, 0])]
     if not len(known):
         return np.full(NUM_STYLE_VALUES, np.nan)
@@ -210,7 +210,7 @@ def _usual_style(styles: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _page_of(pixels: Pixels) -> NDArray[np.uint8]:
-    """A rendered page as a contiguous array (H, W, 3); `DecodeError` if the sizes of picture and data differ."""
+    """Return a rendered page as a contiguous array (H, W, 3); `DecodeError` if the sizes of picture and data differ."""
     height, width, num_channels = pixels.height, pixels.width, pixels.num_channels
     data = np.frombuffer(pixels.data, np.uint8)
     if (

@@ -62,7 +62,7 @@ _Box = tuple[float, float, float, float]
 
 
 class DrawnPage(NamedTuple):
-    """What is drawn on a page, in points, in the coordinates of the file.
+    """The drawing of a page, in points, in the coordinates of the file.
 
     Attributes:
         width, height: The size of the page as it is shown, in points.
@@ -87,7 +87,7 @@ class DrawnPage(NamedTuple):
 
 
 def drawn_page(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> DrawnPage:
-    """The drawing of a page, including form fields and annotations; arguments as for `page_as_shown`.
+    """Return the drawing of a page, including form fields and annotations; arguments as for `page_as_shown`.
 
     Raises:
         DecodeError: if there is too much on the page.
@@ -114,7 +114,7 @@ def drawn_page(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> Dra
 def _styles(
     text: Any, count: int, places: Mapping[int | None, int], covers: Sequence[tuple[int, _Box]]
 ) -> array[float]:
-    """The styles of the characters of a text page, as in `DrawnPage`.
+    """Return the styles of the characters of a text page, as in `DrawnPage`.
 
     ``places`` has the place of each object in the drawing order, by address; ``covers`` has places and boxes of
     pictures.
@@ -150,7 +150,7 @@ def _address(handle: Any) -> int | None:
 
 
 def _is_heavy(font: Any) -> bool:
-    """Whether a font is heavy, by its name, or by its weight where the name does not say."""
+    """Return whether a font is heavy, by its name, or by its weight if the name has no weight."""
     raw = import_pdfium().raw
     buffer = ctypes.create_string_buffer(256)
     raw.FPDFFont_GetBaseFontName(font, buffer, len(buffer))
@@ -161,7 +161,7 @@ def _is_heavy(font: Any) -> bool:
 
 
 def _objects(page: Any) -> Iterator[tuple[Any, _Matrix]]:
-    """The objects of a page and of its forms, each with the matrix to the coordinates of the file."""
+    """Yield the objects of a page and of its forms, each with the matrix to the coordinates of the file."""
     raw = import_pdfium().raw
     counted = 0
     # Iterators of containers: the number of the next object, how many there are, how to get one, the matrix.
@@ -202,7 +202,7 @@ def _matrix_of(item: Any) -> _Matrix:
 
 
 def _multiplied(first: _Matrix, second: _Matrix) -> _Matrix:
-    """One matrix after the other."""
+    """Multiply two matrices: the first is applied first."""
     a, b, c, d, e, f = first
     p, q, r, s, t, u = second
     return a * p + b * r, a * q + b * s, c * p + d * r, c * q + d * s, e * p + f * r + t, e * q + f * s + u
@@ -244,7 +244,7 @@ class _Found:
         return left, bottom, right, top
 
     def add(self, item: Any, matrix: _Matrix) -> None:
-        """Take what an object draws."""
+        """Add the lines, areas and pictures that an object draws."""
         raw = self._raw
         kind = raw.FPDFPageObj_GetType(item)
         if kind not in (raw.FPDF_PAGEOBJ_PATH, raw.FPDF_PAGEOBJ_IMAGE, raw.FPDF_PAGEOBJ_SHADING):
@@ -265,7 +265,7 @@ class _Found:
             self._add_box(self.pictures, seen)
 
     def _clip(self, item: Any, matrix: _Matrix) -> _Box:
-        """What is shown of an object, as a box."""
+        """Return the visible part of an object, as a box."""
         raw, clip = self._raw, self._page
         path = raw.FPDFPageObj_GetClipPath(item)
         for number in range(min(8, raw.FPDFClipPath_CountPaths(path)) if path else 0):
@@ -315,7 +315,7 @@ class _Found:
                     self._add_line(*start, *end, thickness, clip)
 
     def _is_seen(self, item: Any, get_color: Any, box: _Box) -> bool:
-        """Whether a colour is one that can be seen where it is."""
+        """Return whether a colour is visible on its background."""
         if not get_color(item, *self._color):
             return True
         *channels, alpha = (channel.value for channel in self._color)
@@ -328,7 +328,7 @@ class _Found:
     def _pieces(
         self, item: Any, count: int, matrix: _Matrix, *, close: bool
     ) -> Iterator[tuple[list[tuple[float, float]], list[bool]]]:
-        """The parts of a path: N points, and whether the N - 1 steps from one to the next are straight."""
+        """Yield the parts of a path: N points, and whether the N - 1 steps from one to the next are straight."""
         raw = self._raw
         points: list[tuple[float, float]] = []
         is_line: list[bool] = []
@@ -352,7 +352,7 @@ class _Found:
                 is_line.append(True)
 
     def _add_thin(self, box: _Box) -> bool:
-        """Take a box that is so thin that it is a line; whether it was."""
+        """Add a box that is as thin as a line; return whether it was."""
         left, bottom, right, top = box
         width, height = right - left, top - bottom
         if min(width, height) > _MAX_THICKNESS or max(width, height) < 3 * min(width, height):
@@ -381,13 +381,13 @@ class _Found:
 
 
 def _is_level(x0: float, y0: float, x1: float, y1: float) -> bool:
-    """Whether a line runs across or down."""
+    """Return whether a line is horizontal or vertical."""
     across, down = abs(x1 - x0), abs(y1 - y0)
     return min(across, down) <= max(0.3, _MAX_SLOPE * max(across, down))
 
 
 def _shared(one: _Box, other: _Box) -> _Box | None:
-    """What two boxes share, if anything; lines have boxes without width."""
+    """Return the common part of two boxes, or ``None``; lines have boxes without width."""
     left, bottom = max(one[0], other[0]), max(one[1], other[1])
     right, top = min(one[2], other[2]), min(one[3], other[3])
     return (left, bottom, right, top) if left <= right and bottom <= top else None

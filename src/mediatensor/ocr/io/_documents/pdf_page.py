@@ -50,7 +50,7 @@ _STEPS = 1 << 20
 
 
 class PdfOptions(NamedTuple):
-    """How to render pages.
+    """Options for rendering pages.
 
     Attributes:
         scale: Pixels per point (1/72 inch).
@@ -137,7 +137,7 @@ def rendered(pdf: Any, number: int, options: PdfOptions, new_bitmap: Callable[..
 
 
 def characters(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> Characters:
-    """The text layer of a page, with the words of its form fields and annotations; arguments as for `page_as_shown`.
+    """Return the text layer of a page, with the words of form fields and annotations; arguments as for `page_as_shown`.
 
     Raises:
         DecodeError: if there is too much on the page.
@@ -149,7 +149,7 @@ def characters(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> Cha
 
 @contextmanager
 def opened_page(pdf: Any, number: int) -> Iterator[Any]:
-    """Open a page of a pypdfium2 document. A page whose crop box lies outside of its media box shows all of this.
+    """Open a page of a pypdfium2 document. A page with a crop box outside of its media box shows the media box.
 
     PDFium gives such a page no size. Other readers (Poppler, pdf.js) show the media box.
     """
@@ -190,7 +190,7 @@ def page_as_shown(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> 
 
 
 def _hide_unseen_annotations(page: Any, options: PdfOptions, *, change: bool) -> bool:
-    """Whether fields or annotations are drawn on a page.
+    """Return whether fields or annotations are drawn on a page.
 
     Args:
         page: The page of pypdfium2.
@@ -224,7 +224,7 @@ def _hide_unseen_annotations(page: Any, options: PdfOptions, *, change: bool) ->
 
 
 def characters_of(text: Any) -> tuple[array[int], array[float]]:
-    """The codes and boxes of `Characters` from a text page of pypdfium2; `DecodeError` if there are too many."""
+    """Return the codes and boxes of `Characters` from a text page of pypdfium2; `DecodeError` if there are too many."""
     raw = import_pdfium().raw
     count = text.count_chars()
     if count > MAX_PAGE_CHARACTERS:
@@ -246,7 +246,7 @@ def characters_of(text: Any) -> tuple[array[int], array[float]]:
 
 
 def picture_size(page: Any, options: PdfOptions) -> tuple[int, int]:
-    """The width and the height of a rendered page in pixels."""
+    """Return the width and the height of a rendered page in pixels."""
     left, bottom, right, top = (math.ceil(side * options.scale) for side in options.render.get("crop", (0, 0, 0, 0)))
     width, height = (math.ceil(side * options.scale) for side in page.get_size())
     if options.render.get("rotation", 0) % 180:
@@ -255,7 +255,7 @@ def picture_size(page: Any, options: PdfOptions) -> tuple[int, int]:
 
 
 def relative_matrix(page: Any, options: PdfOptions) -> array[float]:
-    """The matrix (3, 2) from points, in the coordinates of the file, to relative positions in the picture."""
+    """Return the matrix (3, 2) from points, in the coordinates of the file, to relative positions in the picture."""
     raw = import_pdfium().raw
     rotation = options.render.get("rotation", 0)
     left, bottom, right, top = (math.ceil(side * options.scale) for side in options.render.get("crop", (0, 0, 0, 0)))

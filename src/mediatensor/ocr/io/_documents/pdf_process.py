@@ -106,7 +106,7 @@ class IsolatedPdf:
         self._start()
 
     def num_pages(self) -> int:
-        """The number of pages; `OpenError` if PDFium cannot open the file, or not in time."""
+        """Return the number of pages; `OpenError` if PDFium cannot open the file, or not in time."""
         try:
             (count,), _ = self._call("open", 0)
         except (DecodeError, IsolatedWorkerError) as error:
@@ -115,12 +115,12 @@ class IsolatedPdf:
         return int(count)
 
     def rendered(self, number: int) -> Pixels:
-        """A page as from `pdf_page.rendered`; `DecodeError` if it cannot be rendered, or not in time."""
+        """Return a page as from `pdf_page.rendered`; `DecodeError` if it cannot be rendered, or not in time."""
         (width, height, num_channels, row_bytes, has_alpha, _), data = self._call("render", number)
         return Pixels(int(width), int(height), int(num_channels), int(row_bytes), bool(has_alpha), data)
 
     def characters(self, number: int) -> Characters:
-        """The text as from `pdf_page.characters`; `DecodeError` if it cannot be read, or not in time."""
+        """Return the text as from `pdf_page.characters`; `DecodeError` if it cannot be read, or not in time."""
         (count,), data = self._call("characters", number)
         if not 0 <= count <= MAX_PAGE_CHARACTERS or len(data) != 36 * count + 48:
             raise DecodeError("its process sent data of the wrong size")
@@ -131,7 +131,7 @@ class IsolatedPdf:
         return Characters(codes, boxes, matrix)
 
     def drawn(self, number: int) -> DrawnPage:
-        """The drawing as from `pdf_drawing.drawn_page`; `DecodeError` if it cannot be read, or not in time."""
+        """Return the drawing as from `pdf_drawing.drawn_page`; `DecodeError` if it cannot be read, or not in time."""
         (width, height, count, *lengths), data = self._call("drawing", number)
         limits = (5 * MAX_DRAWN_LINES, 5 * MAX_DRAWN_LINES, 4 * MAX_DRAWN_LINES, 4 * MAX_DRAWN_LINES)
         if (
@@ -148,7 +148,7 @@ class IsolatedPdf:
         return DrawnPage(float(width), float(height), Characters(codes, boxes, matrix), *drawn)
 
     def _call(self, task: str, number: int) -> tuple[Any, Any]:
-        """Call the process; the values that it returns, and the bytes that come with them as uint8 (N,)."""
+        """Call the process; return its values, and the bytes that come with them as uint8 (N,)."""
         options = pickle.dumps(self._options)
         with _lock:
             process = _running()
@@ -197,7 +197,7 @@ class IsolatedPdf:
 
 
 def _running() -> _PdfProcess:
-    """The process; it is started if there is none."""
+    """Return the process; it is started if there is none."""
     global _process
     if _process is None or not _process.is_alive:
         if _process is not None:

@@ -51,7 +51,7 @@ def import_pdfium() -> Any:
 
 
 def is_pdf(file: str | PathLike[str] | bytes) -> bool:
-    """Whether a file, a path or bytes, is a PDF by its first bytes.
+    """Return whether a file, a path or bytes, is a PDF by its first bytes.
 
     >>> is_pdf(b"%PDF-1.7 ..."), is_pdf(b"GIF89a")
     (True, False)
@@ -134,7 +134,7 @@ class OpenPdf:
         return document
 
     def opened(self) -> Any:
-        """A new document of pypdfium2, which the caller may change and must close. The caller holds the lock.
+        """Return a new document of pypdfium2, which the caller may change and must close. The caller holds the lock.
 
         Raises `SourceNotFoundError` if the file is gone, and `OpenError` if PDFium cannot open it.
         """

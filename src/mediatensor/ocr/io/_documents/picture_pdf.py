@@ -63,7 +63,7 @@ class Picture(NamedTuple):
 
 
 def picture_pdf(picture: Picture | None, width: float, height: float) -> bytes:
-    """A PDF file with one page, of this size in points, that the picture covers; an empty page without a picture."""
+    """Return a PDF file with one page of this size in points, covered by the picture; without one, it is empty."""
     objects = [b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[3 0 R]/Count 1>>"]
     page = f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 {width:.6f} {height:.6f}]"
     if picture is None:
@@ -90,7 +90,7 @@ def picture_pdf(picture: Picture | None, width: float, height: float) -> bytes:
 
 
 def pixels_as_jpeg(image: NDArray[np.uint8], quality: int) -> Picture:
-    """Pixels (H, W, 3) as a JPEG without chroma subsampling; a grey picture is stored as one channel."""
+    """Return pixels (H, W, 3) as a JPEG without chroma subsampling; a grey picture is stored as one channel."""
     target = io.BytesIO()
     pixels = np.ascontiguousarray(image[..., 0]) if _is_grey(image) else image
     Image.fromarray(pixels).save(target, "JPEG", quality=quality, subsampling=0)
@@ -100,7 +100,7 @@ def pixels_as_jpeg(image: NDArray[np.uint8], quality: int) -> Picture:
 
 
 def pixels_lossless(image: NDArray[np.uint8]) -> Picture:
-    """Pixels (H, W, 3), losslessly compressed; black and white as bits, grey as one channel."""
+    """Return pixels (H, W, 3), losslessly compressed; black and white as bits, grey as one channel."""
     height, width = image.shape[:2]
     num_channels, num_bits, pixels = 3, 8, image
     if _is_grey(image):
@@ -116,7 +116,7 @@ def _is_grey(image: NDArray[np.uint8]) -> bool:
 
 
 def jpeg_picture(data: bytes, orientation: int) -> Picture | None:
-    """A JPEG file as it is, or ``None`` if PDF readers could show it differently.
+    """Return a JPEG file unchanged, or ``None`` if PDF readers could show it differently.
 
     ITU-T T.81, B.1 defines the markers; PDF 32000-1, 7.4.8 says which of them PDF supports.
     """
@@ -151,7 +151,7 @@ def jpeg_picture(data: bytes, orientation: int) -> Picture | None:
 
 
 def png_picture(data: bytes, orientation: int) -> Picture | None:
-    """The data of a PNG file; ``None`` if it is interlaced, transparent or animated: PDF has no such stream."""
+    """Return the data of a PNG file; ``None`` if it is interlaced, transparent or animated: PDF has no such stream."""
     at, header, palette, packed = 8, b"", b"", []
     while at + 8 <= len(data):
         (length,) = struct.unpack_from(">I", data, at)
@@ -180,7 +180,7 @@ def png_picture(data: bytes, orientation: int) -> Picture | None:
 
 
 def tiff_picture(file: BinaryIO, tags: dict[int, tuple[int, ...]]) -> Picture | None:
-    """A page of a TIFF file that is stored in one strip; ``None`` if it is not, or PDF has no such compression.
+    """Return a page of a TIFF file that is stored in one strip; ``None`` if it is not, or PDF has no such compression.
 
     ``tags`` has the integer values in the directory of the page (TIFF 6.0).
     """

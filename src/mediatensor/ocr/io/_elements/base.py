@@ -63,7 +63,7 @@ def to_json_safe(value: Any) -> Any:
 
 
 def enclosing_geometry(geometries: Sequence[Geometry]) -> Geometry:
-    """The geometry that encloses its members: a box for boxes, the rectangle of least area for four-point geometries.
+    """Return the geometry around its members: a box for boxes, the rectangle of least area for four-point geometries.
 
     The first side of that rectangle has the average direction of the first sides of its members, so that a line of
     upside-down words is an upside-down line. Without members, the result is an empty box at the origin; it is an array
@@ -86,7 +86,7 @@ def enclosing_geometry(geometries: Sequence[Geometry]) -> Geometry:
 
 
 def mean_score(scores: Iterable[float]) -> float:
-    """The mean of scores; 0.0 for no scores."""
+    """Return the mean of scores; 0.0 for no scores."""
     values = list(scores)
     return float(np.mean(values)) if values else 0.0
 
@@ -150,7 +150,7 @@ class Element(Nested):
         raise NotImplementedError
 
     def render(self) -> str:
-        """The text of the element."""
+        """Return the text of the element."""
         raise NotImplementedError
 
 
@@ -166,7 +166,7 @@ class TypedRegion(Element):
         self.confidence = confidence
 
     def render(self) -> str:
-        """The type as a tag: ``<[LOGO]>``."""
+        """Return the type as a tag: ``<[LOGO]>``."""
         return f"<[{self.type.upper()}]>"
 
     def extra_repr(self) -> str:
@@ -183,7 +183,7 @@ _MAX_COORDINATE = 1e9
 
 
 def stored(save_dict: Mapping[str, Any], key: str, owner: type) -> Any:
-    """The value of a key in an export.
+    """Return the value of a key in an export.
 
     Raises:
         InvalidArgumentError: if the export is not a dictionary, has no such key, or has a value of another type.

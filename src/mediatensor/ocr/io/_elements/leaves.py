@@ -25,7 +25,7 @@ OTHER_WORDS_EXPONENT = 1.6
 
 
 def line_confidence(confidences: Iterable[float]) -> float:
-    """The probability that a line was read exactly, from the confidences of its words; 0.0 without words."""
+    """Return the probability that a line was read exactly, from the confidences of its words; 0.0 without words."""
     known = sorted(min(max(confidence, 0.0), 1.0) for confidence in confidences)
     if not known or not known[0]:
         return 0.0
@@ -58,7 +58,7 @@ class Character(Element):
         self.geometry = geometry
 
     def render(self) -> str:
-        """The character."""
+        """Return the character."""
         return self.value
 
     def extra_repr(self) -> str:
@@ -110,7 +110,7 @@ class Word(Element):
         self.characters = tuple(characters)
 
     def render(self) -> str:
-        """The text of the word."""
+        """Return the text of the word."""
         return self.value
 
     def extra_repr(self) -> str:
@@ -180,7 +180,7 @@ class UnreadLine(Element):
         self.script = script
 
     def render(self) -> str:
-        """What came out of the line."""
+        """Return the text that was recognised; it may be empty."""
         return self.value
 
     def extra_repr(self) -> str:
@@ -188,7 +188,7 @@ class UnreadLine(Element):
         return f"reason={self.reason!r}, value={self.value!r}, confidence={float(self.confidence):.2}{script}"
 
     def export(self, *, characters: bool = False) -> dict[str, Any]:
-        """The line as a dictionary, with the key ``"script"`` where there is one; see `Element.export`."""
+        """Return the line as a dictionary, with the key ``"script"`` if there is one; see `Element.export`."""
         exported = super().export(characters=characters)
         if self.script is not None:
             exported["script"] = self.script
@@ -265,7 +265,7 @@ class Line(Element):
         return line_confidence(word.confidence for word in self.words)
 
     def render(self) -> str:
-        """The words, separated by spaces."""
+        """Return the words, separated by spaces."""
         return " ".join(word.render() for word in self.words)
 
     @classmethod
@@ -317,7 +317,7 @@ class Block(Element):
         )
 
     def render(self, line_break: str = "\n") -> str:
-        """The lines, separated by ``line_break``."""
+        """Return the lines, separated by ``line_break``."""
         return line_break.join(line.render() for line in self.lines)
 
     @classmethod

@@ -141,7 +141,7 @@ class TableCell(Element):
         return self.col_end - self.col_start + 1
 
     def render(self) -> str:
-        """The text in the cell."""
+        """Return the text in the cell."""
         return self.value
 
     def extra_repr(self) -> str:
@@ -197,7 +197,7 @@ class Table(Element):
         self.confidence = confidence
 
     def to_grid(self) -> list[list[str]]:
-        """The texts of the cells as a list of rows; ``pandas.DataFrame`` accepts it directly.
+        """Return the texts of the cells as a list of rows; ``pandas.DataFrame`` accepts it directly.
 
         Returns:
             ``num_rows`` lists of ``num_cols`` texts. A cell that spans several positions has its text in the top left
@@ -219,13 +219,13 @@ class Table(Element):
 
     @property
     def num_header_rows(self) -> int:
-        """The number of rows of the head, at the top: those whose cells are all marked as its part."""
+        """The number of rows of the head, at the top: rows whose cells are all marked as part of it."""
         bodies = [cell.row_start for cell in self.cells if not cell.is_header]
         heads = [cell.row_end + 1 for cell in self.cells if cell.is_header]
         return max(0, min(min(bodies, default=self.num_rows), max(heads, default=0), self.num_rows))
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """The table as a ``pandas.DataFrame`` of texts.
+        """Return the table as a ``pandas.DataFrame`` of texts.
 
         The head becomes the names of the columns. Names of several rows, and of cells that span columns, are joined
         from top to bottom. Without a head, columns are numbered from 0.
@@ -257,7 +257,7 @@ class Table(Element):
         return pandas.DataFrame(self.to_grid()[head:], columns=self.column_names() if head else None)
 
     def column_names(self) -> list[str]:
-        """The texts of the head above each column, from top to bottom; empty without a head.
+        """Return the texts of the head above each column, from top to bottom; empty without a head.
 
         Example:
             >>> from mediatensor.ocr.io import Table, TableCell
@@ -276,7 +276,7 @@ class Table(Element):
         return [" ".join(above) for above in texts]
 
     def to_csv(self) -> str:
-        """The table as CSV (RFC 4180), in rows that end with ``"\\r\\n"``; line ends within cells become spaces.
+        """Return the table as CSV (RFC 4180), in rows that end with ``"\\r\\n"``; line ends within cells become spaces.
 
         Example:
             >>> from mediatensor.ocr.io import Table, TableCell
@@ -289,7 +289,7 @@ class Table(Element):
         return text.getvalue()
 
     def render(self, row_break: str = "\n", col_break: str = "\t") -> str:
-        """The texts of the cells, separated by ``col_break`` and ``row_break``."""
+        """Return the texts of the cells, separated by ``col_break`` and ``row_break``."""
         return row_break.join(col_break.join(row) for row in self.to_grid())
 
     def extra_repr(self) -> str:
@@ -339,7 +339,7 @@ class Field(Element):
         self.key_geometry = key_geometry
 
     def render(self) -> str:
-        """Key and value; the name stands for a key that is not printed."""
+        """Return key and value; the name replaces a key that is not printed."""
         key = self.key.rstrip().removesuffix(":") or self.name
         return f"{key}: {self.value}" if key else self.value
 
@@ -363,7 +363,7 @@ _SHOW_OPTIONS = ("words_only", "display_artefacts", "display_layout")
 
 
 def page_pixels(image: PageImage) -> NDArray[np.uint8]:
-    """The image of a page as a contiguous uint8 array (H, W, 3), RGB.
+    """Return the image of a page as a contiguous uint8 array (H, W, 3), RGB.
 
     Raises:
         InvalidArgumentError: if the image is empty, as after ``from_dict`` without one, or of another shape or dtype.
@@ -384,7 +384,7 @@ def page_pixels(image: PageImage) -> NDArray[np.uint8]:
 
 
 def page_origin(page: PageBase) -> Callable[[], PageImage] | None:
-    """The function that reads the image of a page on every access; ``None`` if the image is in memory."""
+    """Return the function that reads the image of a page on every access; ``None`` if the image is in memory."""
     return page._page if callable(page._page) else None
 
 
@@ -469,7 +469,7 @@ class PageBase(Element):
         raise NotImplementedError
 
     def _repr_png_(self) -> bytes | None:
-        """The picture in notebooks: the page with its boxes and the text that was read."""
+        """Return the picture in notebooks: the page with its boxes and the text that was read."""
         try:
             picture = Image.fromarray(overlay(self))
         except InvalidArgumentError:  # the page has no image, or one that is not uint8
@@ -479,7 +479,7 @@ class PageBase(Element):
 
     @classmethod
     def _stored_page(cls, save_dict: dict[str, Any], page: PageImage | None) -> dict[str, Any]:
-        """The constructor arguments that all pages share, from an export."""
+        """Return the constructor arguments that all pages share, from an export."""
         values = {key: stored(save_dict, key, cls) for key in cls._exported_keys}
         values["layout"] = [LayoutElement.from_dict(region) for region in stored_list(save_dict, "layout", cls)]
         values["page"] = np.zeros((0, 0, 3), dtype=np.uint8) if page is None else page

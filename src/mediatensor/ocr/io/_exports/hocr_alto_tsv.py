@@ -41,7 +41,7 @@ def _number(value: float) -> str:
 
 
 def _line_title(row: TextRow) -> str:
-    """The position, the slope or rotation, and the size of a line as hOCR properties."""
+    """Return the position, the slope or rotation, and the size of a line as hOCR properties."""
     parts = [_bbox(row.place)]
     angle = row.place.angle
     if abs(angle) > _MAX_SKEW:
@@ -104,7 +104,7 @@ class XMLExporter:
         return [self.export_page(page, **kwargs) for page in document.pages]
 
     def _new_file(self, title: str, language: str | None) -> tuple[ElementTree.Element, ElementTree.Element]:
-        """The root with its head, and the body."""
+        """Return the root with its head, and the body."""
         root = ElementTree.Element("html", {"xmlns": "http://www.w3.org/1999/xhtml"})
         if language is not None:
             # XML readers use the first, browsers the second.
@@ -120,7 +120,7 @@ class XMLExporter:
 
 
 def _xml_name(text: str) -> str:
-    """The text as an identifier: all characters but letters, digits, ``.``, ``-`` and ``_`` become ``_``."""
+    """Return the text as an identifier: all characters but letters, digits, ``.``, ``-`` and ``_`` become ``_``."""
     return re.sub(r"[^\w.-]", "_", text)
 
 
@@ -133,7 +133,7 @@ def _area_title(region: Region) -> str:
 
 
 def _property(text: str) -> str:
-    """The text as the value of a property: readers split titles at semicolons, and values at quotation marks."""
+    """Return the text as the value of a property: readers split titles at semicolons, and values at quotation marks."""
     return re.sub(r'[";]', "_", one_line(text))
 
 

@@ -44,7 +44,7 @@ _ENTRIES_PER_SECTION = 100
 
 
 def font_file(name: str) -> bytes:
-    """The glyphless font as a TrueType file: the missing glyph, a box for text, and a space.
+    """Return the glyphless font as a TrueType file: the missing glyph, a box for text, and a space.
 
     ``name`` is as long as the name in the file. PDFium merges fonts of the same name on a page.
     """
@@ -69,12 +69,12 @@ class FontCodes:
         return len(self._codes)
 
     def encode(self, texts: Sequence[str]) -> list[int]:
-        """A code for each glyph of 1 to `MAX_UNITS` UTF-16 code units, followed by a space."""
+        """Return a code for each glyph of 1 to `MAX_UNITS` UTF-16 code units, followed by a space."""
         codes = [self._codes.setdefault(text, len(self._codes) + _FIRST_FREE) for text in texts]
         return [*codes, SPACE_CODE]
 
     def unicode_map(self) -> bytes:
-        """The texts of the codes, as a CMap."""
+        """Return the texts of the codes, as a CMap."""
         entries = [f"<{SPACE_CODE:04X}> <0020>"]
         entries += [f"<{code:04X}> <{text.encode('utf-16-be').hex()}>" for text, code in self._codes.items()]
         sections = [
@@ -100,7 +100,7 @@ class FontCodes:
         ).encode("ascii")
 
     def glyph_map(self) -> bytes:
-        """The glyph of each code: the missing glyph, the space, and the box for all other codes."""
+        """Return the glyph of each code: the missing glyph, the space, and the box for all other codes."""
         return struct.pack(f">{_FIRST_FREE + len(self._codes)}H", 0, 2, *[1] * len(self._codes))
 
 
@@ -188,7 +188,7 @@ def place_words(
 
 
 def _are_known(words: list[str], quads: list[NDArray[np.float64]], letters: NDArray[np.float64]) -> list[bool]:
-    """For each word, whether its box contains at least half as many letters as it has characters."""
+    """Return for each word whether its box contains at least half as many letters as it has characters."""
     letters = letters[letters[:, 1].argsort()]
     found = []
     for word, quad in zip(words, quads, strict=True):
@@ -204,7 +204,7 @@ def _are_known(words: list[str], quads: list[NDArray[np.float64]], letters: NDAr
 
 
 def _mean_sides(quads: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The vectors along the text and up of quads (..., 4, 2): the means of two sides each."""
+    """Return the vectors along the text and up of quads (..., 4, 2): the means of two sides each."""
     top_left, top_right, bottom_right, bottom_left = np.moveaxis(quads, -2, 0)
     return (top_right - top_left + bottom_right - bottom_left) / 2, (
         top_left - bottom_left + top_right - bottom_right
@@ -212,7 +212,7 @@ def _mean_sides(quads: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArra
 
 
 def _move_apart(quads: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The quads of words (N, 4, 2) in points, moved apart so that programs that extract text keep words separate."""
+    """Move the quads (N, 4, 2) of words apart, so that programs that extract text keep the words separate."""
     along, up = _mean_sides(quads)
     is_skewed = np.abs(along).min(axis=1) > _MAX_DRIFT
     quads = quads.copy()
@@ -253,7 +253,7 @@ def _move_apart(quads: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArr
 
 
 def _sides(along: NDArray[np.float64], up: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The sides of a quad, lengthened if they are too short for text."""
+    """Return the sides of a quad, lengthened if they are too short for text."""
     if np.hypot(*along) < _MIN_SIDE:
         along = np.array([up[1], -up[0]]) if np.hypot(*up) >= _MIN_SIDE else np.array([1.0, 0.0])
         along = along * (_MIN_SIDE / np.hypot(*along))
@@ -275,7 +275,7 @@ def _place_word(
 
 
 def _visual_order(text: str) -> str:
-    """The text in visual order, from left to right, in which text is extracted from a PDF.
+    """Return the text in visual order, from left to right, in which text is extracted from a PDF.
 
     Text with right-to-left letters is reversed, except for its numbers and left-to-right words. This is the
     bidirectional algorithm (UAX #9) for a single word.

@@ -24,7 +24,7 @@ _ASCIIDOC_MARKER = re.compile(r"^(?=\s*(?:[=.\-/:']|(?:\d+|[A-Za-z])\.\s|(?:NOTE
 
 
 def _one_head(table: Table) -> list[list[str]]:
-    """The grid of a table with its head in one row, for formats that have no more."""
+    """Return the grid of a table with its head in one row, for formats that have no more."""
     grid, num_rows = table.to_grid(), table.num_header_rows
     return grid if num_rows < 2 else [table.column_names(), *grid[num_rows:]]
 
@@ -46,28 +46,28 @@ class MarkdownExporter(TextFormat):
     page_break: ClassVar[str] = "\n\n---\n\n"
 
     def escape_text(self, text: str) -> str:
-        """The text with a backslash before each special character of Markdown."""
+        """Return the text with a backslash before each special character of Markdown."""
         text = re.sub(r"[\\`*_\[\]|#<>]", r"\\\g<0>", one_line(text))
         return _ENTITY.sub(r"\\&", text).replace("~~", r"\~\~")
 
     def finalize_line(self, line: str) -> str:
-        """The line with a backslash before markup that would start a list, a quotation or a heading."""
+        """Return the line with a backslash before markup that would start a list, a quotation or a heading."""
         line = re.sub(r"^(\s*\d{1,9})([.)])(?=\s|$)", r"\1\\\2", line)
         return re.sub(r"^(\s*)(?=[-+=~])", r"\1\\", line)
 
     def render_list(self, texts: Sequence[str], escape: bool = True) -> str:
-        """A list; numbered items keep their numbers."""
+        """Return a list; numbered items keep their numbers."""
         return "\n".join(
             text if _NUMBERED.match(text) else self.bullet + (self.finalize_line(text) if escape else text)
             for text in texts
         )
 
     def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
-        """The rows with a hard line break (two spaces) after each but the last."""
+        """Return the rows with a hard line break (two spaces) after each but the last."""
         return "  \n".join(self.finalize_line(row.strip()) if escape else row.strip() for row in rows)
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """The table in the syntax of GitHub: its head as one row, or the first row where no head is known."""
+        """Return the table in the syntax of GitHub: its head as one row, or the first row if no head is known."""
         rows = [[self._cell(value, escape) for value in row] for row in _one_head(table)]
         if not rows or not rows[0]:
             return ""
@@ -77,7 +77,7 @@ class MarkdownExporter(TextFormat):
         return (self.escape_text(value) if escape else one_line(value).replace("|", r"\|")).strip()
 
     def class_header(self, class_name: str, escape: bool = True) -> str:
-        """The name in bold."""
+        """Return the name in bold."""
         return f"**{self.escape_text(class_name) if escape else class_name}**"
 
 
@@ -101,20 +101,20 @@ class AsciiDocExporter(TextFormat):
     page_break: ClassVar[str] = "\n\n<<<\n\n"
 
     def escape_text(self, text: str) -> str:
-        """The text with each special character of AsciiDoc replaced by a character reference."""
+        """Return the text with each special character of AsciiDoc replaced by a character reference."""
         text = _ENTITY.sub("&#38;", one_line(text)).replace("::", ":&#58;")
         return re.sub(r"[\\`*_^~|+{}<>\[\]]|#(?!\d+;)", lambda match: f"&#{ord(match[0])};", text)
 
     def finalize_line(self, line: str) -> str:
-        """The line with an empty attribute before markup that would start a list, a block or a comment."""
+        """Return the line with an empty attribute before markup that would start a list, a block or a comment."""
         return _ASCIIDOC_MARKER.sub("{empty}", line)
 
     def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
-        """The rows with a hard line break (a plus sign) after each but the last."""
+        """Return the rows with a hard line break (a plus sign) after each but the last."""
         return " +\n".join(self.finalize_line(row.strip()) if escape else row.strip() for row in rows)
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """The table: its head as one row, or the first row where no head is known."""
+        """Return the table: its head as one row, or the first row if no head is known."""
         rows = [" ".join("|" + self._cell(value, escape) for value in row) for row in _one_head(table)]
         if not rows or not rows[0]:
             return ""
@@ -127,7 +127,7 @@ class AsciiDocExporter(TextFormat):
         ).strip()
 
     def class_header(self, class_name: str, escape: bool = True) -> str:
-        """The name in bold."""
+        """Return the name in bold."""
         return f"*{self.escape_text(class_name) if escape else class_name}*"
 
 
@@ -150,7 +150,7 @@ class HTMLExporter(TextFormat):
     page_break: ClassVar[str] = "\n<hr>\n"
 
     def escape_text(self, text: str) -> str:
-        """The text with ``&``, ``<`` and ``>`` replaced by character references."""
+        """Return the text with ``&``, ``<`` and ``>`` replaced by character references."""
         return html.escape(one_line(text), quote=False)
 
     def render_heading(self, kind: str, text: str, level: int = 1) -> str:
@@ -167,7 +167,7 @@ class HTMLExporter(TextFormat):
         return "<p>" + "<br>\n".join(lines) + "</p>"
 
     def render_unread(self, line: UnreadLine, dimensions: tuple[int, int]) -> str:
-        """An empty ``<p class="unread">``."""
+        """Return an empty ``<p class="unread">``."""
         height, width = dimensions
         attributes = {"class": "unread", "data-reason": line.reason, "data-script": line.script}
         attributes["data-bbox"] = "{} {} {} {}".format(*Place.of(line.geometry, width, height).box)
@@ -179,11 +179,11 @@ class HTMLExporter(TextFormat):
         return f"<h3>{self.escape_text(class_name) if escape else class_name}</h3>"
 
     def render_class(self, class_name: str, values: Sequence[str], escape: bool = True) -> str:
-        """A class of predictions: its header and the list of its escaped values."""
+        """Return a class of predictions: its header and the list of its escaped values."""
         return f"{self.class_header(class_name, escape)}\n{self.render_list(values, escape)}"
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """``<table>`` with its head, or the first row where no head is known, as ``<th>``.
+        """``<table>`` with its head, or the first row if no head is known, as ``<th>``.
 
         Spanning cells have ``rowspan`` and ``colspan``.
         """

@@ -130,7 +130,7 @@ def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Bl
 
 
 def _stored_order(page: TextPage) -> tuple[list[Block | Table], list[str | None]]:
-    """The blocks of a page as they are stored, with its tables among them, and the types of their regions."""
+    """Return the blocks of a page as they are stored, with its tables among them, and the types of their regions."""
     items: list[Block | Table] = _insert(page, page.blocks, page.tables)
     labels: list[str | None] = [None] * len(items)
     if page.layout:
@@ -141,7 +141,7 @@ def _stored_order(page: TextPage) -> tuple[list[Block | Table], list[str | None]
 
 
 def heading_levels(page: TextPage, items: Sequence[Block | Table]) -> list[int]:
-    """The level of each block or table that is a section header, from 1; 0 for other items and unknown levels."""
+    """Return the level of each item that is a section header, from 1; 0 for other items and unknown levels."""
     headers = [region for region in page.layout if region.level]
     if not headers:
         return [0] * len(items)
@@ -151,7 +151,7 @@ def heading_levels(page: TextPage, items: Sequence[Block | Table]) -> list[int]:
 
 
 def unread_lines(page: PageBase) -> list[UnreadLine]:
-    """The lines of a page without any text; lines that were read with gaps have some."""
+    """Return the lines of a page without any text; lines that were read with gaps have some."""
     return [line for line in page.unread if line.reason != "gaps"]
 
 
@@ -192,7 +192,7 @@ def _insert(page: PageBase, items: Sequence[Block | Table], others: Sequence[_Ot
 def _upright_geometries(
     page: PageBase, elements: Sequence[Block | Line | Table], regions: Sequence[LayoutElement | Table | UnreadLine] = ()
 ) -> tuple[list[Any], list[Any]]:
-    """The geometries of lines, or blocks, and regions on the page turned upright.
+    """Return the geometries of lines, or blocks, and regions on the page turned upright.
 
     Geometries of four points contain the rotation. For boxes, the words give the number of quarter turns.
     """
@@ -213,14 +213,14 @@ def _upright_geometries(
 
 
 def _quarter_turns(words: Sequence[Word]) -> int:
-    """The number of clockwise quarter turns of most words."""
+    """Return the number of clockwise quarter turns of most words."""
     turns = [word.crop_orientation.get("value") or 0 for word in words]
     quarters, counts = np.unique(np.round(np.array(turns, dtype=np.float64) / 90).astype(int) % 4, return_counts=True)
     return int(quarters[counts.argmax()]) if len(turns) else 0
 
 
 def _rotate_back(geometry: Any, quarters: int) -> Any:
-    """A relative box after turning the page counter-clockwise by this number of quarter turns."""
+    """Return a relative box after turning the page counter-clockwise by this number of quarter turns."""
     points = np.asarray(geometry, dtype=np.float64)
     for _ in range(quarters):
         points = np.stack([points[:, 1], 1 - points[:, 0]], axis=1)
@@ -234,7 +234,7 @@ def _rows(
     kinds: Sequence[tuple[str | None, int]],
     direction: str,
 ) -> list[list[int]]:
-    """The elements as rows: lines side by side in the same region form a row, any other element is its own row."""
+    """Return the rows of elements: level lines of one region form a row, any other element is its own row."""
     rows = [[index] for index in range(len(boxes))]
     if direction in _VERTICAL or len(lines) < 2:
         return rows
@@ -255,7 +255,7 @@ def _rows(
 
 
 def line_boxes(page: PageBase, lines: Sequence[Line]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Boxes of lines on the page turned upright: float64 (N, 4), x and y in units of its width."""
+    """Return boxes of lines on the page turned upright: float64 (N, 4), x and y in units of its width."""
     return _without_slope(page, lines, _extents(_upright_geometries(page, lines)[0]))
 
 
@@ -316,7 +316,7 @@ def _make_blocks(items: list[_Item], elements: Sequence[Line | Table], blocks: S
 
 
 def line_direction(line: Line, direction: str, auto: bool) -> str:
-    """The reading direction of a line.
+    """Return the reading direction of a line.
 
     With ``auto``, the direction of the page was detected from its text. The direction of the line is then detected as
     well: it may differ, as for a Latin quotation on a Hebrew page.
@@ -328,7 +328,7 @@ def line_direction(line: Line, direction: str, auto: bool) -> str:
 
 
 def ordered_line_words(line: Line, direction: str = "ltr", auto: bool = False) -> list[Word]:
-    """The words of a line in reading order.
+    """Return the words of a line in reading order.
 
     Args:
         line: The line, with its words from left to right.
@@ -379,7 +379,7 @@ def cell_lines(words: Sequence[Word]) -> list[list[Word]]:
 
 
 def _top_side(word: Word) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """The vector from the first to the second point of a word with four points; along x for a box."""
+    """Return the vector from the first to the second point of a word with four points; along x for a box."""
     points = np.asarray(word.geometry, dtype=np.float64)
     return points[1] - points[0] if len(points) == 4 else np.array([1.0, 0.0])
 
@@ -387,7 +387,7 @@ def _top_side(word: Word) -> np.ndarray[Any, np.dtype[np.float64]]:
 def predictions_in_reading_order(
     page: PredictionPage, predictions: Sequence[Prediction], direction: str = "auto"
 ) -> list[Prediction]:
-    """The predictions of one class in reading order.
+    """Return the predictions of one class in reading order.
 
     Args:
         page: Their page, for its size and its language.
@@ -429,7 +429,7 @@ def predictions_in_reading_order(
 
 
 def one_line(text: str) -> str:
-    """The text on one line, valid in every format: breaks and tabs become a space, control characters are removed.
+    """Put a text on one line for any format: breaks and tabs become a space, control characters are removed.
 
     Example:
         >>> one_line("a\\tb\\x00c")

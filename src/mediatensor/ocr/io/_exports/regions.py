@@ -61,13 +61,13 @@ class Place:
 
     @classmethod
     def of(cls, geometry: Geometry, width: int, height: int) -> Place:
-        """The place of a relative geometry on a page of that size."""
+        """Return the place of a relative geometry on a page of that size."""
         points = np.nan_to_num(np.asarray(geometry, dtype=np.float64).reshape(-1, 2), nan=0.0)
         return cls.at(np.clip(points, *_REACH) * (width, height))
 
     @classmethod
     def at(cls, points: NDArray[np.float64]) -> Place:
-        """The place of two or four points in pixels."""
+        """Return the place of two or four points in pixels."""
         return cls(to_quad(points), len(points) != 4)
 
     @property
@@ -161,23 +161,23 @@ class Region:
 
 
 def document_pages(source: Any) -> Sequence[Any]:
-    """The pages of a document; a page becomes a list of one."""
+    """Return the pages of a document; a page becomes a list of one."""
     return source.pages if hasattr(source, "pages") else [source]
 
 
 def language_tag(page: Any) -> str | None:
-    """The language of a page as a tag such as "en"; ``None`` if it is unknown."""
+    """Return the language of a page as a tag such as "en"; ``None`` if it is unknown."""
     value = page.language.get("value") if isinstance(page.language, dict) else None
     return value if isinstance(value, str) and _LANGUAGE.fullmatch(value) else None
 
 
 def percent(confidence: float) -> float:
-    """A confidence in [0, 1] as a percentage in [0, 100]; 0.0 for one that is not a number."""
+    """Return a confidence in [0, 1] as a percentage in [0, 100]; 0.0 for one that is not a number."""
     return min(max(100.0 * float(confidence), 0.0), 100.0) if confidence == confidence else 0.0
 
 
 def tool_version() -> str:
-    """The version of this library."""
+    """Return the version of this library."""
     from .... import __version__
 
     return str(__version__)
@@ -231,7 +231,7 @@ def _text_row(line: Line, index: int, direction: str, auto: bool, size: tuple[in
 
 
 def _turn_of(words: Sequence[Word]) -> object:
-    """The rotation, in degrees, of most characters of some words."""
+    """Return the rotation, in degrees, of most characters of some words."""
     turns: Counter[Any] = Counter()
     for word in words:
         turns[word.crop_orientation.get("value")] += len(word.value)

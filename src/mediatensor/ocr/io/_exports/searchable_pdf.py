@@ -160,7 +160,7 @@ class PDFExporter:
         return (document, number) if isinstance(document, PdfDocument) else None
 
     def _image_page(self, page: Any) -> _Sheet:
-        """A page made from its image. This needs no PDFium, and so no lock."""
+        """Return a page made from its image. This needs no PDFium, and so no lock."""
         origin, picture = page_origin(page), None
         is_lossless = self.lossless
         if self.keep_pages and isinstance(origin, PageOfFile) and origin.is_readable:
@@ -204,7 +204,7 @@ class PDFExporter:
 
 
 def _base_file(origins: Sequence[tuple[PdfDocument, int] | None]) -> PdfDocument | None:
-    """The PDF file that the result is based on: the first one, if its pages are used in their original order."""
+    """Return the PDF file that the result is based on: the first one, if its pages are used in their original order."""
     found = [origin for origin in origins if origin is not None]
     if not found:
         return None
@@ -229,7 +229,7 @@ def _check_number(document: Any, source: PdfDocument, number: int) -> None:
 
 
 def _pixels_to_points(page: Any, sheet: _Sheet) -> NDArray[np.float64]:
-    """The matrix (3, 2) from pixels of the image that was read to points in the coordinates of the file."""
+    """Return the matrix (3, 2) from pixels of the image that was read to points in the coordinates of the file."""
     assert sheet.origin is not None
     source, number = sheet.origin
     options, (height, width) = source.options, sheet.size
@@ -256,7 +256,7 @@ class _OwnLetters:
         self._files: dict[PdfDocument, tuple[OpenPdf, OpenPdf]] = {}
 
     def of_page(self, source: PdfDocument, number: int) -> NDArray[np.float64]:
-        """The centres (N, 2) of the letters of a page, in points. The caller holds the lock."""
+        """Return the centres (N, 2) of the letters of a page, in points. The caller holds the lock."""
         if source not in self._files:
             self._files[source] = copy.copy(source.file), copy.copy(source.copy)
         file, second = self._files[source]

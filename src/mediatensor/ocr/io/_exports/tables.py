@@ -33,7 +33,7 @@ _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def _tables(item: Element) -> Iterator[tuple[int, int, Table]]:
-    """The tables of a page or document, with the numbers of their page and of themselves on it, from 1."""
+    """Yield the tables of a page or document, with the numbers of their page and of themselves on it, from 1."""
     pages: list[Any] = item.pages if isinstance(item, DocumentBase) else [item]
     for page in pages:
         for number, table in enumerate(getattr(page, "tables", ()), 1):
@@ -41,12 +41,12 @@ def _tables(item: Element) -> Iterator[tuple[int, int, Table]]:
 
 
 def tables_csv(item: Element) -> str:
-    """The tables as CSV, one after the other, with an empty line between two."""
+    """Return the tables as CSV, one after the other, with an empty line between two."""
     return "\r\n".join(table.to_csv() for _, _, table in _tables(item))
 
 
 def tables_xlsx(item: Element) -> bytes:
-    """The tables as an Excel workbook with a sheet for each, or an empty sheet; needs openpyxl."""
+    """Return the tables as an Excel workbook with a sheet for each, or an empty sheet; needs openpyxl."""
     try:
         from openpyxl import Workbook
     except ImportError as error:
@@ -109,7 +109,7 @@ def _fill(sheet: Any, table: Table) -> None:
 
 
 def joined_tables(document: DocumentBase) -> list[Table]:
-    """New tables of a document; tables that continue on the next page are joined, without repeated heads.
+    """Return new tables of a document; tables that continue on the next page are joined, without repeated heads.
 
     Cells keep the places that they have on their own page.
     """
@@ -142,7 +142,7 @@ def joined_tables(document: DocumentBase) -> list[Table]:
 
 
 def _as_found(page: TextPage) -> tuple[PageContent, list[FoundTable]]:
-    """A page as its tables were found: words of blocks, and cells with a word each that is their whole text."""
+    """Return a page as its tables were found: words of blocks, and cells with a word each that is their whole text."""
     height, width = page.dimensions
     boxes = [box_around(word.geometry) for block in page.blocks for line in block.lines for word in line.words]
     texts = [word.value for block in page.blocks for line in block.lines for word in line.words]

@@ -93,7 +93,7 @@ def _is_level(one: Cell, other: Cell) -> bool:
 
 
 def grid_lines(rows: Sequence[Sequence[Cell]]) -> list[str]:
-    """One line of text for each row, with its cells aligned to the cells of other rows as on the page."""
+    """Return one line of text for each row, with its cells aligned to the cells of other rows as on the page."""
     cells = [cell for row in rows for cell in row if cell.text]
     if not cells:
         return ["" for _ in rows]
@@ -116,7 +116,7 @@ def _letter_widths(cells: Sequence[Cell]) -> tuple[list[float], list[int]]:
 
 
 def _scale(rows: Sequence[Sequence[Cell]], letter: float, extent: float) -> float:
-    """Characters per unit of length: as many as on the page, or more if long cells need them."""
+    """Return characters per unit of length: as many as on the page, or more if long cells need them."""
     needed = [
         (first.width + _MIN_SPACES) / (second.left - first.left)
         for row in rows
@@ -130,7 +130,7 @@ def _scale(rows: Sequence[Sequence[Cell]], letter: float, extent: float) -> floa
 
 
 def _edges(places: np.ndarray[tuple[int], np.dtype[np.float64]], letter: float) -> list[tuple[float, int]]:
-    """For each edge the mean of all edges in its column, and their number."""
+    """Return for each edge the mean of all edges in its column, and their number."""
     order = np.argsort(places, kind="stable")
     groups = np.concatenate(([0], np.cumsum(np.diff(places[order]) > _COLUMN_WITHIN * letter)))
     sizes = np.bincount(groups)
@@ -153,7 +153,7 @@ def _line(row: Sequence[Cell], columns: dict[int, int], letter: float) -> str:
 
 
 def page_grid(cells: Sequence[Cell]) -> str:
-    """All cells of a page, placed as on the page."""
+    """Return all cells of a page, placed as on the page."""
     cells = [cell for cell in cells if cell.text]
     rows: list[list[Cell]] = []
     for cell in sorted(cells, key=lambda cell: (cell.top + cell.bottom, cell.left)):
@@ -206,7 +206,7 @@ class _Part:
 
 
 def _page_parts(page: TextPage, direction: str, include_furniture: bool) -> Iterator[_Part]:
-    """The content of the page in reading order, without blocks that have no text, and the lines that were not read."""
+    """Yield the content of the page in reading order, with unread lines and without blocks that have no text."""
     found = list(_page_items(page, direction, include_furniture))
     levels = heading_levels(page, [item for item, _, _ in found])
     contents = {id(item): (label, cells, level) for (item, label, cells), level in zip(found, levels, strict=True)}
@@ -251,7 +251,7 @@ def _page_items(
 
 
 def _table_cells(page: TextPage, table: Table, direction: str) -> list[Cell]:
-    """The lines in the cells of a table as cells of the page; cells whose words are not known have one line."""
+    """Return the lines in the cells of a table as cells of the page; cells whose words are not known have one line."""
     lines = [Line(words) for cell in table.cells for words in cell_lines(cell.words)]
     texts = [line.render() for line in lines]
     boxes = line_boxes(page, lines).tolist() if lines else []
@@ -278,32 +278,32 @@ class TextFormat:
     page_break: ClassVar[str] = "\n\n"
 
     def escape_text(self, text: str) -> str:
-        """The text with the special characters of the format escaped."""
+        """Return the text with the special characters of the format escaped."""
         return text
 
     def finalize_line(self, line: str) -> str:
-        """The escaped line with markup at its start escaped as well."""
+        """Return the escaped line with markup at its start escaped as well."""
         return line
 
     def class_header(self, class_name: str, escape: bool = True) -> str:
-        """The header of a class of predictions."""
+        """Return the header of a class of predictions."""
         raise NotImplementedError
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """The table in the format; empty if it has no cells."""
+        """Return the table in the format; empty if it has no cells."""
         raise NotImplementedError
 
     def render_heading(self, kind: str, text: str, level: int = 1) -> str:
-        """A heading of a kind that `headings` has; the mark of deeper sections is longer, up to six characters."""
+        """Return a heading of a kind in `headings`; deeper sections have longer marks, up to six characters."""
         mark = self.headings[kind]
         return mark[:1] * min(level - 1, _DEEPEST - len(mark) + 1) + mark + text
 
     def render_list(self, texts: Sequence[str], escape: bool = True) -> str:
-        """A list of escaped texts."""
+        """Return a list of escaped texts."""
         return "\n".join(self.bullet + (self.finalize_line(text) if escape else text) for text in texts)
 
     def render_paragraph(self, lines: Sequence[str], escape: bool = True) -> str:
-        """A paragraph of escaped lines."""
+        """Return a paragraph of escaped lines."""
         return "\n".join(self.finalize_line(line) if escape else line for line in lines)
 
     def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
@@ -311,7 +311,7 @@ class TextFormat:
         return self.render_paragraph([row.strip() for row in rows], escape)
 
     def render_unread(self, line: UnreadLine, dimensions: tuple[int, int]) -> str:
-        """A line that was not read, on a page of this height and width; most formats write nothing."""
+        """Return a line that was not read, on a page of this height and width; most formats write nothing."""
         return ""
 
     def _render_parts(self, kind: str, parts: Sequence[_Part], escape: bool) -> list[str]:
@@ -384,7 +384,7 @@ class TextFormat:
         return self.block_break.join([*sections, *filter(None, marks)])
 
     def render_class(self, class_name: str, values: Sequence[str], escape: bool = True) -> str:
-        """A class of predictions: its header and the list of its escaped values."""
+        """Return a class of predictions: its header and the list of its escaped values."""
         return f"{self.class_header(class_name, escape)}\n\n{self.render_list(values, escape)}"
 
     def export_document(self, document: DocumentBase, page_break: str | None = None, **kwargs: Any) -> str:
@@ -447,13 +447,13 @@ class TextExporter(TextFormat):
         return page_grid(cells)
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """The table with tabs between columns and one line for each row."""
+        """Return the table with tabs between columns and one line for each row."""
         return table.render()
 
     def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
-        """The rows unchanged, which keeps the columns aligned."""
+        """Return the rows unchanged, which keeps the columns aligned."""
         return "\n".join(rows)
 
     def class_header(self, class_name: str, escape: bool = True) -> str:
-        """The name and a colon."""
+        """Return the name and a colon."""
         return f"{class_name}:"

@@ -147,8 +147,8 @@ class KIEDocumentBuilder(BuilderSettings):
         """Build a document of predictions.
 
         Args:
-            boxes, objectness_scores, text_preds, crop_orientations, characters: As for `DocumentBuilder`, in a dictionary
-                by class for each page.
+            boxes, objectness_scores, text_preds, crop_orientations, characters: As for `DocumentBuilder`, but as a
+                dictionary by class for each page.
             pages, page_shapes, orientations, languages, regions, errors: As for `DocumentBuilder`.
             tables: Not available: None, for the whole or for each page.
             structures: For each page, the regions and fields that were found by rules in the words of all its classes,

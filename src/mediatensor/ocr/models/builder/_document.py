@@ -77,7 +77,7 @@ class PageWords:
 
 
 class BuilderSettings:
-    """How words are arranged; the arguments of `DocumentBuilder`."""
+    """The arrangement of words: the arguments of `DocumentBuilder`."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class BuilderSettings:
         self.line_break = line_break
 
     def extra_repr(self) -> str:
-        """The settings, for the representation."""
+        """Return the settings, for the representation."""
         return ", ".join(f"{name}={value}" for name, value in vars(self).items())
 
     def __repr__(self) -> str:
@@ -185,7 +185,7 @@ def _build_kie_page(settings: BuilderSettings, number: int, read: PageWords) -> 
 def _common_arguments(
     settings: BuilderSettings, number: int, read: PageWords, structure: PageStructure, is_rotated: bool
 ) -> dict[str, Any]:
-    """The arguments that pages of text and pages of predictions share."""
+    """Return the arguments that pages of text and pages of predictions share."""
     unread = [line for words in read.words.values() for line in words.unread]
     return {
         "page": read.image,
@@ -236,12 +236,12 @@ def _check_boxes(boxes: np.ndarray, page: str, **arguments: Sequence[Any] | np.n
 
 
 def straight(boxes: np.ndarray) -> np.ndarray:
-    """The straight boxes ``(N, 4)`` around quads ``(N, 4, 2)``; straight boxes as they are."""
+    """Return the straight boxes ``(N, 4)`` around quads ``(N, 4, 2)``; straight boxes as they are."""
     return boxes_around(boxes) if boxes.ndim == 3 else boxes
 
 
 def layout_elements(regions: Mapping[str, Any] | None) -> list[LayoutElement]:
-    """Elements for regions ``{"boxes": (R, 4) or (R, 4, 2), "class_names": [...], "scores": [...]}``.
+    """Return elements for regions ``{"boxes": (R, 4) or (R, 4, 2), "class_names": [...], "scores": [...]}``.
 
     Names and scores are optional.
 
@@ -262,7 +262,7 @@ def layout_elements(regions: Mapping[str, Any] | None) -> list[LayoutElement]:
 
 
 def geometries(boxes: np.ndarray) -> list[tuple[tuple[float, float], ...]]:
-    """The geometries of elements: two corners of a straight box, four points of a quad."""
+    """Return the geometries of elements: two corners of a straight box, four points of a quad."""
     corners = boxes if boxes.ndim == 3 else boxes[:, :4].reshape(-1, 2, 2)
     return [tuple((x, y) for x, y in points) for points in corners.tolist()]
 
@@ -274,7 +274,7 @@ _WordType = TypeVar("_WordType", Word, Prediction)
 
 
 def _make_elements(kind: type[_WordType], words: ClassWords, straight_boxes: bool) -> list[_WordType]:
-    """One word, or prediction, for each box."""
+    """Return one word, or prediction, for each box."""
     exported = straight(words.boxes) if straight_boxes else words.boxes
     parts: Sequence[Sequence[Character]] = [()] * len(exported) if words.characters is None else words.characters
     if straight_boxes:
@@ -317,7 +317,7 @@ def _build_blocks(
 def _build_lines(
     settings: BuilderSettings, words: list[Word], upright: np.ndarray, aspect: float, line_ids: np.ndarray | None = None
 ) -> tuple[list[Line], np.ndarray]:
-    """The lines of words, and their upright boxes ``(L, 4)``."""
+    """Return the lines of words, and their upright boxes ``(L, 4)``."""
     order, numbers = line_numbers(upright, aspect, settings.paragraph_break, line_ids)
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
     lines = [
@@ -330,7 +330,7 @@ def _build_lines(
 
 
 def _arrange(settings: BuilderSettings, page: Page) -> None:
-    """Put the content of a page into reading order: paragraphs, or the words where lines are not wanted."""
+    """Put the content of a page into reading order: paragraphs, or words if lines are not wanted."""
     if not page.blocks:
         return
     if not settings.resolve_lines:
@@ -348,7 +348,7 @@ def _arrange(settings: BuilderSettings, page: Page) -> None:
 
 
 def _words_by_region(structure: PageStructure, is_used: np.ndarray) -> list[np.ndarray]:
-    """The words of each region in turn, without the words of tables, and last the words outside all regions."""
+    """Return the words of each region in turn, without the words of tables, and last the words outside all regions."""
     left, groups = ~is_used, []
     for region in structure.regions:
         own = np.array(region.words, dtype=np.int64)
@@ -374,6 +374,6 @@ def _sort_predictions(predictions: list[Prediction], boxes: np.ndarray, shape: t
 
 
 def _prediction_of(field: Field) -> Prediction:
-    """A field as a prediction of the class that has its name."""
+    """Return a field as a prediction of the class that has its name."""
     upright = {"value": 0, "confidence": None}
     return Prediction(field.value, field.confidence, field.geometry, field.confidence, upright)

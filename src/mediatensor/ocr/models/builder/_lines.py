@@ -27,7 +27,7 @@ _PAIRS_AT_ONCE = 1 << 20
 
 
 def upright_boxes(boxes: np.ndarray, shape: tuple[int, int] | None = None) -> tuple[np.ndarray, float]:
-    """Straight boxes ``(N, 4)`` of words on the page turned upright, and the ratio of its height to its width.
+    """Return straight boxes ``(N, 4)`` of words on the page turned upright, and the ratio of its height to its width.
 
     Quads are turned by the angle at which most of them read, even if the page lies on its side or upside down. A quad
     that is not turned itself, as detectors report for short words of a turned page, is only moved.
@@ -172,7 +172,7 @@ def _rows(boxes: np.ndarray, order: np.ndarray, units: np.ndarray) -> np.ndarray
 
 
 def _break_distance(gaps: np.ndarray, height: float, paragraph_break: float) -> float:
-    """The gap that separates two lines of a row, at most ``paragraph_break``; docTR's rule follows the page's spacing.
+    """Return the gap that separates two lines of a row, at most ``paragraph_break``, by docTR's rule.
 
     ``height`` is the median height of words, relative to the width of the page.
     """
@@ -183,7 +183,7 @@ def _break_distance(gaps: np.ndarray, height: float, paragraph_break: float) -> 
 
 
 def _stacked_pairs(boxes: np.ndarray, line_break: float) -> tuple[np.ndarray, np.ndarray]:
-    """Indices of upper and lower lines that lie close under each other and are of about one height."""
+    """Return indices of upper and lower lines that lie close under each other and are of about one height."""
     tops = np.argsort(boxes[:, 1], kind="stable")
     heights = boxes[:, 3] - boxes[:, 1]
     sorted_tops = boxes[tops, 1]

@@ -22,7 +22,7 @@ _ROW_SHARE = 0.5
 
 
 def layout_of(structure: PageStructure, is_rotated: bool) -> list[LayoutElement]:
-    """Elements for the regions that were found, in reading order; with four points each if words are rotated."""
+    """Return elements for the regions that were found, in reading order; with four points each if words are rotated."""
     place = _Places(structure, is_rotated)
     return [
         LayoutElement(region.kind, region.confidence, place(region.box), level=region.level)
@@ -31,7 +31,7 @@ def layout_of(structure: PageStructure, is_rotated: bool) -> list[LayoutElement]
 
 
 def found_tables(structure: PageStructure, words: Sequence[Word], is_rotated: bool) -> list[Table]:
-    """Elements for the tables that were found; ``words`` are in the order of the page content."""
+    """Return elements for the tables that were found; ``words`` are in the order of the page content."""
     place = _Places(structure, is_rotated)
     return [_table(table, words, place) for table in structure.tables]
 
@@ -51,7 +51,7 @@ def _table(table: FoundTable, words: Sequence[Word], place: _Places) -> Table:
 
 
 def fields_of(structure: PageStructure, words: Sequence[Word], is_rotated: bool) -> list[Field]:
-    """Elements for the fields that were found; ``words`` are in the order of the page content."""
+    """Return elements for the fields that were found; ``words`` are in the order of the page content."""
 
     def around(indices: Sequence[int]) -> Any:
         points = np.concatenate([np.asarray(words[index].geometry).reshape(-1, 2) for index in indices])
@@ -96,7 +96,7 @@ def _cell(
     *,
     is_header: bool = False,
 ) -> TableCell:
-    """A cell with the mean confidence of its words; without words, with the score of its structure."""
+    """Return a cell with the mean confidence of its words; without words, with the score of its structure."""
     confidence = float(np.mean([word.confidence for word in words])) if words else score
     text = " ".join(word.value for word in words)
     return TableCell(text, confidence, geometry, *spans, is_header=is_header, words=words)
@@ -108,7 +108,7 @@ def tables_of_grids(
     words: Sequence[Word],
     shape: tuple[int, int],
 ) -> tuple[list[Table], np.ndarray]:
-    """Elements for tables in docTR's form, and a mask (N,) of the words whose middle lies in their cells.
+    """Return elements for tables in docTR's form, and a mask (N,) of the words whose middle lies in their cells.
 
     A grid is ``{"cells": [{"geometry", "score", "row_start", "row_end", "col_start", "col_end"}, ...]}`` with
     geometries of (xmin, ymin, xmax, ymax) or four points, relative to the page. Rows and columns may begin at any
@@ -171,7 +171,7 @@ def _table_of_grid(
 def _words_in_cells(
     quads: np.ndarray, boxes: np.ndarray, is_free: np.ndarray, shape: tuple[int, int]
 ) -> list[list[int]]:
-    """For each cell, the free words whose middle is in it or near it, in reading order."""
+    """Return for each cell the free words whose middle is in it or near it, in reading order."""
     words = boxes[:, :4] if boxes.ndim == 3 else boxes_to_polygons(boxes[:, :4])
     # Along the sides of the table, in units of the width of the page.
     to_width = np.array([1.0, shape[0] / shape[1] if all(shape) else 1.0])
@@ -200,7 +200,7 @@ def _words_in_cells(
 
 
 def _by_rows(words: list[int], middles: np.ndarray, heights: np.ndarray) -> list[int]:
-    """The words of a cell row by row."""
+    """Return the words of a cell row by row."""
     if len(words) < 2:
         return words
     chosen = np.array(words)
