@@ -305,8 +305,8 @@ def test_the_file_that_is_read_is_never_replaced(tmp_path: Path, capsys: pytest.
     [
         (["--frames", "40"], "There is no frame 40: the video has 40 frames."),
         (["--frames", "-41"], "There is no frame -41"),
-        (["--start", "9"], "Nothing is shown from 9 s"),
-        (["--start", "1", "--stop", "0.5"], "must be before the stop"),
+        (["--start", "9"], "There is nothing from 9 s"),
+        (["--start", "1", "--stop", "0.5"], "must be before --stop"),
         (["--frames", "1", "--start", "1"], "does not go with --start"),
         (["--sample-rate", "8000"], "go with --audio"),
         (["--encoding", "latin-1"], "go with --subtitles"),

@@ -354,7 +354,7 @@ def test_interruption_says_how_to_go_on(
     told = capsys.readouterr().err
     assert told.count("\n") == 1
     assert "interrupted; 1 of 2 documents done" in told
-    assert "the same command goes on" in told
+    assert "run the same command again to resume" in told
 
 
 def test_a_file_that_cannot_be_opened_leaves_the_others(

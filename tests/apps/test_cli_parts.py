@@ -26,14 +26,13 @@ import media_subtitles
 # start the worker processes of the demo.
 from mediatensor._engine.common.messages import subrip, text_lines
 from mediatensor._engine.pyav.encoding import write_test_pattern
-from mediatensor.cli import main
-from mediatensor.cli._console import text as _text
-from mediatensor.cli._console.arguments import grid_times, page_ranges, time_in_seconds
-from mediatensor.cli._console.output import output_stem, to_json
+from mediatensor.cli import _text, main
+from mediatensor.cli._arguments import grid_times, page_ranges, time_in_seconds
+from mediatensor.cli._console import output_stem, to_json
 from mediatensor.cli._demo import are_read, read_texts
 from mediatensor.cli._demo_files import PAGE_LINES, WrittenWord, draw_page
 from mediatensor.cli._extract import image_name, pcm16
-from mediatensor.cli._ocr import choose_pages
+from mediatensor.cli._ocr_files import choose_pages
 from mediatensor.cli._probe import describe as probe_text
 from mediatensor.cli._sheet import (
     Grid,
@@ -381,7 +380,7 @@ def test_text_of_differences() -> None:
         mismatches=(mismatch, lost),
     )
     assert describe(comparison).splitlines()[2:] == [
-        "  decoder        41 frames (42 before it met what does not decode), DIFFERENT",
+        "  decoder        41 frames (42 before a packet did not decode), DIFFERENT",
         "  pairs          8 frames in 4 calls, 2 DIFFERENT",
         "first mismatches (of 2)",
         (

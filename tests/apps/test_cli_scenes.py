@@ -80,8 +80,8 @@ def test_what_cannot_be_read_or_written(videos: Path, tmp_path: Path, capsys: py
     assert (tmp_path / "rows.csv").read_text().count("\n") == 2  # the other file is there
     for arguments, message in (
         ([still, "-o", str(tmp_path / "rows.txt")], "must end in .csv or .jsonl"),
-        (["-", "-o", str(tmp_path / "rows.csv")], "standard input has no name"),
-        ([still, "-o", str(tmp_path / "no" / "rows.csv")], "does not exist"),
+        (["-", "-o", str(tmp_path / "rows.csv")], "standard input has none"),
+        ([still, "-o", str(tmp_path / "no" / "rows.csv")], "there is no folder"),
         ([still, "--sheet", str(tmp_path / "sheet.gif")], "must end in one of .png"),
     ):
         assert main(["scenes", *arguments]) == 2

@@ -328,7 +328,7 @@ def test_an_interrupted_run_goes_on_where_it_was(
     arguments = ["ocr", str(drawn), "-o", str(parts), "--format", "json,srt"]
     with interrupted_at(frame, monkeypatch):
         assert main(arguments) == 130
-    assert "the same command goes on" in capsys.readouterr().err
+    assert "run the same command again to resume" in capsys.readouterr().err
     assert not list(parts.glob("*.srt"))
     begun.clear()
     assert main(arguments) == 0
@@ -372,7 +372,7 @@ def test_a_folder_that_is_a_file_is_refused_before_reading(
 ) -> None:
     for folder in (clip, clip / "below"):
         assert main(["ocr", str(clip), "-o", str(folder)]) == 2
-        assert "name another" in capsys.readouterr().err
+        assert "is a file, not a folder" in capsys.readouterr().err
     assert not predictor.num_read
 
 

@@ -52,9 +52,11 @@ def test_frames_are_those_of_this_process(worker: IsolatedWorker, clip: Path) ->
 
 def test_other_types_cannot_come_back(worker: IsolatedWorker, clip: Path) -> None:
     for value in (work.Point(1, 2), {1, 2}, {(1, 2): 3}, clip):
-        with pytest.raises(InvalidArgumentError, match=r"which cannot come back from an isolated process: numbers"):
+        with pytest.raises(
+            InvalidArgumentError, match=r"which cannot be sent from an isolated process. Accepted are numbers"
+        ):
             worker.run(work.give, value)
-    with pytest.raises(InvalidArgumentError, match=r"VideoDecoder, which cannot come back"):
+    with pytest.raises(InvalidArgumentError, match=r"VideoDecoder, which cannot be sent"):
         worker.run(work.open_video, clip)
 
 

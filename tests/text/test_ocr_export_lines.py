@@ -190,7 +190,7 @@ def test_interrupted_export_resumes(
 
     predictor.failing, predictor.error = {20}, KeyboardInterrupt()
     assert run(source) == 130
-    assert "the same command goes on from there" in capsys.readouterr().err
+    assert "run the same command again to resume" in capsys.readouterr().err
     predictor.failing = set()
     assert run(source) == 0
     assert predictor.levels_read == [10, 30, 20]
@@ -206,7 +206,7 @@ def test_changed_document_is_cut_again_only_on_request(
     before = (folder / "lines.jsonl").read_bytes()
     write_tiff(source, [30])
     assert run(source) == 2
-    assert "--overwrite cuts them anew" in capsys.readouterr().err
+    assert "--overwrite cuts them again" in capsys.readouterr().err
     assert (folder / "lines.jsonl").read_bytes() == before
 
     assert run(source, "--overwrite") == 0

@@ -1,20 +1,22 @@
-"""The ``mediatensor`` command: look into media, draw, extract, read and check them, and prove exactness."""
+"""The ``mediatensor`` command: describe, draw, extract, read, check and verify media."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
 from ..errors import MediaTensorError
-from ._console.output import EXIT_ERROR, emit, emit_error, error_text, showing_damage, unexpected_error
-from ._parser import build_parser as build_parser  # for those who describe the command
+from ._arguments import names_of_options
+from ._console import EXIT_ERROR, emit, emit_error, error_text, naming_options, showing_damage, unexpected_error
+from ._parser import build_parser as build_parser  # for programs that describe the command
 
 __all__ = ["main"]
 
-# Commands that share the module of another one.
-_MODULES = {"evaluate": "train"}
+# Modules of commands that do not have the name of the command.
+_MODULES = {"evaluate": "train", "find": "video_text"}
 # The exit codes that a shell reports for a program ended by SIGINT and SIGPIPE.
 EXIT_INTERRUPTED = 128 + 2
 EXIT_BROKEN_PIPE = 128 + 13
@@ -39,6 +41,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = build_parser().parse_args(argv)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else EXIT_ERROR
+    with naming_options(names_of_options(args.parser, args.command)):
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     try:
         # Imported late: a command may load torch, or the models that read text.
         module = import_module(f"._{_MODULES.get(args.command, args.command)}", __name__)

@@ -1,4 +1,4 @@
-"""``mediatensor demo``: the library at work on one video, with every claim checked."""
+"""``mediatensor demo``: show the library at work on a video, with every claim checked."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from ..decoders import VideoDecoder
 from ..errors import MissingDependencyError, WeightsNotFoundError
 from ..samplers import clips_at_random_indices, clips_at_regular_timestamps
 from ..transforms import Resize
-from ._console import text as _text
-from ._console.output import emit
+from . import _text
+from ._console import emit
 from ._demo_files import FILE_NAMES, PAGE_LINES, WrittenWord, draw_page, write_files
 from ._sheet import SheetOptions, write_sheet
 from ._verify import compare
@@ -34,31 +34,27 @@ T = TypeVar("T")
 
 
 def row(call: str, result: str, elapsed_seconds: float) -> str:
-    """A line of the demo: what was called, what came back, how long it took."""
+    """Format a line of the demo: the call, its result, its time."""
     return f"  {call:<42} {result:<38} {_text.duration(elapsed_seconds):>8}"
 
 
 def check_line(is_right: bool, sentence: str) -> str:
-    """A line of the list of checks."""
+    """Format a line of the list of checks."""
     return f"  {'ok    ' if is_right else 'FAILED'} {sentence}"
 
 
 def timed(function: Callable[[], T]) -> tuple[T, float]:
-    """The result of a function, and the seconds that it took."""
+    """Return the result of a function, and the seconds that it took."""
     begin = time.perf_counter()
     result = function()
     return result, time.perf_counter() - begin
 
 
 def read_texts(file: str, folder: Path) -> list[tuple[bool, str]]:
-    """Read a page, a frame and the whole video, print what was found, and draw it into pictures.
-
-    Args:
-        file: The video that `write_test_pattern` made.
-        folder: Gets the page and the pictures.
+    """Read a page, a frame and the whole test pattern ``file``, print the results, and draw them into ``folder``.
 
     Returns:
-        (whether it is right, a sentence) for each check; none if the models are not installed.
+        (whether it is right, a sentence) for each check; nothing if the models are not installed.
     """
     from ..ocr.models import ocr_predictor, video_text_predictor
 
@@ -66,7 +62,7 @@ def read_texts(file: str, folder: Path) -> list[tuple[bool, str]]:
         predictor, elapsed = timed(lambda: ocr_predictor(pretrained=True))
         emit(row("ocr_predictor(pretrained=True)", "", elapsed))
         checks = [_check_page(predictor, folder), _check_frame(predictor, file, folder)]
-        return [*checks, _check_film(video_text_predictor(pretrained=True), file, folder)]
+        return [*checks, _check_video_text(video_text_predictor(pretrained=True), file, folder)]
     except (WeightsNotFoundError, MissingDependencyError) as error:
         emit(f"  no text was read: {error}")
         return []
@@ -98,15 +94,15 @@ def _check_frame(predictor: Any, file: str, folder: Path) -> tuple[bool, str]:
     return set(shown) <= set(found), f"time and number, {' and '.join(shown)}, read in the picture of a frame"
 
 
-def _check_film(predictor: Any, file: str, folder: Path) -> tuple[bool, str]:
-    """The time and the number stand in a corner; a number that gets a digit more is another text."""
+def _check_video_text(predictor: Any, file: str, folder: Path) -> tuple[bool, str]:
+    """The pattern shows its time and frame number in a corner; a number with another digit is another text."""
     reading, elapsed = timed(lambda: predictor(file))
     overlays = reading.of_kind("overlay")
     emit(row("video_text_predictor(...)(video)", counted(len(reading.tracks), "text"), elapsed))
     _save(Image.fromarray(reading.synthesize_timeline(width=960)), folder / "timeline.png")
     lasts = any(track.num_frames > 0.9 * reading.num_frames for track in overlays)
     is_right = lasts and len(overlays) == len(reading.tracks)
-    return is_right, "in the video, both are overlays, one of them from begin to end, and no captions"
+    return is_right, "in the video, both are overlays, one of them from start to end, and no captions"
 
 
 def _overlay(document: Any) -> Image.Image:
@@ -116,7 +112,7 @@ def _overlay(document: Any) -> Image.Image:
 
 
 def _shown_time(seconds: float) -> str:
-    """As FFmpeg's pattern writes it.
+    """Format a time as FFmpeg's test pattern does.
 
     >>> _shown_time(4.1)
     '00:00:04.100'
@@ -131,7 +127,7 @@ def _words(document: Any) -> list[Any]:
 
 
 def are_read(written: Sequence[WrittenWord], words: Sequence[Any], size: tuple[int, int]) -> bool:
-    """Whether each word was read, with the middle of its box where it stands.
+    """Return whether each word was read, with the centre of its box inside the true box.
 
     Args:
         written: The words on the page.
@@ -150,22 +146,21 @@ def _save(picture: Image.Image, path: Path) -> None:
         picture.save(file, "PNG")
 
 
-#: What is written besides the sheet if there is no video to work on.
+#: Further outputs if the demo makes its own video.
 _OUTPUTS_WITHOUT_FILE = ("clip.mp4", "page.png", "page-read.png", "frame-read.png", "timeline.png")
 _NUM_WORKERS = 2
 _BATCH_SIZE = 2
 _FRAMES_PER_CLIP = 8
 _NUM_CLIPS = 12
-# Training pictures are small; so is the shared memory through which workers hand over batches.
+# Training uses small frames, and so does the shared memory in which workers return batches.
 _SHORT_SIDE = 144
 _NUM_FRAMES_COMPARED = 60
 
 
 class ClipDataset(torch.utils.data.Dataset[tuple[int, Tensor, Tensor]]):
-    """Clips of one video: row ``k`` is the frames from ``starts[k]`` on.
+    """Clips of one video: row ``k`` has the frames from ``starts[k]`` on.
 
-    The decoder travels into each worker as it is: pickled it is its source and its options, and it opens its own
-    handle where it arrives.
+    The decoder is pickled into each worker as its source and options, and opens its own handle there.
     """
 
     def __init__(self, decoder: VideoDecoder, starts: Sequence[int], num_frames: int) -> None:
@@ -219,7 +214,7 @@ def _make_clip(path: Path) -> None:
 
 
 def _show_access(file: str) -> VideoDecoder:
-    """Open the video, fetch frames and clips, and print what came back and how long it took."""
+    """Open the video, fetch frames and clips, and print results and times."""
     decoder, elapsed = timed(lambda: VideoDecoder(file))
     metadata = decoder.metadata
     num_frames = len(decoder)
@@ -256,8 +251,8 @@ def _check_linear(file: str) -> tuple[bool, str]:
     comparison = compare(file, None, num_singles=_NUM_FRAMES_COMPARED, seed=0)
     fetched = sum(check.num_frames for check in comparison.checks)
     ways = ", ".join(check.kind for check in comparison.checks)
-    found = "equal" if comparison.identical else f"{comparison.num_mismatches} of them do not equal"
-    return comparison.identical, f"{fetched} frames, fetched {ways}, {found} a linear decode, bit for bit"
+    verdict = "equal" if comparison.identical else f"{comparison.num_mismatches} of them do not equal"
+    return comparison.identical, f"{fetched} frames, fetched {ways}, {verdict} a linear decode, bit for bit"
 
 
 def _check_pickle(decoder: VideoDecoder) -> tuple[bool, str]:
@@ -269,7 +264,7 @@ def _check_pickle(decoder: VideoDecoder) -> tuple[bool, str]:
 
 
 def _check_loader(file: str) -> tuple[bool, str]:
-    """Batches from worker processes against the same clips decoded here."""
+    """Compare batches from worker processes with the same clips decoded here."""
     with VideoDecoder(file) as decoder:
         size = small_size(decoder.metadata.height or 1, decoder.metadata.width or 1)
         num_frames = len(decoder)
@@ -295,7 +290,7 @@ def _check_loader(file: str) -> tuple[bool, str]:
 
 
 def small_size(height: int, width: int) -> tuple[int, int]:
-    """(height, width) with a short side for training, in the shape of the picture; never enlarged.
+    """Return (height, width) with a short side for training, in the shape of the frame; never enlarged.
 
     >>> small_size(360, 640), small_size(100, 50)
     ((144, 256), (100, 50))

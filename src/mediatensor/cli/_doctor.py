@@ -1,4 +1,4 @@
-"""``mediatensor doctor``: what is installed, what each extra would bring, and whether it all works on this machine."""
+"""``mediatensor doctor``: test this installation, and show what each extra adds."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ._console import text as _text
-from ._console.output import emit, emit_json
+from . import _text
+from ._console import emit, emit_json
 
 __all__ = ["EXTRAS", "run"]
 
-#: What each extra of pyproject.toml brings; those of contributors are left out.
+#: What each extra of pyproject.toml adds, without those for contributors.
 EXTRAS = {
     "fsspec": "s3://, gs://, hf:// and other sources",
     "heic": "images in HEIC",
     "html": "web pages as documents",
     "lance": "media in Lance datasets",
-    "language": "the language of what was read",
+    "language": "the language of a text",
     "onnx": "recognisers of further scripts, from ONNX files",
     "ocr": "reading text, PDF files; the weights",
     "parquet": "Parquet tables and manifests, LeRobot data sets",
@@ -43,7 +43,7 @@ EXTRAS = {
     "tables": "tables as data frames and workbooks",
 }
 
-# What people ask for, by FFmpeg's names of a decoder and an encoder.
+# FFmpeg's names of the decoder and the encoder of each codec.
 _VIDEO = {
     "H.264": ("h264", "libx264"),
     "HEVC": ("hevc", "libx265"),
@@ -67,7 +67,7 @@ _SOUND = {
     "AC-3": ("ac3", "ac3"),
 }
 
-# Workers of a DataLoader hand their batches over in shared memory; containers have 64 MiB if nobody asks for more.
+# Workers of a DataLoader return batches in shared memory, of which containers have 64 MiB by default.
 _SMALL_SHARED_MEMORY = 512 << 20
 _SMALL_TEMPORARY_SPACE = 1 << 30
 _FEW_OPEN_FILES = 512
@@ -76,9 +76,9 @@ _TIMEOUT_SECONDS = 180
 
 @dataclass
 class _Step:
-    """Something that is tried: told before it begins and when it is over; an exception is what went wrong.
+    """A test, which is reported before its start and after its end; an exception fails it.
 
-    ``is_right`` is None where it cannot be tried here.
+    ``is_right`` is ``None`` if it cannot be tested on this machine.
     """
 
     name: str
@@ -86,13 +86,13 @@ class _Step:
     detail: str = ""
 
     def __enter__(self) -> _Step:
-        _tell(begin=self.name)
+        _print_line(begin=self.name)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
         if error is not None:
             self.is_right, self.detail = False, f"{type(error).__name__}: {_text.one_line(str(error))}"
-        _tell(**asdict(self))
+        _print_line(**asdict(self))
         return isinstance(error, Exception)
 
 
@@ -109,7 +109,7 @@ class _Extra:
 
 @dataclass
 class _Machine:
-    """All that was found."""
+    """The results."""
 
     version: str = __version__
     python: str = platform.python_version()
@@ -122,7 +122,7 @@ class _Machine:
 
 def run(args: argparse.Namespace) -> int:
     machine = _Machine(extras=list(_extras()))
-    _try_out(machine)
+    _run_tests(machine)
     machine.advice = list(_advice(machine))
     if args.json:
         extras = {one.name: {"installed": one.is_installed, "packages": one.packages} for one in machine.extras}
@@ -133,10 +133,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _extras() -> Iterator[_Extra]:
-    """The extras, with the versions of their packages; None stands for one that is missing."""
+    """Yield the extras with the versions of their packages, ``None`` for a missing one."""
     try:
         requirements = metadata.requires("mediatensor") or []
-    except metadata.PackageNotFoundError:  # a folder on the path, which nobody installed
+    except metadata.PackageNotFoundError:  # a folder on the path, which is not installed
         requirements = []
     for name, brings in EXTRAS.items():
         marked = [given for given in requirements if re.search(rf"""extra\s*==\s*['"]{name}['"]""", given)]
@@ -151,8 +151,8 @@ def _version_of(package: str) -> str | None:
         return None
 
 
-def _try_out(machine: _Machine) -> None:
-    """Import, decode and read in a process of its own: what ends that one shall not end this one."""
+def _run_tests(machine: _Machine) -> None:
+    """Import, decode and read in a separate process, whose crash does not end this one."""
     command = [sys.executable, "-c", "from mediatensor.cli._doctor import prove; prove()"]
     with tempfile.TemporaryDirectory(prefix="mediatensor-doctor-") as folder:
         output = Path(folder, "output")
@@ -172,13 +172,13 @@ def _try_out(machine: _Machine) -> None:
         last = "start Python"
         for line in output.read_text("utf-8", "replace").splitlines():
             with suppress(ValueError):
-                told = json.loads(line)
-                if "begin" in told:
-                    last = told["begin"]
-                elif "facts" in told:
-                    machine.facts |= told["facts"]
+                report = json.loads(line)
+                if "begin" in report:
+                    last = report["begin"]
+                elif "facts" in report:
+                    machine.facts |= report["facts"]
                 else:
-                    machine.steps.append(_Step(**told))
+                    machine.steps.append(_Step(**report))
                     last = ""
     if code is None:
         machine.steps.append(_Step(last, False, f"did not end within {_TIMEOUT_SECONDS} seconds"))
@@ -188,30 +188,30 @@ def _try_out(machine: _Machine) -> None:
 
 
 def prove() -> None:
-    """What the other process does: a line of JSON before and after each step."""
+    """Run the tests in the separate process, and print a line of JSON before and after each."""
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     versions: dict[str, str | None] = {}
     for package, module in (("numpy", "numpy"), ("pillow", "PIL.Image"), ("torch", "torch"), ("av", "av")):
         with _Step(f"import {package}") as step:
             __import__(module)
             versions[package] = step.detail = _version_of(package) or "without a version"
-    _tell(facts={"versions": versions})
+    _print_line(facts={"versions": versions})
     with _Step("FFmpeg") as step:
         codecs = _codecs()
-        _tell(facts=codecs)
+        _print_line(facts=codecs)
         step.detail = codecs["ffmpeg"]
     with _Step("GPU") as step:
         step.detail = _gpu()
-        _tell(facts={"gpu": step.detail})
+        _print_line(facts={"gpu": step.detail})
     with _Step("video") as step:
         step.detail = _write_and_read()
     with _Step("workers") as step:
-        step.detail = _two_workers()
+        step.detail = _load_in_workers()
     with _Step("text") as step:
         _read_a_word(step)
 
 
-def _tell(**line: Any) -> None:
+def _print_line(**line: Any) -> None:
     print(json.dumps(line), flush=True)
 
 
@@ -246,13 +246,15 @@ def _write_and_read() -> str:
 
     file = Path("clip.mp4")
     write_test_pattern(file, width=160, height=120, num_frames=24, gop_length=12)
-    found = compare(str(file), None, num_singles=None, seed=0)
-    if found.mismatches:
-        raise AssertionError(f"{len(found.mismatches)} of {found.num_frames} frames are not those of a linear decode")
-    return f"{found.num_frames} frames written, and read out of order, exact to the bit"
+    comparison = compare(str(file), None, num_singles=None, seed=0)
+    if comparison.mismatches:
+        raise AssertionError(
+            f"{len(comparison.mismatches)} of {comparison.num_frames} frames differ from a linear decode"
+        )
+    return f"{comparison.num_frames} frames written, and read out of order, exact to the bit"
 
 
-def _two_workers() -> str:
+def _load_in_workers() -> str:
     from ..datasets import DataLoader, VideoClips
 
     clips = VideoClips(["clip.mp4"] * 4, num_frames_per_clip=2)
@@ -277,18 +279,18 @@ def _read_a_word(step: _Step) -> None:
     read = predictor([page]).render().strip()
     if read != "Delivery note 2048":
         raise AssertionError(f"'Delivery note 2048' was read as {read!r}")
-    step.detail = "a drawn line read as it was written, with weights from this machine"
+    step.detail = "a rendered line was read correctly, with weights of this machine"
 
 
 def _advice(machine: _Machine) -> Iterator[str]:
-    """What is likely to hurt later, and what to do about it."""
+    """Yield likely problems, with what to do about them."""
     facts = machine.facts
     with suppress(OSError):
         shared = shutil.disk_usage("/dev/shm")
         facts["shared_memory_bytes"] = shared.total
         if shared.total < _SMALL_SHARED_MEMORY:
             yield (
-                f"/dev/shm has {_text.byte_size(shared.total)}: workers of a DataLoader hand over batches in it. Give "
+                f"/dev/shm has {_text.byte_size(shared.total)}: workers of a DataLoader return batches in it. Give "
                 "a container more (docker run --shm-size=2g)."
             )
     folder = tempfile.gettempdir()
@@ -316,7 +318,7 @@ def _advice(machine: _Machine) -> Iterator[str]:
 
 
 def _cores_of_container() -> float | None:
-    """How much of how many cores the group of this process may use, by Linux's control groups."""
+    """Return the quota of cores of this process by Linux's control groups."""
     with suppress(OSError, ValueError):
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
         return int(quota) / int(period)

@@ -1,11 +1,12 @@
-"""``mediatensor extract``: frames, sound and subtitles of a file as files of their own.
+"""``mediatensor extract``: frames, audio and subtitles of a file as separate files.
 
-A job opens its stream first, names the files that it is going to write, and then writes them.
+A job opens its stream first, names its outputs, and then writes them.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import tempfile
 import wave
@@ -29,9 +30,9 @@ from ..encoders import JpegEncoder, PngEncoder
 from ..errors import DecodeError, InvalidArgumentError, MediaTensorError, OutOfRangeError
 from ..frames import AudioSamples
 from ..transforms import Resize
-from ._console import text as _text
-from ._console.arguments import grid_frames
-from ._console.output import (
+from . import _text
+from ._arguments import grid_frames
+from ._console import (
     EXIT_ERROR,
     STANDARD,
     emit,
@@ -46,7 +47,7 @@ from ._sheet import check_range, choose_frames
 
 __all__ = ["image_name", "pcm16", "run", "subrip"]
 
-# Frames that are in memory at a time.
+# Limits of the frames in memory.
 _BATCH_BYTES = 64 << 20
 _MAX_BATCH = 32
 
@@ -55,40 +56,35 @@ _NUM_WRITERS = min(4, os.cpu_count() or 1)
 
 _JPEG_QUALITY = 95
 
-
-# Bytes of sound in memory at a time, as floats. Each range decodes a lead-in, so short ranges would be slow.
+# Bytes of audio in memory, as floats. Each range decodes a lead-in, so short ranges would be slow.
 _PIECE_BYTES = 64 << 20
 _FLOAT_BYTES = 4
 
-# The most pieces without sound that a hole in the stream may have.
+# The longest gap in the audio, in pieces.
 _MAX_EMPTY_PIECES = 20
 
 _SAMPLE_BYTES = 2
-# Lengths in a WAV file are 32 bit; this many bytes are its headers.
+# Lengths in a WAV file have 32 bits; its headers take 36 bytes.
 _MAX_DATA_BYTES = (1 << 32) - 1 - 36
 
 
 class TimeRange(NamedTuple):
-    """Seconds [start, stop); ``None`` is the begin or the end of the stream."""
+    """Seconds [start, stop); ``None`` is the start or the end of the stream."""
 
     start: float | None
     stop: float | None
 
 
 class Job(ABC):
-    """One kind of thing to extract; it has opened its stream."""
+    """An open stream and the files to make of it."""
 
     @abstractmethod
     def outputs(self) -> Sequence[Path]:
-        """The files that will be written."""
+        """Return the paths of the files."""
 
     @abstractmethod
     def write(self) -> str:
-        """Write them.
-
-        Returns:
-            A sentence about what was written.
-        """
+        """Write the files and return a summary."""
 
     @abstractmethod
     def close(self) -> None:
@@ -97,16 +93,7 @@ class Job(ABC):
 
 @dataclass(frozen=True)
 class FrameOptions:
-    """Which frames to write, and how; ``None`` means the default.
-
-    Attributes:
-        suffix: ``"png"`` or ``"jpg"``.
-        every_seconds: The frame at each multiple of this time.
-        fps: As many frames per second.
-        indices: Frames by index.
-        size: (width, height) in pixels.
-        stream_index: The video stream.
-    """
+    """Which frames to write, and how; ``suffix`` is ``"png"`` or ``"jpg"``, ``size`` (width, height) in pixels."""
 
     suffix: str = "png"
     every_seconds: float | None = None
@@ -117,18 +104,15 @@ class FrameOptions:
 
 
 class FramesJob(Job):
-    """Frames of a video, to be written as images beside ``target``: its name is what theirs begin with.
+    """Frames of a video as images.
 
     Args:
         file: The video.
-        target: The folder, and the begin of the names.
+        target: The folder, and the start of the names.
         options: Which frames, and how.
-        span: Only frames of this time.
-        check: Refuses outputs that must not be written; called if decoding shows that there are other frames than the
-            packets say, and so other outputs.
-
-    Raises:
-        MediaTensorError: if the video cannot be read, or there are no such frames.
+        span: The time range of the frames.
+        check: Refuses outputs that must not be written; called again if decoding shows that the packets did not list
+            the frames correctly, which changes the outputs.
     """
 
     def __init__(
@@ -152,9 +136,9 @@ class FramesJob(Job):
             raise
 
     def _plan(self, index: FrameIndex) -> None:
-        """Choose the frames; all that follows refers to ``index``."""
+        """Choose the frames by ``index``, to which all further calls refer."""
         self._index = index
-        chosen = _chosen_frames(index, self._options, self._span)
+        chosen = _choose_frames(index, self._options, self._span)
         pts_seconds = index.pts_seconds.tolist()
         self._paths = {
             number: self._target.with_name(
@@ -178,7 +162,7 @@ class FramesJob(Job):
         return f"wrote {counted(num_written, 'image')} to {self._target.parent}{os.sep}"
 
     def _write_all(self) -> Iterator[Path]:
-        """Write the planned images; plan again if decoding shows that there are other frames than the packets say."""
+        """Write the planned images; plan again if decoding shows that the packets did not list the frames correctly."""
         written: dict[Path, None] = {}
         with ThreadPoolExecutor(_NUM_WRITERS) as pool:
             while True:
@@ -203,7 +187,7 @@ class FramesJob(Job):
                 path.unlink(missing_ok=True)
 
     def _decode(self, numbers: list[int]) -> dict[int, Tensor]:
-        """The frames by number, without those that do not decode."""
+        """Decode frames, and return those that decode by number."""
         try:
             data = self._decoder.get_frames_at(numbers).data
             return dict(zip(numbers, data, strict=True))
@@ -227,7 +211,7 @@ class FramesJob(Job):
 
 
 def write_image(picture: Tensor, path: Path) -> Path:
-    """Write (3, H, W) as the kind of image that the name says; the file is whole or it is not there."""
+    """Write (3, H, W) in the format of the suffix."""
     if path.suffix == ".jpg":
         JpegEncoder(picture).to_file(path, quality=_JPEG_QUALITY)
     else:
@@ -236,7 +220,7 @@ def write_image(picture: Tensor, path: Path) -> Path:
 
 
 def image_name(stem: str, number: int, pts_seconds: float, num_frames: int, suffix: str) -> str:
-    """The name of an image; those of one video sort by name as by time.
+    """Return the name of an image; images of one video sort by name as by time.
 
     >>> image_name("talk", 225, 7.5, 300, "png")
     'talk_000225_7.500s.png'
@@ -245,8 +229,8 @@ def image_name(stem: str, number: int, pts_seconds: float, num_frames: int, suff
     return f"{stem}_{number:0{width}d}_{pts_seconds:.3f}s.{suffix}"
 
 
-def _chosen_frames(index: FrameIndex, options: FrameOptions, span: TimeRange) -> list[int]:
-    """Indices of the frames that are asked for, each once."""
+def _choose_frames(index: FrameIndex, options: FrameOptions, span: TimeRange) -> list[int]:
+    """Return the indices of the wanted frames, each once."""
     if options.indices is not None:
         return list(dict.fromkeys(_valid_index(number, len(index)) for number in options.indices))
     start = index.begin_seconds if span.start is None else span.start
@@ -266,7 +250,7 @@ def _valid_index(number: int, num_frames: int) -> int:
 
 @dataclass(frozen=True)
 class SoundOptions:
-    """Rate, channels and stream of the sound; ``None`` leaves it as it is."""
+    """Options of the audio; ``None`` means unchanged."""
 
     sample_rate: int | None = None
     num_channels: int | None = None
@@ -274,11 +258,7 @@ class SoundOptions:
 
 
 class SoundJob(Job):
-    """The sound of a file, to be written as WAV beside ``target``, under its name.
-
-    Raises:
-        MediaTensorError: if there is no sound that can be read.
-    """
+    """The audio of a file as WAV."""
 
     def __init__(self, file: str, target: Path, options: SoundOptions, span: TimeRange) -> None:
         self._path = target.with_name(f"{target.name}.wav")
@@ -291,41 +271,41 @@ class SoundJob(Job):
             num_channels=options.num_channels,
             downmix="mean",
         )
+        metadata = self._decoder.metadata
+        begin = metadata.begin_stream_seconds
+        end = math.inf if metadata.end_stream_seconds is None else metadata.end_stream_seconds
+        start, stop = begin if span.start is None else span.start, end if span.stop is None else span.stop
+        if start != stop:
+            check_range(start, stop, begin, end)
+        self._start = max(start, begin)
 
     def outputs(self) -> Sequence[Path]:
         return [self._path]
 
     def write(self) -> str:
         pieces = self._pieces()
-        first = next(pieces)  # an empty range is found before there is a file
+        first = next(pieces)  # an empty range raises before there is a file
         num_channels, num_samples = first.data.shape[0], 0
         with writing(self._path) as output:
             file = wave.open(output, "wb")  # noqa: SIM115 - closing it without parameters hides the error
             file.setparams((num_channels, _SAMPLE_BYTES, first.sample_rate, 0, "NONE", "not compressed"))
             with file:
-                for samples in progress(chain([first], pieces), "sound", unit="piece"):
+                for samples in progress(chain([first], pieces), "audio", unit="piece"):
                     num_samples += samples.data.shape[1]
                     if num_samples * num_channels * _SAMPLE_BYTES > _MAX_DATA_BYTES:
                         raise InvalidArgumentError(
-                            "The sound does not fit in a WAV file, which holds 4 GiB; take a part with --start and "
+                            "The audio does not fit in a WAV file, which holds 4 GiB; take a part with --start and "
                             "--stop, or less with --sample-rate and --num-channels."
                         )
                     file.writeframesraw(pcm16(samples.data).numpy().tobytes())
         seconds = _text.seconds(num_samples / first.sample_rate)
-        begin = f" from {_text.seconds(first.pts_seconds)} on" if first.pts_seconds else ""
+        start = f" from {_text.seconds(first.pts_seconds)} on" if first.pts_seconds else ""
         channels = counted(num_channels, "channel")
-        return f"wrote {self._path}: {seconds}{begin}, {first.sample_rate} Hz, {channels}"
+        return f"wrote {self._path}: {seconds}{start}, {first.sample_rate} Hz, {channels}"
 
     def _pieces(self) -> Iterator[AudioSamples]:
-        """The sound in pieces that meet; the first may be empty.
-
-        Raises:
-            OutOfRangeError: if the first piece lies behind the end.
-        """
-        metadata = self._decoder.metadata
-        start = metadata.begin_stream_seconds
-        if self._span.start is not None:
-            start = max(self._span.start, start)
+        """Yield the audio in adjacent pieces; the first one may be empty."""
+        metadata, start = self._decoder.metadata, self._start
         seconds, num_empty = self._piece_seconds(), 0
         for number in count():
             piece_start, piece_stop = start + number * seconds, start + (number + 1) * seconds
@@ -337,10 +317,10 @@ class SoundJob(Job):
                 samples = self._decoder.get_samples_played_in_range(piece_start, piece_stop)
             except OutOfRangeError:
                 num_empty += 1
-                is_hole = metadata.end_stream_seconds is not None and piece_stop < metadata.end_stream_seconds
+                is_gap = metadata.end_stream_seconds is not None and piece_stop < metadata.end_stream_seconds
                 if number == 0:
-                    raise
-                if not is_hole or num_empty > _MAX_EMPTY_PIECES:
+                    raise OutOfRangeError(f"There is no audio sample from {_text.seconds(piece_start)} on.") from None
+                if not is_gap or num_empty > _MAX_EMPTY_PIECES:
                     return
                 continue
             num_empty = 0
@@ -357,7 +337,7 @@ class SoundJob(Job):
 
 
 def pcm16(data: Tensor) -> Tensor:
-    """Float samples (C, N) as interleaved 16 bits (N, C): rounded to the nearest step, halves to even, and clipped.
+    """Convert float samples (C, N) to interleaved 16 bits (N, C): rounded, halves to even, and clipped.
 
     >>> import torch
     >>> pcm16(torch.tensor([[0.0, 0.5, 1.0, -1.0, 2.5 / 32768]])).flatten().tolist()
@@ -368,15 +348,13 @@ def pcm16(data: Tensor) -> Tensor:
 
 
 class SubtitlesJob(Job):
-    """The subtitles of a file, to be written as SubRip beside ``target``, under its name.
-
-    Raises:
-        MediaTensorError: if there are no subtitles that can be read.
-    """
+    """The subtitles of a file as SubRip."""
 
     def __init__(
         self, file: str, target: Path, stream_index: int | None, encoding: str | None, span: TimeRange
     ) -> None:
+        if span.start is not None and span.stop is not None:
+            check_range(span.start, span.stop, -math.inf, math.inf)
         self._path = target.with_name(f"{target.name}.srt")
         self._decoder = SubtitleDecoder(file, stream_index=stream_index, encoding=encoding)
         self._span = span
@@ -422,7 +400,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _extract_to_standard_output(args: argparse.Namespace, path: str) -> None:
-    """Write the one file that is asked for to a folder that is thrown away, and from there to standard output."""
+    """Write the only output to a temporary folder, and from there to standard output."""
     with tempfile.TemporaryDirectory(prefix="mediatensor-") as folder:
         jobs = _jobs(args, path, Path(folder))
         try:
@@ -452,7 +430,7 @@ def _extract(args: argparse.Namespace, path: str) -> None:
         for job in jobs:
             try:
                 emit(job.write())
-            except DecodeError as failure:  # damage in one stream is no reason to leave out the others
+            except DecodeError as failure:  # the other streams may be intact
                 failures.append(failure)
         if failures:
             raise failures[0]
@@ -475,7 +453,7 @@ def _extract(args: argparse.Namespace, path: str) -> None:
 def _jobs(
     args: argparse.Namespace, path: str, folder: Path, check: Callable[[Sequence[Path]], None] = lambda outputs: None
 ) -> list[Job]:
-    """The jobs that are asked for; every stream is opened before anything is written."""
+    """Open every stream that is asked for, before anything is written."""
     picks_images = (args.images, args.every, args.fps, args.frames, args.size, args.stream)
     wants_images = any(option is not None for option in picks_images) or not (args.audio or args.subtitles)
     if (args.sample_rate or args.num_channels or args.audio_stream is not None) and not args.audio:

@@ -1,4 +1,4 @@
-"""``mediatensor probe``: what is in a file, exact where the headers only guess."""
+"""``mediatensor probe``: describe the contents of a file, exactly where headers are not exact."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from textwrap import wrap
 from .._engine.common.messages import counted
 from ..decoders import Chapter
 from ..decoders._media_info import AudioInfo, FileInfo, StreamSummary, SubtitleInfo, VideoInfo, collect
-from ._console import text as _text
-from ._console.output import EXIT_ERROR, emit, emit_error, emit_json, file_error, for_each_file, shown_name
+from . import _text
+from ._console import EXIT_ERROR, emit, emit_error, emit_json, file_error, for_each_file, shown_name
 
 __all__ = ["describe", "run"]
 
-# How much of long lists is shown; --json has all.
+# Longer lists are cut; --json has all.
 _NUM_TAGS_SHOWN = 12
 _NUM_CHAPTERS_SHOWN = 30
 _TAG_LENGTH = 90
 
-# They repeat the name of the container.
-_TAGS_NOT_SHOWN = frozenset(("compatible_brands", "major_brand", "minor_version"))
+# These tags repeat the name of the container.
+_HIDDEN_TAGS = frozenset(("compatible_brands", "major_brand", "minor_version"))
 
 
 def describe(info: FileInfo) -> str:
-    """The contents of a file as text for people."""
+    """Describe the contents of a file as text."""
     container = [
         info.container or "unknown",
         _text.seconds(info.duration_seconds),
@@ -71,7 +71,7 @@ def _stream_row(stream: StreamSummary, *, is_chosen: bool) -> tuple[str, ...]:
         details.append(_text.one_line(stream.language))
     title = next((value for name, value in stream.tags.items() if name.lower() == "title"), None)
     if title:
-        details.append(f'"{_shown(title)}"')
+        details.append(f'"{_clean(title)}"')
     details += [name.replace("_", " ") for name in stream.disposition if name not in ("default", "timed_thumbnails")]
     marker = "*" if is_chosen else " "
     return (f"{marker} {stream.index}", stream.media_type, stream.codec or "unknown", ", ".join(details))
@@ -135,24 +135,24 @@ def _subtitle_rows(subtitles: SubtitleInfo) -> list[tuple[str, str]]:
 
 def _chapter_rows(chapters: Sequence[Chapter]) -> list[tuple[str, ...]]:
     shown = [
-        (_text.clock(chapter.start_seconds), _text.clock(chapter.end_seconds), _shown(chapter.title or ""))
+        (_text.clock(chapter.start_seconds), _text.clock(chapter.end_seconds), _clean(chapter.title or ""))
         for chapter in chapters[:_NUM_CHAPTERS_SHOWN]
     ]
     return shown + _rest(len(chapters) - len(shown))
 
 
 def _tag_rows(tags: dict[str, str]) -> list[tuple[str, ...]]:
-    told = [(name, value) for name, value in tags.items() if name.lower() not in _TAGS_NOT_SHOWN and value.strip()]
-    shown: list[tuple[str, ...]] = [(_shown(name), _shown(value)) for name, value in told[:_NUM_TAGS_SHOWN]]
-    return shown + _rest(len(told) - len(shown))
+    visible = [(name, value) for name, value in tags.items() if name.lower() not in _HIDDEN_TAGS and value.strip()]
+    rows: list[tuple[str, ...]] = [(_clean(name), _clean(value)) for name, value in visible[:_NUM_TAGS_SHOWN]]
+    return rows + _rest(len(visible) - len(rows))
 
 
 def _rest(number: int) -> list[tuple[str, ...]]:
     return [(f"and {number} more (--json has all)",)] if number > 0 else []
 
 
-def _shown(text: str) -> str:
-    """A text from the file, in one line that is not too long."""
+def _clean(text: str) -> str:
+    """Return text of the file in one line of limited length."""
     line = " ".join(_text.one_line(text[: _TAG_LENGTH * 4]).split())
     return line if len(line) <= _TAG_LENGTH else f"{line[: _TAG_LENGTH - 3]}..."
 

@@ -16,25 +16,29 @@ from .._engine.sources.output_files import check_outputs
 from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError
 from ..samplers import Scene, find_scenes
-from ._console import text as _text
-from ._console.output import STANDARD, emit, emit_error, emit_json, for_each_file, shown_name
+from . import _text
+from ._console import STANDARD, check_manifest, emit, emit_error, emit_json, for_each_file, shown_name
 from ._sheet import Mark, sheet_outputs, write_marked_sheet
 
 __all__ = ["run"]
 
-# More scenes than this are shown by some of them.
-_MOST_TILES = 60
+# A sheet samples longer lists of scenes.
+_MAX_TILES = 60
 
 
 def run(args: argparse.Namespace) -> int:
     files = list(dict.fromkeys(args.files))
     if args.output is not None:
-        _check_manifest(args.output, files)
+        check_manifest(args.output, files)
+        if STANDARD in files:
+            raise InvalidArgumentError("-o writes the names of files, and standard input has none; give files.")
     rows_files = [] if args.output is None else [args.output]
     check_outputs(rows_files, files, overwrite=args.overwrite)
-    sheets = sheet_outputs(files, args.sheet, overwrite=args.overwrite, others=rows_files) if args.sheet else {}
+    sheets = (
+        sheet_outputs(args.files, args.sheet, overwrite=args.overwrite, more_outputs=rows_files) if args.sheet else {}
+    )
     rows: list[dict[str, object]] = []
-    read: list[str] = []
+    files_read: list[str] = []
 
     def find(path: str, file: str) -> int:
         with VideoDecoder(path, on_error="skip") as decoder:
@@ -42,17 +46,17 @@ def run(args: argparse.Namespace) -> int:
                 decoder, threshold=args.threshold, min_seconds=args.min_seconds, key_frames_only=args.key_frames_only
             )
         _print(scenes, shown_name(file), as_json=args.json)
-        read.append(file)
+        files_read.append(file)
         if args.output is not None:
             rows.extend(_row(file, scene, args.output, is_first=not number) for number, scene in enumerate(scenes))
         if args.sheet:
-            shown = [scenes[number * len(scenes) // _MOST_TILES] for number in range(_MOST_TILES)]
-            if len(scenes) <= _MOST_TILES:
-                shown = scenes
+            shown = scenes
+            if len(scenes) > _MAX_TILES:
+                shown = [scenes[number * len(scenes) // _MAX_TILES] for number in range(_MAX_TILES)]
             marks = [Mark((scene.first_frame + scene.last_frame) // 2) for scene in shown]
-            told = write_marked_sheet(path, sheets[file], marks, Path(shown_name(file)).name)
+            summary = write_marked_sheet(path, sheets[file], marks, Path(shown_name(file)).name)
             if not args.json:
-                emit(told)
+                emit(summary)
         return 0
 
     code = for_each_file(files, find)
@@ -60,8 +64,8 @@ def run(args: argparse.Namespace) -> int:
         _save(rows, args.output)
         if not args.json:
             emit(f"wrote {args.output}: {counted(len(rows), 'row')}")
-    if len(read) < len(files) > 1:
-        emit_error(f"{len(files) - len(read)} of {counted(len(files), 'file')} could not be read")
+    if len(files_read) < len(files) > 1:
+        emit_error(f"{len(files) - len(files_read)} of {counted(len(files), 'file')} could not be read")
     return code
 
 
@@ -71,32 +75,12 @@ def _print(scenes: list[Scene], name: str, *, as_json: bool) -> None:
             emit_json({"file": name, "scene": number, **asdict(scene), "score": scene.score if number else None})
         else:
             begin, end = _text.clock(scene.begin_seconds), _text.clock(scene.end_seconds)
-            score = f", score {scene.score:.0f}" if number else ""  # no cut leads to the first
+            score = f", score {scene.score:.0f}" if number else ""  # the first scene has no cut
             emit(f"{name}: {begin} to {end}, frames {scene.first_frame} to {scene.last_frame}{score}")
 
 
-def _check_manifest(output: Path, files: list[str]) -> None:
-    """Raise `InvalidArgumentError` if rows of the files cannot be written there."""
-    if output.suffix.lower() not in (".csv", ".jsonl"):
-        raise InvalidArgumentError(f"The name of the rows must end in .csv or .jsonl (got {str(output)!r}).")
-    if output.suffix.lower() == ".csv" and (names := [file for file in files if not _is_utf8(file)]):
-        raise InvalidArgumentError(f"A .csv is in UTF-8, which cannot hold {names[0]!r}: write a .jsonl.")
-    if STANDARD in files:
-        raise InvalidArgumentError("-o writes rows that name their files, and standard input has no name; give files.")
-    if not output.parent.is_dir():
-        raise InvalidArgumentError(f"The folder of the rows does not exist: {str(output.parent)!r}.")
-
-
-def _is_utf8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _row(file: str, scene: Scene, output: Path, *, is_first: bool) -> dict[str, object]:
-    """A row as datasets read it: paths are relative to the folder of the manifest."""
+    """Return a row for datasets, whose paths are relative to the folder of the manifest."""
     path = file if "://" in file else os.path.relpath(file, output.parent).replace(os.sep, "/")
     return {
         "path": path,

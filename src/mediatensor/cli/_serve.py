@@ -1,4 +1,4 @@
-"""``mediatensor serve``: the library as a service, with a page for browsers."""
+"""``mediatensor serve``: run the service, with a page for browsers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import sys
 
 from ..errors import InvalidArgumentError
 from ..serve import create_app, make_server
-from ._console.output import emit
+from ._console import emit
 
 __all__ = ["run"]
 
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _is_loopback(host: str) -> bool:
-    """Whether nobody but this machine can reach an address.
+    """Return whether only this machine can reach an address.
 
     >>> _is_loopback("127.0.0.1"), _is_loopback("localhost"), _is_loopback("::1"), _is_loopback("0.0.0.0")
     (True, True, True, False)
@@ -62,10 +62,10 @@ def _is_loopback(host: str) -> bool:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there.
+    """Return a socket that listens on an address.
 
     Raises:
-        InvalidArgumentError: if the address is not this machine's, or is taken.
+        InvalidArgumentError: if the address is not one of this machine, or is in use.
     """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

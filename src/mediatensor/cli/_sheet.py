@@ -1,4 +1,4 @@
-"""``mediatensor sheet``: frames spread over a video, in one picture."""
+"""``mediatensor sheet``: frames spread over a video in one picture. Other commands draw sheets of places with it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from .._engine.sources.output_files import check_outputs
 from ..decoders import VideoDecoder
 from ..decoders._media_info import display_size
 from ..errors import DecodeError, InvalidArgumentError, OutOfRangeError
-from ._console import text as _text
-from ._console.output import STANDARD, emit, emit_bytes, for_each_file, output_stems, progress, shown_name
+from . import _text
+from ._console import STANDARD, emit, emit_bytes, for_each_file, output_stems, progress, shown_name
 
 __all__ = [
     "Grid",
     "Mark",
     "SheetOptions",
     "Tile",
+    "check_picture_name",
     "check_range",
     "check_size",
     "choose_frames",
@@ -56,9 +57,9 @@ _BRIGHT = (236, 238, 242)
 _MUTED = (150, 156, 168)
 _KEY_FRAME = (255, 184, 46)
 
-# The size of a tile when none is asked for: this many pixels in the picture's own shape.
+# The default size of a tile: this many pixels, in the shape of the frame.
 _TILE_AREA = 320 * 180
-# The label of a tile needs some room, and so does the header.
+# Labels and the header need this many pixels.
 _LEAST_TILE_WIDTH = 100
 _LEAST_SHEET_WIDTH = 320
 # Width over height of a whole sheet.
@@ -69,20 +70,13 @@ _MARK_WIDTH = 16
 
 _Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
-# Tried in turn for names that Pillow's own font has no letters for; the first that is installed is used.
+# For names with letters that Pillow's own font lacks; the first one that is installed is used.
 _FONTS_WITH_MORE_LETTERS = ("DejaVuSans.ttf", "NotoSans-Regular.ttf", "Arial Unicode.ttf", "arial.ttf")
 
 
 @dataclass(frozen=True)
 class Tile:
-    """One frame of the sheet.
-
-    Attributes:
-        picture: The frame, ``None`` if it could not be decoded.
-        index: The index of the frame in the video.
-        pts_seconds: Its presentation time.
-        is_key_frame: Whether to mark it.
-    """
+    """One frame of the sheet; ``picture`` is ``None`` if it could not be decoded."""
 
     picture: Image.Image | None
     index: int
@@ -92,7 +86,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Grid:
-    """Where tiles go: columns and rows of boxes of one size, in pixels."""
+    """The layout of the tiles: columns and rows of boxes of one size, in pixels."""
 
     columns: int
     rows: int
@@ -105,17 +99,17 @@ class Grid:
 
     @property
     def height(self) -> int:
-        """Height of the boxes and their captions, without header and margins."""
+        """The height of the boxes and their captions, without header and margins."""
         return self.rows * (self.tile_height + _CAPTION_HEIGHT + _GAP) - _GAP
 
     def position(self, number: int) -> tuple[int, int]:
-        """Left upper corner of a box, from the left margin and the end of the header."""
+        """Return the upper left corner of a box, relative to the left margin and the end of the header."""
         row, column = divmod(number, self.columns)
         return column * (self.tile_width + _GAP), row * (self.tile_height + _CAPTION_HEIGHT + _GAP)
 
 
 def tile_size(display_size: tuple[int, int], width: int | None) -> tuple[int, int]:
-    """(width, height) of a tile in the shape of the picture; ``width=None`` chooses a handy one.
+    """Return (width, height) of a tile in the shape of the frame; ``width=None`` chooses the default area.
 
     >>> tile_size((1920, 1080), None), tile_size((1080, 1920), None), tile_size((640, 480), 100)
     ((320, 180), (180, 320), (100, 75))
@@ -127,14 +121,14 @@ def tile_size(display_size: tuple[int, int], width: int | None) -> tuple[int, in
 
 
 def choose_grid(num_tiles: int, size: tuple[int, int], num_columns: int | None) -> Grid:
-    """The grid for ``num_tiles`` tiles; without a number of columns, a well-shaped one with few empty places.
+    """Choose the grid for ``num_tiles`` tiles; without a number of columns, a well-shaped one with few empty boxes.
 
     >>> grid = choose_grid(16, (320, 180), None)
     >>> grid.columns, grid.rows
     (4, 4)
     """
 
-    def of(columns: int) -> Grid:
+    def make_grid(columns: int) -> Grid:
         return Grid(columns, math.ceil(num_tiles / columns), max(size[0], _LEAST_TILE_WIDTH), size[1])
 
     def badness(grid: Grid) -> float:
@@ -142,12 +136,12 @@ def choose_grid(num_tiles: int, size: tuple[int, int], num_columns: int | None) 
         return abs(math.log(grid.width / (grid.height * _PREFERRED_SHAPE))) + 2 * empty / num_tiles
 
     if num_columns is not None:
-        return of(min(num_columns, num_tiles))
-    return min(map(of, range(1, num_tiles + 1)), key=badness)
+        return make_grid(min(num_columns, num_tiles))
+    return min(map(make_grid, range(1, num_tiles + 1)), key=badness)
 
 
 def check_size(grid: Grid, side_limit: int) -> None:
-    """Raise `InvalidArgumentError` if the sheet would be larger than the file format or memory can bear."""
+    """Raise `InvalidArgumentError` if the sheet would be too large for the file format or for memory."""
     width, height = grid.width, grid.height + 2 * _MARGIN + 2 * _HEADER_HEIGHT
     if max(width, height) > side_limit or width * height > _MAX_PIXELS:
         raise InvalidArgumentError(
@@ -157,17 +151,14 @@ def check_size(grid: Grid, side_limit: int) -> None:
 
 
 def draw_sheet(tiles: Sequence[Tile], grid: Grid, title: str, details: Sequence[str], key_frames: str) -> Image.Image:
-    """The contact sheet.
+    """Draw the contact sheet, an RGB picture.
 
     Args:
-        tiles: The frames, in the order in which they are drawn.
-        grid: Where they go.
-        title: First line of the header, cut where it is too long.
-        details: Second line of the header, wrapped where it is too long.
-        key_frames: Last of the details; it is drawn with the mark of key frames, which explains the mark.
-
-    Returns:
-        An RGB picture.
+        tiles: The frames, in drawing order.
+        grid: The layout.
+        title: The first line of the header, shortened if necessary.
+        details: The second line of the header, wrapped if necessary.
+        key_frames: The last detail; it is drawn with the mark of key frames, which explains the mark.
     """
     inner_width = grid.width - 2 * _MARGIN
     font = _font(_TEXT_SIZE)
@@ -192,7 +183,7 @@ def draw_sheet(tiles: Sequence[Tile], grid: Grid, title: str, details: Sequence[
 
 
 def flow(widths: Sequence[float], limit: float) -> list[tuple[int, float]]:
-    """(line, x) of pieces of these widths, set one after another and broken into lines no wider than ``limit``.
+    """Return (line, x) of pieces of these widths, broken into lines no wider than ``limit``.
 
     >>> flow([50, 50, 50], 130)
     [(0, 0), (0, 72), (1, 0)]
@@ -235,7 +226,7 @@ def _draw_tile(sheet: Image.Image, draw: ImageDraw.ImageDraw, tile: Tile, grid: 
     time = _text.clock(tile.pts_seconds)
     draw.text((right, baseline), time, font=font, fill=_BRIGHT, anchor="rs")
     number = f"#{tile.index}"
-    # A narrow tile has room for the time alone.
+    # A narrow tile shows only the time.
     if text_left + font.getlength(number) + 6 <= right - font.getlength(time):
         draw.text((text_left, baseline), number, font=font, fill=_MUTED, anchor="ls")
 
@@ -250,7 +241,7 @@ def _font(size: int) -> _Font:
 
 
 def _font_for(text: str, size: int) -> _Font:
-    """Pillow's own font, or one with more letters where the text is not plain ASCII and one is installed."""
+    """Return Pillow's own font, or an installed one with more letters if the text is not plain ASCII."""
     for name in () if text.isascii() else _FONTS_WITH_MORE_LETTERS:
         try:
             return ImageFont.truetype(name, size)
@@ -281,9 +272,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def sheet_outputs(
-    files: Sequence[str], output: Path | None, *, overwrite: bool, others: Sequence[Path] = ()
+    files: Sequence[str], output: Path | None, *, overwrite: bool, more_outputs: Sequence[Path] = ()
 ) -> dict[str, Path]:
-    """Where the sheet of each file goes: one is the picture that ``output`` names, several go into a folder.
+    """Name the sheet of each file: one sheet is the picture ``output``, several go into the folder ``output``.
 
     >>> from pathlib import Path
     >>> sheet_outputs(["talk.mp4"], None, overwrite=True)["talk.mp4"].name
@@ -292,29 +283,31 @@ def sheet_outputs(
     >>> [path.as_posix() for path in outputs.values()]
     ['out/talk.png', 'out/talk.2.png']
 
+    A file that is given twice counts once, but then ``output`` is a folder, as for any two files.
+
     Args:
-        files: The videos.
+        files: The videos, as they were given.
         output: The picture or the folder; ``None`` for the default one.
         overwrite: Whether files that exist are replaced.
-        others: What the command writes besides.
+        more_outputs: Further outputs of the command.
 
     Raises:
         InvalidArgumentError: if ``output`` is one picture for several files, or a file must not be written.
-        OSError: if the folder cannot be made.
+        WriteError: if there is no folder for the outputs.
     """
-    files = list(dict.fromkeys(files))
     if len(files) == 1:
         path = output or Path("sheet.png")
         outputs = {files[0]: path}
         if str(path) != STANDARD:
-            check_output(path)
-            check_outputs([path, *others], files, overwrite=overwrite)
+            check_picture_name(path)
+            check_outputs([path, *more_outputs], files, overwrite=overwrite)
         return outputs
+    files = list(dict.fromkeys(files))
     folder = output or Path("sheets")
     if str(folder) == STANDARD or folder.suffix.lower() in _SIDE_LIMITS:
-        raise InvalidArgumentError(f"{len(files)} files need a folder for their sheets; {folder} is one picture.")
+        raise InvalidArgumentError(f"Several files need a folder for their sheets, and {folder} is one picture.")
     outputs = {file: folder / f"{stem}.png" for file, stem in zip(files, output_stems(files), strict=True)}
-    check_outputs([*outputs.values(), *others], files, overwrite=overwrite, makes_folders=True)
+    check_outputs([*outputs.values(), *more_outputs], files, overwrite=overwrite, makes_folders=True)
     folder.mkdir(parents=True, exist_ok=True)
     return outputs
 
@@ -322,20 +315,14 @@ def sheet_outputs(
 def choose_frames(
     pts_seconds: Sequence[float], start_seconds: float, stop_seconds: float, num_frames: int
 ) -> list[int]:
-    """Indices of frames spread evenly over the time from ``start_seconds`` to ``stop_seconds``.
+    """Choose frames spread evenly over the time from ``start_seconds`` to ``stop_seconds``, and return their indices.
 
     The time is cut into ``num_frames`` equal parts, and the frame shown in the middle of each is taken, once if it
     is shown in several: ::
 
         start |---x---|---x---|---x---|---x---| stop
 
-    Where there are no more frames than asked for, all are taken.
-
-    Args:
-        pts_seconds: Ascending presentation times.
-        start_seconds: Begin of the range.
-        stop_seconds: End of the range, not included.
-        num_frames: How many frames at most.
+    If the range has at most ``num_frames`` frames, all are taken. ``pts_seconds`` must ascend.
 
     Example:
         >>> choose_frames([0.0, 1.0, 2.0, 3.0, 4.0, 5.0], 0.0, 6.0, 3)
@@ -354,15 +341,7 @@ def choose_frames(
 
 @dataclass(frozen=True)
 class SheetOptions:
-    """The contents of a sheet; ``None`` means the default.
-
-    Attributes:
-        num_frames: How many frames at most.
-        num_columns: Frames in a row.
-        tile_width: Width of a frame in pixels.
-        start_seconds: Begin of the range from which frames are taken.
-        stop_seconds: End of the range, not included.
-    """
+    """Options of a sheet; ``None`` means the default, ``stop_seconds`` is not included."""
 
     num_frames: int = 16
     num_columns: int | None = None
@@ -374,18 +353,15 @@ class SheetOptions:
 def write_sheet(
     file: str, output: Path, options: SheetOptions, stream_index: int | None = None, name: str | None = None
 ) -> str:
-    """Draw a contact sheet of ``file`` into ``output``; its title is ``name``, by default that of the file.
-
-    Returns:
-        A sentence about what was written.
+    """Draw a contact sheet of ``file`` into ``output``, and return a summary. The title is ``name``, or the file's.
 
     Raises:
-        InvalidArgumentError: if ``output`` is no kind of picture that can be written, or the sheet would be too large.
+        InvalidArgumentError: if the suffix of ``output`` is not supported, or the sheet would be too large.
         OutOfRangeError: if the video shows nothing in the range.
         MediaTensorError: if the video cannot be read.
         WriteError: if ``output`` cannot be written.
     """
-    check_output(output)
+    check_picture_name(output)
     side_limit = _SIDE_LIMITS[output.suffix.lower()]
     title = os.path.basename(name or file) or file
     with VideoDecoder(file, stream_index=stream_index, dimension_order="NHWC") as decoder:
@@ -393,28 +369,21 @@ def write_sheet(
     frames = counted(num_frames, "frame")
     _save(sheet, output)
     if num_frames < options.num_frames:
-        frames += f" (not {options.num_frames}: the others would be the same ones again)"
+        frames += f" (not {options.num_frames}: more would repeat them)"
     return f"wrote {output}: {frames}, {sheet.width}x{sheet.height} pixels"
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A place in a frame: ((left, top), (right, bottom)) in shares of the upright frame; ``None`` for all of it."""
+    """A box in a frame: ((left, top), (right, bottom)) in shares of the upright frame; ``None`` for the whole frame."""
 
     frame_index: int
     box: tuple[tuple[float, float], tuple[float, float]] | None = None
 
 
 def write_marked_sheet(file: str, output: Path, marks: Sequence[Mark], title: str) -> str:
-    """Draw the frames of some places into ``output``, and frame the places.
-
-    Returns:
-        A sentence about what was written.
-
-    Raises:
-        As `write_sheet`.
-    """
-    check_output(output)
+    """Draw the frames of the marks with their boxes into ``output``, and return a summary; raises as `write_sheet`."""
+    check_picture_name(output)
     side_limit = _SIDE_LIMITS[output.suffix.lower()]
     with VideoDecoder(file, dimension_order="NHWC") as decoder:
         last = len(decoder) - 1
@@ -430,14 +399,14 @@ def _save(sheet: Image.Image, output: Path) -> None:
         sheet.save(picture, Image.registered_extensions()[output.suffix.lower()])
 
 
-def _frame_place(picture: Image.Image, box: tuple[tuple[float, float], tuple[float, float]]) -> None:
+def _draw_box(picture: Image.Image, box: tuple[tuple[float, float], tuple[float, float]]) -> None:
     (left, top), (right, bottom) = box
     place = (left * picture.width - 3, top * picture.height - 3, right * picture.width + 2, bottom * picture.height + 2)
     ImageDraw.Draw(picture).rectangle(place, outline=_KEY_FRAME, width=2)
 
 
 def _draw_stable(decoder: VideoDecoder, title: str, options: SheetOptions, side_limit: int) -> tuple[Image.Image, int]:
-    """`_draw`, and once more if decoding shows that there are other frames than the packets say."""
+    """Draw, and draw again if decoding shows that the packets did not list the frames correctly."""
     index = decoder.frame_index
     try:
         drawn = _draw(decoder, title, options, side_limit)
@@ -451,7 +420,7 @@ def _draw_stable(decoder: VideoDecoder, title: str, options: SheetOptions, side_
 
 
 def _draw(decoder: VideoDecoder, title: str, options: SheetOptions, side_limit: int) -> tuple[Image.Image, int]:
-    """The sheet and how many frames are on it."""
+    """Return the sheet and its number of frames."""
     index = decoder.frame_index
     begin = index.begin_seconds if options.start_seconds is None else options.start_seconds
     end = index.end_seconds if options.stop_seconds is None else options.stop_seconds
@@ -471,7 +440,7 @@ def _draw_frames(
     more_details: Sequence[str] = (),
     marks: Sequence[Mark] = (),
 ) -> Image.Image:
-    """The sheet of some frames, with the places in them framed."""
+    """Draw the sheet of the chosen frames, with the boxes of the marks."""
     metadata, index = decoder.metadata, decoder.frame_index
     size = tile_size(_displayed(decoder, (metadata.width or 1, metadata.height or 1)), options.tile_width)
     grid = choose_grid(len(chosen), size, options.num_columns)
@@ -482,30 +451,30 @@ def _draw_frames(
         picture = _picture(decoder, number, size)
         for mark in marks:
             if picture is not None and mark.box is not None and mark.frame_index == number:
-                _frame_place(picture, mark.box)
+                _draw_box(picture, mark.box)
         tiles.append(Tile(picture, number, pts_seconds[number], is_key_frame[number]))
     key_frames = counted(sum(is_key_frame), "key frame")
     return draw_sheet(tiles, grid, title, [*_details(decoder), *more_details], key_frames)
 
 
-def check_output(output: Path) -> None:
-    """Raise `InvalidArgumentError` if no sheet can be written there."""
+def check_picture_name(output: Path) -> None:
+    """Raise `InvalidArgumentError` if a sheet cannot be written in the format of a name."""
     if output.suffix.lower() not in _SIDE_LIMITS:
         accepted = ", ".join(_SIDE_LIMITS)
         raise InvalidArgumentError(f"The name of the sheet must end in one of {accepted} (got {str(output)!r}).")
-    if not output.parent.is_dir():
-        raise InvalidArgumentError(f"The folder of the sheet does not exist: {str(output.parent)!r}.")
 
 
 def check_range(start: float, stop: float, begin: float, end: float) -> None:
-    """Raise unless something is shown in a range of a video that lasts from ``begin`` to ``end``."""
-    if start >= end or stop <= begin:
-        raise OutOfRangeError(
-            f"Nothing is shown from {_text.seconds(start)} to {_text.seconds(stop)}: "
-            f"the video lasts from {_text.seconds(begin)} to {_text.seconds(end)}."
-        )
+    """Raise unless a range overlaps a stream that lasts from ``begin`` to ``end`` seconds."""
+    span = f"the stream lasts from {_text.seconds(begin)} to {_text.seconds(end)}"
+    if start >= end:
+        raise OutOfRangeError(f"There is nothing from {_text.seconds(start)} on: {span}.")
+    if stop <= begin:
+        raise OutOfRangeError(f"There is nothing before {_text.seconds(stop)}: {span}.")
     if start >= stop:
-        raise InvalidArgumentError(f"The start must be before the stop (got {start} and {stop} seconds).")
+        raise InvalidArgumentError(
+            f"--start must be before --stop (got {_text.seconds(start)} and {_text.seconds(stop)})."
+        )
 
 
 def _displayed(decoder: VideoDecoder, size: tuple[int, int]) -> tuple[int, int]:
@@ -514,7 +483,7 @@ def _displayed(decoder: VideoDecoder, size: tuple[int, int]) -> tuple[int, int]:
 
 
 def _picture(decoder: VideoDecoder, frame_index: int, size: tuple[int, int]) -> Image.Image | None:
-    """The frame, no larger than ``size`` and with square pixels; ``None`` if it does not decode."""
+    """Return a frame within ``size`` and with square pixels; ``None`` if it does not decode."""
     try:
         data = decoder.get_frame_at(frame_index).data
     except DecodeError:
@@ -523,7 +492,7 @@ def _picture(decoder: VideoDecoder, frame_index: int, size: tuple[int, int]) -> 
     width, height = _displayed(decoder, picture.size)
     scale = min(size[0] / width, size[1] / height)
     target = (max(round(width * scale), 1), max(round(height * scale), 1))
-    # Enlarged pixels stay pixels; a smooth blow-up of a tiny picture shows what is not there.
+    # Enlarged pixels stay sharp: smoothing a tiny frame would show detail that is not there.
     return picture.resize(target, Image.Resampling.NEAREST if scale >= 2 else Image.Resampling.LANCZOS)
 
 

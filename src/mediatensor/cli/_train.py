@@ -1,4 +1,4 @@
-"""``mediatensor train`` and ``mediatensor evaluate``: models that know your pages, and how well one reads or finds."""
+"""``mediatensor train`` and ``mediatensor evaluate``: train a model on your lines or pages, and measure one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .._engine.common.plain_values import json_bytes
 from .._engine.sources.output_files import check_outputs
 from ..datasets._sources.references import files_of
 from ..errors import InvalidArgumentError
-from ._console.output import EXIT_ERROR, STANDARD, emit, emit_bytes
+from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes
 
 if TYPE_CHECKING:
     from ..datasets import MediaDataset
@@ -23,8 +23,8 @@ _DEFAULTS = {
     "detection": "ppocr_v6_small_det",
     "orientation": "ppocr_mobile_v2_line_orientation",
 }
-#: Drawn rows that decide which weights are best; a tenth of those that are learnt, if that is less.
-_MOST_DRAWN_VALIDATION = 100
+#: Maximum number of generated validation rows, which are a tenth of the training rows.
+_MAX_DRAWN_VALIDATION = 100
 
 
 def run(args: argparse.Namespace) -> int:
@@ -38,21 +38,21 @@ def _train(args: argparse.Namespace) -> int:
     if (args.train is None) == (args.train_languages is None):
         raise InvalidArgumentError("Give --train or --train-languages, one of them.")
     if args.train is not None and args.validation is None:
-        raise InvalidArgumentError("--train needs --validation: others, which decide which weights are best.")
+        raise InvalidArgumentError("--train needs --validation: other data, which select the best weights.")
     if args.keep is not None and args.keep_languages:
         raise InvalidArgumentError("Give --keep or --keep-languages, not both.")
     if args.train is not None:
         train = _dataset(args.task, args.train, rows)
     else:
-        train = _drawn(args, args.num_drawn, args.train_languages, args.seed)
+        train = _generate(args, args.num_drawn, args.train_languages, args.seed)
     if args.validation is not None:
         validation = _dataset(args.task, args.validation, rows)
     else:
-        num_rows = min(max(args.num_drawn // 10, 1), _MOST_DRAWN_VALIDATION)
-        validation = _drawn(args, num_rows, args.train_languages, args.seed + 1)
+        num_rows = min(max(args.num_drawn // 10, 1), _MAX_DRAWN_VALIDATION)
+        validation = _generate(args, num_rows, args.train_languages, args.seed + 1)
     keep = None if args.keep is None else _dataset(args.task, args.keep, rows)
     if args.keep_languages:
-        keep = _drawn(args, len(train), args.keep_languages, args.seed + 2)
+        keep = _generate(args, len(train), args.keep_languages, args.seed + 2)
     done = fit(
         args.start or _DEFAULTS[args.task],
         train,
@@ -79,7 +79,7 @@ def _train(args: argparse.Namespace) -> int:
         overwrite=args.overwrite,
         report=_report,
     )
-    emit(f"{done.path}: epoch {done.best_epoch} is the best one. {_scores(done.scores)}.")
+    emit(f"{done.path}: epoch {done.best_epoch} is the best. {_scores(done.scores)}.")
     return 0
 
 
@@ -89,8 +89,8 @@ def _dataset(task: str, path: Path, options: Mapping[str, Any]) -> MediaDataset:
     return PageDataset(path, **options) if task == "detection" else LineDataset(path, **options)
 
 
-def _drawn(args: argparse.Namespace, num_rows: int, languages: str, seed: int) -> MediaDataset:
-    """Rows that are drawn: pages for what looks at pages, lines for what looks at lines."""
+def _generate(args: argparse.Namespace, num_rows: int, languages: str, seed: int) -> MediaDataset:
+    """Generate pages for detectors and page classifiers, and lines for the rest."""
     from ..ocr.models import detection_predictor
     from ..ocr.training import drawn_lines, drawn_pages
 
@@ -111,7 +111,7 @@ def _report(epoch: Mapping[str, Any]) -> None:
         parts.append(f"loss {epoch['loss']:.4f}")
     parts.append(_scores(epoch["validation"]))
     if epoch["keep"] is not None:
-        parts.append(f"to keep: {_scores(epoch['keep'])}")
+        parts.append(f"rehearsal: {_scores(epoch['keep'])}")
     parts.append(f"{epoch['seconds']:.0f} s")
     emit("  ".join(parts))
 
@@ -128,11 +128,11 @@ def _evaluate(args: argparse.Namespace) -> int:
     from ..ocr.training import evaluate, picture_format
 
     if args.picture is not None:
-        picture_format(args.picture)  # before all is read
+        picture_format(args.picture)  # raises before anything is read
     outputs = [path for path in (args.picture, args.json) if path not in (None, STANDARD)]
-    dataset = _scored(args)
+    dataset = _evaluation_data(args)
     check_outputs(outputs, [args.model, *files_of(dataset.items)], overwrite=args.overwrite)
-    found = evaluate(
+    evaluation = evaluate(
         args.model or _DEFAULTS[args.task],
         dataset,
         task=args.task,
@@ -141,25 +141,25 @@ def _evaluate(args: argparse.Namespace) -> int:
         iou_threshold=args.iou,
         batch_size=args.batch_size,
     )
-    # Files first: whoever reads the output may stop early, as `head` does.
+    # Files first: a reader of the output may stop early, as `head` does.
     if args.picture is not None:
-        found.save_picture(args.picture)
+        evaluation.save_picture(args.picture)
     if args.json not in (None, STANDARD):
-        found.save_json(args.json)
+        evaluation.save_json(args.json)
     if args.json == STANDARD:
-        emit_bytes(json_bytes(found.to_dict(), indent=1) + b"\n")
+        emit_bytes(json_bytes(evaluation.to_dict(), indent=1) + b"\n")
     else:
-        emit(found.render())
-    return EXIT_ERROR if found.failures else 0
+        emit(evaluation.render())
+    return EXIT_ERROR if evaluation.failures else 0
 
 
-def _scored(args: argparse.Namespace) -> MediaDataset:
+def _evaluation_data(args: argparse.Namespace) -> MediaDataset:
     from ..ocr.training import LineDataset, PageDataset
 
-    # Every row that fails is reported, however many there are.
+    # Every row that fails is reported.
     options: dict[str, Any] = {"on_error": "skip", "max_consecutive_failures": 1 << 30}
     if args.task == "recognition":
         return LineDataset(args.data, images=args.images, **options)
     if args.images is not None:
-        raise InvalidArgumentError("--images goes with recognition: a manifest of pages has their paths.")
+        raise InvalidArgumentError("--images is for recognition; a manifest of pages has their paths.")
     return PageDataset(args.data, **options)

@@ -1,4 +1,4 @@
-"""``mediatensor verify``: the user's own proof that random access gives the frames of a linear decode."""
+"""``mediatensor verify``: compare frames fetched at random with those of a linear decode."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from .._engine.pyav.linear import LinearFrame, linear_decode
 from ..decoders import FrameIndex, VideoDecoder
 from ..errors import DamageWarning, DecodeError, MediaTensorError, OutOfRangeError
 from ..frames import Frame, FrameBatch
-from ._console import text as _text
-from ._console.output import emit, emit_json, for_each_file, progress, shown_name
+from . import _text
+from ._console import emit, emit_json, for_each_file, progress, shown_name
 
 __all__ = [
     "CheckResult",
@@ -47,13 +47,7 @@ _NUM_MISMATCHES_KEPT = 5
 
 @dataclass(frozen=True)
 class ReferenceFrame:
-    """One frame of the linear decode.
-
-    Attributes:
-        pts_seconds: ``None`` if the stream gives none, or none that can be right.
-        shape: (height, width, 3).
-        digest: A digest of shape and pixels.
-    """
+    """One frame of the linear decode; ``pts_seconds`` is ``None`` if the stream has no valid time for it."""
 
     pts_seconds: float | None
     shape: tuple[int, ...]
@@ -66,7 +60,7 @@ Pixels = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Request:
-    """One call of the decoder: how, and for which frames."""
+    """One call of the decoder."""
 
     kind: Kind
     indices: tuple[int, ...]
@@ -97,7 +91,7 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One way of fetching, summed up."""
+    """The totals of one way of fetching."""
 
     kind: Kind
     num_requests: int
@@ -114,7 +108,7 @@ class Comparison:
         num_frames: Frames of the decoder after the checks; it counts again after a packet that does not decode.
         num_frames_linear: Frames of the linear decode.
         mismatches: The first few; `num_mismatches` counts all.
-        damage: What the codec flags, and where packets give no frame, as sentences.
+        damage: Sentences about frames that the codec flags, and packets without a frame.
     """
 
     file: str
@@ -137,16 +131,16 @@ class Comparison:
 
 
 def digest(pixels: Pixels) -> bytes:
-    """A digest of shape and content; equal for equal arrays whatever their strides."""
+    """Hash shape and content, independently of the strides."""
     state = hashlib.blake2b(repr(pixels.shape).encode(), digest_size=16)
     state.update(np.ascontiguousarray(pixels).data)
     return state.digest()
 
 
 def read_reference(file: str, stream_index: int | None) -> Reference:
-    """Decode ``file`` from the first packet to the last: the frames in the order in which the codec gives them.
+    """Decode ``file`` from the first packet to the last, in the order of the codec.
 
-    If their times fall somewhere, no frame has a known time: the order is that of the codec all the same.
+    If the times ever decrease, all times are unknown.
     """
     frames = [
         ReferenceFrame(frame.pts_seconds, frame.rgb.shape, digest(frame.rgb))
@@ -159,16 +153,10 @@ def read_reference(file: str, stream_index: int | None) -> Reference:
 
 
 def plan_requests(num_frames: int, num_singles: int | None, seed: int) -> list[Request]:
-    """The requests of a comparison: a pure function of its arguments.
+    """Plan the requests of a comparison, kind by kind.
 
-    Args:
-        num_frames: Frames of the video.
-        num_singles: How many to fetch one by one, in random order without repetition; ``None`` for all. The other
-            ways of fetching come on top, with about as many frames in all.
-        seed: The seed of the random order.
-
-    Returns:
-        The requests; those of one kind follow each other.
+    ``num_singles`` frames, or all for ``None``, are fetched one by one in random order without repetition. The other
+    ways together fetch about as many.
     """
     if num_frames == 0:
         return []
@@ -195,13 +183,7 @@ def plan_requests(num_frames: int, num_singles: int | None, seed: int) -> list[R
 
 
 def compare(file: str, stream_index: int | None, *, num_singles: int | None, seed: int) -> Comparison:
-    """Fetch frames of ``file`` out of order and compare them with its linear decode.
-
-    Args:
-        file: Path or URL.
-        stream_index: The video stream's index; ``None`` for the best.
-        num_singles: How many frames to fetch one by one, ``None`` for all; see `plan_requests`.
-        seed: The seed of the random order.
+    """Fetch frames of ``file`` out of order and compare them with its linear decode; see `plan_requests`.
 
     Raises:
         MediaTensorError: if the file cannot be opened. A frame that cannot be fetched is a mismatch.
@@ -210,14 +192,14 @@ def compare(file: str, stream_index: int | None, *, num_singles: int | None, see
         chosen, num_frames_at_open = decoder.stream_index, len(decoder)
         reference = read_reference(file, chosen)
         if num_frames_at_open > len(reference):
-            # Not every packet decodes. A decoder may have counted packets, and counts again when it meets one that does
-            # not decode, so the last frame is requested first. If nothing decodes at all, that is a StreamError.
+            # Not every packet decodes. The decoder counted packets, and counts again after one that does not decode:
+            # request the last frame first. If nothing decodes, this raises StreamError.
             with suppress(DecodeError, OutOfRangeError):
                 decoder.get_frame_at(num_frames_at_open - 1)
         requests = plan_requests(min(num_frames_at_open, len(reference)), num_singles, seed)
-        checks, found = _run_checks(decoder, requests, reference)
-        num_frames, damage = len(decoder), _damage(decoder.frame_index)
-    mismatches = _with_pixel_differences(found, linear_decode(file, chosen))
+        checks, mismatches_found = _run_checks(decoder, requests, reference)
+        num_frames, damage = len(decoder), _describe_damage(decoder.frame_index)
+    mismatches = _add_pixel_differences(mismatches_found, linear_decode(file, chosen))
     return Comparison(
         file=file,
         stream_index=chosen,
@@ -231,22 +213,22 @@ def compare(file: str, stream_index: int | None, *, num_singles: int | None, see
     )
 
 
-def _damage(index: FrameIndex) -> tuple[str, ...]:
+def _describe_damage(index: FrameIndex) -> tuple[str, ...]:
     count = int(index.is_damaged.sum())
     flagged = (f"{counted(count, 'frame')} that the codec flags as damaged",) if count else ()
     return (*flagged, *describe_holes(index.holes, len(index)))
 
 
-# A mismatch and the pixels that came back, if any did.
-_Found = tuple["Mismatch", Pixels | None]
+# A mismatch and the pixels that were returned, if any.
+_MismatchAndPixels = tuple["Mismatch", Pixels | None]
 
 
 def _run_checks(
     decoder: VideoDecoder, requests: Sequence[Request], reference: Reference
-) -> tuple[tuple[CheckResult, ...], list[_Found]]:
-    """The results by kind, and the first mismatches with the pixels that came back."""
+) -> tuple[tuple[CheckResult, ...], list[_MismatchAndPixels]]:
+    """Return the totals by kind, and the first mismatches with their pixels."""
     checks: list[CheckResult] = []
-    found: list[_Found] = []
+    found: list[_MismatchAndPixels] = []
     by_digest = {frame.digest: index for index, frame in reversed(list(enumerate(reference)))}
     runnable = [request for request in requests if _has_times(request, reference)]
     for kind, group in groupby(progress(runnable, "random access"), key=lambda request: request.kind):
@@ -270,9 +252,9 @@ def _has_times(request: Request, reference: Reference) -> bool:
 
 def _check(
     decoder: VideoDecoder, request: Request, reference: Reference, by_digest: dict[bytes, int]
-) -> Iterator[_Found | None]:
-    """One result for each frame of the request: what is wrong with it, or ``None``."""
-    for indices in _of_one_size(request.indices, reference):
+) -> Iterator[_MismatchAndPixels | None]:
+    """Yield the mismatch of each frame of the request, or ``None``."""
+    for indices in _group_by_size(request.indices, reference):
         try:
             fetched = list(_fetch(decoder, request.kind, indices, reference))
         except MediaTensorError as error:
@@ -284,8 +266,8 @@ def _check(
             yield _judge(request, index, pixels, pts_seconds, reference, by_digest)
 
 
-def _of_one_size(indices: Sequence[int], reference: Reference) -> list[list[int]]:
-    """The indices in groups of frames of one size, for frames of different sizes do not fit in one batch."""
+def _group_by_size(indices: Sequence[int], reference: Reference) -> list[list[int]]:
+    """Group indices by the size of the frame, because a batch has one size."""
     groups: dict[tuple[int, ...], list[int]] = {}
     for index in indices:
         groups.setdefault(reference[index].shape, []).append(index)
@@ -319,7 +301,7 @@ def _judge(
     pts_seconds: float,
     reference: Reference,
     by_digest: dict[bytes, int],
-) -> _Found | None:
+) -> _MismatchAndPixels | None:
     if request.kind == "by time":
         # If several frames have one time, the last one is shown.
         while index + 1 < len(reference) and reference[index + 1].pts_seconds == reference[index].pts_seconds:
@@ -340,8 +322,8 @@ def _judge(
     return Mismatch(request.kind, index, expected.pts_seconds, pts_seconds, None, is_frame, reason), pixels
 
 
-def _with_pixel_differences(found: Sequence[_Found], frames: Iterable[LinearFrame]) -> tuple[Mismatch, ...]:
-    """The mismatches with their largest differences; ``frames`` is the linear decode once more."""
+def _add_pixel_differences(found: Sequence[_MismatchAndPixels], frames: Iterable[LinearFrame]) -> tuple[Mismatch, ...]:
+    """Add the largest differences to the mismatches; ``frames`` is a second linear decode."""
     wanted = {mismatch.frame_index for mismatch, pixels in found if pixels is not None}
     expected: dict[int, Pixels] = {}
     for position, frame in enumerate(frames if wanted else ()):
@@ -376,13 +358,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def report(comparison: Comparison) -> dict[str, Any]:
-    """The object that ``--json`` prints."""
+    """Return the object that ``--json`` prints."""
     totals = {"identical": comparison.identical, "num_mismatches": comparison.num_mismatches}
     return {**vars(comparison), **totals}
 
 
 def describe(comparison: Comparison) -> str:
-    """The comparison as text for people."""
+    """Describe the comparison as text."""
     rows = [
         ("linear decode", counted(comparison.num_frames_linear, "frame")),
         ("decoder", _count_text(comparison)),
@@ -404,7 +386,7 @@ def describe(comparison: Comparison) -> str:
 def _count_text(comparison: Comparison) -> str:
     text = counted(comparison.num_frames, "frame")
     if comparison.num_frames_at_open != comparison.num_frames:
-        text += f" ({comparison.num_frames_at_open} before it met what does not decode)"
+        text += f" ({comparison.num_frames_at_open} before a packet did not decode)"
     if comparison.num_frames != comparison.num_frames_linear:
         text += ", DIFFERENT"
     return text
@@ -429,5 +411,5 @@ def _mismatch_text(mismatch: Mismatch) -> str:
 
 
 def _pts(value: float | None) -> str:
-    # To the microsecond, for neighbouring frames may be less than a millisecond apart.
+    # To the microsecond: neighbouring frames may be less than a millisecond apart.
     return "none" if value is None else f"{_text.decimal(value, 6)} s"

@@ -1,4 +1,4 @@
-"""Calls of one decoder that may be limited in time."""
+"""Calls of a decoder with a limit on their time."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Result = TypeVar("Result")
 
 
 class BoundedCalls(Generic[Decoder]):
-    """Calls functions on a decoder: here, or with a limit on their time in a process that keeps the decoder open.
+    """Calls functions on a decoder: in this process, or with a time limit in a process that keeps the decoder open.
 
     Args:
-        make: Makes the decoder. With a limit it must be picklable, as must be the functions.
-        timeout_seconds: Most seconds of a call; ``None`` for no limit, and no process.
+        make: Makes the decoder. With a limit, it and the functions must be picklable.
+        timeout_seconds: Time limit of a call; ``None`` for no limit and no process.
 
     Raises:
         InvalidArgumentError: if ``timeout_seconds`` is not a positive number.
@@ -32,20 +32,20 @@ class BoundedCalls(Generic[Decoder]):
         self._decoder = make() if self._worker is None else None
 
     def run(self, function: Callable[[Decoder], Result]) -> Result:
-        """The result of ``function(decoder)``.
+        """Return ``function(decoder)``.
 
         Raises:
-            IsolatedWorkerError: if it took too long, or its process crashed. The next call has a new one.
+            IsolatedWorkerError: if it took too long, or its process crashed. The next call has a new process.
             Exception: whatever the function raises.
         """
         if self._worker is None:
             assert self._decoder is not None
             return function(self._decoder)
-        # How to make the decoder, which may hold a whole file, goes over once for each process.
-        found = self._worker.run(_run_on_kept, function)
-        if found is None:
-            found = self._worker.run(_run_on_new, self._make, function)
-        return found[0]
+        # `make` may hold a whole file: send it once for each process.
+        result = self._worker.run(_run_on_kept, function)
+        if result is None:
+            result = self._worker.run(_run_on_new, self._make, function)
+        return result[0]
 
     def close(self) -> None:
         """End the process, if there is one."""
@@ -54,17 +54,13 @@ class BoundedCalls(Generic[Decoder]):
 
 
 def check_timeout(timeout_seconds: float | None) -> None:
-    """Raise unless this is a limit on the time of a call.
-
-    Raises:
-        InvalidArgumentError: if it is neither ``None`` nor a positive number.
-    """
+    """Raise `InvalidArgumentError` unless a time limit is ``None`` or a positive number."""
     if timeout_seconds is not None and not real_number("timeout_seconds", timeout_seconds) > 0:
         raise InvalidArgumentError(f"timeout_seconds must be positive, or None for no limit (got {timeout_seconds}).")
 
 
 def run_bounded(function: Callable[[], Result], timeout_seconds: float | None) -> Result:
-    """The result of ``function()``, which must be picklable if there is a limit on its time."""
+    """Return ``function()``, which must be picklable if there is a time limit."""
     worker = _worker(timeout_seconds)
     if worker is None:
         return function()
@@ -79,7 +75,7 @@ def _worker(timeout_seconds: float | None) -> IsolatedWorker | None:
     return IsolatedWorker(timeout_seconds=timeout_seconds, max_memory_bytes=None, allow_network=True)
 
 
-# In the process: a worker has one, and serves one reader.
+# The decoder in a process of a worker, which serves one reader.
 _kept: list[Any] = []
 
 

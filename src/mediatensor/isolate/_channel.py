@@ -1,8 +1,8 @@
 """Messages between a process and its child, over a pair of sockets.
 
-A message is a kind, a body, and contents, which are a block of bytes. Large contents are passed in anonymous shared
-memory that is sealed before it is read, so that the sender can neither change nor shorten it. Where the system has no
-such memory, contents are sent through the socket.
+A message has a kind, a body, and contents, which are a block of bytes. Large contents are passed in anonymous shared
+memory that is sealed before it is read, so that the sender can neither change nor shorten it. On systems without such
+memory, contents are sent through the socket.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-# A process that only sends need not wait for the import of torch.
+# A process that only sends does not import torch.
 if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = ["MAX_BODY_BYTES", "ChannelError", "Message", "above_standard", "common_memory", "receive", "send", "until"]
 
-#: Most bytes of the structure of a result: everything except the contents of tensors, arrays and bytes.
+#: Maximum size of the structure of a result: everything but the contents of tensors, arrays and bytes.
 MAX_BODY_BYTES = 64 << 20
 
 # Smaller blocks are copied faster than they are mapped.
@@ -35,7 +35,7 @@ _HEADER = struct.Struct(">cQQ?")
 _CHUNK_BYTES = 1 << 20
 _MAX_WRITTEN_AT_ONCE = 1 << 30
 
-# The interval of checks whether the other process lives: processes that it started may keep its socket open.
+# Interval of checks whether the other process lives: its children may keep its socket open.
 _LOOK_SECONDS = 0.5
 
 _LAST_STANDARD = 2  # standard error
@@ -46,17 +46,11 @@ _HAS_SEALED_MEMORY = hasattr(os, "memfd_create") and hasattr(fcntl, "F_ADD_SEALS
 
 
 class ChannelError(Exception):
-    """The other process is gone, or sends an invalid message."""
+    """The other process sent an invalid message."""
 
 
 class Message(NamedTuple):
-    """One message.
-
-    Attributes:
-        kind: One byte.
-        body: Its structure.
-        contents: The block beside it, uint8 (bytes,), writable.
-    """
+    """One message: its kind, one byte; its structure; and its block, uint8 (bytes,), writable."""
 
     kind: bytes
     body: bytes
@@ -64,7 +58,7 @@ class Message(NamedTuple):
 
 
 def common_memory(num_bytes: int) -> int | None:
-    """The descriptor of zeroed memory for two processes, which neither can shorten; ``None`` if the system has none."""
+    """Return a descriptor of zeroed memory for two processes that neither can shorten, or ``None`` if unsupported."""
     if not _HAS_SEALED_MEMORY:
         return None
     descriptor = os.memfd_create("mediatensor", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -78,13 +72,10 @@ def common_memory(num_bytes: int) -> int | None:
 
 
 def above_standard(descriptor: int) -> int:
-    """Return a descriptor for the same file that is none of standard input, output and error.
+    """Return a descriptor for the same file above those of standard input, output and error, and close a lower one.
 
     In a program that was started with one of these closed, the next file that is opened gets its number. A child
     process cannot inherit such a descriptor, because its standard streams take these numbers.
-
-    Args:
-        descriptor: An open descriptor; it is closed if another one is returned.
     """
     if descriptor > _LAST_STANDARD:
         return descriptor
@@ -102,17 +93,10 @@ def send(
     *,
     deadline: float | None = None,
 ) -> None:
-    """Send a message.
-
-    Args:
-        connection: The socket.
-        kind: One byte.
-        body: Its structure.
-        pieces: The block beside it, in pieces.
-        deadline: When to give up, on the clock of ``time.monotonic``: a process that does not read fills the socket.
+    """Send a message, whose block comes in pieces.
 
     Raises:
-        TimeoutError: at the deadline.
+        TimeoutError: at the deadline on the clock of ``time.monotonic``: a process that does not read fills the socket.
         OSError: if the other process is gone, or memory runs out.
     """
     pieces = [piece for piece in pieces if piece]
@@ -140,7 +124,7 @@ def send(
 
 @contextmanager
 def until(connection: socket.socket, deadline: float | None) -> Iterator[None]:
-    """Within the ``with`` block the socket raises `TimeoutError` at the deadline."""
+    """Let the socket raise `TimeoutError` at the deadline in a ``with`` block."""
     if deadline is None:
         yield
         return
@@ -158,16 +142,10 @@ def receive(
     max_bytes: int | None = None,
     is_alive: Callable[[], bool] = lambda: True,
 ) -> Message:
-    """Wait for a message.
-
-    Args:
-        connection: The socket.
-        deadline: When to give up, on the clock of ``time.monotonic``.
-        max_bytes: Most bytes of the block beside the structure.
-        is_alive: Whether the other process lives.
+    """Wait for a message with a block of at most ``max_bytes``.
 
     Raises:
-        TimeoutError: at the deadline.
+        TimeoutError: at the deadline on the clock of ``time.monotonic``.
         EOFError: if the other process is gone.
         ChannelError: if it sends an invalid message.
         OSError: if there is no memory or no file descriptor for the message.
@@ -178,14 +156,14 @@ def receive(
         header = first + reading.exactly(_HEADER.size - 1)
         kind, num_body_bytes, num_bytes, is_shared = _HEADER.unpack(header)
         if num_body_bytes > MAX_BODY_BYTES:
-            raise ChannelError(f"a result of {num_body_bytes} bytes beside its tensors, of at most {MAX_BODY_BYTES}")
+            raise ChannelError(f"a result of {num_body_bytes} bytes without its tensors, of at most {MAX_BODY_BYTES}")
         if max_bytes is not None and num_bytes > max_bytes:
             raise ChannelError(f"a result of {num_bytes} bytes, of at most {max_bytes}")
         body = bytes(reading.exactly(num_body_bytes))
         if not is_shared:
             return Message(kind, body, _tensor_of(reading.exactly(num_bytes)))
         if len(descriptors) != 1:
-            raise ChannelError("shared memory was announced, and did not come")
+            raise ChannelError("shared memory was announced but not sent")
         return Message(kind, body, _map(descriptors[0], num_bytes))
     finally:
         for descriptor in descriptors:
@@ -246,7 +224,7 @@ def _tensor_of(data: bytearray) -> Tensor:
 
 
 def _map(descriptor: int, num_bytes: int) -> Tensor:
-    """The contents of shared memory, copied on write."""
+    """Return the contents of shared memory, copied on write."""
     import torch
 
     try:
@@ -254,11 +232,11 @@ def _map(descriptor: int, num_bytes: int) -> Tensor:
         seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
     except OSError as error:
-        raise ChannelError(f"what came is not shared memory ({error})") from error
+        raise ChannelError(f"the descriptor is not of shared memory ({error})") from error
     if os.fstat(descriptor).st_size != num_bytes:
-        raise ChannelError("shared memory of another size came")
+        raise ChannelError("shared memory of another size was sent")
     try:
-        # torch never closes a file that it cannot map, so the mapping is tried here first; it takes no memory.
+        # torch never closes a file that it cannot map, so the mapping is tried first; it takes no memory.
         mmap.mmap(descriptor, num_bytes, mmap.MAP_PRIVATE).close()
         return torch.from_file(f"/proc/self/fd/{descriptor}", shared=False, size=num_bytes, dtype=torch.uint8)
     except (OSError, ValueError, OverflowError, RuntimeError) as error:  # the other process may forbid opening it

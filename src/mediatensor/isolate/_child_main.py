@@ -1,4 +1,4 @@
-"""The program of an isolated process: it serves calls from a socket until the socket is closed."""
+"""The program of an isolated process, which serves calls from a socket until the socket is closed."""
 
 from __future__ import annotations
 
@@ -6,24 +6,79 @@ import faulthandler
 import io
 import os
 import pickle
+import runpy
 import signal
 import socket
 import sys
+import types
 from contextlib import nullcontext, suppress
 from typing import Any, NamedTuple
 
 from ..errors import InvalidArgumentError
 from . import _channel
 from ._confinement import can_deny_network, deny_system_calls, end_with_parent, limited_memory, no_core_dumps
-from ._failures import failure_of, ran_out_of_memory
-from ._result_types import MainModule, import_main
-from ._values import MAX_NUM_VALUES, encode, extent_of
+from ._values import MAX_NUM_VALUES, encode, extent_of, failure_of, ran_out_of_memory
 
-__all__ = ["Kind", "Settings", "main"]
+__all__ = ["CHILD_MAIN", "Kind", "MainModule", "Settings", "is_importing_main", "main", "this_main"]
+
+
+#: The name of the main module in the child, as in ``multiprocessing``: ``__name__ == "__main__"`` holds only once.
+CHILD_MAIN = "__mp_main__"
+
+_state = {"is_importing": False, "is_imported": False}
+
+
+class MainModule(NamedTuple):
+    """Where the main module can be imported from; without a name and a path (a notebook) it cannot be imported.
+
+    Attributes:
+        name: The name of the module, if it was started with ``python -m``.
+        path: The path of its file.
+    """
+
+    name: str | None
+    path: str | None
+
+
+def this_main() -> MainModule:
+    """Return where the main module of this process is."""
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    path = getattr(main, "__file__", None)
+    if path is None or not os.path.isfile(path):
+        return MainModule(None, None)
+    return MainModule(spec.name if spec else None, os.path.abspath(path))
+
+
+def is_importing_main() -> bool:
+    """Return whether this process is a child that is importing the main module."""
+    return _state["is_importing"]
+
+
+def _import_main(main: MainModule) -> None:
+    """Import the main module of the parent into this process, once.
+
+    Raises:
+        Exception: whatever the module raises.
+    """
+    if _state["is_imported"] or main.path is None:
+        return
+    _state["is_importing"] = True
+    try:
+        if main.name is not None:
+            found = runpy.run_module(main.name, run_name=CHILD_MAIN, alter_sys=True)
+        else:
+            found = runpy.run_path(main.path, run_name=CHILD_MAIN)
+    finally:
+        _state["is_importing"] = False
+    module = types.ModuleType(CHILD_MAIN)
+    vars(module).update(found)
+    sys.modules["__main__"] = sys.modules[CHILD_MAIN] = module
+    _state["is_imported"] = True
 
 
 class Kind:
-    """The kinds of messages: two from the parent, the others from the child."""
+    """The kinds of messages: the first two are from the parent, the rest from the child."""
 
     SETTINGS = b"S"
     CALL = b"C"
@@ -36,14 +91,7 @@ class Kind:
 
 
 class Settings(NamedTuple):
-    """The limits of a child.
-
-    Attributes:
-        timeout_seconds: Most seconds of a call.
-        max_memory_bytes: Most memory of a call.
-        denies_network: Whether opening sockets is forbidden.
-        main: The main module of the parent.
-    """
+    """The limits of a child, and the main module of its parent."""
 
     timeout_seconds: float | None
     max_memory_bytes: int | None
@@ -52,7 +100,7 @@ class Settings(NamedTuple):
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads what the parent sent, which is trusted. Functions of the parent's main module come from a copy of it."""
+    """Reads data of the parent, which is trusted. Functions of the parent's main module come from a copy of it."""
 
     def __init__(self, data: Any, main_module: MainModule) -> None:
         super().__init__(io.BytesIO(data))
@@ -60,17 +108,12 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if module == "__main__":
-            import_main(self._main)
+            _import_main(self._main)
         return super().find_class(module, name)
 
 
 def main(descriptor: int, fault_descriptor: int) -> None:
-    """Serve calls.
-
-    Args:
-        descriptor: Descriptor of the socket to the parent.
-        fault_descriptor: Descriptor of a file for Python's trace of a crash.
-    """
+    """Serve calls from the socket; Python's trace of a crash goes to the file of ``fault_descriptor``."""
     # Functions must not print to the parent's standard output.
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -90,7 +133,7 @@ def main(descriptor: int, fault_descriptor: int) -> None:
 def _start(connection: socket.socket) -> Settings:
     settings: Settings = pickle.loads(_channel.receive(connection).contents.numpy().data)
     if can_deny_network():
-        # Denying process groups alone is an extra: the process goes on where the kernel refuses.
+        # Denying process groups is optional: without a network ban the process continues if the kernel refuses.
         with nullcontext() if settings.denies_network else suppress(OSError):
             deny_system_calls(denies_network=settings.denies_network)
     _channel.send(connection, Kind.READY, b"")
@@ -98,7 +141,7 @@ def _start(connection: socket.socket) -> Settings:
 
 
 def _serve(connection: socket.socket, fault_descriptor: int, settings: Settings, *, is_first: bool) -> None:
-    def begin_time() -> None:
+    def start_timer() -> None:
         if settings.timeout_seconds is not None:
             # Its thread ends the process even while a library holds the interpreter lock, or the parent is gone.
             faulthandler.dump_traceback_later(settings.timeout_seconds, exit=True, file=fault_descriptor)
@@ -107,7 +150,7 @@ def _serve(connection: socket.socket, fault_descriptor: int, settings: Settings,
     own_pid = os.getpid()
     try:
         if not is_first:
-            begin_time()
+            start_timer()
         try:
             function, arguments, keywords = _Unpickler(call, settings.main).load()
         except Exception as error:
@@ -116,11 +159,11 @@ def _serve(connection: socket.socket, fault_descriptor: int, settings: Settings,
         del call
         _channel.send(connection, Kind.LOADED, b"")
         if is_first:
-            begin_time()
+            start_timer()
         with limited_memory(settings.max_memory_bytes):
             answer = _answer(function, arguments, keywords, is_limited=settings.max_memory_bytes is not None)
         if os.getpid() != own_pid:
-            # The function forked, and this is its copy: a second answer would be taken for that of the next call.
+            # The function forked, and this is the copy: a second answer would be taken for the next call's.
             os._exit(0)
         _channel.send(connection, *answer)
     finally:
@@ -130,29 +173,29 @@ def _serve(connection: socket.socket, fault_descriptor: int, settings: Settings,
 def _answer(function: Any, arguments: Any, keywords: Any, *, is_limited: bool) -> tuple[bytes, bytes, list[memoryview]]:
     try:
         value = function(*arguments, **keywords)
-        return (Kind.VALUE, *_encoded(value))
+        return (Kind.VALUE, *_encode_result(value))
     except BaseException as error:
         kind = Kind.OUT_OF_MEMORY if is_limited and ran_out_of_memory(error) else Kind.FAILURE
         return (kind, *encode(failure_of(error)))
 
 
-def _encoded(value: Any) -> tuple[bytes, list[memoryview]]:
+def _encode_result(value: Any) -> tuple[bytes, list[memoryview]]:
     try:
         structure, contents = encode(value)
     except InvalidArgumentError as error:
         raise InvalidArgumentError(
-            f"The function returned {error}, which cannot come back from an isolated process: numbers, text, bytes, "
-            "lists, tuples, dictionaries with plain keys, tensors, arrays and the results of mediatensor can. Return "
-            "the parts of it that you need as such values."
+            f"The function returned {error}, which cannot be sent from an isolated process. Accepted are numbers, "
+            "text, bytes, lists, tuples, dictionaries with plain keys, tensors, arrays and results of mediatensor: "
+            "return the parts that you need as such values."
         ) from None
     if len(structure) > _channel.MAX_BODY_BYTES:
         raise InvalidArgumentError(
-            f"The function returned {len(structure)} bytes beside tensors, arrays and bytes, and at most "
-            f"{_channel.MAX_BODY_BYTES} come back from an isolated process. Return long lists as arrays."
+            f"The function returned {len(structure)} bytes in addition to tensors, arrays and bytes, and at most "
+            f"{_channel.MAX_BODY_BYTES} can be sent from an isolated process. Return long lists as arrays."
         )
     if (num_values := extent_of(structure).num_values) > MAX_NUM_VALUES:
         raise InvalidArgumentError(
-            f"The function returned {num_values} values beside those in tensors, arrays and bytes, and at most "
-            f"{MAX_NUM_VALUES} come back from an isolated process. Return long lists as arrays."
+            f"The function returned {num_values} values outside of tensors, arrays and bytes, and at most "
+            f"{MAX_NUM_VALUES} can be sent from an isolated process. Return long lists as arrays."
         )
     return structure, contents

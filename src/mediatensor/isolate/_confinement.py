@@ -1,7 +1,4 @@
-"""Limits of an isolated process: memory, sockets, and staying in its own session.
-
-The process limits itself before it reads untrusted data.
-"""
+"""Limits of an isolated process: memory, sockets, and its session. A process limits itself before it reads anything."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ __all__ = [
     "no_core_dumps",
 ]
 
-#: Exit status of a process that exceeded its memory limit, where it watches itself.
+#: Exit status of a process that watches its own memory and exceeded the limit.
 MEMORY_EXIT_STATUS = 71
 
 _MOST_BYTES = 1 << 62  # a limit is a number of 64 bits
@@ -36,7 +33,7 @@ _WATCH_SECONDS = 0.05
 
 _PR_SET_NO_NEW_PRIVS = 38
 _SECCOMP_SET_MODE_FILTER = 1
-_SECCOMP_FILTER_FLAG_TSYNC = 1  # for threads that run already, too
+_SECCOMP_FILTER_FLAG_TSYNC = 1  # includes threads that already run
 _RETURN_ALLOW = 0x7FFF0000
 _RETURN_KILL = 0x80000000
 _RETURN_ACCESS_DENIED = 0x00050000 | 13
@@ -61,12 +58,12 @@ _SYSTEM_CALLS = {
 
 
 def no_core_dumps() -> None:
-    """Let a crash leave no core dump."""
+    """Disable core dumps."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 def end_with_parent(connection: socket.socket) -> None:
-    """From now on this process and all its children end when the other end of the socket is closed."""
+    """End this process and all its children when the other end of the socket is closed."""
 
     def wait() -> None:
         poller = select.poll()
@@ -74,24 +71,17 @@ def end_with_parent(connection: socket.socket) -> None:
         poller.poll()
         if os.getpgrp() == os.getpid():
             os.killpg(0, signal.SIGKILL)
-        os.kill(os.getpid(), signal.SIGKILL)  # in a group that is not its own it ends alone
+        os.kill(os.getpid(), signal.SIGKILL)  # in a foreign group, only this process ends
 
     threading.Thread(target=wait, name="mediatensor-parent", daemon=True).start()
 
 
-# Memory
-
-
 @contextlib.contextmanager
 def limited_memory(max_bytes: int | None, *, by_system: bool = True) -> Iterator[None]:
-    """Within the block this process gets at most so many bytes beyond those that it has.
+    """Limit the memory that this process allocates in a ``with`` block; ``None`` for no limit.
 
-    Linux refuses to give more, and the code that asks sees an error. Elsewhere the process watches itself, and ends
-    with `MEMORY_EXIT_STATUS`.
-
-    Args:
-        max_bytes: The limit; ``None`` for none.
-        by_system: Whether the system enforces the limit where it can.
+    Linux refuses further allocations, which fail with an error. Elsewhere, or without ``by_system``, the process
+    watches itself, and ends with `MEMORY_EXIT_STATUS`.
     """
     if max_bytes is None:
         yield
@@ -109,7 +99,7 @@ def limited_memory(max_bytes: int | None, *, by_system: bool = True) -> Iterator
 
 
 def _data_bytes() -> int | None:
-    """Bytes of private writable memory, which the limit counts; ``None`` where the system does not tell."""
+    """Return the bytes of private writable memory, which the limit counts; ``None`` if they are unknown."""
     with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii") as status:
         for line in status:
             if line.startswith("VmData:"):
@@ -139,21 +129,15 @@ def _peak_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-# Calls of the system
-
-
 def can_deny_network() -> bool:
-    """Whether `deny_system_calls` knows this system."""
+    """Return whether `deny_system_calls` supports this system."""
     return sys.platform == "linux" and os.uname().machine in _SYSTEM_CALLS and sys.maxsize > 1 << 32
 
 
 def deny_system_calls(*, denies_network: bool) -> None:
-    """From now on this process and all its children stay in its session and group, which are ended together.
+    """Keep this process and its children in their session and group, and with ``denies_network`` without sockets.
 
-    The kernel (Linux, x86-64 and AArch64) refuses the system calls that begin new ones.
-
-    Args:
-        denies_network: Whether the kernel also refuses to open sockets.
+    The kernel (Linux, x86-64 and AArch64) refuses the system calls.
 
     Raises:
         OSError: if the kernel does not support this.
@@ -179,7 +163,7 @@ def _set_filter(calls: _SystemCalls, denied: list[int]) -> None:
         (0x06, 0, 0, _RETURN_ACCESS_DENIED),
     ]
     code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *line) for line in program))
-    # struct sock_fprog: how many, padding, where
+    # struct sock_fprog: number, padding, address
     filter_program = struct.pack("@HP", len(program), ctypes.addressof(code))
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:

@@ -1,4 +1,4 @@
-"""A Python process that works for this one: starting it, sending, receiving, and ending it."""
+"""A Python process that works for this one: starting, sending, receiving and ending."""
 
 from __future__ import annotations
 
@@ -22,49 +22,43 @@ from ._channel import above_standard
 
 __all__ = ["GRACE_SECONDS", "MAX_TEXT_BYTES", "START_SECONDS", "Process", "TimeLimit"]
 
-#: Most seconds for the start of a process, and for the imports of its first call.
+#: Time limit of the start of a process, and of the imports of its first call.
 START_SECONDS = 300.0
 
-#: A process ends itself at the time limit and writes its trace; if it does not, it is killed so much later.
+#: A process ends itself at the time limit and writes its trace; after this many more seconds it is killed.
 GRACE_SECONDS = 1.0
 
-#: Most bytes that are shown of what a process writes about itself.
+#: Maximum size of the shown output of a process about itself.
 MAX_TEXT_BYTES = 1 << 14
 
 _END_SECONDS = 5.0
 _TIME_IS_UP = "Timeout ("  # the beginning of the trace of a process that ended itself at the limit
 _LOOK_SECONDS = 0.005
 
-# The processes that this process started, without those that its parent started before a fork.
+# The processes that this process started, without those of its parent before a fork.
 _all: weakref.WeakSet[Process] = weakref.WeakSet()
 
 
 class TimeLimit(NamedTuple):
-    """A time limit, and the text of its error.
-
-    Attributes:
-        deadline: The end, on the clock of ``time.monotonic``; ``None`` for no limit.
-        what_failed: What the error says about a process that takes longer.
-    """
+    """A deadline on the clock of ``time.monotonic`` or ``None``, and the predicate of its error message."""
 
     deadline: float | None
     what_failed: str
 
     @classmethod
     def of_start(cls) -> TimeLimit:
-        """The limit for the start of a process."""
         return cls(time.monotonic() + START_SECONDS, f"did not start within {START_SECONDS:g} seconds")
 
     @classmethod
     def of_call(cls, seconds: float | None) -> TimeLimit:
-        """The limit of a call, which the process itself also watches."""
+        """Return the limit of a call, which the process watches as well."""
         if seconds is None:
             return cls(None, "did not finish")
         return cls(time.monotonic() + seconds + GRACE_SECONDS, f"did not finish within {seconds:g} seconds")
 
 
 class _Started(NamedTuple):
-    """A process, the socket to it, and the file for Python's trace of a crash."""
+    """A process, its socket, and the file for Python's trace of a crash."""
 
     process: subprocess.Popen[bytes]
     connection: socket.socket
@@ -75,29 +69,28 @@ class Process:
     """A Python process with a socket to it. It ends with this process.
 
     Args:
-        program: The program. Its first two arguments are the descriptors of the socket and of a file for
+        program: The source. Its first two arguments are the descriptors of the socket and of a file for
             ``faulthandler``.
-        arguments: The other arguments.
-        descriptors: Descriptors of further files that the process inherits.
+        arguments: Further arguments.
+        descriptors: Descriptors of files that the process inherits.
     """
 
     def __init__(self, program: str, arguments: Sequence[str], descriptors: Sequence[int] = ()) -> None:
-        self._process, self._connection, self._faults = _started_whole(program, arguments, descriptors)
+        self._process, self._connection, self._faults = _start_in_thread(program, arguments, descriptors)
         self._end = weakref.finalize(self, _end, self._process, self._connection, self._faults)
         _all.add(self)
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still runs."""
         return _is_running(self._process)
 
     @property
     def exit_status(self) -> int | None:
-        """The exit status as in ``subprocess``, once somebody has waited for the process."""
+        """The exit status as in ``subprocess``, after the process was waited for."""
         return self._process.returncode
 
     def kill(self) -> None:
-        """End the process and its children now. A call in another thread notices, and cleans up."""
+        """End the process and its children now. A call in another thread notices and cleans up."""
         _kill(self._process)
 
     def close(self) -> None:
@@ -108,7 +101,7 @@ class Process:
         """Send a message.
 
         Raises:
-            IsolatedWorkerError: if the process does not take it in time, or has ended.
+            IsolatedWorkerError: if the process does not read it in time, or has ended.
         """
         with self._sending(limit):
             _channel.send(self._connection, kind, b"", pieces, deadline=limit.deadline)
@@ -135,7 +128,7 @@ class Process:
         """Wait for a message of one of these kinds.
 
         Raises:
-            IsolatedWorkerError: if none comes in time, the message is another one, or the process has ended.
+            IsolatedWorkerError: if none arrives in time, the message is of another kind, or the process has ended.
         """
         try:
             message = _channel.receive(
@@ -152,7 +145,7 @@ class Process:
         return message
 
     def ended(self, limit: TimeLimit) -> IsolatedWorkerError:
-        """The error that says why the process ended."""
+        """Return an error with the reason why the process ended."""
         give_up = time.monotonic() + GRACE_SECONDS
         while _is_running(self._process):
             if time.monotonic() > give_up:
@@ -168,14 +161,14 @@ class Process:
         return self.error(f"was ended by {_signal_name(-status)}{hint}", "crash")
 
     def error(self, what: str, reason: str) -> IsolatedWorkerError:
-        """The error that says what the process did, with the trace that it wrote."""
+        """Return an error about the process, with the trace that it wrote."""
         error = IsolatedWorkerError(f"The isolated process {what}.", reason)
         if trace := self._trace():
             error.add_note(f"Where it was:\n{trace}")
         return error
 
     def _trace(self) -> str:
-        """The trace that Python wrote when the process ended. The process may have written anything else there."""
+        """Return the trace that Python wrote when the process ended; the process may have written anything."""
         try:
             self._faults.seek(0)
             trace = self._faults.read(MAX_TEXT_BYTES).decode("ascii", "replace")
@@ -185,19 +178,19 @@ class Process:
         return "".join(letter for letter in text if letter.isprintable() or letter == "\n").strip()
 
 
-def _started_whole(program: str, arguments: Sequence[str], inherited: Sequence[int]) -> _Started:
+def _start_in_thread(program: str, arguments: Sequence[str], inherited: Sequence[int]) -> _Started:
     """Start a process in another thread.
 
-    Ctrl-C is raised in the main thread. It could come between the start of a process and the assignment of its handle,
-    and then nobody would ever wait for that process.
+    Ctrl-C is raised in the main thread, possibly between the start of a process and the assignment of its handle, and
+    then that process would never be waited for.
     """
     if threading.current_thread() is not threading.main_thread():
-        return _started(program, arguments, inherited)
+        return _start(program, arguments, inherited)
     starting: Future[_Started] = Future()
 
     def start() -> None:
         try:
-            starting.set_result(_started(program, arguments, inherited))
+            starting.set_result(_start(program, arguments, inherited))
         except BaseException as error:
             starting.set_exception(error)
 
@@ -215,7 +208,7 @@ def _started_whole(program: str, arguments: Sequence[str], inherited: Sequence[i
         thread.join()
 
 
-def _started(program: str, arguments: Sequence[str], inherited: Sequence[int]) -> _Started:
+def _start(program: str, arguments: Sequence[str], inherited: Sequence[int]) -> _Started:
     with ExitStack() as opened:
         faults = opened.enter_context(_file_without_name())
         connection, theirs = map(_above_standard, socket.socketpair())
@@ -224,12 +217,12 @@ def _started(program: str, arguments: Sequence[str], inherited: Sequence[int]) -
             descriptors = (theirs.fileno(), faults.fileno())
             command = [sys.executable, "-c", program, *map(str, descriptors), *arguments]
             options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "pass_fds": (*descriptors, *inherited)}
-            # Python has no stream where the descriptor was closed at its start: another file may have that number now.
+            # If a standard stream was closed at the start, another file may have its number now.
             options |= {
                 name: subprocess.DEVNULL for name in ("stdout", "stderr") if getattr(sys, f"__{name}__") is None
             }
             try:
-                # A session of its own: no signals of the terminal, and a group that can be killed as a whole.
+                # A new session gets no signals of the terminal, and its group can be killed as a whole.
                 process = subprocess.Popen(command, start_new_session=True, **options)
             except PermissionError:  # within an isolated process, to whose group it then belongs
                 process = subprocess.Popen(command, **options)
@@ -242,7 +235,7 @@ def _above_standard(end: socket.socket) -> socket.socket:
 
 
 def _file_without_name() -> IO[bytes]:
-    """A file that disappears when the last process closes it."""
+    """Open a file that disappears when the last process closes it."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(above_standard(os.memfd_create("mediatensor-faults")), "w+b")
     with tempfile.TemporaryFile() as file:
@@ -259,7 +252,7 @@ def _end(process: subprocess.Popen[bytes], connection: socket.socket, faults: IO
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    # Until somebody waits for it, the process id belongs to the process and its group alone.
+    # Until the process is waited for, its number belongs only to it and its group.
     if process.returncode is None:
         try:
             os.killpg(process.pid, signal.SIGKILL)
@@ -268,7 +261,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _is_running(process: subprocess.Popen[bytes]) -> bool:
-    """Whether the process runs. A process that has ended is not reaped, so that its children can still be ended."""
+    """Return whether the process runs. One that has ended is not reaped, so that its children can still be ended."""
     if process.returncode is not None:
         return False
     if not hasattr(os, "waitid"):
@@ -287,7 +280,7 @@ def _signal_name(number: int) -> str:
 
 
 def _leave_to_parent() -> None:
-    """After a fork: the children belong to the parent, and must notice when the parent is gone."""
+    """After a fork, leave the children to the parent, so that they notice when the parent is gone."""
     for child in list(_all):
         child._end.detach()
         child._process.returncode = 0  # not for this process to wait for

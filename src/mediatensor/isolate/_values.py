@@ -1,8 +1,9 @@
-"""Plain data, arrays and result types of this library as text and bytes, and back, for an untrusted sender.
+"""Values and exceptions as data, for results of an untrusted sender.
 
-The structure is JSON. A value that JSON does not have is an object with one key, its kind: ``{"tuple": [1, 2]}``. The
-contents of tensors, arrays and ``bytes`` lie beside it, in one block. Nothing in the structure can name code to be run,
-refer to itself, or claim that more came than did; anything malformed raises.
+The structure of a value is JSON. A value that JSON does not have is an object with one key, its kind: ``{"tuple": [1,
+2]}``. The contents of tensors, arrays and ``bytes`` are in a separate block. Nothing in the structure can name code to
+be run, refer to itself, or announce more bytes than were sent; anything malformed raises. An object is the name of a
+class in a fixed table, and values for its fields.
 
 One byte of JSON becomes up to fifty bytes of memory (``[]`` is a list), and deep nesting may exceed the stack of the
 reader. Lists, objects and commas are therefore counted in the text before anything is built from it, which takes no
@@ -11,10 +12,16 @@ more memory than the text.
 
 from __future__ import annotations
 
+import builtins
+import dataclasses
+import errno
+import importlib
 import json
 import math
+import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -23,8 +30,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..errors import InvalidArgumentError
-from ._result_types import put_together, take_apart
+from .. import errors
+from ..errors import InvalidArgumentError, IsolatedWorkerError
 
 __all__ = [
     "MAX_DEPTH",
@@ -35,20 +42,65 @@ __all__ = [
     "decode",
     "encode",
     "extent_of",
+    "failure_of",
+    "raised",
+    "ran_out_of_memory",
     "read_structure",
 ]
 
-#: How deep lists, dictionaries and objects may lie in each other.
+_MAX_TEXT_CHARACTERS = 1 << 14
+_MAX_ARGUMENTS_BYTES = 1 << 20
+
+_RESULT_TYPES = {
+    "mediatensor.frames": (
+        "AudioSamples",
+        "AudioSamplesBatch",
+        "AudioVideoClip",
+        "Frame",
+        "FrameBatch",
+        "ReplacedFrame",
+    ),
+    "mediatensor.decoders": (
+        "AudioStreamHeaderMetadata",
+        "AudioStreamMetadata",
+        "Chapter",
+        "ContainerMetadata",
+        "CpuFallbackStatus",
+        "StreamMetadata",
+        "Subtitle",
+        "SubtitleStreamHeaderMetadata",
+        "VideoStreamHeaderMetadata",
+        "VideoStreamMetadata",
+    ),
+    # These are built from their attributes; data classes by their constructor.
+    "mediatensor.ocr.io.elements": (
+        "Artefact",
+        "Block",
+        "Character",
+        "Document",
+        "KIEDocument",
+        "KIEPage",
+        "LayoutElement",
+        "Line",
+        "Page",
+        "Prediction",
+        "Table",
+        "TableCell",
+        "Word",
+    ),
+}
+
+#: Maximum nesting of lists, dictionaries and objects.
 MAX_DEPTH = 100
 
-#: Most dictionary keys that are not text. Numbers can be chosen so that looking them up takes time by the square of
-#: their count. The places of text cannot be foreseen.
+#: Maximum number of dictionary keys that are not text. Numbers can be chosen so that looking them up takes quadratic
+#: time; hashes of text cannot be predicted.
 MAX_NUM_HASHED = 16_384
 
 _MAX_NUM_DIMENSIONS = 64  # NumPy's
 _MAX_DIMENSION = 1 << 62
 
-# Any number of bytes that every type of number can begin at.
+# A multiple of the alignment of every type of number.
 _ALIGNMENT = 64
 
 _DTYPE = re.compile(r"[<>|=]?[biufcmMSU]\d{0,10}(\[\w{1,12}\])?")
@@ -98,7 +150,7 @@ class _Encoder:
             return {"array" if kind is np.ndarray else "scalar": self._array(np.asarray(value))}
         if kind is Fraction:  # in the metadata of streams
             return {"fraction": [value.numerator, value.denominator]}
-        parts = take_apart(value)
+        parts = _take_apart(value)
         if parts is None:
             raise InvalidArgumentError(f"an object of {kind.__module__}.{kind.__qualname__}")
         name, fields = parts
@@ -117,7 +169,7 @@ class _Encoder:
         if tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type == "meta":
             raise InvalidArgumentError(f"a tensor of layout {tensor.layout} on {tensor.device}")
         plain = tensor.detach().cpu().resolve_conj().resolve_neg()
-        # As it lies in memory: what is (N, H, W, 3) there stays so, whichever way it is seen.
+        # Keep the layout in memory: a permuted view of (N, H, W, 3) is sent as (N, H, W, 3).
         order = sorted(range(plain.ndim), key=lambda dim: (plain.stride(dim), plain.shape[dim]), reverse=True)
         if not (dense := plain.permute(order)).is_contiguous():
             order, dense = list(range(plain.ndim)), plain.contiguous()
@@ -135,12 +187,10 @@ class _Encoder:
 
 
 def encode(value: Any) -> tuple[bytes, list[memoryview]]:
-    """(structure, contents): a value as JSON, and the pieces of the block beside it.
-
-    Tensors come from whatever device they are on and go without gradients.
+    """Return a value as JSON, and the pieces of its block. Tensors may be on any device; gradients are dropped.
 
     Raises:
-        InvalidArgumentError: naming something in it that cannot come back.
+        InvalidArgumentError: naming a value that cannot be sent.
 
     Example:
         >>> encode({1: (2, b"ab")})[0]
@@ -164,7 +214,7 @@ class _Decoder:
             "array": lambda node: self._array(*node),
             "scalar": lambda node: self._array(*node)[()],
             "fraction": lambda node: Fraction(*map(int, node)),
-            "object": lambda node: put_together(node[0], {key: self.node(item) for key, item in node[1].items()}),
+            "object": lambda node: _put_together(node[0], {key: self.node(item) for key, item in node[1].items()}),
         }
 
     def node(self, node: Any) -> Any:
@@ -172,7 +222,7 @@ class _Decoder:
             return node
         if isinstance(node, list):
             if not _PLAIN_SET.issuperset(map(type, node)):
-                for index, item in enumerate(node):  # in place: no second list beside the first
+                for index, item in enumerate(node):  # in place, without a second list
                     node[index] = self.node(item)
             return node
         ((kind, content),) = node.items()
@@ -185,7 +235,7 @@ class _Decoder:
     def _part(self, begin: int, num_bytes: int) -> Tensor:
         if not (0 <= begin <= begin + num_bytes <= len(self._contents)):
             raise ValueError(f"bytes {begin} to {begin + num_bytes} of {len(self._contents)}")
-        # Some kinds are copies of their part: the same part again and again would fill the memory.
+        # Some kinds copy their part: a part that is used many times would fill the memory.
         self._num_bytes += num_bytes
         if self._num_bytes > len(self._contents):
             raise ValueError(f"parts of {self._num_bytes} bytes altogether, of {len(self._contents)}")
@@ -194,7 +244,7 @@ class _Decoder:
     def _tensor(self, name: str, shape: list[int], order: list[int], begin: int, num_bytes: int) -> Tensor:
         dtype = _TORCH_DTYPES[name]
         part = self._checked(dtype.itemsize, shape, order, begin, num_bytes)
-        # Any other byte would be no truth value, which torch relies on.
+        # torch relies on bytes of 0 and 1.
         flat = part != 0 if dtype is torch.bool else part.view(dtype) if num_bytes else part.new_empty(0, dtype=dtype)
         return flat.reshape(shape).permute(_inverse(order))
 
@@ -212,14 +262,14 @@ class _Decoder:
         if len(shape) > _MAX_NUM_DIMENSIONS or max(shape, default=0) > _MAX_DIMENSION:
             raise ValueError(f"{len(shape)} dimensions, one of them too large")
         if sorted(order) != list(range(len(shape))):
-            raise ValueError(f"{order} is no order of {len(shape)} dimensions")
+            raise ValueError(f"{order} is not an order of {len(shape)} dimensions")
         if min(shape, default=0) < 0 or math.prod(shape) * item_bytes != num_bytes:
             raise ValueError(f"{num_bytes} bytes for the shape {shape}")
         return self._part(begin, num_bytes)
 
 
 def _count_keys(count: int, keys: Iterable[Any]) -> int:
-    """Add the keys of a dictionary that are not text to their count; large numbers count more."""
+    """Add the number of keys that are not text to a count; large numbers count more."""
     for key in keys:
         if type(key) not in _PLAIN_SET:
             raise InvalidArgumentError(f"a dictionary key of {type(key).__module__}.{type(key).__qualname__}")
@@ -238,14 +288,10 @@ def _inverse(order: Sequence[int]) -> list[int]:
 
 
 def decode(structure: bytes, contents: Tensor) -> Any:
-    """The value that `encode` took apart; its tensors and arrays lie in ``contents``.
-
-    Args:
-        structure: The JSON.
-        contents: The block beside it, a uint8 tensor (bytes,) that may be written to.
+    """Build the value of a structure; its tensors and arrays are views of ``contents``, uint8 (bytes,), writable.
 
     Raises:
-        Exception: of whatever kind, if it is not what `encode` makes.
+        Exception: of any type, if `encode` does not make such a structure.
 
     Example:
         >>> import torch
@@ -256,15 +302,13 @@ def decode(structure: bytes, contents: Tensor) -> Any:
     return _Decoder(contents).node(read_structure(structure))
 
 
-# The text of a structure: counted, then read
-
-#: Most values of a result: numbers, texts, lists, objects and what describes tensors.
+#: Maximum number of values in a result: numbers, texts, lists, objects and descriptions of tensors.
 MAX_NUM_VALUES = 2_097_152
 
-#: How deep lists and objects of the text may be nested; each level of a result is up to three of them.
+#: Maximum nesting of lists and objects in the text; each level of a result has up to three.
 MAX_NESTING = 300
 
-# Python's own default limit for digits of a whole number: reading them takes time with the square of their count.
+# Python's own default limit of digits of a whole number, which take quadratic time to read.
 _MAX_DIGITS = 4300
 
 _CHUNK_BYTES = 1 << 20
@@ -273,7 +317,7 @@ _QUOTE = ord('"')
 _MARKS = b'"[]{},'
 _NO_MARKS = bytes(set(range(256)) - set(_MARKS))
 
-# By byte: how much deeper it is after it; how many values follow it at least, or its object ends.
+# By byte: the change of depth after it, and the number of values that it announces.
 _STEPS = np.zeros(256, np.int8)
 _STEPS[list(b"[{")] = 1
 _STEPS[list(b"]}")] = -1
@@ -282,25 +326,20 @@ _VALUES[list(b"[{,")] = 1
 
 
 class Extent(NamedTuple):
-    """How much there is in a structure.
-
-    Attributes:
-        num_values: How many values there are at most; a member of an object is one.
-        nesting: How deep they lie in each other.
-    """
+    """The size of a structure: the maximum number of values (a member of an object is one), and their nesting."""
 
     num_values: int
     nesting: int
 
 
 def extent_of(structure: bytes) -> Extent:
-    """Count what a JSON text of ASCII holds; of what is no JSON, whatever a reader may come to.
+    """Count the values of a JSON text in ASCII; for other text, an upper bound of what a reader finds before it fails.
 
     Example:
         >>> extent_of(b'[1, {"a": "[,"}]')
         Extent(num_values=4, nesting=2)
     """
-    # In a row of backslashes each second one is plain text. A quote after one that remains does not end its text.
+    # Every second backslash of a run is plain text. A quote after a remaining one does not end the text.
     plain = structure.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in structure else structure
     marks = np.frombuffer(plain.translate(None, _NO_MARKS), np.uint8)
     num_values, depth, nesting, is_text = 1, 0, 0, 0
@@ -316,17 +355,17 @@ def extent_of(structure: bytes) -> Extent:
 
 
 def read_structure(structure: bytes) -> Any:
-    """What a JSON text says, if it is of bounded extent.
+    """Read a JSON text of bounded extent.
 
     Raises:
-        InvalidArgumentError: if there are too many values in it, or they lie too deep in each other.
-        ValueError: if it is no JSON.
+        InvalidArgumentError: if it has too many values, or they are nested too deeply.
+        ValueError: if it is not JSON.
 
     Example:
         >>> read_structure(b'[1, {"tuple": []}]')
         [1, {'tuple': []}]
     """
-    text = structure.decode("ascii")  # json would take other encodings, in which the marks are other bytes
+    text = structure.decode("ascii")  # json would accept other encodings, in which the marks have other bytes
     extent = extent_of(structure)
     if extent.num_values > MAX_NUM_VALUES:
         raise InvalidArgumentError(f"{extent.num_values} values, of at most {MAX_NUM_VALUES}")
@@ -341,3 +380,126 @@ def _short(digits: str) -> str:
     if len(digits) > _MAX_DIGITS:
         raise InvalidArgumentError(f"a number of {len(digits)} digits")
     return digits
+
+
+def _take_apart(value: object) -> tuple[str, dict[str, Any]] | None:
+    """Return the name of an object's class and its fields by name, or ``None`` if the object cannot be sent."""
+    cls = type(value)
+    name = f"{_public_module(cls)}:{cls.__name__}"
+    if _class_of(name) is not cls:
+        return None
+    if dataclasses.is_dataclass(value):
+        return name, {spec.name: getattr(value, spec.name) for spec in dataclasses.fields(value)}
+    return name, dict(vars(value))
+
+
+def _put_together(name: str, fields: Mapping[str, Any]) -> Any:
+    """Make an object of a class in the table from its fields; raises anything if there is no such class or field."""
+    cls = _class_of(name)
+    if cls is None:
+        raise ValueError(f"an object of {name[:200]!r} may not come")
+    if dataclasses.is_dataclass(cls):
+        return cls(**fields)
+    element: Any = object.__new__(cls)
+    vars(element).update(fields)
+    return element
+
+
+def _class_of(name: str) -> type | None:
+    module, _, class_name = name.partition(":")
+    if class_name not in _RESULT_TYPES.get(module, ()):
+        return None
+    cls: type = getattr(importlib.import_module(module), class_name)
+    return cls
+
+
+def _public_module(cls: type) -> str | None:
+    """Return the module from which users import a class of this library."""
+    if cls.__module__.split(".")[0] != "mediatensor":
+        return None
+    return next((module for module, names in _RESULT_TYPES.items() if cls.__name__ in names), None)
+
+
+def failure_of(error: BaseException) -> dict[str, Any]:
+    """Describe an exception: its type, arguments, text and trace.
+
+    Example:
+        >>> failure = failure_of(KeyError("a"))
+        >>> failure["type"], failure["args"]
+        ('builtins.KeyError', ['a'])
+    """
+    kind = type(error)
+    text = _text_of(error)
+    try:
+        parts = error.__reduce__()[1]
+        arguments = [os.fspath(part) if isinstance(part, os.PathLike) else part for part in parts]
+        are_short = len(encode(arguments)[0]) <= _MAX_ARGUMENTS_BYTES
+    except Exception:  # libraries define exceptions in many ways
+        are_short = False
+    trace = "".join(traceback.format_exception(error))
+    return {
+        "type": f"{kind.__module__}.{kind.__qualname__}",
+        "args": arguments if are_short else [text],
+        "text": text,
+        "trace": trace[-_MAX_TEXT_CHARACTERS:],
+    }
+
+
+def ran_out_of_memory(error: BaseException) -> bool:
+    """Return whether an exception, or one of its causes, reports that memory ran out.
+
+    Example:
+        >>> ran_out_of_memory(MemoryError()), ran_out_of_memory(KeyError("a"))
+        (True, False)
+    """
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        text = _text_of(current)
+        if isinstance(current, MemoryError) or "can't allocate memory" in text:
+            return True
+        if getattr(current, "errno", None) == errno.ENOMEM or "Cannot allocate memory" in text:
+            return True
+        current = current.__cause__ or current.__context__
+    return False
+
+
+def raised(failure: Mapping[str, Any]) -> Exception:
+    """Return the exception to raise for a description by `failure_of`.
+
+    Returns:
+        An exception of the same type, if that is one of ``mediatensor.errors`` or of Python; otherwise an
+        `IsolatedWorkerError` with the reason "exception". The trace is added as a note.
+
+    Example:
+        >>> raised(failure_of(KeyError("a")))
+        KeyError('a')
+    """
+    text, name = str(failure["text"])[:_MAX_TEXT_CHARACTERS], str(failure["type"])[:200]
+    cls = _exception_class(name)
+    try:
+        error = None if cls is None else cls(*failure["args"])
+    except Exception:  # arguments of another type
+        error = None
+    if error is None:
+        error = IsolatedWorkerError(f"The isolated function raised {name}: {text}", "exception")
+    error.add_note(f"In the isolated process:\n{str(failure['trace'])[-_MAX_TEXT_CHARACTERS:]}")
+    return error
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)[:_MAX_TEXT_CHARACTERS]
+    except Exception:  # __str__ of the class raised
+        return f"a {type(error).__name__} that has no text"
+
+
+def _exception_class(name: str) -> type[Exception] | None:
+    module, _, class_name = name.rpartition(".")
+    candidate: Any = None
+    if module == errors.__name__ and class_name in errors.__all__:
+        candidate = getattr(errors, class_name)
+    elif module == "builtins":
+        candidate = getattr(builtins, class_name, None)
+    return candidate if isinstance(candidate, type) and issubclass(candidate, Exception) else None

@@ -1,4 +1,4 @@
-"""`IsolatedWorker`: calls of functions in processes of their own."""
+"""`IsolatedWorker`: calls of functions in separate processes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ from .._engine.common.checks import real_number, shown, whole_number
 from .._engine.common.locks import Closing
 from ..errors import ClosedError, InvalidArgumentError, IsolatedWorkerError
 from . import _channel
-from ._child_main import Kind, Settings
+from ._child_main import Kind, Settings, is_importing_main, this_main
 from ._confinement import MEMORY_EXIT_STATUS, can_deny_network
-from ._failures import raised
 from ._process import MAX_TEXT_BYTES, Process, TimeLimit
-from ._result_types import is_importing_main, this_main
-from ._values import decode
+from ._values import decode, raised
 
 __all__ = ["DEFAULT_MAX_MEMORY_BYTES", "DEFAULT_TIMEOUT_SECONDS", "Child", "IsolatedWorker"]
 
@@ -34,11 +32,7 @@ main(*descriptors)
 
 
 class Child(Process):
-    """A process that serves calls, one at a time. It is started at once; the first call waits until it is ready.
-
-    Args:
-        settings: The limits of the process.
-    """
+    """A process that serves calls, one at a time. It starts at once; the first call waits until it is ready."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(_PROGRAM, sys.path)
@@ -46,12 +40,9 @@ class Child(Process):
         self.num_calls = 0
 
     def call(self, call: bytes) -> Any:
-        """Return the result of the function.
+        """Return the result of a pickled (function, arguments, keywords).
 
-        Every exception but one of the function itself ends the process.
-
-        Args:
-            call: A pickle of (function, arguments, keywords).
+        Every exception except those of the function ends the process.
 
         Raises:
             IsolatedWorkerError: if the process does not start, does not finish the call, or returns something invalid.
@@ -60,9 +51,9 @@ class Child(Process):
         self.num_calls += 1
         try:
             answer = self._answer(call)
-            value = self._decoded(answer)
+            value = self._decode(answer)
         except BaseException:
-            # Ctrl-C, too: nobody waits for the result any more, and it would be taken for the result of the next call.
+            # Including Ctrl-C: a result that nobody waits for would be taken for the result of the next call.
             self._end()
             raise
         if answer.kind == Kind.VALUE:
@@ -74,7 +65,7 @@ class Child(Process):
         if self.num_calls == 1:
             self.send(Kind.SETTINGS, [memoryview(pickle.dumps(self._settings))], TimeLimit.of_start())
             self.receive(TimeLimit.of_start(), Kind.READY)
-        # A process that has served calls may hang or be stopped: loading has no more time than the call itself.
+        # A process that has served calls may hang or be stopped: loading has only the time of the call.
         time_of_call = TimeLimit.of_call(seconds)
         time_to_load = TimeLimit.of_start() if self.num_calls == 1 or seconds is None else time_of_call
         self.send(Kind.CALL, [memoryview(call)], time_to_load)
@@ -85,7 +76,7 @@ class Child(Process):
             time_of_call = TimeLimit.of_call(seconds)
         return self.receive(time_of_call, Kind.VALUE, Kind.FAILURE, Kind.OUT_OF_MEMORY, max_bytes=max_bytes)
 
-    def _decoded(self, answer: _channel.Message) -> Any:
+    def _decode(self, answer: _channel.Message) -> Any:
         try:
             value = decode(answer.body, answer.contents)
             if answer.kind == Kind.VALUE:
@@ -117,10 +108,10 @@ def _not_loaded(failure: Exception) -> InvalidArgumentError:
     return error
 
 
-#: Most seconds of a call, if nothing else is said.
+#: Default time limit of a call.
 DEFAULT_TIMEOUT_SECONDS = 60.0
 
-#: Most memory of a call, if nothing else is said.
+#: Default memory limit of a call.
 DEFAULT_MAX_MEMORY_BYTES = 4 << 30
 
 _MIN_SECONDS = 0.001
@@ -131,24 +122,24 @@ _Result = TypeVar("_Result")
 
 
 class _Slot:
-    """The place of a running call, and its child. It is freed at the latest when the call drops it."""
+    """A running call and its child; freed at the latest when the call drops it."""
 
     def __init__(self) -> None:
         self.child: Child | None = None
 
 
 class IsolatedWorker(Closing):
-    """Calls functions in a separate process, which may crash, hang or need too much memory.
+    """Call functions in a separate process, which may crash, hang or need too much memory.
 
-    FFmpeg, PDFium and Pillow parse untrusted bytes in C. A crash there ends the process of the worker and not yours:
-    you get an `IsolatedWorkerError`, and the next call gets a new process.
+    FFmpeg, PDFium and Pillow parse untrusted bytes in C. A crash ends the process of the worker, not yours: you
+    get an `IsolatedWorkerError`, and the next call gets a new process.
 
     A process starts with the first call, which takes some seconds to import torch, and serves the following calls.
     Calls may come from several threads; with ``num_processes=1`` they wait for each other. A worker can be pickled, for
     example as a part of a dataset, and used after a fork and in workers of a ``DataLoader``: every process has its own
-    children. The children end with the program, even if it is killed. Processes that a function starts end with them.
-    On Linux (x86-64 and AArch64) these cannot leave the session or the process group; on other systems those that did
-    so go on.
+    children. The children end with the program, even if it is killed. Processes that a function starts end with them:
+    on Linux (x86-64 and AArch64) these cannot leave the session or the process group; on other systems, processes that
+    left it keep running.
 
     Results are data and never code: numbers, text, ``bytes``, ``None``, lists, tuples, dictionaries with plain keys,
     tensors (on the CPU), numpy arrays, and frames, samples, metadata, subtitles and documents of this library. Return
@@ -156,18 +147,18 @@ class IsolatedWorker(Closing):
     Exceptions of ``mediatensor.errors`` and of Python keep their types.
 
     This is not a sandbox. The process runs as the same user and can read and write the same files. An attacker who
-    takes it over can do what you can until the process ends, except open sockets (on Linux), and can falsify the
-    results of later calls (see ``max_calls``).
+    takes it over has your rights until the process ends, except opening sockets (on Linux), and can falsify the results
+    of later calls (see ``max_calls``).
 
     Args:
-        timeout_seconds: Most seconds of a call including its result; ``None`` for no limit. The start of a process and
+        timeout_seconds: Time limit of a call including its result; ``None`` for no limit. The start of a process and
             the imports of its first call do not count; further imports of later calls do.
         max_memory_bytes: Most private memory that a call may allocate, and most bytes of a result; ``None`` for no
             limit. Shared memory, and memory of processes that the call starts, do not count. Linux counts the memory
             that a call requests; on other systems the memory in use is checked twenty times a second.
-        num_processes: How many calls run in parallel at most.
-        max_calls: After how many calls a process is replaced; ``None`` for never. With 1 no call can affect another,
-            and each call waits for the start of a process.
+        num_processes: Maximum number of calls in parallel.
+        max_calls: Number of calls after which a process is replaced; ``None`` for never. With 1, no call can affect
+            another, and each call waits for the start of a process.
         allow_network: Whether the function may open sockets. ``False`` is enforced by the kernel on Linux (x86-64 and
             AArch64), for sockets of every kind; on other systems it is not enforced.
 
@@ -192,7 +183,7 @@ class IsolatedWorker(Closing):
         allow_network: bool = False,
     ) -> None:
         if timeout_seconds is not None:
-            timeout_seconds = _checked_seconds(timeout_seconds)
+            timeout_seconds = _check_seconds(timeout_seconds)
         if max_memory_bytes is not None:
             max_memory_bytes = whole_number(
                 "max_memory_bytes", max_memory_bytes, at_least=_MIN_MEMORY_BYTES, or_none=True
@@ -209,15 +200,15 @@ class IsolatedWorker(Closing):
         self._begin()
 
     def _begin(self) -> None:
-        """Begin without children: in a new object, and in a forked process."""
+        """Start without children: in a new object, and in a forked process."""
         self._process_id = os.getpid()
         self._changed = threading.Condition()
         self._idle: list[Child] = []
         self._slots: weakref.WeakSet[_Slot] = weakref.WeakSet()
 
     def __getstate__(self) -> dict[str, Any]:
-        left_out = ("_process_id", "_changed", "_idle", "_slots")
-        return {name: value for name, value in vars(self).items() if name not in left_out}
+        of_process = ("_process_id", "_changed", "_idle", "_slots")
+        return {name: value for name, value in vars(self).items() if name not in of_process}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -230,16 +221,16 @@ class IsolatedWorker(Closing):
 
         Args:
             function: A picklable function: defined at the top of a module, or a partial of one.
-            *args, **kwargs: Its arguments, which are pickled.
+            *args, **kwargs: Arguments of the function, which are pickled.
 
         Returns:
-            The result of the function. Containers and objects are new ones; tensors may be written to.
+            The result of the function. Containers and objects are new; tensors are writable.
 
         Raises:
             IsolatedWorkerError: if the process crashed (``reason`` "crash"), needed too much time ("timeout") or memory
                 ("memory"), if the function raised an exception of another library's type ("exception"), or the process
                 sent an invalid result ("result").
-            InvalidArgumentError: if the function or an argument cannot be pickled, or the result cannot come back.
+            InvalidArgumentError: if the function or an argument cannot be pickled, or the result cannot be sent.
             ClosedError: if the worker is closed, also while the call runs.
             Exception: whatever the function raises.
         """
@@ -310,7 +301,7 @@ class IsolatedWorker(Closing):
                     return slot.child
                 slot.child.close()
         slot.child = child = Child(self._settings())
-        self._check_open()  # close() in another thread may not have seen this child
+        self._check_open()  # close() in another thread may have missed this child
         return child
 
     def _check_open(self) -> None:
@@ -324,7 +315,7 @@ class IsolatedWorker(Closing):
             is_kept = child is not None and self._can_work_again(child)
             if child is not None and is_kept:
                 self._idle.append(child)
-            self._changed.notify_all()  # not notify(): the one thread that it wakes may be interrupted just then
+            self._changed.notify_all()  # not notify(): the only thread that it wakes may be interrupted just then
         if child is not None and not is_kept:
             child.close()
 
@@ -341,7 +332,7 @@ class IsolatedWorker(Closing):
         )
 
 
-def _checked_seconds(value: Any) -> float:
+def _check_seconds(value: Any) -> float:
     seconds = real_number("timeout_seconds", value)
     if not _MIN_SECONDS <= seconds <= threading.TIMEOUT_MAX:
         raise InvalidArgumentError(

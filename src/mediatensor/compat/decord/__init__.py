@@ -1,7 +1,7 @@
 """decord's readers: ``import mediatensor.compat.decord as decord``.
 
-Names, arguments, defaults and results are those of decord 0.6; what is different is on the page "Coming from decord".
-Results are an `NDArray`, or what `bridge.set_bridge` says.
+Names, arguments, defaults and results are as in decord 0.6; the page "Coming from decord" lists the differences.
+Results are an `NDArray`, unless `bridge.set_bridge` chooses another type.
 
 >>> from mediatensor.compat import decord
 >>> reader = decord.VideoReader("video.mp4", ctx=decord.cpu(0))
@@ -13,12 +13,11 @@ Results are an `NDArray`, or what `bridge.set_bridge` says.
 
 from __future__ import annotations
 
-# decord raises its own type for whatever goes wrong in it; so does every call here.
+# decord raises one type for all its errors; so does every call here.
 from ...errors import MediaTensorError as DECORDError
 from . import bridge, logging
 from ._arrays import DECORDContext, NDArray, cpu, gpu
-from ._audio_reader import AudioReader
-from ._av_reader import AVReader
+from ._audio_reader import AudioReader, AVReader
 from ._video_loader import VideoLoader
 from ._video_reader import DECORDLimitReachedError, VideoReader
 

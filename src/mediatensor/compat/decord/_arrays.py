@@ -1,4 +1,4 @@
-"""Devices as decord names them, and the arrays that its readers return."""
+"""The devices, arrays, sources and indices that all readers of decord have."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray as NumpyArray
 from torch import Tensor
 
-from ..._engine.common.checks import whole_number
+from ..._engine.common.checks import shown, whole_number
+from ...errors import InvalidArgumentError, OutOfRangeError
 
-__all__ = ["DECORDContext", "NDArray", "cpu", "gpu"]
+__all__ = ["DECORDContext", "NDArray", "check_context", "cpu", "gpu", "source_of", "whole_indices"]
 
 _CPU, _GPU = 1, 2
 
@@ -50,7 +51,7 @@ class DECORDContext:
 
 
 def cpu(dev_id: int = 0) -> DECORDContext:
-    """The CPU, which decodes.
+    """Return the CPU as a device.
 
     Example:
         >>> from mediatensor.compat.decord import cpu
@@ -61,7 +62,7 @@ def cpu(dev_id: int = 0) -> DECORDContext:
 
 
 def gpu(dev_id: int = 0) -> DECORDContext:
-    """A CUDA device: NVDEC decodes if it can, and frames come out on the device.
+    """Return a CUDA device: NVDEC decodes if it can, and frames are returned on the device.
 
     Example:
         >>> from mediatensor.compat.decord import gpu
@@ -72,10 +73,10 @@ def gpu(dev_id: int = 0) -> DECORDContext:
 
 
 class NDArray:
-    """An array as decord's readers return it: numbers and a device, for `asnumpy` or another library.
+    """An array of decord's readers: values on a device, for `asnumpy` or another library.
 
-    As of decord, ``len`` is the number of values in all dimensions, and it cannot be indexed. Beyond decord,
-    ``numpy.asarray(array)`` and ``torch.from_dlpack(array)`` take it as it is.
+    As in decord, ``len`` is the number of values in all dimensions, and the array cannot be indexed. In addition,
+    ``numpy.asarray(array)`` and ``torch.from_dlpack(array)`` accept it.
 
     Args:
         tensor: The values, which are not copied.
@@ -112,7 +113,7 @@ class NDArray:
     context = ctx
 
     def asnumpy(self) -> NumpyArray[Any]:
-        """The values as an array of numpy; those on the CPU are not copied.
+        """Return the values as an array of numpy, without a copy on the CPU.
 
         Example:
             >>> from mediatensor.compat.decord import VideoReader
@@ -123,7 +124,7 @@ class NDArray:
         return values
 
     def to_dlpack(self) -> Any:
-        """The values as a DLPack capsule, which one library can take once.
+        """Return the values as a DLPack capsule, which can be consumed once.
 
         Example:
             >>> import torch
@@ -147,3 +148,35 @@ class NDArray:
 
     def __repr__(self) -> str:
         return f"<decord.NDArray shape={self.shape}, {self.ctx}>\n{self.asnumpy()!r}"
+
+
+def source_of(uri: Any) -> Any:
+    """Return a path or URL unchanged, and the bytes of a file object from its position, as decord does."""
+    return bytes(uri.read()) if hasattr(uri, "read") else uri
+
+
+def check_context(ctx: Any) -> DECORDContext:
+    if not isinstance(ctx, DECORDContext):
+        raise InvalidArgumentError(f"ctx must be cpu(0) or gpu(0) (got {shown(ctx)}).")
+    return ctx
+
+
+def whole_indices(indices: Any, count: int) -> list[int]:
+    """Return indices counted from the start. As in decord, fractions are cut off, and rows of indices are joined.
+
+    Raises:
+        OutOfRangeError: if one is not in -count to count - 1.
+        InvalidArgumentError: if they are not numbers, or a single number.
+    """
+    try:
+        wanted = np.array(indices, dtype=np.int64)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        wanted = None
+    if wanted is None or wanted.ndim == 0:
+        raise InvalidArgumentError(f"Indices must be a list of whole numbers (got {shown(indices)}).")
+    for index in wanted.flat:
+        if not -count <= index < count:
+            raise OutOfRangeError(
+                f"Index {index} is out of bounds: there are {count}, so it must be in {-count} to {count - 1}."
+            )
+    return [int(index) % count for index in wanted.flat]

@@ -1,7 +1,8 @@
-"""decord's `AudioReader`."""
+"""decord's `AudioReader` and `AVReader`."""
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -12,34 +13,34 @@ from ..._engine.common.checks import index_of, whole_number
 from ...decoders import AudioDecoder
 from ...frames import AudioSamples
 from .. import run_bounded
-from ._arrays import DECORDContext, cpu
-from ._sources import check_context, source_of, whole_indices
+from ._arrays import DECORDContext, check_context, cpu, source_of, whole_indices
+from ._video_reader import VideoReader
 from .bridge import bridge_out
 
-__all__ = ["AudioReader"]
+__all__ = ["AVReader", "AudioReader"]
 
 _CPU = cpu(0)
+# Times of frames are rounded at the sixteenth digit: 0.04 s of 44,100 Hz are 1,764 samples, and not one more.
+_ROUNDED = 1e-6
 
 
 class AudioReader:
-    """The sound of a file, as an array (channels, samples) of float32 in [-1, 1].
+    """The audio of a file, as an array (channels, samples) of float32 in [-1, 1].
 
-    The whole of it is decoded into memory at once, as decord does it. An encoder's delay and padding are not part of
-    it.
+    All of it is decoded into memory at once, as in decord. An encoder's delay and padding are removed.
 
     Args:
         uri: A path or URL, or a file object, which is read to its end.
-        ctx: Any device: sound is decoded on the CPU.
-        sample_rate: Samples per second; that of the file if it is not positive.
+        ctx: Any device: audio is decoded on the CPU.
+        sample_rate: Samples per second; the file's if it is not positive.
         mono: Mix all channels to one.
-        timeout_seconds: Most seconds that decoding may take, in a process of its own; ``None`` for no limit. decord has
-            no such argument.
+        timeout_seconds: Time limit of decoding, in a separate process; ``None`` for no limit. Not in decord.
 
     Attributes:
         sample_rate: Samples per second.
 
     Raises:
-        DECORDError: if the source cannot be read or decoded, or has no sound.
+        DECORDError: if the source cannot be read or decoded, or has no audio.
 
     Example:
         >>> from mediatensor.compat.decord import AudioReader
@@ -67,11 +68,11 @@ class AudioReader:
         self._is_padded = False
 
     def __len__(self) -> int:
-        """The number of channels, as of decord."""
+        """The number of channels, as in decord."""
         return self.shape[0]
 
     def __getitem__(self, idx: Any) -> Any:
-        """The samples of a slice (channels, N), or of one index (channels,).
+        """Return the samples of a slice (channels, N), or of one index (channels,).
 
         Raises:
             OutOfRangeError: if there is no such sample.
@@ -83,7 +84,7 @@ class AudioReader:
         return bridge_out(self._data[:, index].clone())
 
     def get_batch(self, indices: Any) -> Any:
-        """The samples of any indices (channels, N), in the order asked for.
+        """Return the samples of any indices (channels, N), in their order.
 
         Raises:
             OutOfRangeError: if one is out of bounds.
@@ -98,11 +99,11 @@ class AudioReader:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The number of channels, and of the samples in each."""
+        """(channels, samples)."""
         return self._data.shape[0], self._data.shape[1]
 
     def duration(self) -> float:
-        """How many seconds the samples last.
+        """Return the duration of the samples in seconds.
 
         Example:
             >>> from mediatensor.compat.decord import AudioReader
@@ -112,10 +113,10 @@ class AudioReader:
         return self.shape[1] / self.sample_rate
 
     def add_padding(self) -> int:
-        """Put silence in front of sound that begins late, once, so that sample 0 is that of time 0.
+        """Prepend silence to audio that starts late, once, so that sample 0 is at time 0.
 
         Returns:
-            How many samples that takes.
+            The number of samples of silence.
 
         Example:
             >>> from mediatensor.compat.decord import AudioReader
@@ -128,7 +129,7 @@ class AudioReader:
         return self._missing
 
     def get_info(self) -> None:
-        """Print the number of channels and samples, the sample rate, and when the sound begins.
+        """Print the number of channels and samples, the sample rate, and the start of the audio.
 
         Example:
             >>> from mediatensor.compat.decord import AudioReader
@@ -151,3 +152,87 @@ class AudioReader:
 def _all_samples(source: Any, sample_rate: int | None, mono: bool) -> AudioSamples:
     with AudioDecoder(source, sample_rate=sample_rate, num_channels=1 if mono else None) as decoder:
         return decoder.get_all_samples()
+
+
+class AVReader:
+    """The audio and the frames of a video, frame by frame. Audio that starts late is preceded by silence.
+
+    Args:
+        uri: A path or URL, or a file object, which is read to its end.
+        ctx: ``cpu(0)``, or ``gpu(0)`` for frames on a CUDA device.
+        sample_rate: Samples per second; the file's if it is not positive.
+        mono: Mix all channels to one.
+        width, height, num_threads, fault_tol, timeout_seconds: As for `VideoReader`.
+
+    Raises:
+        DECORDError: if the source cannot be read, or lacks audio or video.
+
+    Example:
+        >>> from mediatensor.compat.decord import AVReader
+        >>> reader = AVReader("video.mp4", sample_rate=48_000)
+        >>> samples, frames = reader[10:13]
+        >>> [part.shape for part in samples], frames.shape
+        ([(1, 1600), (1, 1600), (1, 1600)], (3, 360, 640, 3))
+    """
+
+    def __init__(
+        self,
+        uri: Any,
+        ctx: DECORDContext = _CPU,
+        sample_rate: int = 44100,
+        mono: bool = True,
+        width: int = -1,
+        height: int = -1,
+        num_threads: int = 0,
+        fault_tol: float = -1,
+        *,
+        timeout_seconds: float | None = None,
+    ) -> None:
+        source = source_of(uri)
+        self._audio = AudioReader(source, ctx, sample_rate, mono, timeout_seconds=timeout_seconds)
+        self._audio.add_padding()
+        self._video = VideoReader(source, ctx, width, height, num_threads, fault_tol, timeout_seconds=timeout_seconds)
+
+    def __len__(self) -> int:
+        return len(self._video)
+
+    def __getitem__(self, idx: Any) -> tuple[Any, Any]:
+        """Return the audio and the pixels of a frame, or of a slice as `get_batch` does.
+
+        Raises:
+            OutOfRangeError: if there is no such frame.
+            InvalidArgumentError: if it is neither a whole number nor a slice.
+        """
+        if isinstance(idx, slice):
+            return self.get_batch(range(*idx.indices(len(self))))
+        return self._sound_of(index_of(idx)), self._video[idx]
+
+    def get_batch(self, indices: Any) -> tuple[list[Any], Any]:
+        """Return the audio of each frame, and the frames.
+
+        Args:
+            indices: Numbers from -len to len - 1, as a list, an array or a tensor.
+
+        Returns:
+            A list of arrays (channels, samples), and an array (N, H, W, 3).
+
+        Raises:
+            OutOfRangeError: if one is out of bounds.
+
+        Example:
+            >>> from mediatensor.compat.decord import AVReader
+            >>> samples, frames = AVReader("video.mp4").get_batch([0, 9])
+            >>> samples[1].shape, frames.shape
+            ((1, 1470), (2, 360, 640, 3))
+        """
+        wanted = whole_indices(indices, len(self))
+        return [self._sound_of(index) for index in wanted], self._video.get_batch(wanted)
+
+    def _sound_of(self, index: int) -> Any:
+        begin, end = (
+            max(math.ceil(seconds * self._audio.sample_rate - _ROUNDED), 0) for seconds in self._video._seconds(index)
+        )
+        return self._audio[begin:end]
+
+    def __repr__(self) -> str:
+        return f"AVReader of {len(self)} frames and {self._audio.shape[1]} samples"

@@ -16,8 +16,7 @@ from ...decoders import VideoDecoder
 from ...errors import InvalidArgumentError
 from ...frames import FrameBatch
 from .. import BoundedCalls
-from ._arrays import DECORDContext
-from ._sources import check_context
+from ._arrays import DECORDContext, check_context
 from ._video_reader import open_decoder
 from .bridge import bridge_out
 
@@ -30,19 +29,19 @@ _MAX_OPEN_FILES = 32
 class VideoLoader:
     """Batches of frames of several videos, each of one video; it iterates once, and again after `reset`.
 
-    A batch has every ``interval + 1``-th frame, and the next one begins ``skip`` frames behind its last. As in decord,
-    the last frame of a video is in no batch, nor are frames that are too few for one.
+    A batch has every ``interval + 1``-th frame, and the next one starts ``skip`` frames after its last. As in decord,
+    no batch has the last frame of a video, and incomplete batches are dropped.
 
     Args:
         uris: Paths or URLs.
         ctx: ``cpu(0)``, or ``gpu(0)`` to decode and return frames on a CUDA device; of a list, the first.
         shape: (frames of a batch, height, width, 3); frames are resized.
-        interval: How many frames are left out between two of a batch.
-        skip: How many are left out between two batches.
-        shuffle: 0 for the order of the videos and of time; 1 for videos in random turn, and the time of each in order;
-            2 for batches in random order. Python's ``random`` draws: ``random.seed`` repeats an order.
-        prefetch: Taken, and without effect.
-        timeout_seconds: Most seconds of a call, as of `VideoReader`; one process serves all videos.
+        interval: Number of frames to skip between two frames of a batch.
+        skip: Number of frames to skip between two batches.
+        shuffle: 0 for the order of the videos and of time; 1 for random turns of the videos, each in order of time; 2
+            for batches in random order. Python's ``random`` decides: ``random.seed`` repeats an order.
+        prefetch: Accepted, but without effect.
+        timeout_seconds: Time limit of a call, as for `VideoReader`; one process serves all videos.
 
     Raises:
         DECORDError: if a source cannot be read or has no video, or an argument is not accepted.
@@ -82,28 +81,28 @@ class VideoLoader:
         check_choice("shuffle", shuffle, (_IN_ORDER, _FILES_SHUFFLED, _ALL_SHUFFLED))
         self._shuffle = shuffle
         self._calls = BoundedCalls(partial(_Files, list(uris), contexts[0].device, width, height), timeout_seconds)
-        self._batches = self._planned([self._calls.run(partial(_length, number)) for number in range(len(uris))])
+        self._batches = self._plan_batches([self._calls.run(partial(_length, number)) for number in range(len(uris))])
         self._position = 0
         self.reset()
 
-    def _planned(self, lengths: list[int]) -> list[tuple[int, int]]:
-        """The video and the first frame of each batch, in order."""
+    def _plan_batches(self, lengths: list[int]) -> list[tuple[int, int]]:
+        """Return the video and the first frame of each batch, in order."""
         span = (self._num_frames - 1) * self._step + 1
-        found = []
+        batches = []
         for number, length in enumerate(lengths):
             last = length - 1
-            # Only this order of decord's has a batch that ends with the last frame but one.
+            # Only in this order does decord have a batch that ends with the second to last frame.
             count = (last + self._skip) // (span + self._skip)
             starts = [batch * (span + self._skip) for batch in range(count)]
             is_kept = self._shuffle == _FILES_SHUFFLED
-            found += [(number, start) for start in starts if is_kept or start + span < last]
-        return found
+            batches += [(number, start) for start in starts if is_kept or start + span < last]
+        return batches
 
     def __len__(self) -> int:
         return len(self._batches)
 
     def reset(self) -> None:
-        """Begin anew, in another order if it is random.
+        """Start again, in a new order if it is random.
 
         Example:
             >>> from mediatensor.compat.decord import VideoLoader, cpu
@@ -127,10 +126,10 @@ class VideoLoader:
         return self
 
     def __next__(self) -> tuple[Any, Any]:
-        """The next batch: frames (N, H, W, 3) of uint8, and (number of the video, index of the frame) of each (N, 2).
+        """Return a batch: frames (N, H, W, 3) of uint8, and (number of the video, index of the frame) of each (N, 2).
 
         Raises:
-            StopIteration: behind the last one.
+            StopIteration: after the last one.
         """
         if self._position >= len(self):
             raise StopIteration
@@ -147,10 +146,10 @@ class VideoLoader:
         return bridge_out(batch.data), bridge_out(torch.tensor([(number, index) for index in indices]))
 
     def next(self) -> tuple[Any, Any]:
-        """The next batch, as ``next(loader)``.
+        """Return the next batch, as ``next(loader)``.
 
         Raises:
-            StopIteration: behind the last one.
+            StopIteration: after the last one.
 
         Example:
             >>> from mediatensor.compat.decord import VideoLoader, cpu
@@ -164,15 +163,14 @@ class VideoLoader:
 
 
 class _Files:
-    """The videos of a loader; those that were read last stay open."""
+    """The videos of a loader; the most recently read ones stay open."""
 
     def __init__(self, uris: list[Any], device: str, width: int, height: int) -> None:
         self._uris = uris
         self._options = (device, width, height, 0)
         self._open: OrderedDict[int, VideoDecoder] = OrderedDict()
 
-    def opened(self, number: int) -> VideoDecoder:
-        """The decoder of a video."""
+    def open(self, number: int) -> VideoDecoder:
         if number not in self._open:
             if len(self._open) >= _MAX_OPEN_FILES:
                 self._open.popitem(last=False)
@@ -182,8 +180,8 @@ class _Files:
 
 
 def _length(number: int, files: _Files) -> int:
-    return len(files.opened(number))
+    return len(files.open(number))
 
 
 def _frames_at(number: int, indices: list[int], files: _Files) -> FrameBatch:
-    return files.opened(number).get_frames_at(indices)
+    return files.open(number).get_frames_at(indices)

@@ -18,8 +18,7 @@ from ...errors import DecodeError
 from ...frames import FrameBatch
 from ...transforms import Resize
 from .. import BoundedCalls
-from ._arrays import DECORDContext, cpu
-from ._sources import check_context, source_of, whole_indices
+from ._arrays import DECORDContext, check_context, cpu, source_of, whole_indices
 from .bridge import bridge_out
 
 __all__ = ["DECORDLimitReachedError", "VideoReader", "open_decoder"]
@@ -40,19 +39,19 @@ class DECORDLimitReachedError(DecodeError):
 class VideoReader:
     """Frames of a video by index, as arrays (H, W, 3) of uint8.
 
-    It has a position, which `next` reads at: after a frame or a batch was read, that is the frame behind it.
+    `next` reads at the position of the reader, which is after the last frame that was read.
 
     Args:
         uri: A path or URL, or a file object, which is read to its end.
         ctx: ``cpu(0)``, or ``gpu(0)`` to decode and return frames on a CUDA device.
-        width: Width that frames are resized to; that of the video if it is not positive.
-        height: The same for the height.
+        width: Width of the resized frames; the video's if it is not positive.
+        height: Height of the resized frames; the video's if it is not positive.
         num_threads: Codec threads; 0 shares the budget of the process.
-        fault_tol: How many frames may fail to decode and be replaced by the nearest one: a number, or below 1 a part of
-            all frames. A negative number, the default, sets no limit, and a warning names the frames. On a GPU a
+        fault_tol: Number of frames, or below 1 share of all frames, that may fail to decode and be replaced by the
+            nearest one. A negative number, the default, sets no limit, and a warning names the frames. On a GPU, a
             frame that cannot be decoded raises.
-        timeout_seconds: Most seconds of a call; the calls are then made in a process of the reader's own. ``None`` for
-            no limit. decord has no such argument.
+        timeout_seconds: Time limit of a call, which then runs in a separate process of the reader; ``None`` for no
+            limit. Not in decord.
 
     Raises:
         DECORDError: if the source cannot be read or has no video, or an argument is not accepted.
@@ -87,7 +86,7 @@ class VideoReader:
         self._fault_tol = real_number("fault_tol", fault_tol)
         self._failed: set[int] = set()
         self._calls = BoundedCalls(make, timeout_seconds)
-        times, self._key_indices, self._average_fps = self._calls.run(_described)
+        times, self._key_indices, self._average_fps = self._calls.run(_describe)
         self._times: NumpyArray[np.float64] = times.numpy()
         self._position = 0
 
@@ -95,7 +94,7 @@ class VideoReader:
         return len(self._times)
 
     def __getitem__(self, idx: Any) -> Any:
-        """The frame of an index (H, W, 3), or the batch of a slice (N, H, W, 3).
+        """Return the frame at an index (H, W, 3), or the batch of a slice (N, H, W, 3).
 
         Raises:
             OutOfRangeError: if there is no such frame.
@@ -107,7 +106,7 @@ class VideoReader:
         return bridge_out(self._read([index])[0])
 
     def next(self) -> Any:
-        """The frame at the position (H, W, 3).
+        """Return the frame at the position (H, W, 3), and advance.
 
         Raises:
             StopIteration: at the end of the video.
@@ -124,7 +123,7 @@ class VideoReader:
         return bridge_out(self._read([self._position])[0])
 
     def get_batch(self, indices: Any) -> Any:
-        """Frames of any indices, in the order asked for (N, H, W, 3); each is decoded once.
+        """Return the frames at any indices, in their order (N, H, W, 3); each is decoded once.
 
         Args:
             indices: Numbers from -len to len - 1, as a list, an array or a tensor.
@@ -142,7 +141,7 @@ class VideoReader:
         return bridge_out(self._read(whole_indices(indices, len(self))))
 
     def get_frame_timestamp(self, idx: Any) -> NumpyArray[np.float32]:
-        """When frames begin and end.
+        """Return the start and end times of frames.
 
         Args:
             idx: An index, a list of them, or a slice.
@@ -161,7 +160,7 @@ class VideoReader:
         return self._seconds(idx).astype(np.float32)
 
     def get_key_indices(self) -> list[int]:
-        """Indices of the key frames.
+        """Return the indices of the key frames.
 
         Example:
             >>> from mediatensor.compat.decord import VideoReader
@@ -171,7 +170,7 @@ class VideoReader:
         return list(self._key_indices)
 
     def get_avg_fps(self) -> float:
-        """Frames per second, as the header says, or if it does not, the times of the frames.
+        """Return frames per second by the header or, if it has none, by the times of the frames.
 
         Example:
             >>> from mediatensor.compat.decord import VideoReader
@@ -181,7 +180,7 @@ class VideoReader:
         return self._average_fps
 
     def seek(self, pos: int) -> None:
-        """Go to a key frame near a position: forwards to the first from there on, backwards to the last before it.
+        """Go to a key frame near a position: forwards to the next key frame, backwards to the previous one.
 
         Raises:
             InvalidArgumentError: if there is no such frame.
@@ -213,7 +212,7 @@ class VideoReader:
         self._position = self._frame_of(pos)
 
     def skip_frames(self, num: int = 1) -> None:
-        """Go on by a number of frames, to the end of the video at most.
+        """Advance by a number of frames, at most to the end of the video.
 
         Raises:
             InvalidArgumentError: if it is not positive.
@@ -228,7 +227,7 @@ class VideoReader:
         return whole_number("pos", pos, at_least=0, at_most=len(self) - 1)
 
     def _seconds(self, idx: Any) -> NumpyArray[np.float64]:
-        """As `get_frame_timestamp`, in float64."""
+        """Return the times of `get_frame_timestamp` in float64."""
         if isinstance(idx, slice):
             return self._times[idx]
         if np.ndim(idx) == 0:
@@ -237,17 +236,17 @@ class VideoReader:
         return self._times[whole_indices(idx, len(self))]
 
     def _read(self, indices: list[int]) -> Tensor:
-        """Frames (N, H, W, 3); the position goes behind the last one asked for."""
+        """Return frames (N, H, W, 3), and move the position after the last one."""
         batch = self._calls.run(partial(_frames_at, indices=indices))
         if indices:
             self._position = indices[-1] + 1
         failed = {report.index for report in batch.replaced if not report.num_missing}
         if failed - self._failed:
             self._failed |= failed
-            self._note_failures(failed)
+            self._report_failures(failed)
         return batch.data
 
-    def _note_failures(self, failed: set[int]) -> None:
+    def _report_failures(self, failed: set[int]) -> None:
         if self._fault_tol < 0:
             warnings.warn(
                 f"Frames {shown(sorted(failed))} cannot be decoded and were replaced by the nearest ones; fault_tol "
@@ -267,7 +266,7 @@ class VideoReader:
 
 
 def open_decoder(source: Any, device: str, width: int, height: int, num_threads: int) -> VideoDecoder:
-    """The decoder of a reader; a width or a height that is not positive is that of the video."""
+    """Open the decoder of a reader; a width or a height that is not positive is unchanged."""
     decoder = VideoDecoder(
         source,
         dimension_order="NHWC",
@@ -283,8 +282,8 @@ def open_decoder(source: Any, device: str, width: int, height: int, num_threads:
     return decoder
 
 
-def _described(decoder: VideoDecoder) -> tuple[Tensor, list[int], float]:
-    """The times (N, 2) at which frames begin and end, the key frames, and the frame rate."""
+def _describe(decoder: VideoDecoder) -> tuple[Tensor, list[int], float]:
+    """Return the start and end times of frames (N, 2), the key frames, and the frame rate."""
     index, metadata = decoder.frame_index, decoder.metadata
     begins = index.pts_seconds
     fps = metadata.average_fps_from_header or metadata.average_fps or 0.0

@@ -1,4 +1,4 @@
-"""What the readers return: an `NDArray`, or the array of another library.
+"""The type of the readers' results: an `NDArray`, or the array of another library.
 
 >>> from mediatensor.compat import decord
 >>> with decord.bridge.use_torch():
@@ -25,20 +25,20 @@ _BRIDGES: dict[str, Callable[[Tensor], Any]] = {
     "torch": lambda tensor: tensor,
     "numpy": lambda tensor: tensor.cpu().numpy(),
 }
-_of_thread = threading.local()
-# Threads that set none have that of the main thread.
-_of_program = ["native"]
+_thread_bridge = threading.local()
+# Threads that set none use the bridge of the main thread.
+_main_bridge = ["native"]
 
 
 def set_bridge(new_bridge: str) -> None:
-    """Choose what readers return from now on, in this thread and in those that choose nothing.
+    """Choose the type of results, in this thread and, from the main thread, in those that choose none.
 
     Args:
         new_bridge: ``"native"`` for `NDArray`, ``"torch"`` for a tensor on the reader's device, or ``"numpy"``.
 
     Raises:
-        InvalidArgumentError: if it is none of these. decord's others (``"mxnet"``, ``"tensorflow"``, ``"tvm"``) take a
-            native result through DLPack.
+        InvalidArgumentError: if it is not one of these. decord's other bridges (``"mxnet"``, ``"tensorflow"``,
+            ``"tvm"``) accept a native result through DLPack.
 
     Example:
         >>> from mediatensor.compat import decord
@@ -48,9 +48,9 @@ def set_bridge(new_bridge: str) -> None:
         >>> decord.bridge.set_bridge("native")
     """
     check_choice("bridge", new_bridge, tuple(_BRIDGES))
-    _of_thread.name = new_bridge
+    _thread_bridge.name = new_bridge
     if threading.current_thread() is threading.main_thread():
-        _of_program[0] = new_bridge
+        _main_bridge[0] = new_bridge
 
 
 def reset_bridge() -> None:
@@ -64,7 +64,7 @@ def reset_bridge() -> None:
 
 
 def bridge_out(tensor: Tensor) -> Any:
-    """A tensor as the readers of this thread return it.
+    """Convert a tensor to the type of results in this thread.
 
     Example:
         >>> import torch
@@ -114,5 +114,5 @@ def _using(name: str) -> Iterator[None]:
 
 
 def _name() -> str:
-    name: str = getattr(_of_thread, "name", _of_program[0])
+    name: str = getattr(_thread_bridge, "name", _main_bridge[0])
     return name

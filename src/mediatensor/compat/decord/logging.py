@@ -1,4 +1,4 @@
-"""How much decoding writes to the terminal: the levels of decord.
+"""The log levels of decord.
 
 >>> from mediatensor.compat import decord
 >>> decord.logging.set_level(decord.logging.QUIET)
@@ -35,7 +35,7 @@ CRITICAL = FATAL
 
 
 def set_level(lvl: int = ERROR) -> None:
-    """Nothing: this library writes nothing to the terminal. What goes wrong is an exception or a warning.
+    """Do nothing: this library does not log to the terminal, but raises exceptions and warns.
 
     Args:
         lvl: A level of decord.

@@ -1,7 +1,7 @@
 """`torchvision.io` as it was while it read videos: ``import mediatensor.compat.torchvision_io as io``.
 
-Names, arguments, defaults and results are those of torchvision 0.22 with its default backend; what is different is on
-the page "Coming from torchvision.io". Functions take a limit on their time beyond that, ``timeout_seconds``.
+Names, arguments, defaults and results are as in torchvision 0.22 with its default backend; the page "Coming from
+torchvision.io" lists the differences. In addition, functions have a time limit, ``timeout_seconds``.
 
 >>> from mediatensor.compat import torchvision_io as io
 >>> frames, samples, info = io.read_video("video.mp4", start_pts=2, end_pts=3, pts_unit="sec")
@@ -28,9 +28,7 @@ from ._images import (
     write_jpeg,
     write_png,
 )
-from ._read_video import read_video, read_video_timestamps
-from ._video_reader import VideoReader
-from ._write_video import write_video
+from ._videos import VideoReader, read_video, read_video_timestamps, write_video
 
 __all__ = [
     "ImageReadMode",

@@ -1,4 +1,4 @@
-"""Functions that read and write images."""
+"""Functions of `torchvision.io` that read and write images."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Mode = ImageReadMode | str
 
 
 def read_file(path: Any) -> Tensor:
-    """The bytes of a file as a tensor (N,) of uint8.
+    """Return the bytes of a file as a tensor (N,) of uint8.
 
     Raises:
         SourceNotFoundError, ReadError, OpenError: if it cannot be read, or is empty.
@@ -99,15 +99,15 @@ def decode_image(
 
     Args:
         input: The bytes of a file as a tensor (N,) of uint8, or a path.
-        mode: Which channels the result has, see `ImageReadMode`; by default those of the file, and RGB of GIF.
-        apply_exif_orientation: Turn the picture upright. By default it comes as it is stored.
-        timeout_seconds: Most seconds that it may take, in a process of its own; ``None`` for no limit.
+        mode: Channels of the result, see `ImageReadMode`; by default as in the file, and RGB for GIF.
+        apply_exif_orientation: Turn the image upright. By default it is returned as stored.
+        timeout_seconds: Time limit, in a separate process; ``None`` for no limit.
 
     Returns:
         A tensor (C, H, W), or (N, C, H, W) of an animation; uint8, or uint16 if the file has more than 8 bits.
 
     Raises:
-        OpenError, DecodeError: if it is no image, or damaged.
+        OpenError, DecodeError: if it is not an image, or damaged.
         SourceTypeError, SourceNotFoundError, ReadError: if the input cannot be read.
         InvalidArgumentError: if ``mode`` is not accepted.
 
@@ -116,7 +116,7 @@ def decode_image(
         >>> decode_image(read_file("page.png"), mode="GRAY").shape
         torch.Size([1, 560, 800])
     """
-    return _decoded(None, input, mode, apply_exif_orientation, timeout_seconds)
+    return _decode(None, input, mode, apply_exif_orientation, timeout_seconds)
 
 
 def decode_jpeg(
@@ -130,11 +130,11 @@ def decode_jpeg(
     """Decode a JPEG file, or a list of them to a list.
 
     Args:
-        input, mode, apply_exif_orientation, timeout_seconds: As of `decode_image`.
-        device: Where the result is; the CPU decodes.
+        input, mode, apply_exif_orientation, timeout_seconds: As for `decode_image`.
+        device: Device of the result; the CPU decodes.
 
     Raises:
-        OpenError: if it is no JPEG file; else as `decode_image`.
+        OpenError: if it is not a JPEG file; otherwise as `decode_image`.
 
     Example:
         >>> import torch
@@ -144,8 +144,8 @@ def decode_jpeg(
     """
     target = checked_device(device)
     if isinstance(input, (list, tuple)):
-        return [_decoded("jpeg", one, mode, apply_exif_orientation, timeout_seconds).to(target) for one in input]
-    return _decoded("jpeg", input, mode, apply_exif_orientation, timeout_seconds).to(target)
+        return [_decode("jpeg", one, mode, apply_exif_orientation, timeout_seconds).to(target) for one in input]
+    return _decode("jpeg", input, mode, apply_exif_orientation, timeout_seconds).to(target)
 
 
 def decode_png(
@@ -162,7 +162,7 @@ def decode_png(
         >>> decode_png(read_file("page.png")).shape
         torch.Size([3, 560, 800])
     """
-    return _decoded("png", input, mode, apply_exif_orientation, timeout_seconds)
+    return _decode("png", input, mode, apply_exif_orientation, timeout_seconds)
 
 
 def decode_gif(input: Any, *, timeout_seconds: float | None = None) -> Tensor:
@@ -177,7 +177,7 @@ def decode_gif(input: Any, *, timeout_seconds: float | None = None) -> Tensor:
         >>> decode_gif(torch.frombuffer(bytearray(file.getvalue()), dtype=torch.uint8)).shape
         torch.Size([3, 24, 32])
     """
-    return _decoded("gif", input, "RGB", False, timeout_seconds)
+    return _decode("gif", input, "RGB", False, timeout_seconds)
 
 
 def decode_webp(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float | None = None) -> Tensor:
@@ -188,7 +188,7 @@ def decode_webp(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float |
         >>> decode_webp(read_file("photo.webp")).shape  # doctest: +SKIP
         torch.Size([3, 24, 32])
     """
-    return _decoded("webp", input, mode, False, timeout_seconds)
+    return _decode("webp", input, mode, False, timeout_seconds)
 
 
 def decode_avif(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float | None = None) -> Tensor:
@@ -199,7 +199,7 @@ def decode_avif(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float |
         >>> decode_avif(read_file("photo.avif")).shape  # doctest: +SKIP
         torch.Size([3, 24, 32])
     """
-    return _decoded("avif", input, mode, False, timeout_seconds)
+    return _decode("avif", input, mode, False, timeout_seconds)
 
 
 def decode_heic(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float | None = None) -> Tensor:
@@ -210,14 +210,14 @@ def decode_heic(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float |
         >>> decode_heic(read_file("photo.heic")).shape  # doctest: +SKIP
         torch.Size([3, 24, 32])
     """
-    return _decoded("heic", input, mode, False, timeout_seconds)
+    return _decode("heic", input, mode, False, timeout_seconds)
 
 
 def encode_jpeg(input: Any, quality: int = 75) -> Any:
-    """Encode a picture (1 or 3, H, W) of uint8 as the bytes of a JPEG file (N,), or a list of them to a list.
+    """Encode an image (1 or 3, H, W) of uint8 as the bytes of a JPEG file (N,), or a list of them to a list.
 
     Raises:
-        InvalidArgumentError: if it is no such picture, or ``quality`` is not in 1 to 100.
+        InvalidArgumentError: if it is not such an image, or ``quality`` is not in 1 to 100.
 
     Example:
         >>> import torch
@@ -231,7 +231,7 @@ def encode_jpeg(input: Any, quality: int = 75) -> Any:
 
 
 def write_jpeg(input: Tensor, filename: Any, quality: int = 75) -> None:
-    """Write a picture (1 or 3, H, W) of uint8 as a JPEG file.
+    """Write an image (1 or 3, H, W) of uint8 as a JPEG file.
 
     Raises:
         InvalidArgumentError, WriteError: as `encode_jpeg`, and if the file cannot be written.
@@ -247,10 +247,10 @@ def write_jpeg(input: Tensor, filename: Any, quality: int = 75) -> None:
 
 
 def encode_png(input: Tensor, compression_level: int = 6) -> Tensor:
-    """Encode a picture (1 or 3, H, W) as the bytes of a PNG file (N,).
+    """Encode an image (1 or 3, H, W) as the bytes of a PNG file (N,).
 
     Raises:
-        InvalidArgumentError: if it is no such picture, or ``compression_level`` is not in 0 to 9.
+        InvalidArgumentError: if it is not such an image, or ``compression_level`` is not in 0 to 9.
 
     Example:
         >>> import torch
@@ -262,7 +262,7 @@ def encode_png(input: Tensor, compression_level: int = 6) -> Tensor:
 
 
 def write_png(input: Tensor, filename: Any, compression_level: int = 6) -> None:
-    """Write a picture (1 or 3, H, W) as a PNG file.
+    """Write an image (1 or 3, H, W) as a PNG file.
 
     Raises:
         InvalidArgumentError, WriteError: as `encode_png`, and if the file cannot be written.
@@ -277,7 +277,7 @@ def write_png(input: Tensor, filename: Any, compression_level: int = 6) -> None:
     write_file(filename, encode_png(input, compression_level))
 
 
-def _decoded(
+def _decode(
     kind: str | None, input: Any, mode: Any, apply_exif_orientation: bool, timeout_seconds: float | None
 ) -> Tensor:
     if not isinstance(input, (Tensor, str)) and not hasattr(input, "__fspath__"):

@@ -1,8 +1,7 @@
-"""Video and sound for the processors of Hugging Face's transformers.
+"""Video and audio for the processors of Hugging Face's transformers.
 
-`register` makes this library what its processors and chat templates read videos and sound with; `load_video` and
-`load_audio` do so by themselves, with transformers' arguments and results. What is different is on the page "Coming
-from transformers and vLLM".
+`register` lets its processors and chat templates read video and audio with this library; `load_video` and `load_audio`
+have transformers' arguments and results. The page "Coming from transformers and vLLM" lists the differences.
 
 >>> from mediatensor.compat import transformers
 >>> frames, metadata = transformers.load_video("video.mp4", fps=2)
@@ -12,9 +11,7 @@ from transformers and vLLM".
 
 from __future__ import annotations
 
-from ._audio import load_audio
-from ._metadata import VideoMetadata
+from ._loading import VideoMetadata, load_audio, load_video, read_video
 from ._register import register, unregister
-from ._video import load_video, read_video
 
 __all__ = ["VideoMetadata", "load_audio", "load_video", "read_video", "register", "unregister"]

@@ -1,4 +1,4 @@
-"""`register`: this library as what transformers reads videos and sound with."""
+"""`register`: let transformers read video and audio with this library."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from ..._engine.common.checks import check_choice, items_of
 from ..._engine.common.locks import ForkSafeLock
 from ...errors import MissingDependencyError
 from .. import check_timeout
-from ._audio import load_audio
-from ._video import NAME, load_video, read_video
+from ._loading import NAME, load_audio, load_video, read_video
 
 __all__ = ["register", "unregister"]
 
-#: What was changed in transformers, to be undone; and who may do so.
+#: Undoes the changes of transformers; guarded by the lock.
 _changes = ExitStack()
 _lock = ForkSafeLock()
 
@@ -29,21 +28,21 @@ _AUDIO_MODULES = ("audio_utils", "processing_utils", "feature_extraction_sequenc
 def register(
     *, in_processors: bool = True, in_place_of: Sequence[str] = (), timeout_seconds: float | None = None
 ) -> None:
-    """Let transformers read videos and sound with this library, in this process, until `unregister`.
+    """Let transformers read video and audio with this library, in this process, until `unregister`.
 
     ``transformers.video_utils.load_video(..., backend="mediatensor")`` then works, and so does
     ``VIDEO_DECODERS["mediatensor"]``. Calling it again replaces the choice.
 
     Args:
-        in_processors: Whether video processors, feature extractors and chat templates use it for the paths and URLs
-            that they are given, where they would use torchcodec or soundfile, which need not be installed then.
-        in_place_of: Backends of ``load_video`` that this library stands in for, with results of their kind, whether or
-            not they are installed: ``"torchcodec"``, ``"pyav"``, ``"decord"``, ``"opencv"``, ``"torchvision"``.
-        timeout_seconds: Most seconds of each step of reading a file, as of `load_video`.
+        in_processors: Whether video processors, feature extractors and chat templates use it for paths and URLs,
+            instead of torchcodec or soundfile, which then need not be installed.
+        in_place_of: Backends of ``load_video`` that this library replaces, with results of their type, even if they are
+            not installed: ``"torchcodec"``, ``"pyav"``, ``"decord"``, ``"opencv"``, ``"torchvision"``.
+        timeout_seconds: Time limit of each step of reading a file, as for `load_video`.
 
     Raises:
         InvalidArgumentError: if an argument is not accepted.
-        MissingDependencyError: if transformers, or a package that its video processors need, is not installed.
+        MissingDependencyError: if transformers, or a package that its video processors need, is missing.
 
     Example:
         >>> from mediatensor.compat import transformers
@@ -59,7 +58,7 @@ def register(
         base = modules["video_processing_utils"].BaseVideoProcessor
     except (ImportError, AttributeError) as error:
         raise MissingDependencyError(
-            "register() needs transformers with video processors, and what these need: pip install -U transformers "
+            "register() needs transformers with video processors, and their dependencies: pip install -U transformers "
             f"torchvision ({error})."
         ) from error
     ours = (NAME, *names)
@@ -79,7 +78,7 @@ def register(
 
 
 def unregister() -> None:
-    """Undo `register`: transformers reads as it did before.
+    """Undo `register`.
 
     Example:
         >>> from mediatensor.compat import transformers
@@ -98,7 +97,7 @@ def _put(mapping: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _replace(owner: Any, name: str, made: Callable[[Any], Any]) -> None:
-    """Put ``made(original)`` in the place of a function, in a class or in a module, which may not have it."""
+    """Replace a function of a class or a module by ``made(original)``, if there is one."""
     if name in vars(owner):
         original = vars(owner)[name]
         _changes.callback(setattr, owner, name, original)
@@ -137,10 +136,10 @@ def _audio_loader(timeout_seconds: float | None, original: Any) -> Any:
 
 def _fetch_videos(timeout_seconds: float | None) -> Any:
     def fetch_videos(self: Any, video_url_or_urls: Any, sample_indices_fn: Callable[..., Any] | None = None) -> Any:
-        """The frames and the metadata of a path or URL, or of each in a list."""
+        """Return the frames and the metadata of a path or URL, or of each in a list."""
         if isinstance(video_url_or_urls, list):
-            found = [self.fetch_videos(video, sample_indices_fn=sample_indices_fn) for video in video_url_or_urls]
-            return list(zip(*found, strict=True))
+            videos = [self.fetch_videos(video, sample_indices_fn=sample_indices_fn) for video in video_url_or_urls]
+            return list(zip(*videos, strict=True))
         return load_video(video_url_or_urls, sample_indices_fn=sample_indices_fn, timeout_seconds=timeout_seconds)
 
     return fetch_videos

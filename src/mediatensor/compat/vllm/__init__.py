@@ -1,8 +1,7 @@
-"""A loader of videos for vLLM, by the protocol of its ``VIDEO_LOADER_REGISTRY``.
+"""A video loader for vLLM, with the protocol of its ``VIDEO_LOADER_REGISTRY``.
 
-vLLM finds `register` by itself where this library is installed, so ``VLLM_VIDEO_LOADER_BACKEND=mediatensor`` is all
-that it takes. Videos come from strangers: they are decoded in processes of their own, which are limited in time and
-memory.
+vLLM finds `register` if this library is installed; ``VLLM_VIDEO_LOADER_BACKEND=mediatensor`` selects it. Videos are
+untrusted: they are decoded in separate processes, with limits of time and memory.
 
 >>> from pathlib import Path
 >>> from mediatensor.compat.vllm import VideoLoader
@@ -15,7 +14,6 @@ memory.
 from __future__ import annotations
 
 from ._decoding import VideoSource
-from ._loader import DEFAULT_TIMEOUT_SECONDS, VideoLoader, VideoTarget
-from ._register import register
+from ._loader import DEFAULT_TIMEOUT_SECONDS, VideoLoader, VideoTarget, register
 
 __all__ = ["DEFAULT_TIMEOUT_SECONDS", "VideoLoader", "VideoSource", "VideoTarget", "register"]

@@ -1,4 +1,4 @@
-"""Videos of strangers, decoded in processes that their requests share."""
+"""Untrusted videos, decoded in processes that all requests share."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from ...isolate import IsolatedWorker
 
 __all__ = ["OpenedVideo", "VideoSource"]
 
-#: vLLM loads so many media at a time, if nothing else is said.
+#: vLLM loads this many media at a time by default.
 _MAX_PROCESSES = 8
 
 
 class VideoSource(NamedTuple):
-    """What a video is like, with the fields of vLLM's ``VideoSourceMetadata``.
+    """Facts about a video, with the fields of vLLM's ``VideoSourceMetadata``.
 
     Attributes:
-        total_frames_num: Its number of frames, counted.
-        original_fps: Its frames per second; 0 if it has but one time.
-        duration: Its duration in seconds.
+        total_frames_num: Counted number of frames.
+        original_fps: Frames per second; 0 for a single time.
+        duration: Duration in seconds.
 
     Example:
         >>> from mediatensor.compat.vllm import VideoSource
@@ -42,17 +42,14 @@ class VideoSource(NamedTuple):
 
 @cache
 def _worker(timeout_seconds: float) -> IsolatedWorker:
-    """The processes that all loaders with this limit share."""
+    """Return the processes that all loaders with this limit share."""
     return IsolatedWorker(timeout_seconds=timeout_seconds, num_processes=min(_MAX_PROCESSES, os.cpu_count() or 1))
 
 
 class OpenedVideo:
-    """The video of one call, opened here or in a process.
+    """The video of one call, opened in this process, or with a time limit of each step in another one.
 
-    Args:
-        data: Its bytes.
-        timeout_seconds: Most seconds of a step; ``None`` for no process.
-        is_nearest: Whether the nearest frame stands in for one that cannot be decoded.
+    With ``is_nearest``, the nearest frame replaces one that cannot be decoded.
     """
 
     def __init__(self, data: bytes, timeout_seconds: float | None, is_nearest: bool) -> None:
@@ -62,19 +59,18 @@ class OpenedVideo:
         self._worker = None if timeout_seconds is None else _worker(timeout_seconds)
 
     def source(self) -> VideoSource:
-        """What the video is like."""
-        return VideoSource(*self._run(_described, self._call, self._data, self._is_nearest))
+        return VideoSource(*self._run(_describe, self._call, self._data, self._is_nearest))
 
     def frames(self, indices: list[int]) -> tuple[NDArray[np.uint8], list[int]]:
-        """The frames, and the indices of those that could be decoded."""
-        found = self._run(_frames_at, self._call, None, self._is_nearest, indices)
-        if found is None:  # another process than that of the step before
-            found = self._run(_frames_at, self._call, self._data, self._is_nearest, indices)
-        batch, read = found
+        """Return the frames, and the indices of those that could be decoded."""
+        result = self._run(_frames_at, self._call, None, self._is_nearest, indices)
+        if result is None:  # not the process of the first step
+            result = self._run(_frames_at, self._call, self._data, self._is_nearest, indices)
+        batch, read = result
         return batch.data.numpy(), read
 
     def close(self) -> None:
-        """Let go of what is open here."""
+        """Close the video in this process."""
         _kept.call = _kept.decoder = None
 
     def _run(self, function: Any, *arguments: Any) -> Any:
@@ -82,7 +78,7 @@ class OpenedVideo:
 
 
 class _Kept(threading.local):
-    """The video that was opened last in this thread, and the call that it belongs to."""
+    """The last video that was opened in this thread, and its call."""
 
     call: str | None = None
     decoder: VideoDecoder | None = None
@@ -100,7 +96,7 @@ def _decoder(call: str, data: bytes | None, is_nearest: bool) -> VideoDecoder | 
     return _kept.decoder
 
 
-def _described(call: str, data: bytes, is_nearest: bool) -> tuple[int, float, float]:
+def _describe(call: str, data: bytes, is_nearest: bool) -> tuple[int, float, float]:
     decoder = _decoder(call, data, is_nearest)
     assert decoder is not None
     metadata = decoder.metadata
@@ -110,7 +106,7 @@ def _described(call: str, data: bytes, is_nearest: bool) -> tuple[int, float, fl
 def _frames_at(
     call: str, data: bytes | None, is_nearest: bool, indices: list[int]
 ) -> tuple[FrameBatch, list[int]] | None:
-    """The frames, and the indices of those that are there; ``None`` if the video is not open here."""
+    """Return the frames, and the indices of decoded ones; ``None`` if the video is not open in this process."""
     decoder = _decoder(call, data, is_nearest)
     if decoder is None:
         return None

@@ -1,35 +1,44 @@
-"""`VideoLoader`."""
+"""`VideoLoader`, and `register`, which makes it a loader of vLLM."""
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import new_class
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..._engine.common.checks import real_number, shown, whole_number
-from ...errors import DecodeError, InvalidArgumentError, IsolatedWorkerError, OpenError, ReadError
+from ...errors import (
+    DecodeError,
+    InvalidArgumentError,
+    IsolatedWorkerError,
+    MissingDependencyError,
+    OpenError,
+    ReadError,
+)
 from .. import check_timeout
 from ._decoding import OpenedVideo, VideoSource
 
-__all__ = ["DEFAULT_TIMEOUT_SECONDS", "NAME", "VideoLoader", "VideoTarget"]
+__all__ = ["DEFAULT_TIMEOUT_SECONDS", "VideoLoader", "VideoTarget", "register"]
 
-#: Most seconds of each step of reading a video, if nothing else is said.
+#: Default time limit of each step of reading a video.
 DEFAULT_TIMEOUT_SECONDS = 60.0
 
-NAME = "mediatensor"
+_NAME = "mediatensor"
 
 
 class VideoTarget(NamedTuple):
-    """What frames are wanted, with the fields of vLLM's ``VideoTargetMetadata``.
+    """The wanted frames, with the fields of vLLM's ``VideoTargetMetadata``.
 
     Attributes:
-        num_frames: Most frames; -1 for all.
-        fps: Most frames per second; -1 for all.
+        num_frames: Maximum number of frames; -1 for all.
+        fps: Maximum number of frames per second; -1 for all.
         max_duration: Seconds, for loaders whose choice depends on it.
 
     Example:
@@ -44,7 +53,7 @@ class VideoTarget(NamedTuple):
 
 
 class VideoLoader:
-    """Reads videos for vLLM. `register` makes it a loader of vLLM's own kind; its methods also work without vLLM.
+    """Read videos for vLLM. `register` makes it a loader of vLLM; its methods also work without vLLM.
 
     Example:
         >>> from pathlib import Path
@@ -54,18 +63,18 @@ class VideoLoader:
         (10, 360, 640, 3)
     """
 
-    #: The loader of vLLM that chooses the frames, in place of this one.
+    #: The loader of vLLM that chooses the frames instead of this one.
     _sampling: ClassVar[Any] = None
     _timeout_seconds: ClassVar[float | None] = DEFAULT_TIMEOUT_SECONDS
 
     @classmethod
     def compute_frames_index_to_sample(cls, source: VideoSource, target: VideoTarget, **kwargs: Any) -> list[int]:
-        """The indices of the frames to read, evenly from the first to the last, as vLLM's loader "opencv" has them.
+        """Return the indices of the frames to read, evenly from the first to the last, as vLLM's loader "opencv".
 
         Args:
-            source: What the video is like.
-            target: What is wanted: the fewer of ``num_frames`` and ``fps`` times the duration, and at least one.
-            **kwargs: For the loader whose choice is used instead, see `register`.
+            source: The video.
+            target: The wanted frames: the fewer of ``num_frames`` and ``fps`` times the duration, and at least one.
+            **kwargs: For the loader that chooses instead, see `register`.
 
         Example:
             >>> from mediatensor.compat.vllm import VideoLoader, VideoSource, VideoTarget
@@ -99,25 +108,24 @@ class VideoLoader:
 
         Args:
             data: The bytes of a file.
-            num_frames: Most frames; -1 for all. ``None`` is what the loader that chooses the frames has as its default,
-                which is -1 here; so for the next two.
-            fps: Most frames per second; -1 for all.
-            max_duration: Seconds, for loaders whose choice depends on it; 300 here.
-            frame_recovery: Give the nearest frame in place of one that cannot be decoded. Otherwise it is left out,
-                with a warning.
-            timeout_seconds: Most seconds of reading the header, and of decoding. ``None`` is no limit, and no process:
-                damage in a video may then end the program. ``"default"`` is what `register` was given.
-            backend: Taken for the sake of vLLM's other loaders; nothing else decodes here.
+            num_frames: Maximum number of frames; -1 for all. ``None`` is the default of the loader that chooses the
+                frames, which is -1 for this one; likewise for the next two.
+            fps: Maximum number of frames per second; -1 for all.
+            max_duration: Seconds, for loaders whose choice depends on it; 300 for this one.
+            frame_recovery: Return the nearest frame for one that cannot be decoded. Otherwise it is left out, with a
+                warning.
+            timeout_seconds: Time limit of reading the header, and of decoding. ``None`` is no limit and no process:
+                damage in a video may then end the program. ``"default"`` is the value given to `register`.
+            backend: Accepted for compatibility with vLLM's other loaders, but without effect.
             **kwargs: For the loader that chooses the frames.
 
         Returns:
-            Frames (N, H, W, 3) of uint8, and what vLLM passes on to a processor: ``total_num_frames``, ``fps``,
-            ``duration``, ``video_backend``, ``frames_indices`` and ``do_sample_frames``, which says whether these are
-            all frames.
+            Frames (N, H, W, 3) of uint8, and the facts that vLLM passes to a processor: ``total_num_frames``, ``fps``,
+            ``duration``, ``video_backend``, ``frames_indices`` and ``do_sample_frames``, whether these are all frames.
 
         Raises:
-            OpenError: if the bytes are no video, none of its frames can be decoded, or it took too long or too much
-                memory: a ``ValueError``, as vLLM expects it.
+            OpenError: if the bytes are not a video, no frame can be decoded, or decoding took too long or too much
+                memory. It is a ``ValueError``, which vLLM expects.
             InvalidArgumentError: if another argument is not accepted.
 
         Example:
@@ -147,21 +155,21 @@ class VideoLoader:
         if len(read) < len(indices):
             warnings.warn(
                 f"{len(indices) - len(read)} of {len(indices)} frames of a video cannot be decoded, and were left out; "
-                "frame_recovery=True gives the nearest.",
+                "frame_recovery=True returns the nearest.",
                 stacklevel=2,
             )
         return frames, {
             "total_num_frames": source.total_frames_num,
             "fps": source.original_fps,
             "duration": source.duration,
-            "video_backend": NAME,
+            "video_backend": _NAME,
             "frames_indices": read,
             "do_sample_frames": len(read) == source.total_frames_num,
         }
 
 
 def _target(given: Mapping[str, Any], sampling: Any) -> VideoTarget:
-    """What is wanted; what is not given is what the loader that chooses has as its default."""
+    """Return the wanted frames; missing values are the defaults of the loader that chooses."""
     defaults: dict[str, Any] = {"num_frames": -1, "fps": -1, "max_duration": 300}
     if sampling is not None:
         parameters = inspect.signature(sampling.load_bytes).parameters
@@ -173,3 +181,60 @@ def _target(given: Mapping[str, Any], sampling: Any) -> VideoTarget:
     if math.isnan(fps) or math.isnan(max_duration):
         raise InvalidArgumentError(f"fps and max_duration must be numbers (got {fps} and {max_duration}).")
     return VideoTarget(num_frames, fps, max_duration)
+
+
+def register(
+    name: str = _NAME,
+    *,
+    sampling: str | None = None,
+    video_processor: str | Sequence[str] | None = None,
+    timeout_seconds: float | None = DEFAULT_TIMEOUT_SECONDS,
+    registry: Any = None,
+) -> type[VideoLoader]:
+    """Make this library a video loader of vLLM, selected by ``VLLM_VIDEO_LOADER_BACKEND=mediatensor``.
+
+    vLLM calls it as a plugin, with these defaults. Call it in your own plugin for other values.
+
+    Args:
+        name: The name of the loader.
+        sampling: A loader of vLLM that chooses the frames, such as ``"qwen3_vl"``; ``None`` for evenly spaced ones.
+        video_processor: Processors of transformers for which vLLM uses it by default.
+        timeout_seconds: Time limit of each step of reading a video, as for `VideoLoader.load_bytes`.
+        registry: vLLM's ``VIDEO_LOADER_REGISTRY``; ``None`` to find it.
+
+    Returns:
+        The registered class.
+
+    Raises:
+        MissingDependencyError: if vLLM is not installed.
+        InvalidArgumentError: if there is no such loader, or an argument is not accepted.
+
+    Example:
+        >>> from mediatensor.compat import vllm
+        >>> vllm.register("mediatensor_qwen3_vl", sampling="qwen3_vl")  # doctest: +SKIP
+    """
+    check_timeout(timeout_seconds)
+    base: type[Any] = object
+    if registry is None:
+        try:
+            module = importlib.import_module("vllm.multimodal.video")
+        except ImportError as error:
+            raise MissingDependencyError(f"register() needs vLLM: pip install vllm ({error}).") from error
+        registry, base = module.VIDEO_LOADER_REGISTRY, module.VideoLoader
+    chooser = None
+    if sampling is not None:
+        known = getattr(registry, "name2class", {})
+        if sampling not in known or not hasattr(known[sampling], "compute_frames_index_to_sample"):
+            raise InvalidArgumentError(
+                f"sampling must be a loader of this vLLM that chooses frames: {', '.join(sorted(known))} "
+                f"(got {shown(sampling)})."
+            )
+        chooser = known[sampling]
+    bases = (VideoLoader,) if base is object else (VideoLoader, base)
+    members = {"_sampling": chooser, "_timeout_seconds": timeout_seconds, "__module__": VideoLoader.__module__}
+    made: type[VideoLoader] = new_class("VideoLoader", bases, exec_body=lambda namespace: namespace.update(members))
+    options: dict[str, Any] = {}
+    if video_processor is not None:
+        options["video_processor"] = video_processor if isinstance(video_processor, str) else tuple(video_processor)
+    registry.register(name, **options)(made)
+    return made

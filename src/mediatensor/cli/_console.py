@@ -11,21 +11,23 @@ import tempfile
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TextIO
 from urllib.parse import urlsplit
 
-from ..._engine.common.messages import counted, progress, without_bars
-from ..._engine.common.plain_values import to_json
-from ...errors import DamageWarning, InvalidArgumentError, MediaTensorError
-from .text import one_line
+from .._engine.common.messages import counted, progress, without_bars
+from .._engine.common.plain_values import to_json
+from ..errors import DamageWarning, InvalidArgumentError, MediaTensorError
+from ._text import one_line
 
 __all__ = [
     "EXIT_ERROR",
     "STANDARD",
     "StopError",
+    "check_manifest",
     "emit",
     "emit_bytes",
     "emit_error",
@@ -33,6 +35,8 @@ __all__ = [
     "error_text",
     "file_error",
     "for_each_file",
+    "in_command_words",
+    "naming_options",
     "output_stem",
     "output_stems",
     "progress",
@@ -45,16 +49,16 @@ __all__ = [
 
 EXIT_ERROR = 2
 
-#: As an input it stands for standard input, as an output for standard output.
+#: As an input, standard input; as an output, standard output.
 STANDARD = "-"
 
 _MAX_STEM_LENGTH = 100
-# How many calls the message of an unexpected error names.
+# Number of calls in the message of an unexpected error.
 _NUM_CALLS_SHOWN = 4
 
 
 def emit(text: str, stream: TextIO | None = None) -> None:
-    """Print a line; characters that the terminal cannot show are escaped instead of failing."""
+    """Print a line, and escape characters that the terminal cannot show."""
     stream = stream or sys.stdout
     if stream is None:  # the shell closed it
         return
@@ -64,11 +68,7 @@ def emit(text: str, stream: TextIO | None = None) -> None:
 
 
 def emit_bytes(data: bytes) -> None:
-    """Write to standard output as it is.
-
-    Raises:
-        InvalidArgumentError: if it is closed.
-    """
+    """Write to standard output; raise `InvalidArgumentError` if it is closed."""
     if sys.stdout is None:
         raise InvalidArgumentError("Standard output is closed; name a file with -o.")
     sys.stdout.flush()
@@ -76,20 +76,79 @@ def emit_bytes(data: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
+# How messages name the arguments of the library on the command line; set while a command runs.
+_option_names: ContextVar[Mapping[str, str]] = ContextVar("option_names")
+
+
+@contextmanager
+def naming_options(names: Mapping[str, str]) -> Iterator[None]:
+    """Print options of the command in errors of a ``with`` block, in place of arguments of the library.
+
+    Args:
+        names: The options by the names of the arguments.
+    """
+    token = _option_names.set(names)
+    try:
+        yield
+    finally:
+        _option_names.reset(token)
+
+
+# Advice of the library for programs, and its replacement.
+_PHRASES: tuple[tuple[str, str], ...] = (
+    (r",? or None(?: for [\w' -]*[\w'])?", ""),
+    (r"\bnow None\b", "now the default"),
+    (r"(--[\w-]+) None, now", r"\1 not given, now"),
+    (r"Give the name of the right column as [a-z]\w* of \w+", "Rename the column of the files to one of these"),
+    (r" as (--[\w-]+) of \w+", r" with \1"),
+    (r"\b\w+=(?:True|False) \((--[\w-]+)\)", r"\1"),
+    (r"(--[\w-]+) \(\1\)", r"\1"),
+    (r" A single media file or URL goes into a list: \[source\]\.", ""),
+    (r"Give files with other extensions as a list of paths", "Name files with other extensions one by one"),
+    (r"Python knows no encoding", "--encoding: there is no encoding"),
+    (r"pass a larger one", "give it more seconds"),
+    (r"pass (?=--)", "give "),
+    (r"give the path to from_pretrained\(\)", "give the path of the file instead of a name"),
+    (r"a FieldRule, or the name of a set: ", "all, "),
+    (r" \(('[\w', ]+'),?\): give one or more names of [\w.]+,", r" must be languages (got \1),"),
+    (r", and no vocab beside them", ""),
+    (r" (\[.+\]): choose of ", r" must be languages (got \1): choose of "),
+    (r"\b(?:Line|Page)Dataset\((.*?)\)", r"the dataset (\1)"),
+)
+
+
+def in_command_words(message: str) -> str:
+    """Replace arguments of the library in a message by the options of the command.
+
+    >>> with naming_options({"overwrite": "--overwrite", "out": "-o", "page_size": "--page-size"}):
+    ...     in_command_words("out must end in .pt; page_size is too large; overwrite=True replaces it")
+    '-o must end in .pt; --page-size is too large; --overwrite replaces it'
+    """
+    for name, option in _option_names.get({}).items():
+        # A single word may be plain English, unless it begins a sentence on its value, or has a value.
+        word = name if "_" in name else rf"(?:(?:(?<=: )|^){name}(?= must | has | \()|{name}(?==| = ))"
+        pattern = rf"(?<![\w./'\"\\-]){word}(?![\w./'\"-])(?: ?= ?True\b| ?= ?(?=[\w'\"])|=)?"
+        message = re.sub(pattern, f"{option} ", message)
+    message = re.sub(r"(-[\w-]+)  ?(?=[ .,;:)]|$)", r"\1", message)
+    for pattern, replacement in _PHRASES:
+        message = re.sub(pattern, replacement, message)
+    return re.sub(r"Page (\d+) \(counted from 0\)", lambda match: f"Page {int(match[1]) + 1}", message)
+
+
 def emit_error(message: str) -> None:
-    """Print an error as one line to stderr."""
+    """Print an error as one line to stderr, in the words of the command."""
     if sys.stderr is not None:
-        emit(f"mediatensor: error: {one_line(message)}", sys.stderr)
+        emit(f"mediatensor: error: {one_line(in_command_words(message))}", sys.stderr)
 
 
 @contextmanager
 def showing_damage() -> Iterator[None]:
-    """Print warnings of damaged files as lines of the command in a ``with`` block, without the names of Python."""
-    show_others = warnings.showwarning
+    """Print warnings of damaged files as lines of the command in a ``with`` block."""
+    default_show = warnings.showwarning
 
-    def show(message: Warning | str, category: type[Warning], *others: Any, **options: Any) -> None:
+    def show(message: Warning | str, category: type[Warning], *arguments: Any, **options: Any) -> None:
         if not issubclass(category, DamageWarning):
-            show_others(message, category, *others, **options)
+            default_show(message, category, *arguments, **options)
         elif sys.stderr is not None:
             emit(f"mediatensor: warning: {one_line(str(message).partition('. Frames are given')[0])}", sys.stderr)
 
@@ -97,11 +156,11 @@ def showing_damage() -> Iterator[None]:
     try:
         yield
     finally:
-        warnings.showwarning = show_others
+        warnings.showwarning = default_show
 
 
 def shown_name(file: str) -> str:
-    """The name of a file in messages."""
+    """Return the name of a file for messages."""
     return "standard input" if file == STANDARD else file
 
 
@@ -121,7 +180,7 @@ def error_text(error: Exception) -> str:
 
 
 def file_error(file: str, path: str, error: Exception) -> str:
-    """The message of an error, with the name that the user gave the file.
+    """Return the message of an error, with the name that the user gave the file.
 
     >>> file_error("a.mp4", "a.mp4", ValueError("There is no frame 9.")), file_error("-", "/tmp/x", ValueError("x"))
     ('a.mp4: There is no frame 9.', 'standard input: x')
@@ -134,8 +193,11 @@ def file_error(file: str, path: str, error: Exception) -> str:
 
 
 def unexpected_error(error: Exception) -> MediaTensorError:
-    """An error to print in place of one that the library should not raise. It names the lines where that was raised."""
-    package = Path(__file__).parents[2]
+    """Return an error to print for one that the library should not raise, with the lines where it was raised."""
+    if isinstance(error, MemoryError):
+        size = str(error).partition(" for an array")[0] or "out of memory"
+        return MediaTensorError(f"There is not enough memory ({size}); ask for less at a time.")
+    package = Path(__file__).parents[1]
     lines = [
         f"{Path(call.filename).relative_to(package)}:{call.lineno}"
         for call in traceback.extract_tb(error.__traceback__)
@@ -149,7 +211,7 @@ def unexpected_error(error: Exception) -> MediaTensorError:
 
 @contextmanager
 def reading(file: str) -> Iterator[str]:
-    """The path to read: that of the file, or for ``-`` that of a temporary file with all of standard input.
+    """Yield the path of the file, or for ``-`` of a temporary file with all of standard input.
 
     Raises:
         InvalidArgumentError: if standard input is a terminal, or closed.
@@ -168,22 +230,16 @@ def reading(file: str) -> Iterator[str]:
 
 
 class StopError(MediaTensorError):
-    """An error after which the other files need not be tried."""
+    """An error after which further files are not tried."""
 
 
-def for_each_file(
-    files: Sequence[str], work: Callable[[str, str], int], *, noun: str = "file", reword: Callable[[str], str] = str
-) -> int:
-    """Call a function for every file. A file that cannot be read is reported, and the others are still processed.
+def for_each_file(files: Sequence[str], work: Callable[[str, str], int], *, noun: str = "file") -> int:
+    """Call a function for every file, and return the highest exit code. Errors are reported, and the rest is processed.
 
     Args:
         files: As they were given; ``-`` is standard input.
         work: Called with the path to read and the file as it was given; returns an exit code.
         noun: The noun for one of the files.
-        reword: Called with the message of each error; returns the message to print.
-
-    Returns:
-        The highest exit code.
 
     Raises:
         StopError: if ``work`` raises it.
@@ -199,9 +255,9 @@ def for_each_file(
             except (BrokenPipeError, StopError):
                 raise
             except (MediaTensorError, OSError) as error:
-                emit_error(reword(file_error(file, path, error)))
+                emit_error(file_error(file, path, error))
                 code = max(code, EXIT_ERROR)
-            except Exception as error:  # a fault of ours ends this file, not the others
+            except Exception as error:  # a fault of the library ends this file, not the rest
                 emit_error(file_error(file, path, unexpected_error(error)))
                 code = max(code, EXIT_ERROR)
             num_done += 1
@@ -214,7 +270,7 @@ def for_each_file(
 
 
 def output_stem(file: str) -> str:
-    """The begin of the names of outputs: the name of the file or URL, without its extension.
+    """Return the start of the names of outputs: the name of the file or URL, without its extension.
 
     >>> output_stem("videos/my talk.mp4"), output_stem("https://example.org/a/clip.webm?token=1"), output_stem("-")
     ('my talk', 'clip', 'stdin')
@@ -228,19 +284,19 @@ def output_stem(file: str) -> str:
 
 
 def output_stems(files: Sequence[str]) -> list[str]:
-    """`output_stem` of each file, with a number where several have the same, but for their case.
+    """Return the `output_stem` of each file, numbered if several are equal in any case.
 
     >>> output_stems(["a/talk.mp4", "talk.mkv", "x.mp4"])
     ['talk', 'talk.2', 'x']
     >>> output_stems(["a.pdf", "a.2.pdf", "x/a.pdf", "A.pdf"])
     ['a', 'a.2', 'a.3', 'A.4']
     """
-    own = [output_stem(file) for file in files]
-    # A number must not make a name that another file has.
-    taken = {stem.casefold() for stem in own}
+    plain_stems = [output_stem(file) for file in files]
+    # A number must not make the name of another file.
+    taken = {stem.casefold() for stem in plain_stems}
     seen: Counter[str] = Counter()
     stems = []
-    for stem in own:
+    for stem in plain_stems:
         name = stem.casefold()
         seen[name] += 1
         numbered = stem
@@ -252,6 +308,24 @@ def output_stems(files: Sequence[str]) -> list[str]:
     return stems
 
 
+def check_manifest(output: Path, names: Iterable[str] = ()) -> None:
+    """Refuse a manifest of another format than CSV and JSON lines, or one that cannot hold the names of files.
+
+    Raises:
+        InvalidArgumentError: if the name ends in another suffix, or a name has no text in UTF-8 for a ``.csv``.
+    """
+    suffix = output.suffix.lower()
+    if suffix not in (".csv", ".jsonl"):
+        raise InvalidArgumentError(f"A manifest must end in .csv or .jsonl (got {str(output)!r}).")
+    for name in names if suffix == ".csv" else ():
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise InvalidArgumentError(
+                f"A .csv is text in UTF-8, which cannot hold the name {name!r}; write a .jsonl."
+            ) from None
+
+
 def emit_json(value: Any) -> None:
-    """Print an object. Those of several files follow each other, as `jq` reads them."""
+    """Print an object. Objects of several files follow each other, as `jq` reads them."""
     emit(json.dumps(to_json(value), indent=2, allow_nan=False))

@@ -1,13 +1,14 @@
-"""``mediatensor ocr``: the text of images, PDF files and videos as files."""
+"""``mediatensor ocr``: the text of images, PDF files and videos as files, and lines cut out to train on."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -15,53 +16,45 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 from PIL import Image
 
-from ... import __version__
-from ..._engine.common.devices import checked_device
-from ..._engine.common.messages import counted
-from ..._engine.sources.atomic_files import writing
-from ..._engine.sources.output_files import check_outputs
-from ...errors import InvalidArgumentError, MediaTensorError, PageError
-from .._console.output import EXIT_ERROR, STANDARD, StopError, emit, emit_bytes, emit_error, for_each_file, shown_name
-from .files import (
+from .._engine.common.messages import counted
+from .._engine.sources.atomic_files import writing
+from .._engine.sources.output_files import check_outputs
+from ..errors import InvalidArgumentError, PageError
+from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes, emit_error, for_each_file, shown_name
+from ._ocr_files import (
     OpenPages,
     PageImages,
-    PageStore,
     Task,
-    WrittenOutputs,
     choose_pages,
     existing_overlays,
     find_files,
+    load_predictor,
     open_pages,
     plan_tasks,
-    read_missing,
-    source_key,
     write_document,
     write_each,
 )
-from .lines import LineExporter, check_arguments
-from .video import VideoWriter
+from ._ocr_state import PageStore, ProgressStore, Record, WrittenOutputs, read_missing, source_key, source_of
+from ._video_text import VideoWriter
 
 if TYPE_CHECKING:
-    from ...ocr.io import Document
-    from ...ocr.models.predictor import CutLine
+    from ..ocr.io import Document
+    from ..ocr.models.predictor import CutLine
 
 __all__ = ["run"]
 
 # Formats that hold one document a file.
 _SINGLE_DOCUMENT_FORMATS = ("html", "hocr", "alto", "pdf")
 
+_MAX_PAGES_SHOWN = 10
 
-# The most numbers of pages in a message.
-_SHOWN_PAGES = 10
-
-
-class ReaderUnusableError(StopError):
-    """The models cannot be used, so that other pages would fail as well."""
+# From this overlap on (intersection over union), the same text on two frames is one line.
+_SAME_PLACE_IOU = 0.5
 
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """How pages are read and written. After a change of options, pages are read again."""
+    """Options of reading and writing pages. Pages are read again after any of them changed."""
 
     makes_pdf: bool
     overlay: bool
@@ -87,32 +80,11 @@ class TextReader:
         self._predictor: Any = None
 
     def load(self) -> None:
-        """Load the models, if that was not done yet.
-
-        Raises:
-            ReaderUnusableError: if weights or packages are missing, or there is no such device or architecture.
-        """
-        if self._predictor is not None:
-            return
-        try:
-            device = checked_device(self._device)
-        except MediaTensorError as error:
-            raise self._unusable_device(error) from error
-        try:
-            made = self._make()
-        except MediaTensorError as error:
-            raise ReaderUnusableError(str(error)) from error
-        try:
-            self._predictor = made.to(device)
-        except RuntimeError as error:  # no memory is left on it
-            raise self._unusable_device(error) from error
-
-    def _unusable_device(self, error: Exception) -> ReaderUnusableError:
-        reason = str(error).partition("\n")[0]
-        return ReaderUnusableError(f"--device {self._device} cannot be used: {reason}")
+        if self._predictor is None:
+            self._predictor = load_predictor(self._make, self._device)
 
     def _make(self) -> Any:
-        from ...ocr.models import ocr_predictor
+        from ..ocr.models import ocr_predictor
 
         names: dict[str, Any] = {"det_arch": self._options.det_arch, "reco_arch": self._options.reco_arch}
         return ocr_predictor(
@@ -127,11 +99,6 @@ class TextReader:
         )
 
     def cut_lines(self, images: PageImages, number: int) -> list[CutLine]:
-        """The lines of one page.
-
-        Raises:
-            MediaTensorError: if it cannot be read.
-        """
         image = images[number]
         try:
             lines: list[CutLine] = self._predictor.cut_lines(image)
@@ -140,13 +107,13 @@ class TextReader:
         return lines
 
     def read(self, images: PageImages, number: int) -> Any:
-        """The page element of one page.
+        """Return the element of one page.
 
         Raises:
             MediaTensorError: if it cannot be read.
         """
-        from ...ocr.io import Pages
-        from ...ocr.io._documents.pages import PageOfFile
+        from ..ocr.io import Pages
+        from ..ocr.io._documents.pages import PageOfFile
 
         if isinstance(images, Pages) and self._options.text_layer:
             page = self._predictor(images.select([number])).pages[0]
@@ -165,17 +132,16 @@ class TextReader:
 def run(args: argparse.Namespace) -> int:
     formats, files = list(dict.fromkeys(args.format or [])), find_files(args.files)
     if args.export_lines is not None:
-        check_arguments(args, args.parser.get_default("output"))
+        _refuse_document_options(args)
         tasks = plan_tasks(files, args.export_lines, [], args.every)
         run = _Run(args, args.export_lines, sys.stdout)
-        run.check_lines(tasks, files)
+        run.check_outputs(tasks, files)
         return run.read_all(tasks)
     tasks = plan_tasks(files, args.output, formats, args.every)
     documents = [task for task in tasks if not task.is_video]
     if args.keep_look and any("txt" not in task.formats for task in documents):
         raise InvalidArgumentError(f"--keep-look is for text, and the output is {','.join(formats)}; add --format txt.")
     if str(args.output) != STANDARD:
-        _check_folder(args.output)
         run = _Run(args, args.output, sys.stdout)
         run.check_outputs(tasks, files)
         return run.read_all(tasks)
@@ -194,17 +160,27 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
-def _check_folder(folder: Path) -> None:
-    """Refuse a folder that can have no files, before hours are spent on reading."""
-    existing = next((path for path in (folder, *folder.absolute().parents) if path.exists()), folder)
-    if not existing.is_dir():
-        raise InvalidArgumentError(f"-o names a folder for the outputs, and {str(existing)!r} is a file; name another.")
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise InvalidArgumentError(f"No files can be written into {str(existing)!r}; name another folder with -o.")
+def _refuse_document_options(args: argparse.Namespace) -> None:
+    """Refuse options of documents together with ``--export-lines``."""
+    given = {
+        "--format": args.format,
+        "--layout": args.layout,
+        "--tables": args.tables,
+        "--fields": args.fields,
+        "--text-layer": args.text_layer,
+        "--keep-look": args.keep_look,
+        "--overlay": args.overlay,
+        "-o": args.output != args.parser.get_default("output"),
+    }
+    refused = [option for option, value in given.items() if value]
+    if refused:
+        raise InvalidArgumentError(
+            f"--export-lines writes lines instead of documents: leave out {', '.join(refused)}, or run ocr twice."
+        )
 
 
 class _Run:
-    """One run of the command: its options, its reader, and the record of existing outputs."""
+    """One run of the command: options, reader, and the record of existing outputs."""
 
     def __init__(self, args: argparse.Namespace, folder: Path, messages: TextIO) -> None:
         self._args = args
@@ -219,37 +195,39 @@ class _Run:
         self._videos = VideoWriter(args, self._written, messages)
         self._lines: LineExporter | None = None
         if args.export_lines is not None:
-            self._lines = LineExporter(args, asdict(self._options), self._reader, _page_failure, messages)
+            self._lines = LineExporter(args, asdict(self._options), self._reader, messages)
 
     def check_outputs(self, tasks: Sequence[Task], files: Sequence[str]) -> None:
         """Refuse outputs that would replace a file that is read, or one that this command did not write.
 
         Raises:
             InvalidArgumentError: if one would.
+            WriteError: if a folder cannot be made, or something else has the name of a file that is kept for resuming.
         """
+        if self._lines is not None:
+            self._lines.check_outputs(tasks, files)
+            return
         task_of = {str(task.output(kind)): task for task in tasks for kind in task.formats}
         documents = [task for task in tasks if not task.is_video]
         overlays = (
             {str(path): task for path, task in existing_overlays(documents).items()} if self._args.overlay else {}
         )
 
+        records = {str(self._written.path), *(str(_state_file(task)) for task in tasks)}
+
         def is_own(output: str, existing: str) -> bool:
+            if output in records:
+                return True
             if output in overlays:
-                source = overlays[output].source
-                source = source if source == STANDARD else source_key(source, source)["source"]
-                return self._is_again(overlays[output]) or self._written.is_of(existing, source)
+                task = overlays[output]
+                return self._is_again(task) or self._written.is_of(existing, source_of(task))
             task = task_of[output]
-            if task.source == STANDARD:  # what is read of it decides
+            if task.source == STANDARD:  # decided by what is read from it
                 return True
             return self._written.is_own(existing, self._key(task, task.source), self._is_again(task))
 
-        outputs = [*task_of, *overlays]
+        outputs = [*task_of, *overlays, *records]
         check_outputs(outputs, files, overwrite=self._args.overwrite, is_own=is_own, makes_folders=True)
-
-    def check_lines(self, tasks: Sequence[Task], files: Sequence[str]) -> None:
-        """As `check_outputs`, for the lines that are cut out."""
-        assert self._lines is not None
-        self._lines.check_outputs(tasks, files)
 
     def _key(self, task: Task, path: str) -> dict[str, Any]:
         """Return the source and the options that the outputs of a task depend on."""
@@ -259,11 +237,10 @@ class _Run:
 
     def _is_again(self, task: Task) -> bool:
         """Return whether a run for a document was interrupted, so that its outputs are made again."""
-        source = source_key(task.source, task.source)["source"] if task.source != STANDARD else STANDARD
-        return not task.is_video and PageStore.is_of_source(task.work_folder, source)
+        return not task.is_video and PageStore.has_pages_of(task)
 
     def read_all(self, tasks: Sequence[Task]) -> int:
-        """Read every document; returns an exit code."""
+        """Read every document and return the exit code."""
         task_of = {task.source: task for task in tasks}
 
         def read(path: str, source: str) -> int:
@@ -275,13 +252,13 @@ class _Run:
             return EXIT_ERROR if self._read_document(task, path) else 0
 
         try:
-            code = for_each_file(list(task_of), read, noun="document", reword=_in_words_of_the_command)
+            code = for_each_file(list(task_of), read, noun="document")
         except KeyboardInterrupt as stop:
             if str(self._args.output) != STANDARD:
-                stop.add_note("what was read is kept, and the same command goes on from there")
+                stop.add_note("pages that were read are kept; run the same command again to resume")
             raise
         if self._lines is not None:
-            self._lines.say_what_is_next()
+            self._lines.print_next_step()
         return code
 
     def _read_document(self, task: Task, path: str) -> int:
@@ -293,7 +270,7 @@ class _Run:
             return 0
         with open_pages(path, self._args.dpi, self._args.password, self._args.every, self._args.page_timeout) as opened:
             numbers = choose_pages(self._args.pages, len(opened.images))
-            store = PageStore(task.work_folder, {**key, "pages": None, "version": __version__})
+            store = PageStore(task, key)
             if self._args.overwrite:
                 store.clear()
 
@@ -308,7 +285,7 @@ class _Run:
 
             def write(kind: str) -> None:
                 self._write_output(task, kind, opened, numbers, store, failures)
-                # An output without some pages is this command's, and is made again.
+                # An output that lacks pages belongs to this command, and is made again.
                 self._written.add(task.output(kind), {"source": key["source"]} if failures else key)
 
             name = shown_name(os.path.basename(task.source))
@@ -320,8 +297,8 @@ class _Run:
         return len(failures) + len(unwritten)
 
     def _read_page(self, task: Task, opened: OpenPages, number: int, store: PageStore, source: str) -> None:
-        from ...ocr.io._elements.pages import page_origin
-        from ...ocr.utils.visualization import overlay
+        from ..ocr.io._elements.pages import page_origin
+        from ..ocr.utils.visualization import overlay
 
         page = self._reader.read(opened.images, number)
         task.folder.mkdir(parents=True, exist_ok=True)
@@ -331,7 +308,7 @@ class _Run:
             with writing(task.overlay(number)) as file:
                 Image.fromarray(picture).save(file, "PNG")
             self._written.add(task.overlay(number), {"source": source})
-        # A frame, or a straightened page, is not a page of a file that could be taken when all are read.
+        # A frame or a straightened page cannot be taken from the file once all pages are read.
         pdf = page.export_as_pdf(dpi=opened.dpi) if self._options.makes_pdf and page_origin(page) is None else None
         store.put(number, page.export(reading_order=False), pdf)
 
@@ -354,14 +331,146 @@ class _Run:
         write_document(document, kind, output, name, opened.times, keep_look=self._options.keep_look)
         read = counted(len(numbers) - len(failures), "page")
         place = "standard output" if str(self._args.output) == STANDARD else output
-        found = f", {counted(len(tables), 'table')}" if self._options.tables else ""
-        emit(f"wrote {place}: {read}, {counted(num_words, 'word')}{found}", self._messages)
+        table_count = f", {counted(len(tables), 'table')}" if self._options.tables else ""
+        emit(f"wrote {place}: {read}, {counted(num_words, 'word')}{table_count}", self._messages)
+
+
+class LineExporter:
+    """Cuts out the lines of documents, page by page, and resumes where an earlier run stopped."""
+
+    def __init__(
+        self, args: argparse.Namespace, options: Mapping[str, Any], reader: TextReader, messages: TextIO
+    ) -> None:
+        from ..ocr.training import LineFolder
+
+        check_outputs([args.export_lines / "lines.jsonl"], is_own=lambda _, __: True, makes_folders=True)
+        self._args = args
+        self._options = options
+        self._reader = reader
+        self._messages = messages
+        self._folder = LineFolder(args.export_lines)
+        self._complete = Record(args.export_lines / ".mediatensor-lines.jsonl", "source")
+
+    def check_outputs(self, tasks: Sequence[Task], files: Sequence[str]) -> None:
+        """Refuse pictures that would replace a file that is read, or one that this command did not write.
+
+        Lines are appended to the file of texts, which is never replaced.
+        """
+        missing = [task for task in tasks if self._args.overwrite or "key" not in self._complete[task.source]]
+        task_of = {task.source: task for task in missing if not task.is_video}
+        existing = self._folder.pictures_of({source: task.stem for source, task in task_of.items()})
+        pictures = {str(path): task_of[source] for path, source in existing.items()}
+
+        records = {str(self._complete.path), *(str(_state_file(task)) for task in tasks)}
+
+        def is_own(output: str, existing: str) -> bool:
+            if output in records:
+                return True
+            is_ours = self._folder.is_own(existing)
+            return is_ours or (output in pictures and PageStore.has_pages_of(pictures[output]))
+
+        outputs = [str(self._folder.file), str(self._folder.page), *pictures, *records]
+        check_outputs(outputs, files, overwrite=self._args.overwrite, is_own=is_own, makes_folders=True)
+
+    def write(self, task: Task, path: str) -> int:
+        """Cut out the lines of a document and return the exit code."""
+        if task.is_video:
+            raise InvalidArgumentError(
+                "Lines are cut out of pages: read frames of a video as pages with --every SECONDS."
+            )
+        name = shown_name(task.source)
+        key = source_key(task.source, path) | {"options": self._options, "pages": self._args.pages}
+        if not self._args.overwrite and self._is_complete(task.source, key):
+            emit(f"kept the lines of {name}: they are complete (--overwrite reads it again)", self._messages)
+            return 0
+        args = self._args
+        with open_pages(path, args.dpi, args.password, args.every, args.page_timeout) as opened:
+            numbers = choose_pages(args.pages, len(opened.images))
+            store = PageStore(task, key)
+            if args.overwrite:
+                store.clear()
+                self._folder.remove(task.source)
+
+            def read(number: int) -> None:
+                lines = self._reader.cut_lines(opened.images, number)
+                store.claim()
+                has_pages = len(opened.images) > 1
+                rows = self._folder.write_pictures(lines, task.stem, task.source, number, has_pages=has_pages)
+                if number in opened.times:
+                    rows = [{**row, "pts_seconds": opened.times[number]} for row in rows]
+                store.put(number, {"rows": rows})
+
+            failures = read_missing(task, numbers, store, self._reader.load, read, _page_failure)
+            for message in failures.values():
+                emit_error(message)
+            if len(failures) == len(numbers):
+                return EXIT_ERROR
+            pages = [store.get(number)["rows"] for number in numbers if number not in failures]
+            if opened.times:
+                pages = self._without_repeats(pages)
+        rows = [row for page in pages for row in page]
+        self._folder.add(rows)
+        written = f"{counted(len(pages), 'page')}, {counted(len(rows), 'line')}"
+        emit(f"wrote {self._folder.file}: {written} of {name}", self._messages)
+        if failures:
+            return EXIT_ERROR
+        self._complete.add({"source": task.source, "key": key})
+        store.clear()
+        return 0
+
+    def _is_complete(self, source: str, key: Mapping[str, Any]) -> bool:
+        entry = self._complete[source]
+        if "key" not in entry:
+            return False
+        if entry["key"] != json.loads(json.dumps(key)):
+            raise InvalidArgumentError(
+                "Its lines were cut from another version of the file, or with other options. --overwrite cuts them "
+                "again; corrections of their texts are then lost."
+            )
+        return True
+
+    def print_next_step(self) -> None:
+        if self._folder.page.exists():
+            emit(f"correct the texts in a browser: {self._folder.page}", self._messages)
+
+    def _without_repeats(self, frames: Sequence[list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
+        """Drop lines that are the same as on the previous frame, and delete their pictures."""
+        new_rows: list[list[dict[str, Any]]] = []
+        previous: list[dict[str, Any]] = []
+        for rows in frames:
+            new = [row for row in rows if not any(_is_same_line(row, other) for other in previous)]
+            for row in rows:
+                if row not in new:
+                    self._folder.delete_picture(row)
+            new_rows.append(new)
+            previous = rows
+        return new_rows
+
+
+def _is_same_line(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether two lines have the same text in about the same place."""
+    if row["text"] != other["text"]:
+        return False
+    (left, top), (right, bottom) = _span(row["box"])
+    (left2, top2), (right2, bottom2) = _span(other["box"])
+    shared = max(min(right, right2) - max(left, left2), 0.0) * max(min(bottom, bottom2) - max(top, top2), 0.0)
+    areas = (right - left) * (bottom - top) + (right2 - left2) * (bottom2 - top2)
+    return shared >= _SAME_PLACE_IOU * (areas - shared)
+
+
+def _span(points: Sequence[Sequence[float]]) -> tuple[tuple[float, float], tuple[float, float]]:
+    xs, ys = zip(*points, strict=True)
+    return (min(xs), min(ys)), (max(xs), max(ys))
+
+
+def _state_file(task: Task) -> Path:
+    return ProgressStore.path(task) if task.is_video else PageStore.path(task)
 
 
 def _give_images(document: Document, images: PageImages, store: PageStore) -> None:
-    """Give pages their images. Pages that were kept as PDF files have their text there."""
-    from ...ocr.io import DocumentFile, Pages
-    from ...ocr.io._documents.pages import PageOfFile
+    """Give pages their images. Pages that were kept as PDF files have their text in these."""
+    from ..ocr.io import DocumentFile, Pages
+    from ..ocr.io._documents.pages import PageOfFile
 
     for page in document.pages:
         file = store.pdf(page.page_idx)
@@ -373,60 +482,46 @@ def _give_images(document: Document, images: PageImages, store: PageStore) -> No
 
 
 def _notices(document: Document) -> list[str]:
-    """Notices about pages that are turned, and lines that were not read."""
+    """Describe turned pages and lines that were not read."""
     notices = []
     turns = {page.page_idx + 1: page.orientation.get("value") for page in document.pages}
     shown = [f"{number} ({turn} degrees)" for number, turn in turns.items() if turn]
     if shown:
-        more = ", ..." if len(shown) > _SHOWN_PAGES else ""
-        notices.append(f"{counted(len(shown), 'page')} turned, and read so: {', '.join(shown[:_SHOWN_PAGES])}{more}")
-    for told, lines in _unread_lines(document).items():
+        notices.append(f"{counted(len(shown), 'page')} turned, and read so: {_join_first(shown)}")
+    for problem, lines in _unread_lines(document).items():
         pages = [str(number) for number, count in lines.items() if count]
         if pages:
-            more = ", ..." if len(pages) > _SHOWN_PAGES else ""
-            notices.append(
-                f"warning: {counted(sum(lines.values()), 'line')} {told}, on page"
-                f"{'s' * (len(pages) > 1)} {', '.join(pages[:_SHOWN_PAGES])}{more}"
-            )
+            num_lines = counted(sum(lines.values()), "line")
+            notices.append(f"warning: {num_lines} {problem}, on page{'s' * (len(pages) > 1)} {_join_first(pages)}")
     return notices
 
 
+def _join_first(names: list[str]) -> str:
+    return ", ".join([*names[:_MAX_PAGES_SHOWN], *(["..."] if len(names) > _MAX_PAGES_SHOWN else [])])
+
+
 def _unread_lines(document: Document) -> dict[str, Counter[int]]:
-    """How many lines of each page were not read, or not in full, by what is said of them."""
+    """Count the lines of each page that were not read, or not in full, by the description of the problem."""
     lines = [(page.page_idx + 1, line) for page in document.pages for line in page.unread]
     names = sorted({line.script for _, line in lines if line.script is not None})
-    told = {
+    reasons_of = {
         f"in a script that cannot be read ({', '.join(names)})": {"script"},
         "found but not read": {"no text", "low confidence"},
         "read with gaps": {"gaps"},
     }
-    return {text: Counter(number for number, line in lines if line.reason in reasons) for text, reasons in told.items()}
+    return {
+        problem: Counter(number for number, line in lines if line.reason in reasons)
+        for problem, reasons in reasons_of.items()
+    }
 
 
 def _page_failure(source: str, number: int, error: Exception) -> str:
-    if not isinstance(error, PageError):
-        return f"{source}, page {number + 1}: {error}"
-    return _in_words_of_the_command(str(error).replace(f"Page {number} (counted from 0)", f"Page {number + 1}"))
-
-
-def _in_words_of_the_command(text: str) -> str:
-    """A message of the library, with options of the command in place of the library's arguments.
-
-    >>> _in_words_of_the_command("it is encrypted; pass password=")
-    'it is encrypted; pass --password'
-    """
-    for argument, option in (
-        ("pass password=", "pass --password"),
-        ("timeout_seconds = ", "--page-timeout "),
-        ("pass a larger one, or None for no limit", "give it more seconds"),
-    ):
-        text = text.replace(argument, option)
-    return text
+    return str(error) if isinstance(error, PageError) else f"{source}, page {number + 1}: {error}"
 
 
 def _document(store: PageStore, numbers: Iterable[int], failures: dict[int, str]) -> Document:
-    """The pages that were read; a page that failed is empty, with the reason."""
-    from ...ocr.io import Document, Page
+    """Return the document of the pages that were read; a page that failed is empty and has the reason."""
+    from ..ocr.io import Document, Page
 
     image = np.zeros((0, 0, 3), np.uint8)
     pages = [

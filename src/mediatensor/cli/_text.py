@@ -1,7 +1,4 @@
-"""Values to text: the pure formatting that all commands share.
-
-Numbers keep the precision that identifies a frame (milliseconds) and no more.
-"""
+"""Format values as text, for all commands. Numbers keep the precision that identifies a frame (milliseconds)."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ __all__ = [
 
 
 def decimal(value: float, digits: int = 3) -> str:
-    """``value`` with at most ``digits`` decimals and no trailing zeros.
+    """Format a number with at most ``digits`` decimals and no trailing zeros.
 
     >>> decimal(30.0), decimal(29.97003), decimal(-0.0001)
     ('30', '29.97', '0')
@@ -35,7 +32,7 @@ def decimal(value: float, digits: int = 3) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """A time in seconds, to the millisecond; a shorter one to three digits, so that it never reads as 0.
+    """Format seconds to the millisecond, or a shorter time to three digits, so that it never reads as 0.
 
     >>> seconds(9.5), seconds(0.00025), seconds(None)
     ('9.5 s', '0.00025 s', 'unknown')
@@ -46,7 +43,7 @@ def seconds(value: float | None) -> str:
 
 
 def duration(value: float) -> str:
-    """How long something took, to about three digits.
+    """Format a duration to about three digits.
 
     >>> duration(0.00042), duration(0.0123), duration(3.14159)
     ('0.42 ms', '12.3 ms', '3.14 s')
@@ -55,7 +52,7 @@ def duration(value: float) -> str:
 
 
 def clock(value: float) -> str:
-    """A time as ``minutes:seconds``, with hours where there are any.
+    """Format a time as ``minutes:seconds``, with hours if there are any.
 
     >>> clock(9.8675), clock(3723.5), clock(-0.04), clock(59.9996)
     ('0:09.868', '1:02:03.500', '-0:00.040', '1:00.000')
@@ -78,7 +75,7 @@ def _with_prefix(value: float, unit: str) -> str:
 
 
 def byte_size(value: float | None) -> str:
-    """A number of bytes in decimal units.
+    """Format bytes in decimal units.
 
     >>> byte_size(715), byte_size(418_234), byte_size(None)
     ('715 B', '418 kB', 'unknown')
@@ -87,7 +84,7 @@ def byte_size(value: float | None) -> str:
 
 
 def bit_rate(value: float | None) -> str:
-    """Bits per second in decimal units.
+    """Format bits per second in decimal units.
 
     >>> bit_rate(986_400)
     '986 kb/s'
@@ -96,7 +93,7 @@ def bit_rate(value: float | None) -> str:
 
 
 def ratio(value: Fraction) -> str:
-    """A fraction in the notation of aspect ratios.
+    """Format a fraction as an aspect ratio.
 
     >>> ratio(Fraction(64, 45))
     '64:45'
@@ -105,7 +102,7 @@ def ratio(value: Fraction) -> str:
 
 
 def columns(rows: Iterable[tuple[str, ...]], indent: int = 2) -> list[str]:
-    """Rows of cells as lines of left-aligned columns; the last cell of a row may be as long as it likes.
+    """Format rows of cells as lines of left-aligned columns; the last cell of a row may have any length.
 
     >>> columns([("codec", "h264"), ("frame rate", "30 fps")])
     ['  codec       h264', '  frame rate  30 fps']
@@ -122,7 +119,7 @@ def columns(rows: Iterable[tuple[str, ...]], indent: int = 2) -> list[str]:
 
 
 def shorten(text: str, length: int) -> str:
-    """``text`` cut in its middle to ``length`` characters. The end stays, because it tells files apart.
+    """Cut the middle of ``text`` to ``length`` characters. The end stays, because it distinguishes files.
 
     >>> shorten("a_rather_long_name.mp4", 12)
     'a_rat....mp4'
@@ -134,7 +131,7 @@ def shorten(text: str, length: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """``text`` without line breaks and control characters, for messages that promise to be one line.
+    """Remove line breaks and control characters, for messages of one line.
 
     >>> one_line("no such file: a\\nb")
     'no such file: a b'

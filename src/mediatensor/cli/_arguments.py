@@ -1,0 +1,423 @@
+"""Arguments of the command line: their types, the options that commands share, and the parser of a command."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from .._engine.common.messages import seconds_from_text
+from ..errors import InvalidArgumentError
+from ._console import EXIT_ERROR, emit_error
+
+if TYPE_CHECKING:  # the command's help needs neither numpy nor FFmpeg
+    from .._engine.index.frame_index import FrameIndex
+
+__all__ = [
+    "FORMATS",
+    "KINDS",
+    "VIDEO_FORMATS",
+    "CommandParser",
+    "PageRanges",
+    "Region",
+    "add_command",
+    "add_files",
+    "add_folder",
+    "add_json",
+    "add_overwrite",
+    "fill",
+    "format_names",
+    "frame_indices",
+    "grid_frames",
+    "grid_times",
+    "kind_names",
+    "names_of_options",
+    "non_negative_int",
+    "page_ranges",
+    "picture_side",
+    "picture_size",
+    "port_number",
+    "positive_int",
+    "positive_number",
+    "region",
+    "share",
+    "time_in_seconds",
+]
+
+_MAX_GRID_TIMES = 10_000_000
+
+#: The extension of each format of documents that `ocr` writes.
+FORMATS = {
+    "txt": ".txt",
+    "json": ".json",
+    "md": ".md",
+    "adoc": ".adoc",
+    "html": ".html",
+    "hocr": ".hocr",
+    "alto": ".alto.xml",
+    "tsv": ".tsv",
+    "csv": ".csv",
+    "xlsx": ".xlsx",
+    "pdf": ".ocr.pdf",
+}
+
+#: The extension of each format of videos.
+VIDEO_FORMATS = {
+    "srt": ".srt",
+    "vtt": ".vtt",
+    "ass": ".ass",
+    "json": ".json",
+    "csv": ".csv",
+    "md": ".md",
+    "pdf": ".ocr.pdf",
+}
+
+#: Kinds of text in video.
+KINDS = ("caption", "overlay", "scene", "slide")
+
+#: (first, last) page numbers from 1; ``None`` is the end of the document.
+PageRanges = tuple[tuple[int, int | None], ...]
+
+#: Left, top, right and bottom as shares of the frame.
+Region = tuple[float, float, float, float]
+
+_MAX_PAGE_NUMBER = 10_000_000
+
+_WIDTH = 80
+_OPTION_COLUMN = 28
+
+# Arguments of the library in its messages, by command; all other arguments have the names of options.
+_LIBRARY_NAMES: dict[str, dict[str, str]] = {
+    "check": {
+        "num_classes": "--classes", "bad_kinds": "--bad", "num_workers": "--workers", "state_file": "--state",
+        "timeout_seconds": "--timeout",
+    },
+    "evaluate": {"iou_threshold": "--iou", "num_worst": "--worst"},
+    "ocr": {"timeout_seconds": "--page-timeout", "detect_layout": "--layout", "detect_tables": "--tables"},
+    "serve": {
+        "timeout_seconds": "--timeout", "num_workers": "--jobs", "keep_seconds": "--keep",
+        "allowed_hosts": "--allow-host",
+    },
+    "train": {"arch": "--start", "out": "-o", "num_workers": "--workers", "languages": "--train-languages"},
+}  # fmt: skip
+
+
+class CommandParser(argparse.ArgumentParser):
+    """An argument parser with help of 80 columns, and errors of one line that suggest the intended name."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{**options, "formatter_class": _HelpFormatter})
+
+    def error(self, message: str) -> NoReturn:
+        emit_error(f"{message} (see `{self.prog} --help`)")
+        self.exit(EXIT_ERROR)
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse as argparse does, but report an unknown argument as an error of its command, whose help explains it."""
+        words = sys.argv[1:] if args is None else list(args)
+        self._check_command(words)
+        parsed, unknown = self.parse_known_args(words, namespace)
+        if unknown:
+            command: CommandParser = getattr(parsed, "parser", self)
+            command.error(command._describe_unknown(unknown))
+        return parsed
+
+    def _check_command(self, words: Sequence[str]) -> None:
+        """Suggest the command that a mistyped first word may mean."""
+        commands = next((action.choices for action in self._actions if action.dest == "command"), None)
+        if commands and words and not words[0].startswith("-") and words[0] not in commands:
+            self.error(f"there is no command {words[0]!r}{_suggestion(words[0], commands)}")
+
+    def _describe_unknown(self, unknown: Sequence[str]) -> str:
+        option = next((word.partition("=")[0] for word in unknown if word.startswith("-")), None)
+        if option is None:
+            return f"too many arguments: {' '.join(unknown)}"
+        return f"there is no option {option}{_suggestion(option, self._option_string_actions)}"
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str, **options: Any) -> None:
+        super().__init__(prog, max_help_position=_OPTION_COLUMN, width=_WIDTH)
+
+
+def _suggestion(word: str, known: Iterable[str]) -> str:
+    close = get_close_matches(word, list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def names_of_options(parser: argparse.ArgumentParser, command: str) -> dict[str, str]:
+    """Return how the command's options are written, by the names that messages of the library give them.
+
+    >>> parser = argparse.ArgumentParser()
+    >>> option = parser.add_argument("--batch-size")
+    >>> names_of_options(parser, "train")["batch_size"], names_of_options(parser, "train")["out"]
+    ('--batch-size', '-o')
+    """
+    options = {action.dest: action.option_strings[-1] for action in parser._actions if action.option_strings}
+    del options["help"]
+    return options | {"stream_index": "--stream"} | _LIBRARY_NAMES.get(command, {})
+
+
+def fill(text: str) -> str:
+    return textwrap.fill(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def add_command(
+    commands: Any,
+    name: str,
+    *,
+    summary: str,
+    description: str,
+    examples: Sequence[tuple[str, str]],
+    notes: str = "",
+    add_help: bool = True,
+) -> argparse.ArgumentParser:
+    """Add a command with its help.
+
+    Args:
+        commands: The object to which commands are added.
+        name: The name of the command.
+        summary: The line in the list of commands.
+        description: The first paragraph.
+        examples: Lines of the shell, each with a comment or an empty text. A comment that is too long stands above.
+        notes: Paragraphs after the examples, with empty lines between them. One that has line breaks is not filled.
+    """
+    lines = ["examples:"]
+    for example, comment in examples:
+        line = f"  {example}"
+        if comment and len(line) + len(comment) + 4 > _WIDTH:
+            lines.append(f"  # {comment}")
+        elif comment:
+            line += f"  # {comment}"
+        lines.append(line)
+    paragraphs = [part if "\n" in part else fill(part) for part in notes.split("\n\n")]
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        description=fill(description),
+        epilog="\n\n".join(["\n".join(lines), *paragraphs]),
+        add_help=add_help,
+    )
+    parser.set_defaults(parser=parser)
+    return parser
+
+
+def add_files(parser: argparse.ArgumentParser, kind: str) -> None:
+    """Add ``FILE ...``; ``kind`` is ``"media"`` or ``"video"``."""
+    parser.add_argument("files", nargs="+", metavar="FILE", help=f"a {kind} file, a URL, or - for standard input")
+
+
+def add_folder(parser: argparse.ArgumentParser, default: str, *, or_standard: bool = True) -> None:
+    """Add ``--output``: a folder, or standard output."""
+    standard = ", or - for standard output" if or_standard else ""
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path(default), metavar="FOLDER",
+        help=f"folder of the outputs, made if missing{standard} (default: {default})",
+    )  # fmt: skip
+
+
+def add_overwrite(parser: Any) -> None:
+    """Add ``--overwrite``."""
+    parser.add_argument("--overwrite", action="store_true", help="replace files that exist")
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add ``--json``; the notes of the command describe the keys."""
+    parser.add_argument("--json", action="store_true", help="print JSON (described below)")
+
+
+def positive_number(text: str) -> float:
+    """Argument type: a number above 0, or a fraction such as 30000/1001.
+
+    >>> positive_number("0.5"), positive_number("30/4")
+    (0.5, 7.5)
+    """
+    try:
+        value = float(Fraction(text))
+    except (ValueError, ZeroDivisionError, OverflowError):
+        value = 0.0
+    if not (value > 0 and math.isfinite(value)):
+        raise argparse.ArgumentTypeError(f"expected a number above 0, such as 2.5 or 30000/1001 (got {text!r})")
+    return value
+
+
+def share(text: str) -> float:
+    """Argument type: a number above 0 and at most 1.
+
+    >>> share("0.5")
+    0.5
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"expected a number above 0 and at most 1 (got {text!r})")
+    return value
+
+
+def positive_int(text: str) -> int:
+    """Argument type: a whole number, at least 1."""
+    return _int_from(text, 1)
+
+
+def picture_side(text: str) -> int:
+    """Argument type: the side of a square in pixels, a multiple of 32."""
+    if (value := _int_from(text, 32)) % 32:
+        raise argparse.ArgumentTypeError(f"expected a multiple of 32 (got {text!r})")
+    return value
+
+
+def non_negative_int(text: str) -> int:
+    """Argument type: a whole number, at least 0."""
+    return _int_from(text, 0)
+
+
+def port_number(text: str) -> int:
+    """Argument type: a port of this machine, or 0 for any that is free."""
+    if (value := _int_from(text, 0)) > 65535:
+        raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535 (got {text!r})")
+    return value
+
+
+def _int_from(text: str, least: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if value < least:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least {least} (got {text!r})")
+    return value
+
+
+def time_in_seconds(text: str) -> float:
+    """Argument type: a time as seconds, ``m:ss`` or ``h:mm:ss``, with or without decimals.
+
+    >>> time_in_seconds("83.5") == time_in_seconds("1:23.5") == time_in_seconds("0:01:23.5") == 83.5
+    True
+    """
+    try:
+        return seconds_from_text(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a time such as 83.5, 1:23.5 or 0:01:23.5 (got {text!r})") from None
+
+
+def frame_indices(text: str) -> tuple[int, ...]:
+    """Argument type: whole numbers, separated by commas.
+
+    >>> frame_indices("0,10,-1")
+    (0, 10, -1)
+    """
+    if not re.fullmatch(r"-?\d{1,18}(,-?\d{1,18})*", text):
+        raise argparse.ArgumentTypeError(f"expected frame indices such as 0,10,20 (got {text!r})")
+    return tuple(int(part) for part in text.split(","))
+
+
+def picture_size(text: str) -> tuple[int, int]:
+    """Argument type: (width, height).
+
+    >>> picture_size("640x360")
+    (640, 360)
+    """
+    match = re.fullmatch(r"(\d{1,5})x(\d{1,5})", text)
+    size = (int(match[1]), int(match[2])) if match else (0, 0)
+    if 0 in size:
+        raise argparse.ArgumentTypeError(f"expected a width and a height such as 640x360 (got {text!r})")
+    return size
+
+
+def page_ranges(text: str) -> PageRanges:
+    """Argument type: page numbers and ranges of them, from 1.
+
+    >>> page_ranges("1-3,7,10-")
+    ((1, 3), (7, 7), (10, None))
+    """
+    ranges = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d{1,8})(?:(-)(\d{1,8})?)?", part.strip())
+        first = int(match[1]) if match else 0
+        last = None if match and match[2] and not match[3] else int(match[3] or first) if match else 0
+        if first < 1 or (last is not None and not first <= last <= _MAX_PAGE_NUMBER):
+            raise argparse.ArgumentTypeError(f"expected page numbers from 1, such as 1-3,7,10- (got {text!r})")
+        ranges.append((first, last))
+    return tuple(ranges)
+
+
+def format_names(text: str) -> list[str]:
+    """Argument type: names of formats, separated by commas.
+
+    >>> format_names("txt,pdf")
+    ['txt', 'pdf']
+    """
+    return _names_from(text, list(FORMATS | VIDEO_FORMATS))
+
+
+def kind_names(text: str) -> list[str]:
+    """Argument type: kinds of text, separated by commas.
+
+    >>> kind_names("caption,scene")
+    ['caption', 'scene']
+    """
+    return _names_from(text, KINDS)
+
+
+def _names_from(text: str, known: Sequence[str]) -> list[str]:
+    names = [part.strip() for part in text.split(",")]
+    for name in names:
+        if name not in known:
+            raise argparse.ArgumentTypeError(f"expected names among {', '.join(known)} (got {name!r})")
+    return list(dict.fromkeys(names))
+
+
+def region(text: str) -> Region:
+    """Argument type: a part of the frame, in shares of its size.
+
+    >>> region("0,0.7,1,1")
+    (0.0, 0.7, 1.0, 1.0)
+    """
+    try:
+        left, top, right, bottom = (float(part) for part in text.split(","))
+    except ValueError:
+        left = top = right = bottom = 0.0
+    if not (0 <= left < right <= 1 and 0 <= top < bottom <= 1):
+        raise argparse.ArgumentTypeError(
+            f"expected left, top, right and bottom as shares of the frame, such as 0,0.7,1,1 (got {text!r})"
+        )
+    return left, top, right, bottom
+
+
+def grid_times(start: float, stop: float, every_seconds: float | None, fps: float | None) -> list[float]:
+    """Return times in [start, stop), ``every_seconds`` apart or ``fps`` a second.
+
+    >>> grid_times(1.0, 2.0, 0.4, None), grid_times(0.0, 0.2, None, 10.0)
+    ([1.0, 1.4, 1.8], [0.0, 0.1])
+    """
+    from .._engine.common.checks import TIME_TOLERANCE
+
+    step = every_seconds if every_seconds is not None else 1 / (fps or 1.0)
+    if step <= 0 or (stop - start) / step > _MAX_GRID_TIMES:
+        raise InvalidArgumentError(
+            f"That would be more than {_MAX_GRID_TIMES} times in the video; take frames less often."
+        )
+    count = int((stop - start) / step) + 1
+    times = [start + (k / fps if fps else k * step) for k in range(count)]
+    return times[:1] + [time for time in times[1:] if time < stop - TIME_TOLERANCE]
+
+
+def grid_frames(
+    index: FrameIndex, start: float, stop: float, every_seconds: float | None, fps: float | None
+) -> list[int]:
+    """Return the frames that are shown at the times of `grid_times`, each once."""
+    import numpy as np
+
+    step = every_seconds if every_seconds is not None else 1 / (fps or 1.0)
+    clock = index._clock.for_steps(step)
+    times = grid_times(clock.exact_start(start), clock.exact_end(stop), clock.exact_step(step), None)
+    return list(dict.fromkeys(clock.played_at(np.array(times)).tolist()))

@@ -1,0 +1,409 @@
+"""Documents of ``mediatensor ocr``: which files and pages are read, and how a document is written in each format."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+from xml.etree import ElementTree
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._engine.common.devices import checked_device
+from .._engine.common.plain_values import json_bytes
+from .._engine.images.formats import NUM_SNIFFED_BYTES, sniff
+from .._engine.sources.atomic_files import write_file
+from ..decoders import VideoDecoder
+from ..errors import InvalidArgumentError, MediaTensorError, OpenError, OutOfRangeError, SourceNotFoundError
+from . import _text
+from ._arguments import FORMATS, VIDEO_FORMATS, PageRanges, grid_frames
+from ._console import StopError, emit_error, error_text, output_stems, shown_name, unexpected_error
+
+if TYPE_CHECKING:
+    from ..ocr.io import Document
+
+__all__ = [
+    "OpenPages",
+    "PageImages",
+    "Task",
+    "choose_pages",
+    "existing_overlays",
+    "find_files",
+    "load_predictor",
+    "merge_hocr",
+    "open_pages",
+    "plan_tasks",
+    "write_document",
+    "write_each",
+]
+
+_SUFFIXES = {
+    ".avif", ".bmp", ".gif", ".heic", ".heif", ".jpeg", ".jpg", ".pdf", ".png", ".tif", ".tiff", ".webp",
+}  # fmt: skip
+
+# Animations are read as documents of pages, or as videos if a format of videos is asked for.
+_ANIMATED_SUFFIXES = {".avif", ".gif", ".webp"}
+
+_VIDEO_SUFFIXES = {
+    ".3gp", ".asf", ".avi", ".flv", ".m2ts", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".mts", ".ogv", ".ts",
+    ".webm", ".wmv",
+}  # fmt: skip
+
+_XHTML = "http://www.w3.org/1999/xhtml"
+
+
+def load_predictor(make: Callable[[], Any], device: str) -> Any:
+    """Make a predictor and move it to a device.
+
+    Raises:
+        StopError: if weights or packages are missing, or there is no such device or architecture.
+    """
+    try:
+        torch_device = checked_device(device)
+    except MediaTensorError as error:
+        raise _unusable_device(device, error) from error
+    try:
+        predictor = make()
+    except MediaTensorError as error:
+        raise StopError(str(error)) from error
+    try:
+        return predictor.to(torch_device)
+    except RuntimeError as error:  # the device has no memory left
+        raise _unusable_device(device, error) from error
+
+
+def _unusable_device(device: str, error: Exception) -> StopError:
+    reason = str(error).partition("\n")[0]
+    return StopError(f"--device {device} cannot be used: {reason}")
+
+
+class PageImages(Protocol):
+    """Pages that are read on access."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> NDArray[np.uint8]:
+        """(H, W, 3) RGB."""
+
+
+@dataclass(frozen=True)
+class OpenPages:
+    """An open document.
+
+    Attributes:
+        images: The pages.
+        times: Seconds by page index, if the pages are frames of a video.
+        dpi: Pixels per inch of paper.
+    """
+
+    images: PageImages
+    times: Mapping[int, float] = field(default_factory=dict)
+    dpi: float = 144.0
+
+
+class _Frames:
+    """Frames of a video as pages."""
+
+    def __init__(self, decoder: VideoDecoder, indices: Sequence[int]) -> None:
+        self._decoder = decoder
+        self._indices = indices
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __getitem__(self, index: int, /) -> NDArray[np.uint8]:
+        pixels: NDArray[np.uint8] = self._decoder.get_frame_at(self._indices[index]).data.numpy()
+        return pixels
+
+
+@contextmanager
+def open_pages(
+    file: str,
+    dpi: float,
+    password: str | None = None,
+    every_seconds: float | None = None,
+    timeout_seconds: float | None = None,
+) -> Iterator[OpenPages]:
+    """Open a PDF file or an image; with ``every_seconds``, a video whose frames at this distance are the pages.
+
+    Raises:
+        MediaTensorError: if it cannot be opened.
+    """
+    if every_seconds is not None:
+        with VideoDecoder(file, dimension_order="NHWC") as decoder:
+            index = decoder.frame_index
+            indices = grid_frames(index, index.begin_seconds, index.end_seconds, every_seconds, None)
+            seconds = index.pts_seconds[indices].tolist()
+            yield OpenPages(_Frames(decoder, indices), dict(enumerate(seconds)))
+        return
+    from ..ocr.io import DocumentFile
+
+    options: dict[str, Any] = {} if password is None else {"password": password}
+    if _is_pdf(file):
+        from ..ocr.io._documents.pdf_process import DEFAULT_TIMEOUT_SECONDS
+
+        options["timeout_seconds"] = timeout_seconds or DEFAULT_TIMEOUT_SECONDS
+        yield OpenPages(DocumentFile.from_pdf(file, dpi=dpi, **options), dpi=dpi)
+        return
+    try:
+        images = DocumentFile.from_images(file)
+    except SourceNotFoundError:
+        raise
+    except OpenError as error:
+        raise OpenError(
+            f"{error} PDF files can be read as well, and frames of a video with --every SECONDS."
+        ) from error
+    yield OpenPages(images)
+
+
+def _is_pdf(file: str) -> bool:
+    if "://" in file:
+        return urlsplit(file).path.lower().endswith(".pdf")
+    if not os.path.isfile(file):
+        return False  # opening it will say why
+    from ..ocr.io._documents.pdfium import is_pdf
+
+    return is_pdf(file)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A document or a video to read.
+
+    Attributes:
+        source: A path or a URL; ``-`` is standard input.
+        folder: The folder of the outputs.
+        stem: The start of the names of the outputs.
+        formats: The formats of the outputs.
+        is_video: Whether text is followed through time instead of being read page by page.
+    """
+
+    source: str
+    folder: Path
+    stem: str
+    formats: tuple[str, ...] = ("txt",)
+    is_video: bool = False
+
+    def output(self, kind: str) -> Path:
+        return self.folder / f"{self.stem}{(FORMATS | VIDEO_FORMATS)[kind]}"
+
+    @property
+    def work_folder(self) -> Path:
+        """The folder of the pages, or of the progress in a video, until all is read."""
+        return self.folder / f".{self.stem}.pages"
+
+    def overlay(self, number: int) -> Path:
+        """The picture of page ``number``, from 0, with the text that was found."""
+        return self.folder / f"{self.stem}.page{number + 1:04d}.png"
+
+
+def find_files(arguments: Sequence[str]) -> list[str]:
+    """Replace each folder by the images and PDF files in it, sorted by name.
+
+    Raises:
+        InvalidArgumentError: if a folder has none.
+    """
+    files: list[str] = []
+    for argument in arguments:
+        if "://" in argument or not os.path.isdir(argument):
+            files.append(argument)
+            continue
+        inside = sorted(path for path in Path(argument).iterdir() if path.suffix.lower() in _SUFFIXES)
+        if not inside:
+            raise InvalidArgumentError(f"There are no images and no PDF files in the folder {argument!r}.")
+        files += map(str, inside)
+    return list(dict.fromkeys(files))
+
+
+def plan_tasks(files: Sequence[str], folder: Path, formats: Sequence[str], every: float | None) -> list[Task]:
+    """Plan a task for each file. Outputs are named after the file, with a number if several files have one name.
+
+    >>> from pathlib import Path
+    >>> tasks = plan_tasks(["a/scan.pdf", "scan.png", "x.mp4"], Path("out"), [], None)
+    >>> [task.output(task.formats[0]).as_posix() for task in tasks]
+    ['out/scan.txt', 'out/scan.2.txt', 'out/x.srt']
+
+    Without ``formats``, documents are written as text and videos as SubRip. With ``every``, videos are documents.
+
+    Raises:
+        InvalidArgumentError: if a file cannot be written in one of the formats.
+    """
+    tasks = []
+    for file, stem in zip(files, output_stems(files), strict=True):
+        is_video = every is None and (
+            _has_video_suffix(file) or not (set(formats) <= set(FORMATS) or _is_document(file))
+        )
+        known = VIDEO_FORMATS if is_video else FORMATS
+        for name in formats:
+            if name not in known:
+                hint = "; frames of it are read as pages with --every SECONDS" if is_video else ""
+                what = "the text of a video" if is_video else "a document"
+                raise InvalidArgumentError(
+                    f"{shown_name(file)}: {what} is written as {', '.join(known)}, not as {name}{hint}."
+                )
+        tasks.append(Task(file, folder, stem, tuple(formats) or ("srt" if is_video else "txt",), is_video))
+    return tasks
+
+
+def existing_overlays(tasks: Sequence[Task]) -> dict[Path, Task]:
+    """Find existing files that have the names of the tasks' pictures, in upper or lower case."""
+    task_of = {task.stem.casefold(): task for task in tasks}
+    overlays = {}
+    for folder in {task.folder for task in tasks}:
+        try:
+            names = sorted(os.listdir(folder))
+        except OSError:  # there is no such folder yet
+            continue
+        for name in names:
+            match = re.fullmatch(r"(.*)\.page\d{4,}\.png", name, re.IGNORECASE | re.DOTALL)
+            if match is not None and (task := task_of.get(match[1].casefold())) is not None:
+                overlays[folder / name] = task
+    return overlays
+
+
+def _has_video_suffix(file: str) -> bool:
+    path = urlsplit(file).path if "://" in file else file
+    return os.path.splitext(path)[1].lower() in _VIDEO_SUFFIXES
+
+
+def _is_document(file: str) -> bool:
+    """Return whether a file is a PDF file or a still image, by its content or, if it cannot be read, by its name."""
+    if "://" in file or not os.path.isfile(file):
+        path = urlsplit(file).path if "://" in file else file
+        return os.path.splitext(path)[1].lower() in _SUFFIXES - _ANIMATED_SUFFIXES
+    with suppress(OSError), open(file, "rb") as opened:
+        beginning = opened.read(NUM_SNIFFED_BYTES)
+        kind = sniff(beginning)
+        if kind is not None:
+            return f".{kind}" not in _ANIMATED_SUFFIXES
+        return beginning[:4] in (b"II*\0", b"MM\0*") or _is_pdf(file)
+    return False
+
+
+def choose_pages(ranges: PageRanges | None, num_pages: int) -> list[int]:
+    """Return page indices from 0, each once, in the order of the ranges.
+
+    >>> choose_pages(((2, 3), (5, None), (3, 3)), 6), choose_pages(None, 2)
+    ([1, 2, 4, 5], [0, 1])
+
+    Raises:
+        OutOfRangeError: if a range begins or ends after the last page.
+    """
+    if ranges is None:
+        return list(range(num_pages))
+    chosen: list[int] = []
+    for first, last in ranges:
+        stop = num_pages if last is None else last
+        if max(first, stop) > num_pages:
+            raise OutOfRangeError(f"There is no page {max(first, stop)}: the document has {num_pages}.")
+        chosen += range(first - 1, stop)
+    return list(dict.fromkeys(chosen))
+
+
+def write_each(kinds: Iterable[str], write: Callable[[str], None], name: str) -> list[Exception]:
+    """Write every format, and return the errors of those that failed. Each is reported with the document's name.
+
+    Raises:
+        StopError, BrokenPipeError: if nothing more can be written.
+    """
+    failures: list[Exception] = []
+    for kind in kinds:
+        try:
+            write(kind)
+        except (StopError, BrokenPipeError):
+            raise
+        except Exception as error:
+            is_known = isinstance(error, (MediaTensorError, OSError))
+            emit_error(f"{name}: {kind} was not written: {error_text(error) if is_known else unexpected_error(error)}")
+            failures.append(error)
+    return failures
+
+
+def write_document(
+    document: Document, kind: str, output: Path, name: str, times: Mapping[int, float], *, keep_look: bool = False
+) -> None:
+    """Write a document. The file appears whole or not at all.
+
+    Args:
+        document: The pages know their index; for ``"pdf"`` they have their images.
+        kind: A key of `FORMATS`.
+        output: The file.
+        name: The name of the document, for titles.
+        times: Seconds by page index, if the pages are frames of a video.
+        keep_look: Whether plain text keeps the look of the pages.
+    """
+    data = _plain_text(document, times, keep_look) if kind == "txt" else _export(document, kind, name, times)
+    # A title can be the name of a file in another encoding.
+    write_file(output, data if isinstance(data, bytes) else data.encode(errors="replace"))
+
+
+def _export(document: Document, kind: str, name: str, times: Mapping[int, float]) -> str | bytes:
+    match kind:
+        case "json":
+            return _json(document, times)
+        case "md":
+            return f"{document.export_as_markdown()}\n"
+        case "adoc":
+            return f"{document.export_as_asciidoc()}\n"
+        case "csv":
+            return document.export_as_csv()
+        case "xlsx":
+            return document.export_as_xlsx()
+        case "html":
+            title = escape(name)
+            head = f'<!DOCTYPE html>\n<html>\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n</head>\n'
+            return f"{head}<body>\n{document.export_as_html()}\n</body>\n</html>\n"
+        case "hocr":
+            return merge_hocr([content for content, _ in document.export_as_xml(file_title=name)])
+        case "alto":
+            content, _ = document.export_as_alto(file_name=name)
+            return content
+        case "pdf":
+            return document.export_as_pdf()
+        case _:
+            return document.export_as_tsv()
+
+
+def _json(document: Document, times: Mapping[int, float]) -> bytes:
+    exported: dict[str, Any] = document.export()
+    for page in exported["pages"]:
+        if page["page_idx"] in times:
+            page["pts_seconds"] = times[page["page_idx"]]
+    return json_bytes(exported, indent=1) + b"\n"
+
+
+def _plain_text(document: Document, times: Mapping[int, float], keep_look: bool) -> str:
+    if not times:
+        return f"{document.render(layout=keep_look)}\n"
+    shown = [(times[page.page_idx], page.render(layout=keep_look)) for page in document.pages]
+    texts = [f"[{_text.clock(seconds)}]\n{text}".rstrip() for seconds, text in shown]
+    return "\n\n".join(texts) + "\n"
+
+
+def merge_hocr(pages: Sequence[bytes]) -> bytes:
+    """Merge hOCR files of one page each; identifiers inside a page start with that of the page."""
+    ElementTree.register_namespace("", _XHTML)
+    root = ElementTree.fromstring(pages[0])
+    body = _body(root)
+    for content in pages[1:]:
+        for page in _body(ElementTree.fromstring(content)):
+            for element in page.iter():
+                if element is not page and "id" in element.attrib:
+                    element.set("id", f"{page.get('id')}_{element.get('id')}")
+            body.append(page)
+    merged: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return merged + b"\n"
+
+
+def _body(root: ElementTree.Element) -> ElementTree.Element:
+    body = root.find(f"{{{_XHTML}}}body")
+    if body is None:
+        raise ValueError("an hOCR file has a body")
+    return body

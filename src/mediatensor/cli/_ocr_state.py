@@ -1,0 +1,355 @@
+"""Files that let ``mediatensor ocr`` resume: records of complete outputs, pages that were read, progress in a video."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import pickle
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from .. import __version__
+from .._engine.sources.atomic_files import write_file
+from .._engine.sources.output_files import check_outputs
+from ..errors import InvalidArgumentError, MediaTensorError, ReadError, WriteError
+from . import _text
+from ._console import STANDARD, StopError, emit, progress, shown_name
+
+if TYPE_CHECKING:
+    from ._ocr_files import Task
+
+__all__ = ["PageStore", "ProgressStore", "Record", "WrittenOutputs", "read_missing", "source_key", "source_of"]
+
+_KEY_FILE = "key.json"
+_VIDEO_STATE_FILE = "video.state"
+
+# An interrupted run loses no more than this; making a state takes a fraction of a second.
+_SECONDS_BETWEEN_STATES = 10.0
+
+# Types in a state that are not classes of this library.
+_STATE_TYPES = {
+    ("builtins", "range"), ("collections", "deque"), ("numpy", "dtype"), ("numpy", "ndarray"),
+    ("numpy._core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "scalar"),
+    ("numpy._core.numeric", "_frombuffer"), ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy.core.multiarray", "scalar"), ("numpy.core.numeric", "_frombuffer"),
+}  # fmt: skip
+
+
+def source_key(source: str, path: str) -> dict[str, Any]:
+    """Return the source of an output and the state of that file now, as part of the output's key."""
+    state: list[Any] | None = None
+    if source == STANDARD:
+        with open(path, "rb") as file:
+            state = [hashlib.file_digest(file, "sha256").hexdigest()]
+    elif os.path.exists(source):
+        status = os.stat(source)
+        source, state = os.path.abspath(source), [status.st_size, status.st_mtime_ns]
+    return {"source": source, "state": state}
+
+
+def source_of(task: Task) -> str:
+    """Return the name of a task's source in keys."""
+    return STANDARD if task.source == STANDARD else str(source_key(task.source, task.source)["source"])
+
+
+class Record:
+    """A hidden file with a line of JSON for each complete item of a folder.
+
+    Lines are only ever appended, and the last line of an item counts, so that several programs may write into one
+    folder.
+
+    Args:
+        path: The file.
+        name: The key of an entry that has the item's name.
+        fold: Maps names of the same item to one text.
+    """
+
+    def __init__(self, path: Path, name: str, fold: Callable[[str], str] = str) -> None:
+        self.path = path
+        self._name, self._fold = name, fold
+        self._entries: dict[str, dict[str, Any]] = {}
+        try:
+            lines = path.read_bytes().splitlines()
+        except OSError:
+            return
+        for line in lines:
+            with suppress(ValueError, KeyError, TypeError):  # a line that was cut off does not count
+                entry = json.loads(line)
+                self._entries[fold(entry[name])] = entry
+
+    def __getitem__(self, name: str) -> dict[str, Any]:
+        """Return the entry of an item; empty if there is none."""
+        return self._entries.get(self._fold(name), {})
+
+    def add(self, entry: Mapping[str, Any]) -> None:
+        """Append the entry of an item that is now complete."""
+        line = json.dumps(entry)
+        with self.path.open("a+b") as file:
+            # A line that was cut off, by a kill or a full disk, must not spoil this one.
+            if file.seek(0, os.SEEK_END) and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n":
+                line = f"\n{line}"
+            file.write(f"{line}\n".encode())
+        self._entries[self._fold(entry[self._name])] = json.loads(line)
+
+
+class WrittenOutputs:
+    """The record of the complete outputs in a folder: the source and options of each, and its state when written.
+
+    Names that differ only in case count as one.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._record = Record(folder / ".mediatensor-ocr.jsonl", "output", str.casefold)
+
+    @property
+    def path(self) -> Path:
+        return self._record.path
+
+    def is_of(self, output: str, source: str) -> bool:
+        """Return whether an output was made from a source and has not changed since."""
+        entry = self._entry(output)
+        return entry.get("state") == _file_state(Path(output)) and entry.get("key", {}).get("source") == source
+
+    def is_own(self, output: str, key: Mapping[str, Any], is_again: bool) -> bool:
+        """Return whether an existing output stays, or was made from the same source and may be replaced.
+
+        Args:
+            output: The file.
+            key: The source and the options.
+            is_again: Whether the output is made again, because a run for it was interrupted.
+
+        Raises:
+            InvalidArgumentError: if it was made from another source, or changed since.
+        """
+        entry = self._entry(output)
+        source = entry.get("key", {}).get("source")
+        if source is not None and source != key["source"]:
+            raise InvalidArgumentError(
+                f"{output!r} exists already, and was made from {shown_name(str(source))}; choose another folder with "
+                "-o, or replace it with --overwrite."
+            )
+        return is_again or self._is_complete(output, key) or entry.get("state") == _file_state(Path(output))
+
+    def missing(
+        self, task: Task, key: Mapping[str, Any], messages: TextIO | None, *, is_again: bool = False, overwrite: bool
+    ) -> list[str]:
+        """Return the formats of a task that must be written; print to ``messages`` which complete outputs stay.
+
+        Raises:
+            InvalidArgumentError: if a file exists that is not this command's to replace.
+        """
+        outputs = {kind: task.output(kind) for kind in task.formats}
+        check_outputs(
+            outputs.values(),
+            overwrite=overwrite,
+            is_own=lambda _, existing: self.is_own(existing, key, is_again),
+            makes_folders=True,
+        )
+        missing_kinds = []
+        for kind, output in outputs.items():
+            if overwrite or is_again or not output.exists() or not self._is_complete(str(output), key):
+                missing_kinds.append(kind)
+                continue
+            is_as_written = self._entry(str(output)).get("state") == _file_state(output)
+            changed = "" if is_as_written else ", and was changed since"
+            emit(f"kept {output}: it is complete{changed} (--overwrite reads it again)", messages)
+        return missing_kinds
+
+    def add(self, output: Path, key: Mapping[str, Any]) -> None:
+        """Record an output that was just written."""
+        self._record.add({"output": output.name, "key": key, "state": _file_state(output)})
+
+    def _is_complete(self, output: str, key: Mapping[str, Any]) -> bool:
+        return bool(self._entry(output).get("key") == json.loads(json.dumps(key)))
+
+    def _entry(self, output: str) -> dict[str, Any]:
+        return self._record[os.path.basename(output)]
+
+
+def _file_state(path: Path) -> list[int]:
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns]
+
+
+class PageStore:
+    """The pages of a document that were read, each in one or two files of a hidden folder, stored whole or not at all.
+
+    Nothing is written before the first page is put or the folder is claimed.
+
+    Args:
+        task: The document.
+        key: The source and the options that the pages depend on. Pages that were kept for another key are deleted.
+    """
+
+    def __init__(self, task: Task, key: Mapping[str, Any]) -> None:
+        self._folder = task.work_folder
+        # Another run of the same document may complete it first and clear the folder: the pages of this run.
+        self._own_pages: dict[int, dict[str, Any]] = {}
+        self._key = json.dumps({**key, "pages": None, "version": __version__}, sort_keys=True)
+        try:
+            is_ours = (self._folder / _KEY_FILE).read_text(encoding="utf-8") == self._key
+        except (OSError, UnicodeDecodeError):
+            is_ours = False
+        if not is_ours:
+            self.clear()
+
+    def __contains__(self, number: int) -> bool:
+        return self._page(number).exists()
+
+    def claim(self) -> None:
+        """Store the key, so that files that are written of a page before it is put count as its own."""
+        if not self._folder.is_dir():
+            self._folder.mkdir(parents=True)
+        if not (self._folder / _KEY_FILE).exists():
+            write_file(self._folder / _KEY_FILE, self._key.encode())
+
+    def put(self, number: int, page: dict[str, Any], pdf: bytes | None = None) -> None:
+        """Keep a page, and optionally a PDF file of that page."""
+        self.claim()
+        if pdf is not None:
+            write_file(self.pdf(number), pdf)
+        self._own_pages[number] = page
+        write_file(self._page(number), json.dumps(page).encode())
+
+    def get(self, number: int) -> dict[str, Any]:
+        """Return a page that was put.
+
+        Raises:
+            ReadError: if another run removed it.
+        """
+        if number in self._own_pages:
+            return self._own_pages[number]
+        try:
+            page: dict[str, Any] = json.loads(self._page(number).read_bytes())
+        except FileNotFoundError as error:
+            raise ReadError(
+                f"Page {number + 1}, which an earlier run had read, is gone: another run works on this document in the "
+                "same folder. Run it again."
+            ) from error
+        return page
+
+    def pdf(self, number: int) -> Path:
+        return self._folder / f"{number:08d}.pdf"
+
+    def _page(self, number: int) -> Path:
+        return self._folder / f"{number:08d}.json"
+
+    @staticmethod
+    def path(task: Task) -> Path:
+        """Return the file by which the folder is recognised."""
+        return task.work_folder / _KEY_FILE
+
+    @staticmethod
+    def has_pages_of(task: Task) -> bool:
+        """Return whether an interrupted run kept pages of the task's source."""
+        try:
+            return bool(json.loads(PageStore.path(task).read_bytes())["source"] == source_of(task))
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+
+    def clear(self) -> None:
+        if self._folder.is_dir():
+            for path in [self._folder / _KEY_FILE, *self._folder.glob("*.json"), *self._folder.glob("*.pdf")]:
+                path.unlink(missing_ok=True)
+            with suppress(OSError):  # it has other files in it: keep it
+                self._folder.rmdir()
+
+
+def read_missing(
+    task: Task,
+    numbers: Sequence[int],
+    store: PageStore,
+    load: Callable[[], object],
+    read: Callable[[int], None],
+    describe: Callable[[str, int, Exception], str],
+) -> dict[int, str]:
+    """Read the pages of a document that are not in the store yet, with a progress bar.
+
+    Args:
+        task: The document.
+        numbers: The pages, from 0.
+        store: The pages that are kept.
+        load: Loads the models; called only if a page is missing.
+        read: Reads a page and stores it.
+        describe: Returns the message for a page that failed, from the document's name, the page and the error.
+
+    Returns:
+        The messages of the pages that failed.
+
+    Raises:
+        StopError: if a page cannot be kept, as on a full disk: all further pages would be read for nothing.
+    """
+    missing = [number for number in numbers if number not in store]
+    if missing:
+        load()
+    failures = {}
+    for number in progress(missing, _text.shorten(os.path.basename(task.source), 30), unit="page"):
+        try:
+            read(number)
+        except WriteError as error:
+            name = shown_name(os.path.basename(task.source))
+            raise StopError(
+                f"stopped at {name}, page {number + 1}, which was read and cannot be kept: {error}"
+            ) from error
+        except (MediaTensorError, OSError) as error:
+            failures[number] = describe(shown_name(task.source), number, error)
+    return failures
+
+
+class ProgressStore:
+    """How far a video was read, in a file of a hidden folder, which is stored whole or not at all.
+
+    Args:
+        task: The video.
+        key: The source and the options that the reading depends on. A state of another key is ignored.
+    """
+
+    def __init__(self, task: Task, key: Mapping[str, Any]) -> None:
+        self._file = self.path(task)
+        self._key = json.dumps({**key, "version": __version__}, sort_keys=True).encode() + b"\n"
+        self._last_put_time = time.monotonic()
+
+    @staticmethod
+    def path(task: Task) -> Path:
+        return task.work_folder / _VIDEO_STATE_FILE
+
+    def get(self) -> Any:
+        """Return the state that was put; ``None`` if there is none that can be used."""
+        try:
+            data = self._file.read_bytes()
+            return _ProgressUnpickler(io.BytesIO(data[len(self._key) :])).load() if data.startswith(self._key) else None
+        except FileNotFoundError:
+            return None
+        except Exception:  # damaged bytes raise many types
+            return None
+
+    def put(self, make: Callable[[], Any]) -> None:
+        """Store the state that a function makes, if the last time was some seconds ago."""
+        if time.monotonic() - self._last_put_time < _SECONDS_BETWEEN_STATES:
+            return
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        write_file(self._file, self._key + pickle.dumps(make(), pickle.HIGHEST_PROTOCOL))
+        self._last_put_time = time.monotonic()
+
+    def clear(self) -> None:
+        self._file.unlink(missing_ok=True)
+        with suppress(OSError):  # it has other files in it, or is not there
+            self._file.parent.rmdir()
+
+
+class _ProgressUnpickler(pickle.Unpickler):
+    """Loads only data and classes of this library: the file in the folder may come from someone else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in _STATE_TYPES:
+            return super().find_class(module, name)
+        is_ours = module.startswith(("mediatensor.ocr.video.", "mediatensor.ocr.models.video_predictor."))
+        value = super().find_class(module, name) if is_ours and "." not in name else None
+        if isinstance(value, type) and value.__module__ == module:
+            return value
+        raise pickle.UnpicklingError(f"{module}.{name} is not part of a state")

@@ -1,0 +1,255 @@
+"""Text in video: ``mediatensor find``, and what ``mediatensor ocr`` reads in videos and writes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from .._engine.common.messages import counted
+from ..decoders import VideoDecoder
+from ..errors import InvalidArgumentError
+from . import _text
+from ._arguments import Region
+from ._console import EXIT_ERROR, STANDARD, emit, emit_json, for_each_file, shown_name
+from ._ocr_files import Task, load_predictor, write_each
+from ._ocr_state import ProgressStore, WrittenOutputs, source_key
+from ._sheet import Mark, sheet_outputs, write_marked_sheet
+
+if TYPE_CHECKING:
+    from ..ocr.video import TextTrack, VideoReading
+
+__all__ = ["VideoTextReader", "VideoWriter", "place_of", "run"]
+
+_EXIT_NOT_FOUND = 1
+
+
+class VideoTextReader:
+    """Reads text in videos; the models are loaded when they are first needed."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._args = args
+        self._predictor: Any = None
+
+    def _load(self) -> Any:
+        from ..ocr import video_text_predictor
+
+        if self._predictor is None:
+            given = {name: value for name, value in self.options().items() if value is not None}
+            self._predictor = load_predictor(lambda: video_text_predictor(pretrained=True, **given), self._args.device)
+        return self._predictor
+
+    def options(self) -> dict[str, Any]:
+        """Return the arguments of the predictor, on which the result depends."""
+        return {name: getattr(self._args, name) for name in ("det_arch", "reco_arch", "region", "languages")}
+
+    @contextmanager
+    def read(self, path: str, name: str, store: ProgressStore) -> Iterator[VideoReading]:
+        """Read all text of a video from the state in ``store`` on, and store how far it got.
+
+        The video stays open in the ``with`` block, because pictures of slides are decoded when they are written.
+
+        Raises:
+            MediaTensorError: if it cannot be read.
+        """
+        with VideoDecoder(path) as decoder:
+            predictor = self._load()
+            state = store.get()
+            try:
+                reading: VideoReading = predictor._read_on(decoder, state, store.put)
+            except InvalidArgumentError:
+                if state is None:
+                    raise
+                store.clear()  # a URL may have another video by now
+                reading = predictor._read_on(decoder, None, store.put)
+            yield replace(reading, name=name)
+
+    def read_on(self, path: str) -> Iterator[TextTrack | str]:
+        """Yield each text of a video when it has ended, then sentences about parts that could not be read.
+
+        Raises:
+            MediaTensorError: if it cannot be read.
+        """
+        with VideoDecoder(path) as decoder, closing(self._load().stream(decoder)) as stream:
+            yield from stream
+            yield from stream.problems
+
+
+class VideoWriter:
+    """Reads videos and writes their text in the formats of the tasks."""
+
+    def __init__(self, args: argparse.Namespace, written: WrittenOutputs, messages: TextIO) -> None:
+        self._args = args
+        self._written = written
+        self._messages = messages
+        self._reader = VideoTextReader(args)
+
+    def key(self, task: Task, path: str) -> dict[str, Any]:
+        """Return the source and the options that the outputs of a video depend on."""
+        return source_key(task.source, path) | {"options": self._reader.options() | {"kinds": self._args.kinds}}
+
+    def write(self, task: Task, path: str) -> int:
+        """Read a video, write the outputs that are missing, and return the exit code."""
+        key, overwrite = self.key(task, path), self._args.overwrite
+        missing = self._written.missing(task, key, self._messages, overwrite=overwrite)
+        if not missing:
+            return 0
+        name = shown_name(os.path.basename(task.source))
+        store = ProgressStore(task, {**source_key(task.source, path), "options": self._reader.options()})
+        if overwrite:
+            store.clear()
+        with self._reader.read(path, name, store) as reading:
+            task.folder.mkdir(parents=True, exist_ok=True)
+            chosen = _select_kinds(reading, self._args.kinds)
+
+            def save(name_of_format: str) -> None:
+                self._save(chosen, task.output(name_of_format), name_of_format)
+                self._written.add(task.output(name_of_format), key)
+
+            failures = write_each(missing, save, name)
+        # Without slides there is nothing to write, however often the command is repeated.
+        if all(isinstance(error, InvalidArgumentError) for error in failures):
+            store.clear()
+        for problem in reading.problems:
+            emit(f"{name}: warning: {problem}", self._messages)
+        return EXIT_ERROR if failures else 0
+
+    def _save(self, reading: VideoReading, output: Path, name: str) -> None:
+        if name in ("srt", "vtt", "ass"):
+            captions = reading.of_kind(*(self._args.kinds or ("caption",)))
+            captions.save(output, name)  # type: ignore[arg-type]
+            contents = counted(len(captions), "caption")
+        else:
+            reading.save(output, name)  # type: ignore[arg-type]
+            contents = counted(len(reading.slides), "slide")
+            if name in ("json", "csv"):
+                contents = f"{counted(len(reading.tracks), 'text')}, {contents}"
+        place = "standard output" if str(self._args.output) == STANDARD else output
+        emit(f"wrote {place}: {contents}", self._messages)
+
+
+def _select_kinds(reading: VideoReading, kinds: Sequence[str] | None) -> VideoReading:
+    """Keep text of these kinds, and slides only if they are among them."""
+    if not kinds:
+        return reading
+    tracks = tuple(track for track in reading.tracks if track.kind in kinds)
+    return replace(reading, tracks=tracks, slides=reading.slides if "slide" in kinds else ())
+
+
+def place_of(track: TextTrack) -> str:
+    """Describe the place of a text in the frame.
+
+    >>> from mediatensor.ocr.video import TextTrack
+    >>> place_of(TextTrack("Hi", "caption", 0.0, 1.0, 0, 9, ((0.4, 0.85), (0.6, 0.9)), 0.9))
+    'bottom'
+    >>> place_of(TextTrack("ONE", "overlay", 0.0, 1.0, 0, 9, ((0.9, 0.05), (0.97, 0.1)), 0.9))
+    'top right'
+    """
+    (left, top), (right, bottom) = track.geometry
+    row = ("top", "", "bottom")[min(2, int(1.5 * (top + bottom)))]
+    column = ("left", "", "right")[min(2, int(1.5 * (left + right)))]
+    return f"{row} {column}".strip() or "middle"
+
+
+@dataclass(frozen=True)
+class _Hit:
+    """A text that matches; ``alternative`` is the other reading that matched, if it was not the text itself."""
+
+    track: TextTrack
+    alternative: str | None
+
+
+def run(args: argparse.Namespace) -> int:
+    pattern = _compile_pattern(args.text, args.regex, args.case)
+    files = list(dict.fromkeys(args.files))
+    for file in files if args.sheet else ():
+        if file == STANDARD or _is_stored_reading(file):
+            raise InvalidArgumentError(f"--sheet takes frames from videos, and {shown_name(file)} is not a video.")
+    sheets = sheet_outputs(args.files, args.sheet, overwrite=args.overwrite) if args.sheet else {}
+    reader, files_with_hits = VideoTextReader(args), set[str]()
+
+    def search(path: str, file: str) -> int:
+        name, marks = shown_name(file), list[Mark]()
+        for track in _load_reading(path) if _is_stored_reading(file) else reader.read_on(path):
+            if isinstance(track, str):
+                emit(f"{name}: warning: {track}", sys.stderr)
+            elif (hit := _match(track, pattern, args.kinds, args.region)) is not None:
+                _print_hit(hit, name, args.json)
+                marks.append(Mark((track.first_frame + track.last_frame) // 2, track.geometry))
+        if marks:
+            files_with_hits.add(file)
+        if marks and args.sheet:
+            summary = write_marked_sheet(path, sheets[file], marks, f"{args.text!r} in {Path(name).name}")
+            if not args.json:
+                emit(summary)
+        return 0
+
+    return for_each_file(files, search) or (0 if files_with_hits else _EXIT_NOT_FOUND)
+
+
+def _compile_pattern(text: str, is_regex: bool, has_case: bool) -> re.Pattern[str]:
+    """Compile the text to find; a space in plain text matches white space of any kind.
+
+    >>> _compile_pattern("error 503", False, False).search("An Error\\n503 came.") is not None
+    True
+
+    Raises:
+        InvalidArgumentError: if it is empty, or not a regular expression.
+    """
+    if not text.strip():
+        raise InvalidArgumentError("TEXT is empty; give a text to find.")
+    expression = text if is_regex else r"\s+".join(map(re.escape, text.split()))
+    try:
+        return re.compile(expression, 0 if has_case else re.IGNORECASE)
+    except re.error as error:
+        raise InvalidArgumentError(f"{text!r} is not a regular expression: {error}.") from error
+
+
+def _match(track: TextTrack, pattern: re.Pattern[str], kinds: list[str] | None, region: Region | None) -> _Hit | None:
+    if (kinds and track.kind not in kinds) or (region and not _is_in_region(track, region)):
+        return None
+    texts = [track.text, *(other.text for other in track.alternatives)]
+    number = next((number for number, text in enumerate(texts) if pattern.search(text)), None)
+    return None if number is None else _Hit(track, texts[number] if number else None)
+
+
+def _is_in_region(track: TextTrack, region: Region) -> bool:
+    """Return whether the centre of a text is in a region of the frame."""
+    (left, top), (right, bottom) = track.geometry
+    x, y = (left + right) / 2, (top + bottom) / 2
+    return region[0] <= x <= region[2] and region[1] <= y <= region[3]
+
+
+def _print_hit(hit: _Hit, file: str, is_json: bool) -> None:
+    track = hit.track
+    if is_json:
+        names = ("text", "kind", "start_seconds", "end_seconds", "first_frame", "last_frame", "geometry", "confidence")
+        emit_json({"file": file} | {name: getattr(track, name) for name in names} | {"alternative": hit.alternative})
+        return
+    text = " / ".join(track.text.split("\n"))
+    if hit.alternative is not None:
+        text += f" (or: {' / '.join(hit.alternative.split(chr(10)))})"
+    emit(f"{file}  {_text.clock(track.start_seconds)}  {place_of(track)}  {track.kind}  {_text.one_line(text)}")
+
+
+def _is_stored_reading(file: str) -> bool:
+    return "://" not in file and Path(file).suffix.lower() == ".json"
+
+
+def _load_reading(path: str) -> Sequence[TextTrack | str]:
+    """Return the texts that `ocr` wrote as JSON, then sentences about parts that it could not read."""
+    from ..ocr.video import VideoReading
+
+    try:
+        reading = VideoReading.load(Path(path))
+    except InvalidArgumentError:
+        raise InvalidArgumentError(
+            "This is not the text of a video; `mediatensor ocr VIDEO --format json` writes it."
+        ) from None
+    return [*reading.tracks, *reading.problems]

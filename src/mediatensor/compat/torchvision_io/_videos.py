@@ -1,0 +1,489 @@
+"""Functions and the class of `torchvision.io` that read and write videos."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..._engine.common.checks import check_choice, finite_number, options_dict, path_text, shown, whole_number
+from ..._engine.index.frame_index import FrameIndex
+from ...decoders import AudioDecoder, VideoDecoder, get_container_metadata
+from ...encoders import Encoder
+from ...errors import InvalidArgumentError, OutOfRangeError, StreamError
+from .. import BoundedCalls, run_bounded
+
+__all__ = ["Time", "VideoReader", "read_video", "read_video_timestamps", "write_video"]
+
+#: A time, in seconds or in units of a stream.
+Time: TypeAlias = float | Fraction
+
+# torchvision returns the frames of the codec, which have this many samples for AAC.
+_SAMPLES_AT_A_TIME = 1024
+_SECONDS_DECODED_AT_A_TIME = 1.0
+
+
+def read_video(
+    filename: Any,
+    start_pts: Time = 0,
+    end_pts: Time | None = None,
+    pts_unit: str = "pts",
+    output_format: str = "THWC",
+    *,
+    timeout_seconds: float | None = None,
+) -> tuple[Tensor, Tensor, dict[str, Any]]:
+    """Read the frames and the audio of a time range.
+
+    Frames have start_pts <= pts <= end_pts; the frame that is shown at ``start_pts`` is included if it started before.
+    The audio is from [start_pts, end_pts). The first video and the first audio stream of the file are read.
+
+    Args:
+        filename: A path or URL.
+        start_pts: Start of the range.
+        end_pts: End of the range, included; ``None`` for the end of the file.
+        pts_unit: ``"sec"`` for seconds, or ``"pts"`` for units of the video stream (without video, of the audio).
+        output_format: ``"THWC"`` or ``"TCHW"``, in any case.
+        timeout_seconds: Time limit, in a separate process; ``None`` for no limit.
+
+    Returns:
+        Frames (T, H, W, 3) or (T, 3, H, W) of uint8, samples (channels, N) of float32 in [-1, 1], and a dictionary with
+        ``"video_fps"`` and ``"audio_fps"`` for existing streams. Without frames, (0, 1, 1, 3); without samples, (1, 0).
+
+    Raises:
+        InvalidArgumentError: if an argument is not accepted, or end_pts < start_pts.
+        SourceNotFoundError, OpenError, ReadError: if the file cannot be read.
+        DecodeError: if the audio is damaged. Frames that cannot be decoded are left out, with a warning.
+
+    Example:
+        >>> from mediatensor.compat.torchvision_io import read_video
+        >>> frames, samples, info = read_video("video.mp4", 0.5, 0.6, pts_unit="sec", output_format="TCHW")
+        >>> frames.shape, samples.shape
+        (torch.Size([4, 3, 360, 640]), torch.Size([1, 4800]))
+    """
+    if not isinstance(output_format, str) or output_format.upper() not in ("THWC", "TCHW"):
+        raise InvalidArgumentError(f"output_format must be 'THWC' or 'TCHW' (got {shown(output_format)}).")
+    check_choice("pts_unit", pts_unit, ("pts", "sec"))
+    for name, value in (("start_pts", start_pts), ("end_pts", end_pts)):
+        if value is not None and not isinstance(value, Fraction) and value != math.inf:
+            finite_number(name, value)
+    if end_pts is not None and end_pts < start_pts:
+        raise InvalidArgumentError(f"end_pts = {end_pts} must not be less than start_pts = {start_pts}.")
+    work = partial(_read, filename, start_pts, math.inf if end_pts is None else end_pts, pts_unit == "sec")
+    frames, samples, info, num_lost = run_bounded(work, timeout_seconds)
+    if num_lost:
+        warnings.warn(f"{num_lost} frames of {shown(filename)} cannot be decoded, and were left out.", stacklevel=2)
+    return (frames if output_format.upper() == "THWC" else frames.permute(0, 3, 1, 2)), samples, info
+
+
+def read_video_timestamps(
+    filename: Any, pts_unit: str = "pts", *, timeout_seconds: float | None = None
+) -> tuple[list[int] | list[Fraction], float | None]:
+    """Return the times of all frames, and the frame rate.
+
+    Args:
+        filename: A path or URL.
+        pts_unit: ``"sec"`` for seconds, as fractions, or ``"pts"`` for units of the stream, as whole numbers.
+        timeout_seconds: Time limit, in a separate process; ``None`` for no limit.
+
+    Returns:
+        The times in order, and frames per second by the header; ``([], None)`` without video.
+
+    Raises:
+        InvalidArgumentError: if ``pts_unit`` is not accepted.
+        SourceNotFoundError, OpenError, ReadError: if the file cannot be read.
+
+    Example:
+        >>> from mediatensor.compat.torchvision_io import read_video_timestamps
+        >>> times, fps = read_video_timestamps("video.mp4", pts_unit="sec")
+        >>> times[:2], fps
+        ([Fraction(0, 1), Fraction(1, 30)], 30.0)
+    """
+    check_choice("pts_unit", pts_unit, ("pts", "sec"))
+    timestamps = run_bounded(partial(_timestamps, filename), timeout_seconds)
+    if timestamps is None:
+        return [], None
+    ticks, time_base, fps = timestamps
+    return [tick * time_base for tick in ticks] if pts_unit == "sec" else ticks, fps
+
+
+def _streams_of(source: Any, media_type: str) -> list[Any]:
+    """Return the headers of the streams of a type, in the order of the file."""
+    return [stream for stream in get_container_metadata(source).streams if stream.media_type == media_type]
+
+
+def _read(source: Any, start: Time, end: Time, is_seconds: bool) -> tuple[Tensor, Tensor, dict[str, Any], int]:
+    """Return frames (T, H, W, 3), samples, their rates, and the number of frames that could not be decoded."""
+    info: dict[str, Any] = {}
+    frames, num_lost = torch.empty((0, 1, 1, 3), dtype=torch.uint8), 0
+    unit = None
+    videos, sounds = _streams_of(source, "video"), _streams_of(source, "audio")
+    if videos:
+        if videos[0].average_fps_from_header is not None:
+            info["video_fps"] = float(videos[0].average_fps_from_header)
+        with VideoDecoder(
+            source,
+            stream_index=videos[0].stream_index,
+            dimension_order="NHWC",
+            on_error="skip",
+            on_size_change="scale",
+        ) as decoder:
+            index = decoder.frame_index
+            unit = index.time_base
+            wanted = _frames_of(index, start, end, is_seconds)
+            if wanted:
+                batch = decoder.get_frames_at(wanted)
+                frames, num_lost = batch.data, sum(report.num_missing or 1 for report in batch.replaced)
+    samples = torch.empty((1, 0))
+    if sounds:
+        with AudioDecoder(source, stream_index=sounds[0].stream_index) as sound:
+            info["audio_fps"] = sound.metadata.sample_rate
+            if not is_seconds:
+                unit = unit or Fraction(1, sound.metadata.sample_rate or 1)
+                start, end = start * unit, end * unit
+            samples = _samples_of(sound, float(start), float(end))
+    return frames, samples, info, num_lost
+
+
+def _frames_of(index: FrameIndex, start: Time, end: Time, is_seconds: bool) -> list[int]:
+    """Return the frames of a range, whose ends torchvision rounds outwards to units of the stream."""
+    if is_seconds:
+        start = math.floor(start * (1 / index.time_base))
+        end = end if end == math.inf else math.ceil(end * (1 / index.time_base))
+    begin = float(start)
+    wanted: list[int] = np.flatnonzero((index.pts >= begin) & (index.pts <= float(end))).tolist()
+    before = int(np.searchsorted(index.pts, begin))
+    if begin > 0 and before > 0 and (before == len(index) or index.pts[before] != begin):
+        return [before - 1, *wanted]
+    return wanted
+
+
+def _samples_of(sound: AudioDecoder, start: float, end: float) -> Tensor:
+    try:
+        return sound.get_samples_played_in_range(max(start, 0.0), None if end == math.inf else max(end, 0.0)).data
+    except OutOfRangeError:
+        return torch.empty((1, 0))
+
+
+def _timestamps(source: Any) -> tuple[list[int], Fraction, float | None] | None:
+    videos = _streams_of(source, "video")
+    if not videos:
+        return None
+    with VideoDecoder(source, stream_index=videos[0].stream_index) as decoder:
+        index = decoder.frame_index
+        return index.pts.tolist(), index.time_base, videos[0].average_fps_from_header
+
+
+class VideoReader:
+    """The frames of one stream, each a dictionary with ``"data"`` and its time ``"pts"`` in seconds.
+
+    Data of a video are (3, H, W) of uint8, data of audio (samples, channels) of float32 in [-1, 1], 1,024 samples at a
+    time.
+
+    Args:
+        src: A path or URL, the ``bytes`` of a file, or the same as a 1-D uint8 tensor.
+        stream: The stream: ``"video"`` or ``"audio"``, or ``"audio:1"`` for the second of its type.
+        num_threads: Codec threads; 0 shares the budget of the process.
+        timeout_seconds: Time limit of a call, which then runs in a separate process of the reader; ``None`` for no
+            limit.
+
+    Raises:
+        InvalidArgumentError: if an argument is not accepted.
+        SourceNotFoundError, OpenError, ReadError: if the source cannot be read.
+        StreamError: if there is no such stream.
+
+    Example:
+        >>> import itertools
+        >>> from mediatensor.compat.torchvision_io import VideoReader
+        >>> reader = VideoReader("video.mp4")
+        >>> frame = next(reader.seek(2.0))
+        >>> frame["data"].shape, frame["pts"]
+        (torch.Size([3, 360, 640]), 2.0)
+        >>> len([frame["data"] for frame in itertools.takewhile(lambda frame: frame["pts"] <= 5, reader.seek(2))])
+        91
+    """
+
+    def __init__(
+        self, src: Any, stream: str = "video", num_threads: int = 0, *, timeout_seconds: float | None = None
+    ) -> None:
+        if not isinstance(src, (str, bytes, os.PathLike, Tensor)) or (isinstance(src, str) and not src):
+            raise InvalidArgumentError(f"src must be a path, a URL, or the bytes of a file (got {shown(src)}).")
+        num_threads = whole_number("num_threads", num_threads, at_least=0)
+        self._calls = BoundedCalls(partial(_Streams, src, num_threads), timeout_seconds)
+        self._metadata = self._calls.run(_headers)
+        self._is_video, self._stream_index, self._position = True, 0, 0
+        if not self.set_current_stream(stream):
+            raise StreamError(f"There is no stream {stream!r}; the file has {self._counts()}.")
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return self
+
+    def __next__(self) -> dict[str, Any]:
+        """Return the next frame of the current stream.
+
+        Raises:
+            DecodeError: if it cannot be decoded.
+        """
+        read = _frame if self._is_video else _sound
+        frame = self._calls.run(partial(read, stream_index=self._stream_index, position=self._position))
+        if frame is None:
+            raise StopIteration
+        data, pts_seconds = frame
+        self._position += 1 if self._is_video else len(data)
+        return {"data": data, "pts": pts_seconds}
+
+    def seek(self, time_s: float, keyframes_only: bool = False) -> VideoReader:
+        """Go to the first frame at or after a time.
+
+        Args:
+            time_s: Seconds; a negative time is 0.
+            keyframes_only: Go to the last key frame up to the time instead.
+
+        Returns:
+            The reader itself.
+
+        Raises:
+            InvalidArgumentError: if the time is not a finite number.
+
+        Example:
+            >>> from mediatensor.compat.torchvision_io import VideoReader
+            >>> next(VideoReader("video.mp4").seek(1.95, keyframes_only=True))["pts"]
+            1.6
+        """
+        time_s = max(finite_number("time_s", time_s), 0.0)
+        if self._is_video:
+            times, keys = self._calls.run(partial(_times, stream_index=self._stream_index))
+            self._position = bisect_left(times, time_s)
+            if keyframes_only:
+                before = bisect_right(keys, bisect_right(times, time_s) - 1)
+                self._position = keys[max(before - 1, 0)] if keys else 0
+        else:
+            self._position = self._calls.run(partial(_sample, stream_index=self._stream_index, seconds=time_s))
+        return self
+
+    def get_metadata(self) -> dict[str, dict[str, list[float | None]]]:
+        """Return the duration and rate of every stream, by type.
+
+        Example:
+            >>> from mediatensor.compat.torchvision_io import VideoReader
+            >>> VideoReader("video.mp4").get_metadata()
+            {'video': {'fps': [30.0], 'duration': [10.0]}, 'audio': {'framerate': [48000.0], 'duration': [10.0]}}
+        """
+        rates = {"video": "fps", "audio": "framerate"}
+        return {
+            media_type: {
+                rates[media_type]: [rate for kind, _, rate, _ in self._metadata if kind == media_type],
+                "duration": [duration for kind, _, _, duration in self._metadata if kind == media_type],
+            }
+            for media_type in dict.fromkeys(kind for kind, *_ in self._metadata)
+        }
+
+    def set_current_stream(self, stream: str) -> bool:
+        """Read another stream from its start.
+
+        Args:
+            stream: As for the reader.
+
+        Returns:
+            Whether there is such a stream; if not, the reader does not change.
+
+        Raises:
+            InvalidArgumentError: if it is not a name such as ``"video:0"``.
+
+        Example:
+            >>> from mediatensor.compat.torchvision_io import VideoReader
+            >>> reader = VideoReader("video.mp4")
+            >>> reader.set_current_stream("audio:0"), next(reader)["data"].shape
+            (True, torch.Size([1024, 1]))
+        """
+        media_type, _, number = stream.partition(":") if isinstance(stream, str) else ("", "", "")
+        if media_type not in ("video", "audio") or not (number or "0").isdecimal():
+            raise InvalidArgumentError(f"stream must be 'video', 'audio', 'video:0' or the like (got {shown(stream)}).")
+        indices = [index for kind, index, *_ in self._metadata if kind == media_type]
+        if int(number or 0) >= len(indices):
+            return False
+        self._is_video, self._stream_index = media_type == "video", indices[int(number or 0)]
+        self._position = 0
+        return True
+
+    def _counts(self) -> str:
+        kinds = [kind for kind, *_ in self._metadata]
+        return f"{kinds.count('video')} of video and {kinds.count('audio')} of audio"
+
+
+@dataclass
+class _Streams:
+    """The decoders of a file, made when their stream is first read."""
+
+    source: Any
+    num_threads: int
+    videos: dict[int, VideoDecoder] = field(default_factory=dict)
+    sounds: dict[int, AudioDecoder] = field(default_factory=dict)
+    # The last decoded samples: their stream, the number of the first one, and the samples (channels, N).
+    decoded: tuple[int, int, Tensor] | None = None
+
+    def video(self, index: int) -> VideoDecoder:
+        threads = self.num_threads or None
+        if index not in self.videos:
+            self.videos[index] = VideoDecoder(self.source, stream_index=index, num_ffmpeg_threads=threads)
+        return self.videos[index]
+
+    def sound(self, index: int) -> AudioDecoder:
+        threads = self.num_threads or None
+        if index not in self.sounds:
+            self.sounds[index] = AudioDecoder(self.source, stream_index=index, num_ffmpeg_threads=threads)
+        return self.sounds[index]
+
+
+def _headers(streams: _Streams) -> list[tuple[str, int, float | None, float | None]]:
+    """Return type, index, rate and duration of each video and audio stream."""
+    headers = []
+    for stream in get_container_metadata(streams.source).streams:
+        if stream.media_type in ("video", "audio"):
+            rate = getattr(stream, "average_fps_from_header", None) or getattr(stream, "sample_rate", None)
+            duration = stream.duration_seconds_from_header
+            headers.append((stream.media_type, stream.stream_index, None if rate is None else float(rate), duration))
+    return headers
+
+
+def _times(streams: _Streams, stream_index: int) -> tuple[list[float], list[int]]:
+    index = streams.video(stream_index).frame_index
+    return index.pts_seconds.tolist(), index.key_frame_indices.tolist()
+
+
+def _frame(streams: _Streams, stream_index: int, position: int) -> tuple[Tensor, float] | None:
+    decoder = streams.video(stream_index)
+    if position >= len(decoder):
+        return None
+    frame = decoder.get_frame_at(position)
+    return frame.data, frame.pts_seconds
+
+
+def _sample(streams: _Streams, stream_index: int, seconds: float) -> int:
+    """Return the first sample at or after a time."""
+    metadata = streams.sound(stream_index).metadata
+    return max(math.ceil((seconds - metadata.begin_stream_seconds) * (metadata.sample_rate or 1) - 1e-6), 0)
+
+
+def _sound(streams: _Streams, stream_index: int, position: int) -> tuple[Tensor, float] | None:
+    decoder = streams.sound(stream_index)
+    begin, rate = decoder.metadata.begin_stream_seconds, decoder.metadata.sample_rate or 1
+    kept = streams.decoded
+    if kept is None or kept[0] != stream_index or not kept[1] <= position < kept[1] + kept[2].shape[1]:
+        # Whole pieces, so that none is cut at the start of the next second.
+        count = math.ceil(_SECONDS_DECODED_AT_A_TIME * rate / _SAMPLES_AT_A_TIME) * _SAMPLES_AT_A_TIME
+        try:
+            samples = decoder.get_samples_played_in_range(begin + position / rate, begin + (position + count) / rate)
+        except OutOfRangeError:
+            return None
+        kept = streams.decoded = (stream_index, position, samples.data)
+    piece = kept[2][:, position - kept[1] :][:, :_SAMPLES_AT_A_TIME]
+    return (piece.T.contiguous(), begin + position / rate) if piece.shape[1] else None
+
+
+def write_video(
+    filename: Any,
+    video_array: Any,
+    fps: float,
+    video_codec: str = "libx264",
+    options: Mapping[str, Any] | None = None,
+    audio_array: Any = None,
+    audio_fps: float | None = None,
+    audio_codec: str | None = None,
+    audio_options: Mapping[str, Any] | None = None,
+    *,
+    timeout_seconds: float | None = None,
+) -> None:
+    """Write frames, and optionally audio, into a file, which appears when it is complete.
+
+    Args:
+        filename: A path; its extension selects the container.
+        video_array: Frames (T, H, W, 3), which are converted to uint8.
+        fps: Frames per second, which need not be a whole number.
+        video_codec: Name of an encoder. Pixels are stored as ``"yuv420p"``, those of ``"libx264rgb"`` as RGB.
+        options: Options of the encoder, such as ``{"crf": "17"}``.
+        audio_array: Samples (channels, N): floating point in [-1, 1], or whole numbers in the range of their type.
+        audio_fps: Samples per second.
+        audio_codec: Name of an audio encoder; by default the container's.
+        audio_options: ``{"b": bits_per_second}``.
+        timeout_seconds: Time limit, in a separate process; ``None`` for no limit.
+
+    Raises:
+        InvalidArgumentError: if an argument is not accepted.
+        EncodeError: if FFmpeg cannot encode it like this.
+        WriteError: if the file cannot be written.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.compat.torchvision_io import read_video, write_video
+        >>> write_video("frames.mp4", torch.zeros(10, 48, 64, 3, dtype=torch.uint8), fps=25, options={"crf": "17"})
+        >>> read_video("frames.mp4")[0].shape
+        torch.Size([10, 48, 64, 3])
+    """
+    frames = torch.as_tensor(video_array, dtype=torch.uint8)
+    if frames.ndim != 4 or frames.shape[3] != 3 or len(frames) == 0:
+        raise InvalidArgumentError(f"video_array must be frames (T, H, W, 3) (got {shown(frames)}).")
+    sound = None
+    if audio_array is not None:
+        if audio_fps is None:
+            raise InvalidArgumentError("audio_array needs audio_fps, its samples per second.")
+        options_of_sound = options_dict("audio_options", audio_options, _sound_options)
+        sound = (_samples(audio_array), int(audio_fps), audio_codec, _sound_options(**options_of_sound))
+    work = partial(_write, path_text("filename", filename), frames.cpu(), fps, video_codec, dict(options or {}), sound)
+    run_bounded(work, timeout_seconds)
+
+
+def _sound_options(*, b: Any = None, bit_rate: Any = None) -> int | None:
+    found = b if b is not None else bit_rate
+    return None if found is None else int(found)
+
+
+def _samples(audio_array: Any) -> Tensor:
+    samples = torch.as_tensor(audio_array).cpu()
+    if samples.ndim != 2 or samples.shape[0] == 0:
+        raise InvalidArgumentError(f"audio_array must be samples (channels, N) (got {shown(samples)}).")
+    if samples.is_floating_point():
+        return samples.float()
+    if samples.dtype not in (torch.uint8, torch.int16, torch.int32):
+        raise InvalidArgumentError(f"audio_array must be of float, int16, int32 or uint8 (got {samples.dtype}).")
+    if samples.dtype == torch.uint8:
+        return (samples.float() - 128) / 128
+    return (samples.double() / -torch.iinfo(samples.dtype).min).float()
+
+
+def _write(
+    path: str,
+    frames: Tensor,
+    fps: float,
+    codec: str,
+    options: dict[str, Any],
+    sound: tuple[Tensor, int, str | None, int | None] | None,
+) -> None:
+    encoder = Encoder()
+    pixel_format = "rgb24" if codec == "libx264rgb" else "yuv420p"
+    video = encoder.add_video(
+        height=frames.shape[1],
+        width=frames.shape[2],
+        frame_rate=fps,
+        codec=codec,
+        pixel_format=pixel_format,
+        extra_options=options,
+    )
+    if sound is None:
+        with encoder.open_file(path):
+            video.add_frames(frames.permute(0, 3, 1, 2))
+        return
+    samples, sample_rate, audio_codec, bit_rate = sound
+    audio = encoder.add_audio(sample_rate=sample_rate, num_channels=len(samples), codec=audio_codec, bit_rate=bit_rate)
+    with encoder.open_file(path):
+        audio.add_samples(samples)
+        video.add_frames(frames.permute(0, 3, 1, 2))

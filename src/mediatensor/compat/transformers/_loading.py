@@ -1,0 +1,346 @@
+"""`load_video`, `read_video` and `load_audio`, as transformers calls them, and `VideoMetadata`."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, fields
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..._engine.common.checks import check_choice, finite_number, function, shown, whole_number
+from ...decoders import AudioDecoder, VideoDecoder
+from ...errors import InvalidArgumentError, SourceNotFoundError, SourceTypeError
+from .. import BoundedCalls, run_bounded
+
+__all__ = ["NAME", "VideoMetadata", "load_audio", "load_video", "read_video"]
+
+NAME = "mediatensor"
+#: The layout of frames by the name of a backend: NCHW for tensors, NHWC for arrays of numpy.
+_LAYOUTS: Mapping[str, str] = MappingProxyType(
+    {NAME: "NCHW", "torchcodec": "NCHW", "torchvision": "NCHW", "pyav": "NHWC", "decord": "NHWC", "opencv": "NHWC"}
+)
+#: Backends that take rate and duration from the index of frames, as torchcodec does, and not from the header.
+_BY_CONTENT = frozenset((NAME, "torchcodec"))
+#: Whether a backend mixes to the mean of all channels; FFmpeg mixes stereo to 0.707 times the sum.
+_IS_MEAN = {
+    "mediatensor": False,
+    "auto": False,
+    "torchcodec": False,
+    "soundfile": True,
+    "librosa": True,
+    "torchaudio": True,
+}
+_URLS = ("http://", "https://")
+
+
+@dataclass
+class VideoMetadata(Mapping[str, Any]):
+    """Facts about a video, as attributes and as a mapping, as in transformers' class of this name.
+
+    Attributes:
+        total_num_frames: Number of frames of the whole video.
+        fps: Frames per second.
+        width: Displayed width in pixels.
+        height: Displayed height in pixels.
+        duration: Duration in seconds.
+        video_backend: Name of the backend.
+        frames_indices: Indices of the frames that were read.
+
+    Example:
+        >>> from mediatensor.compat.transformers import VideoMetadata
+        >>> metadata = VideoMetadata(total_num_frames=300, fps=30.0, frames_indices=[0, 15, 30])
+        >>> metadata["fps"], metadata.timestamps, round(metadata.sampled_fps, 2)
+        (30.0, [0.0, 0.5, 1.0], 0.3)
+    """
+
+    total_num_frames: int
+    fps: float | None = None
+    width: int | None = None
+    height: int | None = None
+    duration: float | None = None
+    video_backend: str | None = None
+    frames_indices: Any = None
+
+    def __iter__(self) -> Iterator[str]:
+        return (field.name for field in fields(self))
+
+    def __len__(self) -> int:
+        return len(fields(self))
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return getattr(self, name)
+        except (AttributeError, TypeError):
+            raise KeyError(name) from None
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        setattr(self, name, value)
+
+    @property
+    def timestamps(self) -> list[float]:
+        """Times of the frames that were read, in seconds, for a constant frame rate.
+
+        Raises:
+            ValueError: if the rate or the indices are unknown.
+        """
+        if self.fps is None or self.frames_indices is None:
+            raise ValueError("The times of frames need fps and frames_indices (one of them is None).")
+        return [index / self.fps for index in self.frames_indices]
+
+    @property
+    def sampled_fps(self) -> float:
+        """Frame rate of the frames that were read; 24 if it is unknown."""
+        if self.frames_indices is None or self.fps is None:
+            return self.fps or 24
+        return len(self.frames_indices) / self.total_num_frames * self.fps
+
+    def update(self, values: Mapping[str, Any]) -> None:
+        """Set the attributes that a mapping names.
+
+        Example:
+            >>> from mediatensor.compat.transformers import VideoMetadata
+            >>> metadata = VideoMetadata(30)
+            >>> metadata.update({"fps": 25.0})
+            >>> metadata.fps
+            25.0
+        """
+        for name, value in values.items():
+            if name in list(self):
+                setattr(self, name, value)
+
+
+def _metadata_type() -> type[Any]:
+    """Return transformers' class in a program that uses transformers, so that it passes its checks; otherwise ours."""
+    theirs = sys.modules.get("transformers.video_utils")
+    return getattr(theirs, "VideoMetadata", VideoMetadata)
+
+
+def load_video(
+    video: Any,
+    num_frames: int | None = None,
+    fps: float | None = None,
+    backend: str = NAME,
+    sample_indices_fn: Callable[..., Any] | None = None,
+    *,
+    timeout_seconds: float | None = None,
+    **kwargs: Any,
+) -> tuple[Any, Any]:
+    """Read frames of a video, as ``transformers.video_utils.load_video`` does.
+
+    Args:
+        video: A path or URL; also the bytes of a file, a ``pathlib.Path`` or a file object. Of a URL only the bytes
+            that the frames need are fetched. Arrays, tensors and lists of images are returned as they are.
+        num_frames: Number of frames, evenly over the whole video; ``None`` for all.
+        fps: Frames per second, instead of ``num_frames``.
+        backend: ``"mediatensor"``, or the name of a backend of transformers that selects the type of the result:
+            tensors for ``"torchcodec"`` and ``"torchvision"``, arrays of numpy for ``"pyav"``, ``"decord"`` and
+            ``"opencv"``. This library always decodes.
+        sample_indices_fn: ``sample_indices_fn(metadata=..., **kwargs)`` returns the indices of the frames, instead of
+            ``num_frames`` and ``fps``.
+        timeout_seconds: Time limit of reading the header, and of decoding, in a separate process; ``None`` for no
+            limit. Not in transformers.
+        **kwargs: For ``sample_indices_fn``; ``device="cuda"`` also decodes on a GPU.
+
+    Returns:
+        Frames of uint8, as a tensor (N, 3, H, W) or an array (N, H, W, 3), and a `VideoMetadata`, of transformers' own
+        class if transformers was imported. For frames that are given, the frames and a list of ``None``.
+
+    Raises:
+        InvalidArgumentError: if arguments contradict each other, or there are fewer frames than ``num_frames``.
+        OutOfRangeError: if ``sample_indices_fn`` returns an index that the video does not have.
+        OpenError, ReadError, StreamError: if the video cannot be read.
+        DecodeError: if one of its frames cannot be decoded.
+        IsolatedWorkerError: if it took longer than ``timeout_seconds``.
+
+    Example:
+        >>> from mediatensor.compat.transformers import load_video
+        >>> frames, metadata = load_video("video.mp4", num_frames=4)
+        >>> frames.shape, metadata.frames_indices.tolist()
+        (torch.Size([4, 3, 360, 640]), [0, 75, 150, 225])
+        >>> load_video("video.mp4", num_frames=4, backend="pyav")[0].shape
+        (4, 360, 640, 3)
+    """
+    check_choice("backend", backend, tuple(_LAYOUTS))
+    if sample_indices_fn is None:
+        if fps is not None and num_frames is not None:
+            raise InvalidArgumentError(
+                "num_frames, fps and sample_indices_fn exclude each other: give one "
+                f"(got num_frames={shown(num_frames)} and fps={shown(fps)})."
+            )
+        if num_frames is not None:
+            num_frames = whole_number("num_frames", num_frames, at_least=1)
+        if fps is not None and not finite_number("fps", fps) > 0:
+            raise InvalidArgumentError(f"fps must be positive (got {fps}).")
+        sample_indices_fn = partial(_evenly, num_frames=num_frames, fps=fps)
+    if not isinstance(video, str | os.PathLike | bytes | bytearray | io.IOBase):
+        if not hasattr(video, "__len__"):
+            raise SourceTypeError(f"video must be a path, a URL, bytes, a file or frames (got {shown(video)}).")
+        return video, [None] * len(video)
+    return read_video(video, sample_indices_fn, backend=backend, timeout_seconds=timeout_seconds, **kwargs)
+
+
+def read_video(
+    video_path: Any,
+    sample_indices_fn: Callable[..., Any],
+    *,
+    backend: str = NAME,
+    timeout_seconds: float | None = None,
+    **kwargs: Any,
+) -> tuple[Any, Any]:
+    """Read frames chosen by a function, as a reader of ``transformers.video_utils.VIDEO_DECODERS``.
+
+    Args:
+        video_path: A path or URL, the bytes of a file, or a file object, which is read to its end.
+        sample_indices_fn: ``sample_indices_fn(metadata=..., **kwargs)`` returns the indices of the frames.
+        backend: Type of the result, as for `load_video`.
+        timeout_seconds: Time limit of each of the two steps, as for `load_video`.
+        **kwargs: For the function; ``device`` also selects the device of decoding.
+
+    Returns:
+        The frames and a `VideoMetadata`, as `load_video`.
+
+    Raises:
+        MediaTensorError: as `load_video`.
+
+    Example:
+        >>> from mediatensor.compat.transformers import read_video
+        >>> frames, metadata = read_video("video.mp4", lambda metadata, **_: [0, metadata.total_num_frames - 1])
+        >>> frames.shape, metadata.timestamps[0]
+        (torch.Size([2, 3, 360, 640]), 0.0)
+    """
+    check_choice("backend", backend, tuple(_LAYOUTS))
+    function("sample_indices_fn", sample_indices_fn)
+    source = bytes(video_path.read()) if hasattr(video_path, "read") else video_path
+    device = kwargs.get("device") or "cpu"
+    with closing(BoundedCalls(partial(_decoder, source, str(device), _LAYOUTS[backend]), timeout_seconds)) as calls:
+        metadata = _metadata_type()(video_backend=backend, **calls.run(partial(_describe, backend in _BY_CONTENT)))
+        indices = sample_indices_fn(metadata=metadata, **kwargs)
+        frames = calls.run(partial(_frames_at, _as_list(indices)))
+    metadata.frames_indices = indices
+    return (frames if _LAYOUTS[backend] == "NCHW" else frames.cpu().numpy()), metadata
+
+
+def _evenly(metadata: Any, *, num_frames: int | None, fps: float | None, **_: Any) -> Any:
+    """Spread indices over the whole video as transformers does."""
+    total = metadata.total_num_frames
+    if num_frames is None and fps is not None:
+        if not metadata.fps:
+            raise InvalidArgumentError(f"fps = {fps} needs the rate of the video, which is unknown: give num_frames.")
+        num_frames = max(1, int(total / metadata.fps * fps))
+    if num_frames is None:
+        return np.arange(total)
+    if num_frames > total:
+        raise InvalidArgumentError(f"The video has {total} frames, fewer than num_frames = {num_frames}.")
+    return np.arange(num_frames) * total // num_frames
+
+
+def _as_list(indices: Any) -> list[int]:
+    try:
+        wanted = np.asarray(indices)
+        if wanted.ndim == 1 and (wanted.dtype.kind in "iu" or not wanted.size):
+            return [int(index) for index in wanted]
+    except (TypeError, ValueError, RuntimeError):
+        pass
+    raise InvalidArgumentError(f"sample_indices_fn must give a list of whole numbers (got {shown(indices)}).")
+
+
+def _decoder(source: Any, device: str, layout: Any) -> VideoDecoder:
+    return VideoDecoder(source, dimension_order=layout, device=device)
+
+
+def _describe(by_content: bool, decoder: VideoDecoder) -> dict[str, Any]:
+    """Fields of `VideoMetadata`."""
+    metadata, num_frames = decoder.metadata, len(decoder)
+    fps, duration = metadata.average_fps, metadata.duration_seconds
+    if not by_content:
+        fps = metadata.average_fps_from_header or fps or 0.0
+        duration = num_frames / fps if fps else 0.0
+    return {
+        "total_num_frames": num_frames,
+        "fps": fps,
+        "duration": duration,
+        "height": metadata.height,
+        "width": metadata.width,
+    }
+
+
+def _frames_at(indices: list[int], decoder: VideoDecoder) -> Tensor:
+    return decoder.get_frames_at(indices).data
+
+
+def load_audio(
+    audio: Any, sampling_rate: int = 16_000, timeout: float | None = None, backend: str = "mediatensor"
+) -> NDArray[np.float32]:
+    """Read the audio of a file as one channel, as ``transformers.audio_utils.load_audio`` does.
+
+    Args:
+        audio: A path or URL of audio or video, a file in base64, also as a ``data:`` URI, or the bytes of a file. An
+            array is returned unchanged.
+        sampling_rate: Samples per second.
+        timeout: Time limit of the whole call, in a separate process; ``None`` for no limit.
+        backend: ``"mediatensor"``, or the name of a backend of transformers that selects how channels are mixed:
+            ``"torchcodec"`` and ``"auto"`` as FFmpeg does, to 0.707 times the sum of left and right; ``"soundfile"``,
+            ``"librosa"`` and ``"torchaudio"`` to the mean. This library always decodes.
+
+    Returns:
+        Samples (N,) of float32.
+
+    Raises:
+        InvalidArgumentError: if an argument is not accepted, or ``audio`` is neither a file nor base64.
+        OpenError, ReadError, StreamError: if the source cannot be read, or has no audio.
+        DecodeError: if the audio cannot be decoded.
+        IsolatedWorkerError: if it took longer than ``timeout``.
+
+    Example:
+        >>> from mediatensor.compat.transformers import load_audio
+        >>> samples = load_audio("video.mp4", sampling_rate=16_000)
+        >>> samples.shape, samples.dtype
+        ((160000,), dtype('float32'))
+    """
+    check_choice("backend", backend, tuple(_IS_MEAN))
+    sampling_rate = whole_number("sampling_rate", sampling_rate, at_least=1)
+    if isinstance(audio, np.ndarray):
+        return audio
+    samples = run_bounded(partial(_mono, _source_of(audio), sampling_rate, _IS_MEAN[backend]), timeout)
+    values: NDArray[np.float32] = samples.numpy()
+    return values
+
+
+def _source_of(audio: Any) -> Any:
+    if isinstance(audio, bytes | bytearray):
+        return bytes(audio)
+    if isinstance(audio, os.PathLike):
+        return os.fspath(audio)
+    if not isinstance(audio, str):
+        raise InvalidArgumentError(
+            f"audio must be a path, a URL, base64, bytes or an array (got {shown(audio)} of {type(audio).__name__})."
+        )
+    if audio.startswith(_URLS) or os.path.exists(audio):
+        return audio
+    coded = audio.partition(",")[2] if audio.startswith("data:") else audio
+    try:
+        data = base64.b64decode(coded, validate=True)
+    except (binascii.Error, ValueError):
+        data = b""
+    if not data:
+        raise SourceNotFoundError(
+            f"{shown(audio)} is neither a file on this machine, nor a URL of http(s), nor base64."
+        )
+    return data
+
+
+def _mono(source: Any, sampling_rate: int, is_mean: bool) -> Tensor:
+    if is_mean:
+        return AudioDecoder(source, sample_rate=sampling_rate).get_all_samples().data.mean(0)
+    return AudioDecoder(source, sample_rate=sampling_rate, num_channels=1).get_all_samples().data[0]
