@@ -40,7 +40,7 @@ def test_every_option_has_a_text(command: str) -> None:
     for action in _COMMANDS[command]._actions:
         assert action.help, action.dest
         text = action.help.replace("\n", " ")
-        # A noun phrase or an imperative; the default stands in brackets after it.
+        # A noun phrase or an imperative, followed by the default in brackets.
         assert not text.startswith(("(", "of ", "what ", "how ")), (action.dest, text)
         assert not text.endswith("."), action.dest
         has_default = action.default not in (None, False, argparse.SUPPRESS, [])
@@ -129,7 +129,7 @@ _TRAIN = "train recognition --train lines.jsonl --validation lines.jsonl"
         ("evaluate recognition x.txt", "neither a folder nor a manifest"),
     ],
 )
-def test_errors_name_options_and_nothing_of_python(
+def test_errors_name_options_and_no_python(
     arguments: str, words: str, files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("fastapi")
@@ -143,7 +143,7 @@ def test_errors_name_options_and_nothing_of_python(
     assert sorted(files.rglob("*")) == before
 
 
-def test_only_arguments_of_the_library_are_renamed() -> None:
+def test_command_words_replace_only_arguments_of_the_library() -> None:
     with naming_options({"out": "-o", "page_size": "--page-size", "password": "--password"}):
         for text in (
             "without a way out",
@@ -160,7 +160,7 @@ def test_only_arguments_of_the_library_are_renamed() -> None:
 # Outputs that cannot be written are found before the work
 
 
-def test_check_refuses_a_manifest_that_it_cannot_write_before_it_decodes(
+def test_check_refuses_an_unwritable_manifest_before_it_decodes(
     files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("mediatensor.cli._check.check_dataset", lambda *_, **__: pytest.fail("the work began"))
@@ -178,7 +178,7 @@ def test_check_refuses_a_manifest_that_it_cannot_write_before_it_decodes(
 
 
 @pytest.mark.parametrize("name", [".mediatensor-ocr.jsonl", ".mediatensor-lines.jsonl", ".line.pages"])
-def test_ocr_refuses_what_stands_in_place_of_its_records_before_it_reads(
+def test_ocr_checks_its_hidden_files_before_it_reads(
     name: str, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("mediatensor.ocr.models.ocr_predictor", lambda **_: pytest.fail("the models were loaded"))
@@ -194,7 +194,7 @@ def test_ocr_refuses_what_stands_in_place_of_its_records_before_it_reads(
     assert [path.name for path in out.iterdir()] == [name]
 
 
-def test_a_file_that_is_given_twice_has_its_sheet_in_a_folder(
+def test_sheet_of_a_file_given_twice_goes_into_a_folder(
     files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     video = str(files / "v.mp4")

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .._engine.sources.atomic_files import write_file
 from .._engine.sources.output_files import check_outputs
 from ..datasets import MEDIA_EXTENSIONS, DatasetReport, check_dataset
 from ..datasets._check.checking import ListedDataset, is_check_state, list_dataset
 from ..datasets._sources.references import files_of
-from ._console import check_manifest, emit, emit_json
+from ._console import check_manifest, emit, emit_json, write_text
 
 __all__ = ["run"]
 
@@ -47,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     # Files first: a reader of the output may stop early, as `head` does. The report is printed even if they fail.
     try:
         if args.html is not None:
-            write_file(args.html, report.to_html().encode(errors="replace"))
+            write_text(args.html, report.to_html())
         if args.fix is not None:
             report.save_manifest(args.fix)
     finally:

@@ -15,13 +15,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import urlsplit
 
 from .._engine.common.messages import counted, progress, without_bars
 from .._engine.common.plain_values import to_json
 from ..errors import DamageWarning, InvalidArgumentError, MediaTensorError
 from ._text import one_line
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 __all__ = [
     "EXIT_ERROR",
@@ -45,6 +48,8 @@ __all__ = [
     "shown_name",
     "to_json",
     "unexpected_error",
+    "write_picture",
+    "write_text",
 ]
 
 EXIT_ERROR = 2
@@ -306,6 +311,23 @@ def output_stems(files: Sequence[str]) -> list[str]:
             taken.add(numbered.casefold())
         stems.append(numbered)
     return stems
+
+
+def write_text(output: str | os.PathLike[str], text: str) -> None:
+    """Write text in UTF-8; lone surrogates of file names become question marks."""
+    from .._engine.sources.atomic_files import write_file  # --help needs no numpy
+
+    write_file(output, text.encode(errors="replace"))
+
+
+def write_picture(output: Path, picture: Image) -> None:
+    """Write a picture in the format of the suffix."""
+    from PIL.Image import registered_extensions
+
+    from .._engine.sources.atomic_files import writing
+
+    with writing(output) as file:
+        picture.save(file, registered_extensions()[output.suffix.lower()])
 
 
 def check_manifest(output: Path, names: Iterable[str] = ()) -> None:

@@ -23,7 +23,7 @@ from ..errors import MissingDependencyError, WeightsNotFoundError
 from ..samplers import clips_at_random_indices, clips_at_regular_timestamps
 from ..transforms import Resize
 from . import _text
-from ._console import emit
+from ._console import emit, write_picture
 from ._demo_files import FILE_NAMES, PAGE_LINES, WrittenWord, draw_page, write_files
 from ._sheet import SheetOptions, write_sheet
 from ._verify import compare
@@ -70,12 +70,12 @@ def read_texts(file: str, folder: Path) -> list[tuple[bool, str]]:
 
 def _check_page(predictor: Any, folder: Path) -> tuple[bool, str]:
     page, written = draw_page()
-    _save(page, folder / "page.png")
+    write_picture(folder / "page.png", page)
     pixels = np.array(page)
     document, elapsed = timed(lambda: predictor([pixels]))
     words = _words(document)
     emit(row("predictor([page])", counted(len(words), "word"), elapsed))
-    _save(_overlay(document), folder / "page-read.png")
+    write_picture(folder / "page-read.png", _overlay(document))
     is_right = are_read(written, words, page.size) and len(words) == len(written)
     return is_right, f"{len(written)} words of a page, read as they were written and where they were written"
 
@@ -90,7 +90,7 @@ def _check_frame(predictor: Any, file: str, folder: Path) -> tuple[bool, str]:
     shown = [_shown_time(frame.pts_seconds), str(number)]
     found = [word.value for word in words]
     emit(row(f"predictor([decoder[{number}]])", _text.shorten(" ".join(found), 38), elapsed))
-    _save(_overlay(document), folder / "frame-read.png")
+    write_picture(folder / "frame-read.png", _overlay(document))
     return set(shown) <= set(found), f"time and number, {' and '.join(shown)}, read in the picture of a frame"
 
 
@@ -99,7 +99,7 @@ def _check_video_text(predictor: Any, file: str, folder: Path) -> tuple[bool, st
     reading, elapsed = timed(lambda: predictor(file))
     overlays = reading.of_kind("overlay")
     emit(row("video_text_predictor(...)(video)", counted(len(reading.tracks), "text"), elapsed))
-    _save(Image.fromarray(reading.synthesize_timeline(width=960)), folder / "timeline.png")
+    write_picture(folder / "timeline.png", Image.fromarray(reading.synthesize_timeline(width=960)))
     lasts = any(track.num_frames > 0.9 * reading.num_frames for track in overlays)
     is_right = lasts and len(overlays) == len(reading.tracks)
     return is_right, "in the video, both are overlays, one of them from start to end, and no captions"
@@ -139,11 +139,6 @@ def are_read(written: Sequence[WrittenWord], words: Sequence[Any], size: tuple[i
         any(text == value and x0 <= x <= x1 and y0 <= y <= y1 for value, (x, y) in middles)
         for text, (x0, y0, x1, y1) in written
     )
-
-
-def _save(picture: Image.Image, path: Path) -> None:
-    with writing(path) as file:
-        picture.save(file, "PNG")
 
 
 #: Further outputs if the demo makes its own video.

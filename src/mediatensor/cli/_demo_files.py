@@ -15,6 +15,7 @@ from .._engine.pyav.encoding import write_test_pattern
 from .._engine.sources.atomic_files import writing
 from .._engine.sources.output_files import check_outputs
 from ..encoders import VideoEncoder
+from ._console import write_picture
 
 __all__ = ["FILE_NAMES", "PAGE_LINES", "WrittenWord", "draw_page", "write_files", "write_pdf"]
 
@@ -131,8 +132,7 @@ def _film() -> torch.Tensor:
 def _write_documents(folder: Path, num_pages: int = 3) -> None:
     """The page as an image, and a PDF file that contains it several times, with its words as text."""
     image, written = draw_page()
-    with writing(folder / "page.png") as file:
-        image.save(file, "PNG")
+    write_picture(folder / "page.png", image)
     write_pdf(folder / "report.pdf", image, [(word.text, word.box) for word in written], num_pages)
 
 

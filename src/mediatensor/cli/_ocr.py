@@ -17,10 +17,9 @@ import numpy as np
 from PIL import Image
 
 from .._engine.common.messages import counted
-from .._engine.sources.atomic_files import writing
 from .._engine.sources.output_files import check_outputs
 from ..errors import InvalidArgumentError, PageError
-from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes, emit_error, for_each_file, shown_name
+from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes, emit_error, for_each_file, shown_name, write_picture
 from ._ocr_files import (
     OpenPages,
     PageImages,
@@ -304,9 +303,7 @@ class _Run:
         task.folder.mkdir(parents=True, exist_ok=True)
         if self._options.overlay:
             store.claim()
-            picture = overlay(page)
-            with writing(task.overlay(number)) as file:
-                Image.fromarray(picture).save(file, "PNG")
+            write_picture(task.overlay(number), Image.fromarray(overlay(page)))
             self._written.add(task.overlay(number), {"source": source})
         # A frame or a straightened page cannot be taken from the file once all pages are read.
         pdf = page.export_as_pdf(dpi=opened.dpi) if self._options.makes_pdf and page_origin(page) is None else None

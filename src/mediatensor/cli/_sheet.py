@@ -16,13 +16,12 @@ from PIL import Image, ImageDraw, ImageFont
 
 from .._engine.common.checks import TIME_TOLERANCE
 from .._engine.common.messages import counted
-from .._engine.sources.atomic_files import writing
 from .._engine.sources.output_files import check_outputs
 from ..decoders import VideoDecoder
 from ..decoders._media_info import display_size
 from ..errors import DecodeError, InvalidArgumentError, OutOfRangeError
 from . import _text
-from ._console import STANDARD, emit, emit_bytes, for_each_file, output_stems, progress, shown_name
+from ._console import STANDARD, emit, emit_bytes, for_each_file, output_stems, progress, shown_name, write_picture
 
 __all__ = [
     "Grid",
@@ -367,7 +366,7 @@ def write_sheet(
     with VideoDecoder(file, stream_index=stream_index, dimension_order="NHWC") as decoder:
         sheet, num_frames = _draw_stable(decoder, title, options, side_limit)
     frames = counted(num_frames, "frame")
-    _save(sheet, output)
+    write_picture(output, sheet)
     if num_frames < options.num_frames:
         frames += f" (not {options.num_frames}: more would repeat them)"
     return f"wrote {output}: {frames}, {sheet.width}x{sheet.height} pixels"
@@ -390,13 +389,8 @@ def write_marked_sheet(file: str, output: Path, marks: Sequence[Mark], title: st
         marks = [replace(mark, frame_index=min(mark.frame_index, last)) for mark in marks]
         chosen = sorted({mark.frame_index for mark in marks})
         sheet = _draw_frames(decoder, title, chosen, SheetOptions(), side_limit, marks=marks)
-    _save(sheet, output)
+    write_picture(output, sheet)
     return f"wrote {output}: {counted(len(chosen), 'frame')}, {sheet.width}x{sheet.height} pixels"
-
-
-def _save(sheet: Image.Image, output: Path) -> None:
-    with writing(output) as picture:
-        sheet.save(picture, Image.registered_extensions()[output.suffix.lower()])
 
 
 def _draw_box(picture: Image.Image, box: tuple[tuple[float, float], tuple[float, float]]) -> None:

@@ -1,4 +1,4 @@
-"""Errors as answers: a status, and JSON that says what was wrong and what to do."""
+"""Errors as answers: a status, and JSON with the problem and advice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ServeError(Exception):
     Args:
         status: The status of the answer.
         kind: A name for programs.
-        message: What was wrong, and what to do, for people.
+        message: The problem and advice, for people.
         headers: Further headers of the answer.
     """
 
@@ -38,7 +38,7 @@ class ServeError(Exception):
 
 
 def described(error: ServeError) -> dict[str, Any]:
-    """The error as the interface has it.
+    """Return the error as JSON.
 
     >>> described(ServeError(404, "UnknownJob", "There is no such job."))
     {'type': 'UnknownJob', 'message': 'There is no such job.'}
@@ -47,32 +47,26 @@ def described(error: ServeError) -> dict[str, Any]:
 
 
 def stopping() -> ServeError:
-    """What those are told who wait while the server stops."""
+    """Return the error for clients that wait while the server stops."""
     return ServeError(
         503, "Stopping", "The server stops; send the request again when it is back.", {"Connection": "close"}
     )
 
 
 def answer_to(error: Exception, path: str, name: str) -> ServeError:
-    """The answer to an error of the library.
-
-    Args:
-        error: What was raised.
-        path: Where the upload is, which the answer does not show.
-        name: What stands in its place.
-    """
+    """Return the answer to an error of the library, with ``name`` instead of the ``path`` of the upload."""
     message = _for_people(str(error).replace(path, repr(name))) or type(error).__name__
     return ServeError(_status(error), type(error).__name__, message)
 
 
 def _for_people(message: str) -> str:
-    """A message of the library without what is meant for those who write Python.
+    """Remove advice for Python programmers from a message of the library.
 
     >>> _for_people("Page 0 (counted from 0) of x cannot be read: too large; if you trust the file, pass a larger "
     ...             "max_pixels, or None for no limit.")
     'Page 1 of x cannot be read: too large.'
     """
-    message = re.sub(r"Page (\d+) \(counted from 0\)", lambda found: f"Page {int(found[1]) + 1}", message)
+    message = re.sub(r"Page (\d+) \(counted from 0\)", lambda match: f"Page {int(match[1]) + 1}", message)
     message = re.sub(
         r"[.;] if you trust the file, pass a larger max_pixels, or None for no limit", "", message, flags=re.I
     )

@@ -1,4 +1,4 @@
-"""A page and a video of our own, so that one can see what the page does without a file at hand."""
+"""A generated page and video, to try the page for browsers without a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXAMPLES: Final = {"page.png": "image/png", "video.mp4": "video/mp4"}
 
 _PAGE_SIZE = (1000, 1240)
 _LEFT, _RIGHT = 90, 910
-#: Where something stands: (distance from the left, height of the baseline, height of the letters, text).
+#: (left edge, height of the baseline, size of the letters, text), in pixels.
 _TEXTS: Final = (
     (_LEFT, 140, 50, "Invoice"),
     (_LEFT, 216, 26, "Invoice number: MT-2048"),
@@ -47,7 +47,7 @@ _ROWS: Final = (
 )
 
 _HEIGHT, _WIDTH, _FPS, _NUM_FRAMES = 360, 640, 12, 96
-#: First frame, the frame after the last one, and what is written on these.
+#: (first frame, frame after the last one, caption).
 _CAPTIONS: Final = (
     (6, 26, "These captions are pixels."),
     (26, 48, "Each was read,"),
@@ -58,15 +58,11 @@ _CAPTIONS: Final = (
 
 @functools.cache
 def example_file(name: str) -> bytes:
-    """The bytes of an example.
-
-    Args:
-        name: One of `EXAMPLES`.
-    """
-    return _page() if name == "page.png" else _video()
+    """Return the bytes of one of the `EXAMPLES`."""
+    return _draw_page() if name == "page.png" else _draw_video()
 
 
-def _page() -> bytes:
+def _draw_page() -> bytes:
     page = Image.new("RGB", _PAGE_SIZE, "white")
     draw = ImageDraw.Draw(page)
     for left, baseline, size, text in _TEXTS:
@@ -89,8 +85,8 @@ def _page() -> bytes:
     return data.getvalue()
 
 
-def _video() -> bytes:
-    frames = torch.stack([_with_text(_waves(number / _NUM_FRAMES), number) for number in range(_NUM_FRAMES)])
+def _draw_video() -> bytes:
+    frames = torch.stack([_add_text(_draw_waves(number / _NUM_FRAMES), number) for number in range(_NUM_FRAMES)])
     return (
         VideoEncoder(frames, frame_rate=_FPS)
         .to_tensor("mp4", preset="veryfast", extra_options={"g": 24})
@@ -99,12 +95,8 @@ def _video() -> bytes:
     )
 
 
-def _waves(share: float) -> Tensor:
-    """Coloured waves that move, uint8 (3, H, W).
-
-    Args:
-        share: How much of the video is over, from 0 to 1.
-    """
+def _draw_waves(share: float) -> Tensor:
+    """Draw moving coloured waves, uint8 (3, H, W), at a share of the video from 0 to 1."""
     rows = torch.linspace(-1, 1, _HEIGHT)[:, None]
     columns = torch.linspace(-1, 1, _WIDTH)[None] * _WIDTH / _HEIGHT
     turn = 2 * math.pi * share
@@ -115,8 +107,8 @@ def _waves(share: float) -> Tensor:
     return (110 + 75 * torch.sin(waves[None] + phases + turn)).to(torch.uint8)
 
 
-def _with_text(frame: Tensor, number: int) -> Tensor:
-    """A frame with its caption and a logo."""
+def _add_text(frame: Tensor, number: int) -> Tensor:
+    """Draw the caption and a logo into a frame."""
     picture = Image.fromarray(frame.permute(1, 2, 0).contiguous().numpy())
     draw = ImageDraw.Draw(picture)
     texts = [((_WIDTH - 24.0, 44), "rs", 24, "EXAMPLE TV")]

@@ -1,4 +1,4 @@
-"""Who may ask: the right host, the same origin, the token. It stands before everything else."""
+"""Access control, before all other processing: the host, the origin and the token of a request."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ _HEADERS = {
     "X-Frame-Options": "DENY",
 }
 
-# What is left of a request that was refused is read and thrown away for so long: a client that is still sending would
-# not see the answer otherwise.
+# The rest of a refused request is read and discarded within these limits: a client that is still sending would not see
+# the answer otherwise.
 _LINGER_SECONDS = 2.0
 _LINGER_BYTES = 64 << 20
-# Most seconds in which a client reads nothing of an answer.
+# A connection is closed if the client reads nothing of an answer for this long.
 _UNREAD_SECONDS = 60.0
 
 
-# What somebody sees who opens the server without the token. The page itself needs it, its style and scripts included.
+# The page for a browser without the token; the style and scripts of the service need the token as well.
 _ASK_FOR_TOKEN = """<!doctype html>
 <html lang="en">
 <head>
@@ -66,17 +66,12 @@ _ASK_FOR_TOKEN = """<!doctype html>
 
 
 def error_answer(error: ServeError) -> Response:
-    """The answer to a request that is refused."""
+    """Return the answer to a refused request."""
     return JSONResponse({"error": described(error)}, error.status, error.headers)
 
 
 class Guard:
-    """Lets requests through that may come in, and adds what browsers are to know of the answers.
-
-    Args:
-        app: What answers them.
-        settings: The token, and the names under which the server may be called.
-    """
+    """Middleware that refuses requests without access, and adds security headers to answers."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
@@ -98,11 +93,7 @@ class Guard:
         await (answer or self._app)(scope, exchange.receive, exchange.send)
 
     def _first_answer(self, scope: Scope) -> Response | None:
-        """The answer of the guard itself, or ``None``.
-
-        Raises:
-            ServeError: if the request may not come in.
-        """
+        """Return the guard's own answer, or ``None`` to admit the request; raise `ServeError` to refuse it."""
         headers = Headers(scope=scope)
         self._check_host(headers)
         _check_origin(headers)
@@ -140,7 +131,7 @@ class Guard:
         return False
 
     def _check_host(self, headers: Headers) -> None:
-        """Refuse names that are not this server's: somebody else's name may have been pointed here (DNS rebinding)."""
+        """Refuse foreign host names, which may have been pointed at this server (DNS rebinding)."""
         name = _host_name(headers.get("host", ""))
         if name in self._hosts or (self._token is not None and _is_address(name)):
             return
@@ -152,12 +143,12 @@ class Guard:
 def _token_in(query: bytes) -> str:
     try:
         return parse_qs(query.decode("latin-1"), max_num_fields=8).get("token", [""])[0]
-    except ValueError:  # more fields than that
+    except ValueError:  # too many fields
         return ""
 
 
 def _check_origin(headers: Headers) -> None:
-    """Refuse what pages of others send from a browser."""
+    """Refuse requests that a browser sends for pages of another origin."""
     origin = headers.get("origin")
     if origin is not None:
         with suppress(ValueError):
@@ -172,7 +163,7 @@ def _check_origin(headers: Headers) -> None:
 
 
 def _host_name(host: str) -> str:
-    """The name in a Host header, without its port.
+    """Return the name in a Host header without its port.
 
     >>> _host_name("Localhost:8000"), _host_name("[::1]:8000"), _host_name("example.org")
     ('localhost', '::1', 'example.org')
@@ -191,17 +182,17 @@ def _is_address(name: str) -> bool:
 
 
 def _cookie_value(token: bytes) -> str:
-    """Other servers of the same host get the cookie, too: it is not the token."""
+    """Derive the cookie from the token: other servers on the same host receive the cookie as well."""
     return hmac.new(token, b"mediatensor serve: the cookie of the page", hashlib.sha256).hexdigest()
 
 
 class _Exchange:
-    """A request and its answer: adds headers, and reads the rest of a request that was answered before its end."""
+    """A request and its answer: adds headers, and reads the rest of a request that was answered early."""
 
     def __init__(self, receive: Receive, send: Send, headers: Headers) -> None:
         self._receive, self._send = receive, send
         has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
-        # A client that waits for leave to send has sent nothing.
+        # A client that waits for permission to send has sent nothing.
         self._is_read = not has_body or "expect" in headers
 
     async def receive(self) -> Message:
@@ -223,7 +214,7 @@ class _Exchange:
             await self._linger()
             message = {"type": "http.response.body", "body": b"", "more_body": False}
         try:
-            # A client that asks and does not read keeps what is sent to it in memory: it is given up.
+            # Data for a client that does not read stays in memory: close the connection.
             await asyncio.wait_for(self._send(message), _UNREAD_SECONDS)
         except TimeoutError:
             raise ConnectionAbortedError("The client does not read its answer.") from None

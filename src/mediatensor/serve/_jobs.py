@@ -1,4 +1,4 @@
-"""Jobs: what is to be read, how far it is, what came of it; and a queue in which clients take turns."""
+"""Jobs with their options, progress and results, and a queue in which clients take turns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Task = Literal["auto", "page", "video", "frames", "probe"]
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 
 _RETRY_SECONDS = 5
-# An ended job makes room for others only after so long: its result has to be fetched.
+# A finished job is evicted for space only after this long, so that its result can be fetched.
 _MIN_KEEP_SECONDS = 60.0
 
 _MEDIA_TYPES = {
@@ -51,7 +51,7 @@ _MEDIA_TYPES = {
 
 
 def media_type_of(name: str) -> str:
-    """The media type of a file that a job made.
+    """Return the media type of a file that a job made.
 
     >>> media_type_of("text.md")
     'text/markdown'
@@ -60,11 +60,11 @@ def media_type_of(name: str) -> str:
 
 
 class Client(NamedTuple):
-    """Who sends requests.
+    """A client.
 
     Attributes:
-        owner: Whom limits and turns count for: an address, which nobody can choose. On this machine, where all clients
-            have one address, it is the name that a client or a proxy gives.
+        owner: The unit of limits and turns: an address, which a client cannot choose. Clients on this machine share an
+            address, so that it includes the name that a client or a proxy sends.
         name: The name that a client chose. Clients of one owner take turns.
     """
 
@@ -74,28 +74,28 @@ class Client(NamedTuple):
 
 @dataclass(eq=False)
 class Job:
-    """One upload, and what is to be done with it.
+    """One upload, and the work on it.
 
     Attributes:
-        task: What is to be done.
-        options: How.
-        name: The name of the upload, to show.
-        client: Who sent it.
-        folder: Where the upload and the results are.
+        task: The kind of work.
+        options: The options of the work.
+        name: The displayed name of the upload.
+        client: The sender.
+        folder: The folder of the upload and the results.
         size_bytes: The size of the upload.
-        seconds_left: How long it may still be worked on.
-        id: Its name, which nobody can guess.
-        state: How it stands.
-        progress: The share that is done; ``None`` where nobody knows.
-        message: What happens, in words.
-        error: Why it failed.
-        facts: What the upload is, once that is known.
-        downloads: The names of the files that were made.
-        result_bytes: Their size.
-        pages_left: The indices of the pages that were not read yet.
-        failures: Why pages could not be read.
-        num_lost: How many processes it has cost.
-        ended_at: When it ended, on the clock of ``time.monotonic``.
+        seconds_left: The remaining time of the work.
+        id: A random identifier.
+        state: The state of the work.
+        progress: The finished share; ``None`` if unknown.
+        message: The current step.
+        error: The reason of a failure.
+        facts: The kind and properties of the upload, once they are known.
+        downloads: The names of the result files.
+        result_bytes: The size of the results.
+        pages_left: The indices of unread pages.
+        failures: The reasons why pages could not be read.
+        num_lost: The number of processes that this job crashed.
+        ended_at: The end on the clock of ``time.monotonic``.
     """
 
     task: Task
@@ -121,29 +121,27 @@ class Job:
     jobs: Jobs | None = None
 
     def reserve(self, num_bytes: int) -> None:
-        """Reserve storage for more bytes of results; see `Jobs.reserve_result`."""
+        """Reserve storage for further results; see `Jobs.reserve_result`."""
         assert self.jobs is not None
         self.jobs.reserve_result(self, num_bytes)
 
     @property
     def upload(self) -> Path:
-        """The file that was uploaded."""
         return self.folder / "upload"
 
     @property
     def is_ended(self) -> bool:
-        """Whether nothing more will happen to it."""
         return self.ended_at is not None
 
     def show(self, **changes: Any) -> None:
-        """Change what is to be seen of it, and wake those who wait for ``changed``."""
+        """Change attributes, and wake all tasks that wait for ``changed``."""
         for name, value in changes.items():
             setattr(self, name, value)
         event, self.changed = self.changed, asyncio.Event()
         event.set()
 
     def describe(self) -> dict[str, Any]:
-        """The job as the interface has it."""
+        """Return the job as JSON."""
         facts = {key: value for key, value in self.facts.items() if key not in ("pages", "media_type")}
         return {
             "id": self.id,
@@ -160,12 +158,7 @@ class Job:
 
 
 class Arrival:
-    """An upload that arrives.
-
-    Attributes:
-        folder: Where it is written.
-        num_bytes: The storage that is set aside for it.
-    """
+    """An upload that is being received into ``folder``, with ``num_bytes`` of reserved storage."""
 
     def __init__(self, jobs: Jobs, client: Client, folder: Path) -> None:
         self._jobs = jobs
@@ -174,29 +167,20 @@ class Arrival:
         self.num_bytes = 0
 
     def reserve(self, num_bytes: int) -> None:
-        """Reserve storage for this many bytes in all.
-
-        Raises:
-            ServeError: 429 or 503, if there is not enough.
-        """
+        """Reserve storage for this many bytes in total; raise `ServeError` 429 or 503 if there is not enough."""
         if num_bytes > self.num_bytes:
             self._jobs.make_room(self._client.owner, num_bytes - self.num_bytes)
             self.num_bytes = num_bytes
 
 
 class Jobs:
-    """All jobs of a server. Everything happens in the thread of the event loop.
-
-    Args:
-        settings: The limits.
-        folder: Where the folders of the jobs are.
-    """
+    """All jobs of a server, with a folder each. All methods run in the thread of the event loop."""
 
     def __init__(self, settings: Settings, folder: Path) -> None:
         self._settings = settings
         self._folder = folder
         self._jobs: dict[str, Job] = {}
-        # The jobs that wait, by owner and name of their client; the one whose turn it is comes first, in both.
+        # The waiting jobs by owner and name of their client; the next one is first in both.
         self._waiting: OrderedDict[str, OrderedDict[str, deque[Job]]] = OrderedDict()
         self._working: dict[Job, asyncio.Task[Any]] = {}
         self._arrivals: dict[Arrival, Client] = {}
@@ -204,29 +188,23 @@ class Jobs:
         self._is_stopped = False
 
     def __getitem__(self, job_id: str) -> Job:
-        """A job by its id.
-
-        Raises:
-            ServeError: 404, if there is none.
-        """
+        """Return a job by its identifier; raise `ServeError` 404 if there is none."""
         job = self._jobs.get(job_id)
         if job is None:
             raise ServeError(404, "UnknownJob", "There is no such job: it was deleted, or was kept long enough.")
         return job
 
-    # In
-
     @contextmanager
     def arrival(self, client: Client) -> Iterator[Arrival]:
-        """Within the block an upload of a client arrives; after it, it is a job, or nothing of it is left.
+        """Receive an upload of a client in a ``with`` block, and delete it if the block raises.
 
         Raises:
-            ServeError: 429 or 503, if there is no place for it.
+            ServeError: 429 or 503, if too many jobs wait.
         """
         num_own = sum(map(len, self._waiting.get(client.owner, {}).values()))
         num_own += sum(other.owner == client.owner for other in self._arrivals.values())
         if num_own >= MAX_QUEUED_JOBS_OF_ONE:
-            raise _busy(429, "TooManyJobs", f"{num_own} jobs of yours wait already")
+            raise _busy(429, "TooManyJobs", f"{num_own} of your jobs wait already")
         if self._num_waiting + len(self._arrivals) >= MAX_QUEUED_JOBS:
             raise _busy(503, "QueueFull", f"{MAX_QUEUED_JOBS} jobs wait already")
         arrival = Arrival(self, client, Path(tempfile.mkdtemp(prefix="job-", dir=self._folder)))
@@ -240,10 +218,9 @@ class Jobs:
             del self._arrivals[arrival]
 
     def make_room(self, owner: str, num_bytes: int) -> None:
-        """Make room for more bytes of an owner, for which the oldest jobs that ended may be deleted.
+        """Reserve space for more bytes of an owner; evict the oldest finished jobs if needed.
 
-        An owner has at most a share of the storage, and loses a result only to itself, or to owners that have less:
-        whoever stores much cannot take anything from the others.
+        An owner has at most a share of the storage, and loses a result only to itself or to owners that store less.
 
         Raises:
             ServeError: 429 or 503, if there is not enough.
@@ -261,11 +238,11 @@ class Jobs:
 
     @property
     def max_bytes_of_one(self) -> int:
-        """Most bytes of uploads and results of one owner: half of the storage, and the largest upload in any case."""
+        """The storage limit of one owner: half of the storage, but at least the largest upload."""
         return max(self._settings.max_stored_bytes // 2, self._settings.max_upload_bytes)
 
     def _forget_oldest(self, owner: str) -> bool:
-        """Forget the oldest job of an owner whose result could be fetched for long enough; whether there is one."""
+        """Evict the oldest job of an owner that was kept long enough; return whether there was one."""
         before = time.monotonic() - _MIN_KEEP_SECONDS
         for job in self._ended():
             if job.client.owner == owner and job.ended_at is not None and job.ended_at < before:
@@ -274,7 +251,7 @@ class Jobs:
         return False
 
     def _stored_bytes(self) -> Counter[str]:
-        """The bytes that are stored, or arrive, by owner."""
+        """Count the stored and arriving bytes by owner."""
         stored: Counter[str] = Counter()
         for job in self._jobs.values():
             stored[job.client.owner] += job.size_bytes + job.result_bytes
@@ -283,11 +260,7 @@ class Jobs:
         return stored
 
     def reserve_result(self, job: Job, num_bytes: int) -> None:
-        """Reserve storage for more bytes of the results of a job.
-
-        Raises:
-            ServeError: 413, if its client may not store that much.
-        """
+        """Reserve storage for further results of a job; raise `ServeError` 413 if its client has no space left."""
         try:
             self.make_room(job.client.owner, num_bytes)
         except ServeError as error:
@@ -299,11 +272,7 @@ class Jobs:
         return sum(len(queue) for queues in self._waiting.values() for queue in queues.values())
 
     def add(self, job: Job) -> None:
-        """Put a job at the end of its client's queue.
-
-        Raises:
-            ServeError: 503, if the server stops.
-        """
+        """Append a job to its client's queue; raise `ServeError` 503 if the server stops."""
         if self._is_stopped:
             raise stopping()
         job.jobs = self
@@ -311,7 +280,7 @@ class Jobs:
         self._wait(job)
 
     def give_way(self, job: Job) -> None:
-        """Put a job that was worked on back: it goes on when the others had their turns."""
+        """Return a running job to the queue: it resumes after the turns of other clients."""
         job.show(state="queued")
         self._wait(job, is_first=True)
 
@@ -320,24 +289,22 @@ class Jobs:
         queue = queues.setdefault(job.client.name, deque())
         queue.insert(0 if is_first else len(queue), job)
         self._has_waiting.set()
-        self._tell_places()
+        self._update_messages()
 
     def _turns(self) -> Iterator[Job]:
-        """The waiting jobs in the order in which they will be taken if nobody else arrives."""
-        owners = [_interleaved(queues.values()) for queues in self._waiting.values()]
-        yield from _interleaved(owners)
+        """Yield the waiting jobs in the order in which they will be taken, if no other job arrives."""
+        owners = [_interleave(queues.values()) for queues in self._waiting.values()]
+        yield from _interleave(owners)
 
-    def _tell_places(self) -> None:
-        """Tell each waiting job how many come first, if nobody else arrives."""
+    def _update_messages(self) -> None:
+        """Show in each waiting job how many jobs are before it."""
         for place, job in enumerate(self._turns()):
             message = "waiting" if not place else f"waiting: {counted(place, 'job')} before this one"
             if not job.facts and job.message != message:
                 job.show(message=message)
 
-    # Working
-
     async def take(self) -> Job:
-        """Wait for the job whose turn it is, and take it out of the queue."""
+        """Wait for the next job, and remove it from the queue."""
         while True:
             job = next((job for job in self._turns() if not self.has_to_wait(job)), None)
             if job is not None:
@@ -347,16 +314,15 @@ class Jobs:
                     self._waiting.move_to_end(owner)
                     if name in self._waiting[owner]:
                         self._waiting[owner].move_to_end(name)
-                self._tell_places()
+                self._update_messages()
                 return job
             self._has_waiting.clear()
             await self._has_waiting.wait()
 
     def has_to_wait(self, job: Job) -> bool:
-        """Whether it takes long, and another such job of its owner is worked on already.
+        """Return whether a job takes long while another such job of its owner is running.
 
-        Documents let others go first after each page. With two videos at once, an owner could keep everybody else
-        waiting.
+        Documents yield after each page, but two videos of one owner could delay all other clients.
         """
         if self._settings.num_workers == 1 or not _takes_long(job):
             return False
@@ -375,30 +341,27 @@ class Jobs:
             self._waiting.pop(owner, None)
 
     def others_wait(self, job: Job) -> bool:
-        """Whether another client waits."""
         return any(other.client != job.client for other in self._turns())
 
     @contextmanager
     def working(self, job: Job, task: asyncio.Task[Any]) -> Iterator[None]:
-        """Within the block a task works on a job; it is cancelled when nobody wants the job any more."""
+        """Record the task that works on a job in a ``with`` block; forgetting the job cancels the task."""
         self._working[job] = task
         try:
             yield
         finally:
             del self._working[job]
-            self._has_waiting.set()  # a client's next video may begin
-
-    # Out
+            self._has_waiting.set()  # the client's next video may start
 
     def end(self, job: Job, state: State, *, error: ServeError | None = None) -> None:
-        """Say that a job is done, failed or cancelled."""
+        """Mark a job as done, failed or cancelled."""
         if not job.is_ended:
             progress = 1.0 if state == "done" else job.progress
             job.ended_at = time.monotonic()
             job.show(state=state, error=error, progress=progress, message="" if error is None else str(error))
 
     def stop(self) -> None:
-        """End all jobs, and take no others."""
+        """End all jobs, and accept no further ones."""
         self._is_stopped = True
         for job in self._jobs.values():
             self.end(job, "failed", error=stopping())
@@ -407,18 +370,18 @@ class Jobs:
         """Delete the upload and the results of a job, and end the work on it."""
         self._jobs.pop(job.id, None)
         self._leave_queue(job)
-        self._tell_places()
+        self._update_messages()
         task = self._working.get(job)
         if task is not None:
             task.cancel()
-            # It may still write there.
+            # It may still write into the folder.
             task.add_done_callback(lambda _: _delete(job.folder))
         else:
             _delete(job.folder)
         self.end(job, "cancelled")
 
     def forget_old(self) -> None:
-        """Forget the jobs that ended long ago, and the oldest of too many: of one owner, and of the one with most."""
+        """Evict jobs that were kept long enough, and the oldest if one owner, or all together, have too many."""
         before = time.monotonic() - self._settings.keep_seconds
         for job in self._ended():
             if job.ended_at is not None and job.ended_at < before:
@@ -431,7 +394,7 @@ class Jobs:
             oldest = next(job for job in ended if job.client.owner == owner)
             ended.remove(oldest)
             self.forget(oldest)
-        # A thread that was still writing when its job was forgotten may have left something.
+        # A thread that was still writing when its job was forgotten may have left files.
         known = {job.folder for job in (*self._jobs.values(), *self._working)}
         known |= {arrival.folder for arrival in self._arrivals}
         for folder in self._folder.glob("job-*"):
@@ -439,28 +402,28 @@ class Jobs:
                 _delete(folder)
 
     def _ended(self) -> list[Job]:
-        """The jobs that ended, from the oldest on."""
+        """Return the finished jobs, oldest first."""
         return sorted((job for job in self._jobs.values() if job.is_ended), key=lambda job: job.ended_at or 0.0)
 
 
 def _takes_long(job: Job) -> bool:
-    """Whether a job is worked on in one go, for as long as it may take; documents give way after each page."""
+    """Return whether a job runs without interruption; documents yield after each page."""
     return job.task in ("video", "frames", "probe") or job.facts.get("kind") == "video"
 
 
-def _interleaved(queues: Iterable[Iterable[Job]]) -> Iterator[Job]:
-    """The first of each queue, then the second of each, and so on."""
+def _interleave(queues: Iterable[Iterable[Job]]) -> Iterator[Job]:
+    """Return the first job of each queue, then the second of each, and so on."""
     return (job for row in zip_longest(*queues) for job in row if job is not None)
 
 
 def _delete(folder: Path) -> None:
-    """Delete the folder of a job. A process may have the upload open: its bytes are given back all the same."""
+    """Delete the folder of a job, and free its bytes even if a process has the upload open."""
     with suppress(OSError):
         os.truncate(folder / "upload", 0)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _busy(status: int, kind: str, what: str) -> ServeError:
+def _busy(status: int, kind: str, reason: str) -> ServeError:
     return ServeError(
-        status, kind, f"{what[0].upper()}{what[1:]}; try again later.", {"Retry-After": str(_RETRY_SECONDS)}
+        status, kind, f"{reason[0].upper()}{reason[1:]}; try again later.", {"Retry-After": str(_RETRY_SECONDS)}
     )

@@ -1,4 +1,4 @@
-"""The work on jobs: pages one by one, a video in one go, each in an isolated process."""
+"""The work on jobs in isolated processes: documents page by page, videos without interruption."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ import os
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from ..errors import IsolatedWorkerError, MediaTensorError
+from ..errors import ClosedError, IsolatedWorkerError, MediaTensorError
+from ..isolate import IsolatedWorker
 from . import _work
 from ._errors import ServeError, answer_to, described
 from ._jobs import Job, Jobs
 from ._settings import MAX_PAGES
-from ._worker import Worker
 
-__all__ = ["serve_jobs", "work_on"]
+__all__ = ["Worker", "serve_jobs", "work_on"]
 
 logger = logging.getLogger("mediatensor.serve")
 
-# A page that takes longer is given up; the process is ended with it.
+# A page that takes longer fails, and its process is ended.
 _PAGE_SECONDS = 120.0
-# After so many pages that ended their process, the rest of a document is given up.
+# A document fails after this many pages that crashed their process.
 _MAX_LOST_PROCESSES = 3
 _PROGRESS_SECONDS = 0.3
 _PAUSE_SECONDS = 1.0
@@ -37,18 +38,82 @@ _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
 
+class Worker:
+    """Calls functions in an isolated process, which is replaced after it was ended."""
+
+    def __init__(self, max_seconds: float, max_memory_bytes: int) -> None:
+        self._max_seconds = max_seconds
+        self._max_memory_bytes = max_memory_bytes
+        self._thread = ThreadPoolExecutor(1, "mediatensor-serve")
+        self._process = self._new_process()
+        self._is_busy = False
+
+    def _new_process(self) -> IsolatedWorker:
+        return IsolatedWorker(timeout_seconds=self._max_seconds, max_memory_bytes=self._max_memory_bytes)
+
+    @property
+    def is_busy(self) -> bool:
+        return self._is_busy
+
+    async def call(
+        self,
+        function: Callable[_Parameters, _Result],
+        seconds: float,
+        /,
+        *args: _Parameters.args,
+        **kwargs: _Parameters.kwargs,
+    ) -> _Result:
+        """Call a function within some seconds, one call at a time. Cancelling this task ends the process.
+
+        Raises:
+            IsolatedWorkerError: if it takes longer, crashes, needs too much memory, or was ended by `end`.
+            Exception: whatever the function raises.
+        """
+        process, loop = self._process, asyncio.get_running_loop()
+        running = loop.run_in_executor(self._thread, lambda: process.run(function, *args, **kwargs))
+        self._is_busy = True
+        try:
+            done, _ = await asyncio.wait({running}, timeout=seconds)
+            if not done:
+                self.end()
+                await asyncio.wait({running})
+                running.exception()  # mark it as retrieved
+                raise IsolatedWorkerError(f"The isolated process did not finish within {seconds:g} seconds.", "timeout")
+            return running.result()
+        except ClosedError as error:
+            raise IsolatedWorkerError("The isolated process was ended.", "crash") from error
+        except asyncio.CancelledError:
+            self.end()
+            # The caller deletes the files of the process next.
+            await asyncio.wait({running})
+            running.exception()
+            raise
+        finally:
+            self._is_busy = False
+
+    def end(self) -> None:
+        """End the process now; its call fails, and the next call gets a new process."""
+        ended, self._process = self._process, self._new_process()
+        ended.close()
+
+    def close(self) -> None:
+        """End the process for good."""
+        self._process.close()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
 async def serve_jobs(jobs: Jobs, worker: Worker, warm_up: Callable[[Worker], Awaitable[None]]) -> None:
-    """Do one job after the other, for ever.
+    """Work on one job after another, forever.
 
     Args:
-        jobs: Where they come from.
-        worker: The process that works on them.
-        warm_up: Is called before each job: loads the models, if the process is new.
+        jobs: The queue.
+        worker: The process.
+        warm_up: Called before each job, to load the models into a new process.
     """
     while True:
         try:
             await _serve_next(jobs, worker, warm_up)
-        except Exception:  # the others still want to be served
+        except Exception:  # other jobs still wait
             logger.exception("a worker failed")
             await asyncio.sleep(_PAUSE_SECONDS)
 
@@ -92,14 +157,7 @@ def _fail(jobs: Jobs, job: Job, error: BaseException | None) -> None:
 
 
 async def work_on(job: Job, worker: Worker, should_wait: Callable[[], bool]) -> bool:
-    """Work on a job until it is done, or has to wait for others.
-
-    Returns:
-        Whether it is done.
-
-    Raises:
-        ServeError, MediaTensorError: if it failed.
-    """
+    """Work on a job until it is done or should wait for other jobs; return whether it is done."""
     job.show(state="running", message="" if job.facts else "opening")
     if job.task == "probe":
         await _store(job, await _call(job, worker, _work.probe, str(job.upload), job.options))
@@ -131,7 +189,7 @@ async def _call(
     *args: _Parameters.args,
     **kwargs: _Parameters.kwargs,
 ) -> _Result:
-    """Call a function within the time that the job has left."""
+    """Call a function within the remaining time of the job."""
     async with _timed(job):
         return await worker.call(function, job.seconds_left, *args, **kwargs)
 
@@ -145,9 +203,6 @@ async def _timed(job: Job) -> AsyncIterator[None]:
         yield
     finally:
         job.seconds_left -= time.monotonic() - begin
-
-
-# Pages
 
 
 async def _read_pages(job: Job, worker: Worker, should_wait: Callable[[], bool]) -> bool:
@@ -192,7 +247,7 @@ async def _read_page(job: Job, worker: Worker, number: int) -> None:
 
 
 def _failed_page(number: int, error: ServeError) -> dict[str, bytes]:
-    """What stands for a page that could not be read."""
+    """Return the result of a page that could not be read."""
     page: dict[str, Any] = {
         "page_idx": number, "width": None, "height": None, "orientation": None, "language": None, "text": "",
         "words": [], "regions": [], "tables": [], "fields": [], "unread": [], "error": described(error),
@@ -216,7 +271,7 @@ def _store_page(folder: Path, number: int, read: Mapping[str, bytes]) -> None:
 
 
 def _join_pages(job: Job) -> None:
-    """Write the result, of the pages that were stored."""
+    """Write the result from the stored pages."""
     with open(job.folder / "result.json", "wb") as file:
         file.write(b'{"pages":[')
         for place, number in enumerate(job.facts["pages"]):
@@ -237,9 +292,6 @@ async def _store(job: Job, files: Mapping[str, bytes]) -> None:
     job.downloads = (*job.downloads, *files)
 
 
-# Videos
-
-
 async def _read_video(job: Job, worker: Worker) -> None:
     job.show(message="reading the video")
     watching = asyncio.create_task(_watch(job))
@@ -252,11 +304,11 @@ async def _read_video(job: Job, worker: Worker) -> None:
 
 
 async def _watch(job: Job) -> None:
-    """Take over how far the process says that it is."""
+    """Show the progress that the process reports."""
     while True:
         await asyncio.sleep(_PROGRESS_SECONDS)
         with suppress(OSError, ValueError):
-            # The process may put anything there, even what would block.
+            # The process may replace the file by anything, such as a pipe that blocks.
             descriptor = os.open(job.folder / "progress", os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
             with os.fdopen(descriptor, "rb") as file:
                 share = float(file.read(_MAX_PROGRESS_BYTES))

@@ -1,4 +1,4 @@
-"""The addresses of the interface, and what they answer."""
+"""The routes of the HTTP interface."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FILE_OF_ANSWER = {
     "vtt": "captions.vtt", "zip": "frames.zip", "json": "result.json",
 }  # fmt: skip
 _STILL_HERE_SECONDS = 15.0
-# Changes that follow each other faster are told together.
+# Changes within this time are sent together.
 _EVENT_SECONDS = 0.1
 _Responses: TypeAlias = dict[int | str, dict[str, Any]]
 
@@ -49,21 +49,21 @@ _ERRORS: _Responses = {
     status: {"model": schemas.ErrorAnswer, "description": description}
     for status, description in (
         (400, "An option has a value that is not accepted, or the form cannot be read."),
-        (401, "The token is missing, or is another one."),
-        (403, "The request came under a foreign name, or from a page of another server."),
-        (408, "The upload came too slowly."),
+        (401, "The token is missing or wrong."),
+        (403, "The request was sent to a foreign host name, or from a page of another server."),
+        (408, "The upload was sent too slowly."),
         (413, "The upload is too large."),
-        (415, "The upload is nothing that can be read here."),
+        (415, "The upload is not a file that can be read."),
         (422, "The upload is damaged, or needs too much memory."),
         (429, "Too many jobs of this client wait; see Retry-After."),
         (503, "Too many jobs wait; see Retry-After."),
-        (504, "It took too long."),
+        (504, "The work took too long."),
     )
 }
 
 
 def application(settings: Settings) -> FastAPI:
-    """The application with these settings."""
+    """Return the application with these settings."""
     service = Service(settings)
 
     @asynccontextmanager
@@ -74,9 +74,9 @@ def application(settings: Settings) -> FastAPI:
     app = FastAPI(
         title="mediatensor",
         version=__version__,
-        summary="What is in images, PDF files and videos, and the text in their pixels.",
+        summary="The contents of images, PDF files and videos, and the text in their pixels.",
         lifespan=lifespan,
-        # Its pages would load scripts from other servers.
+        # FastAPI's pages would load scripts from other servers.
         docs_url=None,
         redoc_url=None,
     )
@@ -111,11 +111,11 @@ async def _invalid(_: Request, error: Exception) -> Response:
 
 
 class _File(FileResponse):
-    """A file or a range of it; ranges that are refused have the errors of the interface."""
+    """A file or a range of it; a refused range is an error of this interface."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         given = Headers(scope=scope).get("range", "")
-        if not given.strip().lower().startswith("bytes"):  # units that nobody knows are ignored (RFC 9110)
+        if not given.strip().lower().startswith("bytes"):  # unknown units are ignored (RFC 9110)
             scope = {**scope, "headers": [(name, value) for name, value in scope["headers"] if name != b"range"]}
         refused: Message | None = None
 
@@ -130,11 +130,8 @@ class _File(FileResponse):
         if refused is not None:
             sent = Headers(raw=refused["headers"])
             headers = {"Content-Range": sent["content-range"]} if "content-range" in sent else None
-            problem = f"Range: {given[:60]} is no range of this file; ask for bytes=FIRST-LAST, counted from 0."
+            problem = f"Range: {given[:60]} is not a range of this file; ask for bytes=FIRST-LAST, counted from 0."
             await error_answer(ServeError(refused["status"], "BadRange", problem, headers))(scope, receive, send)
-
-
-# The page
 
 
 def _add_page(app: FastAPI) -> None:
@@ -155,15 +152,12 @@ def _add_page(app: FastAPI) -> None:
     async def page(name: str) -> Response:
         return send(name)
 
-    # Drawing one takes a second: not in the loop that serves everybody.
+    # Drawing an example takes a second: not in the event loop.
     @app.get("/examples/{name}", include_in_schema=False)
     def example(name: str) -> Response:
         if name not in EXAMPLES:
             raise ServeError(404, "NotFound", "There is no such example.")
         return Response(example_file(name), media_type=EXAMPLES[name])
-
-
-# Calls that wait
 
 
 def _add_calls(app: FastAPI, service: Service) -> None:
@@ -172,7 +166,7 @@ def _add_calls(app: FastAPI, service: Service) -> None:
     ) -> None:
         async def call(request: Request) -> Response:
             def check(given: Mapping[str, str]) -> tuple[Task, dict[str, Any]]:
-                return task, _with_files(_checked(options, given))
+                return task, _add_files(_check_options(options, given))
 
             job = await service.accept(request, check)
             await service.wait_for(job, request)
@@ -190,28 +184,24 @@ def _add_calls(app: FastAPI, service: Service) -> None:
 
     add("/ocr", "page", schemas.PageOptions, schemas.PagesResult, "The text of an image or a PDF file",
         "`curl -F file=@scan.pdf http://127.0.0.1:8000/ocr`")  # fmt: skip
-    add("/layout", "page", schemas.LayoutOptions, schemas.PagesResult, "Its regions and tables, too",
+    add("/layout", "page", schemas.LayoutOptions, schemas.PagesResult, "The text, regions and tables of a document",
         "`curl -F file=@report.pdf http://127.0.0.1:8000/layout`")  # fmt: skip
-    add("/probe", "probe", schemas.ProbeOptions, None, "What is in a media file, as `mediatensor probe --json` says it",
+    add("/probe", "probe", schemas.ProbeOptions, None, "The contents of a media file, as by `mediatensor probe --json`",
         "`curl -F file=@talk.mp4 http://127.0.0.1:8000/probe`")  # fmt: skip
-    add("/video/frames", "frames", schemas.FramesOptions, schemas.FramesResult, "Exact frames of a video as pictures",
+    add("/video/frames", "frames", schemas.FramesOptions, schemas.FramesResult, "Exact frames of a video as images",
         "`curl -F file=@talk.mp4 -F seconds=0,12.5 http://127.0.0.1:8000/video/frames`")  # fmt: skip
-    add("/video/text", "video", schemas.VideoOptions, schemas.VideoResult, "The text in a video, with its times",
+    add("/video/text", "video", schemas.VideoOptions, schemas.VideoResult, "The text in a video, with times",
         "`curl -F file=@talk.mp4 -F answer=srt http://127.0.0.1:8000/video/text`")  # fmt: skip
 
 
 def _success(result: type[BaseModel] | None) -> _Responses:
     if result is None:
-        return {200: {"description": "What is in it.", "content": {"application/json": {"schema": {"type": "object"}}}}}
-    return {200: {"model": result, "description": "What was found; with another `answer`, a file."}}
+        return {200: {"description": "The contents.", "content": {"application/json": {"schema": {"type": "object"}}}}}
+    return {200: {"model": result, "description": "The result; with another `answer`, a file."}}
 
 
-def _checked(options: type[BaseModel], given: Mapping[str, str]) -> dict[str, Any]:
-    """The options of a form; those that are empty have their defaults.
-
-    Raises:
-        ServeError: 400, if one has a value that is not accepted.
-    """
+def _check_options(options: type[BaseModel], given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the options of a form, with defaults for empty fields; raise `ServeError` 400 for an invalid value."""
     try:
         return options.model_validate({name: text for name, text in given.items() if text != ""}).model_dump()
     except ValidationError as error:
@@ -225,8 +215,8 @@ def _checked(options: type[BaseModel], given: Mapping[str, str]) -> dict[str, An
         raise ServeError(400, "BadOption", f"{name}={given.get(name, '')[:60]!r}: {first['msg']}.") from None
 
 
-def _with_files(options: dict[str, Any]) -> dict[str, Any]:
-    """The options with the files that are to be made."""
+def _add_files(options: dict[str, Any]) -> dict[str, Any]:
+    """Add the names of the result files to the options."""
     answer = _FILE_OF_ANSWER[options.get("answer", "json")]
     if answer == "tables.csv":
         options["tables"] = True
@@ -234,7 +224,7 @@ def _with_files(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answer(service: Service, job: Job, name: str) -> Response:
-    """A file of a job, which is forgotten when it was sent."""
+    """Return a file of a job, and forget the job after it was sent."""
     forget = BackgroundTask(service.jobs.forget, job)
     if name == "tables.csv" and name not in job.downloads:
         return Response(b"", media_type="text/csv", background=forget)  # there are no tables
@@ -242,7 +232,7 @@ def _answer(service: Service, job: Job, name: str) -> Response:
 
 
 def _form(options: type[BaseModel]) -> dict[str, Any]:
-    """How OpenAPI describes a form of a file and options."""
+    """Describe a form with a file and options for OpenAPI."""
     schema = options.model_json_schema()
     file = {"type": "string", "format": "binary", "description": "An image, a PDF file, or a video."}
     properties = {"file": file, **{name: _as_form(one) for name, one in schema.get("properties", {}).items()}}
@@ -251,28 +241,25 @@ def _form(options: type[BaseModel]) -> dict[str, Any]:
 
 
 def _as_form(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema of an option without what a form cannot say: null is a field that is left out."""
+    """Remove null from the schema of an option: a form leaves the field out instead."""
     if "anyOf" in schema:
-        (one,) = (other for other in schema["anyOf"] if other.get("type") != "null")
-        schema = {**{key: value for key, value in schema.items() if key != "anyOf"}, **one}
+        (non_null,) = (choice for choice in schema["anyOf"] if choice.get("type") != "null")
+        schema = {**{key: value for key, value in schema.items() if key != "anyOf"}, **non_null}
     if schema.get("default", ...) in (None, ()):
         schema = {key: value for key, value in schema.items() if key != "default"}
     return schema
 
 
-# Jobs
-
-
 def _add_jobs(app: FastAPI, service: Service) -> None:
     def check(given: Mapping[str, str]) -> tuple[Task, dict[str, Any]]:
-        options = _checked(schemas.JobOptions, given)
+        options = _check_options(schemas.JobOptions, given)
         return options.pop("task"), {**options, "files": _ALL_FILES}
 
     @app.post(
         "/jobs",
         status_code=202,
         summary="Read an upload; ask for the result later",
-        responses={202: {"model": schemas.JobStatus, "description": "It waits, or is read."}, **_ERRORS},
+        responses={202: {"model": schemas.JobStatus, "description": "The job, which waits or runs."}, **_ERRORS},
         response_class=JSONResponse,
         openapi_extra={"requestBody": _form(schemas.JobOptions)},
     )
@@ -284,7 +271,7 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
 
     @app.get(
         "/jobs/{job_id}",
-        summary="How a job stands",
+        summary="The state of a job",
         responses={200: {"model": schemas.JobStatus}, **known},
         response_class=JSONResponse,
     )
@@ -293,7 +280,7 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
 
     @app.get(
         "/jobs/{job_id}/events",
-        summary="How a job stands, whenever that changes: server-sent events, `progress` until it ends",
+        summary="The state of a job at every change: server-sent events, `progress` until it ends",
         responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, **known},
         response_class=Response,
     )
@@ -316,10 +303,10 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
 
     @app.get(
         "/jobs/{job_id}/result",
-        summary="What was read: pages, or a video",
+        summary="The result: pages, or a video",
         responses={
             200: {
-                "description": "What was read.",
+                "description": "The result.",
                 "content": {
                     "application/json": {
                         "schema": {
@@ -343,7 +330,7 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
 
     @app.get(
         "/jobs/{job_id}/download/{name}",
-        summary="What was read as a file: one of the `downloads` of the job",
+        summary="A result file: one of the `downloads` of the job",
         responses={200: {"content": {"application/octet-stream": {}}}, **known, **early},
         response_class=Response,
     )
@@ -359,7 +346,7 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
 def _add_pictures(app: FastAPI, service: Service, known: _Responses) -> None:
     @app.get(
         "/jobs/{job_id}/pages/{index}.png",
-        summary="A page as it was read",
+        summary="The image of a page",
         responses={200: {"content": {"image/png": {}}}, **known},
         response_class=Response,
     )
@@ -378,7 +365,7 @@ def _add_pictures(app: FastAPI, service: Service, known: _Responses) -> None:
 
     @app.get(
         "/jobs/{job_id}/frame.jpg",
-        summary="The frame of a video that is shown at a time, or its first one",
+        summary="The frame of a video at a time, or the first one",
         responses={200: {"content": {"image/jpeg": {}}}, 400: _ERRORS[400], **known},
         response_class=Response,
     )
@@ -394,7 +381,7 @@ def _add_pictures(app: FastAPI, service: Service, known: _Responses) -> None:
     @app.head("/jobs/{job_id}/media", include_in_schema=False)
     @app.get(
         "/jobs/{job_id}/media",
-        summary="The upload itself, as a whole or a range of it",
+        summary="The upload, or a range of it",
         responses={200: {"content": {"application/octet-stream": {}}}, **known},
         response_class=Response,
     )
@@ -406,7 +393,7 @@ def _add_pictures(app: FastAPI, service: Service, known: _Responses) -> None:
         return _File(job.upload, media_type=media_type, headers={"Content-Security-Policy": "sandbox"})
 
 
-# What browsers may show of an upload: nothing in which there could be a script.
+# Media types that browsers may display; none of them can have scripts.
 _SHOWN_TYPES = frozenset(
     f"{kind}/{name}"
     for kind, names in (
@@ -434,7 +421,7 @@ def _of_kind(job: Job, kind: str) -> Job:
 
 async def _events(job: Job) -> AsyncIterator[str]:
     while True:
-        # The job goes on while a line is sent: what was sent decides whether it was the last one.
+        # The job may change while a line is sent: decide by the state that was sent whether it is the last line.
         changed, is_ended = job.changed, job.is_ended
         name = job.state if is_ended else "progress"
         yield f"event: {name}\ndata: {json.dumps(job.describe())}\n\n"
@@ -448,15 +435,12 @@ async def _events(job: Job) -> AsyncIterator[str]:
                 yield ": still here\n\n"
 
 
-# The server
-
-
 def _add_server(app: FastAPI, settings: Settings) -> None:
-    @app.get("/health", summary="Whether the server answers")
+    @app.get("/health", summary="The status of the server")
     async def health() -> dict[str, str]:
         return {"status": "ok", "version": __version__}
 
-    @app.get("/limits", summary="What the server takes", response_model=schemas.Limits)
+    @app.get("/limits", summary="The limits of the server", response_model=schemas.Limits)
     async def limits() -> dict[str, Any]:
         return {
             "version": __version__,

@@ -1,4 +1,4 @@
-"""What requests and answers look like: the options of each call with their defaults, and the results."""
+"""The options of each call with their defaults, and the results, as pydantic models."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PAGES = re.compile(r"[1-9][0-9]{0,6}(-([1-9][0-9]{0,6})?)?(,[1-9][0-9]{0,6}(-([
 
 
 def _items(value: Any) -> Any:
-    """A list of what is separated by commas, as forms send it."""
+    """Split text at commas, as forms send lists."""
     if isinstance(value, str):
         parts = [part.strip() for part in value.split(",", _MAX_ITEMS)]
         return [part for part in parts if part]
@@ -37,7 +37,7 @@ def _items(value: Any) -> Any:
 
 
 def _fields(value: Any) -> Any:
-    """A form may say "true" where it means all fields, and "false" or nothing where it means none."""
+    """Accept "true" for all fields, and "false" or an empty text for none, as forms send them."""
     if isinstance(value, str):
         return {"true": "all", "1": "all", "on": "all", "": None, "false": None, "0": None, "none": None}.get(
             value.lower(), value
@@ -57,26 +57,26 @@ class _Options(BaseModel):
 
 
 class _Reading(_Options):
-    """How pages are read."""
+    """Options of reading pages."""
 
     layout: bool = Field(False, description="Find regions: headings, lists, captions, headers and footers.")
-    tables: bool = Field(False, description="Find tables, with rows, columns, spans and heads.")
-    fields: Fields = Field(None, description='Find keys with their values: "all", or those of an invoice or a receipt.')
+    tables: bool = Field(False, description="Find tables, with rows, columns, spans and headers.")
+    fields: Fields = Field(None, description='Find keys with their values: "all", "invoice" or "receipt".')
     languages: Names = Field((), description="Read only letters of these, such as german,english; empty for all.")
-    detect_language: bool = Field(False, description="Say in which language a page is written.")
-    straighten: bool = Field(False, description="Turn pages upright first; boxes are those of the upright page.")
-    rotated: bool = Field(False, description="Frame turned text with turned boxes.")
-    text_layer: bool = Field(False, description="Take the words that a PDF file itself has.")
+    detect_language: bool = Field(False, description="Detect the language of a page.")
+    straighten: bool = Field(False, description="Turn pages upright first; boxes refer to the upright page.")
+    rotated: bool = Field(False, description="Return rotated boxes for rotated text.")
+    text_layer: bool = Field(False, description="Take the words that a PDF file contains.")
     dpi: float = Field(144.0, ge=36, le=600, description="Dots per inch of rendered PDF pages.")
-    pages: PageRanges | None = Field(None, description="Only these pages, counted from 1: 1-3,7,10-.")
-    password: str | None = Field(None, max_length=256, description="Of a PDF file.")
+    pages: PageRanges | None = Field(None, description="Pages to read, counted from 1: 1-3,7,10-.")
+    password: str | None = Field(None, max_length=256, description="Password of a PDF file.")
 
 
 class PageOptions(_Reading):
     """Options of `/ocr`."""
 
     answer: Literal["json", "text", "markdown", "pdf", "csv"] = Field(
-        "json", description="What comes back: everything as JSON, or the text, Markdown, a searchable PDF, the tables."
+        "json", description="Format of the answer: everything as JSON, the text, Markdown, a searchable PDF, or tables."
     )
 
 
@@ -97,48 +97,48 @@ class FramesOptions(_Options):
     """Options of `/video/frames`."""
 
     seconds: Annotated[tuple[float, ...], BeforeValidator(_items), Field(max_length=MAX_FRAMES)] = Field(
-        (), description="The frames that are shown at these times."
+        (), description="Times of the frames in seconds."
     )
     indices: Annotated[tuple[int, ...], BeforeValidator(_items), Field(max_length=MAX_FRAMES)] = Field(
-        (), description="The frames of these indices; negative ones count from the end."
+        (), description="Indices of the frames; negative ones count from the end."
     )
-    image: Literal["png", "jpg"] = Field("png", description="The format; PNG is exact.")
-    max_width: int | None = Field(None, ge=16, le=4096, description="No wider than this.")
-    answer: Literal["json", "zip"] = Field("json", description="JSON with data URLs, or a zip file with a file each.")
+    image: Literal["png", "jpg"] = Field("png", description="Format of the images; PNG is exact.")
+    max_width: int | None = Field(None, ge=16, le=4096, description="Maximum width in pixels.")
+    answer: Literal["json", "zip"] = Field(
+        "json", description="JSON with data URLs, or a zip file with an image for each frame."
+    )
 
 
 class VideoOptions(_Options):
     """Options of `/video/text`."""
 
     languages: Names = Field((), description="Read only letters of these, such as german,english; empty for all.")
-    region: Region | None = Field(None, description="Only text in this part: x0,y0,x1,y1, in shares of the picture.")
-    answer: Literal["json", "srt", "vtt"] = Field("json", description="What comes back: JSON, or subtitles.")
+    region: Region | None = Field(None, description="Part of the frame to read: x0,y0,x1,y1, in shares of its size.")
+    answer: Literal["json", "srt", "vtt"] = Field("json", description="Format of the answer: JSON or subtitles.")
 
 
 class JobOptions(_Reading):
     """Options of `/jobs`, for documents and videos."""
 
-    task: Literal["auto", "page", "video"] = Field("auto", description="What the upload is; auto looks.")
+    task: Literal["auto", "page", "video"] = Field("auto", description="Kind of the upload; auto detects it.")
     layout: bool = Field(True, description="Find regions.")
     tables: bool = Field(True, description="Find tables.")
     fields: Fields = Field("all", description="Find keys with their values.")
-    region: Region | None = Field(None, description="Of a video: only text in this part of the picture.")
+    region: Region | None = Field(None, description="Part of the frame of a video to read.")
 
-
-# Answers
 
 _Box = Annotated[list[float], Field(min_length=4, max_length=4, description="Left, top, right, bottom; from 0 to 1.")]
 
 
 class Problem(BaseModel):
-    """What went wrong."""
+    """An error."""
 
     type: str
     message: str
 
 
 class ErrorAnswer(BaseModel):
-    """The answer to a request that is refused, or that failed."""
+    """The answer to a request that was refused or failed."""
 
     error: Problem
 
@@ -149,9 +149,9 @@ class Word(BaseModel):
     text: str
     confidence: float
     box: _Box
-    polygon: list[list[float]] = Field(description="Its corners, from the top left one on, in reading direction.")
-    line: int = Field(description="The number of its line on the page.")
-    block: int = Field(description="The number of its block on the page.")
+    polygon: list[list[float]] = Field(description="Corners, from the top left one in reading direction.")
+    line: int = Field(description="Number of the line on the page.")
+    block: int = Field(description="Number of the block on the page.")
 
 
 class Region_(BaseModel):
@@ -159,9 +159,9 @@ class Region_(BaseModel):
 
     model_config = ConfigDict(title="Region")
     type: str
-    level: int = Field(description="Of a section header, from 1; 0 for others.")
+    level: int = Field(description="Level of a section header, from 1; 0 for other regions.")
     box: _Box
-    order: int = Field(description="Its place in reading order.")
+    order: int = Field(description="Position in reading order.")
     confidence: float
 
 
@@ -190,7 +190,7 @@ class Table(BaseModel):
 class PageField(BaseModel):
     """A key with its value."""
 
-    name: str = Field(description="Which of the fields of an invoice or a receipt it is; empty for others.")
+    name: str = Field(description="Name of the field of an invoice or a receipt; empty for other fields.")
     key: str
     value: str
     confidence: float
@@ -199,18 +199,18 @@ class PageField(BaseModel):
 
 
 class Unread(BaseModel):
-    """A line that was found and could not be read."""
+    """A line that was found but could not be read."""
 
     box: _Box
 
 
 class PageResult(BaseModel):
-    """What was read on a page."""
+    """The contents of a page."""
 
-    page_idx: int = Field(description="Its index in the document, from 0.")
+    page_idx: int = Field(description="Index in the document, from 0.")
     width: int | None
     height: int | None
-    orientation: int | None = Field(description="By how many degrees it is turned, clockwise.")
+    orientation: int | None = Field(description="Rotation in degrees, clockwise.")
     language: str | None
     text: str
     words: list[Word]
@@ -218,11 +218,11 @@ class PageResult(BaseModel):
     tables: list[Table]
     fields: list[PageField]
     unread: list[Unread]
-    error: Problem | None = Field(None, description="Why it could not be read.")
+    error: Problem | None = Field(None, description="Reason why it could not be read.")
 
 
 class PagesResult(BaseModel):
-    """What was read in a document."""
+    """The contents of a document."""
 
     pages: list[PageResult]
 
@@ -257,19 +257,19 @@ class Caption(BaseModel):
 
 
 class VideoResult(BaseModel):
-    """What was read in a video."""
+    """The text in a video."""
 
     name: str
     width: int
     height: int
-    begin_seconds: float = Field(description="When the first frame is shown, on the clock of the file.")
+    begin_seconds: float = Field(description="Time of the first frame, on the clock of the file.")
     end_seconds: float
     duration_seconds: float
     fps: float | None
     num_frames: int
     tracks: list[Track]
     captions: list[Caption]
-    problems: list[str] = Field(description="What was damaged, a sentence each.")
+    problems: list[str] = Field(description="Sentences about damage.")
     probe: dict[str, Any]
 
 
@@ -297,7 +297,7 @@ class Download(BaseModel):
 
 
 class JobStatus(BaseModel):
-    """How a job stands."""
+    """The state of a job."""
 
     id: str
     task: str

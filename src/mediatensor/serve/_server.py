@@ -1,4 +1,4 @@
-"""Running the application with uvicorn, with limits of connections and of time."""
+"""Run the application with uvicorn, with limits of connections and time."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ._settings import LOOPBACK
 
 __all__ = ["MAX_CONNECTIONS", "MAX_CONNECTIONS_OF_ONE", "make_server"]
 
-#: Most connections, of all clients together, and of one address that is not this machine.
+#: Maximum number of connections of all clients, and of one address that is not this machine.
 MAX_CONNECTIONS = 256
 MAX_CONNECTIONS_OF_ONE = 64
 
-# A client has so long for the head of a request, and so long between two requests.
+# Time limits of the head of a request, and between two requests.
 _HEAD_SECONDS = 15.0
 _KEEP_ALIVE_SECONDS = 5
 _MAX_HEAD_BYTES = 32 << 10
@@ -31,7 +31,7 @@ _SHUTDOWN_SECONDS = 3
 
 
 class _Protocol(H11Protocol):
-    """A connection that is closed if there are too many, or the head of a request takes too long."""
+    """A connection, which is closed if there are too many or the head of a request takes too long."""
 
     head_seconds: float
     max_connections: int
@@ -79,7 +79,7 @@ def _address(protocol: Any) -> str:
 
 
 class _Server(Server):
-    """A server whose application starts before it and stops with it, and whose errors at the start are raised."""
+    """A server whose application starts before it and stops with it, and whose start raises errors."""
 
     def __init__(self, app: FastAPI, config: Config, when_started: Callable[[], object]) -> None:
         super().__init__(config)
@@ -97,17 +97,17 @@ class _Server(Server):
             raise
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # Those who wait for jobs are told, instead of being waited for.
+        # Clients that wait for jobs get an answer now.
         if (service := getattr(self._app.state, "service", None)) is not None:
             service.stop()
         await super().shutdown(sockets)
-        if self.server_state.tasks:  # those that were just cancelled
+        if self.server_state.tasks:  # the cancelled ones
             await asyncio.wait(self.server_state.tasks, timeout=1)
         await self._running.aclose()
 
 
-def _answering(app: ASGIApp) -> ASGIApp:
-    """The application; requests that are given up when the server stops have an answer."""
+def _answer_cancelled(app: ASGIApp) -> ASGIApp:
+    """Wrap the application so that requests which are cancelled when the server stops get an answer."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         has_begun = False
@@ -134,19 +134,19 @@ def make_server(
     max_connections: int | None = None,
     when_started: Callable[[], object] | None = None,
 ) -> Server:
-    """The server of an application; ``run()`` serves until it is told to stop."""
+    """Return the server of an application; ``run()`` serves until a signal stops it."""
     limits = {"head_seconds": head_seconds or _HEAD_SECONDS, "max_connections": max_connections or MAX_CONNECTIONS}
     return _Server(
         app,
         Config(
-            _answering(app),
+            _answer_cancelled(app),
             host=host,
             port=port,
             http=type("Protocol", (_Protocol,), limits),
             ws="none",
             lifespan="off",  # see _Server
             log_config=None,
-            # Addresses have tokens and the names of jobs in them.
+            # Addresses contain tokens and identifiers of jobs.
             access_log=False,
             server_header=False,
             proxy_headers=False,

@@ -1,51 +1,56 @@
-"""A running service: its folder, its jobs, its processes, and what is done with an upload."""
+"""A running service: its folder, jobs and processes, and the handling of uploads."""
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import logging
 import os
+import shutil
+import stat
+import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import IO, Any, Self
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from ..errors import MediaTensorError
+from ..errors import MediaTensorError, WriteError
 from . import _work
 from ._errors import ServeError, answer_to
-from ._folders import RunFolder
 from ._jobs import Client, Job, Jobs, Task
-from ._reading import serve_jobs
+from ._reading import Worker, serve_jobs
 from ._settings import LOOPBACK, Settings
 from ._upload import receive
-from ._worker import Worker
 
 __all__ = ["Service"]
 
 logger = logging.getLogger("mediatensor.serve")
 
-# Drawing a picture takes a fraction of a second, but for the largest pages and videos.
+# Rendering an image takes a fraction of a second, except for the largest pages and videos.
 _PICTURE_SECONDS = 30.0
 _MAX_PICTURES_WAITING = 64
 _LOOK_SECONDS = 5.0
-# Most seconds for loading the models.
+# Time limit of loading the models.
 _START_SECONDS = 300.0
-# What the page and `/ocr` ask for: their models are there before the first upload.
+# Options of the page and `/ocr`, whose models are loaded before the first upload.
 _WARM: tuple[dict[str, Any], ...] = ({}, {"layout": True, "tables": True, "fields": "all"})
 
 _MAX_CLIENT_CHARACTERS = 64
-# Pictures of one client that are drawn, or wait for it, and their bytes that it has not read yet.
+# Images of one client that are rendered or wait, and bytes of them that it has not read yet.
 _MAX_PICTURES_OF_ONE = 16
 _MAX_PICTURE_BYTES_OF_ONE = 64 << 20
 _CHUNK_BYTES = 1 << 16
 
+_LOCK = "lock"
+
 
 class Service:
-    """What the application needs while it runs."""
+    """The state of the application while it runs."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -54,9 +59,9 @@ class Service:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Within the block the service works."""
+        """Run the service in a ``with`` block."""
         settings = self.settings
-        with RunFolder(settings.folder) as folder:
+        with _RunFolder(settings.folder) as folder:
             self.jobs = Jobs(settings, folder.path)
             workers = [
                 Worker(max(settings.timeout_seconds, _START_SECONDS), settings.max_memory_bytes)
@@ -89,23 +94,13 @@ class Service:
             self.jobs.forget_old()
 
     def stop(self) -> None:
-        """End all work, and tell those who wait for it; nothing is accepted any more."""
+        """End all work, answer waiting clients, and accept nothing more."""
         self.jobs.stop()
         for task in self._tasks:
             task.cancel()
 
-    # Uploads
-
     async def accept(self, request: Request, check: Callable[[Mapping[str, str]], tuple[Task, dict[str, Any]]]) -> Job:
-        """Receive an upload, and put it in the queue.
-
-        Args:
-            request: A request with a form.
-            check: Gives the task and its options for the fields of the form.
-
-        Raises:
-            ServeError: if it is refused.
-        """
+        """Receive an upload into the queue; ``check`` returns the task and its options for the fields of the form."""
         client = client_of(request)
         with self.jobs.arrival(client) as arrival:
             upload = await receive(request, arrival, self.settings.max_upload_bytes)
@@ -123,11 +118,7 @@ class Service:
         return job
 
     async def wait_for(self, job: Job, request: Request) -> None:
-        """Wait until a job is done; it is forgotten when its client goes away.
-
-        Raises:
-            ServeError: if it failed.
-        """
+        """Wait until a job is done, and forget it if it fails or its client disconnects, which raises `ServeError`."""
         gone = asyncio.create_task(_is_gone(request))
         try:
             while not job.is_ended:
@@ -147,15 +138,13 @@ class Service:
             self.jobs.forget(job)
             raise job.error or ServeError(410, "Cancelled", "The job was cancelled.")
 
-    # Pictures
-
     async def draw(
         self, request: Request, job: Job, media_type: str, function: Callable[..., bytes], *args: Any
     ) -> Response:
-        """Answer with a picture of an upload, drawn by a function of `_work`.
+        """Answer with an image of an upload, rendered by a function of `_work`.
 
         Raises:
-            ServeError: if it cannot be drawn, or too many are.
+            ServeError: if it cannot be rendered, or too many are.
         """
         owner = client_of(request).owner
         if (
@@ -176,7 +165,7 @@ class Service:
         return StreamingResponse(self._sent(owner, data), media_type=media_type, headers=headers)
 
     async def _sent(self, owner: str, data: bytes) -> AsyncIterator[bytes]:
-        """The bytes of a picture, in parts: the next one is sent when the client has read those before."""
+        """Yield the bytes of an image in parts: the next part is sent after the client has read the previous ones."""
         self._num_unread_bytes[owner] += len(data)
         try:
             for start in range(0, len(data), _CHUNK_BYTES):
@@ -191,18 +180,75 @@ async def _is_gone(request: Request) -> None:
 
 
 def client_of(request: Request) -> Client:
-    """Who sends a request; see `Client`."""
+    """Return the sender of a request."""
     address = request.client.host if request.client else ""
     name = request.headers.get("x-client", "")[:_MAX_CLIENT_CHARACTERS]
     return Client(f"{address} {name}" if address in LOOPBACK else address, name)
 
 
 def media_path(job: Job, name: str) -> Path:
-    """The path of a file that a job made.
-
-    Raises:
-        ServeError: 404, if there is no such file.
-    """
+    """Return the path of a result file; raise `ServeError` 404 if there is none."""
     if name not in job.downloads:
         raise ServeError(404, "UnknownFile", f"The job has no file {name[:100]!r}; it has {', '.join(job.downloads)}.")
     return job.folder / name
+
+
+class _RunFolder:
+    """A private folder of a running server for its uploads and results, in ``parent`` or the temporary folder.
+
+    A server that was killed leaves its folder, which the next server deletes because its lock is free.
+
+    Raises:
+        WriteError: if no private folder can be made.
+    """
+
+    def __init__(self, parent: Path | None) -> None:
+        self._parent = (Path(tempfile.gettempdir()) if parent is None else parent) / f"mediatensor-serve-{os.getuid()}"
+        try:
+            self._parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _check_own(self._parent)
+            with _hold_lock(self._parent / _LOCK):
+                self._delete_stale()
+                self.path = Path(tempfile.mkdtemp(prefix="run-", dir=self._parent))
+                self._lock = _open_lock(self.path / _LOCK)
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except WriteError:
+            raise
+        except OSError as error:
+            raise WriteError(f"Uploads cannot be kept in {self._parent}: {error.strerror}.") from error
+
+    def _delete_stale(self) -> None:
+        for folder in self._parent.glob("run-*"):
+            with suppress(OSError), _open_lock(folder / _LOCK) as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises while its server runs
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def close(self) -> None:
+        """Delete the folder."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self._lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _check_own(folder: Path) -> None:
+    state = folder.lstat()
+    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o077:
+        raise WriteError(f"{folder} is not a folder that belongs to you alone; delete it, or name another folder.")
+
+
+def _open_lock(path: Path) -> IO[bytes]:
+    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "r+b")
+
+
+@contextmanager
+def _hold_lock(path: Path) -> Iterator[None]:
+    with _open_lock(path) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,4 +1,4 @@
-"""What a server may be told: its token, its limits, and how many files are read at once."""
+"""The settings of a server: its token, its limits, and the number of worker processes."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ __all__ = [
     "Settings",
 ]
 
-#: Most bytes of an upload, if nothing else is said.
+#: Default size limit of an upload.
 DEFAULT_MAX_UPLOAD_BYTES = 1 << 30
 
-#: Most seconds that one job may be worked on, if nothing else is said.
+#: Default time limit of the work on one job.
 DEFAULT_TIMEOUT_SECONDS = 600.0
 
-#: For how long an ended job is kept, if nothing else is said.
+#: Default time for which a finished job is kept.
 DEFAULT_KEEP_SECONDS = 1800.0
 
-#: How many files are read at once, if nothing else is said.
+#: Default number of uploads that are read at the same time.
 DEFAULT_NUM_WORKERS = 2
 
-#: Most jobs that wait or arrive, of all clients together, and of one client.
+#: Maximum number of waiting and arriving jobs, of all clients and of one client.
 MAX_QUEUED_JOBS = 64
 MAX_QUEUED_JOBS_OF_ONE = 32
 
-#: The addresses of clients on this machine: of browsers, and of all clients if a proxy is in front.
+#: The addresses of clients on this machine: browsers, or all clients behind a proxy.
 LOOPBACK = ("127.0.0.1", "::1")
 
-#: Most ended jobs that are kept, of all clients together, and of one client.
+#: Maximum number of finished jobs that are kept, of all clients and of one client.
 MAX_KEPT_JOBS = 256
 MAX_KEPT_JOBS_OF_ONE = 128
 
-#: Most pages of a document, and most frames of one request.
+#: Maximum number of pages of a document, and of frames of one request.
 MAX_PAGES = 2000
 MAX_FRAMES = 256
 
@@ -85,14 +85,10 @@ class Settings:
         allowed_hosts: Iterable[str] = (),
         folder: str | os.PathLike[str] | None = None,
     ) -> Settings:
-        """The settings, if all have values that are accepted.
-
-        Raises:
-            InvalidArgumentError: if one has not.
-        """
+        """Return the settings; raise `InvalidArgumentError` for a value that is not accepted."""
         largest = whole_number("max_upload_bytes", max_upload_bytes, at_least=1)
         return cls(
-            token=None if token is None else _checked_token(token),
+            token=None if token is None else _check_token(token),
             max_upload_bytes=largest,
             max_stored_bytes=4 * largest
             if max_stored_bytes is None
@@ -101,12 +97,12 @@ class Settings:
             max_memory_bytes=whole_number("max_memory_bytes", max_memory_bytes, at_least=1 << 20),
             num_workers=whole_number("num_workers", num_workers, at_least=1, at_most=256),
             keep_seconds=_positive("keep_seconds", keep_seconds),
-            allowed_hosts=tuple(_checked_host(host) for host in allowed_hosts),
+            allowed_hosts=tuple(_check_host(host) for host in allowed_hosts),
             folder=None if folder is None else Path(folder),
         )
 
 
-def _checked_token(token: Any) -> str:
+def _check_token(token: Any) -> str:
     if not isinstance(token, str) or len(token) < _MIN_TOKEN_CHARACTERS or not _is_token(token):
         raise InvalidArgumentError(
             f"token must have {_MIN_TOKEN_CHARACTERS} or more letters, digits, and any of -._~+/= ; make one with "
@@ -116,13 +112,13 @@ def _checked_token(token: Any) -> str:
 
 
 def _is_token(text: str) -> bool:
-    """Whether a text can stand in an Authorization header (RFC 6750)."""
+    """Return whether a text is a valid token of an Authorization header (RFC 6750)."""
     return text.isascii() and all(letter.isalnum() or letter in "-._~+/=" for letter in text)
 
 
-def _checked_host(host: Any) -> str:
+def _check_host(host: Any) -> str:
     if not isinstance(host, str) or not host or any(letter in "/:@ " for letter in host):
-        raise InvalidArgumentError(f"allowed_hosts has names without scheme and port (got {shown(host)} among them).")
+        raise InvalidArgumentError(f"allowed_hosts must be names without scheme and port (got {shown(host)}).")
     return host.lower()
 
 

@@ -1,4 +1,4 @@
-"""Receiving an upload: one file and options in a multipart form, straight to a file, within limits of size and time."""
+"""Receive an upload: one file and options in a multipart form, written to a file within limits of size and time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ._jobs import Arrival
 
 __all__ = ["MAX_FORM_BYTES", "Upload", "check_length", "receive"]
 
-#: What a form may have beside its file: boundaries, headers, options.
+#: Size limit of a form without its file: boundaries, headers and options.
 MAX_FORM_BYTES = 1 << 18
 
 _MAX_OPTIONS = 64
@@ -27,26 +27,20 @@ _MAX_HEADER_BYTES = 4096
 _MAX_NAME_CHARACTERS = 200
 _UNNAMED = "upload"
 
-# A client is given up that sends nothing for the first time, sends less than this on average after the second, or takes
-# longer than the last in all: its connection and its place among the uploads that arrive are for others.
+# A client is disconnected if it sends nothing for the first time, too little on average after the second, or takes
+# longer than the last in total: it occupies a connection and a place among the arriving uploads.
 _SILENT_SECONDS = 20.0
 _PATIENT_SECONDS = 30.0
 _MIN_BYTES_PER_SECOND = 4096
 _MAX_SECONDS = 3600.0
 
-# What a name must not have where it is shown: control characters, and those that turn the direction of writing.
+# Characters that are removed from displayed names: control characters, and those that change the writing direction.
 _UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @dataclass
 class Upload:
-    """What was received.
-
-    Attributes:
-        name: The name of the file, to show: without folders and control characters.
-        size_bytes: Its size.
-        options: The other fields of the form.
-    """
+    """A received form: the displayed name and size of its file, and the remaining fields."""
 
     name: str = _UNNAMED
     size_bytes: int = 0
@@ -54,34 +48,21 @@ class Upload:
 
 
 def check_length(request: Request, max_upload_bytes: int) -> None:
-    """Check the length that a request announces, if it does.
-
-    Raises:
-        ServeError: 413, if it is too large.
-    """
+    """Raise `ServeError` 413 if the announced length of a request is too large."""
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > max_upload_bytes + MAX_FORM_BYTES:
         raise _too_large(max_upload_bytes)
 
 
 async def receive(request: Request, arrival: Arrival, max_upload_bytes: int) -> Upload:
-    """Write the file of a form to ``arrival.folder / "upload"``.
-
-    Args:
-        request: The request.
-        arrival: Where the file goes, and its storage.
-        max_upload_bytes: The largest file.
-
-    Raises:
-        ServeError: 400, 408, 411, 413 or 503.
-    """
+    """Write the file of a form to ``arrival.folder / "upload"``; raise `ServeError` 400, 408, 411, 413 or 503."""
     check_length(request, max_upload_bytes)
     kind, parameters = parse_options_header(request.headers.get("content-type"))
     if kind != b"multipart/form-data" or not parameters.get(b"boundary"):
         raise ServeError(
             400, "BadRequest", 'Send a form, multipart/form-data, with the file as "file" and options as other fields.'
         )
-    # Storage is reserved as bytes arrive: a client that announces much and sends little takes nothing from others.
+    # Storage is reserved as bytes arrive: a client cannot block storage by announcing much and sending little.
     with open(arrival.folder / "upload", "xb", buffering=0) as file:
         form = _Form(file, max_upload_bytes)
         try:
@@ -91,7 +72,9 @@ async def receive(request: Request, arrival: Arrival, max_upload_bytes: int) -> 
                 received += len(chunk)
                 parser.write(chunk)
                 if received - form.upload.size_bytes > MAX_FORM_BYTES:
-                    raise ServeError(413, "TooLarge", f"The form has more than {MAX_FORM_BYTES} bytes beside its file.")
+                    raise ServeError(
+                        413, "TooLarge", f"The form has more than {MAX_FORM_BYTES} bytes in addition to its file."
+                    )
                 if form.pieces:
                     arrival.reserve(form.upload.size_bytes)
                     pieces, form.pieces = form.pieces, []
@@ -110,7 +93,7 @@ async def receive(request: Request, arrival: Arrival, max_upload_bytes: int) -> 
 
 
 async def _chunks(request: Request) -> AsyncIterator[bytes]:
-    """The body of a request, of a client that keeps sending."""
+    """Yield the body of a request while the client sends fast enough."""
     begin, received = time.monotonic(), 0
     stream = request.stream()
     while True:
@@ -138,7 +121,7 @@ def _write(file: IO[bytes], pieces: list[bytes]) -> None:
 
 
 class _Form:
-    """Takes apart a form while it arrives."""
+    """Parses a form while it arrives."""
 
     def __init__(self, file: IO[bytes], max_upload_bytes: int) -> None:
         self.upload = Upload()
@@ -211,7 +194,7 @@ class _Form:
             return
         text = self._text.decode(errors="replace")
         given = self.upload.options
-        # What comes several times, as lists of forms do, is one list.
+        # A repeated field, as forms send lists, becomes one list.
         given[self._field] = f"{given[self._field]},{text}" if self._field in given else text
 
     def _end(self) -> None:
@@ -219,7 +202,7 @@ class _Form:
 
 
 def shown_name(name: str) -> str:
-    r"""The name of a file without folders, and without what must not be shown; it is never a path.
+    r"""Return the name of a file without folders and invisible characters; it is never a path.
 
     >>> shown_name("../../etc/passwd"), shown_name("C:\\scans\\page 1.png"), shown_name("..")
     ('passwd', 'page 1.png', 'upload')
@@ -229,8 +212,8 @@ def shown_name(name: str) -> str:
 
 
 def _too_large(most: int) -> ServeError:
-    return ServeError(413, "TooLarge", f"The upload is larger than {most} bytes, which is the most that is taken.")
+    return ServeError(413, "TooLarge", f"The upload is larger than {most} bytes, which is the limit.")
 
 
 def _too_slow() -> ServeError:
-    return ServeError(408, "TooSlow", "The upload came too slowly.", {"Connection": "close"})
+    return ServeError(408, "TooSlow", "The upload was sent too slowly.", {"Connection": "close"})

@@ -1,14 +1,13 @@
-"""What an isolated process does with an upload: look at it, read pages or a video, and draw pictures of it.
+"""The work of an isolated process on an upload: inspect it, read pages or a video, and render images of it.
 
-All functions take paths and plain values, and return plain values: numbers, and the bytes of JSON, pictures and files.
-Models are loaded once in a process, and the document that was opened last stays open.
+All functions take paths and plain values, and return plain values: numbers, and the bytes of JSON, images and files.
+Models are loaded once in a process, and the last opened document stays open.
 """
 
 from __future__ import annotations
 
-from .looking import inspect, probe
+from .media import decode_frames, frame_picture, inspect, probe, read_video
 from .pages import page_picture, read_page, warm_up, write_document
-from .videos import decode_frames, frame_picture, read_video
 
 __all__ = [
     "decode_frames",

@@ -1,4 +1,4 @@
-"""Boxes, pictures and JSON in the plain form in which they leave the process."""
+"""Boxes, images and JSON as plain values for the server."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from PIL import Image
 
 __all__ = ["Options", "as_json", "box_of", "finite", "jpeg_of", "png_of", "polygon_of"]
 
-#: Options by their names, as the interface has them.
+#: Options of the interface by name.
 Options = Mapping[str, Any]
 
 _JPEG_QUALITY = 90
-# Pictures are for a browser on the same machine or network: time matters more than size.
+# Images are for a browser on the same machine or network: time matters more than size.
 _PNG_COMPRESSION = 1
 _DIGITS = 6
 
 
 def as_json(value: Any) -> bytes:
-    """JSON in UTF-8. Halves of characters, which a file may have as text, become question marks."""
+    """Encode JSON in UTF-8. Lone surrogates, which text of a file may contain, become question marks."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(errors="replace")
 
 
 def finite(value: float | None) -> float | None:
-    """The number, or ``None`` if it is none that JSON has.
+    """Return a number, or ``None`` if JSON cannot represent it.
 
     >>> finite(2), finite(math.inf)
     (2.0, None)
@@ -38,7 +38,7 @@ def finite(value: float | None) -> float | None:
 
 
 def box_of(geometry: Any) -> list[float]:
-    """The upright box around corners: left, top, right and bottom, relative.
+    """Return the upright box around corners: left, top, right and bottom, relative.
 
     >>> box_of(((0.1, 0.2), (0.5, 0.25)))
     [0.1, 0.2, 0.5, 0.25]
@@ -61,16 +61,16 @@ def polygon_of(geometry: Any) -> list[list[float]]:
 
 
 def png_of(pixels: NDArray[np.uint8], max_width: int | None = None) -> bytes:
-    """A PNG of a picture, uint8 (H, W, 3), no wider than ``max_width`` pixels."""
-    return _saved(pixels, max_width, "PNG", compress_level=_PNG_COMPRESSION)
+    """Encode an image, uint8 (H, W, 3), no wider than ``max_width`` pixels, as PNG."""
+    return _encode(pixels, max_width, "PNG", compress_level=_PNG_COMPRESSION)
 
 
 def jpeg_of(pixels: NDArray[np.uint8], max_width: int | None = None) -> bytes:
-    """A JPEG of a picture, uint8 (H, W, 3), no wider than ``max_width`` pixels."""
-    return _saved(pixels, max_width, "JPEG", quality=_JPEG_QUALITY)
+    """Encode an image, uint8 (H, W, 3), no wider than ``max_width`` pixels, as JPEG."""
+    return _encode(pixels, max_width, "JPEG", quality=_JPEG_QUALITY)
 
 
-def _saved(pixels: NDArray[np.uint8], max_width: int | None, name: str, **options: Any) -> bytes:
+def _encode(pixels: NDArray[np.uint8], max_width: int | None, name: str, **options: Any) -> bytes:
     picture = Image.fromarray(pixels)
     if max_width is not None and picture.width > max_width:
         height = max(1, round(picture.height * max_width / picture.width))
