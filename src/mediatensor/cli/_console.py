@@ -131,7 +131,7 @@ def in_command_words(message: str) -> str:
     """
     for name, option in _option_names.get({}).items():
         # A single word may be plain English, unless it begins a sentence on its value, or has a value.
-        word = name if "_" in name else rf"(?:(?:(?<=: )|^){name}(?= must | has | \()|{name}(?==| = ))"
+        word = name if "_" in name else rf"(?:(?:(?<=: )|^){name}(?= must | has | \(')|{name}(?==| = ))"
         pattern = rf"(?<![\w./'\"\\-]){word}(?![\w./'\"-])(?: ?= ?True\b| ?= ?(?=[\w'\"])|=)?"
         message = re.sub(pattern, f"{option} ", message)
     message = re.sub(r"(-[\w-]+)  ?(?=[ .,;:)]|$)", r"\1", message)
