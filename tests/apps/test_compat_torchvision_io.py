@@ -102,7 +102,7 @@ def test_streams_that_are_not_there() -> None:
     assert next(reader)["pts"] == 0.04  # it stays where it is
     assert reader.set_current_stream("audio")
     assert next(reader)["pts"] == 0.0
-    with pytest.raises(StreamError, match="0 of sound"):
+    with pytest.raises(StreamError, match="0 of audio"):
         io.VideoReader(UNEVEN, "audio")
     with pytest.raises(InvalidArgumentError, match="subtitle"):
         reader.set_current_stream("subtitle")
