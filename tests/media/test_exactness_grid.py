@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from torch import Tensor
 
-from media_grid import Cell, containers, encoders, structures_of, write_cell
+from media_grid import STRUCTURES, Cell, containers, encoders, structures_of, write_cell
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import MediaTensorError, StreamError
 from oracles import undetermined_frames, upright_frames
@@ -42,6 +42,8 @@ _CERTAIN = {
     "webm": {"libvpx", "libvpx-vp9", "libsvtav1"},
     "wtv": {"libx264", "mpeg4", "mpeg2video"},
 }
+
+_TAKE_MOST = ("matroska", "nut")
 
 
 def checksum(rgb: Tensor) -> int:
@@ -90,15 +92,26 @@ def find_fault(path: Path, *, is_garbled: bool = False) -> str | None:
         return f"{type(error).__name__}: {error}"
 
 
+def sample_of_encoders(container: str) -> list[str]:
+    """Every encoder for the containers that take most; a quarter of them, and what must be readable, for others."""
+    certain = _CERTAIN.get(container, set())
+    return [
+        encoder
+        for encoder in encoders()
+        if container in _TAKE_MOST or encoder in certain or zlib.crc32(f"{container} {encoder}".encode()) % 4 == 0
+    ]
+
+
 def check_container(container: str, folder: Path, *, is_whole: bool) -> Counter[str]:
     """Check one container with every encoder; how many cells came to what end."""
     ends: Counter[str] = Counter()
     faults = {}
     taken = set()
-    for encoder in encoders():
-        structures = list(structures_of(encoder))
-        riskiest = next((each for each in ("open_gop", "b_frames") if each in structures), "plain")
-        for structure in structures if is_whole else [riskiest]:
+    for encoder in encoders() if is_whole else sample_of_encoders(container):
+        # The last of these that differs is the riskiest.
+        among = STRUCTURES if is_whole else ("plain", "b_frames", "open_gop")
+        structures = list(structures_of(encoder, among))
+        for structure in structures if is_whole else structures[-1:]:
             cell = Cell(container, encoder, structure)
             path = folder / f"{cell}.{cell.extension}"
             if not write_cell(cell, path):
@@ -124,8 +137,10 @@ def check_container(container: str, folder: Path, *, is_whole: bool) -> Counter[
     return ends
 
 
+# One process encodes the streams, for all containers.
+@pytest.mark.xdist_group("grid of containers")
 @pytest.mark.parametrize("container", containers())
-def test_every_container_gives_every_codec_in_its_order(
+def test_containers_give_codecs_in_their_order(
     container: str, tmp_path: Path, record_property: pytest.RecordProperty
 ) -> None:
     """In the structure that is most likely to go wrong."""
@@ -134,7 +149,7 @@ def test_every_container_gives_every_codec_in_its_order(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("container", containers())
-def test_every_structure_of_every_codec_comes_in_its_order(
+def test_every_container_gives_every_structure_of_every_codec_in_its_order(
     container: str, tmp_path: Path, record_property: pytest.RecordProperty
 ) -> None:
     record_property("cells", dict(check_container(container, tmp_path, is_whole=True)))

@@ -10,7 +10,7 @@ A clip is encoded once for each structure; its packets are then copied into ever
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -129,10 +129,10 @@ def encoders() -> tuple[str, ...]:
     return tuple(names)
 
 
-def structures_of(encoder: str) -> Iterator[str]:
-    """The structures in which the streams of an encoder differ."""
+def structures_of(encoder: str, among: Iterable[str] = STRUCTURES) -> Iterator[str]:
+    """Yield the structures in which the streams of an encoder differ."""
     seen = []
-    for structure in STRUCTURES:
+    for structure in among:
         stream = stream_of(encoder, structure, is_global=False)
         if stream is None:
             continue
