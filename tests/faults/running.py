@@ -24,7 +24,7 @@ __all__ = ["Result", "path_of", "run_fault", "run_test", "tests_of"]
 
 ROOT = Path(__file__).parents[2]
 _SOURCES = ROOT / "src"
-_NUM_FILES = 10
+_NUM_FILES = 6
 # Imports between a module and a test that is as good as unrelated.
 _FAR = 5
 _WINGS = {"text": ("ocr",), "data": ("datasets", "distributed"), "apps": ("cli", "serve", "compat"), "media": ()}
@@ -85,10 +85,11 @@ def _test_imports() -> dict[Path, set[str]]:
     }
 
 
-def tests_of(module: str) -> list[Path]:
-    """Return the test files that concern a module, the nearest first.
+def tests_of(module: str, function: str) -> list[Path]:
+    """Return the test files that concern a function, the nearest first.
 
-    A file is near if it has the name of the module or of its package, and if few imports lie between them.
+    A file is near if it mentions the function or its class, has the name of the module or of its package, and if few
+    imports lie between them.
     """
     distances = {module: 0}
     todo = [module]
@@ -100,12 +101,15 @@ def tests_of(module: str) -> list[Path]:
                 todo.append(name)
     wing = next((wing for wing, names in _WINGS.items() if module.split(".")[1] in names), "media")
     words = _words(".".join(module.split(".")[1:]))
+    names = [name for name in function.split(".") if len(name) > 4 and not name.startswith("_")]
 
     def rank(path: Path) -> tuple[int, int, str]:
         # Packages import some of their modules by name, so that there may be no way.
         distance = min((distances[name] for name in _test_imports()[path] if name in distances), default=_FAR)
         is_other_wing = path.parent.name != wing
-        rank = min(distance, _FAR) - 3 * len(words & _words(path.stem)) + 5 * is_other_wing
+        text = path.read_text(encoding="utf-8")
+        num_mentions = sum(re.search(rf"\b{name}\b", text) is not None for name in names)
+        rank = min(distance, _FAR) - 3 * len(words & _words(path.stem)) + 5 * is_other_wing - 4 * num_mentions
         return rank, path.stat().st_size, path.name
 
     return sorted(_test_imports(), key=rank)[:_NUM_FILES]
@@ -131,7 +135,9 @@ def run_fault(fault: Fault, *, runs_all: bool, seconds: float) -> Result:
     with _sources_with(fault) as sources:
         if sources is None:
             return Result("gone")
-        return _run(sources, [str(path) for path in tests_of(fault.module)], runs_all=runs_all, seconds=seconds)
+        return _run(
+            sources, [str(path) for path in tests_of(fault.module, fault.function)], runs_all=runs_all, seconds=seconds
+        )
 
 
 def run_test(test: str, seconds: float) -> Result:
