@@ -8,10 +8,11 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import av
 import pytest
 import torch
 from hypothesis import settings
@@ -19,7 +20,7 @@ from hypothesis import settings
 import media
 import sampling
 from fake_device import fake_device as fake_device
-from mediatensor._engine.pyav.reading import VideoReader
+from mediatensor._engine.pyav.reading import PacketDecoder, VideoReader
 from oracles import linear_decode_rgb
 from real_files import TEST_DATA
 from sharing import STORE_VARIABLE
@@ -143,16 +144,16 @@ def clip_rgb(clip: Path) -> torch.Tensor:
 
 @pytest.fixture
 def count(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], int]:
-    """Runs a call and counts the pictures that came out of codecs."""
+    """Run a call, and return how many frames of video came out of codecs."""
     decoded = []
-    original = VideoReader.decode
+    original = PacketDecoder.decode
 
-    def counting(self: VideoReader, packet: object) -> list[object]:
+    def decode_and_count(self: PacketDecoder, packet: object) -> Sequence[object]:
         frames = original(self, packet)
-        decoded.extend([None] * len(frames))
+        decoded.extend(None for frame in frames if isinstance(frame, av.VideoFrame))
         return frames
 
-    monkeypatch.setattr(VideoReader, "decode", counting)
+    monkeypatch.setattr(PacketDecoder, "decode", decode_and_count)
 
     def run(call: Callable[[], object]) -> int:
         decoded.clear()

@@ -9,7 +9,7 @@ from typing import Any
 
 import av
 
-from mediatensor._engine.pyav.reading import VideoReader
+from mediatensor._engine.pyav.reading import PacketDecoder
 from mediatensor.decoders import VideoDecoder
 
 from .case import Case, Image, Library, Size
@@ -31,20 +31,20 @@ def fed_packets() -> Iterator[list[FedPacket]]:
         17
     """
     fed: list[FedPacket] = []
-    reader: Any = VideoReader
-    original = reader.decode
+    decoder: Any = PacketDecoder
+    original = decoder.decode
 
-    def counting(self: VideoReader, packet: Any | None) -> list[Any]:
+    def counting(self: PacketDecoder, packet: Any | None) -> list[Any]:
         if packet is not None:
             fed.append((packet.dts, packet.pts, packet.size))
         frames: list[Any] = original(self, packet)
         return frames
 
-    reader.decode = counting
+    decoder.decode = counting
     try:
         yield fed
     finally:
-        reader.decode = original
+        decoder.decode = original
 
 
 class FloorLibrary(Library):

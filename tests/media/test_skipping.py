@@ -17,7 +17,7 @@ import pytest
 
 import media
 from exactness import Truth, assert_all_same, assert_same, find_truth
-from mediatensor._engine.pyav.reading import VideoReader
+from mediatensor._engine.pyav.reading import PacketDecoder
 from sharing import grouped
 
 # Their properties are in `media`. Together: hierarchies of B pictures of one to five levels, open GOPs,
@@ -55,14 +55,14 @@ def truth_of(folder: Path) -> Callable[[str], Truth]:
 def fed(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
     """The pts of packets, in the order in which codecs get them."""
     packets: list[int | None] = []
-    original = VideoReader.decode
+    original = PacketDecoder.decode
 
-    def recording(self: VideoReader, packet: Any) -> list[Any]:
+    def recording(self: PacketDecoder, packet: Any) -> list[Any]:
         if packet is not None:
             packets.append(packet.pts)
         return original(self, packet)
 
-    monkeypatch.setattr(VideoReader, "decode", recording)
+    monkeypatch.setattr(PacketDecoder, "decode", recording)
     return packets
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         VideoStreamHeaderMetadata,
         VideoStreamMetadata,
     )
-    from .._engine.video.fallback import CpuFallbackStatus
+    from .._engine.video.stream import CpuFallbackStatus
     from ..backends import get_nvdec_cache_capacity, set_cuda_backend, set_nvdec_cache_capacity
     from ._audio_decoder import AudioDecoder
     from ._audio_video_decoder import AudioVideoDecoder
@@ -99,7 +99,7 @@ __getattr__ = lazy_names(
         **dict.fromkeys(("AudioStream", "Demuxer", "VideoStream"), "._demuxer"),
         **dict.fromkeys(("AudioPacketDecoder", "VideoPacketDecoder"), "._packet_decoders"),
         **dict.fromkeys(("Packet", "RawAudioSamples", "RawFrame"), "._raw"),
-        "CpuFallbackStatus": ".._engine.video.fallback",
+        "CpuFallbackStatus": ".._engine.video.stream",
         "FrameHole": ".._engine.index.holes",
         "FrameIndex": ".._engine.index.frame_index",
         **dict.fromkeys(

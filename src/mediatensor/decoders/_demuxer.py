@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from fractions import Fraction
 from functools import partial
 from typing import Any, NoReturn, Self
@@ -33,7 +33,8 @@ from .._engine.pyav.opening import StreamInfo, choose_streams
 from .._engine.pyav.pixels import orientation_of
 from .._engine.pyav.reading import PacketDecoder, VideoReader, configure_audio_codec, configure_video_codec
 from .._engine.sources.source import Source, make_source
-from .._engine.video.fallback import CpuFallbackStatus, stream_parameters, warn_of_fallback, why_not
+from .._engine.video.handles import stream_parameters, why_not
+from .._engine.video.stream import CpuFallbackStatus, warn_of_fallback
 from ..backends import choose_backend, get_backend, open_guarded
 from ..errors import ClosedError, InvalidArgumentError, StreamError
 from ._container_metadata import DemuxerMetadata, demuxer_metadata
@@ -62,6 +63,8 @@ class _OpenContainer:
         self._lock = ForkSafeLock()
         self._process = os.getpid()
         self._packets: PacketSource | None = PacketSource(source, partial(choose_streams, selectors=selectors))
+        # FFmpeg could lose what a signal raises in a Python file object.
+        self._keeps_interrupts = self._packets.byte_reader is not None
         self.container_info = self._packets.container_info()
         self.stream_infos = [self.container_info.streams[index] for index in self._packets.stream_indices]
 
@@ -72,7 +75,7 @@ class _OpenContainer:
         Raises:
             ClosedError: after `close`, and in a forked process, which shares the file's position with its parent.
         """
-        with self._lock, interrupts_kept():
+        with self._lock, interrupts_kept() if self._keeps_interrupts else nullcontext():
             if self._packets is None:
                 raise ClosedError("The demuxer is closed; make a new one to read more.")
             if self._process != os.getpid():

@@ -20,7 +20,8 @@ from .._engine.pyav.opening import ContainerInfo, StreamInfo, read_container_inf
 from .._engine.pyav.pixels import orientation_of
 from .._engine.pyav.reading import VideoReader
 from .._engine.sources.source import make_source
-from .._engine.video.frame_stream import FrameStream, IndexMismatchError, MissingFrameError
+from .._engine.video.frame_stream import FrameStream, MissingFrameError
+from .._engine.video.packet_feed import IndexMismatchError
 from ..errors import DecodeError, MediaTensorError, StreamError
 from . import Chapter, SubtitleDecoder
 from ._container_metadata import container_metadata

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import torch
 
 from .._engine.common.checks import shown
-from .._engine.common.interrupts import interrupts_kept
 from .._engine.common.locks import Closing, ForkSafeLock
 from .._engine.common.pictures import Orientation
 from .._engine.pyav.audio import samples_of
@@ -136,8 +135,7 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
     def _feed(self, packet: Any | None) -> Sequence[Any]:
         codec = self._open_codec()
         try:
-            with interrupts_kept():
-                return codec.decode(packet)
+            return codec.decode(packet)
         except UndecodablePacketError as error:
             seconds = None if packet is None else seconds_of_ticks(packet.pts, self._time_base)
             what = "The end" if packet is None else f"The packet at {seconds} s"

@@ -27,10 +27,9 @@ from .._engine.sources.ranges import MIN_REQUEST_BYTES
 from .._engine.sources.source import make_source
 from .._engine.video.approximate import ApproximateFrames
 from .._engine.video.batch import DecodedPicture, ErrorPolicy, SizeChangePolicy
-from .._engine.video.damage import Asked
 from .._engine.video.exact import ExactFrames
-from .._engine.video.fallback import CpuFallbackStatus
-from .._engine.video.stream import HandleSpec, OpenVideo, OutputOptions
+from .._engine.video.handles import HandleSpec
+from .._engine.video.stream import CpuFallbackStatus, OpenVideo, OutputOptions
 from ..backends import choose_backend
 from ..errors import InvalidArgumentError, MediaTensorError
 from ..frames import Frame, FrameBatch
@@ -413,13 +412,7 @@ class VideoDecoder(Closing):
             >>> decoder.get_frames_at([0, -1, 5, 5]).data.shape
             torch.Size([4, 3, 360, 640])
         """
-        wanted = checks.indices_of(indices)
-
-        def select(num_frames: int) -> list[int]:
-            return [checks.valid_index(i, num_frames, self.stream_index) for i in wanted]
-
-        highest = max(wanted, default=0) if min(wanted, default=-1) >= 0 else None
-        return self._frames.by_index(select, highest)
+        return self._frames.frames_at(checks.indices_of(indices))
 
     def get_frames_in_range(self, start: int | None, stop: int | None, step: int | None = 1) -> FrameBatch:
         """The frames that the Python slice ``start:stop:step`` selects; an empty or reversed range is an empty batch.
@@ -433,24 +426,7 @@ class VideoDecoder(Closing):
             >>> len(decoder.get_frames_in_range(10, 20, 3))
             4
         """
-        return self._frames_in_range(*checks.bounds_of(start, stop, step))
-
-    def _frames_in_range(
-        self,
-        start: int | None,
-        stop: int | None,
-        step: int | None,
-        *,
-        previous: int | None = None,
-        is_sequential: bool = False,
-    ) -> FrameBatch:
-        highest = None if stop is None or stop <= 0 or (start or 0) < 0 else stop - 1
-        return self._frames.by_index(
-            lambda num_frames: checks.frame_range(start, stop, step, num_frames),
-            highest,
-            asked=Asked(previous=previous),
-            is_sequential=is_sequential,
-        )
+        return self._frames.frames_in_range(*checks.bounds_of(start, stop, step))
 
     def __iter__(self) -> Iterator[Tensor]:
         """Every frame in turn; small ones are decoded a few at a time."""
@@ -459,7 +435,9 @@ class VideoDecoder(Closing):
             try:
                 # A range and not an index: the stream may turn out to end earlier than its packets promise.
                 previous = start - 1 if start else None
-                frames = self._frames_in_range(start, start + step, 1, previous=previous, is_sequential=True).data
+                frames = self._frames.frames_in_range(
+                    start, start + step, 1, previous=previous, is_sequential=True
+                ).data
             except MediaTensorError:
                 if step == 1:
                     raise
@@ -513,7 +491,7 @@ class VideoDecoder(Closing):
             >>> decoder.get_frames_played_at([0.0, 2.5]).pts_seconds
             tensor([0.0000, 2.5000], dtype=torch.float64)
         """
-        return self._frames.by_time(checks.seconds_of(seconds))
+        return self._frames.frames_played_at(checks.seconds_of(seconds))
 
     def get_frames_played_in_range(
         self, start_seconds: float, stop_seconds: float, fps: float | None = None
@@ -542,7 +520,7 @@ class VideoDecoder(Closing):
         start_seconds = real_number("start_seconds", start_seconds)
         stop_seconds = real_number("stop_seconds", stop_seconds)
         if fps is None:
-            return self._frames.by_range(start_seconds, stop_seconds)
+            return self._frames.frames_played_in_range(start_seconds, stop_seconds)
         checks.check_seconds_range(start_seconds, stop_seconds, *self._frames.span_seconds)
         return self._resampled(start_seconds, stop_seconds, fps)
 
@@ -565,7 +543,7 @@ class VideoDecoder(Closing):
         times = checks.frame_rate_times(start_seconds, stop_seconds, fps)
         clock = self._clock.for_steps(1 / float(fps))
         meant = clock.grid(start_seconds, 1 / float(fps), len(times))
-        batch = self._frames.by_time(meant, is_grid=clock.step is not None, within=within)
+        batch = self._frames.frames_played_at(meant, is_grid=clock.step is not None, within=within)
         return _with_times(batch, times, float(fps))
 
     @property
@@ -574,7 +552,7 @@ class VideoDecoder(Closing):
 
     def _frames_on_grid(self, seconds: NDArray[np.float64]) -> FrameBatch:
         """Return the frames shown at times that a sampler made with `_clock`."""
-        return self._frames.by_time(seconds, is_grid=True)
+        return self._frames.frames_played_at(seconds, is_grid=True)
 
     # Life of the object
 

@@ -45,7 +45,9 @@ class AudioHandle:
     def __init__(self, open_reader: Callable[[int], AudioReader], num_threads: int | None) -> None:
         self._open_reader = open_reader
         self._num_threads = 1 if num_threads is None else num_threads
-        self.stream = AudioStream(open_reader(self._num_threads))
+        reader = open_reader(self._num_threads)
+        self.keeps_interrupts = reader.byte_reader is not None
+        self.stream = AudioStream(reader)
         self._sequential_stream: AudioStream | None = None
         self.is_at_end = False
         self.lease = ThreadLease(1)

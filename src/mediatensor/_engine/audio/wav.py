@@ -81,6 +81,8 @@ class WavBytes:
         file: The file to read.
     """
 
+    keeps_interrupts = False  # no code of C calls the reader
+
     def __init__(self, reader: Reader, file: WavFile) -> None:
         self.reader = reader
         self.lease = ThreadLease(1)

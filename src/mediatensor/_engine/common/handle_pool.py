@@ -30,10 +30,17 @@ _REST_SECONDS = 1.0
 
 
 class PooledHandle(Protocol):
-    """The pool's view of a handle: its codec's threads, and when it was returned, by the monotonic clock."""
+    """The pool's view of a handle.
+
+    Attributes:
+        lease: The threads of its codec.
+        idle_since: When it was returned, by the monotonic clock.
+        keeps_interrupts: Whether FFmpeg calls a Python file object for it, and could lose what a signal raises there.
+    """
 
     lease: ThreadLease
     idle_since: float
+    keeps_interrupts: bool
 
     def close(self) -> None: ...
 
@@ -77,30 +84,14 @@ class HandlePool(Generic[H]):
         """Borrow a handle for a ``with`` block; after an exception it is closed, because its state is unknown."""
         return _Loan(self)
 
-    def _take(self) -> tuple[H, int]:
-        with self._lock:
-            if self._is_closed:
-                raise ClosedError("The decoder is closed; make a new one to decode more.")
-            generation, open_handle = self._generation, self._open_handle
-            if self._idle:
-                if self._check is not None:
-                    self._check()
-                return self._idle.pop(), generation
+    def _open(self, open_handle: Callable[[], H]) -> H:
         with stages.OPEN:
             try:
-                return open_handle(), generation
+                return open_handle()
             except (MediaTensorError, OSError) as error:
                 if not (_is_out_of_files(error) and close_least_recent()):
                     raise
-            return open_handle(), generation
-
-    def _give_back(self, handle: H, generation: int) -> None:
-        with self._lock:
-            if not self._is_closed and len(self._idle) < _MAX_IDLE and generation == self._generation:
-                handle.idle_since = time.monotonic()
-                self._idle.append(handle)
-                return
-        handle.close()
+            return open_handle()
 
     def close(self) -> None:
         """Close all idle handles now, and the rest when they are returned."""
@@ -144,15 +135,28 @@ class _Loan(Generic[H]):
 
     __slots__ = ("_generation", "_handle", "_interrupts", "_pool")
 
+    _interrupts: interrupts_kept | None
+
     def __init__(self, pool: HandlePool[H]) -> None:
         self._pool = pool
 
     def __enter__(self) -> H:
-        self._handle, self._generation = self._pool._take()
+        pool, handle = self._pool, None
+        with pool._lock:
+            if pool._is_closed:
+                raise ClosedError("The decoder is closed; make a new one to decode more.")
+            self._generation, open_handle = pool._generation, pool._open_handle
+            if pool._idle:
+                if pool._check is not None:
+                    pool._check()
+                handle = pool._idle.pop()
+        self._handle = pool._open(open_handle) if handle is None else handle
         busy_threads.append(None)
         try:
-            self._interrupts = interrupts_kept()
-            self._interrupts.__enter__()
+            self._interrupts = None
+            if self._handle.keeps_interrupts:
+                self._interrupts = interrupts_kept()
+                self._interrupts.__enter__()
         except BaseException:
             busy_threads.pop()
             self._handle.close()
@@ -165,7 +169,8 @@ class _Loan(Generic[H]):
         handle, pool = self._handle, self._pool
         del self._handle
         try:
-            self._interrupts.__exit__(kind, error, traceback)
+            if self._interrupts is not None:
+                self._interrupts.__exit__(kind, error, traceback)
         except BaseException:
             handle.close()
             raise
@@ -173,9 +178,12 @@ class _Loan(Generic[H]):
             if busy_threads:  # empty in a child forked meanwhile
                 busy_threads.pop()
         if error is None:
-            pool._give_back(handle, self._generation)
-        else:
-            handle.close()
+            with pool._lock:
+                if not pool._is_closed and len(pool._idle) < _MAX_IDLE and self._generation == pool._generation:
+                    handle.idle_since = time.monotonic()
+                    pool._idle.append(handle)
+                    return
+        handle.close()
 
 
 _pools: weakref.WeakSet[HandlePool[Any]] = weakref.WeakSet()

@@ -8,15 +8,12 @@ failed to read or write, and the user would have to press Ctrl-C again.
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]
 import os
 import signal
 import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, TypeVar
-
-# `_signal`, because the functions of `signal` convert handlers to enums, which takes longer than seeking a frame.
 
 _Result = TypeVar("_Result")
 
@@ -63,11 +60,11 @@ class interrupts_kept:
         try:
             _open, interrupted = self, None
             for number in _SIGNALS:
-                handler = _signal.getsignal(number)
-                if handler is not None and type(handler) is not int:  # a Python handler
+                handler = signal.getsignal(number)
+                if callable(handler):  # a Python handler
                     users_handler = handler.handler if isinstance(handler, _KeepingHandler) else handler
                     self._handlers[number] = _KeepingHandler(users_handler, self)
-                    _signal.signal(number, self._handlers[number])
+                    signal.signal(number, self._handlers[number])
         except BaseException:
             self._end()
             raise
@@ -100,8 +97,8 @@ class interrupts_kept:
                 _open = None
             for number in self._handlers:
                 keeping = self._handlers[number]
-                if _signal.getsignal(number) is keeping:
-                    _signal.signal(number, keeping.handler)
+                if signal.getsignal(number) is keeping:
+                    signal.signal(number, keeping.handler)
         except BaseException:  # raised by a handler that is restored already
             self._end()
             raise

@@ -482,7 +482,7 @@ class FrameIndex:
     def first_frame_from(self, key_frame: int) -> int:
         """Index of the first frame that can be decoded from a key frame, which is its own."""
         place = int(self._key_frame_places[key_frame])
-        return min(place if self.settled else int(self.pts.searchsorted(place)), len(self) - 1)
+        return min(place if self.settled else int(self.pts.searchsorted(place)), len(self.pts) - 1)
 
     def key_frame_for(self, frame: int) -> int:
         """Number of the key frame to decode a frame from: the last one that is not behind it in the file or in time."""
@@ -496,7 +496,7 @@ class FrameIndex:
         if not self._key_frames_ascend:
             possible = np.flatnonzero((self._key_frame_places <= place) & (self.key_frame_packet <= packet))
             return int(possible[-1]) if len(possible) else 0
-        key_frame = int(np.searchsorted(self._key_frame_places, place, side="right")) - 1
+        key_frame = int(self._key_frame_places.searchsorted(place, side="right")) - 1
         while key_frame > 0 and self.key_frame_packet[key_frame] > packet:
             key_frame -= 1
         return max(0, key_frame)

@@ -72,11 +72,11 @@ def orientation_of(frame: Any) -> Orientation:
         side_data = _make_side_data(frame)
     except ValueError:  # PyAV 18 cannot list side data of a type that it has no name for, such as EXIF
         return _orientation_by_filter(frame, rotation)
-    return _orientation_of_side_data(side_data, rotation)
+    return _orientation_of_side_data(side_data, rotation) if len(side_data) else _UPRIGHT
 
 
 def _orientation_of_side_data(side_data: Any, rotation: float | None) -> Orientation:
-    matrix = side_data.get("DISPLAYMATRIX") if len(side_data) else None
+    matrix = side_data.get("DISPLAYMATRIX")
     return _UPRIGHT if matrix is None else Orientation.from_display_matrix(bytes(matrix), rotation)
 
 
@@ -142,6 +142,8 @@ class FrameConverter:
     def __init__(self, steps: tuple[PixelStep, ...] = (), *, is_float: bool = False) -> None:
         self._steps = steps
         self._is_float = is_float
+        #: Whether frames come out as uint8 and in their own size.
+        self.is_plain = not steps and not is_float
         self._format = "rgb48le" if is_float else "rgb24"
         self._output_format = av.VideoFormat(self._format)  # PyAV takes longer to look up names
         self._dtype: type[np.generic] = np.uint16 if is_float else np.uint8
@@ -196,11 +198,6 @@ class FrameConverter:
             np.divide(pixels, np.float32(65535), out=out, dtype=np.float32)
         else:
             out[...] = pixels
-
-    @property
-    def is_plain(self) -> bool:
-        """Return whether results are uint8 in the frame's own size."""
-        return not self._steps and not self._is_float
 
     def rgb_of(self, picture: Any) -> NDArray[Any] | None:
         """Return the RGB pixels (H, W, 3) of a plain converter in their own memory; ``None`` if `write` does more."""

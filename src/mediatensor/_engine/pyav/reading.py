@@ -189,11 +189,16 @@ class StreamReader(Demuxer, ABC):
         self._configure_codec(self._context)
         return False
 
-    def decode(self, packet: Any | None) -> Sequence[Any]:
-        """Feed one packet to the decoder, see `PacketDecoder.decode`."""
+    @property
+    def decoder(self) -> Decoder:
+        """What decodes the packets, until the reader is opened again or closed."""
         if self._decoder is None:
             self._decoder = self._make_decoder()
-        return self._decoder.decode(packet)
+        return self._decoder
+
+    def decode(self, packet: Any | None) -> Sequence[Any]:
+        """Feed one packet to the decoder, see `PacketDecoder.decode`."""
+        return self.decoder.decode(packet)
 
     def _seek(self, offset: int, number: int, **how: bool) -> bool:
         has_moved = super()._seek(offset, number, **how)

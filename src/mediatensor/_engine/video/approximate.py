@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,9 +21,9 @@ from ..common.lazy import cached_property
 from ..common.threads import divide_threads
 from ..index.frame_clock import FrameClock
 from ..metadata import video_stream_metadata
-from .approximate_stream import ApproximateStream
 from .batch import IS_FLAGGED, NEAREST_REACH, DecodedRows, damage_error
-from .damage import Asked, warn_of_damage
+from .frame_stream import ApproximateStream
+from .queries import warn_of_damage
 from .stream import OpenVideo
 
 __all__ = ["ApproximateFrames", "Timeline"]
@@ -116,16 +116,22 @@ class ApproximateFrames:
         checks.check_seconds(seconds, *self.span_seconds)
         return self._frame_at(checks.latest(seconds).tolist(), nearest=False)
 
-    def by_index(
+    def frames_at(self, indices: Sequence[int]) -> FrameBatch:
+        """Return the frames nearest to the times of some indices."""
+        stream_index = self._video.stream_info.index
+        return self._batch([checks.valid_index(i, self.num_frames, stream_index) for i in indices])
+
+    def frames_in_range(
         self,
-        select: Callable[[int], Sequence[int]],
-        highest: int | None = None,
+        start: int | None,
+        stop: int | None,
+        step: int | None,
         *,
-        asked: Asked | None = None,
+        previous: int | None = None,
         is_sequential: bool = False,
     ) -> FrameBatch:
-        """The frames nearest to the times of the indices that ``select`` gives for a number of frames."""
-        return self._batch(select(self.num_frames))
+        """Return the frames nearest to the times of the indices that a Python slice selects."""
+        return self._batch(checks.frame_range(start, stop, step, self.num_frames))
 
     @cached_property
     def clock(self) -> FrameClock:
@@ -134,7 +140,7 @@ class ApproximateFrames:
         times = timeline.begin_seconds + np.arange(timeline.num_frames) / timeline.fps
         return FrameClock(times, times, 1 / Fraction(timeline.fps), self._slack)
 
-    def by_time(
+    def frames_played_at(
         self, seconds: NDArray[np.float64], *, is_grid: bool = False, within: tuple[int, int] | None = None
     ) -> FrameBatch:
         """The frames shown at times, or up to a tick later on a grid; ``within`` has no effect without an index."""
@@ -143,7 +149,7 @@ class ApproximateFrames:
         slack = self._slack if is_grid else 0.0
         return self._batch_at((checks.latest(seconds) + slack).tolist(), nearest=False)
 
-    def by_range(
+    def frames_played_in_range(
         self, start_seconds: float, stop_seconds: float, *, within: tuple[int, int] | None = None
     ) -> FrameBatch:
         """The frames shown within [start, stop); ``within`` has no effect without an index."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -20,7 +20,7 @@ from ..index.frame_index import FrameIndex
 from ..pyav.pixels import FrameConverter, luma_of, orientation_of
 from .frame_stream import FrameStream, MissingFrameError
 from .handles import Handle, Worker
-from .plan import Segment, first_place_of, num_pictures, runs_by_key_frame
+from .plan import Segment, num_pictures, runs_by_key_frame
 
 __all__ = [
     "IS_FLAGGED",
@@ -33,7 +33,6 @@ __all__ = [
     "SizeChangePolicy",
     "damage_error",
     "decode_rows",
-    "single_at_hand",
 ]
 
 ErrorPolicy = Literal["keep", "raise", "skip", "nearest"]
@@ -47,6 +46,8 @@ NEAREST_REACH = 32
 
 # A call for more frames than this counts as going through the video once: keeping its frames would cost fresh memory.
 _MAX_KEPT = 64
+
+_ONE_THREAD = threads.Division(1, 1)
 
 # A request up to this many frames before the previous one counts as stepping backwards.
 _STEP_BACK = 32
@@ -185,45 +186,30 @@ class DecodedRows:
     damaged: Set[int] = frozenset()
 
 
-def single_at_hand(handle: Handle, index: FrameIndex, frame: int) -> NDArray[Any] | None:
-    """The pixels (H, W, 3) of a frame that was kept or that comes out next; ``None`` if there is more to do for it."""
-    converter, cache, stream = handle.converter, handle.frame_cache, handle.stream
-    if cache.index is not index or not isinstance(converter, FrameConverter) or not converter.is_plain:
-        return None
-    picture = cache.get(frame)
-    if picture is None:
-        if not isinstance(stream, FrameStream) or (picture := stream.next_frame(index, frame)) is None:
-            return None
-        cache.keep_only(frame, picture)  # a caller who goes forward does not ask again for what lies behind
-    with stages.CONVERT:
-        pixels = converter.rgb_of(picture)
-    if pixels is not None:
-        handle.last_single = frame
-    return pixels
-
-
 def decode_rows(
     handle: Handle,
     index: FrameIndex,
     frames: Sequence[int],
-    writer: PixelWriter,
+    make_writer: Callable[[int], PixelWriter],
     on_error: ErrorPolicy,
     *,
+    is_plain: bool = False,
     is_sequential: bool = False,
 ) -> DecodedRows:
     """Decode the wanted frames, each once.
 
     Args:
-        handle: Gives and keeps decoded pictures.
+        handle: Gives and keeps decoded frames.
         index: The frames of the stream.
         frames: Wanted indices, in any order and with duplicates; not negative.
-        writer: Takes the frames; one row for each wanted index.
+        make_writer: Makes what takes the frames, given the number of rows: one for each wanted index.
         on_error: What to do about frames that cannot be decoded.
+        is_plain: Whether the writer keeps pixels as the converter gives them, and no frame is replaced or left out.
         is_sequential: Whether the caller goes through the video, so that nobody will ask for the same frames again.
 
     Raises:
-        DecodeError: of damage under ``on_error="raise"``, if there is no such frame under ``"keep"``, or if nothing can
-            replace a frame.
+        DecodeError: for damage under ``on_error="raise"``, if there is no such frame under ``"keep"``, or if nothing
+            can replace a frame.
         ReadError: under ``"keep"`` and ``"raise"``.
         SizeChangeError: see `PixelWriter`.
     """
@@ -231,13 +217,27 @@ def decode_rows(
     if cache.index is not index:
         cache.use(index)
     is_single = len(frames) == 1
-    rows = {frames[0]: [0]} if is_single else _rows_by_frame(frames)
+    if is_single and is_plain and frames[0] < len(index.pts) and not index.may_show_damage:
+        picture = _decode_single(handle, index, frames[0], keeps=not is_sequential)
+        if picture is not None:
+            handle.last_single = frames[0]
+            converter = handle.converter
+            if isinstance(converter, FrameConverter) and converter.is_plain:
+                with stages.CONVERT:
+                    pixels = converter.rgb_of(picture)
+                if pixels is not None:
+                    return DecodedRows(pixels[None], frames)
+            writer = make_writer(1)
+            writer.write(converter, picture, (0,), frames[0])
+            return DecodedRows(writer.pixels, frames)
+    writer = make_writer(len(frames))
+    rows = _rows_by_frame(frames)
     wanted = list(rows)
     failed: dict[int, str] = {}
     if wanted and (index.may_show_damage or wanted[-1] >= len(index.pts)):
         failed = _known_failures(index, wanted, on_error)
         wanted = [frame for frame in wanted if frame not in failed]
-    request: _Request | None = None
+    request = _Request(handle, index, rows, writer, on_error, failed)
     missing: list[int] = []
     try:
         for frame in wanted:
@@ -247,16 +247,39 @@ def decode_rows(
             else:
                 writer.write(handle.converter, picture, rows[frame], frame)
         if missing:
-            request = _Request(handle, index, rows, writer, on_error, failed)
             _decode(request, missing, overlaps=len(missing) < len(wanted), is_sequential=is_sequential)
     except SizeChangeError:
-        request = request or _Request(handle, index, rows, writer, on_error, failed)
         request.raise_size_change(wanted)
     handle.last_single = frames[0] if is_single else None
     if not failed:
         damaged = _damaged(index, wanted, request) if on_error == "keep" and index.may_show_damage else frozenset()
         return DecodedRows(writer.pixels, frames, damaged=damaged)
-    return _with_replacements(request or _Request(handle, index, rows, writer, on_error, failed), frames)
+    return _with_replacements(request, frames)
+
+
+def _decode_single(handle: Handle, index: FrameIndex, frame: int, *, keeps: bool) -> Any | None:
+    """Decode one frame in as few steps as there can be; ``None`` where `_decode` has more to do for it."""
+    cache, stream = handle.frame_cache, handle.stream
+    picture = cache.get(frame)
+    if picture is not None or not isinstance(stream, FrameStream):
+        return picture
+    if stream.position == frame and (picture := stream.next_frame(index, frame)) is not None:
+        if keeps:
+            cache.keep_only(frame, picture)  # a caller who goes forward does not ask again for earlier frames
+        return picture
+    last = handle.last_single
+    steps_back = last is not None and 0 < last - frame <= _STEP_BACK
+    if index.settled or steps_back or not stream.decodes_in_software:
+        return None
+    segments = stream.plan(index, (frame,))
+    key_frame = segments[0].key_frame
+    if key_frame is not None and handle.chooses_threads:
+        is_alone = handle.num_threads() == 1
+        stream.use_threads(1 if is_alone else _divide_threads(handle, index, {key_frame: [frame]}).num_codec_threads)
+    ((_, picture),) = stream.run(index, segments)
+    if keeps:
+        cache.put(frame, picture)
+    return picture
 
 
 def _rows_by_frame(frames: Sequence[int]) -> dict[int, list[int]]:
@@ -428,55 +451,51 @@ def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequenti
     handle, index = request.handle, request.index
     worker = handle.worker
     stream = worker.stream
-    goes_back = handle.last_single is not None and frames[0] < handle.last_single
-    if goes_back and len(frames) == 1 and (window := _window_before(handle, index, frames[0])):
+    if len(frames) == 1 and (window := _window_before(handle, index, frames[0])):
         request.decode(worker, window, request.rows, keeps=True, drains=True)
         return
     segments = stream.plan(index, frames)
     if stream.position == frames[0] and not overlaps:
-        handle.frame_cache.clear()  # a caller who goes forward does not ask again for what lies behind
-    keeps = not is_sequential and (len(frames) == 1 or _can_keep(handle, stream, len(frames)))
+        handle.frame_cache.clear()  # a caller who goes forward does not ask again for earlier frames
+    fits = len(frames) <= _MAX_KEPT and handle.frame_cache.has_room_for(len(frames), stream.reader.num_pixels)
+    keeps = not is_sequential and (len(frames) == 1 or fits)
     # A codec that goes on keeps its threads, and so does one whose frames must be compared with a linear decode.
     if segments[0].key_frame is None or not handle.chooses_threads or index.settled or index.is_authoritative:
         request.decode(worker, frames, request.rows, segments, keeps=keeps)
         return
     runs = runs_by_key_frame(index, frames)
-    sizes = {key_frame: num_pictures(index, key_frame, members) for key_frame, members in runs.items()}
-    workers = _workers_for(handle, list(sizes.values()))
+    division = _divide_threads(handle, index, runs)
+    if division.num_workers == 1:
+        stream.use_threads(division.num_codec_threads)
+    workers = handle.workers(division.num_workers) if division.num_workers > 1 else [worker]
     if len(workers) == 1:
         request.decode(worker, frames, request.rows, segments, keeps=keeps)
         return
-    longest_first = sorted(runs, key=sizes.__getitem__, reverse=True)  # the longest must not come last
-    parts = [runs[key_frame] for key_frame in longest_first]
+    # The longest must not come last.
+    longest_first = sorted(runs.items(), key=lambda run: num_pictures(index, *run), reverse=True)
     on_device = handle.converter.here()
 
     def decode(worker: Worker, part: list[int]) -> None:
         with on_device():
             request.decode(worker, part, request.rows, keeps=keeps, drains=True)
 
-    threads.run_in_parallel(workers, parts, decode)
+    threads.run_in_parallel(workers, [members for _, members in longest_first], decode)
 
 
-def _can_keep(handle: Handle, stream: FrameStream, num_frames: int) -> bool:
-    return num_frames <= _MAX_KEPT and handle.frame_cache.has_room_for(num_frames, stream.reader.num_pixels)
-
-
-def _workers_for(handle: Handle, pictures: list[int]) -> list[Worker]:
-    """The workers for a call, given how many pictures each of its runs decodes. Runs do not depend on each other."""
-    worker = handle.worker
-    stream = worker.stream
-    division = threads.divide_threads(
-        pictures,
+def _divide_threads(handle: Handle, index: FrameIndex, runs: dict[int, list[int]]) -> threads.Division:
+    """Divide the threads of a call among runs, each given by its key frame. Runs do not depend on each other."""
+    num_threads = handle.num_threads()
+    if num_threads == 1:
+        return _ONE_THREAD
+    stream = handle.worker.stream
+    return threads.divide_threads(
+        [num_pictures(index, key_frame, members) for key_frame, members in runs.items()],
         stream.reader.num_pixels,
-        num_threads=handle.num_threads(),
+        num_threads=num_threads,
         num_codec_threads=stream.num_codec_threads,
         num_open_workers=handle.num_open_workers,
         codec_has_threads=stream.reader.codec_has_threads,
     )
-    if division.num_workers > 1:
-        return handle.workers(division.num_workers)
-    stream.use_threads(division.num_codec_threads)
-    return [worker]
 
 
 def _window_before(handle: Handle, index: FrameIndex, frame: int) -> Sequence[int]:
@@ -493,7 +512,7 @@ def _window_before(handle: Handle, index: FrameIndex, frame: int) -> Sequence[in
         return ()
     if index.settled or index.is_authoritative:
         return ()
-    first = max(first_place_of(index, index.key_frame_for(frame)), frame + 1 - handle.frame_cache.capacity())
+    first = max(index.first_frame_from(index.key_frame_for(frame)), frame + 1 - handle.frame_cache.capacity())
     return range(min(first, frame), frame + 1)
 
 

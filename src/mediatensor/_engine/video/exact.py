@@ -1,4 +1,4 @@
-"""Exact access: frames by the index. It is made when first needed, and made anew by decoding if it proves wrong."""
+"""Exact access: frames by the index. It is made when first needed, and made again by decoding if it proves wrong."""
 
 from __future__ import annotations
 
@@ -21,14 +21,23 @@ from ..index.frame_index import FrameIndex, frame_times
 from ..index.holes import FrameHole
 from ..index.indexing import index_by_decoding, index_first_frames, index_stream
 from ..pyav.reading import VideoReader
-from .batch import DecodedPicture, DecodedRows, PictureWriter, PixelWriter, decode_rows, single_at_hand
-from .damage import Asked, hole_error, hole_reports, reached_holes, warn_of_damage
-from .frame_stream import IndexMismatchError
+from .batch import DecodedPicture, DecodedRows, PictureWriter, PixelWriter, decode_rows
+from .packet_feed import IndexMismatchError
+from .queries import (
+    ByIndex,
+    ByIndexRange,
+    ByTime,
+    ByTimeRange,
+    ExistingFrames,
+    FrameQuery,
+    hole_error,
+    hole_reports,
+    spanned_holes,
+    warn_of_damage,
+)
 from .stream import OpenVideo
 
 __all__ = ["ExactFrames"]
-
-_FRAMES = Asked()
 
 
 class ExactFrames:
@@ -48,7 +57,7 @@ class ExactFrames:
     ) -> None:
         self._video = video
         self._lock = ForkSafeLock()
-        # Whether a frame comes out as the codec gives it: none is replaced, or scaled to the size of others.
+        # Whether frames come out as the codec gives them: none is replaced, or scaled to the size of others.
         self._is_plain = video.options.on_error in ("keep", "raise") and video.options.on_size_change == "raise"
         self._index = index if mappings is None else from_table(*mappings, video.time_base)
         #: Whether a request by index keeps its times, and not its indices, if decoding shows that the index is wrong.
@@ -82,7 +91,7 @@ class ExactFrames:
         return self._video.lend_reader(is_moved=True)
 
     def _index_up_to(self, highest: int | None) -> FrameIndex:
-        """An index that has the frame ``highest``: one of the first frames alone, if that will do, or of all."""
+        """Return an index that has the frame ``highest``: of the first frames only, if they will do, or of all."""
         if self._index is not None or highest is None:
             return self.index
         with self._lock:
@@ -102,8 +111,8 @@ class ExactFrames:
             return index_first_frames(reader, num_frames)
 
     def _better_index(self, index: FrameIndex, reason: str) -> FrameIndex:
-        """The index to use in place of one that decoding proved wrong."""
-        if index is not self.index:  # of the first frames alone: the packets behind them may show what is the matter
+        """Return the index to use in place of one that decoding proved wrong."""
+        if index is not self.index:  # of the first frames only: the packets after them may show what is the matter
             return self.index
         with self._lock:
             if self._index is index:  # else another thread has replaced it meanwhile
@@ -127,8 +136,8 @@ class ExactFrames:
         """Raise `DecodeError` if damage is an error, and a time lies in a hole."""
         index = self.index
         if self._video.options.on_error == "raise" and len(index.hole_frame):
-            asked = Asked(np.array([seconds]))
-            for hole, _ in reached_holes(index, [0], asked):
+            query = ByTime(np.array([seconds]), is_grid=False, within=None)
+            for hole, _ in spanned_holes(index, [0], query):
                 raise hole_error(hole, index)
 
     @property
@@ -139,6 +148,11 @@ class ExactFrames:
     def span_seconds(self) -> tuple[float, float]:
         return self.index.begin_seconds, self.index.end_seconds
 
+    @property
+    def clock(self) -> FrameClock:
+        """Start times of the frames, for times on a grid."""
+        return self.index._clock
+
     def has_frame(self, i: int) -> bool:
         """Whether there is a frame of a non-negative index; for the first ones that takes no scan."""
         return i < len(self._index_up_to(i))
@@ -146,96 +160,75 @@ class ExactFrames:
     # Frames
 
     def frame_at(self, i: int) -> Frame:
-        """The frame of an index; a negative one counts from the end."""
-        index = self._index
-        if index is None:
-            index = self._index_up_to(i if i >= 0 else None)
-        if self._is_plain and 0 <= i < len(index.pts) and not index.may_show_damage:
-            frame = self._frame_at_hand(index, i)
-            if frame is not None:
-                return frame
-        return self._frame(index, lambda index: [checks.valid_index(i, len(index.pts), self._video.stream_info.index)])
+        """Return the frame of an index; a negative one counts from the end."""
+        return self._frame(ByIndex((i,), self._video.stream_info.index))
 
     def frame_played_at(self, seconds: NDArray[np.float64], *, within: tuple[int, int] | None = None) -> Frame:
-        """The frame shown at a time; ``within`` is as of `by_time`."""
+        """Return the frame shown at a time, not outside of the first and the last frame of ``within``."""
         checks.check_seconds(seconds, *self.span_seconds)
-        asked = Asked(seconds)
-        return self._frame(
-            self.index, lambda index: index.played_at(seconds).clip(*(within or (0, None))).tolist(), asked
-        )
+        return self._frame(ByTime(seconds, is_grid=False, within=within))
 
-    def by_index(
-        self,
-        select: Callable[[int], Sequence[int]],
-        highest: int | None = None,
-        *,
-        asked: Asked = _FRAMES,
-        is_sequential: bool = False,
-    ) -> FrameBatch:
-        """The frames of the indices that ``select`` gives for a number of frames.
+    def frames_at(self, indices: Sequence[int]) -> FrameBatch:
+        """Return the frames of some indices.
 
         If decoding shows that there are fewer frames than the packets promised, indices that were valid stay so, and
         the error policy decides about frames that are not there.
+        """
+        return self._batch(ByIndex(indices, self._video.stream_info.index))
+
+    def frames_in_range(
+        self,
+        start: int | None,
+        stop: int | None,
+        step: int | None,
+        *,
+        previous: int | None = None,
+        is_sequential: bool = False,
+    ) -> FrameBatch:
+        """Return the frames that a Python slice selects.
 
         Args:
-            select: Gives the indices.
-            highest: The highest of them if they do not depend on the number of frames; then the rest of the stream may
-                stay unread.
-            asked: What decides the holes that they reach over.
+            start, stop, step: The slice.
+            previous: The frame before it, if the caller has that already.
             is_sequential: Whether the caller goes through the video, and will not ask for the same frames again.
         """
-        index = self._index_up_to(highest)
-        return self._batch(index, lambda index: select(len(index.pts)), asked, is_sequential=is_sequential)
+        return self._batch(ByIndexRange(start, stop, step, previous), is_sequential=is_sequential)
 
-    @property
-    def clock(self) -> FrameClock:
-        """Start times of the frames, for times on a grid."""
-        return self.index._clock
-
-    def by_time(
+    def frames_played_at(
         self, seconds: NDArray[np.float64], *, is_grid: bool = False, within: tuple[int, int] | None = None
     ) -> FrameBatch:
-        """The frames shown at times.
-
-        Args:
-            seconds: The times.
-            is_grid: Whether they are a grid that was made with `clock`. The caller has checked its bounds.
-            within: The first and the last frame that may be returned.
-        """
+        """Return the frames shown at times; of a grid that was made with `clock`, the caller has checked the bounds."""
         if not is_grid:
             checks.check_seconds(seconds, *self.span_seconds)
+        return self._batch(ByTime(seconds, is_grid=is_grid, within=within))
 
-        def select(index: FrameIndex) -> list[int]:
-            frames = index._clock.played_at(seconds) if is_grid else index.played_at(seconds)
-            return frames.clip(*(within or (0, None))).tolist()  # type: ignore[no-any-return]
-
-        return self._batch(self.index, select, Asked(seconds, is_grid=is_grid))
-
-    def by_range(
+    def frames_played_in_range(
         self, start_seconds: float, stop_seconds: float, *, within: tuple[int, int] | None = None
     ) -> FrameBatch:
-        """The frames shown within [start, stop); ``within`` is as of `by_time`."""
+        """Return the frames shown within [start, stop)."""
         checks.check_seconds_range(start_seconds, stop_seconds, *self.span_seconds)
+        return self._batch(ByTimeRange(start_seconds, stop_seconds, within))
 
-        def select(index: FrameIndex) -> range:
-            frames = index._played_in_range(start_seconds, stop_seconds)
-            if within is None or not frames:
-                return frames
-            first = min(max(frames.start, within[0]), within[1])
-            return range(first, max(min(frames.stop, within[1] + 1), first + 1))
+    def pictures(self, wanted: Sequence[int], previous: int | None = None) -> list[DecodedPicture]:
+        """Return decoded frames before they are RGB, for a caller who goes through the video.
 
-        return self._batch(self.index, select, Asked(stop_seconds=stop_seconds))
+        Args:
+            wanted: Indices, ascending; those after the last frame are left out.
+            previous: The frame that the caller has had before, if there is one.
 
-    def _frame_at_hand(self, index: FrameIndex, i: int) -> Frame | None:
-        """A frame that was kept or that comes out next, in as few steps as there can be; ``None`` for others."""
-        video = self._video
-        video.check_ready()
-        with stages.DECODE, video.pool.borrow() as handle:
-            pixels = single_at_hand(handle, index, i)
-        return None if pixels is None else video.frame(pixels, *frame_times(index, i))
+        Returns:
+            Those that came out, as the error policy says.
+        """
+        query = ExistingFrames(wanted, previous)
+        index, decoded = self._decode(query, is_sequential=True, make_writer=PictureWriter)
+        taken: Any = decoded.pixels
+        return [
+            replace(taken[row], pts_seconds=pts, duration_seconds=duration)
+            for row, (pts, duration) in enumerate(frame_times(index, frame) for frame in decoded.frames)
+        ]
 
-    def _frame(self, index: FrameIndex, select: Callable[[FrameIndex], Sequence[int]], asked: Asked = _FRAMES) -> Frame:
-        index, decoded = self._decode(index, select, asked)
+    def _frame(self, query: FrameQuery) -> Frame:
+        index, decoded = self._decode(query)
         if not decoded.frames:
             report = next(report for report in decoded.replaced if report.used_index is None)
             raise DecodeError(
@@ -243,72 +236,54 @@ class ExactFrames:
                 "return; use on_error='nearest', or a method that returns a batch."
             )
         assert decoded.pixels is not None
-        times = frame_times(index, decoded.frames[0])
-        is_damaged = decoded.frames[0] in decoded.damaged
-        return self._video.frame(decoded.pixels[0], *times, replaced=decoded.replaced, is_damaged=is_damaged)
+        frame = decoded.frames[0]
+        pts, duration = frame_times(index, frame)
+        return self._video.frame(
+            decoded.pixels[0], pts, duration, decoded.replaced, is_damaged=frame in decoded.damaged
+        )
 
-    def _batch(
-        self,
-        index: FrameIndex,
-        select: Callable[[FrameIndex], Sequence[int]],
-        asked: Asked,
-        *,
-        is_sequential: bool = False,
-    ) -> FrameBatch:
-        index, decoded = self._decode(index, select, asked, is_sequential=is_sequential)
+    def _batch(self, query: FrameQuery, *, is_sequential: bool = False) -> FrameBatch:
+        index, decoded = self._decode(query, is_sequential=is_sequential)
         return self._video.batch(decoded, *index.times_of(np.array(decoded.frames, np.int64)))
-
-    def pictures(self, wanted: Sequence[int], previous: int | None = None) -> list[DecodedPicture]:
-        """The decoded pictures of frames, before they are RGB, for a caller who goes through the video.
-
-        Args:
-            wanted: Indices, ascending; those behind the last frame are left out.
-            previous: The frame that the caller has had before, if there is one.
-
-        Returns:
-            Those that came out, as the error policy says.
-        """
-
-        def select(index: FrameIndex) -> list[int]:
-            return [frame for frame in wanted if frame < len(index.pts)]
-
-        asked = Asked(previous=previous)
-        index, decoded = self._decode(self.index, select, asked, is_sequential=True, make_writer=PictureWriter)
-        taken: Any = decoded.pixels
-        return [
-            replace(taken[row], pts_seconds=pts, duration_seconds=duration)
-            for row, (pts, duration) in enumerate(frame_times(index, frame) for frame in decoded.frames)
-        ]
 
     def _decode(
         self,
-        index: FrameIndex,
-        select: Callable[[FrameIndex], Sequence[int]],
-        asked: Asked,
+        query: FrameQuery,
         *,
         is_sequential: bool = False,
         make_writer: Callable[[int], PixelWriter] | None = None,
     ) -> tuple[FrameIndex, DecodedRows]:
-        """Decode the frames that ``select`` takes from an index.
+        """Decode the frames of a query.
 
-        Exact access does a call again in this place only: on the CPU if the device cannot decode, and with an index
-        made by decoding if the packets promised other frames.
+        A call is tried again only here: on the CPU if the device cannot decode, and with an index made by decoding if
+        the packets promised other frames.
 
         Returns:
             The index that the frames are from, and the frames.
         """
         video = self._video
-        video.check_ready()
-        frames = select(index)
+        if video.spec.device.type != "cpu" or video.hdr_transfer is not None:
+            video.check_ready()
+        index = self._index
+        if index is None:
+            index = self._index_up_to(query.highest)
+        frames = query.frames_in(index)
         while True:
             spec, on_error = video.spec, video.options.on_error
-            reached = reached_holes(index, frames, asked) if index.may_show_damage else []
-            if reached and on_error == "raise":
-                raise hole_error(reached[0][0], index)
+            spanned = spanned_holes(index, frames, query) if index.may_show_damage else []
+            if spanned and on_error == "raise":
+                raise hole_error(spanned[0][0], index)
             try:
                 with stages.DECODE, video.pool.borrow() as handle:
-                    writer = (make_writer or video.pixel_writer)(len(frames))
-                    decoded = decode_rows(handle, index, frames, writer, on_error, is_sequential=is_sequential)
+                    decoded = decode_rows(
+                        handle,
+                        index,
+                        frames,
+                        make_writer or video.pixel_writer,
+                        on_error,
+                        is_plain=self._is_plain and make_writer is None,
+                        is_sequential=is_sequential,
+                    )
                 break
             except DeviceError as error:
                 if spec.decodes_in_software:
@@ -320,19 +295,19 @@ class ExactFrames:
                 video.decode_on_cpu(device_failure)
                 continue
             before, index = index, self._better_index(index, mismatch)
-            kept = self._frames_of_times(before, index, frames) if self.keeps_times and asked.seconds is None else None
-            if kept is not None:
-                frames = kept
+            same = self._frames_at_times(before, index, frames) if self.keeps_times and query.seconds is None else None
+            if same is not None:
+                frames = same
                 continue
             # Indices that were valid stay so: the error policy decides about frames that are not there.
             with suppress(OutOfRangeError):
-                frames = select(index)
+                frames = query.frames_in(index)
         if index.may_show_damage:
-            self._tell_of_damage(index, frames, decoded, reached)
+            self._report_damage(index, frames, decoded, spanned)
         return index, decoded
 
-    def _frames_of_times(self, before: FrameIndex, index: FrameIndex, frames: Sequence[int]) -> list[int] | None:
-        """The frames of an index that are shown at the times of those of another; ``None`` if times do not tell.
+    def _frames_at_times(self, before: FrameIndex, index: FrameIndex, frames: Sequence[int]) -> list[int] | None:
+        """Return the frames of an index at the times of frames of another; ``None`` if times do not identify them.
 
         Raises:
             DecodeError: if damage is an error, and one of them is not there.
@@ -346,24 +321,24 @@ class ExactFrames:
             return None
         seconds = before._pts_seconds[np.asarray(frames, np.int64)]
         if self._video.options.on_error == "raise":
-            for hole, _ in reached_holes(index, frames, Asked(seconds)):
+            for hole, _ in spanned_holes(index, frames, ByTime(seconds, is_grid=False, within=None)):
                 raise hole_error(hole, index)
             missing = seconds[~is_there][0]
             raise DecodeError(f"No frame could be decoded at {missing:.6f} s: {'; '.join(index.anomalies)}.")
         return [int(frame) for frame in index.played_at(seconds)]
 
-    def _tell_of_damage(
-        self, index: FrameIndex, frames: Sequence[int], decoded: DecodedRows, reached: list[tuple[FrameHole, int]]
+    def _report_damage(
+        self, index: FrameIndex, frames: Sequence[int], decoded: DecodedRows, spanned: list[tuple[FrameHole, int]]
     ) -> None:
-        """List the holes that a call reached over, or warn of damage that is kept."""
+        """List the holes that a call spans, or warn of damage that is kept."""
         video = self._video
         if video.options.on_error != "keep":
-            reports = (*decoded.replaced, *hole_reports(reached, frames, index))
+            reports = (*decoded.replaced, *hole_reports(spanned, frames, index))
             decoded.replaced = tuple(sorted(reports, key=lambda report: report.position))
             return
-        # Behind a hole, indices are lower than those of the packets.
-        is_behind_hole = len(index.hole_frame) > 0 and len(frames) > 0 and max(frames) >= int(index.hole_frame[0])
-        if decoded.damaged or reached or is_behind_hole:
+        # After a hole, indices are lower than those of the packets.
+        is_after_hole = len(index.hole_frame) > 0 and len(frames) > 0 and max(frames) >= int(index.hole_frame[0])
+        if decoded.damaged or spanned or is_after_hole:
             warn_of_damage(video.name, index)
 
     def __getstate__(self) -> dict[str, Any]:

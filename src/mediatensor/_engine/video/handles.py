@@ -1,21 +1,36 @@
-"""What one call on a video works with: a stream, a converter, threads, and the frame cache."""
+"""Handles: what one call on a video works with, and how they are opened."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-from ...backends import PictureConverter
+import torch
+
+from ...backends import (
+    DecodeBackend,
+    PictureConverter,
+    PictureDecoder,
+    StreamParameters,
+    get_backend,
+    open_guarded,
+    why_not_guarded,
+)
 from ...errors import MediaTensorError
 from ..common import stages
 from ..common.handle_pool import reclaim_threads
-from ..common.threads import ThreadLease, lease_threads
-from .approximate_stream import ApproximateStream
+from ..common.pictures import PixelStep
+from ..common.threads import ThreadLease, get_num_threads, lease_threads
+from ..pyav.opening import StreamInfo
+from ..pyav.pixels import LumaConverter
+from ..pyav.reading import VideoReader
+from ..sources.source import Source
 from .frame_cache import FrameCache
-from .frame_stream import FrameStream
+from .frame_stream import ApproximateStream, FrameStream
 
-__all__ = ["Handle", "Worker"]
+__all__ = ["Handle", "HandleSpec", "Worker", "stream_parameters", "why_not"]
 
 
 @dataclass(slots=True)
@@ -50,20 +65,18 @@ class Handle:
         self.frame_cache = FrameCache()
         self.lease = ThreadLease(1)
         self.idle_since = 0.0
+        self.keeps_interrupts = stream.reader.byte_reader is not None
+        #: Whether the number of threads is ours to choose.
+        self.chooses_threads = open_stream is not None
         #: The frame that the last call asked for, if it was a single one.
         self.last_single: int | None = None
         self._make_converter = make_converter
         self._open_stream = open_stream
         self._more_workers: list[Worker] = []
 
-    @property
-    def chooses_threads(self) -> bool:
-        """Whether the number of threads is ours to choose."""
-        return self._open_stream is not None
-
     def num_threads(self) -> int:
         """How many threads may work on a call: those of the budget that nobody else uses."""
-        if self.lease.num_threads == 1:
+        if self.lease.num_threads == 1 and get_num_threads() > 1:
             self.lease = lease_threads(reclaim_threads)
         return self.lease.num_threads
 
@@ -95,3 +108,79 @@ class Handle:
             worker.stream.reader.close()
         self.stream.reader.close()
         self.lease.release()
+
+
+@dataclass(frozen=True)
+class HandleSpec:
+    """All that opening a handle needs; picklable."""
+
+    source: Source
+    stream_index: int | None
+    num_ffmpeg_threads: int | None
+    is_approximate: bool
+    device: torch.device
+    backend: str
+    is_float: bool = False
+    steps: tuple[PixelStep, ...] = ()
+    #: Bits of the luma that comes out as it is stored; ``None`` for RGB.
+    luma_bits: int | None = None
+    #: Whether FFmpeg's own decoders decode, which alone tell damage, and give pictures that can be compared.
+    decodes_in_software: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "decodes_in_software", self.backend == "cpu")
+
+    def open(self) -> Handle:
+        # One thread, until a call finds that there are more for it.
+        num_threads = 1 if self.num_ffmpeg_threads is None else self.num_ffmpeg_threads
+        reader = self._open_reader(num_threads)
+        chooses_threads = self.num_ffmpeg_threads is None and self.decodes_in_software
+        open_stream = self._open_stream if chooses_threads else None
+        if self.is_approximate:
+            return Handle(ApproximateStream(reader), self.converter, open_stream)
+        stream = FrameStream(reader, num_threads, decodes_in_software=self.decodes_in_software)
+        return Handle(stream, self.converter, open_stream)
+
+    def _open_stream(self) -> FrameStream:
+        return FrameStream(self._open_reader(1), 1)
+
+    def _open_reader(self, num_threads: int) -> VideoReader:
+        # Exact access takes refused packets as a reason to make the index by decoding.
+        is_strict = not self.is_approximate
+        return VideoReader(
+            self.source, self.stream_index, num_threads, is_strict=is_strict, open_decoder=self._open_decoder
+        )
+
+    def _open_decoder(self, reader: VideoReader) -> PictureDecoder:
+        backend, parameters = get_backend(self.backend), stream_parameters(reader.stream_info(), reader.codec_context)
+        if self.decodes_in_software:
+            return backend.open(parameters, self.device)
+        return open_guarded(backend, parameters, self.device)
+
+    def converter(self) -> PictureConverter:
+        if self.luma_bits is not None:
+            return LumaConverter(self.steps, self.luma_bits)
+        return get_backend(self.backend).converter(self.device, self.steps, is_float=self.is_float)
+
+
+def stream_parameters(info: StreamInfo, codec_context: Any) -> StreamParameters:
+    """What a backend is told of a stream, and the codec context that it may decode with."""
+    return StreamParameters(
+        codec=info.codec or "unknown",
+        profile=info.profile,
+        width=info.width or 0,
+        height=info.height or 0,
+        pixel_format=info.pixel_format,
+        bits_per_component=info.bits_per_component,
+        extradata=bytes(codec_context.extradata or b""),
+        codec_context=codec_context,
+    )
+
+
+def why_not(backend: DecodeBackend, stream: StreamParameters, device: torch.device, on_error: str) -> str | None:
+    """Why a stream is not to be decoded by a backend, as far as that is known before it is tried."""
+    if backend.name == "cpu":
+        return None
+    if on_error != "keep":
+        return f"on_error={on_error!r} needs a codec that tells which pictures are damaged; the CPU's do"
+    return why_not_guarded(backend, stream, device)

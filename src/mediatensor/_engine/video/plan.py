@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ..bitstreams.units import Disposable
 from ..index.frame_index import FrameIndex
 
-__all__ = ["Segment", "byte_range", "first_place_of", "make_plan", "num_pictures", "runs_by_key_frame"]
+__all__ = ["Segment", "byte_range", "make_plan", "num_pictures", "runs_by_key_frame"]
 
 _YES = int(Disposable.YES)  # looking up a member of an enumeration costs more than the rest of the decision
 
@@ -74,7 +74,7 @@ def make_plan(
     for place in places:
         if place != position:
             key_frame = index.key_frame_for(place)
-            if position is None or place < position or first_place_of(index, key_frame) - position > max_skipped:
+            if position is None or place < position or index.first_frame_from(key_frame) - position > max_skipped:
                 runs.append((key_frame, [place]))
                 position = place + 1
                 continue
@@ -84,7 +84,10 @@ def make_plan(
             runs.append((None, [place]))
         position = place + 1
     drains = drains or len(runs) > 1
-    return [Segment(key_frame, tuple(members), drains) for key_frame, members in runs]
+    segments = []
+    for start, members in runs:
+        segments.append(Segment(start, tuple(members), drains))
+    return segments
 
 
 def runs_by_key_frame(index: FrameIndex, places: Sequence[int]) -> dict[int, list[int]]:
@@ -104,7 +107,7 @@ def num_pictures(index: FrameIndex, key_frame: int, places: Sequence[int]) -> in
         places: The wanted frames, ascending.
     """
     last = places[-1]
-    first = first_place_of(index, key_frame)
+    first = index.first_frame_from(key_frame)
     num_disposable = (index.disposable[min(first, last) : last + 1] == _YES).sum()
     return max(len(places), last + 1 - first - int(num_disposable))
 
@@ -125,8 +128,3 @@ def byte_range(index: FrameIndex, key_frame: int, place: int) -> tuple[int, int]
         share = (last + 2 - first) / max(1, int(index.key_frame_packet[key_frame + 1]) - first)
         stop = start + round((stop - start) * min(1.0, share))
     return start, max(start + 1, stop)
-
-
-def first_place_of(index: FrameIndex, key_frame: int) -> int:
-    """Place of the first frame that can be decoded from a key frame."""
-    return index.first_frame_from(key_frame)

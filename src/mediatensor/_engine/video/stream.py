@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...backends import PictureConverter, PictureDecoder, get_backend, open_guarded
+from ...backends import get_backend
 from ...errors import DeviceError, MediaTensorError
 from ...frames import Frame, FrameBatch, ReplacedFrame
 from ..common import stages
@@ -23,74 +23,18 @@ from ..common.messages import warn_once
 from ..common.pictures import Orientation, PixelStep, output_size
 from ..index.identity import SourceIdentity, identify
 from ..index.scan import first_frame
-from ..pyav.pixels import LumaConverter, orientation_of
+from ..pyav.pixels import orientation_of
 from ..pyav.reading import VideoReader
 from ..sources.source import Source
-from .approximate_stream import ApproximateStream
 from .batch import DecodedRows, ErrorPolicy, PixelWriter, SizeChangePolicy
-from .fallback import CpuFallbackStatus, stream_parameters, warn_of_fallback, why_not
-from .frame_stream import FrameStream
-from .handles import Handle
+from .handles import Handle, HandleSpec, stream_parameters, why_not
 
-__all__ = ["HandleSpec", "OpenVideo", "OutputOptions"]
+__all__ = ["CpuFallbackStatus", "OpenVideo", "OutputOptions", "warn_of_fallback"]
 
 # Containers that can say that pictures are to be turned.
 _FORMATS_THAT_TURN = frozenset(("mov", "mp4", "matroska", "webm"))
 
 _HDR_TRANSFERS = {"smpte2084": "PQ, smpte2084", "arib-std-b67": "HLG, arib-std-b67"}
-
-
-@dataclass(frozen=True)
-class HandleSpec:
-    """All that opening a handle needs; picklable."""
-
-    source: Source
-    stream_index: int | None
-    num_ffmpeg_threads: int | None
-    is_approximate: bool
-    device: torch.device
-    backend: str
-    is_float: bool = False
-    steps: tuple[PixelStep, ...] = ()
-    #: Bits of the luma that comes out as it is stored; ``None`` for RGB.
-    luma_bits: int | None = None
-    #: Whether FFmpeg's own decoders decode, which alone tell damage, and give pictures that can be compared.
-    decodes_in_software: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "decodes_in_software", self.backend == "cpu")
-
-    def open(self) -> Handle:
-        # One thread, until a call finds that there are more for it.
-        num_threads = 1 if self.num_ffmpeg_threads is None else self.num_ffmpeg_threads
-        reader = self._open_reader(num_threads)
-        chooses_threads = self.num_ffmpeg_threads is None and self.decodes_in_software
-        open_stream = self._open_stream if chooses_threads else None
-        if self.is_approximate:
-            return Handle(ApproximateStream(reader), self.converter, open_stream)
-        stream = FrameStream(reader, num_threads, decodes_in_software=self.decodes_in_software)
-        return Handle(stream, self.converter, open_stream)
-
-    def _open_stream(self) -> FrameStream:
-        return FrameStream(self._open_reader(1), 1)
-
-    def _open_reader(self, num_threads: int) -> VideoReader:
-        # Exact access takes refused packets as a reason to make the index by decoding.
-        is_strict = not self.is_approximate
-        return VideoReader(
-            self.source, self.stream_index, num_threads, is_strict=is_strict, open_decoder=self._open_decoder
-        )
-
-    def _open_decoder(self, reader: VideoReader) -> PictureDecoder:
-        backend, parameters = get_backend(self.backend), stream_parameters(reader.stream_info(), reader.codec_context)
-        if self.decodes_in_software:
-            return backend.open(parameters, self.device)
-        return open_guarded(backend, parameters, self.device)
-
-    def converter(self) -> PictureConverter:
-        if self.luma_bits is not None:
-            return LumaConverter(self.steps, self.luma_bits)
-        return get_backend(self.backend).converter(self.device, self.steps, is_float=self.is_float)
 
 
 @dataclass(frozen=True)
@@ -128,7 +72,7 @@ class OpenVideo:
             formats = set(handle.stream.reader.format_name.split(","))
             self._may_turn = not formats.isdisjoint(_FORMATS_THAT_TURN)
             parameters = stream_parameters(self.stream_info, handle.stream.reader.codec_context)
-        self._hdr_transfer = _HDR_TRANSFERS.get(self.stream_info.color_transfer_characteristic or "")
+        self.hdr_transfer = _HDR_TRANSFERS.get(self.stream_info.color_transfer_characteristic or "")
         self.spec = replace(spec, stream_index=self.stream_info.index)
         reason = why_not(get_backend(spec.backend), parameters, spec.device, options.on_error)
         if reason is not None:
@@ -161,12 +105,12 @@ class OpenVideo:
         return CpuFallbackStatus(is_known, self.spec.device.type, self._fallback_reason)
 
     def check_ready(self) -> None:
-        """Before a call decodes: refuse a device that a fork has lost, and warn of frames that are not tone-mapped."""
+        """Refuse a device that a fork has lost, and warn about frames that are not tone-mapped."""
         if self.spec.device.type != "cpu":
             check_process(self.spec.device)
-        if self._hdr_transfer is not None:
+        if self.hdr_transfer is not None:
             warn_once(
-                f"This video is HDR ({self._hdr_transfer}), and its frames are not tone-mapped: as RGB for "
+                f"This video is HDR ({self.hdr_transfer}), and its frames are not tone-mapped: as RGB for "
                 "screens they look gray. (metadata.color_transfer_characteristic tells such files; the ffmpeg program "
                 "converts them with its filters zscale and tonemap.)"
             )
@@ -317,3 +261,44 @@ class OpenVideo:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._use(self.spec)
+
+
+@dataclass(frozen=True)
+class CpuFallbackStatus:
+    """Whether frames that were asked for on another device were decoded on the CPU; true if they were.
+
+    Attributes:
+        status_known: Whether it is known yet: what a device can decode shows at the first frame, at the latest.
+        device_type: Type of the device that frames come out on.
+        reason: Why the CPU decodes; ``None`` if it does not, or because it was asked to.
+
+    Example:
+        >>> from mediatensor.decoders import CpuFallbackStatus
+        >>> status = CpuFallbackStatus(status_known=True)
+        >>> bool(status), str(status)
+        (False, '[CPU] Fallback status: No fallback required')
+        >>> str(CpuFallbackStatus(True, "cuda", "NVcuvid unavailable: there is no driver"))
+        '[CUDA] Fallback status: Falling back due to: NVcuvid unavailable: there is no driver'
+    """
+
+    status_known: bool = False
+    device_type: str = "cpu"
+    reason: str | None = None
+
+    def __bool__(self) -> bool:
+        return self.reason is not None
+
+    def __str__(self) -> str:
+        if self.reason is not None:
+            status = f"Falling back due to: {self.reason}"
+        else:
+            status = "No fallback required" if self.status_known else "Unknown"
+        return f"[{self.device_type.upper()}] Fallback status: {status}"
+
+
+def warn_of_fallback(status: CpuFallbackStatus) -> None:
+    """Warn that the CPU decodes, once in this process for each reason."""
+    warn_once(
+        f"Frames for the device {status.device_type!r} are decoded in software, on the CPU: {status.reason}. "
+        "(strict_device=True makes this an error, decode_backend='cpu' asks for it.)"
+    )

@@ -167,17 +167,17 @@ class VideoSegment(_Segment[VideoDecoder]):
     def get_frames_played_at(self, seconds: Any) -> FrameBatch:
         times = checks.seconds_of(seconds)
         checks.check_seconds(times, self._start, self._stop)
-        return self._decoder._frames.by_time(times, within=self._within)
+        return self._decoder._frames.frames_played_at(times, within=self._within)
 
     def _frames_on_grid(self, seconds: NDArray[np.float64]) -> FrameBatch:
-        return self._decoder._frames.by_time(seconds, is_grid=True, within=self._within)
+        return self._decoder._frames.frames_played_at(seconds, is_grid=True, within=self._within)
 
     def get_frames_played_in_range(
         self, start_seconds: float, stop_seconds: float, fps: float | None = None
     ) -> FrameBatch:
         checks.check_seconds_range(start_seconds, stop_seconds, self._start, self._stop)
         if fps is None:
-            return self._decoder._frames.by_range(start_seconds, stop_seconds, within=self._within)
+            return self._decoder._frames.frames_played_in_range(start_seconds, stop_seconds, within=self._within)
         return self._decoder._resampled(start_seconds, stop_seconds, fps, self._within)
 
     def get_all_frames(self, fps: float | None = None) -> FrameBatch:
