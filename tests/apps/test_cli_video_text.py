@@ -22,6 +22,7 @@ import mediatensor.ocr
 from mediatensor._engine.pyav.encoding import write_test_pattern
 from mediatensor.cli import main
 from mediatensor.decoders import VideoDecoder
+from mediatensor.decoders._access import VideoAccess
 from mediatensor.errors import DecodeError, WeightsNotFoundError
 from mediatensor.ocr.io import Block, DocumentFile, Line, Page, Word
 from mediatensor.ocr.video import Alternative, Slide, TextTrack, VideoReading
@@ -288,9 +289,9 @@ def test_videos_that_cannot_be_read_leave_the_others_and_missing_weights_end_the
 @contextmanager
 def interrupted_at(frame: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Five seconds go by whenever the time is asked for, and there is Ctrl-C at a frame."""
-    seconds, pictures = itertools.count(0.0, 5.0), VideoDecoder._pictures
+    seconds, pictures = itertools.count(0.0, 5.0), VideoAccess.pictures
 
-    def stopping(self: VideoDecoder, begin: int) -> Iterator[Any]:
+    def stopping(self: VideoAccess, begin: int) -> Iterator[Any]:
         for picture in pictures(self, begin):
             if picture.frame == frame:
                 raise KeyboardInterrupt
@@ -298,7 +299,7 @@ def interrupted_at(frame: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 
     with monkeypatch.context() as patched:
         patched.setattr(time, "monotonic", lambda: next(seconds))
-        patched.setattr(VideoDecoder, "_pictures", stopping)
+        patched.setattr(VideoAccess, "pictures", stopping)
         yield
 
 
@@ -306,8 +307,8 @@ def interrupted_at(frame: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The frames from which videos are read."""
     begun: list[int] = []
-    pictures = VideoDecoder._pictures
-    monkeypatch.setattr(VideoDecoder, "_pictures", lambda self, begin: begun.append(begin) or pictures(self, begin))
+    pictures = VideoAccess.pictures
+    monkeypatch.setattr(VideoAccess, "pictures", lambda self, begin: begun.append(begin) or pictures(self, begin))
     return begun
 
 

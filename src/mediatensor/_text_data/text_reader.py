@@ -14,6 +14,7 @@ from .._engine.common import stages
 from .._engine.common.checks import TIME_TOLERANCE, function, options_dict, real_number
 from .._engine.common.devices import checked_device
 from .._engine.common.locks import Closing, ForkSafeLock
+from .._engine.index.frame_index import clock_of_index
 from ..datasets._rows.recipe import Recipe
 from ..datasets._rows.samples import Sample
 from ..datasets._sources.items import Item
@@ -226,7 +227,7 @@ class VideoSource(Closing):
     def __init__(self, decoder: VideoDecoder, every_seconds: float) -> None:
         self._decoder = decoder
         index = decoder.frame_index
-        clock = index._clock.for_steps(every_seconds)
+        clock = clock_of_index(index).for_steps(every_seconds)
         begin, end = clock.exact_start(index.begin_seconds), clock.exact_end(index.end_seconds)
         times = np.array(frame_times(begin, end, clock.exact_step(every_seconds)))
         self._indices: list[int] = list(dict.fromkeys(clock.played_at(times).tolist()))

@@ -417,7 +417,9 @@ def grid_frames(
     """Return the frames that are shown at the times of `grid_times`, each once."""
     import numpy as np
 
+    from .._engine.index.frame_index import clock_of_index
+
     step = every_seconds if every_seconds is not None else 1 / (fps or 1.0)
-    clock = index._clock.for_steps(step)
+    clock = clock_of_index(index).for_steps(step)
     times = grid_times(clock.exact_start(start), clock.exact_end(stop), clock.exact_step(step), None)
     return list(dict.fromkeys(clock.played_at(np.array(times)).tolist()))

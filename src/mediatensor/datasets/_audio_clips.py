@@ -19,6 +19,7 @@ from .._engine.common import stages
 from .._engine.common.checks import check_choice, function, options_dict
 from .._engine.pyav.audio import Downmix
 from ..decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
+from ..decoders._access import access_to
 from ..errors import InvalidArgumentError, StreamError
 from ..frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, FrameBatch
 from ..samplers import audio_video_clips_at_random_timestamps
@@ -352,7 +353,7 @@ class VideoAudioRecipe(Recipe):
             silent_spans, captions = silent_spans[0], None if captions is None else captions[0]
         return Sample(
             frames=transformed,
-            frame_indices=opened.video._frames_of(frames),
+            frame_indices=access_to(opened.video).frame_indices_of(frames),
             effective_fps=effective_fps(frames),
             captions=captions,
             extra={SILENT_SPANS: silent_spans, **fields.pop("extra", {})},

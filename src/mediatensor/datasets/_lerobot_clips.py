@@ -16,6 +16,7 @@ from torch import Tensor
 from .._engine.common import stages
 from .._engine.common.checks import check_choice, finite_number, function, items_of, options_dict, shown, whole_number
 from ..decoders import VideoDecoder, decode_image
+from ..decoders._access import access_to
 from ..errors import InvalidArgumentError, ReadError
 from ..samplers._random import uses_row_random
 from ._lerobot_depth import NUM_DEPTH_BITS, DepthUnit, depth_image, depths_of_codes, in_unit
@@ -373,11 +374,11 @@ class _OpenEpisode:
             decoder = VideoDecoder(dict(self.files.videos)[camera], **options)
             self._decoders[camera] = ready_for_rows(decoder, self._decoder_options)
             if is_depth:
-                decoder._decode_luma(NUM_DEPTH_BITS)
+                access_to(decoder).decode_luma(NUM_DEPTH_BITS)
         else:
-            decoder._forget_damage()
+            access_to(decoder).restore()
         redraw_transforms(decoder, self._decoder_options)
-        indices, times = decoder._frames_nearest_to(seconds)
+        indices, times = access_to(decoder).frames_nearest_to(seconds)
         distances = np.abs(times - seconds)
         if not (distances < tolerance_s).all():
             worst = int(distances.argmax())

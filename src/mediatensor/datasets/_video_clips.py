@@ -13,6 +13,7 @@ from .._engine.common import stages
 from .._engine.common.checks import finite_number, function, options_dict
 from .._engine.common.messages import progress
 from ..decoders import VideoDecoder
+from ..decoders._access import access_to
 from ..errors import InvalidArgumentError, ReadError, StreamError
 from ..frames import FrameBatch
 from ..samplers._common import check_clip_length, starts_reading_at
@@ -139,7 +140,7 @@ class VideoRecipe(Recipe):
             clips = without_clip_dimension(sampled, keep=self.keep_clip_dimension)
         return Sample(
             frames=apply_frames_transform(self.transform, clips),
-            frame_indices=opened._frames_of(clips),
+            frame_indices=access_to(opened).frame_indices_of(clips),
             effective_fps=effective_fps(clips),
         )
 

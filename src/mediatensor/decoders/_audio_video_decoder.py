@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
 import torch
 
-from .._engine.audio.sample_grid import SampleGrid, existing_samples, sample_grid, with_silence
 from .._engine.common.checks import items_of, real_number, shown
-from .._engine.common.lazy import cached_property
 from .._engine.common.locks import Closing
 from .._engine.index.frame_index import FrameIndex
 from .._engine.pyav.audio import Downmix
 from .._engine.sources.source import make_source
 from .._engine.video.batch import ErrorPolicy, SizeChangePolicy
 from ..errors import InvalidArgumentError
-from ..frames import AudioSamples, AudioVideoClip
+from ..frames import AudioVideoClip
+from ._access import AudioAccess
 from ._audio_decoder import AudioDecoder
 from ._video_decoder import VideoDecoder
 
@@ -118,13 +117,10 @@ class AudioVideoDecoder(Closing):
         except BaseException:
             self.video.close()
             raise
+        self._access = AudioAccess(self.audio)
 
     def _open_audio(self, **options: Any) -> AudioDecoder:
         return AudioDecoder(self._source, **options)
-
-    @cached_property
-    def _grid(self) -> SampleGrid:
-        return sample_grid(self.audio)
 
     def get_played_in_range(
         self, start_seconds: float | None = None, stop_seconds: float | None = None, fps: float | None = None
@@ -176,7 +172,7 @@ class AudioVideoDecoder(Closing):
         pairs = items_of("ranges", ranges, of="pairs of seconds, (start, stop)")
         times = [self._times_of(pair) for pair in pairs]
         frames = [self.video.get_frames_played_in_range(start, stop, fps) for start, stop in times]
-        clips = zip(frames, self._sound(times), strict=True)
+        clips = zip(frames, self._access.samples_in_ranges(times), strict=True)
         return [AudioVideoClip(batch, samples, silent_spans) for batch, (samples, silent_spans) in clips]
 
     def _times_of(self, pair: tuple[float | None, float | None]) -> tuple[float, float]:
@@ -190,17 +186,6 @@ class AudioVideoDecoder(Closing):
                 f"A range must be a pair of seconds, (start, stop), where None is an end of the video "
                 f"(got {shown(pair)})."
             ) from None
-
-    def _sound(
-        self, times: Sequence[tuple[float, float]]
-    ) -> Iterator[tuple[AudioSamples, tuple[tuple[int, int], ...]]]:
-        """The samples of each range, and which parts of them are silence for want of sound."""
-        grid = self._grid
-        spans = [(grid.offset(start), grid.offset(stop)) for start, stop in times]
-        pieces = existing_samples(self.audio, grid, [(max(0, first), max(0, last)) for first, last in spans])
-        for (start, _), (first, last), piece in zip(times, spans, pieces, strict=True):
-            data, silent_spans = with_silence(self.audio, grid, first, last, piece)
-            yield AudioSamples(data, start, (last - first) / grid.sample_rate, grid.sample_rate), silent_spans
 
     # Life of the object
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Literal, SupportsIndex, overload
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -18,30 +15,25 @@ from .._engine.common import checks
 from .._engine.common.checks import real_number, shown
 from .._engine.common.devices import resolve_device
 from .._engine.common.locks import Closing
-from .._engine.containers.endings import breaks_off
 from .._engine.index.building import parse_frame_mappings
-from .._engine.index.frame_clock import FrameClock
 from .._engine.index.frame_index import FrameIndex, check_index_belongs, note_source
 from .._engine.metadata import VideoStreamMetadata, video_stream_metadata
-from .._engine.sources.ranges import MIN_REQUEST_BYTES
 from .._engine.sources.source import make_source
 from .._engine.video.approximate import ApproximateFrames
-from .._engine.video.batch import DecodedPicture, ErrorPolicy, SizeChangePolicy
+from .._engine.video.batch import ErrorPolicy, SizeChangePolicy
 from .._engine.video.exact import ExactFrames
 from .._engine.video.handles import HandleSpec
 from .._engine.video.stream import CpuFallbackStatus, OpenVideo, OutputOptions
 from ..backends import choose_backend
 from ..errors import InvalidArgumentError, MediaTensorError
 from ..frames import Frame, FrameBatch
-from ..transforms import resolve_transforms
+from ._access import VideoAccess
 
 __all__ = ["SimpleVideoDecoder", "VideoDecoder"]
 
 # What iterating decodes in one call.
 _BYTES_AT_A_TIME = 1 << 22
 _MAX_AT_A_TIME = 16
-# Pictures before they are RGB, which the codec's memory holds.
-_PICTURES_AT_A_TIME = 8
 
 
 class VideoDecoder(Closing):
@@ -174,21 +166,9 @@ class VideoDecoder(Closing):
         self._metadata: tuple[FrameIndex | None, VideoStreamMetadata] | None = None
         self.stream_index: int = self._video.stream_info.index
         is_deep = (self._video.stream_info.bits_per_component or 8) > 8
-        self._is_float = output_dtype is torch.float32 or (output_dtype == "auto" and is_deep)
-        self._luma_bits: int | None = None
-        self._transform_with(transforms)
-
-    def _transform_with(self, transforms: Sequence[object] | None) -> None:
-        """Apply other transforms, or new draws of random ones, from now on; no call may be running."""
-        steps = resolve_transforms(transforms, *self._video.upright_size()) if transforms is not None else ()
-        self._video.convert_with(steps, is_float=self._is_float, luma_bits=self._luma_bits)
-
-    def _decode_luma(self, num_bits: int) -> None:
-        """Give luma as it is stored, uint16 (1, H, W) a frame, from the next `_transform_with` on; only on the CPU.
-
-        A frame of other than so many bits a sample cannot be decoded.
-        """
-        self._luma_bits = num_bits
+        is_float = output_dtype is torch.float32 or (output_dtype == "auto" and is_deep)
+        self._access = VideoAccess(self._video, self._frames, is_float=is_float)
+        self._access.set_transforms(transforms)
 
     # What there is
 
@@ -233,119 +213,6 @@ class VideoDecoder(Closing):
     def cpu_fallback(self) -> CpuFallbackStatus:
         """Whether frames had to be decoded on the CPU although another device was asked for, and why."""
         return self._video.cpu_fallback
-
-    def _make_index(self) -> None:
-        """Make the index now: of a file that was just opened it needs no second opening; approximate mode has none."""
-        if isinstance(self._frames, ExactFrames):
-            _ = self._frames.index
-
-    def _forget_damage(self) -> None:
-        """Be as if just opened: what was decoded before shall not show in how many frames there are."""
-        if isinstance(self._frames, ExactFrames):
-            self._frames.restore_packet_index()
-
-    def _prepare_for_rows(self, *, raises_damage: bool) -> None:
-        """Have a request by index keep its times if decoding shows that frames have other indices.
-
-        Args:
-            raises_damage: Whether damage is an error from now on, of a device's decoder as far as it reports any.
-        """
-        if raises_damage:
-            self._video.options = replace(self._video.options, on_error="raise")
-        if isinstance(self._frames, ExactFrames):
-            self._frames.keeps_times = True
-
-    def _check_no_hole_at(self, seconds: float) -> None:
-        """Raise `DecodeError` under ``on_error="raise"`` if no frame came out for a time."""
-        if isinstance(self._frames, ExactFrames):
-            self._frames.check_no_hole_at(seconds)
-
-    def _frames_of(self, batch: FrameBatch) -> Tensor | None:
-        """Return the indices of the frames of a batch, in the shape of its times; ``None`` in approximate mode.
-
-        The batch has the times of its frames, or times on a grid whose step is the duration of the frames.
-        """
-        if isinstance(self._frames, ApproximateFrames):
-            return None
-        pts, step = batch.pts_seconds.numpy(), float(batch.duration_seconds.max()) if len(batch) else 0.0
-        index, clock = self._frames.index, self._clock.for_steps(step)
-        frames = index.played_at(pts)
-        if clock.step is not None:
-            first = pts[..., :1]
-            starts = np.vectorize(clock.exact_start, [np.float64])(first)
-            on_grid = clock.played_at(starts + (pts - first) * (clock.exact_step(step) / step))
-            is_of_frame = pts - clock.times[frames] <= checks.TIME_TOLERANCE
-            frames = np.where(is_of_frame, frames, on_grid)
-        return torch.from_numpy(frames)
-
-    def _frames_nearest_to(self, seconds: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Indices of the frames whose times are nearest, and these times; of two frames as near, the first.
-
-        Raises:
-            InvalidArgumentError: in approximate mode, which knows no times.
-            StreamError: if there is no frame at all.
-        """
-        if isinstance(self._frames, ApproximateFrames):
-            raise InvalidArgumentError("The times of frames are known with seek_mode='exact' only.")
-        index = self._frames.index
-        before = index.played_at(seconds)
-        after = np.minimum(before + 1, len(index) - 1)
-        times_before, times_after = (index.times_of(frames)[0].numpy() for frames in (before, after))
-        is_after = times_after - seconds < seconds - times_before
-        return np.where(is_after, after, before), np.where(is_after, times_after, times_before)
-
-    def _pictures(
-        self, start: int = 0, stop: int | None = None, *, obeys_policy: bool = False
-    ) -> Iterator[DecodedPicture]:
-        """Every picture of a range of frames, before it is RGB, decoded on the CPU.
-
-        The pictures are those of the stream, without transforms. A few are decoded in one call: who keeps a picture
-        keeps its memory. Damaged frames are left out; with ``obeys_policy`` the decoder's ``on_error`` decides whether
-        they are kept, left out, or an error.
-        """
-        previous = None
-        with self._lend_pictures(obeys_policy=obeys_policy) as frames:
-            while (stop is None or start < stop) and frames.has_frame(start):
-                end = start + _PICTURES_AT_A_TIME
-                yield from frames.pictures(range(start, end if stop is None else min(end, stop)), previous)
-                start, previous = end, end - 1
-
-    def _pictures_at(self, indices: Sequence[int], *, obeys_policy: bool = False) -> Iterator[DecodedPicture]:
-        """The pictures of certain frames, ascending, as `_pictures` gives them."""
-        previous = None
-        with self._lend_pictures(obeys_policy=obeys_policy) as frames:
-            for start in range(0, len(indices), _PICTURES_AT_A_TIME):
-                wanted = indices[start : start + _PICTURES_AT_A_TIME]
-                yield from frames.pictures(wanted, previous)
-                previous = wanted[-1]
-
-    @contextmanager
-    def _lend_pictures(self, *, obeys_policy: bool) -> Iterator[ExactFrames]:
-        """What decodes pictures before they are RGB, see `_pictures`, for the time of a ``with`` block.
-
-        Raises:
-            ClosedError: if the decoder is closed.
-        """
-        with self._video.lend_reader(is_moved=False):
-            pass
-        on_error: ErrorPolicy = self._video.options.on_error if obeys_policy else "skip"
-        if on_error == "nearest":
-            on_error = "skip"  # a picture comes out with its own number, or not at all
-        spec = replace(
-            self._video.spec, steps=(), is_float=False, backend="cpu", device=torch.device("cpu"), is_approximate=False
-        )
-        video = OpenVideo(spec, OutputOptions(False, on_error, "scale"))
-        try:
-            yield ExactFrames(video, None, None if isinstance(self._frames, ApproximateFrames) else self._frames.index)
-        finally:
-            video.pool.close()
-
-    def _breaks_off(self) -> bool:
-        """Whether the end of the file is missing, by what its container says; ``False`` where looking is costly."""
-        with self._video.lend_reader(is_moved=False) as reader:
-            # On a web server every part of the file would cost a request.
-            is_near = reader.small_read_bytes < MIN_REQUEST_BYTES
-            return is_near and bool(reader.look_at_bytes(breaks_off))
 
     def _get_key_frame_indices(self) -> Tensor:
         """Indices of the key frames, int64 (K,)."""
@@ -522,7 +389,7 @@ class VideoDecoder(Closing):
         if fps is None:
             return self._frames.frames_played_in_range(start_seconds, stop_seconds)
         checks.check_seconds_range(start_seconds, stop_seconds, *self._frames.span_seconds)
-        return self._resampled(start_seconds, stop_seconds, fps)
+        return self._access.resampled_frames(start_seconds, stop_seconds, fps)
 
     def get_all_frames(self, fps: float | None = None) -> FrameBatch:
         """Every frame, or with ``fps`` the whole stream resampled to that rate.
@@ -535,24 +402,6 @@ class VideoDecoder(Closing):
         if fps is None:
             return self.get_frames_in_range(None, None)
         return self.get_frames_played_in_range(*self._frames.span_seconds, fps=fps)
-
-    def _resampled(
-        self, start_seconds: float, stop_seconds: float, fps: float, within: tuple[int, int] | None = None
-    ) -> FrameBatch:
-        """Return the frames shown at ``start_seconds + k / fps``, with these times; none outside of ``within``."""
-        times = checks.frame_rate_times(start_seconds, stop_seconds, fps)
-        clock = self._clock.for_steps(1 / float(fps))
-        meant = clock.grid(start_seconds, 1 / float(fps), len(times))
-        batch = self._frames.frames_played_at(meant, is_grid=clock.step is not None, within=within)
-        return _with_times(batch, times, float(fps))
-
-    @property
-    def _clock(self) -> FrameClock:
-        return self._frames.clock
-
-    def _frames_on_grid(self, seconds: NDArray[np.float64]) -> FrameBatch:
-        """Return the frames shown at times that a sampler made with `_clock`."""
-        return self._frames.frames_played_at(seconds, is_grid=True)
 
     # Life of the object
 
@@ -619,11 +468,3 @@ def _num_frames_at_a_time(frame: Tensor) -> int:
 def _copied(frame: Tensor) -> Tensor:
     """The frame in memory of its own; NumPy copies with one thread."""
     return torch.from_numpy(frame.numpy().copy(order="K")) if frame.device.type == "cpu" else frame.clone()
-
-
-def _with_times(batch: FrameBatch, times: NDArray[np.float64], fps: float) -> FrameBatch:
-    """The batch with the times of a resampled range; where frames were left out, the others keep theirs."""
-    left_out = {report.position for report in batch.replaced if report.used_index is None}
-    kept = [k for k in range(len(times)) if k not in left_out]
-    pts = torch.from_numpy(times)[kept]
-    return replace(batch, pts_seconds=pts, duration_seconds=torch.full_like(pts, 1 / fps))

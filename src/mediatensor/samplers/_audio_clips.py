@@ -14,6 +14,7 @@ from torch import Tensor
 from .._engine.audio.sample_grid import SampleGrid, SoundDecoder, existing_samples, sample_grid
 from .._engine.common.checks import frame_rate_times
 from .._engine.common.limits import check_samples, frames_of_clips
+from ..decoders._access import access_to
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamplesBatch, AudioVideoClip, FrameBatch
 from ._common import (
@@ -375,7 +376,7 @@ def audio_video_clips_at_random_timestamps(
         ]
     else:
         frames = _frames_at_rate(decoder, plan.starts, stop_after, fps, end)
-    audio = decoder._sound([(start, start + plan.audio_seconds) for start in plan.starts])
+    audio = access_to(decoder).samples_in_ranges([(start, start + plan.audio_seconds) for start in plan.starts])
     return [
         AudioVideoClip(batch, samples, silent_spans)
         for batch, (samples, silent_spans) in zip(frames, audio, strict=True)

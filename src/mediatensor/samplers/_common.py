@@ -18,6 +18,7 @@ import torch
 from .._engine.common.checks import TIME_TOLERANCE, real_number, shown, whole_number
 from .._engine.common.limits import check_frames
 from .._engine.index.frame_clock import FrameClock
+from ..decoders._access import access_to
 from ..errors import DecodeError, InvalidArgumentError, SourceTypeError
 from ..frames import FrameBatch
 from ._random import sampling_generator, uses_row_random
@@ -240,19 +241,22 @@ def complete(positions: Sequence[Position], length: int, policy: Policy) -> list
 
 def clock_of(decoder: Any, *steps: float) -> FrameClock:
     """Return the clock of ``decoder``, or the one for a grid of times that are ``steps`` apart."""
-    clock: FrameClock = getattr(decoder, "_clock", _NO_CLOCK)
+    access = access_to(decoder)
+    clock: FrameClock = _NO_CLOCK if access is None else access.clock
     return clock.for_steps(*steps) if steps else clock
 
 
 def tolerance_of(decoder: Any) -> float:
     """Return up to how many seconds before an end a time counts as the end: 0 for decoders of other libraries."""
-    return TIME_TOLERANCE if hasattr(decoder, "_clock") else 0.0
+    return 0.0 if access_to(decoder) is None else TIME_TOLERANCE
 
 
 def frames_on_grid(decoder: Any, seconds: list[float], clock: FrameClock) -> FrameBatch:
     """Return the frames of ``decoder`` at times that a sampler computed with a clock."""
     batch: FrameBatch = (
-        decoder.get_frames_played_at(seconds) if clock.step is None else decoder._frames_on_grid(np.array(seconds))
+        decoder.get_frames_played_at(seconds)
+        if clock.step is None
+        else access_to(decoder).frames_played_at(np.array(seconds), is_grid=True)
     )
     return batch
 

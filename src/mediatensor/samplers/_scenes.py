@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from .._engine.common.checks import check_choice, finite_number, shown
 from .._engine.common.limits import check_frames
 from .._engine.common.messages import progress
+from ..decoders._access import access_to
 from ..errors import InvalidArgumentError, StreamError
 from ..frames import FrameBatch
 from ._common import (
@@ -157,7 +158,7 @@ def find_scenes(
     for name, value in (("threshold", threshold), ("ratio", ratio), ("min_seconds", min_seconds)):
         _check_not_negative(name, value)
     min_frames = check_positive_integer("min_frames", min_frames)
-    check_decoder(decoder, "_pictures", made_by="VideoDecoder")
+    check_decoder(decoder, "_access", made_by="VideoDecoder")
     rule = _CutRule(threshold, ratio, min(min_frames - 1, _MAX_FLASH_FRAMES))
     first, cuts, end = (_find_cuts_at_key_frames if key_frames_only else _find_cuts)(decoder, rule)
     starts = [*_drop_close_cuts([first, *cuts], end, min_frames, min_seconds), end]
@@ -410,7 +411,7 @@ def _find_cuts(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cut, list[_Cut],
     finder, cuts = _CutFinder(rule), list[_Cut]()
     first: _Cut | None = None
     end = _Cut(0, 0.0, 0.0)
-    with closing(decoder._pictures(obeys_policy=True)) as pictures:  # type: ignore[type-var]
+    with closing(access_to(decoder).pictures(obeys_policy=True)) as pictures:
         for picture in progress(pictures, "finding scenes", total=len(decoder)):
             first = first or _Cut(picture.frame, picture.pts_seconds, 0.0)
             end = _Cut(picture.frame + 1, picture.pts_seconds + picture.duration_seconds, 0.0)
@@ -426,7 +427,8 @@ def _find_cuts_at_key_frames(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cu
     starts = decoder.frame_index.gop_start_indices.tolist()
     before: _SmallFrame | None = None
     cuts: list[_Cut] = []
-    for picture in progress(decoder._pictures_at(starts, obeys_policy=True), "finding scenes", total=len(starts)):
+    pictures = access_to(decoder).pictures_at(starts, obeys_policy=True)
+    for picture in progress(pictures, "finding scenes", total=len(starts)):
         frame = _SmallFrame(picture.frame, picture.pts_seconds, picture.components(_COMPARED_SIZE))
         score = 0.0 if before is None else _difference(before, frame)
         if before is not None and score >= rule.threshold * max(rule.ratio, 1.0):

@@ -25,7 +25,7 @@ from .index_file import load_index, save_index
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["MAX_DELAY_PACKETS", "FrameIndex", "check_index_belongs", "note_source"]
+__all__ = ["MAX_DELAY_PACKETS", "FrameIndex", "check_index_belongs", "clock_of_index", "frame_times", "note_source"]
 
 #: Most packets between the one that bears a picture and the one with which its frame comes out, and most that pictures
 #: are reordered over: H.264 and HEVC hold 16 pictures (A.3.1), and each may come as two packets of one field.
@@ -500,6 +500,11 @@ class FrameIndex:
         while key_frame > 0 and self.key_frame_packet[key_frame] > packet:
             key_frame -= 1
         return max(0, key_frame)
+
+
+def clock_of_index(index: FrameIndex) -> FrameClock:
+    """Return the start times of the frames of an index, for times on a grid."""
+    return index._clock
 
 
 def note_source(index: FrameIndex, source: SourceIdentity) -> None:

@@ -140,6 +140,11 @@ class ApproximateFrames:
         times = timeline.begin_seconds + np.arange(timeline.num_frames) / timeline.fps
         return FrameClock(times, times, 1 / Fraction(timeline.fps), self._slack)
 
+    @property
+    def start_times(self) -> NDArray[np.float64]:
+        """When each frame starts, in seconds; not to be written to."""
+        return self.clock.times
+
     def frames_played_at(
         self, seconds: NDArray[np.float64], *, is_grid: bool = False, within: tuple[int, int] | None = None
     ) -> FrameBatch:

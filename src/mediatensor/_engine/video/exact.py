@@ -153,6 +153,11 @@ class ExactFrames:
         """Start times of the frames, for times on a grid."""
         return self.index._clock
 
+    @property
+    def start_times(self) -> NDArray[np.float64]:
+        """When each frame starts, in seconds; not to be written to."""
+        return self.index._pts_seconds
+
     def has_frame(self, i: int) -> bool:
         """Whether there is a frame of a non-negative index; for the first ones that takes no scan."""
         return i < len(self._index_up_to(i))

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ..._engine.common.checks import index_of, real_number, shown, whole_number
 from ...decoders import VideoDecoder
+from ...decoders._access import access_to
 from ...errors import DecodeError
 from ...frames import FrameBatch
 from ...transforms import Resize
@@ -278,7 +279,7 @@ def open_decoder(source: Any, device: str, width: int, height: int, num_threads:
     if width <= 0 and height <= 0:
         return decoder
     shape = decoder[0].shape
-    decoder._transform_with([Resize((height if height > 0 else shape[0], width if width > 0 else shape[1]))])
+    access_to(decoder).set_transforms([Resize((height if height > 0 else shape[0], width if width > 0 else shape[1]))])
     return decoder
 
 

@@ -17,6 +17,7 @@ from ..._engine.containers.endings import breaks_off
 from ..._engine.index.holes import describe_holes
 from ..._engine.sources.source import make_source
 from ...decoders import AudioDecoder, ContainerMetadata, Demuxer, FrameIndex, VideoDecoder, get_container_metadata
+from ...decoders._access import access_to
 from ...errors import DecodeError, InvalidArgumentError, MediaTensorError, OutOfRangeError, StreamError
 from ...frames import ReplacedFrame
 from ...transforms import Resize
@@ -425,7 +426,7 @@ def thumbnail_of(source: Any, file: CheckedFile) -> str | None:
         with VideoDecoder(source, on_error="nearest", on_size_change="scale", num_ffmpeg_threads=1) as decoder:
             width, height = facts.width or _WIDTH, facts.height or _HEIGHT
             scale = _THUMBNAIL_SIDE / max(width, height)
-            decoder._transform_with([Resize((max(round(height * scale), 1), max(round(width * scale), 1)))])
+            access_to(decoder).set_transforms([Resize((max(round(height * scale), 1), max(round(width * scale), 1)))])
             places = [finding.start_seconds for finding in file.findings if finding.start_seconds is not None]
             index = decoder.frame_index
             number = len(index) // 2

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from ..._engine.common import stages
 from ...decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
+from ...decoders._access import access_to
 from ...errors import InvalidArgumentError
 from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch
 from ...samplers import (
@@ -127,11 +128,11 @@ def ready_for_rows(opened: V, decoder_options: Mapping[str, Any]) -> V:
     """
     video = opened.video if isinstance(opened, AudioVideoDecoder) else opened
     try:
-        video._make_index()  # after decoding, it would open the file once more
+        # An index that is made after decoding would open the file once more.
+        access_to(video).prepare_for_rows(raises_damage="on_error" not in decoder_options)
     except BaseException:
         opened.close()
         raise
-    video._prepare_for_rows(raises_damage="on_error" not in decoder_options)
     return opened
 
 
@@ -139,7 +140,7 @@ def redraw_transforms(video: VideoDecoder, decoder_options: Mapping[str, Any]) -
     """Draw the parameters of a decoder's transforms for a row."""
     transforms = decoder_options.get("transforms")
     with random_of_transform(transforms):
-        video._transform_with(transforms)
+        access_to(video).set_transforms(transforms)
 
 
 # Transforms

@@ -18,6 +18,7 @@ from ..._engine.common.checks import whole_number
 from ..._engine.common.devices import has_lost_cuda, tensors_on_cpu
 from ..._engine.common.locks import Closing, ForkSafeLock
 from ...decoders import AudioVideoDecoder, VideoDecoder
+from ...decoders._access import access_to
 from ...errors import DeviceError, InvalidArgumentError, MediaTensorError, StreamError, TooManyFailuresError
 from ...samplers._random import random_for, row_random
 from .._sources.items import Item
@@ -164,7 +165,7 @@ def _forget_damage(opened: Opened) -> None:
     """Return a video to the state in which it was opened: a sample must not depend on earlier reads."""
     video = opened.video if isinstance(opened, AudioVideoDecoder) else opened
     if isinstance(video, VideoDecoder):
-        video._forget_damage()
+        access_to(video).restore()
 
 
 def _file_key(item: Item) -> Hashable:

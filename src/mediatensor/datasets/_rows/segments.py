@@ -12,15 +12,12 @@ from dataclasses import replace
 from typing import Any, Generic, SupportsIndex, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ..._engine.common import checks
-from ..._engine.index.frame_clock import FrameClock
 from ..._engine.metadata import AudioStreamMetadata, VideoStreamMetadata
-from ..._engine.video.approximate import ApproximateFrames
-from ..._engine.video.batch import DecodedPicture
 from ...decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
+from ...decoders._access import AudioAccess, VideoAccess, access_to
 from ...errors import OutOfRangeError
 from ...frames import AudioSamples, AudioVideoClip, Frame, FrameBatch
 from .._sources.items import Item
@@ -61,15 +58,6 @@ def _span(item: Item, begin: float, end: float | None) -> _Span:
     return start, stop
 
 
-def _times_of_frames(decoder: VideoDecoder) -> NDArray[np.float64]:
-    """When each frame begins; in approximate mode frames are where the average rate has them."""
-    frames = decoder._frames
-    if isinstance(frames, ApproximateFrames):
-        whole = decoder.metadata
-        return whole.begin_stream_seconds + np.arange(len(decoder)) / (whole.average_fps or 1.0)
-    return frames.index._pts_seconds  # as it is kept: each row asks, and a film has many frames
-
-
 class _Segment(Generic[D]):
     """Segment of a stream, from ``_start`` to ``_stop`` in seconds of the file.
 
@@ -97,12 +85,13 @@ class VideoSegment(_Segment[VideoDecoder]):
 
     def __init__(self, decoder: VideoDecoder, item: Item) -> None:
         super().__init__(decoder, item)
-        times = _times_of_frames(decoder)
+        access: VideoAccess = access_to(decoder)
+        times = access.start_times
         first, stop = np.searchsorted(times, [self._start - _ROUNDING_SECONDS, self._stop - _ROUNDING_SECONDS]).tolist()
         if item.end_seconds is None:
             stop = len(times)
         if first >= stop:
-            decoder._check_no_hole_at(self._start)
+            access.check_no_hole_at(self._start)
             first = max(0, int(np.searchsorted(times, self._start, side="right")) - 1)
             stop = first + 1
         # No time of the segment shows a frame outside of it.
@@ -111,12 +100,8 @@ class VideoSegment(_Segment[VideoDecoder]):
         #: Index of the first frame of the segment in the whole video.
         self.first_frame: int = first
         self._num_frames: int = stop - first
-        #: The first and the last frame. A time just before the end may count as the start of the next frame.
-        self._within = (first, stop - 1)
-
-    @property
-    def _clock(self) -> FrameClock:
-        return self._decoder._clock
+        # A time just before the end may count as the start of the next frame.
+        self._access = access.restrict(first, stop - 1)
 
     @property
     def metadata(self) -> VideoStreamMetadata:
@@ -162,35 +147,23 @@ class VideoSegment(_Segment[VideoDecoder]):
     def get_frame_played_at(self, seconds: float) -> Frame:
         times = checks.one_time(seconds)
         checks.check_seconds(times, self._start, self._stop)
-        return self._decoder._frames.frame_played_at(times, within=self._within)
+        return self._access.frame_played_at(times)
 
     def get_frames_played_at(self, seconds: Any) -> FrameBatch:
         times = checks.seconds_of(seconds)
         checks.check_seconds(times, self._start, self._stop)
-        return self._decoder._frames.frames_played_at(times, within=self._within)
-
-    def _frames_on_grid(self, seconds: NDArray[np.float64]) -> FrameBatch:
-        return self._decoder._frames.frames_played_at(seconds, is_grid=True, within=self._within)
+        return self._access.frames_played_at(times)
 
     def get_frames_played_in_range(
         self, start_seconds: float, stop_seconds: float, fps: float | None = None
     ) -> FrameBatch:
         checks.check_seconds_range(start_seconds, stop_seconds, self._start, self._stop)
         if fps is None:
-            return self._decoder._frames.frames_played_in_range(start_seconds, stop_seconds, within=self._within)
-        return self._decoder._resampled(start_seconds, stop_seconds, fps, self._within)
+            return self._access.frames_played_in_range(start_seconds, stop_seconds)
+        return self._access.resampled_frames(start_seconds, stop_seconds, fps)
 
     def get_all_frames(self, fps: float | None = None) -> FrameBatch:
         return self.get_frames_played_in_range(self._start, self._stop, fps)
-
-    def _frames_of(self, batch: FrameBatch) -> Tensor | None:
-        frames = self._decoder._frames_of(batch)
-        return None if frames is None else frames.clamp(*self._within)
-
-    def _pictures(self, start: int = 0, *, obeys_policy: bool = False) -> Iterator[DecodedPicture]:
-        first, stop = self.first_frame + start, self.first_frame + self._num_frames
-        for picture in self._decoder._pictures(first, stop, obeys_policy=obeys_policy):
-            yield replace(picture, frame=picture.frame - self.first_frame)
 
 
 class AudioSegment(_Segment[AudioDecoder]):
@@ -240,10 +213,10 @@ class AudioVideoSegment:
     """
 
     def __init__(self, decoder: AudioVideoDecoder, item: Item) -> None:
-        self._decoder = decoder
         self.video = VideoSegment(decoder.video, item)
         self.audio = decoder.audio
         self._start, self._stop = self.video.metadata.begin_stream_seconds, self.video._stop
+        self._access: AudioAccess = access_to(decoder).restrict(self._stop)
 
     def get_played_in_range(
         self, start_seconds: float | None = None, stop_seconds: float | None = None, fps: float | None = None
@@ -259,17 +232,5 @@ class AudioVideoSegment:
         frames = [self.video.get_frames_played_in_range(start, stop, fps) for start, stop in times]
         return [
             AudioVideoClip(batch, samples, silent_spans)
-            for batch, (samples, silent_spans) in zip(frames, self._decoder._sound(times), strict=True)
+            for batch, (samples, silent_spans) in zip(frames, self._access.samples_in_ranges(times), strict=True)
         ]
-
-    def _sound(self, times: Sequence[_Span]) -> Iterator[tuple[AudioSamples, tuple[tuple[int, int], ...]]]:
-        """The sound of the decoder, with silence behind the end of the segment."""
-        for (start, _), (samples, silent_spans) in zip(times, self._decoder._sound(times), strict=True):
-            length = samples.data.shape[1]
-            heard = max(0, math.floor((self._stop - start) * samples.sample_rate + 0.5))
-            if heard < length:
-                data = samples.data.clone()
-                data[:, heard:] = 0
-                samples = replace(samples, data=data)
-                silent_spans = (*((a, min(b, heard)) for a, b in silent_spans if a < heard), (heard, length))
-            yield samples, silent_spans

@@ -17,6 +17,7 @@ from torch import nn
 from ...._engine.common.checks import finite_number, shown
 from ...._engine.common.messages import progress
 from ....decoders import VideoDecoder
+from ....decoders._access import access_to
 from ....errors import ClosedError, InvalidArgumentError, MediaTensorError, OutOfRangeError
 from ...io import Page
 from ...video import Place, Slide, TextKind, TextTrack, TrackLine, VideoReading
@@ -193,7 +194,7 @@ class _SlidePicture:
         owned = None if isinstance(self.video, VideoDecoder) else VideoDecoder(self.video)
         decoder: VideoDecoder = self.video if owned is None else owned
         try:
-            with closing(decoder._pictures(self.frame)) as pictures:  # type: ignore[type-var]
+            with closing(access_to(decoder).pictures(self.frame)) as pictures:
                 pixels = next(pictures).rgb(self.size)[top:bottom, left:right]
                 return np.ascontiguousarray(pixels)
         except StopIteration:
@@ -376,7 +377,7 @@ class TextStream(Iterator[TextTrack]):
         first = self.num_frames
         reader = FrameReader(self._predictor.det_predictor, self._predictor.reco_predictor, TALLEST_LINE * self.height)
         begin = self._remembered.start if self._remembered else first
-        pictures = self._decoder._pictures(begin)
+        pictures = access_to(self._decoder).pictures(begin)
         total = max(len(self._decoder) - begin, 0)
         with suppress(InvalidArgumentError):  # the approximate mode promises no frames
             self._promised = self._decoder.frame_index.pts_seconds.numpy()
@@ -453,7 +454,7 @@ class TextStream(Iterator[TextTrack]):
             return
         if promised - found > max(LEAST_LOST_SECONDS, LEAST_LOST * promised):
             self._note(f"The video breaks off after {found:.3f} seconds; its header promises {promised:.3f} seconds.")
-        elif self._decoder._breaks_off():
+        elif access_to(self._decoder).breaks_off():
             self._note(f"The video breaks off after {found:.3f} seconds: the end of its file is missing.")
 
     def _note_scripts(self) -> None:

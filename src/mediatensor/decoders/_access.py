@@ -1,0 +1,273 @@
+"""What other packages of this library ask of decoders, beyond the public methods of these.
+
+`access_to` a decoder gives a `VideoAccess` or, for an `AudioVideoDecoder`, an `AudioAccess`. Everything that datasets,
+samplers, text readers and the compatibility packages need of a decoder, and users do not, is here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .._engine.audio.sample_grid import SampleGrid, existing_samples, sample_grid, with_silence
+from .._engine.common import checks
+from .._engine.common.lazy import cached_property
+from .._engine.containers.endings import breaks_off
+from .._engine.index.frame_clock import FrameClock
+from .._engine.sources.ranges import MIN_REQUEST_BYTES
+from .._engine.video.approximate import ApproximateFrames
+from .._engine.video.batch import DecodedPicture, ErrorPolicy
+from .._engine.video.exact import ExactFrames
+from .._engine.video.stream import OpenVideo, OutputOptions
+from ..errors import InvalidArgumentError
+from ..frames import AudioSamples, Frame, FrameBatch
+from ..transforms import resolve_transforms
+from ._audio_decoder import AudioDecoder
+
+__all__ = ["AudioAccess", "VideoAccess", "access_to"]
+
+# Frames before they are RGB, which the codec's memory holds.
+_PICTURES_AT_A_TIME = 8
+
+
+def access_to(decoder: Any) -> Any:
+    """Return the `VideoAccess` or `AudioAccess` of a decoder or of a segment; ``None`` for decoders of others."""
+    return getattr(decoder, "_access", None)
+
+
+class VideoAccess:
+    """The internal interface of a `VideoDecoder`, or of a range of its frames (`restrict`).
+
+    Args:
+        video: The opened stream.
+        frames: Its frames.
+        is_float: Whether frames come out as float32.
+    """
+
+    def __init__(self, video: OpenVideo, frames: ExactFrames | ApproximateFrames, *, is_float: bool) -> None:
+        self._video = video
+        self._frames = frames
+        self._is_float = is_float
+        self._luma_bits: int | None = None
+        # The first and the last frame of the range; ``None`` for all.
+        self._within: tuple[int, int] | None = None
+
+    def restrict(self, first: int, last: int) -> Self:
+        """Return the access to a range of frames: no others are returned for a time."""
+        restricted = copy.copy(self)
+        restricted._within = first, last
+        return restricted
+
+    # Changing how a decoder works; no call may be running
+
+    def set_transforms(self, transforms: Sequence[object] | None) -> None:
+        """Apply other transforms, or new draws of random ones, from now on."""
+        steps = resolve_transforms(transforms, *self._video.upright_size()) if transforms is not None else ()
+        self._video.convert_with(steps, is_float=self._is_float, luma_bits=self._luma_bits)
+
+    def decode_luma(self, num_bits: int) -> None:
+        """Give luma as it is stored, uint16 (1, H, W) a frame, from the next `set_transforms` on; only on the CPU.
+
+        A frame with another number of bits a sample cannot be decoded.
+        """
+        self._luma_bits = num_bits
+
+    def prepare_for_rows(self, *, raises_damage: bool) -> None:
+        """Make the index now, and let requests by index keep their times if it proves wrong.
+
+        The index of a file that was just opened needs no second opening; the approximate mode has none.
+
+        Args:
+            raises_damage: Whether damage is an error from now on, as far as a device's decoder reports any.
+        """
+        if isinstance(self._frames, ExactFrames):
+            _ = self._frames.index
+            self._frames.keeps_times = True
+        if raises_damage:
+            self._video.options = replace(self._video.options, on_error="raise")
+
+    def restore(self) -> None:
+        """Reset to the freshly opened state, so that earlier decoding does not affect the frame count."""
+        if isinstance(self._frames, ExactFrames):
+            self._frames.restore_packet_index()
+
+    # Times and indices
+
+    @property
+    def clock(self) -> FrameClock:
+        """Start times of the frames, for times on a grid."""
+        return self._frames.clock
+
+    @property
+    def start_times(self) -> NDArray[np.float64]:
+        """When each frame starts, in seconds, according to the file; not to be written to."""
+        return self._frames.start_times
+
+    def frame_indices_of(self, batch: FrameBatch) -> Tensor | None:
+        """Return the indices of the frames of a batch, in the shape of its times; ``None`` in approximate mode.
+
+        The batch has the times of its frames, or times on a grid whose step is the duration of the frames.
+        """
+        if isinstance(self._frames, ApproximateFrames):
+            return None
+        pts, step = batch.pts_seconds.numpy(), float(batch.duration_seconds.max()) if len(batch) else 0.0
+        index, clock = self._frames.index, self.clock.for_steps(step)
+        frames = index.played_at(pts)
+        if clock.step is not None:
+            first = pts[..., :1]
+            starts = np.vectorize(clock.exact_start, [np.float64])(first)
+            on_grid = clock.played_at(starts + (pts - first) * (clock.exact_step(step) / step))
+            is_of_frame = pts - clock.times[frames] <= checks.TIME_TOLERANCE
+            frames = np.where(is_of_frame, frames, on_grid)
+        return torch.from_numpy(frames if self._within is None else frames.clip(*self._within))
+
+    def frames_nearest_to(self, seconds: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the indices of the frames whose times are nearest, and these times; of two equally near, the first.
+
+        Raises:
+            InvalidArgumentError: in approximate mode, which knows no times.
+            StreamError: if there is no frame at all.
+        """
+        if isinstance(self._frames, ApproximateFrames):
+            raise InvalidArgumentError("The times of frames are known with seek_mode='exact' only.")
+        index = self._frames.index
+        before = index.played_at(seconds)
+        after = np.minimum(before + 1, len(index) - 1)
+        times_before, times_after = (index.times_of(frames)[0].numpy() for frames in (before, after))
+        is_after = times_after - seconds < seconds - times_before
+        return np.where(is_after, after, before), np.where(is_after, times_after, times_before)
+
+    def check_no_hole_at(self, seconds: float) -> None:
+        """Raise `DecodeError` under ``on_error="raise"`` if no frame came out for a time."""
+        if isinstance(self._frames, ExactFrames):
+            self._frames.check_no_hole_at(seconds)
+
+    def breaks_off(self) -> bool:
+        """Whether the end of the file is missing, according to its container; ``False`` where looking is costly."""
+        with self._video.lend_reader(is_moved=False) as reader:
+            # On a web server every part of the file would cost a request.
+            is_near = reader.small_read_bytes < MIN_REQUEST_BYTES
+            return is_near and bool(reader.look_at_bytes(breaks_off))
+
+    # Frames by time, within the range
+
+    def frame_played_at(self, seconds: NDArray[np.float64]) -> Frame:
+        """Return the frame shown at the one time of an array."""
+        return self._frames.frame_played_at(seconds, within=self._within)
+
+    def frames_played_at(self, seconds: NDArray[np.float64], *, is_grid: bool = False) -> FrameBatch:
+        """Return the frames shown at times; a grid was made with `clock`, and within the bounds."""
+        return self._frames.frames_played_at(seconds, is_grid=is_grid, within=self._within)
+
+    def frames_played_in_range(self, start_seconds: float, stop_seconds: float) -> FrameBatch:
+        """Return the frames shown within [start, stop)."""
+        return self._frames.frames_played_in_range(start_seconds, stop_seconds, within=self._within)
+
+    def resampled_frames(self, start_seconds: float, stop_seconds: float, fps: float) -> FrameBatch:
+        """Return the frames shown at ``start_seconds + k / fps``, with these times."""
+        times = checks.frame_rate_times(start_seconds, stop_seconds, fps)
+        clock = self.clock.for_steps(1 / float(fps))
+        meant = clock.grid(start_seconds, 1 / float(fps), len(times))
+        batch = self.frames_played_at(meant, is_grid=clock.step is not None)
+        # Where frames were left out, the others keep their times.
+        left_out = {report.position for report in batch.replaced if report.used_index is None}
+        pts = torch.from_numpy(times)[[k for k in range(len(times)) if k not in left_out]]
+        return replace(batch, pts_seconds=pts, duration_seconds=torch.full_like(pts, 1 / float(fps)))
+
+    # Frames before they are RGB, decoded on the CPU
+
+    def pictures(self, start: int = 0, *, obeys_policy: bool = False) -> Iterator[DecodedPicture]:
+        """Yield the frames from an index on, before they are RGB and without transforms; indices are of the range.
+
+        A few are decoded in one call: who keeps a picture keeps its memory. Damaged frames are left out; with
+        ``obeys_policy`` the decoder's ``on_error`` decides whether they are kept, left out, or an error.
+        """
+        first, last = self._within or (0, None)
+        position, previous = first + start, None
+        with self._lend_frames(obeys_policy=obeys_policy) as frames:
+            while (last is None or position <= last) and frames.has_frame(position):
+                stop = position + _PICTURES_AT_A_TIME
+                for picture in frames.pictures(
+                    range(position, stop if last is None else min(stop, last + 1)), previous
+                ):
+                    yield replace(picture, frame=picture.frame - first) if first else picture
+                position, previous = stop, stop - 1
+
+    def pictures_at(self, indices: Sequence[int], *, obeys_policy: bool = False) -> Iterator[DecodedPicture]:
+        """Yield certain frames of the whole video, ascending, as `pictures` does."""
+        previous = None
+        with self._lend_frames(obeys_policy=obeys_policy) as frames:
+            for start in range(0, len(indices), _PICTURES_AT_A_TIME):
+                wanted = indices[start : start + _PICTURES_AT_A_TIME]
+                yield from frames.pictures(wanted, previous)
+                previous = wanted[-1]
+
+    @contextmanager
+    def _lend_frames(self, *, obeys_policy: bool) -> Iterator[ExactFrames]:
+        """Open the video once more for `pictures`.
+
+        Raises:
+            ClosedError: if the decoder is closed.
+        """
+        with self._video.lend_reader(is_moved=False):
+            pass
+        on_error: ErrorPolicy = self._video.options.on_error if obeys_policy else "skip"
+        if on_error == "nearest":
+            on_error = "skip"  # a picture comes out with its own number, or not at all
+        spec = replace(
+            self._video.spec, steps=(), is_float=False, backend="cpu", device=torch.device("cpu"), is_approximate=False
+        )
+        video = OpenVideo(spec, OutputOptions(False, on_error, "scale"))
+        try:
+            yield ExactFrames(video, None, None if isinstance(self._frames, ApproximateFrames) else self._frames.index)
+        finally:
+            video.pool.close()
+
+
+class AudioAccess:
+    """The internal interface of an `AudioVideoDecoder`, or of a segment of it: its audio.
+
+    Args:
+        audio: The decoder of the audio.
+        end_seconds: Where the segment ends; ``None`` for the whole stream.
+    """
+
+    def __init__(self, audio: AudioDecoder, end_seconds: float | None = None) -> None:
+        self._audio = audio
+        self._end_seconds = end_seconds
+
+    def restrict(self, end_seconds: float) -> AudioAccess:
+        """Return the access to a segment: after its end there is silence."""
+        return AudioAccess(self._audio, end_seconds)
+
+    @cached_property
+    def _grid(self) -> SampleGrid:
+        return sample_grid(self._audio)
+
+    def samples_in_ranges(
+        self, times: Sequence[tuple[float, float]]
+    ) -> Iterator[tuple[AudioSamples, tuple[tuple[int, int], ...]]]:
+        """Yield the samples of each range, and which parts of them are silence, as the file has none there."""
+        grid = self._grid
+        spans = [(grid.offset(start), grid.offset(stop)) for start, stop in times]
+        pieces = existing_samples(self._audio, grid, [(max(0, first), max(0, last)) for first, last in spans])
+        for (start, _), (first, last), piece in zip(times, spans, pieces, strict=True):
+            data, silent_spans = with_silence(self._audio, grid, first, last, piece)
+            length = last - first
+            if self._end_seconds is not None:
+                num_heard = max(0, math.floor((self._end_seconds - start) * grid.sample_rate + 0.5))
+                if num_heard < length:
+                    data = data.clone()
+                    data[:, num_heard:] = 0
+                    heard = ((a, min(b, num_heard)) for a, b in silent_spans if a < num_heard)
+                    silent_spans = (*heard, (num_heard, length))
+            yield AudioSamples(data, start, length / grid.sample_rate, grid.sample_rate), silent_spans
