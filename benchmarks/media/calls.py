@@ -33,7 +33,7 @@ _NUM_JUMPS = 20
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print a table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.calls", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.media.calls", description=__doc__)
     parser.add_argument("--functions", action="store_true", help="list the functions of the jump and of the next frame")
     options = parser.parse_args(arguments)
     mediatensor.set_num_threads(1)
