@@ -12,7 +12,7 @@ from statistics import median
 
 from .._engine.index.cache import cached_index, store_index
 from .._engine.index.frame_index import FrameIndex
-from .._engine.index.identity import SourceIdentity, identify
+from .._engine.index.index_file import SourceIdentity, identify
 from .._engine.index.indexing import index_by_decoding, index_stream
 from .._engine.index.scan import first_frame
 from .._engine.metadata import video_stream_metadata

@@ -1,8 +1,8 @@
-"""Making a `FrameIndex`: from packets, from decoded frames or from a table. Pure functions of plain data.
+"""Make a `FrameIndex` from packets, from decoded frames or from a table. Pure functions of plain data.
 
 "Frame i" is the i-th frame that a full linear decode gives. In nearly every stream that is the i-th kept packet by pts,
 so the packets are enough. Where packets and frames need not agree, `from_packets` says why, and the frames themselves
-decide. Their times never fall: see `_ascending_times`.
+decide. Their times never decrease: see `_ascending_times`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ from ..containers.packet_table import NO_PTS, Int8Array, Int64Array, PacketTable
 from .frame_index import MAX_DELAY_PACKETS, FrameIndex
 from .holes import describe_holes, find_holes
 
-__all__ = ["FrameRecord", "from_frames", "from_packets", "from_table", "parse_frame_mappings"]
-
 BoolArray = NDArray[np.bool_]
 _NO_PACKETS: deque[int] = deque()
 
@@ -39,39 +37,24 @@ _MAX_HIDDEN = 0.25
 
 @dataclass(frozen=True)
 class FrameRecord:
-    """One frame of a decoding scan.
+    """One frame of a decoding scan."""
 
-    Attributes:
-        pts: As the codec gave it, or ``None``.
-        dts: Decoding time of its packet, or ``None``.
-        duration: In the stream's time base; 0 where unknown.
-        num_packets: How many packets had been fed when the frame came out.
-        fingerprint: CRC-32 of its planes.
-        is_corrupt: The codec flagged it as damaged.
-        is_key: The codec says that it refers to no other.
-    """
-
-    pts: int | None
-    dts: int | None
-    duration: int
-    num_packets: int
-    fingerprint: int
-    is_corrupt: bool
-    is_key: bool
+    pts: int | None  # as the codec gave it
+    dts: int | None  # decoding time of its packet
+    duration: int  # in the stream's time base; 0 where unknown
+    num_packets: int  # how many had been fed when the frame came out
+    fingerprint: int  # CRC-32 of its planes
+    is_corrupt: bool  # the codec flagged it as damaged
+    is_key: bool  # according to the codec, it refers to no other
 
 
 def from_packets(
     table: PacketTable, time_base: Fraction, frame_rate: Fraction | None
 ) -> tuple[FrameIndex, tuple[str, ...]]:
-    """The index that the packets suggest, and why it might not be what decoding gives.
+    """Return the index that the packets suggest, and the reasons why decoding might give other frames.
 
-    Args:
-        table: All packets of the stream.
-        time_base: Seconds per tick.
-        frame_rate: For the duration of a single frame of unknown duration.
-
-    Returns:
-        (index, reasons to decode); without reasons the index can be used as it is.
+    Without reasons the index can be used as it is. ``frame_rate`` gives the duration of a single frame of unknown
+    duration.
     """
     kept = np.flatnonzero(~(table.is_discard | table.is_hidden))
     pts = table.pts[kept]
@@ -107,10 +90,10 @@ def from_frames(
     refused: Sequence[int] = (),
     codec: str = "",
 ) -> FrameIndex:
-    """The index of the frames that a linear decode gave.
+    """Return the index of the frames that a linear decode gave, in the order in which the codec gave them.
 
     Args:
-        records: In the order in which the codec gave them, which is that of the frames.
+        records: The frames.
         table: The packets that were decoded.
         time_base: Seconds per tick.
         frame_rate: To make up times where there are none.
@@ -170,7 +153,7 @@ def from_frames(
 
 
 def from_table(pts: Sequence[int], duration: Sequence[int], is_key: Sequence[bool], time_base: Fraction) -> FrameIndex:
-    """The index of a user's own table of frames (``custom_frame_mappings``)."""
+    """Return the index of a user's own table of frames (``custom_frame_mappings``)."""
     order = np.argsort(np.array(pts, np.int64), kind="stable")
     sorted_pts = np.array(pts, np.int64)[order]
     keys = np.array(is_key, bool)[order]
@@ -195,7 +178,7 @@ def from_table(pts: Sequence[int], duration: Sequence[int], is_key: Sequence[boo
 
 
 def _key_frames(table: PacketTable) -> Int64Array:
-    """Packets at which decoding can start: the key frames, and in any case the first packet."""
+    """Return the packets at which decoding can start: the key frames, and in any case the first packet."""
     first = np.zeros(len(table), bool)
     first[:1] = True
     return np.flatnonzero(table.is_key | first)
@@ -212,7 +195,7 @@ def _unknown_disposable(count: int) -> Int8Array:
 def _known_durations(
     pts: Int64Array, duration: Int64Array, time_base: Fraction, frame_rate: Fraction | None
 ) -> Int64Array:
-    """Durations without zeros: a frame of unknown duration lasts until the next one."""
+    """Replace zeros: a frame of unknown duration lasts until the next one."""
     if len(pts) == 0 or (duration > 0).all():
         return duration
     steps = np.diff(pts)
@@ -228,10 +211,10 @@ def _complete_times(
     time_base: Fraction,
     frame_rate: Fraction | None,
 ) -> Int64Array:
-    """Times for all frames; those that have none keep their place in the codec's order.
+    """Return times for all frames; those that have none keep their place in the codec's order.
 
     Without any pts, decoding times serve if they ascend. A frame without pts lies between its neighbours, or a frame's
-    duration after the one before it (before the one after it, at the beginning).
+    duration after the one before it (before the one after it, at the start).
     """
     known = codec_pts != NO_PTS
     if known.all():
@@ -260,10 +243,10 @@ def _complete_times(
 
 
 def _packet_of_frames(codec_pts: Int64Array, num_packets: Int64Array, table: PacketTable) -> Int64Array:
-    """The packet that each frame comes from; -1 where that is not known.
+    """Return the packet that each frame comes from; -1 where that is not known.
 
-    It bears the frame's time, and no frame before this one has come from it. Of several, it is the first that was fed
-    at most `MAX_DELAY_PACKETS` before the frame came out: in joined files times come again.
+    It has the frame's time, and no earlier frame came from it. Of several, it is the first that was fed at most
+    `MAX_DELAY_PACKETS` before the frame came out: in joined files times repeat.
     """
     packets: dict[int, deque[int]] = {}
     for number, pts in enumerate(table.pts.tolist()):
@@ -280,10 +263,10 @@ def _packet_of_frames(codec_pts: Int64Array, num_packets: Int64Array, table: Pac
 
 
 def _parts_of_packets(table: PacketTable) -> Int64Array:
-    """The part of a joined file that each packet is from, ascending.
+    """Return the part of a joined file that each packet is from, ascending.
 
-    A part begins with a key frame at which time leaps back: to where the part before has begun, or over more packets
-    than a codec reorders. A smaller step is jitter.
+    A part starts with a key frame at which time leaps back: to the start of the part before, or over more packets than
+    a codec reorders. A smaller step is jitter.
     """
     starts: list[int] = []
     begin = previous = 0
@@ -303,7 +286,7 @@ def _parts_of_packets(table: PacketTable) -> Int64Array:
 def _ascending_times(
     pts: Int64Array, duration: Int64Array, packet: Int64Array, part: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
-    """(times that never fall, for frames in the codec's order; by how much those of each part of the file are later).
+    """Return times that never decrease, for frames in the codec's order, and the shift of each part of the file.
 
     ::
 
@@ -311,13 +294,13 @@ def _ascending_times(
         ascending            0 1 2 3 4 5 6    0 1 2 3 3 4 5    0 1 2 3   4 5 6 7
                              of decoding      out of order     joined
 
-    Within a part of a joined file, frames take the times in ascending order if these fall at most places at which the
-    codec reorders: they are those of decoding. Otherwise they are right, but for those of a few frames that a codec
-    gives too early or too late because of damage. Each part begins where the one before it ends, or later.
+    Within a part of a joined file, times that fall at most places at which the codec reorders are those of decoding:
+    frames take them in ascending order. Otherwise times are right, except for a few frames that a codec gives too early
+    or too late because of damage. Each part starts where the one before it ends, or later.
 
     Args:
         pts: A time for each frame.
-        duration: Of the frames; 0 where unknown.
+        duration: Durations of the frames; 0 where unknown.
         packet: The packet that each frame comes from, or -1.
         part: The part of a joined file that each frame is from, ascending.
     """
@@ -328,7 +311,7 @@ def _ascending_times(
         times, packets = pts[start:stop], packet[start:stop]
         num_falls = int((times[1:] < times[:-1]).sum())
         num_reorderings = int((packets[1:] < packets[:-1]).sum())
-        times = np.sort(times) if 2 * num_falls > num_reorderings else _with_stragglers_in_line(times)
+        times = np.sort(times) if 2 * num_falls > num_reorderings else _move_stragglers(times)
         if end is not None:
             shifts[part[start]] = max(0, end - int(times[0]))
             times = times + shifts[part[start]]
@@ -338,8 +321,8 @@ def _ascending_times(
     return ascending, shifts
 
 
-def _with_stragglers_in_line(times: Int64Array) -> Int64Array:
-    """Times of which as few as possible are changed so that none falls: each lies between those of its neighbours."""
+def _move_stragglers(times: Int64Array) -> Int64Array:
+    """Change as few times as possible so that none falls: each then lies between its neighbours."""
     if not (times[1:] < times[:-1]).any():
         return times
     # The longest row that never falls, from its end: for each length, the frame with which a row can begin the latest.
@@ -364,7 +347,7 @@ def _with_stragglers_in_line(times: Int64Array) -> Int64Array:
 
 
 def _reasons_to_decode(table: PacketTable, kept: Int64Array) -> tuple[str, ...]:
-    """Reasons why frames might differ from kept packets; ``kept`` is in presentation order."""
+    """Return why frames might differ from kept packets; ``kept`` is in presentation order."""
     pts = table.pts[kept]
     reasons = [*table.reasons_to_decode]
     if (table.pts == NO_PTS).any():
@@ -383,19 +366,15 @@ def _reasons_to_decode(table: PacketTable, kept: Int64Array) -> tuple[str, ...]:
         reasons.append("reading stops early")
     if len(table) and not table.is_key[0]:
         reasons.append("the first packet is not a key frame")
-    elif len(table) and _follow_first_key_but_precede_it_in_time(table):
+    elif (table.pts[1:] < table.pts[:1]).any():
         reasons.append("frames before the first key frame in time, after it in the file")
     if _crosses_key_frame(table):
         reasons.append("frames after a key frame in time, before it in the file")
     return tuple(reasons)
 
 
-def _follow_first_key_but_precede_it_in_time(table: PacketTable) -> bool:
-    return bool((table.pts[1:] < table.pts[0]).any())
-
-
 def _crosses_key_frame(table: PacketTable) -> bool:
-    """Whether time runs backwards over a key frame, as in files that were spliced."""
+    """Return whether time runs backwards over a key frame, as in files that were spliced."""
     highest_before = np.maximum.accumulate(table.pts)[:-1]
     return bool((table.is_key[1:] & (highest_before > table.pts[1:])).any())
 
@@ -434,7 +413,7 @@ _PTS_NAMES, _DURATION_NAMES = ("pts", "pkt_pts"), ("duration", "pkt_duration")
 
 
 def parse_frame_mappings(mappings: Any) -> tuple[list[int], list[int], list[bool]]:
-    """(pts, duration, is_key) of a JSON text (str, bytes) or of an object with ``read()`` that gives one.
+    """Return (pts, duration, is_key) of a JSON text (str, bytes) or of an object with ``read()`` that gives one.
 
     >>> parse_frame_mappings('{"frames": [{"pts": "0", "duration": 512, "key_frame": 1}]}')
     ([0], [512], [True])

@@ -10,10 +10,7 @@ from pathlib import Path
 from ...errors import FrameIndexError, InvalidArgumentError
 from ..common.checks import path_text
 from .frame_index import FrameIndex, note_source
-from .identity import SourceIdentity
-from .index_file import FORMAT_VERSION
-
-__all__ = ["cached_index", "get_index_cache", "set_index_cache", "store_index"]
+from .index_file import FORMAT_VERSION, SourceIdentity
 
 ENVIRONMENT_VARIABLE = "MEDIATENSOR_INDEX_CACHE"
 
@@ -26,21 +23,22 @@ _folders_warned_of: set[str] = set()
 def set_index_cache(folder: str | os.PathLike[str] | None) -> None:
     """Keep frame indexes in a folder, where every decoder of every process finds them again; ``None`` keeps none.
 
-    A decoder that needs the index of a file first looks for it in the folder, and leaves it there otherwise. Files are
-    recognised by their size and by their first and last 64 KiB, wherever they lie; a file that changed gets a new
+    A decoder that needs the index of a file first looks for it in the folder, and otherwise leaves it there. Files are
+    recognised by their size and by their first and last 64 KiB, wherever they are; a file that changed gets a new
     index. URLs that FFmpeg opens are not cached, nor are indexes of files that cannot be read to their end. A folder
-    that cannot be used, a full disk and damaged cache files cost a warning at most.
+    that cannot be used, a full disk and damaged cache files cause at most a warning.
 
-    The setting is the environment variable ``MEDIATENSOR_INDEX_CACHE``, so that processes that start later
-    (DataLoader workers) have it, too; it can also be set outside. An index takes a few bytes for each frame, and
-    nothing is ever removed: delete the folder, or its files, at any time to start over. Whoever can write to the
-    folder decides which frames decoders see, so share it only with people you trust.
+    The setting is the environment variable ``MEDIATENSOR_INDEX_CACHE``, so that processes that start later (DataLoader
+    workers) have it as well; you can also set it outside. An index takes a few bytes for each frame, and nothing is
+    ever
+    removed: delete the folder, or its files, at any time to start over. Whoever can write to the folder decides which
+    frames decoders see, so share it only with people you trust.
 
     Args:
         folder: Made when it is first written to.
 
     Raises:
-        SourceTypeError: if it is no path.
+        SourceTypeError: if it is not a path.
         InvalidArgumentError: if no folder can have such a name.
 
     Example:
@@ -61,7 +59,7 @@ def set_index_cache(folder: str | os.PathLike[str] | None) -> None:
 
 
 def get_index_cache() -> str | None:
-    """The folder in which frame indexes are kept, see `set_index_cache`; ``None`` if there is none.
+    """Return the folder in which frame indexes are kept, see `set_index_cache`; ``None`` if there is none.
 
     Example:
         >>> from mediatensor import get_index_cache
@@ -72,10 +70,7 @@ def get_index_cache() -> str | None:
 
 
 def cached_index(identify: Callable[[], SourceIdentity], make: Callable[[], FrameIndex]) -> FrameIndex:
-    """The index of a source from the cache; else ``make`` is called, and what it gives is kept.
-
-    Without a cache folder it only calls ``make``.
-    """
+    """Return the index of a source from the cache, or make it and keep it there."""
     if get_index_cache() is None:
         return make()
     identity = identify()
@@ -90,9 +85,7 @@ def cached_index(identify: Callable[[], SourceIdentity], make: Callable[[], Fram
 def store_index(index: FrameIndex, identify: Callable[[], SourceIdentity]) -> None:
     """Keep an index in the cache folder, if there is one. An index made by decoding replaces one made from packets.
 
-    Args:
-        index: Made from the source that ``identify`` identifies.
-        identify: Called if there is a cache folder and the index does not say what it was made from.
+    ``identify`` is called if the index does not yet name its source.
     """
     if get_index_cache() is None:
         return
@@ -123,7 +116,7 @@ def _path_of(identity: SourceIdentity) -> Path | None:
 
 
 def _load(path: Path, identity: SourceIdentity) -> FrameIndex | None:
-    """A valid index of the source; anything else is as good as none."""
+    """Return a valid index of the source; ``None`` for anything else."""
     try:
         index = FrameIndex.load(path)
     except FrameIndexError:

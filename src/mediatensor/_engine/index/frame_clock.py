@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from ..common.checks import TIME_TOLERANCE, latest
 from ..containers.packet_table import Int64Array
 
-__all__ = ["FrameClock", "frame_clock"]
-
 # Programs round times to the time base, or to milliseconds at most. If times have a coarser common divisor than that,
 # they are exact.
 _MAX_QUANTUM_SECONDS = Fraction(1, 1000)
@@ -56,49 +54,28 @@ class FrameClock:
     quantum: float = 0.0
 
     def for_steps(self, *seconds: float) -> FrameClock:
-        """Return this clock if a grid meets frames, else one that takes the times in the file as exact.
+        """Return this clock if a grid with these distances meets frames, else one that takes the file's times as exact.
 
-        Args:
-            *seconds: Distances between the times of the grid.
-
-        Example:
-            >>> clock = frame_clock(np.array([0, 33, 67, 100]), Fraction(1, 1000))
-            >>> clock.for_steps(1 / 15) is clock, clock.for_steps(0.07).step
-            (True, None)
+        >>> clock = frame_clock(np.array([0, 33, 67, 100]), Fraction(1, 1000))
+        >>> clock.for_steps(1 / 15) is clock, clock.for_steps(0.07).step
+        (True, None)
         """
         if self.step is None or any(self._frames_per_step(one) is not None for one in seconds):
             return self
         return FrameClock(self.times, self.times)
 
     def played_at(self, seconds: NDArray[np.float64]) -> Int64Array:
-        """Return the index of the frame that is shown at each time; before the stream, the first frame.
-
-        Example:
-            >>> clock = frame_clock(np.array([0, 33, 67, 100]), Fraction(1, 1000))
-            >>> clock.played_at(np.arange(4) / 30).tolist(), clock.step
-            ([0, 1, 2, 3], Fraction(1, 30))
-        """
+        """Return the index of the frame that is shown at each time; before the stream, the first frame."""
         return np.maximum(np.searchsorted(self.starts, latest(seconds), side="right").astype(np.int64) - 1, 0)
 
     def grid(self, start: float, step: float, count: int) -> NDArray[np.float64]:
-        """Return the times ``start + k * step``, after making both exact.
-
-        Example:
-            >>> clock = frame_clock(np.array([0, 33, 67, 100]), Fraction(1, 1000))
-            >>> clock.played_at(clock.grid(0.033, 1 / 29.99, 3)).tolist()
-            [1, 2, 3]
-        """
+        """Return the times ``start + k * step``, after making both exact."""
         return np.arange(count, dtype=np.float64) * self.exact_step(step) + self.exact_start(start)
 
     def exact_step(self, seconds: float) -> float:
         """Return the exact value of a distance between times, if it stands for a number of frames.
 
         ``1 / metadata.average_fps`` is not exact, because the end of the stream is rounded as well.
-
-        Example:
-            >>> clock = frame_clock(np.array([0, 33, 67, 100]), Fraction(1, 1000))
-            >>> clock.exact_step(1 / 29.99) == 1 / 30, clock.exact_step(1 / 25)
-            (True, 0.04)
         """
         frames = self._frames_per_step(seconds)
         return seconds if frames is None or self.step is None else float(self.step * frames)
@@ -108,11 +85,6 @@ class FrameClock:
 
         The average is returned if the rate is not steady, or if it differs by more than a frame over the stream. A
         smaller difference comes from one missing frame, or from a last frame of unknown duration.
-
-        Example:
-            >>> clock = frame_clock(np.array([0, 33, 67, 100]), Fraction(1, 1000))
-            >>> clock.usual_step(1 / 39) == 1 / 30, clock.usual_step(1 / 15) == 1 / 15
-            (True, True)
         """
         if self.step is None:
             return average
@@ -128,23 +100,11 @@ class FrameClock:
         return frames if drift <= 2 * self.quantum else None
 
     def exact_start(self, seconds: float) -> float:
-        """Return the exact value of the first time of a grid, if it stands for the start of a frame.
-
-        Example:
-            >>> clock = frame_clock(np.array([0, 33, 67, 100]), Fraction(1, 1000))
-            >>> round(clock.exact_start(0.067), 4), clock.exact_start(0.066)
-            (0.0667, 0.066)
-        """
+        """Return the exact value of the first time of a grid, if it stands for the start of a frame."""
         return self._exact(seconds, self.quantum / 2)
 
     def exact_end(self, seconds: float) -> float:
-        """Return the exact value of the time at which a stream or a segment ends, if a frame starts or ends there.
-
-        Example:
-            >>> clock = frame_clock(np.array([0, 33, 67, 100]), Fraction(1, 1000))
-            >>> round(clock.exact_end(0.134), 4), clock.exact_end(0.12)
-            (0.1333, 0.12)
-        """
+        """Return the exact value of the time at which a stream or a segment ends, if a frame starts or ends there."""
         return self._exact(seconds, 2 * self.quantum)
 
     def _exact(self, seconds: float, farthest: float) -> float:
@@ -156,18 +116,11 @@ class FrameClock:
 
 
 def frame_clock(pts: Int64Array, time_base: Fraction) -> FrameClock:
-    """Return the clock of a stream.
+    """Return the clock of a stream, given presentation times in ticks that never decrease.
 
-    Args:
-        pts: Presentation times in ticks, never decreasing.
-        time_base: Seconds of a tick.
-
-    Example:
-        >>> pts = np.array([126000, 129754, 133508, 137261, 141015])  # 24000/1001 frames per second
-        >>> frame_clock(pts, Fraction(1, 90000)).step
-        Fraction(1001, 24000)
-        >>> frame_clock(np.array([0, 10, 50, 67]), Fraction(1, 1000)).step is None
-        True
+    >>> pts = np.array([126000, 129754, 133508, 137261, 141015])  # 24000/1001 frames per second
+    >>> frame_clock(pts, Fraction(1, 90000)).step
+    Fraction(1001, 24000)
     """
     seconds = pts.astype(np.float64) * time_base.numerator / time_base.denominator
     gaps = np.diff(pts)
@@ -215,11 +168,7 @@ def _fit(gaps: Int64Array, tick: int, time_base: Fraction) -> tuple[NDArray[np.f
 
 
 def _likely_rates(rate: Fraction) -> list[Fraction]:
-    """Return rates near a measured one, the likeliest first.
-
-    >>> [str(fps) for fps in _likely_rates(Fraction(29.968))][:3]
-    ['30', '30000/1001', '30']
-    """
+    """Return rates near a measured one, the likeliest first."""
     whole = rate.limit_denominator(1)
     likely = [whole, whole * Fraction(1000, 1001), rate.limit_denominator(2), rate.limit_denominator(100), rate]
     return [fps for fps in likely if fps > 0]

@@ -1,4 +1,4 @@
-"""`FrameIndex`: which frames a stream has, in the order of a linear decode. Pure data, and where to start decoding."""
+"""`FrameIndex`: the frames of a stream, in the order of a linear decode, and where decoding can start. Pure data."""
 
 from __future__ import annotations
 
@@ -19,16 +19,13 @@ from ..common.messages import counted
 from ..containers.packet_table import NO_PTS, Int8Array, Int64Array
 from .frame_clock import FrameClock, frame_clock
 from .holes import FrameHole
-from .identity import SourceIdentity
-from .index_file import load_index, save_index
+from .index_file import SourceIdentity, load_index, save_index
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["MAX_DELAY_PACKETS", "FrameIndex", "check_index_belongs", "clock_of_index", "frame_times", "note_source"]
-
-#: Most packets between the one that bears a picture and the one with which its frame comes out, and most that pictures
-#: are reordered over: H.264 and HEVC hold 16 pictures (A.3.1), and each may come as two packets of one field.
+#: Most packets between the packet of a frame and the one with which the frame comes out, and most that frames are
+#: reordered over: H.264 and HEVC hold 16 frames (A.3.1), and each may come as two packets of one field.
 MAX_DELAY_PACKETS = 32
 
 
@@ -40,16 +37,16 @@ def _no_numbers() -> Int64Array:
 class FrameIndex:
     """The frames of a stream in the order of a linear decode: how many, when each is shown, where decoding can start.
 
-    ``VideoDecoder.frame_index`` gives it; `save` keeps it for the next time, and
-    ``VideoDecoder(source, frame_index=...)`` takes it in place of reading the stream. It can be pickled.
+    ``VideoDecoder.frame_index`` gives it; `save` keeps it for the next time, and ``VideoDecoder(source,
+    frame_index=...)`` takes it instead of reading the stream. It can be pickled.
 
     Attributes:
         time_base: Seconds of one tick of ``pts`` and ``duration``.
         pts: Presentation times in ticks, int64 array (N,), never decreasing.
         duration: In ticks, int64 array (N,).
         is_damaged: Whether the codec flagged the frame as damaged, bool array (N,); known only if ``settled``.
-        settled: Whether the index was made by decoding the stream once, because its packets do not tell.
-        anomalies: What is odd in the stream, as sentences.
+        settled: Whether the index was made by decoding the stream once, because its packets do not show the frames.
+        anomalies: Oddities of the stream, as sentences.
         holes: Where frames are missing.
 
     Example:
@@ -64,16 +61,16 @@ class FrameIndex:
     time_base: Fraction
     pts: Int64Array
     duration: Int64Array
-    # The fields without a line in the docstring are for planning and decoding, and may change.
+    # The fields that the docstring leaves out are for planning and decoding, and may change.
     #: Whether decoding can start at the frame.
     is_key: NDArray[np.bool_]
     is_damaged: NDArray[np.bool_]
-    #: Number of the packet, in decode order, that the frame comes from; -1 where unknown.
+    #: Number, in decode order, of the packet that the frame comes from; -1 where unknown.
     packet: Int64Array
-    #: Whether no other picture refers to the frame, a `Disposable`. Unknowns are filled in when the packet is read:
-    #: what a packet says is always the same, so it does not matter who comes first.
+    #: Whether no other frame refers to the frame, a `Disposable`. Unknown values are filled in when the packet is read;
+    #: every reader finds the same value.
     disposable: Int8Array
-    #: Key frames, the places where decoding can start: their packets, ascending. The first packet counts as one.
+    #: Packets of key frames, where decoding can start, ascending. The first packet counts as one.
     key_frame_packet: Int64Array
     key_frame_pts: Int64Array
     key_frame_dts: Int64Array
@@ -89,23 +86,22 @@ class FrameIndex:
     num_packets: Int64Array | None = None
     #: Reading fails after the last packet, instead of coming to an end.
     is_cut_short: bool = False
-    #: The user gave the table; what the packets say does not matter.
+    #: The user gave the table; packets do not matter.
     is_authoritative: bool = False
-    #: Where frames are missing, see `holes`: the first frame after each hole, when the first missing frame and the next
-    #: one that exists are shown, and how many packets gave no frame. Only of an index made by decoding.
+    #: Where frames are missing, see `holes`. Only of an index made by decoding.
     hole_frame: Int64Array = field(default_factory=_no_numbers)
     hole_pts: Int64Array = field(default_factory=_no_numbers)
     hole_end_pts: Int64Array = field(default_factory=_no_numbers)
     hole_num_packets: Int64Array = field(default_factory=_no_numbers)
     anomalies: tuple[str, ...] = ()
-    #: What the index was made from; ``None`` until somebody asks.
+    #: The source of the index; ``None`` until it is needed.
     made_from: SourceIdentity | None = None
     _pts_seconds: NDArray[np.float64] = field(init=False)
     _end_seconds: float = field(init=False)
-    # The frame of each key frame in an index made by decoding, and its time in others: neither always says the other.
+    # The frame of each key frame in an index made by decoding, its time in others: neither follows from the other.
     _key_frame_places: Int64Array = field(init=False)
     _key_frames_ascend: bool = field(init=False)
-    #: Whether a frame may come out damaged, or frames are missing; of a user's table nobody knows.
+    #: Whether a frame may come out damaged, or frames are missing; true for a user's table, where it is not known.
     may_show_damage: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -134,7 +130,7 @@ class FrameIndex:
         return ticks.astype(np.float64) * self.time_base.numerator / self.time_base.denominator
 
     def _places_of_key_frames(self) -> Int64Array:
-        """The frame that comes from each key frame; where that is not known, one that comes out later for certain."""
+        """Return the frame of each key frame; where that is not known, a frame that certainly comes out later."""
         if len(self) == 0 or self.num_packets is None:
             return np.zeros(len(self.key_frame_packet), np.int64)
         by_packet, numbers = self._frames_by_packet
@@ -148,7 +144,7 @@ class FrameIndex:
 
     @property
     def holes(self) -> tuple[FrameHole, ...]:
-        """Spans in which packets stand for frames and the codec gave none, ascending; known only if ``settled``."""
+        """Spans in which packets promise frames and the codec gave none, ascending; known only if ``settled``."""
         begins, ends = self._seconds(self.hole_pts).tolist(), self._seconds(self.hole_end_pts).tolist()
         return tuple(map(FrameHole, self.hole_frame.tolist(), begins, ends, self.hole_num_packets.tolist()))
 
@@ -181,7 +177,7 @@ class FrameIndex:
         return len(self) / seconds if seconds > 0 else None
 
     def frame_played_at(self, seconds: float) -> int:
-        """Index of the frame that is shown at a time: the last one with pts <= ``seconds``, also in a gap.
+        """Return the index of the frame that is shown at a time: the last one with pts <= ``seconds``, even in a gap.
 
         Args:
             seconds: In [begin_seconds, end_seconds).
@@ -198,13 +194,12 @@ class FrameIndex:
         return int(self.frames_played_at(checks.one_time(seconds))[0])
 
     def frames_played_at(self, seconds: Tensor | Sequence[float] | NDArray[Any]) -> Tensor:
-        """Indices of the frames that are shown at several times, in the order asked for.
+        """Return the indices of the frames that are shown at several times, in the order asked for.
+
+        The tensor is int64, of the shape (number of times,).
 
         Args:
             seconds: Times in [begin_seconds, end_seconds), in any order.
-
-        Returns:
-            int64 (number of times,).
 
         Raises:
             OutOfRangeError: if one of them lies outside.
@@ -219,7 +214,7 @@ class FrameIndex:
         checks.check_seconds(times, self.begin_seconds, self.end_seconds)
         return _tensor(self.played_at(times))
 
-    # By the names that low-level code has for them, beside those of the metadata
+    # The same values by the names that metadata have
 
     @property
     def num_frames_from_content(self) -> int:
@@ -246,9 +241,9 @@ class FrameIndex:
     @overload
     def index_at(self, seconds: Tensor) -> Tensor: ...
     def index_at(self, seconds: float | Tensor) -> int | Tensor:
-        """Index of the first frame that has not ended at a time; of the first or the last one outside the stream.
+        """Return the first frame that has not ended at a time, by its index; outside the stream, the first or the last.
 
-        In a gap that is the frame behind it, which differs from `frame_played_at`.
+        In a gap that is the frame after it, unlike `frame_played_at`.
 
         Args:
             seconds: A time, or a tensor of times.
@@ -272,7 +267,7 @@ class FrameIndex:
         return _tensor(np.asarray(found, np.int64)) if is_tensor(seconds) else int(found)
 
     def key_frame_seconds_for(self, seconds: float | Tensor) -> float:
-        """Time of the last key frame at or before a time, for `Demuxer.seek`; that of the first frame if there is none.
+        """Return the time of the last key frame at or before a time, for `Demuxer.seek`; else of the first frame.
 
         Raises:
             InvalidArgumentError: if it is not a number, or there is no frame.
@@ -309,7 +304,8 @@ class FrameIndex:
         """Index of the first frame of each GOP (group of pictures), int64 (G,).
 
         A GOP is a key frame and the frames that are shown after it, up to the next key frame. Frames shown before the
-        first key frame are a GOP as well: their key frame is trimmed, or missing.
+        first key
+        frame are a GOP as well: their key frame is trimmed, or missing.
         """
         return _tensor(self._gop_starts())
 
@@ -322,9 +318,9 @@ class FrameIndex:
     def gop_bytes(self) -> Tensor:
         """Size of each GOP in bytes, int64 (G,): of the packets from its key frame to the next one in the file.
 
-        Pictures that follow a key frame in the file but are shown before it (open GOPs) count for that key frame's
-        GOP. Packets that are not shown count for the GOP that they lie in, so that the sum is the size of the stream.
-        -1 where the size is not known (``custom_frame_mappings``).
+        Frames that follow a key frame in the file but are shown before it (open GOPs) count for that key frame's GOP.
+        Packets that are not shown count for the GOP that they lie in, so that the sum is the size of the stream. -1
+        where the size is not known (``custom_frame_mappings``).
         """
         num_gops = len(self._gop_starts())
         if (self.key_frame_bytes < 0).any():
@@ -337,7 +333,7 @@ class FrameIndex:
         return np.union1d(np.arange(min(1, len(self))), np.flatnonzero(self.is_key)).astype(np.int64)
 
     def _gops_of_key_frames(self) -> Int64Array:
-        """The GOP of each key frame's frame; of the frame shown at its time, if none comes from its packet."""
+        """Return the GOP of each key frame's frame; of the frame shown at its time, if none comes from its packet."""
         if len(self) == 0:
             return np.zeros(0, np.int64)
         by_packet, numbers = self._frames_by_packet
@@ -358,17 +354,17 @@ class FrameIndex:
     # Files
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index to a file; at any time there is either the complete file or what was there before.
+        """Write the index to a file; at any time there is either the complete file or the earlier one.
 
-        The file holds a few bytes for each frame, and says which source the index was made from, by the source's size
-        and content and not by its name: moved and copied files keep their index.
+        The file takes a few bytes for each frame. It identifies the source by its size and content, not by its name:
+        moved and copied files keep their index.
 
         Args:
-            path: Where to write; a file that is there is replaced.
+            path: Where to write; an existing file is replaced.
 
         Raises:
             FrameIndexError: if the file cannot be written.
-            SourceTypeError: if ``path`` is no path.
+            SourceTypeError: if ``path`` is not a path.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -379,11 +375,11 @@ class FrameIndex:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> FrameIndex:
-        """The index that `save` wrote. The file is checked; it need not be trusted.
+        """Return the index that `save` wrote. The file is checked; it need not be trusted.
 
         Raises:
-            FrameIndexError: if the file is missing, damaged, no saved index, or of an unknown version.
-            SourceTypeError: if ``path`` is no path.
+            FrameIndexError: if the file is missing, damaged, not a saved index, or of an unknown version.
+            SourceTypeError: if ``path`` is not a path.
 
         Example:
             >>> from mediatensor.decoders import FrameIndex, VideoDecoder
@@ -396,7 +392,7 @@ class FrameIndex:
     # For planning and decoding: arguments are not checked
 
     def times_of(self, frames: Int64Array) -> tuple[Tensor, Tensor]:
-        """(pts, duration) of some frames in seconds, each float64.
+        """Return (pts, duration) of some frames in seconds, each float64.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -406,7 +402,9 @@ class FrameIndex:
         return _tensor(self._pts_seconds[frames]), _tensor(self._seconds(self.duration[frames]))
 
     def played_at(self, seconds: NDArray[np.float64]) -> Int64Array:
-        """Index of the frame that is shown at each time: the last one that started, also in a gap; the first before it.
+        """Return the index of the frame that is shown at each time: the last one that started, even in a gap.
+
+        Before the first frame it is the first one.
 
         ::
 
@@ -423,7 +421,7 @@ class FrameIndex:
         return np.maximum(started.astype(np.int64) - 1, 0)
 
     def _played_in_range(self, start_seconds: float, stop_seconds: float) -> range:
-        """Indices of the frames that are shown within [start, stop), one that started before included."""
+        """Return the frames that are shown within [start, stop), including one that started earlier."""
         first = int(self.played_at(np.array([start_seconds]))[0])
         if start_seconds == stop_seconds:
             return range(first, first)
@@ -431,7 +429,7 @@ class FrameIndex:
         return range(first, max(behind, first + 1))
 
     def frame_of_packet(self, number: int, pts: int) -> int | None:
-        """Index of the frame that a packet bears, by its number in decode order and its time; ``None`` if unknown."""
+        """Return the frame of a packet, by its number in decode order and its time; ``None`` if unknown."""
         try:
             frame = self._frame_by_packet.item(number)
         except IndexError:
@@ -445,7 +443,7 @@ class FrameIndex:
 
     @cached_property
     def _frame_by_packet(self) -> NDArray[np.int32]:
-        """The frame that each packet bears, by the packet's number; -1 for none."""
+        """The frame of each packet, by the packet's number; -1 for none."""
         frames, numbers = self._frames_by_packet
         by_packet = np.full(int(numbers.max(initial=-1)) + 1, -1, np.int32)
         is_known = numbers >= 0
@@ -480,12 +478,12 @@ class FrameIndex:
         return bool((self.key_frame_pts[1:] < self.key_frame_pts[:-1]).any())
 
     def first_frame_from(self, key_frame: int) -> int:
-        """Index of the first frame that can be decoded from a key frame, which is its own."""
+        """Return the index of the first frame that can be decoded from a key frame, which is its own."""
         place = int(self._key_frame_places[key_frame])
         return min(place if self.settled else int(self.pts.searchsorted(place)), len(self.pts) - 1)
 
     def key_frame_for(self, frame: int) -> int:
-        """Number of the key frame to decode a frame from: the last one that is not behind it in the file or in time."""
+        """Return the number of the key frame to decode a frame from: the last one not after it in file or time."""
         packet = int(self.packet[frame])
         if packet < 0:
             # At least this many packets before the frame came out, it had been fed.
@@ -508,22 +506,12 @@ def clock_of_index(index: FrameIndex) -> FrameClock:
 
 
 def note_source(index: FrameIndex, source: SourceIdentity) -> None:
-    """Note what an index was made from."""
+    """Note the source that an index was made from."""
     object.__setattr__(index, "made_from", source)
 
 
 def check_index_belongs(index: FrameIndex, source: SourceIdentity, time_base: Fraction, name: str) -> None:
-    """Raise unless an index was made from a source and a stream.
-
-    Args:
-        index: The index.
-        source: The source and the stream that it is to serve for.
-        time_base: Of the stream.
-        name: Of the source, for the message.
-
-    Raises:
-        FrameIndexError: naming what differs.
-    """
+    """Raise `FrameIndexError`, naming the differences, unless an index was made from a source and a stream."""
     if not len(index):
         raise FrameIndexError(f"The frame index for {name} has no frames. Pass another one, or none to have it made.")
     if index.made_from is None:
@@ -540,7 +528,7 @@ def check_index_belongs(index: FrameIndex, source: SourceIdentity, time_base: Fr
 
 
 def frame_times(index: FrameIndex, frame: int) -> tuple[float, float]:
-    """(pts, duration) of one frame in seconds: what `FrameIndex.times_of` gives, without tensors."""
+    """Return (pts, duration) of one frame in seconds: `FrameIndex.times_of` without tensors."""
     numerator, denominator = index._time_base_terms
     return float(index._pts_seconds[frame]), float(index.duration[frame]) * numerator / denominator
 

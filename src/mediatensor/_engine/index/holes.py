@@ -23,8 +23,6 @@ from ..bitstreams.content import CODECS_OF_FRAMES_ONLY
 from ..common.messages import counted
 from ..containers.packet_table import NO_PTS, Int64Array, PacketTable
 
-__all__ = ["FrameHole", "HoleColumns", "describe_hole", "describe_holes", "find_holes"]
-
 # A packet with a picture always gives a frame, unless something is missing. Other codecs leave out unchanged frames.
 _CODECS_OF_ONE_FRAME = frozenset(("av1", "h264", "hevc", "vp8", "vp9"))
 # Holes that are described one by one.
@@ -54,42 +52,36 @@ class FrameHole:
 
 
 class HoleColumns(NamedTuple):
-    """Holes in ascending order, as columns of a `FrameIndex`, each int64 (H,).
+    """Holes in ascending order, as columns of a `FrameIndex`, each int64 (H,)."""
 
-    Attributes:
-        frame: Index of the first frame after each.
-        pts, end_pts: From the first missing frame to the next one that exists, in ticks.
-        num_packets: How many packets gave no frame.
-    """
-
-    frame: Int64Array
-    pts: Int64Array
-    end_pts: Int64Array
-    num_packets: Int64Array
+    frame: Int64Array  # the first frame after each
+    pts: Int64Array  # from the first missing frame
+    end_pts: Int64Array  # to the next one that exists, in ticks
+    num_packets: Int64Array  # how many gave no frame
 
 
 def find_holes(
     table: PacketTable, refused: Sequence[int], pts: Int64Array, duration: Int64Array, codec_pts: Int64Array, codec: str
 ) -> HoleColumns:
-    """The holes of a stream that was decoded once.
+    """Return the holes of a stream that was decoded once.
 
     Args:
         table: Its packets.
         refused: Numbers of the packets that the codec refused.
         pts: When the frames are shown, ascending.
-        duration: How long, as the codec has it; 0 where unknown.
+        duration: For how long, according to the codec; 0 where unknown.
         codec_pts: The times that the codec gave its frames.
         codec: FFmpeg's name of the codec.
     """
     is_refused = np.zeros(len(table), bool)
     is_refused[list(refused)] = True
-    # Refusing is no sign of damage where a packet is known to hold no picture, such as the end of a sequence.
+    # Refusing is not a sign of damage where a packet is known to hold no picture, such as the end of a sequence.
     is_refused &= ~table.is_discard & (~table.is_hidden | table.is_broken | (codec in CODECS_OF_FRAMES_ONLY))
     is_timed = table.pts != NO_PTS
     has_no_frame = is_timed & ~table.is_discard & ~np.isin(table.pts, codec_pts)
     is_covered = _is_covered(table.pts, pts, duration)
     is_after_first = table.pts >= pts[0]
-    # Wherever a recording is cut, pictures may lack those before that they refer to: the leading ones of the first key
+    # Wherever a recording is cut, frames may lack earlier ones that they refer to: the leading ones of the first key
     # frame, and those before any key frame.
     can_be_decoded = is_after_first | ((table.pts >= table.pts[0]) & table.is_key[0])
     is_evidence = is_refused & has_no_frame & can_be_decoded & ~(table.is_hidden & is_covered)
@@ -116,7 +108,7 @@ def find_holes(
 
 
 def _is_covered(times: Int64Array, pts: Int64Array, duration: Int64Array) -> NDArray[np.bool_]:
-    """Whether some frame is shown at each time, but for what rounding makes of it."""
+    """Return whether some frame is shown at each time, allowing for rounding."""
     steps = np.diff(pts)
     typical = int(np.median(steps)) if len(steps) else 0
     duration = np.where(duration > 0, duration, typical)
@@ -128,7 +120,7 @@ def _is_covered(times: Int64Array, pts: Int64Array, duration: Int64Array) -> NDA
 
 
 def _spans_of(missing: Sequence[tuple[int, int, int]], pts: Int64Array) -> HoleColumns:
-    """The holes of missing frames, each given as (index of the frame after it, begin, end)."""
+    """Return the holes of missing frames, each given as (index of the frame after it, start, end)."""
     spans: dict[int, list[int]] = {}
     for frame, begin, end in sorted(missing):
         span = spans.setdefault(frame, [frame, begin, end, 0])
@@ -139,11 +131,7 @@ def _spans_of(missing: Sequence[tuple[int, int, int]], pts: Int64Array) -> HoleC
 
 
 def describe_holes(holes: Sequence[FrameHole], num_frames: int) -> tuple[str, ...]:
-    """One sentence for each of the first holes, and one for the others.
-
-    >>> describe_holes([FrameHole(45, 1.5, 1.6, 3)], 100)
-    ('3 packets from 1.5 s to 1.6 s give no frame, between frames 44 and 45',)
-    """
+    """Return one sentence for each of the first holes, and one for the others."""
     named = [describe_hole(hole, num_frames) for hole in holes[:_MAX_NAMED]]
     if len(holes) > _MAX_NAMED:
         num_packets = sum(hole.num_packets for hole in holes[_MAX_NAMED:])
@@ -152,7 +140,7 @@ def describe_holes(holes: Sequence[FrameHole], num_frames: int) -> tuple[str, ..
 
 
 def describe_hole(hole: FrameHole, num_frames: int) -> str:
-    """The hole as a sentence without a full stop."""
+    """Describe a hole in a sentence without a full stop."""
     packets = counted(hole.num_packets, "packet")
     verb = "give" if hole.num_packets > 1 else "gives"
     if hole.frame == 0:

@@ -1,10 +1,10 @@
-"""The columns of a `FrameIndex` in a file: small, checked, the same on every machine, and safe to read from strangers.
+"""The columns of a `FrameIndex` in a file: small, checked, the same on every machine, and safe to read if untrusted.
 
 ::
 
     magic (8)  version (4)  header size (4)  payload size (8)     whole numbers are little-endian
-    header     JSON: numbers of frames, of key frames (num_entries) and of holes, flags, sentences, what the index was
-               made from, and for each int64 column its first value and the width of its steps in bytes (0: constant)
+    header     JSON: numbers of frames, of key frames (num_entries) and of holes, flags, sentences, the identity of the
+               source, and for each int64 column its first value and the width of its steps in bytes (0: constant)
     payload    zlib: one column after the other; int64 columns as their steps, all lowest bytes first
     checksum   BLAKE2b (16) of everything before it
 
@@ -18,33 +18,76 @@ import os
 import stat
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing
+from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
+from functools import cache
 from hashlib import blake2b
+from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import FrameIndexError, WriteError
+from ...errors import FrameIndexError, MediaTensorError, WriteError
 from ..common.checks import path_text
 from ..containers.packet_table import NO_PTS
+from ..pyav.opening import ContainerInfo, StreamInfo
+from ..pyav.reading import VideoReader
 from ..sources.atomic_files import write_file
-from .identity import SourceIdentity
+from ..sources.readers import Reader
+from ..sources.source import Source
 
-__all__ = [
-    "FORMAT_VERSION",
-    "INT64",
-    "MAX_FRAMES",
-    "WIDTHS",
-    "PackedNumbers",
-    "find_inconsistency",
-    "load_index",
-    "pack_numbers",
-    "save_index",
-    "unpack_numbers",
-]
+#: Lends a reader of the stream for the time of a ``with`` block.
+LendReader = Callable[[], AbstractContextManager[VideoReader]]
+
+# Bytes at each end that are compared. Headers and tables of contents lie there in most formats.
+_END_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class SourceIdentity:
+    """The properties of a source that are compared. Its name and time of change are not: its bytes survive both."""
+
+    stream_index: int  # which stream of the source
+    header: str  # digest of the facts in the headers of the container and the stream
+    num_bytes: int | None  # size of the source; None if its bytes cannot be read here (URLs that FFmpeg opens)
+    head: str | None  # digests of the first and the last 64 KiB
+    tail: str | None
+    pyav_version: str  # of the decoder
+
+    def differences(self, other: SourceIdentity, *, is_decoded: bool) -> list[str]:
+        """Describe the differences to another source.
+
+        Headers are compared only if the bytes of one are not known: another version of FFmpeg may read more from the
+        same header. The version of PyAV counts only for an index made by decoding (``is_decoded``), which depends on
+        pixels.
+        """
+        found = []
+        if self.stream_index != other.stream_index:
+            found.append(f"the stream ({self.stream_index}, not {other.stream_index})")
+        if self.num_bytes is None or other.num_bytes is None:
+            if self.header != other.header:
+                found.append("the header (format, codec, picture size, start or duration)")
+        elif self.num_bytes != other.num_bytes:
+            found.append(f"the size ({self.num_bytes} bytes, not {other.num_bytes})")
+        else:
+            if self.head != other.head:
+                found.append(f"the first {_END_BYTES >> 10} KiB")
+            if self.tail != other.tail:
+                found.append(f"the last {_END_BYTES >> 10} KiB")
+        if is_decoded and self.pyav_version != other.pyav_version:
+            found.append(f"the version of PyAV ({self.pyav_version}, not {other.pyav_version})")
+        return found
+
+    def key(self, salt: str) -> str | None:
+        """Return a name for data that belongs to the source; ``None`` if too little is known of it."""
+        if self.num_bytes is None:
+            return None
+        parts = (salt, self.stream_index, self.num_bytes, self.head, self.tail, self.pyav_version)
+        return _digest(repr(parts).encode())
+
 
 # Times that can be added and subtracted without overflow.
 _MAX_TICKS = 1 << 61
@@ -53,10 +96,9 @@ _MAX_PACKETS = 1 << 26
 
 
 def find_inconsistency(index: Mapping[str, Any]) -> str | None:
-    """The first fault, as the end of a sentence that begins with "it"; ``None`` if there is none.
+    """Return the first fault, as the end of a sentence that begins with "it"; ``None`` if there is none.
 
-    Args:
-        index: The fields of a `FrameIndex` by name; its arrays have the right types and lengths.
+    The fields of the index are given by name; its arrays have the right types and lengths.
     """
     checks = [_frame_faults(index), _key_frame_faults(index)]
     if index["settled"]:
@@ -129,17 +171,11 @@ WIDTHS = (0, 1, 2, 4, 8)
 
 
 class PackedNumbers(NamedTuple):
-    """A column.
+    """A column of numbers as the steps between them."""
 
-    Attributes:
-        first: Its first number; 0 if it has none.
-        width: Bytes of a step; 0 if all numbers are the same.
-        steps: From each number to the next, signed: their lowest bytes, then their second bytes, and so on.
-    """
-
-    first: int
-    width: int
-    steps: bytes
+    first: int  # 0 if there is none
+    width: int  # bytes of a step; 0 if all numbers are the same
+    steps: bytes  # from each number to the next, signed: their lowest bytes, then their second bytes, and so on
 
 
 def pack_numbers(numbers: NDArray[np.int64]) -> PackedNumbers:
@@ -159,14 +195,10 @@ def pack_numbers(numbers: NDArray[np.int64]) -> PackedNumbers:
 
 
 def unpack_numbers(steps: bytes, first: int, width: int, count: int) -> NDArray[np.int64]:
-    """The column of ``count`` numbers.
+    """Return the column of ``count`` numbers; ``steps`` has ``width * (count - 1)`` bytes.
 
     >>> unpack_numbers(b"\\x01\\xff", 100, 1, 3)
     array([100, 101, 100])
-
-    Args:
-        steps: ``width * (count - 1)`` bytes.
-        first, width: See `PackedNumbers`.
     """
     numbers = np.full(count, first, np.int64)
     if width and count > 1:
@@ -183,7 +215,7 @@ def _fits(steps: NDArray[np.int64], width: int) -> bool:
     return bool(steps.min() >= -limit and steps.max() <= max(0, limit - 1))
 
 
-#: Changes with the format, and when indexes that are made now say something else than older ones.
+#: Changes with the format, and when new indexes differ in meaning from older ones.
 FORMAT_VERSION = 3
 
 #: Most frames, and most key frames, of an index in a file: a week at 25 frames per second. Reading a hostile file
@@ -214,7 +246,7 @@ class _InvalidError(Exception):
 def save_index(index: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
     """Write the fields of an index by name, see `FrameIndex.save`."""
     try:
-        data = _encoded(index)
+        data = _encode(index)
     except _InvalidError as error:
         raise FrameIndexError(f"The frame index cannot be saved to {str(path)!r}: it {error}.") from None
     try:
@@ -224,10 +256,10 @@ def save_index(index: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
 
 
 def load_index(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The fields of an index by name, see `FrameIndex.load`."""
+    """Return the fields of an index by name, see `FrameIndex.load`."""
     try:
         header, payload = _read(path_text("path", path))
-        return _decoded(header, payload)
+        return _decode(header, payload)
     except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
         raise FrameIndexError(f"The frame index {str(path)!r} could not be read: {error}.") from error
     except _InvalidError as error:
@@ -239,7 +271,7 @@ def load_index(path: str | os.PathLike[str]) -> dict[str, Any]:
 # Bytes of the file
 
 
-def _encoded(index: Mapping[str, Any]) -> bytes:
+def _encode(index: Mapping[str, Any]) -> bytes:
     problem = find_inconsistency(index)
     if problem:
         raise _InvalidError(problem)
@@ -262,14 +294,14 @@ def _encoded(index: Mapping[str, Any]) -> bytes:
             "made_from": None if index["made_from"] is None else asdict(index["made_from"]),
         }
     ).encode()
-    _parsed(header)  # so that what is saved can be loaded
+    _parse_header(header)  # so that what is saved can be loaded
     payload = zlib.compress(raw, _LEVEL)
     data = _PREFIX.pack(_MAGIC, FORMAT_VERSION, len(header), len(payload)) + header + payload
     return data + _checksum(data)
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[bytes, bytes]:
-    """(header, payload), complete and as they were written."""
+    """Return (header, payload), complete and as they were written."""
     # Opening a pipe would wait for a writer.
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise _InvalidError("is not a regular file")
@@ -291,8 +323,8 @@ def _read(path: str | os.PathLike[str]) -> tuple[bytes, bytes]:
     return rest[:header_size], rest[header_size:-_CHECKSUM_BYTES]
 
 
-def _decoded(header: bytes, payload: bytes) -> dict[str, Any]:
-    values = _parsed(header)
+def _decode(header: bytes, payload: bytes) -> dict[str, Any]:
+    values = _parse_header(header)
     layout = _layout(values["num_frames"], values["num_entries"], values["num_holes"], values["settled"])
     numbers = iter(values["columns"])
     # Each column's name, type and length; for int64 columns also the first number and the width of the steps.
@@ -301,7 +333,7 @@ def _decoded(header: bytes, payload: bytes) -> dict[str, Any]:
         max(0, count - 1) * width if dtype == INT64 else np.dtype(dtype).itemsize * count
         for _, dtype, count, _, width in plan
     ]
-    raw = _decompressed(payload, sum(sizes))
+    raw = _decompress(payload, sum(sizes))
     arrays: dict[str, Any] = {}
     offset = 0
     for (name, dtype, count, first, width), size in zip(plan, sizes, strict=True):
@@ -317,24 +349,24 @@ def _decoded(header: bytes, payload: bytes) -> dict[str, Any]:
     }
     problem = find_inconsistency(index)
     if problem:
-        raise _InvalidError(f"is no valid frame index: it {problem}")
+        raise _InvalidError(f"is not a valid frame index: it {problem}")
     return index
 
 
 # Header
 
 
-def _parsed(header: bytes) -> dict[str, Any]:
+def _parse_header(header: bytes) -> dict[str, Any]:
     if len(header) > _MAX_HEADER_BYTES:
-        raise _InvalidError(f"is no valid frame index: its header is larger than {_MAX_HEADER_BYTES} bytes")
+        raise _InvalidError(f"is not a valid frame index: its header is larger than {_MAX_HEADER_BYTES} bytes")
     try:
         values = json.loads(header)
     except (ValueError, RecursionError):
-        raise _InvalidError("is no valid frame index: its header is not JSON") from None
+        raise _InvalidError("is not a valid frame index: its header is not JSON") from None
     faults = _header_faults(values)
     fault = next(faults, None)
     if fault:
-        raise _InvalidError(f"is no valid frame index: its header {fault}")
+        raise _InvalidError(f"is not a valid frame index: its header {fault}")
     return values  # type: ignore[no-any-return]
 
 
@@ -362,7 +394,7 @@ def _header_faults(values: Any) -> Iterator[str]:
     if not (isinstance(values["columns"], list) and [_is_column(c) for c in values["columns"]] == [True] * num_columns):
         yield "has columns that are not valid"
     if not (isinstance(values["anomalies"], list) and all(isinstance(text, str) for text in values["anomalies"])):
-        yield "has anomalies that are no sentences"
+        yield "has anomalies that are not sentences"
     if values["made_from"] is not None and not _is_identity(values["made_from"]):
         yield "does not say what it was made from"
 
@@ -403,7 +435,7 @@ def _size_problem(num_frames: int, num_key_frames: int, num_holes: int) -> str |
 
 
 def _layout(num_frames: int, num_key_frames: int, num_holes: int, settled: bool) -> list[tuple[str, str, int]]:
-    """(name, dtype, length) of the columns in a file, in their order."""
+    """Return (name, dtype, length) of the columns in a file, in their order."""
     by_frame = {**_FRAME_COLUMNS, **(_DECODED_COLUMNS if settled else {})}
     frames = [(name, dtype, num_frames) for name, dtype in by_frame.items()]
     key_frames = [(name, dtype, num_key_frames) for name, dtype in _KEY_FRAME_COLUMNS.items()]
@@ -416,22 +448,86 @@ def _array(data: bytes, dtype: str) -> NDArray[Any]:
         # Any other byte is a bool that is neither true nor false, to some of the code that meets it.
         values = np.frombuffer(data, np.uint8)
         if (values > 1).any():
-            raise _InvalidError("is no valid frame index: it has flags that are neither true nor false")
+            raise _InvalidError("is not a valid frame index: it has flags that are neither true nor false")
         return values.astype(bool)
     return np.frombuffer(data, dtype).astype(np.dtype(dtype).newbyteorder("="))
 
 
-def _decompressed(payload: bytes, size: int) -> bytes:
-    """The payload, if it is exactly of a size; never more than that is allocated."""
+def _decompress(payload: bytes, size: int) -> bytes:
+    """Return the payload if it has exactly this size; never more than that is allocated."""
     decompressor = zlib.decompressobj()
     try:
         raw = decompressor.decompress(payload, size + 1)
     except zlib.error:
-        raise _InvalidError("is no valid frame index: its columns cannot be decompressed") from None
+        raise _InvalidError("is not a valid frame index: its columns cannot be decompressed") from None
     if len(raw) != size or not decompressor.eof or decompressor.unused_data:
-        raise _InvalidError("is no valid frame index: its columns do not have the length that its header says")
+        raise _InvalidError("is not a valid frame index: its columns do not have the length that its header says")
     return raw
 
 
 def _checksum(data: bytes) -> bytes:
     return blake2b(data, digest_size=_CHECKSUM_BYTES).digest()
+
+
+# The identity of a source
+
+
+def identify(source: Source, container: ContainerInfo, stream: StreamInfo, lend_reader: LendReader) -> SourceIdentity:
+    """Return the identity of an opened stream, from its header and at most two short reads of its source.
+
+    A source that can no longer be read is known only by its header. A reader serves where the source cannot be opened a
+    second time; it is not moved.
+    """
+    try:
+        num_bytes, head, tail = _identify_bytes(source, lend_reader)
+    except (OSError, MediaTensorError, ValueError):
+        num_bytes = head = tail = None
+    return SourceIdentity(
+        stream_index=stream.index,
+        header=_digest(_header_text(container, stream).encode()),
+        num_bytes=num_bytes,
+        head=head,
+        tail=tail,
+        pyav_version=_pyav_version(),
+    )
+
+
+@cache
+def _pyav_version() -> str:
+    return version("av")
+
+
+def _header_text(container: ContainerInfo, stream: StreamInfo) -> str:
+    size = (stream.width, stream.height)
+    times = (stream.time_base, stream.start_pts, stream.duration_pts, container.duration_seconds)
+    return repr((container.format_name, stream.codec, size, times, stream.num_frames))
+
+
+def _identify_bytes(source: Source, lend_reader: LendReader) -> tuple[int | None, str | None, str | None]:
+    """Return (size, digest of the head, digest of the tail)."""
+    own = source.open_bytes()
+    if own is not None:
+        with closing(own):
+            return _size_and_ends(own)
+    with lend_reader() as reader:
+        # The demuxer's own reader may have fetched these bytes already.
+        shared = reader.byte_reader
+        if shared is None:
+            return None, None, None
+        position = shared.tell()
+        try:
+            return _size_and_ends(shared)
+        finally:
+            shared.seek(position)
+
+
+def _size_and_ends(file: Reader) -> tuple[int, str, str]:
+    num_bytes = file.seek(0, os.SEEK_END)
+    head = file.read_at(0, min(_END_BYTES, num_bytes))
+    tail_start = max(0, num_bytes - _END_BYTES)
+    tail = head if tail_start == 0 else file.read_at(tail_start, num_bytes - tail_start)
+    return num_bytes, _digest(head), _digest(tail)
+
+
+def _digest(data: bytes) -> str:
+    return blake2b(data, digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""How a stream comes to its index: from the header of its file, from its packets, or from its decoded frames.
+"""Make the index of a stream: from the header of its file, from its packets, or from its decoded frames.
 
 The first frames of a long file need not wait for that: a few packets decide their places, see `index_first_frames`.
 """
@@ -19,24 +19,23 @@ from ..sources.source import Source
 from .building import from_frames, from_packets
 from .frame_index import MAX_DELAY_PACKETS, FrameIndex
 from .header_table import has_header_table, header_table
-from .identity import LendReader
+from .index_file import LendReader
 from .proven_codecs import is_proven, probed_key_frames
 from .scan import PacketScan, scan_frames, scan_packets
-
-__all__ = ["certain_frames", "index_by_decoding", "index_first_frames", "index_stream", "packet_counts"]
 
 # FFmpeg's names of the formats of single images: png_pipe, webp_pipe.
 _SUFFIX_OF_IMAGE_FORMATS = "_pipe"
 
 
 def index_stream(source: Source, lend_reader: LendReader, before_decoding: Callable[[str], None]) -> FrameIndex:
-    """The frames of a stream.
+    """Return the index of a stream.
 
     Args:
         source: Where the stream is read from.
-        lend_reader: Lends a reader of the stream. It may stand anywhere, before and afterwards.
-        before_decoding: Called with the reason if the packets do not show which frames there are. What `lend_reader`
-            lends from then on must decode in software.
+        lend_reader: Lends a reader of the stream, at any position, before and afterwards.
+        before_decoding: Called with the reason if the packets do not show which frames there are. From then on the
+        readers
+            that `lend_reader` lends must decode in software.
 
     Raises:
         StreamError: if there is no frame at all.
@@ -55,11 +54,7 @@ def index_stream(source: Source, lend_reader: LendReader, before_decoding: Calla
 def index_by_decoding(
     source: Source, lend_reader: LendReader, before_decoding: Callable[[str], None], reason: str
 ) -> FrameIndex:
-    """The frames of a stream whose packets turned out to promise the wrong ones; see `index_stream`.
-
-    Raises:
-        StreamError: if there is no frame at all.
-    """
+    """Return the index of a stream whose packets turned out to promise the wrong frames; see `index_stream`."""
     with lend_reader() as reader:
         _rewind(reader)
         table = scan_packets(reader)
@@ -100,16 +95,16 @@ def _rewind(reader: VideoReader) -> None:
 
 
 def _clock(reader: VideoReader) -> tuple[Fraction, Fraction | None]:
-    """(seconds of a tick, frames per second as far as the header says) of the stream."""
+    """Return (seconds of a tick, frames per second according to the header)."""
     info = reader.stream_info()
     return info.time_base or Fraction(1, 1), info.frame_rate
 
 
 def index_first_frames(reader: VideoReader, num_frames: int) -> tuple[FrameIndex | None, bool]:
-    """The first frames of a stream, at least ``num_frames``, with the same places and times as in the whole index.
+    """Return an index of at least this many first frames, with the places and times of the whole index.
 
     Returns:
-        (index, is_whole): of less than the stream, unless it is so short that it was read to its end; ``None`` if the
+        (index, is_whole): of part of the stream, unless it is so short that it was read to its end; ``None`` if the
         whole index has to be made, or costs no more.
     """
     counts = packet_counts(num_frames)
@@ -142,9 +137,9 @@ _MAX_PACKETS_WITHOUT_TIME = 64
 
 
 def packet_counts(num_frames: int) -> list[int]:
-    """How many packets to read for the first ``num_frames`` frames, and how many if that is not enough, and so on.
+    """Return how many packets to read for the first ``num_frames`` frames, how many if that is not enough, and so on.
 
-    Empty if it takes so many that all may be read as well.
+    Empty if reading all packets costs no more.
 
     >>> packet_counts(1), packet_counts(1000), packet_counts(10**6)
     ([40, 64, 160, 544, 2080], [2080], [])
@@ -154,13 +149,7 @@ def packet_counts(num_frames: int) -> list[int]:
 
 
 def certain_frames(table: PacketTable, time_base: Fraction, frame_rate: Fraction | None) -> FrameIndex | None:
-    """The index of the frames whose place the first packets decide; ``None`` if they may differ from the packets.
-
-    Args:
-        table: The first packets of a stream, not all.
-        time_base: Seconds per tick.
-        frame_rate: For the duration of a single frame of unknown duration.
-    """
+    """Return the index of the frames whose place the first packets decide; ``None`` if they may differ from packets."""
     index, reasons = from_packets(table, time_base, frame_rate)
     if reasons or len(table) <= MAX_DELAY_PACKETS:
         return None
@@ -177,15 +166,11 @@ def certain_frames(table: PacketTable, time_base: Fraction, frame_rate: Fraction
 
 
 def _runs_on(reader: VideoReader, table: PacketTable) -> bool:
-    """Whether the times of packets further on in the file only grow, as far as a few of them show.
+    """Return whether times only grow further on in the file, as far as a few packets show.
 
     Two files joined end to end, the second of which starts at the time of the first, differ by that at any point of the
     second if their rates are alike. So probes lie at twice, four times, ... the distance of the last packet of
-    ``table``, and evenly spread over the file.
-
-    Args:
-        reader: Stands anywhere afterwards.
-        table: The first packets of the stream.
+    ``table``, and evenly spread over the file. The reader ends up anywhere.
     """
     read_up_to, file_size = int(table.position.max()), reader.file_size
     if read_up_to <= 0 or file_size <= 0:
@@ -199,7 +184,7 @@ def _runs_on(reader: VideoReader, table: PacketTable) -> bool:
 
 
 def _time_at(reader: VideoReader, position: int) -> int | None:
-    """Time of the first packet with one after some byte; ``None`` if there is none."""
+    """Return the time of the first packet with one after some byte; ``None`` if there is none."""
     if not reader.seek_bytes(position):
         return None
     for _ in range(_MAX_PACKETS_WITHOUT_TIME):

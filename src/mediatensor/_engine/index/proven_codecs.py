@@ -24,8 +24,6 @@ import numpy as np
 
 from ..containers.packet_table import Int64Array
 
-__all__ = ["PROVEN_CODECS", "has_packets_too_small", "is_proven", "probed_key_frames"]
-
 # Codecs whose packets our parsers read. Encoded, in dozens of clips each.
 _PARSED = frozenset(("av1", "h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4", "vp8", "vp9"))
 

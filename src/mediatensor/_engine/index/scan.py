@@ -1,4 +1,4 @@
-"""Reading a whole stream once: its packets without decoding, or its frames without converting them."""
+"""Read a whole stream once: its packets without decoding, or its frames without converting them."""
 
 from __future__ import annotations
 
@@ -22,15 +22,9 @@ from .building import FrameRecord
 from .frame_index import MAX_DELAY_PACKETS
 from .proven_codecs import has_packets_too_small, is_proven
 
-__all__ = ["PacketScan", "first_frame", "scan_frames", "scan_packets"]
-
 
 class PacketScan:
-    """Reads the packets of a stream one after the other, and goes on where it stopped.
-
-    Args:
-        reader: Stands at the beginning of the stream.
-    """
+    """Reads the packets of a stream one after the other, from its beginning, and continues where it stopped."""
 
     def __init__(self, reader: VideoReader) -> None:
         self._reader = reader
@@ -62,11 +56,11 @@ class PacketScan:
 
     @property
     def may_be_fields(self) -> bool:
-        """Whether what was read allows packets that are single fields."""
+        """Whether the packets read so far allow packets that are single fields."""
         return self._inspector.may_be_fields
 
     def read(self, num_packets: int | None = None) -> None:
-        """Read on, up to ``num_packets`` in all, or to the end."""
+        """Continue reading, up to ``num_packets`` in all, or to the end."""
         if self.is_complete:
             return
         try:
@@ -80,7 +74,7 @@ class PacketScan:
             self._reasons_to_decode.setdefault("a last picture that is not coded")
 
     def take(self, packets: Iterable[Any]) -> None:
-        """Take note of packets: of nearly all by their first bytes alone, see `PacketInspector`."""
+        """Note packets, nearly all by their first bytes only, see `PacketInspector`."""
         add_pts, add_dts, add_duration = self._pts.append, self._dts.append, self._duration.append
         add_size, add_position, add_key = self._size.append, self._position.append, self._keys.append
         pass_plain = self._inspector.pass_plain if self._has_picture else _not_plain
@@ -117,7 +111,7 @@ class PacketScan:
         self._last_packet = before
 
     def _inspect(self, number: int, packet: Any, before: Any | None) -> None:
-        """Go over a packet that is not plain."""
+        """Note the contents of a packet that is not plain."""
         data = memoryview(packet)
         content, is_whole, follows, is_field, break_reason = self._inspector.inspect(
             data, None if before is None else memoryview(before)
@@ -142,7 +136,7 @@ class PacketScan:
             self._fields.append(number)
 
     def table(self) -> PacketTable:
-        """The packets so far, in decode order."""
+        """Return the packets so far, in decode order."""
         count = len(self)
         size = np.array(self._size, np.int64)
         reasons = list(self._reasons_to_decode)
@@ -172,7 +166,7 @@ class PacketScan:
 
 
 def _not_plain(head: bytes, size: int) -> bool:
-    """Until there is a picture, packets are gone over."""
+    """Treat every packet as not plain, until there is a picture."""
     return False
 
 
@@ -190,7 +184,7 @@ def _flags(numbers: list[int], count: int) -> np.ndarray:
 
 
 def scan_packets(reader: VideoReader) -> PacketTable:
-    """The packets of the stream from where the reader stands (at the beginning) to the end."""
+    """Return the packets of a stream, from a reader that stands at its beginning."""
     scan = PacketScan(reader)
     scan.read()
     return scan.table()
@@ -205,7 +199,7 @@ def scan_frames(reader: VideoReader, probed: frozenset[int] = frozenset()) -> tu
 
     Returns:
         (records, refused, are_keys): the frames in the codec's order, the numbers of the packets that it refused, and
-        whether each of the probed packets gives the same frame without those before it.
+        whether each of the probed packets gives the same frame without the packets before it.
     """
     reader.decode_leniently()
     if not reader.is_fresh:
@@ -226,7 +220,7 @@ def scan_frames(reader: VideoReader, probed: frozenset[int] = frozenset()) -> tu
         for probe in probes:
             probe.feed(packet)
         num_packets += packet is not None
-        frames = _decoded(reader, packet)
+        frames = _decode(reader, packet)
         if frames is None and packet is not None:
             refused.append(num_packets - 1)
         for frame in frames or ():
@@ -247,12 +241,7 @@ def scan_frames(reader: VideoReader, probed: frozenset[int] = frozenset()) -> tu
 
 
 class _Probe:
-    """Decodes from one packet on, until the frame of its time comes out.
-
-    Args:
-        reader: Of the stream.
-        pts: Of the packet.
-    """
+    """Decodes from one packet on, until the frame of its time comes out."""
 
     def __init__(self, reader: VideoReader, pts: int | None) -> None:
         self._decoder: PacketDecoder | None = reader.open_another_decoder()
@@ -265,7 +254,7 @@ class _Probe:
         """Decode the next packet of the stream; ``None`` at its end."""
         if self._decoder is None:
             return
-        frames = _decoded(self._decoder, packet) or ()
+        frames = _decode(self._decoder, packet) or ()
         self.result = next(((frame.pts, fingerprint(frame)) for frame in frames if frame.pts == self._pts), None)
         self._num_left -= 1
         if self.result is not None or packet is None or not self._num_left:
@@ -274,26 +263,26 @@ class _Probe:
 
 
 def first_frame(reader: VideoReader) -> Any | None:
-    """The first frame that a codec gives: of the first packet, if that will do, which spares decoding others."""
+    """Return the first frame that a codec gives: of the first packet, if that will do, which spares decoding others."""
     return _first_frame_of(reader, max_packets=1) or _first_frame_of(reader)
 
 
 def _first_frame_of(reader: VideoReader, max_packets: int | None = None) -> Any | None:
-    """The first frame that comes of the first packets, of all by default."""
+    """Return the first frame of the first packets, of all by default."""
     if not reader.is_fresh:
         reader.reopen()
     for _ in itertools.count() if max_packets is None else range(max_packets):
         packet = reader.read_packet()
         if packet is None:
             break
-        if frames := _decoded(reader, packet):
+        if frames := _decode(reader, packet):
             return frames[0]
-    frames = _decoded(reader, None)
+    frames = _decode(reader, None)
     return frames[0] if frames else None
 
 
-def _decoded(decoder: VideoReader | PacketDecoder, packet: Any | None) -> Sequence[Any] | None:
-    """The frames that come out; ``None`` if the codec refuses the packet."""
+def _decode(decoder: VideoReader | PacketDecoder, packet: Any | None) -> Sequence[Any] | None:
+    """Return the frames that come out; ``None`` if the codec refuses the packet."""
     try:
         return decoder.decode(packet)
     except UndecodablePacketError:

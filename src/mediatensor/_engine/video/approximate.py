@@ -26,8 +26,6 @@ from .frame_stream import ApproximateStream
 from .queries import warn_of_damage
 from .stream import OpenVideo
 
-__all__ = ["ApproximateFrames", "Timeline"]
-
 # The distance between two times that were rounded to ticks is wrong by up to a tick. Coarser ticks are exact.
 _MAX_SLACK_SECONDS = 0.001
 

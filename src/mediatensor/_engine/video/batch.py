@@ -22,19 +22,6 @@ from .frame_stream import FrameStream, MissingFrameError
 from .handles import Handle, Worker
 from .plan import Segment, num_pictures, runs_by_key_frame
 
-__all__ = [
-    "IS_FLAGGED",
-    "NEAREST_REACH",
-    "DecodedPicture",
-    "DecodedRows",
-    "ErrorPolicy",
-    "PictureWriter",
-    "PixelWriter",
-    "SizeChangePolicy",
-    "damage_error",
-    "decode_rows",
-]
-
 ErrorPolicy = Literal["keep", "raise", "skip", "nearest"]
 SizeChangePolicy = Literal["raise", "scale"]
 

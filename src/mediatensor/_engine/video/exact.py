@@ -37,8 +37,6 @@ from .queries import (
 )
 from .stream import OpenVideo
 
-__all__ = ["ExactFrames"]
-
 
 class ExactFrames:
     """Frames by index and by time, with an index.

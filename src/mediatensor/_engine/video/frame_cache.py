@@ -17,8 +17,6 @@ from ..common.checks import whole_number
 from ..common.locks import ForkSafeLock
 from ..pyav.pixels import is_frame
 
-__all__ = ["FrameCache", "get_frame_cache_bytes", "kept_bytes", "set_frame_cache_bytes"]
-
 ENVIRONMENT_VARIABLE = "MEDIATENSOR_FRAME_CACHE_BYTES"
 
 # Some forty 1080p pictures of 8 bits.

@@ -25,8 +25,6 @@ from ..pyav.reading import UndecodablePacketError, VideoReader, is_key_frame
 from .packet_feed import DamagedPacketError, IndexMismatchError, PacketFeed
 from .plan import Segment, make_plan
 
-__all__ = ["ApproximateStream", "FrameStream", "MissingFrameError"]
-
 # Up to this far ahead of the last frame, decoding on counts as cheaper than a seek.
 _MAX_SKIPPED_SECONDS = 1.0
 # How far before the target to seek when the container lands behind it.

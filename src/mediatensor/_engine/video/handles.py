@@ -30,8 +30,6 @@ from ..sources.source import Source
 from .frame_cache import FrameCache
 from .frame_stream import ApproximateStream, FrameStream
 
-__all__ = ["Handle", "HandleSpec", "Worker", "stream_parameters", "why_not"]
-
 
 @dataclass(slots=True)
 class Worker:

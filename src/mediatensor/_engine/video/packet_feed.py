@@ -25,8 +25,6 @@ from ..pyav.reading import VideoReader
 from ..sources.readers import SourceFaultError
 from .plan import Segment, byte_range
 
-__all__ = ["DamagedPacketError", "IndexMismatchError", "PacketFeed"]
-
 # A segment that leaves out no frame.
 _WHOLE = Segment(None, (-1,), False)
 

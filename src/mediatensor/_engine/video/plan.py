@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from ..bitstreams.units import Disposable
 from ..index.frame_index import FrameIndex
 
-__all__ = ["Segment", "byte_range", "make_plan", "num_pictures", "runs_by_key_frame"]
-
 _YES = int(Disposable.YES)  # looking up a member of an enumeration costs more than the rest of the decision
 
 

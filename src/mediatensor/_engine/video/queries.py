@@ -19,19 +19,6 @@ from ..common.messages import counted, warn_once
 from ..index.frame_index import FrameIndex
 from ..index.holes import FrameHole, describe_hole, describe_holes
 
-__all__ = [
-    "ByIndex",
-    "ByIndexRange",
-    "ByTime",
-    "ByTimeRange",
-    "ExistingFrames",
-    "FrameQuery",
-    "hole_error",
-    "hole_reports",
-    "spanned_holes",
-    "warn_of_damage",
-]
-
 
 class FrameQuery(ABC):
     """Frames that a call asks for, and what else it says, which decides the holes that it spans.

@@ -21,15 +21,13 @@ from ..common.handle_pool import HandlePool
 from ..common.locks import ForkSafeLock
 from ..common.messages import warn_once
 from ..common.pictures import Orientation, PixelStep, output_size
-from ..index.identity import SourceIdentity, identify
+from ..index.index_file import SourceIdentity, identify
 from ..index.scan import first_frame
 from ..pyav.pixels import orientation_of
 from ..pyav.reading import VideoReader
 from ..sources.source import Source
 from .batch import DecodedRows, ErrorPolicy, PixelWriter, SizeChangePolicy
 from .handles import Handle, HandleSpec, stream_parameters, why_not
-
-__all__ = ["CpuFallbackStatus", "OpenVideo", "OutputOptions", "warn_of_fallback"]
 
 # Containers that can say that pictures are to be turned.
 _FORMATS_THAT_TURN = frozenset(("mov", "mp4", "matroska", "webm"))
