@@ -42,7 +42,7 @@ class MediaTensorError(Exception):
 
 
 class InvalidArgumentError(MediaTensorError, ValueError, TypeError, AssertionError, RuntimeError):
-    """An argument has a value or a type that is not accepted; the message names it and what is.
+    """An argument has a value or a type that is not accepted; the message names it, and accepted values.
 
     torchcodec raises ValueError, TypeError or RuntimeError here, docTR ValueError, TypeError or AssertionError.
     """
@@ -77,7 +77,7 @@ class DecodeError(MediaTensorError, IndexError, RuntimeError):
 
 
 class DeviceError(MediaTensorError, RuntimeError):
-    """A device cannot decode a stream, or stopped midway; the message says why, and what to do instead."""
+    """A device cannot decode a stream, or stopped midway; the message has the reason and an alternative."""
 
 
 class EncodeError(MediaTensorError, RuntimeError):
@@ -89,15 +89,15 @@ class WriteError(MediaTensorError, OSError, RuntimeError):
 
 
 class PageError(MediaTensorError, ValueError, RuntimeError):
-    """One page of a document cannot be read or rendered; the message names it. Other pages are not concerned."""
+    """One page of a document cannot be read or rendered; the message names it. Other pages are not affected."""
 
 
 class WeightsError(MediaTensorError, ValueError, RuntimeError):
-    """A file of model weights is damaged, is not the one that was meant, or does not fit the model."""
+    """A file of model weights is damaged, is not the expected one, or does not fit the model."""
 
 
 class WeightsNotFoundError(WeightsError, FileNotFoundError):
-    """No weights for a model on this machine; the message says what to install or where to put which file."""
+    """No weights for a model on this machine; the message names the package to install or the file to add."""
 
 
 class TooManyFailuresError(MediaTensorError, RuntimeError):
@@ -105,7 +105,7 @@ class TooManyFailuresError(MediaTensorError, RuntimeError):
 
 
 class TrainingError(MediaTensorError, RuntimeError):
-    """A training cannot go on; what it has reached so far is kept."""
+    """A training cannot continue; its results so far are kept."""
 
 
 class SizeChangeError(DecodeError, ValueError):
@@ -113,7 +113,7 @@ class SizeChangeError(DecodeError, ValueError):
 
 
 class FrameIndexError(MediaTensorError, ValueError, RuntimeError):
-    """A saved frame index cannot be read or written, is damaged, or is that of another source or stream."""
+    """A saved frame index cannot be read or written, is damaged, or belongs to another source or stream."""
 
 
 class ClosedError(MediaTensorError, ValueError, RuntimeError):
@@ -121,12 +121,12 @@ class ClosedError(MediaTensorError, ValueError, RuntimeError):
 
 
 class IsolatedWorkerError(MediaTensorError, RuntimeError):
-    """The process in which isolated work was done did not finish it; the next call has a new one.
+    """The process of isolated work did not finish it; the next call gets a new one.
 
     Attributes:
         reason: ``"crash"`` (the process ended), ``"timeout"``, ``"memory"``, ``"exception"`` (the function raised one
-            of a type that is neither of ``mediatensor.errors`` nor of Python) or ``"result"`` (what came from the
-            process is not what one sends that is in order).
+            of a type that is neither of ``mediatensor.errors`` nor of Python) or ``"result"`` (the process sent a
+            malformed result).
 
     Example:
         >>> from mediatensor.errors import IsolatedWorkerError

@@ -1,4 +1,4 @@
-"""What decoding returns: `Frame` and `FrameBatch`, `AudioSamples` and `AudioSamplesBatch`, and both in one."""
+"""Results of decoding: `Frame` and `FrameBatch`, `AudioSamples` and `AudioSamplesBatch`, and `AudioVideoClip`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOT_DAMAGED = torch.tensor(False, device="cpu")
 
 
 def _describe(result: Any) -> str:
-    """``ClassName:`` and one indented line a field; of the data only the shape."""
+    """Describe a result: ``ClassName:`` and one indented line a field, with only the shape of the data."""
     lines = [f"{type(result).__name__}:"]
     for spec in fields(result):
         value = getattr(result, spec.name)
@@ -58,30 +58,30 @@ def _sample_rate(sample_rate: Any) -> int:
 
 
 def _on_cpu(key: Any) -> Any:
-    """A key with its tensors on the CPU, where the times are."""
+    """Move the tensors of a key to the CPU, where the times are."""
     if isinstance(key, Tensor):
         return key.cpu()
     return type(key)(_on_cpu(part) for part in key) if type(key) in (list, tuple) else key
 
 
 def _rows(data: Tensor, key: Any, key_on_cpu: Any) -> Tensor:
-    """The rows that a key selects. Data on a device take a key from anywhere."""
+    """Return the rows that a key selects. Data on a device take a key from anywhere."""
     return data[key_on_cpu if data.device.type == "cpu" else key]
 
 
 @dataclass(frozen=True)
 class ReplacedFrame:
-    """A frame that is damaged or could not be decoded, and what the error policy did about it; or a hole.
+    """A frame that is damaged or could not be decoded, and how the error policy treated it; or a hole.
 
-    In a hole the codec gave no frames, so that the missing ones have no number. The report of a hole is that of the
-    first frame after it, which is in its place as usual: ``used_index`` is ``index``.
+    In a hole the codec gave no frames, so that the missing ones have no number. A hole is reported with the first frame
+    after it, which is in its place as usual: ``used_index`` is ``index``.
 
     Attributes:
         index: Index of the frame that was asked for.
-        reason: Why it could not be decoded, or what the hole is, as a sentence.
+        reason: Why it could not be decoded, or a description of the hole, as a sentence.
         position: Its position in the flattened batch. Under ``on_error="skip"``, the position it would have had.
         used_index: Index of the frame that took its place; ``None`` if it was left out.
-        num_missing: Of a hole, how many packets gave no frame; else 0.
+        num_missing: Number of packets in a hole that gave no frame; else 0.
 
     Example:
         >>> from mediatensor.decoders import VideoDecoder
@@ -108,7 +108,7 @@ class Frame:
         data: 3-D tensor, (C, H, W) or (H, W, C).
         pts_seconds: Presentation time in seconds.
         duration_seconds: Time for which the frame is shown, in seconds.
-        replaced: What ``on_error="nearest"`` put in place of the requested frame.
+        replaced: The frame that ``on_error="nearest"`` put in place of the requested one, and holes.
         is_damaged: Whether the codec flags the frame as damaged.
 
     Raises:
@@ -132,7 +132,7 @@ class Frame:
     is_damaged: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        if type(self.data) is not Tensor or self.data.ndim != 3:  # most frames are made by a decoder, and right
+        if type(self.data) is not Tensor or self.data.ndim != 3:  # most frames are from a decoder, and valid
             _check_dimensions(self.data, "3-dimensional", 3, 3)
         if type(self.pts_seconds) is not float:
             self.pts_seconds = real_number("pts_seconds", self.pts_seconds)
@@ -143,7 +143,7 @@ class Frame:
         return iter((self.data, self.pts_seconds, self.duration_seconds))
 
     def to(self, *args: Any, **kwargs: Any) -> Frame:
-        """The frame with ``data.to(*args, **kwargs)``.
+        """Return the frame with ``data.to(*args, **kwargs)``.
 
         Example:
             >>> import torch
@@ -154,11 +154,11 @@ class Frame:
         return replace(self, data=self.data.to(*args, **kwargs))
 
     def pin_memory(self) -> Frame:
-        """The frame with its data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
+        """Return the frame with its data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
         return replace(self, data=pinned(self.data))
 
     def show(self) -> None:
-        """Show the picture, in a window or below the cell of a notebook. Needs the extra ``plot``.
+        """Show the frame, in a window or below the cell of a notebook. Needs the extra ``plot``.
 
         Raises:
             MissingDependencyError: if matplotlib is not installed.
@@ -191,7 +191,7 @@ class FrameBatch:
         data: Tensor of at least 3 dimensions, (..., C, H, W) or (..., H, W, C).
         pts_seconds: Presentation times in seconds, float64 on the CPU, of shape ``data.shape[:-3]``.
         duration_seconds: Durations in seconds, of the same dtype, device and shape.
-        replaced: What ``on_error="skip"`` or ``"nearest"`` left out or replaced; empty if nothing.
+        replaced: Frames that ``on_error="skip"`` or ``"nearest"`` left out or replaced, and holes.
         is_damaged: Whether the codec flags each frame as damaged, bool on the CPU, of the same shape as the times.
 
     Raises:
@@ -213,7 +213,7 @@ class FrameBatch:
 
     def __post_init__(self) -> None:
         _check_dimensions(self.data, "at least 3-dimensional", 3)
-        # Callers write times as float32 or lists of numbers; they are kept exact, and off the device.
+        # Callers pass times as float32 or lists of numbers; they are stored exactly, and on the CPU.
         self.pts_seconds = _numbers("pts_seconds", self.pts_seconds)
         self.duration_seconds = _numbers("duration_seconds", self.duration_seconds)
         leading = self.data.shape[:-3]
@@ -262,7 +262,7 @@ class FrameBatch:
         )
 
     def _replaced_at(self, key: Any) -> tuple[ReplacedFrame, ...]:
-        """The reports of the frames that ``key`` selects, with their new positions."""
+        """Return the reports of the frames that ``key`` selects, with their new positions."""
         count = self.pts_seconds.numel()
         kept = torch.arange(count, device="cpu").reshape(self.pts_seconds.shape)[key].flatten().tolist()
         return tuple(
@@ -273,7 +273,7 @@ class FrameBatch:
         )
 
     def to(self, *args: Any, **kwargs: Any) -> FrameBatch:
-        """The batch with ``data.to(*args, **kwargs)``; the times stay float64 on the CPU.
+        """Return the batch with ``data.to(*args, **kwargs)``; the times stay float64 on the CPU.
 
         Example:
             >>> import torch
@@ -285,7 +285,7 @@ class FrameBatch:
         return replace(self, data=self.data.to(*args, **kwargs))
 
     def pin_memory(self) -> FrameBatch:
-        """The batch with its data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
+        """Return the batch with its data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
         return replace(self, data=pinned(self.data))
 
     def show(self) -> None:
@@ -351,7 +351,7 @@ class AudioSamples:
         return iter((self.data, self.pts_seconds, self.duration_seconds, self.sample_rate))
 
     def to(self, *args: Any, **kwargs: Any) -> AudioSamples:
-        """The samples with ``data.to(*args, **kwargs)``.
+        """Return the samples with ``data.to(*args, **kwargs)``.
 
         Example:
             >>> import torch
@@ -362,11 +362,11 @@ class AudioSamples:
         return replace(self, data=self.data.to(*args, **kwargs))
 
     def pin_memory(self) -> AudioSamples:
-        """The samples with their data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
+        """Return the samples with their data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
         return replace(self, data=pinned(self.data))
 
     def show(self) -> None:
-        """Draw the wave of each channel over time, as `Frame.show` shows a picture. Needs the extra ``plot``.
+        """Draw the wave of each channel over time, like `Frame.show`. Needs the extra ``plot``.
 
         Raises:
             MissingDependencyError: if matplotlib is not installed.
@@ -390,7 +390,7 @@ class AudioSamples:
 
 @dataclass(repr=False)
 class AudioSamplesBatch:
-    """Clips of sound of one length.
+    """Audio clips of one length.
 
     ``len(batch)`` is the number of clips. Iterating and indexing with a number give `AudioSamples`; any other key
     (slice, list, tensor) gives an `AudioSamplesBatch`.
@@ -400,11 +400,11 @@ class AudioSamplesBatch:
         pts_seconds: Times of the first samples in seconds, float64 on the CPU, (clips,).
         duration_seconds: Lengths in seconds, of the same dtype, device and shape.
         sample_rate: Samples per second, of all clips.
-        num_valid_samples: How many samples at the beginning of each clip are those of the stream; the others are
-            padding. int64 on the CPU, (clips,).
+        num_valid_samples: How many samples at the start of each clip are from the stream; the rest is padding. int64 on
+            the CPU, (clips,).
 
     Raises:
-        InvalidArgumentError: if ``data`` is not 3-dimensional or one of the others is not of shape (clips,).
+        InvalidArgumentError: if ``data`` is not 3-dimensional or another field is not of shape (clips,).
 
     Example:
         >>> import torch
@@ -458,7 +458,7 @@ class AudioSamplesBatch:
         return AudioSamplesBatch(data, pts_seconds, duration_seconds, self.sample_rate, self.num_valid_samples[on_cpu])
 
     def to(self, *args: Any, **kwargs: Any) -> AudioSamplesBatch:
-        """The batch with ``data.to(*args, **kwargs)``; the others stay on the CPU.
+        """Return the batch with ``data.to(*args, **kwargs)``; the other fields stay on the CPU.
 
         Example:
             >>> import torch
@@ -471,7 +471,7 @@ class AudioSamplesBatch:
         return replace(self, data=self.data.to(*args, **kwargs))
 
     def pin_memory(self) -> AudioSamplesBatch:
-        """The batch with its data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
+        """Return the batch with its data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
         return replace(self, data=pinned(self.data))
 
     def __repr__(self) -> str:
@@ -486,9 +486,9 @@ class AudioVideoClip:
 
     Attributes:
         frames: The frames that are shown in the range.
-        samples: The sound of the whole range: sample k belongs to ``samples.pts_seconds + k / samples.sample_rate``.
+        samples: The audio of the whole range: sample k belongs to ``samples.pts_seconds + k / samples.sample_rate``.
         silent_spans: Which samples [first, last) of ``samples`` are silence because the stream has none there: it
-            begins later or ends earlier than the range, or has a gap. Empty if the sound is whole.
+            starts later or ends earlier than the range, or has a gap. Empty if the audio is complete.
 
     Example:
         >>> import torch
@@ -517,7 +517,7 @@ class AudioVideoClip:
         return iter((self.frames, self.samples))
 
     def to(self, *args: Any, **kwargs: Any) -> AudioVideoClip:
-        """The clip with ``to(*args, **kwargs)`` of its frames and of its samples.
+        """Return the clip with ``to(*args, **kwargs)`` applied to its frames and samples.
 
         Example:
             >>> import torch
@@ -529,7 +529,7 @@ class AudioVideoClip:
         return replace(self, frames=self.frames.to(*args, **kwargs), samples=self.samples.to(*args, **kwargs))
 
     def pin_memory(self) -> AudioVideoClip:
-        """The clip with its data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
+        """Return the clip with its data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
         return replace(self, frames=self.frames.pin_memory(), samples=self.samples.pin_memory())
 
     def __repr__(self) -> str:

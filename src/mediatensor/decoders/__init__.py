@@ -34,8 +34,7 @@ if TYPE_CHECKING:
         decode_png,
         decode_webp,
     )
-    from ._packet_decoders import AudioPacketDecoder, VideoPacketDecoder
-    from ._raw import Packet, RawAudioSamples, RawFrame
+    from ._packet_decoders import AudioPacketDecoder, Packet, RawAudioSamples, RawFrame, VideoPacketDecoder
     from ._subtitle_decoder import Subtitle, SubtitleDecoder
     from ._video_decoder import SimpleVideoDecoder, VideoDecoder
     from ._wav_decoder import WavDecoder
@@ -84,7 +83,7 @@ __all__ = [
     "set_nvdec_cache_capacity",
 ]
 
-# What reads packets and headers needs no torch; what decodes does.
+# Reading packets and headers needs no torch, and decoding does.
 __getattr__ = lazy_names(
     __name__,
     {
@@ -97,8 +96,9 @@ __getattr__ = lazy_names(
         ),
         **dict.fromkeys(("AudioConverter", "ColorConverter"), "._converters"),
         **dict.fromkeys(("AudioStream", "Demuxer", "VideoStream"), "._demuxer"),
-        **dict.fromkeys(("AudioPacketDecoder", "VideoPacketDecoder"), "._packet_decoders"),
-        **dict.fromkeys(("Packet", "RawAudioSamples", "RawFrame"), "._raw"),
+        **dict.fromkeys(
+            ("AudioPacketDecoder", "Packet", "RawAudioSamples", "RawFrame", "VideoPacketDecoder"), "._packet_decoders"
+        ),
         "CpuFallbackStatus": ".._engine.video.stream",
         "FrameHole": ".._engine.index.holes",
         "FrameIndex": ".._engine.index.frame_index",

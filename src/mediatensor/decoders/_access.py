@@ -33,8 +33,6 @@ from ..frames import AudioSamples, Frame, FrameBatch
 from ..transforms import resolve_transforms
 from ._audio_decoder import AudioDecoder
 
-__all__ = ["AudioAccess", "VideoAccess", "access_to"]
-
 # Frames before they are RGB, which the codec's memory holds.
 _PICTURES_AT_A_TIME = 8
 
@@ -87,7 +85,7 @@ class VideoAccess:
         The index of a file that was just opened needs no second opening; the approximate mode has none.
 
         Args:
-            raises_damage: Whether damage is an error from now on, as far as a device's decoder reports any.
+            raises_damage: Whether damage is an error from now on, if the device's decoder reports it.
         """
         if isinstance(self._frames, ExactFrames):
             _ = self._frames.index

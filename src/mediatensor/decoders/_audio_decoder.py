@@ -1,4 +1,4 @@
-"""`AudioDecoder`: the samples of a stream of sound as tensors."""
+"""`AudioDecoder`: the samples of an audio stream as tensors."""
 
 from __future__ import annotations
 
@@ -36,9 +36,7 @@ from .._engine.sources.source import make_source
 from ..errors import InvalidArgumentError, OutOfRangeError, StreamError
 from ..frames import AudioSamples
 
-__all__ = ["AudioDecoder"]
-
-# Ranges that lie closer together than this are decoded in one go: seeking and its pre-roll cost as much.
+# Ranges that lie closer together than this are decoded together: seeking and its pre-roll cost as much.
 _MAX_SECONDS_DECODED_THROUGH = 0.25
 
 
@@ -50,37 +48,39 @@ class AudioDecoder(Closing):
     the mean.
 
     **A range of time gives the samples that a decode of the whole stream has there.** Sample k is played at the time of
-    the first sample plus k / sample rate; an encoder's delay and padding are not part of the sound. A range begins and
-    ends at the nearest sample, halves up, so that ranges that meet have no gap and no overlap, also when they are
-    resampled. The samples are bit for bit the same, except that Opus, MPEG layers I and II and DTS differ by less than
-    1e-4, and that the noise which AAC synthesizes is another noise. A range always gives the same bits, whatever was
-    decoded before it.
+    the first sample plus k / sample rate; an encoder's delay and padding are not part of the audio. A range starts and
+    ends at the nearest sample, halves up, so that ranges that meet have no gap and no overlap, even when they are
+    resampled. The samples are bit-identical, except that Opus, MPEG layers I and II and DTS differ by less than 1e-4,
+    and that noise synthesized by AAC differs. A range always gives the same bits, whatever was decoded before it.
 
-    Where a container rounds time stamps (Matroska to milliseconds), the lengths of the codec's frames tell the sample.
+    If a container rounds time stamps (Matroska to milliseconds), the lengths of the codec's frames determine the
+    sample.
     Time stamps that leave gaps or jump are followed: the samples of a range are those whose times lie in it.
 
     A range costs its own length and a short pre-roll in every format that FFmpeg can seek in; nothing is scanned. MP3
     of variable bit rate is parsed, not decoded, up to the range. These are decoded from the beginning: codecs whose
     decoder may remember anything (HE-AAC, WMA, AMR, Speex, ...), MPEG program streams, compressed WAV, FLAC in Ogg,
     streams whose time stamps jitter, and files that were joined end to end (a chain of Ogg, ``cat a.flac b.flac``). The
-    next range then resumes where the decoder stands. A joined file is one sound with the
-    sample rate and the channels of its first part.
+    next range then resumes from the decoder's position. A joined file is one recording with the sample rate and the
+    channels of its first part.
 
     A decoder can be pickled and copied, used after a fork and in spawned workers, and called from several threads at a
-    time: every call works on a handle of its own, which is opened when needed. The file stays open until `close`, or
-    until the end of a ``with`` statement.
+    time: every call works on its own handle, which is opened when needed. The file stays open until `close`, or until
+    the end of a ``with`` statement.
 
     Args:
-        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, the same as a 1-D uint8
-            tensor, or a binary file object with ``read(size)`` and ``seek(offset, whence)``, which stays open and
-            yours. URLs of other file systems (``s3://...``) are read through fsspec, if it is installed.
+        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, the same as a 1-D uint8 tensor, or
+        a
+            binary file object with ``read(size)`` and ``seek(offset, whence)``, which the decoder does not close. URLs
+            of other file systems (``s3://...``) are read through fsspec, if it is installed.
         stream_index: Index of the audio stream among all streams; by default FFmpeg's choice.
         sample_rate: Samples per second of the result; ``None`` for the stream's own. FFmpeg's resampler converts.
-        num_channels: Channels of the result; ``None`` for the stream's own. FFmpeg mixes to its default layout for
-            that number.
+        num_channels: Channels of the result; ``None`` for the stream's own. FFmpeg mixes to its default layout for that
+            number.
         num_ffmpeg_threads: Codec threads, for codecs that can use them (FLAC, ALAC, WavPack, TTA). ``None`` takes the
-            free threads of the process's budget (`mediatensor.set_num_threads`) for long ranges, and 1 inside a
-            DataLoader worker; 0 lets FFmpeg decide.
+        free
+            threads of the process's budget (`mediatensor.set_num_threads`) for long ranges, and 1 inside a DataLoader
+            worker; 0 lets FFmpeg decide.
         downmix: How to mix to fewer channels: ``"sum"`` weighs them as FFmpeg and torchcodec do, so that stereo becomes
             0.707 times the sum of left and right, and may leave [-1, 1]; ``"mean"`` divides by the sum of the weights,
             so that stereo becomes the mean of left and right, and is never louder than the loudest channel.
@@ -117,7 +117,7 @@ class AudioDecoder(Closing):
         check_num_threads(num_ffmpeg_threads)
         self._use(AudioHandleSpec(make_source(source), stream_index, num_ffmpeg_threads))
         with stages.OPEN, self._pool.borrow() as handle:
-            self.metadata: AudioStreamMetadata = _described(handle.stream)
+            self.metadata: AudioStreamMetadata = _describe_stream(handle.stream)
         self.stream_index: int = self.metadata.stream_index
         self._spec = replace(self._spec, stream_index=self.stream_index)
 
@@ -130,10 +130,7 @@ class AudioDecoder(Closing):
         self._pool = HandlePool(spec.open, spec.source.check_unchanged)
 
     def get_all_samples(self) -> AudioSamples:
-        """All samples of the stream.
-
-        Returns:
-            `AudioSamples`: float32 of shape (channels, samples), with the time of the first sample.
+        """Return all samples of the stream: float32 of shape (channels, samples), with the time of the first sample.
 
         Raises:
             DecodeError: if the stream is damaged.
@@ -153,18 +150,17 @@ class AudioDecoder(Closing):
     def get_samples_played_in_range(
         self, start_seconds: float = 0.0, stop_seconds: float | None = None
     ) -> AudioSamples:
-        """The samples that are played in the half-open range [start, stop).
+        """Return the samples that are played in the half-open range [start, stop), float32 (channels, samples).
 
         Args:
-            start_seconds: Begin of the range. If it lies before the first sample, the result begins with that.
-            stop_seconds: End of the range, not included; ``None``, or a time behind the end, for the end of the stream.
-
-        Returns:
-            `AudioSamples`: float32 of shape (channels, samples); no samples if start equals stop.
+            start_seconds: Start of the range. If it lies before the first sample, the result starts with that.
+            stop_seconds: End of the range, not included; ``None``, or a time after the end, for the end of the stream.
+            If it
+                equals the start, there are no samples.
 
         Raises:
             InvalidArgumentError: if a time is not finite, or start > stop.
-            OutOfRangeError: if the range lies behind the end of the stream.
+            OutOfRangeError: if the range lies after the end of the stream.
             DecodeError: if the range is damaged.
             StreamError: if nothing in the stream can be decoded.
             ReadError: if the source cannot be read.
@@ -181,16 +177,13 @@ class AudioDecoder(Closing):
             return self._samples(handle, start, stop)
 
     def get_samples_played_in_ranges(self, ranges: Iterable[tuple[float, float | None]]) -> list[AudioSamples]:
-        """The samples of several ranges, in the order of the ranges.
+        """Return the samples of several ranges, in the order of the ranges, each in its own memory.
 
-        Ranges are decoded in the order of time. Ranges that touch or overlap are decoded in one go where that gives the
+        Ranges are decoded in the order of time. Ranges that touch or overlap are decoded together where that gives the
         same bits.
 
         Args:
             ranges: Pairs of (start, stop) in seconds, see `get_samples_played_in_range`.
-
-        Returns:
-            One `AudioSamples` for each range; each has memory of its own.
 
         Raises:
             InvalidArgumentError: if an item is not such a pair, or its start > stop; before anything is decoded.
@@ -223,22 +216,20 @@ class AudioDecoder(Closing):
         num_channels: int | None = 1,
         pad_last: bool = False,
     ) -> Iterator[AudioSamples]:
-        """The stream in pieces of equal length, as speech models take it; 16 kHz mono by default.
+        """Yield the stream in pieces of equal length, as speech models take it; 16 kHz mono by default.
 
-        Chunk k begins at begin + k * (seconds - overlap_seconds). The last chunk is the one that reaches the end of the
+        Chunk k starts at begin + k * (seconds - overlap_seconds). The last chunk is the one that reaches the end of the
         stream. Only one chunk is in memory at a time. A chunk with a gap in the time stamps is shorter; an empty one is
-        left out.
+        left out. Chunks are float32 of shape (channels, samples), with their start times.
 
         Args:
             seconds: Length of a chunk.
             overlap_seconds: How much of a chunk the next one repeats; at least 0 and less than ``seconds``.
             sample_rate: Samples per second; ``None`` for the stream's own.
-            num_channels: Channels, mixed as the decoder's ``downmix`` says; ``None`` for the stream's own.
-            pad_last: Pad the last chunk, or one with a gap, with silence at its end. ``duration_seconds`` remains that
-                of the sound.
-
-        Yields:
-            `AudioSamples`: float32 of shape (channels, samples), with their start times.
+            num_channels: Channels, mixed according to the decoder's ``downmix``; ``None`` for the stream's own.
+            pad_last: Pad the last chunk, or one with a gap, with silence at its end. ``duration_seconds`` is still that
+            of the
+                audio.
 
         Raises:
             InvalidArgumentError: if an argument is not accepted; before the first chunk.
@@ -263,7 +254,7 @@ class AudioDecoder(Closing):
         return self._chunks(seconds, seconds - overlap_seconds, sample_rate, num_channels, pad_last=pad_last)
 
     def close(self) -> None:
-        """Close the file. Calls after it raise `ClosedError`; calls in progress finish.
+        """Close the file. Later calls raise `ClosedError`; calls in progress finish.
 
         Example:
             >>> from mediatensor.decoders import AudioDecoder
@@ -278,7 +269,7 @@ class AudioDecoder(Closing):
         return OutputFormat(sample_rate, num_channels, self._downmix)
 
     def _samples(self, handle: AudioHandle, start: float | None, stop: float | None) -> AudioSamples:
-        """The samples of a range of seconds; ``None`` stands for the beginning and the end of the stream."""
+        """Return the samples of a range of seconds; ``None`` is the start and the end of the stream."""
         begin, output = handle.stream.begin_seconds, self._output_format(handle)
         stream_rate = handle.stream.form.sample_rate
         if start is None:
@@ -297,7 +288,7 @@ class AudioDecoder(Closing):
     def _samples_of_group(
         self, handle: AudioHandle, ranges: dict[int, tuple[float, float | None]]
     ) -> dict[int, AudioSamples]:
-        """The samples of ranges that lie close together, cut out of one range that covers them all."""
+        """Return the samples of ranges that lie close together, cut out of one range that covers them all."""
         begin, rate = handle.stream.begin_seconds, self._output_format(handle).sample_rate
         bounds = {number: sample_range(start, stop, begin, rate) for number, (start, stop) in ranges.items()}
         lasts = [last for _, last in bounds.values() if last is not None]
@@ -311,7 +302,7 @@ class AudioDecoder(Closing):
                     data = whole[:, first - origin : None if last is None else last - origin].clone()
                     samples[number] = AudioSamples(data, max(begin, ranges[number][0]), data.shape[1] / rate, rate)
                 return samples
-        # The stream ends in the group, or its time leaps: a sample's number does not tell when it is played.
+        # The stream ends in the group, or its time leaps: the number of a sample does not give its time.
         return {number: self._samples(handle, *ranges[number]) for number in ranges}
 
     def _chunks(
@@ -353,11 +344,11 @@ class AudioDecoder(Closing):
         self._use(self._spec)
 
 
-def _described(stream: AudioStream) -> AudioStreamMetadata:
+def _describe_stream(stream: AudioStream) -> AudioStreamMetadata:
     reader = stream.reader
     info = reader.stream_info()
     begin, priming = info.start_seconds or 0.0, 0.0
-    # Where nothing can be decoded, the calls for samples say so.
+    # If nothing can be decoded, calls for samples raise.
     with suppress(StreamError):
         begin, priming = stream.begin_seconds, stream.priming_seconds
     return audio_stream_metadata(info, reader.container_info(), begin, priming, reader.joined_seconds)

@@ -21,11 +21,9 @@ from ._access import AudioAccess
 from ._audio_decoder import AudioDecoder
 from ._video_decoder import VideoDecoder
 
-__all__ = ["AudioVideoDecoder"]
-
 
 class _VideoOptions(TypedDict, total=False):
-    """What `VideoDecoder` alone takes."""
+    """Options that only `VideoDecoder` takes."""
 
     dimension_order: Literal["NCHW", "NHWC"]
     device: str | torch.device | None
@@ -43,32 +41,30 @@ class _VideoOptions(TypedDict, total=False):
 class AudioVideoDecoder(Closing):
     """Decodes the frames and the samples of the same range of time.
 
-    It is a `VideoDecoder` and an `AudioDecoder` on one source, and what puts their answers side by side. The frames of
-    a range are those that `VideoDecoder.get_frames_played_in_range` gives. The samples cover the range from its start
-    to its stop whatever the file holds: where the sound begins later or ends earlier than the pictures, or has a gap,
-    silence stands in, and the clip says where. So the sound of a frame begins at sample
-    ``(frame.pts_seconds - start_seconds) * sample_rate``::
+    It combines a `VideoDecoder` and an `AudioDecoder` on one source. The frames of a range are those that
+    `VideoDecoder.get_frames_played_in_range` gives. The samples always cover the range from its start to its stop:
+    where the audio starts later or ends earlier than the video, or has a gap, they are silence, and the clip lists
+    these spans. So the audio of a frame starts at sample ``(frame.pts_seconds - start_seconds) * sample_rate``::
 
-        pictures      |----0----|----1----|----2----|----3----|
-        sound                |~~~~~~~~~~~~~~~~~~~~~~~~~~~|
+        video         |----0----|----1----|----2----|----3----|
+        audio                |~~~~~~~~~~~~~~~~~~~~~~~~~~~|
         range            [--------------------------------------)
         frames        |----0----|----1----|----2----|----3----|
         samples          |...|~~~~~~~~~~~~~~~~~~~~~~~~~~~|......|    . is silence
 
-    Each end of a range falls on the sample nearest to it, so that samples of ranges that meet join without a gap or an
-    overlap.
+    Each end of a range falls on the nearest sample, so that samples of ranges that meet have no gap and no overlap.
 
     A decoder can be pickled and copied, used after a fork and in spawned workers, and used from several threads at a
     time. `close` it or use it in a ``with`` statement to release the files early.
 
     Args:
-        source: As of `VideoDecoder`. A file object serves both decoders.
-        video_stream_index: Index of the video stream among all streams; by default the one FFmpeg thinks best.
-        audio_stream_index: Index of the audio stream among all streams; by default the one FFmpeg thinks best.
-        sample_rate: Samples per second to resample the sound to; by default those of the stream.
-        num_channels: Number of channels to mix the sound to; by default those of the stream.
-        num_ffmpeg_threads: Codec threads, as of the two decoders.
-        downmix: ``"sum"`` or ``"mean"``: how to mix to fewer channels, as of `AudioDecoder`.
+        source: See `VideoDecoder`. A file object serves both decoders.
+        video_stream_index: Index of the video stream among all streams; by default FFmpeg's choice.
+        audio_stream_index: Index of the audio stream among all streams; by default FFmpeg's choice.
+        sample_rate: Samples per second to resample the audio to; by default the stream's own.
+        num_channels: Number of channels to mix the audio to; by default the stream's own.
+        num_ffmpeg_threads: Codec threads, see the two decoders.
+        downmix: ``"sum"`` or ``"mean"``: how to mix to fewer channels, see `AudioDecoder`.
         video_options: The other options of `VideoDecoder`: ``dimension_order``, ``device``, ``decode_backend``,
             ``strict_device``, ``seek_mode``, ``transforms``, ``output_dtype``, ``custom_frame_mappings``,
             ``frame_index``, ``on_error``, ``on_size_change``. The device is that of the frames; samples are on the CPU.
@@ -125,17 +121,16 @@ class AudioVideoDecoder(Closing):
     def get_played_in_range(
         self, start_seconds: float | None = None, stop_seconds: float | None = None, fps: float | None = None
     ) -> AudioVideoClip:
-        """The frames that are shown and the samples that are heard within [start_seconds, stop_seconds).
+        """Return the frames and the samples that are played within [start_seconds, stop_seconds).
+
+        The frames are those of `VideoDecoder.get_frames_played_in_range`: the first is the one shown at
+        ``start_seconds``, even if it started earlier. The samples start at ``start_seconds`` and last for the whole
+        range.
 
         Args:
-            start_seconds: In [begin, end) of the video; ``None`` is its begin.
+            start_seconds: Within the video, from its start; ``None`` is its start.
             stop_seconds: From ``start_seconds`` (an empty clip) to the end of the video; ``None`` is its end.
             fps: Frames per second to resample the frames to.
-
-        Returns:
-            The frames as of `VideoDecoder.get_frames_played_in_range`: the first is the one shown at
-            ``start_seconds``, even if it started before. The samples begin at ``start_seconds`` and last for the
-            whole range.
 
         Raises:
             OutOfRangeError: if a time lies outside of the video.
@@ -154,14 +149,14 @@ class AudioVideoDecoder(Closing):
     def get_played_in_ranges(
         self, ranges: Iterable[tuple[float | None, float | None]], fps: float | None = None
     ) -> list[AudioVideoClip]:
-        """The clips of several ranges, in the order asked for.
+        """Return the clips of several ranges, in the order asked for.
 
         Args:
-            ranges: Pairs (start, stop) in seconds, each as of `get_played_in_range`.
+            ranges: Pairs (start, stop) in seconds, see `get_played_in_range`.
             fps: Frames per second to resample the frames to.
 
         Raises:
-            OutOfRangeError, InvalidArgumentError, DecodeError: as of `get_played_in_range`.
+            OutOfRangeError, InvalidArgumentError, DecodeError: see `get_played_in_range`.
 
         Example:
             >>> from mediatensor.decoders import AudioVideoDecoder
@@ -201,7 +196,7 @@ class AudioVideoDecoder(Closing):
         self.audio.close()
 
     def __copy__(self) -> AudioVideoDecoder:
-        """A decoder of the same source, with handles of its own."""
+        """Return a decoder of the same source, with its own handles."""
         return copy.deepcopy(self, {id(self._source): self._source})
 
     def __repr__(self) -> str:

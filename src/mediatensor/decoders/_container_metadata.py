@@ -9,25 +9,16 @@ from .._engine.metadata import Printed, StreamMetadata, stream_header_metadata
 from .._engine.pyav.opening import ContainerInfo, read_container_info
 from .._engine.sources.source import make_source
 
-__all__ = [
-    "Chapter",
-    "ContainerMetadata",
-    "DemuxerMetadata",
-    "container_metadata",
-    "demuxer_metadata",
-    "get_container_metadata",
-]
-
 
 @dataclass(frozen=True)
 class Chapter:
     """A named part of a file.
 
     Attributes:
-        start_seconds: Begin, in seconds.
+        start_seconds: Start, in seconds.
         end_seconds: End, in seconds.
         title: Its title, if it has one.
-        tags: All its tags, the title included.
+        tags: All its tags, including the title.
     """
 
     start_seconds: float
@@ -38,11 +29,11 @@ class Chapter:
 
 @dataclass(repr=False)
 class DemuxerMetadata(Printed):
-    """What the header of a container says of the whole file, see `Demuxer.metadata`.
+    """Properties of the whole file according to the header of its container, see `Demuxer.metadata`.
 
     Attributes:
-        duration_seconds_from_header: Duration in seconds; ``None`` if the header does not say.
-        bit_rate_from_header: Bits per second of the whole file; ``None`` if the header does not say.
+        duration_seconds_from_header: Duration in seconds; ``None`` if the header does not state it.
+        bit_rate_from_header: Bits per second of the whole file; ``None`` if the header does not state it.
         best_video_stream_index: The video stream that is decoded by default; ``None`` if there is none.
         best_audio_stream_index: The audio stream that is decoded by default; ``None`` if there is none.
 
@@ -60,17 +51,18 @@ class DemuxerMetadata(Printed):
 
 @dataclass(repr=False)
 class ContainerMetadata(DemuxerMetadata):
-    """What the headers of a container and of all its streams say.
+    """Properties of a container and of all its streams according to their headers.
 
     Attributes:
         streams: One item for each stream: `VideoStreamHeaderMetadata`, `AudioStreamHeaderMetadata`,
             `SubtitleStreamHeaderMetadata` or `StreamMetadata`.
         format_name: FFmpeg's name of the container format.
-        tags: Tags of the file, such as ``{"title": "Lesson 1"}``; the names are the container's.
-            At most 256, of at most 65,536 characters each. Bytes that are not Unicode are replaced by U+FFFD.
+        tags: Tags of the file, such as ``{"title": "Lesson 1"}``, by the container's names. At most 256, of at most
+        65,536
+            characters each. Bytes that are not Unicode are replaced by U+FFFD.
         chapters: At most 10,000, in the order of the file.
-        best_subtitle_stream_index: The stream that `SubtitleDecoder` reads by default: text before pictures, then
-            streams that are marked as default; ``None`` if there is none.
+        best_subtitle_stream_index: The stream that `SubtitleDecoder` reads by default: text before images, then streams
+            that are marked as default; ``None`` if there is none.
 
     Example:
         >>> from mediatensor.decoders import get_container_metadata
@@ -90,10 +82,10 @@ def get_container_metadata(source: object) -> ContainerMetadata:
     """Read the headers of a file; nothing is scanned or decoded.
 
     Args:
-        source: Whatever `VideoDecoder` takes.
+        source: Any source that `VideoDecoder` accepts.
 
     Returns:
-        `ContainerMetadata`: streams, tags, chapters, and which streams the decoders take by default.
+        `ContainerMetadata`: streams, tags, chapters, and the streams that decoders take by default.
 
     Raises:
         OpenError, SourceNotFoundError, SourceTypeError: if the source cannot be opened.
@@ -110,7 +102,7 @@ def get_container_metadata(source: object) -> ContainerMetadata:
 
 
 def container_metadata(info: ContainerInfo) -> ContainerMetadata:
-    """`ContainerMetadata` of a container that was opened."""
+    """Return the metadata of a container that was opened."""
     return ContainerMetadata(
         **_of_the_file(info),
         streams=[stream_header_metadata(stream) for stream in info.streams],
@@ -125,7 +117,7 @@ def container_metadata(info: ContainerInfo) -> ContainerMetadata:
 
 
 def demuxer_metadata(info: ContainerInfo) -> DemuxerMetadata:
-    """`DemuxerMetadata` of a container that was opened."""
+    """Return the metadata of a container that was opened, without its streams."""
     return DemuxerMetadata(**_of_the_file(info))
 
 

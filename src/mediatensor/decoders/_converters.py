@@ -1,4 +1,4 @@
-"""`ColorConverter` and `AudioConverter`: from what codecs give to RGB and to floats. The last block of decoding."""
+"""`ColorConverter` and `AudioConverter`: from codec output to RGB and to floats. The last block of decoding."""
 
 from __future__ import annotations
 
@@ -15,18 +15,16 @@ from .._engine.pyav.audio import Downmix, Resampler, SampleForm, as_float
 from ..backends import PictureConverter, get_backend
 from ..errors import DeviceError, InvalidArgumentError
 from ..frames import AudioSamples, Frame
-from ._raw import RawAudioSamples, RawFrame, refuse_to_pickle
-
-__all__ = ["AudioConverter", "ColorConverter"]
+from ._packet_decoders import RawAudioSamples, RawFrame, refuse_to_pickle
 
 
 class ColorConverter:
-    """Makes an RGB `Frame` of a `RawFrame`, upright, with the pixels that `VideoDecoder` gives.
+    """Converts a `RawFrame` to an RGB `Frame`, upright, with the pixels that `VideoDecoder` gives.
 
-    It belongs to no stream: one converts frames of any, of the same device.
+    It does not belong to a stream: one converts frames of any, of the same device.
 
     Args:
-        device: That of the frames; ``None`` is torch's default device.
+        device: Device of the frames; ``None`` is torch's default device.
         output_dtype: ``torch.uint8`` (0 to 255), ``torch.float32`` (0 to 1, from 16 bits a component), or ``"auto"``:
             float32 for frames of more than 8 bits a component.
 
@@ -53,12 +51,12 @@ class ColorConverter:
         self._converters: dict[tuple[str, bool], PictureConverter] = {}
 
     def convert(self, raw_frame: RawFrame) -> Frame:
-        """One frame as RGB, (3, H, W), a view of channels-last memory; turned as the container says.
+        """Return a frame as RGB, (3, H, W), a view of channels-last memory; turned according to the container.
 
         Raises:
-            InvalidArgumentError: if it is no `RawFrame`.
+            InvalidArgumentError: if it is not a `RawFrame`.
             DeviceError: if the frame is on another device.
-            DecodeError: if FFmpeg cannot convert from the colours that the frame says it has.
+            DecodeError: if FFmpeg cannot convert from the frame's colours.
         """
         if not isinstance(raw_frame, RawFrame):
             raise InvalidArgumentError(f"raw_frame must be a RawFrame (got {shown(raw_frame)}).")
@@ -90,15 +88,15 @@ class ColorConverter:
 
 
 class AudioConverter:
-    """Makes `AudioSamples` of `RawAudioSamples`: floats of full scale 1, at another rate or with other channels.
+    """Converts `RawAudioSamples` to `AudioSamples`: floats of full scale 1, at another rate or with other channels.
 
-    A resampler holds samples back and goes on where the ones before ended: feed it the samples of one stream in order,
-    and `drain` it at the end. Times of what comes out are counted from the first sample.
+    A resampler holds samples back and continues where the ones before ended: feed it the samples of one stream in
+    order, and `drain` it at the end. Times of the result are counted from the first sample.
 
     Args:
         sample_rate: Samples per second of the result; ``None`` for the stream's own.
         num_channels: Channels of the result; ``None`` for the stream's own.
-        downmix: ``"sum"`` or ``"mean"``: how to mix to fewer channels, as of `AudioDecoder`.
+        downmix: ``"sum"`` or ``"mean"``: how to mix to fewer channels, see `AudioDecoder`.
 
     Raises:
         InvalidArgumentError: if an argument is not among the accepted ones.
@@ -121,9 +119,9 @@ class AudioConverter:
         self._downmix: Downmix = downmix
         self._wanted_rate, self._wanted_channels = check_output_format(sample_rate, num_channels)
         self._lock = ForkSafeLock()
-        self._forget()
+        self._start_over()
 
-    def _forget(self) -> None:
+    def _start_over(self) -> None:
         self._form: SampleForm | None = None
         self._resampler: Resampler | None = None
         self._generation: int | None = None
@@ -131,12 +129,13 @@ class AudioConverter:
         self._begin_seconds, self._num_given = 0.0, 0
 
     def convert(self, raw_samples: RawAudioSamples) -> AudioSamples:
-        """Feed samples, and take what comes out: while resampling more or fewer than were fed, perhaps none.
+        """Feed samples, and take the result: while resampling more or fewer than were fed, perhaps none.
 
         Raises:
-            InvalidArgumentError: if they are no `RawAudioSamples`, have another rate or other channels than the ones
-                before, come from behind a `Demuxer.seek` that no `reset` followed, or the converter has been drained;
-                or if FFmpeg cannot convert to what was asked for.
+            InvalidArgumentError: if they are not `RawAudioSamples`, have another rate or other channels than the ones
+            before,
+                come after a `Demuxer.seek` that no `reset` followed, or the converter has been drained; or if FFmpeg
+                cannot convert to the result.
         """
         if not isinstance(raw_samples, RawAudioSamples):
             raise InvalidArgumentError(f"raw_samples must be RawAudioSamples (got {shown(raw_samples)}).")
@@ -153,10 +152,10 @@ class AudioConverter:
             if self._resampler is not None:
                 self._resampler.push(samples)
                 samples = self._resampler.take()
-            return self._given(samples)
+            return self._make_samples(samples)
 
     def _begin(self, raw: RawAudioSamples) -> None:
-        """Learn from the first samples what all have to be like, and check that of the next ones."""
+        """Note the form of the first samples, and check that the next ones have it."""
         form = SampleForm(raw.sample_rate, raw._layout or f"{raw.num_channels}c", raw.num_channels)
         if self._form is not None and self._form != form:
             raise InvalidArgumentError(
@@ -171,7 +170,7 @@ class AudioConverter:
             self._form, self._generation = form, raw._generation
             self._begin_seconds = raw.pts_seconds
 
-    def _given(self, samples: Any) -> AudioSamples:
+    def _make_samples(self, samples: Any) -> AudioSamples:
         assert self._form is not None
         rate = self._wanted_rate or self._form.sample_rate
         pts_seconds = self._begin_seconds + self._num_given / rate
@@ -179,7 +178,7 @@ class AudioConverter:
         return AudioSamples(torch.from_numpy(samples), pts_seconds, samples.shape[1] / rate, rate)
 
     def drain(self) -> AudioSamples:
-        """Take what the resampler has held back; nothing where the rate stays the same.
+        """Take the samples that the resampler has held back; none if the rate stays the same.
 
         Raises:
             InvalidArgumentError: if nothing was converted yet.
@@ -195,12 +194,12 @@ class AudioConverter:
             else:
                 samples = self._resampler.finish()
             self._is_drained = True
-            return self._given(samples)
+            return self._make_samples(samples)
 
     def reset(self) -> None:
-        """Forget what was fed: the next samples come from another place, or of another stream."""
+        """Start over: the next samples come from another place, or of another stream."""
         with self._lock:
-            self._forget()
+            self._start_over()
 
     def __reduce__(self) -> NoReturn:
         refuse_to_pickle(self, "Make one in each process.")

@@ -1,4 +1,4 @@
-"""`Demuxer`: a container's packets, its streams, and what decodes them. The first block of decoding."""
+"""`Demuxer`: a container's packets, its streams, and their decoders. The first block of decoding."""
 
 from __future__ import annotations
 
@@ -38,23 +38,21 @@ from .._engine.video.stream import CpuFallbackStatus, warn_of_fallback
 from ..backends import choose_backend, get_backend, open_guarded
 from ..errors import ClosedError, InvalidArgumentError, StreamError
 from ._container_metadata import DemuxerMetadata, demuxer_metadata
-from ._packet_decoders import AudioPacketDecoder, VideoPacketDecoder
-from ._raw import Packet, ProcessBound, refuse_to_pickle
+from ._packet_decoders import AudioPacketDecoder, Packet, ProcessBound, VideoPacketDecoder, refuse_to_pickle
 
-__all__ = ["AudioStream", "Demuxer", "VideoStream"]
-
-# How far before a time to seek, in seconds, while the container lands behind it.
+# How far before a time to seek, in seconds, while the container lands after it.
 _STEPS_BACK_SECONDS = (0, 1, 4, 16)
 
 _generations = itertools.count()
 
 
 class _OpenContainer:
-    """What a demuxer and its streams share: the open container, lent to one call at a time.
+    """The open container that a demuxer and its streams share, lent to one call at a time.
 
     Attributes:
-        generation: A number of its own for every open container and every seek in it: packets with the same number
-            follow each other.
+        generation: A different number for every open container and every seek in it: packets with the same number
+        follow
+            each other.
     """
 
     def __init__(self, source: Source, selectors: Sequence[int | str]) -> None:
@@ -70,7 +68,7 @@ class _OpenContainer:
 
     @contextmanager
     def use(self) -> Iterator[PacketSource]:
-        """The container for the time of a ``with`` block.
+        """Lend the container for a ``with`` block.
 
         Raises:
             ClosedError: after `close`, and in a forked process, which shares the file's position with its parent.
@@ -93,7 +91,7 @@ class _Stream(ProcessBound):
     """A stream that a demuxer follows.
 
     Attributes:
-        index: Its place among all streams of the container.
+        index: Its number among all streams of the container.
     """
 
     _how_to_make = "A Demuxer has them: demuxer.streams."
@@ -123,10 +121,10 @@ class _Stream(ProcessBound):
 
 
 class VideoStream(_Stream):
-    """A stream of video that a `Demuxer` follows.
+    """A video stream that a `Demuxer` follows.
 
     Attributes:
-        index: Its place among all streams of the container.
+        index: Its number among all streams of the container.
 
     Example:
         >>> from mediatensor.decoders import Demuxer
@@ -139,16 +137,16 @@ class VideoStream(_Stream):
 
     @property
     def metadata(self) -> VideoStreamHeaderMetadata:
-        """What the header says of the stream."""
+        """Properties of the stream according to its header."""
         header = self._header()
         assert isinstance(header, VideoStreamHeaderMetadata)
         return header
 
     def scan(self) -> FrameIndex:
-        """The frames of the stream: the index that `VideoDecoder` has of it.
+        """Return the frames of the stream: the index that `VideoDecoder` has of it.
 
-        It is read by another handle, at any time, and does not move the demuxer: from the header of an mp4 or mov file,
-        else from the packets. Where packets do not show which frames there are, the stream is decoded once. It can be
+        Another handle reads it, at any time, and does not move the demuxer: from the header of an mp4 or mov file, else
+        from the packets. If packets do not show which frames there are, the stream is decoded once. The index can be
         saved, and given to ``VideoDecoder(source, frame_index=...)``.
 
         Raises:
@@ -162,11 +160,12 @@ class VideoStream(_Stream):
     def make_decoder(
         self, device: str | torch.device | None = None, *, num_ffmpeg_threads: int = 1
     ) -> VideoPacketDecoder:
-        """A decoder of the stream's packets.
+        """Make a decoder of the stream's packets.
 
         Args:
             device: Where frames come out; ``None`` is torch's default device. If a device cannot decode the stream, the
-                CPU does, and planes and converted frames come out on the device all the same.
+            CPU
+                does, and planes and converted frames still come out on the device.
             num_ffmpeg_threads: Threads of a codec on the CPU; 0 lets FFmpeg decide.
 
         Raises:
@@ -196,10 +195,10 @@ class VideoStream(_Stream):
 
 
 class AudioStream(_Stream):
-    """A stream of sound that a `Demuxer` follows.
+    """An audio stream that a `Demuxer` follows.
 
     Attributes:
-        index: Its place among all streams of the container.
+        index: Its number among all streams of the container.
 
     Example:
         >>> from mediatensor.decoders import Demuxer
@@ -210,13 +209,13 @@ class AudioStream(_Stream):
 
     @property
     def metadata(self) -> AudioStreamHeaderMetadata:
-        """What the header says of the stream."""
+        """Properties of the stream according to its header."""
         header = self._header()
         assert isinstance(header, AudioStreamHeaderMetadata)
         return header
 
     def make_decoder(self) -> AudioPacketDecoder:
-        """A decoder of the stream's packets, on the CPU.
+        """Make a decoder of the stream's packets, on the CPU.
 
         Raises:
             ClosedError: after `Demuxer.close`, and in a forked process.
@@ -231,16 +230,16 @@ class AudioStream(_Stream):
 class Demuxer(Closing):
     """Reads packets of some streams of a container: the first of three blocks, before a decoder and a converter.
 
-    Iterating gives `Packet` objects of all its streams as they lie in the file; their ``stream_index`` says whose they
-    are. `VideoDecoder` and `AudioDecoder` are made of the same parts, and are what to take for frames by index or time.
+    Iterating gives `Packet` objects of all its streams in the order of the file; their ``stream_index`` identifies the
+    stream. `VideoDecoder` and `AudioDecoder` are made of the same parts; take them for frames by index or time.
 
-    A demuxer, its streams, its packets and their decoders belong to one process. Each may be used from another thread
-    than the others. It keeps the file open; `close` it, or use it in a ``with`` statement.
+    A demuxer, its streams, its packets and their decoders belong to one process. Each may be used from a different
+    thread. It keeps the file open; `close` it, or use it in a ``with`` statement.
 
     Args:
-        source: Whatever `VideoDecoder` takes.
-        streams: Which streams to follow: ``"video"`` or ``"audio"`` for the one that FFmpeg thinks best, an index among
-            all streams, several of these as a tuple, or ``"all"`` for all of video and sound.
+        source: Any source that `VideoDecoder` accepts.
+        streams: Which streams to follow: ``"video"`` or ``"audio"`` for FFmpeg's choice, an index among all streams,
+            several of these as a tuple, or ``"all"`` for all video and audio.
 
     Attributes:
         streams: `VideoStream` and `AudioStream` objects, in the order in which they were named.
@@ -275,14 +274,14 @@ class Demuxer(Closing):
 
     @property
     def metadata(self) -> DemuxerMetadata:
-        """What the header says of the whole file."""
+        """Properties of the whole file according to its header."""
         return demuxer_metadata(self._container.container_info)
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Packet:
-        """The next packet.
+        """Return the next packet.
 
         Raises:
             ReadError: if the source cannot be read.
@@ -299,14 +298,15 @@ class Demuxer(Closing):
     def seek(self, seconds: float, *, stream: VideoStream | AudioStream | None = None) -> None:
         """Go to a key frame at or before a time; the next packets of all streams come from there on.
 
-        Decoders and converters keep what they were fed before: call their ``reset`` before they get packets from behind
-        a seek. The key frame is mostly the last one before the time, but may be an earlier one. For frame ``i`` of
-        a `VideoStream.scan`, seek to ``index.key_frame_seconds_for(index.pts_seconds[i])``.
+        Decoders and converters keep the packets they got before: call their ``reset`` before they get packets from
+        after a seek. The key frame is mostly the last one before the time, but may be an earlier one. For frame ``i``
+        of a `VideoStream.scan`, seek to ``index.key_frame_seconds_for(index.pts_seconds[i])``.
 
         Args:
             seconds: The time; before the first key frame, the demuxer goes to the beginning.
-            stream: The stream whose key frames count, by default the first one of `streams`. The others go on from
-                where the file is then, which need not be one of their key frames.
+            stream: The stream whose key frames count, by default the first one of `streams`. The others continue from
+            the same
+                place of the file, which need not be one of their key frames.
 
         Raises:
             InvalidArgumentError: if ``seconds`` is not a number, or ``stream`` is not one of `streams`.
@@ -330,7 +330,7 @@ class Demuxer(Closing):
         )
 
     def close(self) -> None:
-        """Close the file. Decoders that were made go on with the packets that were read."""
+        """Close the file. Decoders that were made can still decode the packets that were read."""
         self._container.close()
 
     def __repr__(self) -> str:
@@ -358,7 +358,7 @@ def _checked_selectors(streams: Any) -> list[int | str]:
 
 
 def _go_to(packets: PacketSource, number: int, info: StreamInfo, seconds: float) -> None:
-    """Stand at a key frame at or before a time, and at the beginning of the file if there is no other."""
+    """Go to a key frame at or before a time, or to the beginning of the file if there is none."""
     time_base = info.time_base or Fraction(1)
     target = round(seconds / time_base)
     for step in _STEPS_BACK_SECONDS:
@@ -371,9 +371,9 @@ def _go_to(packets: PacketSource, number: int, info: StreamInfo, seconds: float)
 
 
 def _stands_before(packets: PacketSource, stream_index: int, target: int) -> bool:
-    """Read up to the next key frame of a stream, and have it handed out next, if it is not shown after a time.
+    """Read up to the next key frame of a stream; if it is not shown after a time, have it handed out next.
 
-    Containers without an index land wherever they find a packet, mostly behind a key frame.
+    Containers without an index land wherever they find a packet, mostly after a key frame.
     """
     read: list[Any] = []
     while (packet := packets.read_packet()) is not None:
@@ -410,7 +410,7 @@ def _scan(container: _OpenContainer, info: StreamInfo) -> FrameIndex:
 
 
 def _stated_orientation(source: Source, stream_index: int) -> Orientation | None:
-    """How the container says that pictures are turned, which those of a device do not know: of the first frame."""
+    """Return the container's orientation, of the first frame: frames of devices have none."""
     reader = VideoReader(source, stream_index, 1)
     try:
         frame = first_frame(reader)

@@ -18,17 +18,7 @@ from .._engine.common.threads import MAX_NUM_THREADS, get_num_threads, lease_thr
 from .._engine.images.channels import ImageReadMode, check_mode, check_output_dtype
 from .._engine.images.decoding import MAX_PIXELS, decode, read_bytes
 
-__all__ = [
-    "decode_avif",
-    "decode_gif",
-    "decode_heic",
-    "decode_image",
-    "decode_jpeg",
-    "decode_png",
-    "decode_webp",
-]
-
-#: What an image is decoded from: a path or URL, the bytes of a file, or an open file.
+#: A source of an image: a path or URL, the bytes of a file, or an open file.
 ImageSource: TypeAlias = str | os.PathLike[str] | bytes | bytearray | Tensor | BinaryIO
 ImageSources: TypeAlias = list[ImageSource] | tuple[ImageSource, ...]
 Mode: TypeAlias = str | ImageReadMode
@@ -45,7 +35,7 @@ class ImageOptions(TypedDict, total=False):
 
 
 class AvifOptions(ImageOptions, total=False):
-    """Those of `decode_avif`."""
+    """The options of `decode_avif`."""
 
     num_threads: int
 
@@ -64,33 +54,33 @@ def decode_image(
 ) -> Tensor | list[Tensor]:
     """Decode an image file of any format: JPEG, PNG, WebP, GIF, AVIF, HEIC or BMP.
 
-    The first bytes of a file tell its format, not its name. Pictures are turned upright as the EXIF orientation says
-    (for AVIF and HEIC, as the file itself says). The pictures of an animation are those that are shown, each composed
-    with the ones before it. Colour profiles are not applied. A file that is cut or visibly damaged raises. JPEG, WebP
-    and AVIF have no checksums, so that changed bytes in them may go unnoticed: a JPEG with wrong codes gives what
-    libjpeg makes of it, as long as there is data for the whole picture.
+    The format is recognised by the first bytes of a file, not by its name. Images are turned upright according to the
+    EXIF orientation (for AVIF and HEIC, to the file's own). The images of an animation are those that are shown, each
+    composed with the ones before it. Colour profiles are not applied. A file that is cut or visibly damaged raises.
+    JPEG, WebP and AVIF have no checksums, so that changed bytes in them may go unnoticed: libjpeg decodes a JPEG with
+    wrong codes as long as there is data for the whole image.
 
     Args:
         source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` (or ``bytearray``) of a file, the same as a
             1-D uint8 tensor on the CPU, or a binary file object, which is read from its beginning. A list or tuple of
             these is decoded in parallel, within the thread budget of the process.
         mode: Which channels the result has, see `ImageReadMode`: "RGB" (the default), "GRAY", "GRAY_ALPHA",
-            "RGB_ALPHA" (or "RGBA") or "UNCHANGED"; in any case.
+            "RGB_ALPHA" (or "RGBA") or "UNCHANGED", in upper or lower case.
         output_dtype: ``torch.uint8`` (a 16-bit sample v becomes round(v / 257)), ``torch.uint16`` (an 8-bit sample v
             becomes 257 v), or "auto": uint16 for PNG, AVIF and HEIC with more than 8 bits per sample, else uint8.
-        device: Device of the result; ``None`` for torch's default device. Pictures are decoded on the CPU in any case,
-            and then copied. The copy to a CUDA device starts from page-locked memory, in the order of the current
-            stream, and is not waited for.
-        max_pixels: Files whose pictures have more pixels are refused before they are decoded, as are animations whose
+        device: Device of the result; ``None`` for torch's default device. Images are always decoded on the CPU, and
+            then copied. The copy to a CUDA device starts from page-locked memory, in the order of the current stream,
+            and is not waited for.
+        max_pixels: Files whose images have more pixels are refused before they are decoded, as are animations whose
             result would take more than 16 bytes for each of ``max_pixels``. The default, 178,956,970, is Pillow's;
             Pillow's own setting is neither used nor changed. ``None`` sets no limit.
 
     Returns:
-        A contiguous tensor (C, H, W) on ``device``; (N, C, H, W) if the file has several pictures. For a list or tuple
+        A contiguous tensor (C, H, W) on ``device``; (N, C, H, W) if the file has several images. For a list or tuple
         of sources a list of tensors, in order.
 
     Raises:
-        OpenError: if the source is no image of a known format, its headers make no sense, or it exceeds a limit.
+        OpenError: if the source is not an image of a known format, its headers are invalid, or it exceeds a limit.
         DecodeError: if it is damaged or incomplete.
         SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
         InvalidArgumentError: if another argument has a value that is not accepted, or torch has no such device.
@@ -122,17 +112,17 @@ def decode_jpeg(
     device: Any = "cpu",
     max_pixels: int | None = MAX_PIXELS,
 ) -> Tensor | list[Tensor]:
-    """Decode a JPEG file, turned upright as its EXIF orientation says; the first picture of a file of several (MPO).
+    """Decode a JPEG file, turned upright by its EXIF orientation; of several images (MPO), the first.
 
     Args:
-        source, mode, output_dtype, device, max_pixels: As `decode_image`. With mode "UNCHANGED", CMYK gives four
+        source, mode, output_dtype, device, max_pixels: See `decode_image`. With mode "UNCHANGED", CMYK gives four
             channels of ink.
 
     Returns:
         A tensor (C, H, W); for a list or tuple of sources a list of tensors.
 
     Raises:
-        OpenError: if it is no JPEG file; else as `decode_image`.
+        OpenError: if it is not a JPEG file; else see `decode_image`.
 
     Example:
         >>> import torch
@@ -159,13 +149,13 @@ def decode_png(
     """Decode a PNG file of any kind: palette, 1 to 16 bits, interlaced, animated. The checksums must be right.
 
     Args:
-        source, mode, output_dtype, device, max_pixels: As `decode_image`.
+        source, mode, output_dtype, device, max_pixels: See `decode_image`.
 
     Returns:
         A tensor (C, H, W), (N, C, H, W) for an animation; for a list or tuple of sources a list of tensors.
 
     Raises:
-        OpenError: if it is no PNG file; else as `decode_image`.
+        OpenError: if it is not a PNG file; else see `decode_image`.
 
     Example:
         >>> import torch
@@ -194,13 +184,13 @@ def decode_webp(
     """Decode a WebP file, lossy, lossless or animated.
 
     Args:
-        source, mode, output_dtype, device, max_pixels: As `decode_image`.
+        source, mode, output_dtype, device, max_pixels: See `decode_image`.
 
     Returns:
         A tensor (C, H, W), (N, C, H, W) for an animation; for a list or tuple of sources a list of tensors.
 
     Raises:
-        OpenError: if it is no WebP file; else as `decode_image`.
+        OpenError: if it is not a WebP file; else see `decode_image`.
 
     Example:
         >>> import io
@@ -229,14 +219,14 @@ def decode_gif(
     """Decode a GIF file.
 
     Args:
-        source, mode, output_dtype, device, max_pixels: As `decode_image`. With mode "UNCHANGED", the result has
-            alpha if a picture has a transparent colour or leaves a part of the canvas uncovered.
+        source, mode, output_dtype, device, max_pixels: See `decode_image`. With mode "UNCHANGED", the result has
+            alpha if an image has a transparent colour or leaves a part of the canvas uncovered.
 
     Returns:
         A tensor (C, H, W), (N, C, H, W) for an animation; for a list or tuple of sources a list of tensors.
 
     Raises:
-        OpenError: if it is no GIF file; else as `decode_image`.
+        OpenError: if it is not a GIF file; else see `decode_image`.
 
     Example:
         >>> import io
@@ -269,14 +259,14 @@ def decode_avif(
     that are stored in tiles are decoded to 8 bits.
 
     Args:
-        source, mode, output_dtype, device, max_pixels: As `decode_image`.
+        source, mode, output_dtype, device, max_pixels: See `decode_image`.
         num_threads: Threads of the AV1 decoder, at least 1.
 
     Returns:
         A tensor (C, H, W), (N, C, H, W) for an animation; for a list or tuple of sources a list of tensors.
 
     Raises:
-        OpenError: if it is no AVIF file; else as `decode_image`.
+        OpenError: if it is not an AVIF file; else see `decode_image`.
         MissingDependencyError: if this Pillow has no AVIF decoder.
     """
     num_threads = whole_number("num_threads", num_threads, at_least=1, at_most=MAX_NUM_THREADS)
@@ -298,14 +288,14 @@ def decode_heic(
     """Decode a HEIC file. Needs the extra ``heic``.
 
     Args:
-        source, mode, output_dtype, device, max_pixels: As `decode_image`.
+        source, mode, output_dtype, device, max_pixels: See `decode_image`.
 
     Returns:
-        A tensor (C, H, W), (N, C, H, W) if the file has several pictures; for a list or tuple of sources a list of
+        A tensor (C, H, W), (N, C, H, W) if the file has several images; for a list or tuple of sources a list of
         tensors.
 
     Raises:
-        OpenError: if it is no HEIC file; else as `decode_image`.
+        OpenError: if it is not a HEIC file; else see `decode_image`.
         MissingDependencyError: if pillow-heif is not installed.
     """
     return _decode("heic", source, mode, output_dtype, device, max_pixels)
@@ -336,14 +326,14 @@ def _decode(
             return pinned_for(target, decode_bytes(data, name))
 
     if isinstance(source, (list, tuple)):
-        # This thread copies them, not those that decode: each thread has a current CUDA stream of its own.
+        # This thread copies them, not the decoding threads: each thread has its own current CUDA stream.
         return [on_device(picture, target) for picture in _decode_all(source, decode_one)]
     with working():
         return on_device(decode_one(source), target)
 
 
 def _decode_all(sources: Sequence[object], decode_one: Any) -> list[Tensor]:
-    """Every source, in as many threads as the budget has free."""
+    """Decode every source, in the free threads of the budget."""
     results: list[Tensor | None] = [None] * len(sources)
 
     def work(_: int, number: int) -> None:

@@ -1,4 +1,4 @@
-"""The contents of a media file as plain values, from its headers and from reading its streams."""
+"""The contents of a media file as plain values, from its headers and from its streams."""
 
 from __future__ import annotations
 
@@ -25,21 +25,6 @@ from .._engine.video.packet_feed import IndexMismatchError
 from ..errors import DecodeError, MediaTensorError, StreamError
 from . import Chapter, SubtitleDecoder
 from ._container_metadata import container_metadata
-
-__all__ = [
-    "AudioInfo",
-    "FileInfo",
-    "StreamSummary",
-    "SubtitleInfo",
-    "Timing",
-    "VideoInfo",
-    "collect",
-    "describe_timing",
-    "display_size",
-    "gop_lengths",
-    "is_constant_frame_rate",
-    "video_info",
-]
 
 
 @dataclass(frozen=True)
@@ -92,22 +77,17 @@ class VideoInfo:
 
 
 def is_constant_frame_rate(pts_seconds: Sequence[float], tick_seconds: float) -> bool | None:
-    """Whether the frames follow each other at one rate, or ``None`` if they are too few to tell.
+    """Return whether frames follow each other at one rate, or ``None`` if there are too few.
 
-    Containers round times to their clock (Matroska and FLV to milliseconds), so equal steps come out as, say,
-    33, 33 and 34 ms. The frames are at a constant rate if each lies within one tick of its place on the straight
-    line from the first to the last. A clock that ticks about once a frame rounds nothing: there a step of two
-    ticks is a frame that is missing, so the steps must be equal.
+    Containers round times to their clock (Matroska and FLV to milliseconds), so equal steps become, for example, 33, 33
+    and 34 ms. Frames are at a constant rate if each lies within one tick of its place on the straight line from the
+    first to the last. A clock that ticks about once a frame rounds nothing: there a step of two ticks is a missing
+    frame, so the steps must be equal. ``tick_seconds`` is the container's unit of time, 0 if it is exact.
 
-    Args:
-        pts_seconds: Ascending presentation times in seconds.
-        tick_seconds: The unit in which the container stores times, in seconds; 0 if it is exact.
-
-    Example:
-        >>> is_constant_frame_rate([0.0, 0.033, 0.067, 0.1], tick_seconds=0.001)
-        True
-        >>> is_constant_frame_rate([0.0, 0.033, 0.1, 0.133], tick_seconds=0.001)
-        False
+    >>> is_constant_frame_rate([0.0, 0.033, 0.067, 0.1], tick_seconds=0.001)
+    True
+    >>> is_constant_frame_rate([0.0, 0.033, 0.1, 0.133], tick_seconds=0.001)
+    False
     """
     intervals = len(pts_seconds) - 1
     if intervals < 2:
@@ -121,7 +101,7 @@ def is_constant_frame_rate(pts_seconds: Sequence[float], tick_seconds: float) ->
 
 
 def gop_lengths(key_frame_indices: Sequence[int], num_frames: int) -> list[int]:
-    """The number of frames from each key frame to the next, the last one to the end of the stream.
+    """Return the number of frames from each key frame to the next, for the last one to the end of the stream.
 
     >>> gop_lengths([0, 48, 96], 100)
     [48, 48, 4]
@@ -131,7 +111,7 @@ def gop_lengths(key_frame_indices: Sequence[int], num_frames: int) -> list[int]:
 
 
 def describe_timing(pts_seconds: Sequence[float], key_frame_indices: Sequence[int], tick_seconds: float) -> Timing:
-    """Frame rate and key frames of a stream whose frames have these times, in presentation order."""
+    """Describe frame rate and key frames of a stream whose frames have these times, in presentation order."""
     steps = [after - before for before, after in pairwise(pts_seconds)]
     lengths = gop_lengths(key_frame_indices, len(pts_seconds))
     return Timing(
@@ -146,7 +126,7 @@ def describe_timing(pts_seconds: Sequence[float], key_frame_indices: Sequence[in
 
 
 def video_info(file: str, header: StreamInfo, *, scan: bool) -> VideoInfo:
-    """The info of a video stream from its header and, with ``scan``, from its packets and its first frame.
+    """Describe a video stream from its header and, with ``scan``, from its packets and its first frame.
 
     Raises:
         MediaTensorError: if the stream is to be scanned and cannot be decoded.
@@ -171,14 +151,11 @@ def video_info(file: str, header: StreamInfo, *, scan: bool) -> VideoInfo:
     if not scan:
         return info
     with closing(_Stream(file, header.index)) as stream:
-        return _scanned(info, stream)
+        return _scan(info, stream)
 
 
 class _Stream:
-    """A video stream that is read once, without making tensors.
-
-    Its index is the one that a `VideoDecoder` would make.
-    """
+    """A video stream that is read once, without making tensors, with the index that a `VideoDecoder` would make."""
 
     def __init__(self, file: str, stream_index: int) -> None:
         self.source = make_source(file)
@@ -207,12 +184,12 @@ class _Stream:
 
 
 def _is_decoded_in_software(reason: str) -> None:
-    """Does nothing: the stream is always decoded in software."""
+    """Do nothing: the stream is always decoded in software."""
 
 
-def _scanned(info: VideoInfo, stream: _Stream) -> VideoInfo:
+def _scan(info: VideoInfo, stream: _Stream) -> VideoInfo:
     index = stream.make_index()
-    index, failure = _first_contact(stream, index)
+    index, failure = _decode_first_frame(stream, index)
     try:
         frame = first_frame(stream.reader)
     except MediaTensorError:
@@ -251,18 +228,18 @@ def _scanned(info: VideoInfo, stream: _Stream) -> VideoInfo:
     )
 
 
-def _first_contact(stream: _Stream, index: FrameIndex) -> tuple[FrameIndex, tuple[str, ...]]:
-    """Decode one frame, because packets alone do not show that a stream is encrypted or that its codec data is lost.
+def _decode_first_frame(stream: _Stream, index: FrameIndex) -> tuple[FrameIndex, tuple[str, ...]]:
+    """Decode one frame, because packets do not show that a stream is encrypted or lacks its codec data.
 
     Returns:
-        The index, made by decoding if the packets prove wrong, and what is the matter, if anything is.
+        The index, made by decoding if the packets prove wrong, and the failure, if there is one.
     """
     frames = FrameStream(stream.reader, 1)
     try:
         for _ in frames.run(index, frames.plan(index, [0])):
             pass
     except IndexMismatchError as mismatch:
-        return _first_contact(stream, stream.make_index_by_decoding(str(mismatch)))
+        return _decode_first_frame(stream, stream.make_index_by_decoding(str(mismatch)))
     except MissingFrameError:
         return index, ("the first frame does not decode: it does not come out of the codec",)
     except DecodeError as error:
@@ -272,7 +249,7 @@ def _first_contact(stream: _Stream, index: FrameIndex) -> tuple[FrameIndex, tupl
 
 @dataclass(frozen=True)
 class StreamSummary:
-    """One stream, by its headers."""
+    """One stream, according to its headers."""
 
     index: int
     media_type: str
@@ -341,7 +318,7 @@ class FileInfo:
 
 
 def collect(file: str, stream_index: int | None, *, scan: bool) -> FileInfo:
-    """Read what is in ``file``.
+    """Describe the contents of a file.
 
     Args:
         file: Path or URL.
@@ -349,8 +326,9 @@ def collect(file: str, stream_index: int | None, *, scan: bool) -> FileInfo:
         scan: Read the packets of the video and of the subtitles, and decode a frame.
 
     Raises:
-        MediaTensorError: if the file cannot be opened. A video stream that cannot be decoded is no reason to raise:
-            the result says so in ``error``, beside all that the headers say.
+        MediaTensorError: if the file cannot be opened. A video stream that cannot be decoded does not raise: the result
+        has
+            ``error``, in addition to all values from headers.
     """
     container = read_container_info(make_source(file))
     info = FileInfo(
@@ -380,7 +358,7 @@ def collect(file: str, stream_index: int | None, *, scan: bool) -> FileInfo:
 
 
 def _choose(container: ContainerInfo, stream_index: int | None) -> dict[str, StreamInfo]:
-    """The stream of each kind that is described: the best, or the one that was asked for."""
+    """Return the stream of each kind that is described: the best, or the one that was asked for."""
     streams = {stream.index: stream for stream in container.streams}
     best = (
         ("video", container.best_video_stream_index),
@@ -455,9 +433,9 @@ def _subtitle_info(file: str, header: StreamInfo, *, scan: bool) -> SubtitleInfo
 def display_size(
     width: int, height: int, pixel_aspect_ratio: Fraction | None, rotation: float | None
 ) -> tuple[int, int]:
-    """(width, height) in square pixels of an upright frame.
+    """Return (width, height) in square pixels of an upright frame.
 
-    The ratio belongs to the stored picture: turned by a quarter, it stretches the height.
+    The ratio belongs to the stored frame: turned by a quarter, it stretches the height.
 
     >>> display_size(720, 576, Fraction(64, 45), None), display_size(576, 720, Fraction(64, 45), 90.0)
     ((1024, 576), (576, 1024))

@@ -17,8 +17,6 @@ from .._engine.pyav.reading import READABLE_PACKETS, SubtitlePacket, read_subtit
 from .._engine.sources.source import make_source
 from ..errors import ClosedError, DecodeError, InvalidArgumentError, OutOfRangeError, StreamError
 
-__all__ = ["Subtitle", "SubtitleDecoder", "parse_text"]
-
 # Hostile markup must not take quadratic time: no pattern may search the rest of the text for an end again and again.
 _HTML_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 # Override codes of ASS and of MicroDVD, which players accept in SubRip; other braces are text.
@@ -35,14 +33,7 @@ _NUM_ASS_FIELDS = 9  # ReadOrder, Layer, Style, Name, MarginL, MarginR, MarginV,
 
 @dataclass(frozen=True)
 class SubtitleText:
-    """The text of a subtitle, parsed from its markup.
-
-    Attributes:
-        text: The text without markup.
-        markup: The text as it is stored.
-        speaker: Who says it, if that is marked.
-        style: Name of its style, if the codec has such.
-    """
+    """The text of a subtitle, parsed from its markup."""
 
     text: str
     markup: str
@@ -51,7 +42,7 @@ class SubtitleText:
 
 
 def parse_text(codec: str, line: bytes, encoding: str = "utf-8") -> SubtitleText:
-    """Plain text, speaker and style of a packet, or of a line of ASS into which it was decoded.
+    """Return the plain text, speaker and style of a packet, or of a line of ASS into which it was decoded.
 
     Args:
         codec: FFmpeg's name of the codec.
@@ -78,7 +69,7 @@ def parse_text(codec: str, line: bytes, encoding: str = "utf-8") -> SubtitleText
 
 
 def is_ascii_superset(encoding: str) -> bool:
-    """Whether the characters that formats of subtitles are made of are single bytes, those of ASCII.
+    """Return whether the syntax of subtitle formats is ASCII in an encoding, one byte a character.
 
     >>> is_ascii_superset("cp1252"), is_ascii_superset("utf-16")
     (True, False)
@@ -94,7 +85,7 @@ def is_ascii_superset(encoding: str) -> bool:
 
 
 def _mov_text(packet: bytes) -> str:
-    """The text of a sample of 3GPP timed text; the boxes with styles that follow it are skipped."""
+    """Return the text of a sample of 3GPP timed text; the boxes with styles that follow it are skipped."""
     text = packet[2 : 2 + int.from_bytes(packet[:2], "big")]
     has_utf16_mark = text[:2] in (b"\xfe\xff", b"\xff\xfe")
     return text.decode("utf-16" if has_utf16_mark else "utf-8")
@@ -118,9 +109,9 @@ def _ass(line: str) -> SubtitleText:
 
 
 def _plain_ass(markup: str) -> str:
-    r"""The text of a line of ASS: no override codes, and no drawings (what stands between {\p1} and {\p0})."""
+    """Return the text of a line of ASS, without override codes and drawings (the text between {\\p1} and {\\p0})."""
     pieces, is_drawing = [], False
-    end_of_blocks = markup.rfind("}") + 1  # behind it, braces that open are text
+    end_of_blocks = markup.rfind("}") + 1  # after it, opening braces are text
     for piece in _ASS_PIECE.findall(markup, 0, end_of_blocks) + _ASS_TEXT.findall(markup, end_of_blocks):
         if piece.startswith("{") and piece.endswith("}"):
             for scale in _ASS_DRAWING.findall(piece):
@@ -131,11 +122,11 @@ def _plain_ass(markup: str) -> str:
 
 
 def _tidy(text: str) -> str:
-    """The text with ``\\n`` for line breaks and without blanks at its ends."""
+    """Return the text with ``\\n`` for line breaks and without blanks at its ends."""
     return text.replace("\r\n", "\n").replace("\r", "\n").strip()
 
 
-# More than this is not subtitles: a film has some 2,000, in 100 kB.
+# More than this is not subtitles: a film has about 2,000, in 100 kB.
 _MAX_NUM_SUBTITLES = 1_000_000
 _MAX_TOTAL_BYTES = 1 << 28
 
@@ -145,15 +136,15 @@ _FIXED_ENCODING = ("mov_text",)
 
 @dataclass(frozen=True)
 class Subtitle:
-    """One subtitle: what is shown, from when to when.
+    """One subtitle: its text, from when to when it is shown.
 
     Attributes:
         text: Plain text; lines are separated by ``"\\n"``.
         start_seconds: When it appears.
-        end_seconds: When it disappears. Where the file does not say, this is when the next one appears.
+        end_seconds: When it disappears. If the file does not state it, this is when the next one appears.
         markup: The text with its markup, as stored: tags of SubRip and WebVTT, override codes of ASS. 3GPP timed text
             (``mov_text``) has none. Other codecs are translated to ASS.
-        speaker: Who says it: the voice tag of WebVTT or the name field of ASS; ``None`` if there is none.
+        speaker: The speaker: the voice tag of WebVTT or the name field of ASS; ``None`` if there is none.
         style: Name of its style in ASS.
 
     Example:
@@ -183,15 +174,16 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
     after a fork, and called from several threads at a time.
 
     It reads SubRip (.srt), WebVTT (.vtt), ASS and SSA, 3GPP timed text (mp4, mov), and every other codec that FFmpeg
-    decodes to text, from files of their own or from mkv, webm, mp4 and other containers. Subtitles without text
-    (drawings, empty ones) are left out. Times are those of the file, as for frames and samples.
+    decodes to text, from separate files or from mkv, webm, mp4 and other containers. Subtitles without text (drawings,
+    empty ones) are left out. Times are those of the file, as for frames and samples.
 
     Args:
-        source: Whatever `VideoDecoder` takes.
-        stream_index: Index of the stream among all streams; by default the first text stream that is marked as
-            default, else the first text stream.
+        source: Any source that `VideoDecoder` accepts.
+        stream_index: Index of the stream among all streams; by default the first text stream that is marked as default,
+            else the first text stream.
         encoding: Python's name of the encoding, such as ``"cp1252"``, for text that is not UTF-8. UTF-16 with a byte
-            order mark is recognised without it.
+        order
+            mark is recognised without it.
 
     Attributes:
         stream_index: Index of the stream that is read.
@@ -199,7 +191,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
 
     Raises:
         SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be opened.
-        StreamError: if there is no such stream of subtitles, or they are pictures (DVD, Blu-ray, DVB).
+        StreamError: if there is no such stream of subtitles, or they are images (DVD, Blu-ray, DVB).
         InvalidArgumentError: if the encoding is unknown, or one that such files cannot be in.
 
     Example:
@@ -219,7 +211,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
         self._source = make_source(source)
         container, info = read_subtitle_info(self._source, stream_index)
         self._codec = info.codec or "unknown"
-        self._encoding = _checked_encoding(encoding, self._codec)
+        self._encoding = _check_encoding(encoding, self._codec)
         self._file_end = container.duration_seconds
         self._lock = ForkSafeLock()
         self._subtitles: list[Subtitle] | None = None
@@ -240,7 +232,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
     @overload
     def __getitem__(self, key: slice) -> list[Subtitle]: ...
     def __getitem__(self, key: Any) -> Subtitle | list[Subtitle]:
-        """The subtitle of an index, or a list of those of a slice.
+        """Return the subtitle of an index, or a list for a slice.
 
         Raises:
             OutOfRangeError: if an index is out of range.
@@ -257,13 +249,13 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
         return subtitles[index]
 
     def __iter__(self) -> Iterator[Subtitle]:
-        """Every subtitle in turn."""
+        """Yield every subtitle in turn."""
         return iter(self.get_all_subtitles())
 
     # By name, as in the other decoders
 
     def get_all_subtitles(self) -> list[Subtitle]:
-        """All subtitles, by start time; those that start together keep the order of the file.
+        """Return all subtitles, by start time; those that start together keep the order of the file.
 
         Raises:
             ReadError: if the source cannot be read.
@@ -272,7 +264,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
         return list(self._all())
 
     def get_subtitles_played_at(self, seconds: float) -> list[Subtitle]:
-        """The subtitles that are on the screen at a time: none, one or several.
+        """Return the subtitles that are on the screen at a time: none, one or several.
 
         Args:
             seconds: A finite time in seconds, inside the file or not.
@@ -286,16 +278,16 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
     def get_subtitles_played_in_range(
         self, start_seconds: float = 0.0, stop_seconds: float | None = None
     ) -> list[Subtitle]:
-        """The subtitles that are on the screen at some time in [start_seconds, stop_seconds).
+        """Return the subtitles that are on the screen at some time in [start_seconds, stop_seconds).
 
-        A subtitle that begins before the range or ends behind it is not cut: it keeps its own times.
+        A subtitle that starts before the range or ends after it is not cut: it keeps its times.
 
         Args:
-            start_seconds: Begin of the range.
+            start_seconds: Start of the range.
             stop_seconds: End of the range, not included; ``None`` for the end of the file.
 
         Raises:
-            InvalidArgumentError: if the times are not finite, or start is behind stop.
+            InvalidArgumentError: if the times are not finite, or start is after stop.
         """
         start_seconds = finite_number("start_seconds", start_seconds)
         stop = math.inf if stop_seconds is None else finite_number("stop_seconds", stop_seconds)
@@ -312,7 +304,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
     # Life
 
     def close(self) -> None:
-        """Release the subtitles. Calls after it raise `ClosedError`."""
+        """Release the subtitles. Later calls raise `ClosedError`."""
         self._is_closed, self._subtitles = True, None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -337,7 +329,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
 def _subtitles(
     packets: Iterable[SubtitlePacket], codec: str, encoding: str, file_end_seconds: float | None
 ) -> list[Subtitle]:
-    """The subtitles of a stream by start time, each with an end."""
+    """Return the subtitles of a stream by start time, each with an end."""
     subtitles: list[Subtitle] = []
     total = 0
     for packet in packets:
@@ -352,7 +344,7 @@ def _subtitles(
             if subtitle.text:
                 subtitles.append(subtitle)
     subtitles.sort(key=lambda subtitle: subtitle.start_seconds)
-    return _with_ends(subtitles, file_end_seconds)
+    return _complete_ends(subtitles, file_end_seconds)
 
 
 def _subtitle(packet: SubtitlePacket, line: bytes, codec: str, encoding: str) -> Subtitle:
@@ -368,8 +360,8 @@ def _subtitle(packet: SubtitlePacket, line: bytes, codec: str, encoding: str) ->
     return Subtitle(parsed.text, packet.start_seconds, end, parsed.markup, parsed.speaker, parsed.style)
 
 
-def _with_ends(subtitles: Sequence[Subtitle], file_end_seconds: float | None) -> list[Subtitle]:
-    """The subtitles with all ends: an open end becomes the start of the next one, or the end of the file."""
+def _complete_ends(subtitles: Sequence[Subtitle], file_end_seconds: float | None) -> list[Subtitle]:
+    """Complete the ends: an open end becomes the start of the next subtitle, or the end of the file."""
     following = -math.inf if file_end_seconds is None else file_end_seconds
     complete: list[Subtitle] = []
     later = math.nan
@@ -383,7 +375,7 @@ def _with_ends(subtitles: Sequence[Subtitle], file_end_seconds: float | None) ->
     return complete[::-1]
 
 
-def _checked_encoding(encoding: str | None, codec: str) -> str:
+def _check_encoding(encoding: str | None, codec: str) -> str:
     if encoding is None:
         return "utf-8"
     optional_text("encoding", encoding)

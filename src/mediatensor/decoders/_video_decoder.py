@@ -29,9 +29,7 @@ from ..errors import InvalidArgumentError, MediaTensorError
 from ..frames import Frame, FrameBatch
 from ._access import VideoAccess
 
-__all__ = ["SimpleVideoDecoder", "VideoDecoder"]
-
-# What iterating decodes in one call.
+# Most bytes and frames that iterating decodes in one call.
 _BYTES_AT_A_TIME = 1 << 22
 _MAX_AT_A_TIME = 16
 
@@ -39,65 +37,71 @@ _MAX_AT_A_TIME = 16
 class VideoDecoder(Closing):
     """Decodes frames of a video by index or by time: exactly those, and as tensors.
 
-    **Frame i is the i-th frame that a full linear decode returns**; random access gives the same bits. To know that,
-    the header of an mp4 or mov file, or the packets of the stream, are read once, without decoding, when a frame or a
-    count is first asked for; for the first frames, only as many packets as it takes. Where packets and frames turn out
-    to differ (field pictures, damage, spliced files, wrong time stamps or none) the stream is decoded once to learn
-    which frames there are. Frames that a codec drops without a packet showing it (lost
-    packets) are noticed when decoding meets them; from then on the length and the indices behind them are right.
+    **Frame i is the i-th frame that a full linear decode returns**; random access gives the same bits. For this, the
+    header of an mp4 or mov file, or the packets of the stream, are read once, without decoding, when a frame or a count
+    is first asked for; for the first frames, only as many packets as needed. If packets and frames turn out to differ
+    (field pictures, damage, spliced files, wrong or missing time stamps), the stream is decoded once to find its
+    frames. Frames that a codec drops without any sign in the packets (lost packets) are noticed when decoding meets
+    them; from then on the length and the later indices are right.
 
-    Pictures that were not asked for and that no other picture refers to are not decoded. Frames decoded lately are kept
-    (`mediatensor.set_frame_cache_bytes`), and a call that spans several groups of pictures decodes them side by side.
+    Frames that were not asked for and that no other frame refers to are not decoded. Frames decoded recently are kept
+    (`mediatensor.set_frame_cache_bytes`), and a call that spans several groups of pictures decodes them in parallel.
 
     Times: the frame *played at* t is the last one with pts <= t, to half a nanosecond. In a gap that is the frame
     before the gap, for every method.
 
-    A decoder can be pickled and copied, used after a fork and in spawned workers, and used from several threads
-    at a time: every call works on a handle of its own, opened when it is needed. It keeps the file open; `close` it
-    or use it in a ``with`` statement to release the file early.
+    A decoder can be pickled and copied, used after a fork and in spawned workers, and used from several threads at a
+    time: every call works on its own handle, opened when it is needed. It keeps the file open; `close` it or use it in
+    a ``with`` statement to release the file early.
 
     Args:
-        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, the same as a 1-D uint8
-            tensor, or a binary file object with ``read(size)`` and ``seek(offset, whence)``, which stays open and
-            yours. URLs of other file systems (``s3://...``) are read through fsspec, if it is installed.
-        stream_index: Index of the video stream among all streams; by default the one FFmpeg thinks best.
+        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, the same as a 1-D uint8 tensor, or
+        a
+            binary file object with ``read(size)`` and ``seek(offset, whence)``, which the decoder does not close. URLs
+            of other file systems (``s3://...``) are read through fsspec, if it is installed.
+        stream_index: Index of the video stream among all streams; by default FFmpeg's choice.
         dimension_order: ``"NCHW"`` or ``"NHWC"``. NCHW tensors are views of channels-last memory.
-        num_ffmpeg_threads: Codec threads. ``None`` takes what the process's budget (`mediatensor.set_num_threads`) has
-            left, and 1 inside a DataLoader worker; 0 lets FFmpeg decide. With a number, a call has one codec.
+        num_ffmpeg_threads: Codec threads. ``None`` takes the free threads of the process's budget
+            (`mediatensor.set_num_threads`), and 1 inside a DataLoader worker; 0 lets FFmpeg decide. With a number, a
+            call has one codec.
         device: Where frames come out: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, or another device of torch; ``None`` is
-            torch's default device. Times stay on the CPU. On a CUDA device NVDEC decodes, if it can; if not, the CPU
-            does, and the device converts (`cpu_fallback`). Colours, rotation and transforms are computed on the device,
-            within 2 levels of 255 of what the CPU gives.
+        torch's
+            default device. Times stay on the CPU. On a CUDA device NVDEC decodes, if it can; if not, the CPU does, and
+            the device converts (`cpu_fallback`). Colours, rotation and transforms are computed on the device, within 2
+            levels of 255 of the CPU's result.
         seek_mode: ``"exact"``, or ``"approximate"``: no scan; frame i is taken to be shown at begin + i / average fps
-            of the header, and the nearest frame is returned. With a variable frame rate, or a header that is wrong,
-            indices name other frames than in exact mode, and the number of frames is an estimate. Access by time is
-            not affected.
+        of
+            the header, and the nearest frame is returned. With a variable frame rate, or a wrong header, indices name
+            other frames than in exact mode, and the number of frames is an estimate. Access by time is not affected.
         transforms: `mediatensor.transforms.DecoderTransform` objects, or torchvision's v2 ``Resize``, ``CenterCrop``
-            and ``RandomCrop``, applied to every frame after rotation. Random ones draw once, here.
+        and
+            ``RandomCrop``, applied to every frame after rotation. Random ones draw once, here.
         output_dtype: ``torch.uint8`` (0 to 255), ``torch.float32`` (0 to 1, from 16 bits a component), or ``"auto"``:
             float32 if the video has more than 8 bits a component.
         custom_frame_mappings: Frames as ``ffprobe -show_frames -of json`` lists them, as JSON text or a file object;
-            replaces the scan. What the table says is believed.
+            replaces the scan. The table is trusted.
         frame_index: The index of this source and stream that another decoder made (`frame_index`), or the path of a
-            file that `FrameIndex.save` wrote: nothing is read to make one. It is checked that it belongs to the
-            source: the size and the first and last 64 KiB must be the same (of a URL that FFmpeg opens, the header).
+        file
+            that `FrameIndex.save` wrote: nothing is read to make one. It must belong to the source: the size and the
+            first and last 64 KiB must be the same (for a URL that FFmpeg opens, the header).
             `mediatensor.set_index_cache` does the same without an argument, for all files.
         on_error: What to do about damage: frames that the codec flags as damaged, frames that do not decode, and holes
-            (`FrameIndex.holes`). Frames have the numbers of a plain decode in any case.
+            (`FrameIndex.holes`). Frames always have the numbers of a plain decode.
 
             ``"keep"`` gives frames as a plain decode does; ``is_damaged`` of the result flags damaged ones, and a
-            `DamageWarning` is issued once for each file. A frame that is not there is a `DecodeError`.
-            ``"raise"`` is a `DecodeError` for each call that asks for a damaged frame, or reaches over a hole.
+            `DamageWarning` is issued once for each file. A missing frame is a `DecodeError`.
+            ``"raise"`` is a `DecodeError` for each call that asks for a damaged frame, or spans a hole.
             ``"skip"`` leaves damaged frames out, ``"nearest"`` puts the nearest good frame in their place; ``replaced``
-            of the result lists these frames, and the holes that the call reaches over.
+            of the result lists these frames, and the holes that the call spans.
 
             A device's decoder does not report damage: with all but ``"keep"`` the CPU decodes. In approximate mode
             holes are not known.
         on_size_change: What to do when frames of a batch have different sizes. ``"raise"``: `SizeChangeError` that
-            names the frame. ``"scale"``: all frames are scaled to the size of the first frame of the stream.
-        decode_backend: What decodes: a name of `mediatensor.backends.available_backends`; ``None`` for what belongs to
-            the device. ``"cpu"`` together with a CUDA device decodes on the CPU, uploads the planes and converts them
-            on the device, which for a few small frames is quicker than NVDEC.
+        names
+            the frame. ``"scale"``: all frames are scaled to the size of the first frame of the stream.
+        decode_backend: A name of `mediatensor.backends.available_backends`; ``None`` for the device's own. ``"cpu"``
+            together with a CUDA device decodes on the CPU, uploads the planes and converts them on the device, which
+            for a few small frames is faster than NVDEC.
         strict_device: Raise `DeviceError` if the backend cannot decode the stream, instead of decoding on the CPU.
 
     Attributes:
@@ -144,8 +148,8 @@ class VideoDecoder(Closing):
     ) -> None:
         checks.check_choice("seek mode", seek_mode, ("exact", "approximate"))
         is_approximate = seek_mode == "approximate"
-        mappings = _checked_mappings(custom_frame_mappings, is_approximate)
-        given_index = _given_index(frame_index, is_approximate, has_mappings=mappings is not None)
+        mappings = _parse_mappings(custom_frame_mappings, is_approximate)
+        given_index = _load_given_index(frame_index, is_approximate, has_mappings=mappings is not None)
         checks.check_choice("dimension order", dimension_order, ("NCHW", "NHWC"))
         checks.check_num_threads(num_ffmpeg_threads)
         checks.check_choice("output_dtype", output_dtype, (torch.uint8, torch.float32, "auto"))
@@ -170,18 +174,18 @@ class VideoDecoder(Closing):
         self._access = VideoAccess(self._video, self._frames, is_float=is_float)
         self._access.set_transforms(transforms)
 
-    # What there is
+    # Contents
 
     def __len__(self) -> int:
-        """Number of frames: exact, or in approximate mode what the header suggests."""
+        """Number of frames: exact, or in approximate mode an estimate from the header."""
         return self._frames.num_frames
 
     @property
     def frame_index(self) -> FrameIndex:
         """The frames of the stream; reading it scans the stream if that was not done yet.
 
-        It is the index as it is now: if decoding shows that there are other frames than the packets promised, another
-        one takes its place.
+        It is the current index: if decoding shows that there are other frames than the packets promised, another one
+        replaces it.
 
         Raises:
             InvalidArgumentError: in approximate mode, which has no index.
@@ -198,7 +202,7 @@ class VideoDecoder(Closing):
     def metadata(self) -> VideoStreamMetadata:
         """The properties of the stream. Reading them decodes one frame, for the rotation, and in exact mode scans."""
         index = None if isinstance(self._frames, ApproximateFrames) else self._frames.index
-        if self._metadata is None or self._metadata[0] is not index:  # the index may have been made anew, by decoding
+        if self._metadata is None or self._metadata[0] is not index:  # decoding may have replaced the index
             metadata = video_stream_metadata(
                 self._video.stream_info,
                 self._video.container_info.duration_seconds,
@@ -215,7 +219,7 @@ class VideoDecoder(Closing):
         return self._video.cpu_fallback
 
     def _get_key_frame_indices(self) -> Tensor:
-        """Indices of the key frames, int64 (K,)."""
+        """Return the indices of the key frames, int64 (K,)."""
         return self.frame_index.key_frame_indices
 
     # By index
@@ -225,7 +229,7 @@ class VideoDecoder(Closing):
     @overload
     def __getitem__(self, key: slice) -> Tensor: ...
     def __getitem__(self, key: Any) -> Tensor:
-        """One frame (C, H, W) for an index, a batch (N, C, H, W) for a slice.
+        """Return one frame (C, H, W) for an index, a batch (N, C, H, W) for a slice.
 
         Raises:
             OutOfRangeError: if an index is out of range.
@@ -241,7 +245,7 @@ class VideoDecoder(Closing):
         raise TypeError(f"Unsupported key type: {type(key)}. Supported types are int and slice.")
 
     def get_frame_at(self, index: SupportsIndex) -> Frame:
-        """The frame of an index.
+        """Return the frame of an index.
 
         Args:
             index: From -len to len - 1.
@@ -263,10 +267,10 @@ class VideoDecoder(Closing):
         return self._frames.frame_at(checks.index_of(index))
 
     def get_frames_at(self, indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> FrameBatch:
-        """The frames of several indices, in the order asked for; each is decoded once.
+        """Return the frames of several indices, in the order asked for; each is decoded once.
 
         Args:
-            indices: Whole numbers, in any order, with duplicates if need be; negative ones count from the end.
+            indices: Whole numbers, in any order, with or without duplicates; negative ones count from the end.
 
         Raises:
             OutOfRangeError: if one of them is out of range.
@@ -282,7 +286,7 @@ class VideoDecoder(Closing):
         return self._frames.frames_at(checks.indices_of(indices))
 
     def get_frames_in_range(self, start: int | None, stop: int | None, step: int | None = 1) -> FrameBatch:
-        """The frames that the Python slice ``start:stop:step`` selects; an empty or reversed range is an empty batch.
+        """Return the frames of the Python slice ``start:stop:step``; an empty or reversed range is an empty batch.
 
         Raises:
             InvalidArgumentError: if ``step`` is not positive, or one of them is neither a whole number nor ``None``.
@@ -296,7 +300,7 @@ class VideoDecoder(Closing):
         return self._frames.frames_in_range(*checks.bounds_of(start, stop, step))
 
     def __iter__(self) -> Iterator[Tensor]:
-        """Every frame in turn; small ones are decoded a few at a time."""
+        """Yield every frame in turn; small ones are decoded a few at a time."""
         start, step, fails = 0, 1, False
         while self._frames.has_frame(start):
             try:
@@ -308,23 +312,23 @@ class VideoDecoder(Closing):
             except MediaTensorError:
                 if step == 1:
                     raise
-                step, fails = 1, True  # the good frames before the bad one are to come out
+                step, fails = 1, True  # so that the good frames before the bad one come out
                 continue
             # A frame that is kept must not keep its neighbours.
-            yield from (_copied(frame) for frame in frames) if step > 1 else frames
+            yield from (_copy(frame) for frame in frames) if step > 1 else frames
             start += step
             if len(frames) and not fails:
                 step = _num_frames_at_a_time(frames[0])
 
     def __reversed__(self) -> Iterator[Tensor]:
-        """Every frame from the last to the first. A group of pictures that fits in the frame cache is decoded once."""
+        """Yield every frame from the last to the first; a group of pictures that fits in the cache is decoded once."""
         for i in reversed(range(len(self))):
             yield self[i]
 
     # By time
 
     def get_frame_played_at(self, seconds: float) -> Frame:
-        """The frame that is shown at a time: the last one with pts <= ``seconds``.
+        """Return the frame that is shown at a time: the last one with pts <= ``seconds``.
 
         Args:
             seconds: In [begin_stream_seconds, end_stream_seconds).
@@ -343,7 +347,7 @@ class VideoDecoder(Closing):
         return self._frames.frame_played_at(checks.one_time(seconds))
 
     def get_frames_played_at(self, seconds: Tensor | Sequence[float] | NDArray[Any]) -> FrameBatch:
-        """The frames that are shown at several times, in the order asked for; each is decoded once.
+        """Return the frames that are shown at several times, in the order asked for; each is decoded once.
 
         Args:
             seconds: Times in [begin_stream_seconds, end_stream_seconds).
@@ -363,9 +367,9 @@ class VideoDecoder(Closing):
     def get_frames_played_in_range(
         self, start_seconds: float, stop_seconds: float, fps: float | None = None
     ) -> FrameBatch:
-        """The frames that are shown within [start_seconds, stop_seconds).
+        """Return the frames that are shown within [start_seconds, stop_seconds).
 
-        The first is the one shown at ``start_seconds``, even if it started before; the last is the last one that
+        The first is the one shown at ``start_seconds``, even if it started earlier; the last is the last one that
         starts before ``stop_seconds``. With ``fps``, the frames shown at ``start_seconds + k / fps``; their pts are
         those times and their durations 1 / fps. At the rate of the file, every frame comes once.
 
@@ -392,7 +396,7 @@ class VideoDecoder(Closing):
         return self._access.resampled_frames(start_seconds, stop_seconds, fps)
 
     def get_all_frames(self, fps: float | None = None) -> FrameBatch:
-        """Every frame, or with ``fps`` the whole stream resampled to that rate.
+        """Return every frame, or with ``fps`` the whole stream resampled to that rate.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -406,19 +410,19 @@ class VideoDecoder(Closing):
     # Life of the object
 
     def close(self) -> None:
-        """Release the files. Decoding afterwards raises `ClosedError`; what is known of the stream stays readable.
+        """Release the files. Decoding afterwards raises `ClosedError`; index and metadata that were read stay readable.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
             >>> decoder = VideoDecoder("video.mp4")
             >>> decoder.close()
-            >>> with VideoDecoder("video.mp4") as decoder:  # closes it, too
+            >>> with VideoDecoder("video.mp4") as decoder:  # also closes it
             ...     frame = decoder[0]
         """
         self._video.pool.close()
 
     def __copy__(self) -> VideoDecoder:
-        """A decoder of the same source, with handles of its own."""
+        """Return a decoder of the same source, with its own handles."""
         source = self._video.spec.source
         return copy.deepcopy(self, {id(source): source})
 
@@ -430,7 +434,7 @@ class VideoDecoder(Closing):
 SimpleVideoDecoder = VideoDecoder
 
 
-def _checked_mappings(mappings: Any, is_approximate: bool) -> tuple[list[int], list[int], list[bool]] | None:
+def _parse_mappings(mappings: Any, is_approximate: bool) -> tuple[list[int], list[int], list[bool]] | None:
     if mappings is None:
         return None
     if is_approximate:
@@ -440,7 +444,7 @@ def _checked_mappings(mappings: Any, is_approximate: bool) -> tuple[list[int], l
     return parse_frame_mappings(mappings)
 
 
-def _given_index(
+def _load_given_index(
     frame_index: FrameIndex | str | os.PathLike[str] | None, is_approximate: bool, *, has_mappings: bool
 ) -> FrameIndex | None:
     if frame_index is None:
@@ -461,10 +465,10 @@ def _given_index(
 
 
 def _num_frames_at_a_time(frame: Tensor) -> int:
-    """How many frames to decode for one call while iterating: calls cost too much only where frames are small."""
+    """Return how many frames to decode in one call while iterating: calls cost too much only where frames are small."""
     return max(1, min(_MAX_AT_A_TIME, _BYTES_AT_A_TIME // frame.nbytes))
 
 
-def _copied(frame: Tensor) -> Tensor:
-    """The frame in memory of its own; NumPy copies with one thread."""
+def _copy(frame: Tensor) -> Tensor:
+    """Copy the frame; NumPy copies with one thread."""
     return torch.from_numpy(frame.numpy().copy(order="K")) if frame.device.type == "cpu" else frame.clone()

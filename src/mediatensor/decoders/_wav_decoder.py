@@ -1,4 +1,4 @@
-"""`WavDecoder`: samples of WAV files, straight from their bytes."""
+"""`WavDecoder`: samples of WAV files, directly from their bytes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from .._engine.metadata import AudioStreamMetadata
 from ..errors import StreamError
 from ..frames import AudioSamples
 
-__all__ = ["WavDecoder"]
-
 # Bytes that are read and converted at a time. Together with the converted samples they fit into a core's L2 cache.
 _BLOCK_BYTES = 1 << 17
 
@@ -27,13 +25,12 @@ _BLOCK_BYTES = 1 << 17
 class WavDecoder(Closing):
     """Decodes the samples of an uncompressed WAV file to float32 in [-1, 1], without FFmpeg.
 
-    A range reads its own bytes and no others, wherever it lies in the file. The decoder reads PCM of 8 (unsigned), 16,
-    24 and 32 bits and float of 32 and 64 bits, in RIFF, RIFX, RF64, BW64 and W64 files, WAVE_FORMAT_EXTENSIBLE
-    included. The samples are those of `AudioDecoder`, bit for bit. Use `AudioDecoder` for compressed sound, and to
-    resample or mix.
+    A range reads only its own bytes, anywhere in the file. The decoder reads PCM of 8 (unsigned), 16, 24 and 32 bits
+    and float of 32 and 64 bits, in RIFF, RIFX, RF64, BW64 and W64 files, including WAVE_FORMAT_EXTENSIBLE. The samples
+    are bit-identical to those of `AudioDecoder`. Use `AudioDecoder` for compressed audio, and to resample or mix.
 
-    A file that was cut short has the whole samples that are left of it. Where the header does not state the length, as
-    in a file that was written to a pipe, the sound reaches to the end of the file.
+    A file that was cut short has the whole samples that remain. If the header does not state the length, as in a file
+    that was written to a pipe, the audio lasts to the end of the file.
 
     A decoder can be pickled, used after a fork, and called from several threads at a time.
 
@@ -47,15 +44,15 @@ class WavDecoder(Closing):
 
     Raises:
         SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
-        OpenError: if it is no WAV file, or a damaged one.
-        StreamError: if its sound is compressed or of another width.
+        OpenError: if it is not a WAV file, or a damaged one.
+        StreamError: if its audio is compressed or of another width.
 
     Example:
         >>> import struct
         >>> from mediatensor.decoders import WavDecoder
-        >>> sound = struct.pack("<4h", 0, 16384, -32768, 8192)  # four samples, 2 a second
+        >>> samples = struct.pack("<4h", 0, 16384, -32768, 8192)  # four samples, 2 a second
         >>> fmt = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, 2, 4, 2, 16)
-        >>> decoder = WavDecoder(b"RIFF\\x2c\\0\\0\\0WAVE" + fmt + b"data\\x08\\0\\0\\0" + sound)
+        >>> decoder = WavDecoder(b"RIFF\\x2c\\0\\0\\0WAVE" + fmt + b"data\\x08\\0\\0\\0" + samples)
         >>> decoder.get_all_samples().data
         tensor([[ 0.0000,  0.5000, -1.0000,  0.2500]])
         >>> decoder.get_samples_played_in_range(1.0, 1.5)
@@ -76,10 +73,7 @@ class WavDecoder(Closing):
         self.stream_index = 0
 
     def get_all_samples(self) -> AudioSamples:
-        """All samples of the file.
-
-        Returns:
-            `AudioSamples`: float32 of shape (channels, samples) in [-1, 1].
+        """Return all samples of the file: float32 of shape (channels, samples) in [-1, 1].
 
         Raises:
             StreamError: if there are none.
@@ -91,21 +85,20 @@ class WavDecoder(Closing):
     def get_samples_played_in_range(
         self, start_seconds: float = 0.0, stop_seconds: float | None = None
     ) -> AudioSamples:
-        """The samples that are played in the half-open range [start, stop).
+        """Return the samples that are played in the half-open range [start, stop), float32 (channels, samples).
 
-        Ranges that meet share no sample and miss none.
+        Ranges that meet have no gap and no overlap.
 
         Args:
-            start_seconds: Begin of the range; a time before 0 counts as 0.
-            stop_seconds: End of the range, not included; ``None``, or a time behind the end, for the end of the file.
-
-        Returns:
-            `AudioSamples`: float32 of shape (channels, samples) in [-1, 1]; no samples if start equals stop.
+            start_seconds: Start of the range; a time before 0 counts as 0.
+            stop_seconds: End of the range, not included; ``None``, or a time after the end, for the end of the file. If
+            it
+                equals the start, there are no samples.
 
         Raises:
             InvalidArgumentError: if a time is not finite, or start is greater than stop.
             StreamError: if the file has no samples at all.
-            OutOfRangeError: if start lies at or behind the end, or less than half a sample before it.
+            OutOfRangeError: if start lies at or after the end, or less than half a sample before it.
             ReadError: if reading fails, or the file was cut short after it was opened.
             ClosedError: after `close`.
         """
@@ -123,13 +116,10 @@ class WavDecoder(Closing):
         )
 
     def get_samples_played_in_ranges(self, ranges: Iterable[tuple[float, float | None]]) -> list[AudioSamples]:
-        """The samples of several ranges, in the order of the ranges.
+        """Return the samples of several ranges, in the order of the ranges.
 
         Args:
             ranges: Pairs of (start, stop) in seconds, see `get_samples_played_in_range`.
-
-        Returns:
-            One `AudioSamples` for each range.
 
         Raises:
             InvalidArgumentError: if an item is not such a pair; before anything is read.
@@ -147,7 +137,7 @@ class WavDecoder(Closing):
         return [self.get_samples_played_in_range(start, stop) for start, stop in check_ranges(ranges)]
 
     def _read(self, first: int, last: int) -> NDArray[np.float32]:
-        """Samples [first, last) of all channels, block by block: only the result is in memory as a whole."""
+        """Return samples [first, last) of all channels, read block by block to save memory."""
         header = self._header
         samples: NDArray[np.float32] = buffers.empty((header.num_channels, last - first), np.float32)
         start = header.data_offset - num_lead_bytes(header.encoding)
@@ -186,7 +176,7 @@ class WavDecoder(Closing):
 
 
 def _blocks(num_samples: int, frame_bytes: int) -> Iterator[range]:
-    """Consecutive ranges of samples that together are all of them."""
+    """Split samples into consecutive ranges."""
     step = max(1, _BLOCK_BYTES // frame_bytes)
     for first in range(0, num_samples, step):
         yield range(first, min(first + step, num_samples))

@@ -245,7 +245,7 @@ def _complete_times(
 def _packet_of_frames(codec_pts: Int64Array, num_packets: Int64Array, table: PacketTable) -> Int64Array:
     """Return the packet that each frame comes from; -1 where that is not known.
 
-    It has the frame's time, and no earlier frame came from it. Of several, it is the first that was fed at most
+    It has the frame's time, and no earlier frame came from it. If there are several, it is the first that was fed at most
     `MAX_DELAY_PACKETS` before the frame came out: in joined files times repeat.
     """
     packets: dict[int, deque[int]] = {}
@@ -326,7 +326,7 @@ def _move_stragglers(times: Int64Array) -> Int64Array:
     if not (times[1:] < times[:-1]).any():
         return times
     # The longest row that never falls, from its end: for each length, the frame with which a row can begin the latest.
-    # Of a frame that is late and one that is early, the late one gives way.
+    # If a late frame and an early one conflict, the late one is changed.
     latest: list[int] = []
     firsts: list[int] = []
     following = np.full(len(times), -1, np.int64)

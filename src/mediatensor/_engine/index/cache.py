@@ -93,7 +93,7 @@ def store_index(index: FrameIndex, identify: Callable[[], SourceIdentity]) -> No
         note_source(index, identify())
     assert index.made_from is not None
     path = _path_of(index.made_from)
-    # An error while reading may pass, and would stay in the cache; a user's own table is nobody else's.
+    # An error while reading may pass, and would stay in the cache; a user's table is not for other users.
     if path is None or index.is_cut_short or index.is_authoritative:
         return
     # Another process may have decoded the stream meanwhile: its index knows more than one made from packets.

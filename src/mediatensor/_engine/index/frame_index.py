@@ -98,7 +98,7 @@ class FrameIndex:
     made_from: SourceIdentity | None = None
     _pts_seconds: NDArray[np.float64] = field(init=False)
     _end_seconds: float = field(init=False)
-    # The frame of each key frame in an index made by decoding, its time in others: neither follows from the other.
+    # The frame of each key frame in an index made by decoding, else its time: neither follows from the other.
     _key_frame_places: Int64Array = field(init=False)
     _key_frames_ascend: bool = field(init=False)
     #: Whether a frame may come out damaged, or frames are missing; true for a user's table, where it is not known.
@@ -515,7 +515,7 @@ def check_index_belongs(index: FrameIndex, source: SourceIdentity, time_base: Fr
     if not len(index):
         raise FrameIndexError(f"The frame index for {name} has no frames. Pass another one, or none to have it made.")
     if index.made_from is None:
-        differences = ["what it was made from, which is not known"]
+        differences = ["its source (unknown)"]
     else:
         differences = index.made_from.differences(source, is_decoded=index.settled)
     if index.time_base != time_base:

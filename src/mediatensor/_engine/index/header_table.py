@@ -38,7 +38,7 @@ from .scan import PacketScan
 _FORMATS, _BLOCK_FORMATS = frozenset(("mov", "mp4")), frozenset(("matroska", "webm"))
 
 # In these, all of which are proven, a sample of the header is a packet and a frame. Some samples of VP8 and VP9 show
-# nothing, and the demuxer's parser cuts others into new packets.
+# nothing, and the demuxer's parser splits some again.
 _CODECS = frozenset((
     "av1", "dnxhd", "ffv1", "h263", "h264", "hevc", "jpeg2000", "mjpeg", "mpeg2video", "mpeg4", "png", "prores",
     "rawvideo", "svq1", "v210",
@@ -54,7 +54,7 @@ _PICTURE_STARTS = {"mpeg2video": b"\0\0\1\0", "mpeg4": b"\0\0\1\xb6"}
 _CODECS_WITH_OTHER_UNITS, _NO_PICTURE_BYTES = frozenset(("h264", "hevc", "mpeg2video", "mpeg4")), 8
 # MPEG-2 repeats its sizes before key frames: this many of these are looked at, all over the file.
 _NUM_SEQUENCE_HEADERS, _HEADER_BYTES = 16, 256
-# Packets that are compared: the second shows whether there are others than key frames, of codecs that have others.
+# Packets that are compared: the second shows whether there are frames other than key frames.
 _NUM_COMPARED = 2
 # More of them where times only grow although the codec can reorder: B frames would show here. If they come later,
 # `order_guard` finds them when they are fed.
@@ -134,7 +134,7 @@ def _table(reader: VideoReader, read_at: ReadAt, file_size: int) -> PacketTable:
 
 
 def _are_pictures_of_one_format(codec: str | None, table: PacketTable, payloads: Int64Array, read_at: ReadAt) -> bool:
-    """Return whether, as far as a few bytes show, each sample is a frame, and sequence headers do not change.
+    """Return whether a few bytes show that each sample is a frame, and that sequence headers do not change.
 
     The bytes of each packet begin at ``payloads``.
     """
@@ -298,7 +298,7 @@ def _decoding_times(pts: Int64Array, reorder_depth: int) -> Int64Array:
     latest = pts
     for _ in range(reorder_depth):
         highest = np.maximum.accumulate(latest)
-        # What a new highest time displaces, or is itself too low, competes for the next place.
+        # A time that is displaced by a new highest one, or is too low itself, competes for the next place.
         latest = np.minimum(latest, np.concatenate([[NO_PTS], highest[:-1]]))
     return np.maximum.accumulate(latest)
 

@@ -131,7 +131,7 @@ def _spans_of(missing: Sequence[tuple[int, int, int]], pts: Int64Array) -> HoleC
 
 
 def describe_holes(holes: Sequence[FrameHole], num_frames: int) -> tuple[str, ...]:
-    """Return one sentence for each of the first holes, and one for the others."""
+    """Return one sentence for each of the first holes, and one for the rest."""
     named = [describe_hole(hole, num_frames) for hole in holes[:_MAX_NAMED]]
     if len(holes) > _MAX_NAMED:
         num_packets = sum(hole.num_packets for hole in holes[_MAX_NAMED:])

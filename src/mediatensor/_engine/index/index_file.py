@@ -128,7 +128,7 @@ def _key_frame_faults(index: Mapping[str, Any]) -> Iterator[str]:
     if index["is_authoritative"]:
         # A user's table knows times and no packets, but for the first one.
         if not (packets == -1).all() and packets.tolist() != [0]:
-            yield "has packets to start decoding at that nobody knows"
+            yield "has unknown packets to start decoding at"
     elif packets[0] != 0 or (np.diff(packets) <= 0).any() or packets[-1] > _MAX_PACKETS:
         yield "has packets to start decoding at that are not in order"
     if not _are_times(index["key_frame_pts"]) or not _are_times(index["key_frame_dts"]):
@@ -294,7 +294,7 @@ def _encode(index: Mapping[str, Any]) -> bytes:
             "made_from": None if index["made_from"] is None else asdict(index["made_from"]),
         }
     ).encode()
-    _parse_header(header)  # so that what is saved can be loaded
+    _parse_header(header)  # so that the file can be loaded
     payload = zlib.compress(raw, _LEVEL)
     data = _PREFIX.pack(_MAGIC, FORMAT_VERSION, len(header), len(payload)) + header + payload
     return data + _checksum(data)
@@ -396,7 +396,7 @@ def _header_faults(values: Any) -> Iterator[str]:
     if not (isinstance(values["anomalies"], list) and all(isinstance(text, str) for text in values["anomalies"])):
         yield "has anomalies that are not sentences"
     if values["made_from"] is not None and not _is_identity(values["made_from"]):
-        yield "does not say what it was made from"
+        yield "has no valid source"
 
 
 def _is_column(value: object) -> bool:

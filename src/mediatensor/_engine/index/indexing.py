@@ -77,7 +77,7 @@ def _index_frames(
         time_base, frame_rate = _clock(reader)
         is_image = reader.format_name.endswith(_SUFFIX_OF_IMAGE_FORMATS)
     if not records:
-        hint = " It is an image: decode_image may read it, animations too." if is_image else ""
+        hint = " It is an image: decode_image may read it, or an animation." if is_image else ""
         raise StreamError(
             f"{source.describe()}: none of the {len(table)} packets of the video stream can be decoded "
             f"(damaged or encrypted), so there is no frame.{hint}"
@@ -166,7 +166,7 @@ def certain_frames(table: PacketTable, time_base: Fraction, frame_rate: Fraction
 
 
 def _runs_on(reader: VideoReader, table: PacketTable) -> bool:
-    """Return whether times only grow further on in the file, as far as a few packets show.
+    """Probe whether times only grow further on in the file.
 
     Two files joined end to end, the second of which starts at the time of the first, differ by that at any point of the
     second if their rates are alike. So probes lie at twice, four times, ... the distance of the last packet of

@@ -184,7 +184,7 @@ def _flags(numbers: list[int], count: int) -> np.ndarray:
 
 
 def scan_packets(reader: VideoReader) -> PacketTable:
-    """Return the packets of a stream, from a reader that stands at its beginning."""
+    """Return the packets of a stream, from a reader at its beginning."""
     scan = PacketScan(reader)
     scan.read()
     return scan.table()

@@ -3,10 +3,9 @@
 A call passes through these modules, each of which uses only the next one::
 
     VideoDecoder ─► exact ──────────► batch ─────────────► frame_stream ─────► batch
-    (decoders)      the index, one    one plan (`plan`),   seek (`seeking`),   convert into rows,
-                    retry per call    cached frames first  feed, drain, check  apply the error policy
+    (decoders)      `queries`, one    one plan (`plan`),   `packet_feed`,      convert into rows,
+                    retry per call    cached frames first  codec, check        apply the error policy
 
 `approximate` replaces `exact` if there is no index. `stream` is one open video stream, whose `handles` hold the state
-of a call. `frame_cache` keeps decoded frames, `damage` finds missing frames within a request, and `fallback` explains
-why the CPU decodes.
+of a call. `frame_cache` keeps decoded frames.
 """

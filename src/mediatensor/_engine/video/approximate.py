@@ -1,4 +1,4 @@
-"""Approximate access: frames by what the header says of the frame rate, without an index."""
+"""Approximate access: frames by the frame rate in the header, without an index."""
 
 from __future__ import annotations
 
@@ -32,29 +32,18 @@ _MAX_SLACK_SECONDS = 0.001
 
 @dataclass(frozen=True)
 class Timeline:
-    """Frame i is taken to be shown at ``begin_seconds + i / fps``.
-
-    Attributes:
-        begin_seconds: Start of the stream as its header states it.
-        fps: Average frames per second as the header states it.
-        num_frames: From the header, else duration times rate.
-        end_seconds: End of the stream as its header states it.
-    """
+    """Frame i is taken to be shown at ``begin_seconds + i / fps``, all values according to the stream's header."""
 
     begin_seconds: float
     fps: float
-    num_frames: int
+    num_frames: int  # else duration times rate
     end_seconds: float
 
     def seconds(self, index: int) -> float:
-        """
-        >>> Timeline(begin_seconds=1.0, fps=25.0, num_frames=100, end_seconds=5.0).seconds(5)
-        1.2
-        """
         return self.begin_seconds + index / self.fps
 
     def nearest(self, seconds: float) -> int:
-        """The frame whose time is nearest.
+        """Return the frame whose time is nearest.
 
         >>> Timeline(begin_seconds=1.0, fps=25.0, num_frames=100, end_seconds=5.0).nearest(1.19)
         5
@@ -62,7 +51,7 @@ class Timeline:
         return min(max(round((seconds - self.begin_seconds) * self.fps), 0), self.num_frames - 1)
 
     def indices(self, start_seconds: float, stop_seconds: float) -> range:
-        """The frames shown within [start, stop), one that started before included.
+        """Return the frames shown within [start, stop), including one that started earlier.
 
         >>> Timeline(begin_seconds=1.0, fps=25.0, num_frames=100, end_seconds=5.0).indices(1.02, 1.11)
         range(0, 3)
@@ -75,13 +64,10 @@ class Timeline:
 
 
 class ApproximateFrames:
-    """Frames by index and by time, without an index.
-
-    Args:
-        video: The opened stream.
+    """Frames by index and by time, without an index; ``within`` has no effect.
 
     Raises:
-        StreamError: if its header states no frame rate, or nothing that the number of frames follows from.
+        StreamError: if the header states no frame rate, or nothing from which the number of frames follows.
     """
 
     def __init__(self, video: OpenVideo) -> None:
@@ -101,16 +87,15 @@ class ApproximateFrames:
         return self._timeline.begin_seconds, self._timeline.end_seconds
 
     def has_frame(self, i: int) -> bool:
-        """Whether the header promises a frame of a non-negative index."""
+        """Return whether there is a frame of a non-negative index, according to the header."""
         return i < self.num_frames
 
     def frame_at(self, i: int) -> Frame:
-        """The frame nearest to the time of an index; a negative one counts from the end."""
+        """Return the frame nearest to the time of an index; a negative one counts from the end."""
         i = checks.valid_index(i, self.num_frames, self._video.stream_info.index)
         return self._frame_at([self._timeline.seconds(i)], nearest=True)
 
     def frame_played_at(self, seconds: NDArray[np.float64], *, within: tuple[int, int] | None = None) -> Frame:
-        """The frame shown at a time; ``within`` has no effect without an index."""
         checks.check_seconds(seconds, *self.span_seconds)
         return self._frame_at(checks.latest(seconds).tolist(), nearest=False)
 
@@ -146,7 +131,7 @@ class ApproximateFrames:
     def frames_played_at(
         self, seconds: NDArray[np.float64], *, is_grid: bool = False, within: tuple[int, int] | None = None
     ) -> FrameBatch:
-        """The frames shown at times, or up to a tick later on a grid; ``within`` has no effect without an index."""
+        """Return the frames shown at times, or up to a tick later on a grid."""
         if not is_grid:
             checks.check_seconds(seconds, *self.span_seconds)
         slack = self._slack if is_grid else 0.0
@@ -155,7 +140,6 @@ class ApproximateFrames:
     def frames_played_in_range(
         self, start_seconds: float, stop_seconds: float, *, within: tuple[int, int] | None = None
     ) -> FrameBatch:
-        """The frames shown within [start, stop); ``within`` has no effect without an index."""
         checks.check_seconds_range(start_seconds, stop_seconds, *self.span_seconds)
         return self._batch(self._timeline.indices(start_seconds, stop_seconds))
 
@@ -183,7 +167,7 @@ class ApproximateFrames:
         )
 
     def _decode(self, seconds: list[float], *, nearest: bool) -> tuple[DecodedRows, Tensor]:
-        """The frames of some times, and their (pts, duration). If the device cannot decode, the CPU does."""
+        """Return the frames of some times, and their (pts, duration). If the device cannot decode, the CPU does."""
         self._video.check_ready()
         decodes_in_software = self._video.spec.decodes_in_software
         try:
@@ -234,11 +218,12 @@ class ApproximateFrames:
     def _picture(
         self, stream: ApproximateStream, seconds: float, row: int, *, nearest: bool
     ) -> tuple[Any | None, ReplacedFrame | None]:
-        """The frame of a time as the error policy has it, and what the policy did; ``None`` if it was left out.
+        """Return the frame of a time under the error policy, or ``None`` if it is left out, and a report.
 
         Raises:
             DecodeError: under ``"raise"`` if it is damaged, under ``"keep"`` and ``"raise"`` if there is none, or if
-                nothing can take its place.
+            nothing
+                can take its place.
         """
         on_error = self._video.options.on_error
         try:

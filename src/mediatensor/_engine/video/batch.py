@@ -1,4 +1,4 @@
-"""From wanted frames to one array: each is decoded once, written where it belongs, and the error policy applied."""
+"""Decode wanted frames into one array: each once, into its rows, under the error policy."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ from .plan import Segment, num_pictures, runs_by_key_frame
 ErrorPolicy = Literal["keep", "raise", "skip", "nearest"]
 SizeChangePolicy = Literal["raise", "scale"]
 
-#: Why a frame that decodes counts as damaged.
 IS_FLAGGED = "the codec flags it as damaged"
 
-#: How far from a frame that cannot be decoded a replacement is looked for, in frames to either side.
+#: How many frames to either side of a failed one are tried as a replacement.
 NEAREST_REACH = 32
 
 # A call for more frames than this counts as going through the video once: keeping its frames would cost fresh memory.
@@ -39,8 +38,7 @@ _ONE_THREAD = threads.Division(1, 1)
 # A request up to this many frames before the previous one counts as stepping backwards.
 _STEP_BACK = 32
 
-
-# One for all calls: it is held for a moment, once a call.
+# One for all calls: each holds it briefly, once.
 _allocating = ForkSafeLock()
 
 
@@ -50,7 +48,7 @@ class PixelWriter:
     Args:
         num_rows: Rows to allocate.
         size: (height, width) to scale frames of other sizes to; ``None`` if they are an error.
-        orientation: How frames are turned that say nothing of it; ``None`` for not at all.
+        orientation: Orientation of frames that have none themselves; ``None`` for upright.
     """
 
     def __init__(self, num_rows: int, size: tuple[int, int] | None, orientation: Orientation | None = None) -> None:
@@ -61,10 +59,10 @@ class PixelWriter:
         self.pixels: NDArray[Any] | Tensor | None = None
 
     def write(self, converter: PictureConverter, picture: Any, rows: Sequence[int], name: object) -> None:
-        """Convert a picture into the first of ``rows``, copy it to the others. Threads may write different rows.
+        """Convert a frame into the first of ``rows`` and copy it to the others. Threads may write different rows.
 
         Raises:
-            SizeChangeError: if it has another size than the rows that were written before; it names the frame.
+            SizeChangeError: if its size differs from the rows that were written before; it names the frame.
         """
         orientation = converter.orientation_of(picture)
         if self._orientation is not None and not orientation.turns:
@@ -91,45 +89,32 @@ class PixelWriter:
                     pixels[row] = pixels[first]
 
     def start_over(self) -> None:
-        """Forget what was written."""
+        """Discard all rows."""
         self._size = self.pixels = None
 
 
 @dataclass(frozen=True)
 class DecodedPicture:
-    """A decoded picture that is not RGB yet, in the memory of the CPU. It keeps the codec's memory.
+    """A decoded frame that is not RGB yet, in the memory of the CPU. It keeps the codec's memory."""
 
-    Attributes:
-        frame: Its index.
-        pts_seconds: When it is shown.
-        duration_seconds: For how long.
-    """
-
-    frame: int
+    frame: int  # its index
     _picture: Any
     _converter: PictureConverter
     pts_seconds: float = 0.0
     duration_seconds: float = 0.0
 
     def luma(self, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
-        """Its brightness, upright.
-
-        Args:
-            size: (height, width) to scale to; ``None`` for its own.
-
-        Returns:
-            (H, W), not to be written to.
-        """
+        """Return its luma (H, W), upright and read-only, scaled to ``size`` (height, width) if given."""
         orientation = orientation_of(self._picture)
         stored = orientation.size(*size) if size is not None else None
         return np.ascontiguousarray(orientation.apply(luma_of(self._picture, stored)))
 
     def components(self, size: tuple[int, int]) -> NDArray[np.uint8]:
-        """Its luma and both chroma (3, H, W), as stored and not upright; ``size`` is (height, width) to scale to."""
+        """Return luma and both chroma (3, H, W), as stored and not upright, scaled to ``size`` (height, width)."""
         return cast(FrameConverter, self._converter).components_of(self._picture, size)
 
     def rgb(self, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
-        """Its colours (H, W, 3), upright, as `VideoDecoder` gives them; ``size`` as for `luma`."""
+        """Return its colours (H, W, 3), upright, as `VideoDecoder` gives them; ``size`` as for `luma`."""
         orientation = orientation_of(self._picture)
         pixels = self._converter.empty(1, *(size or self._converter.output_size(self._picture, orientation)))[0]
         self._converter.write(self._picture, orientation, pixels)
@@ -137,40 +122,28 @@ class DecodedPicture:
 
 
 class PictureWriter(PixelWriter):
-    """Takes pictures as they are; the rows are of an array of `DecodedPicture`.
-
-    Args:
-        num_rows: How many pictures there are.
-    """
+    """Takes frames as they are, into an array of `DecodedPicture`."""
 
     def __init__(self, num_rows: int) -> None:
         super().__init__(num_rows, None)
         self.pixels = np.empty(num_rows, object)
 
     def write(self, converter: PictureConverter, picture: Any, rows: Sequence[int], name: object) -> None:
-        """Take a picture."""
         for row in rows:
             cast("NDArray[Any]", self.pixels)[row] = DecodedPicture(cast(int, name), picture, converter)
 
     def start_over(self) -> None:
-        """Nothing is to be forgotten: each row is written anew."""
+        """Keep the rows: each is written again."""
 
 
 @dataclass(slots=True)
 class DecodedRows:
-    """What a call decoded.
+    """The result of a call."""
 
-    Attributes:
-        pixels: (N, H, W, 3); ``None`` if there is no row.
-        frames: Index of the frame in each row.
-        replaced: What the error policy did.
-        damaged: Which of the frames are damaged.
-    """
-
-    pixels: NDArray[Any] | Tensor | None
-    frames: Sequence[int]
+    pixels: NDArray[Any] | Tensor | None  # (N, H, W, 3); None if there is no row
+    frames: Sequence[int]  # index of the frame in each row
     replaced: tuple[ReplacedFrame, ...] = ()
-    damaged: Set[int] = frozenset()
+    damaged: Set[int] = frozenset()  # which of the frames are damaged
 
 
 def decode_rows(
@@ -189,14 +162,15 @@ def decode_rows(
         handle: Gives and keeps decoded frames.
         index: The frames of the stream.
         frames: Wanted indices, in any order and with duplicates; not negative.
-        make_writer: Makes what takes the frames, given the number of rows: one for each wanted index.
-        on_error: What to do about frames that cannot be decoded.
+        make_writer: Makes the writer of the frames, given the number of rows: one for each wanted index.
+        on_error: The error policy.
         is_plain: Whether the writer keeps pixels as the converter gives them, and no frame is replaced or left out.
-        is_sequential: Whether the caller goes through the video, so that nobody will ask for the same frames again.
+        is_sequential: Whether the caller goes through the video, and will not ask for the same frames again.
 
     Raises:
         DecodeError: for damage under ``on_error="raise"``, if there is no such frame under ``"keep"``, or if nothing
-            can replace a frame.
+        can
+            replace a frame.
         ReadError: under ``"keep"`` and ``"raise"``.
         SizeChangeError: see `PixelWriter`.
     """
@@ -239,13 +213,13 @@ def decode_rows(
         request.raise_size_change(wanted)
     handle.last_single = frames[0] if is_single else None
     if not failed:
-        damaged = _damaged(index, wanted, request) if on_error == "keep" and index.may_show_damage else frozenset()
+        damaged = _find_damaged(index, wanted, request) if on_error == "keep" and index.may_show_damage else frozenset()
         return DecodedRows(writer.pixels, frames, damaged=damaged)
-    return _with_replacements(request, frames)
+    return _apply_policy(request, frames)
 
 
 def _decode_single(handle: Handle, index: FrameIndex, frame: int, *, keeps: bool) -> Any | None:
-    """Decode one frame in as few steps as there can be; ``None`` where `_decode` has more to do for it."""
+    """Decode one frame in as few steps as possible; ``None`` where `_decode` has more to do for it."""
     cache, stream = handle.frame_cache, handle.stream
     picture = cache.get(frame)
     if picture is not None or not isinstance(stream, FrameStream):
@@ -270,7 +244,7 @@ def _decode_single(handle: Handle, index: FrameIndex, frame: int, *, keeps: bool
 
 
 def _rows_by_frame(frames: Sequence[int]) -> dict[int, list[int]]:
-    """The rows that each frame goes to, in ascending order of frames."""
+    """Return the rows that each frame goes to, in ascending order of frames."""
     rows: dict[int, list[int]] = {}
     for row, frame in enumerate(frames):
         rows.setdefault(frame, []).append(row)
@@ -278,7 +252,7 @@ def _rows_by_frame(frames: Sequence[int]) -> dict[int, list[int]]:
 
 
 def _known_failures(index: FrameIndex, wanted: Sequence[int], on_error: ErrorPolicy) -> dict[int, str]:
-    """The frames of which the index knows that there is nothing, or nothing good, to decode, with the reason."""
+    """Return, with the reason, the frames that according to the index do not exist or are damaged."""
     num_frames = len(index)
     reason = f"decoding showed that the stream has only {num_frames} frames"
     failed = {frame: reason for frame in wanted if frame >= num_frames}
@@ -293,29 +267,29 @@ def _known_failures(index: FrameIndex, wanted: Sequence[int], on_error: ErrorPol
 
 
 def damage_error(name: object) -> DecodeError:
-    """The error of a frame that decodes, and is damaged."""
+    """The error of a frame that decodes but is damaged."""
     return DecodeError(
         f"Frame {name} is damaged: {IS_FLAGGED}. on_error='keep' gives it as it is, 'skip' and 'nearest' leave it out "
         "or put the nearest frame in its place."
     )
 
 
-def _damaged(index: FrameIndex, frames: Sequence[int], request: _Request | None) -> Set[int]:
-    """Which frames are damaged, by the index or, if that is a user's table, by what the codec just said."""
+def _find_damaged(index: FrameIndex, frames: Sequence[int], request: _Request | None) -> Set[int]:
+    """Return which frames are damaged, by the index or, if that is a user's table, by the codec's flags."""
     if index.is_authoritative:
         return frozenset() if request is None else request.damaged
     return {frame for frame in frames if index.is_damaged[frame]}
 
 
 class _Request:
-    """What one call wants, shared by the threads that work on it.
+    """One call, shared by the threads that work on it.
 
     Args:
-        handle: Gives and keeps decoded pictures.
+        handle: Gives and keeps decoded frames.
         index: The frames of the stream.
         rows: The rows that each wanted frame goes to.
         writer: Takes the frames.
-        on_error: What to do about frames that cannot be decoded.
+        on_error: The error policy.
         failed: Frames that are known not to be decodable, with the reason; others are added.
     """
 
@@ -347,14 +321,14 @@ class _Request:
         keeps: bool = False,
         drains: bool = False,
     ) -> None:
-        """Decode frames and write those that have rows; what cannot be decoded is noted in ``failed``, or raises.
+        """Decode frames and write those that have rows; note frames that cannot be decoded in ``failed``, or raise.
 
         Args:
             worker: Decodes.
             places: The frames to decode, ascending.
             rows: The rows that frames go to.
             segments: How to decode them; ``None`` to plan it here.
-            keeps: Whether to keep the pictures in the frame cache.
+            keeps: Whether to keep the frames in the frame cache.
             drains: Whether to drain the codec afterwards.
         """
         index, stream = self.index, worker.stream
@@ -366,11 +340,11 @@ class _Request:
                 for frame, picture in stream.run(index, segments):
                     remaining.remove(frame)
                     is_flagged = index.is_authoritative and picture.is_corrupt
-                    if frame in rows and (not is_flagged or self._keeps(frame)):
+                    if frame in rows and (not is_flagged or self._keep_flagged(frame)):
                         self.writer.write(worker.converter, picture, rows[frame], frame)
                     if keeps and stream.may_keep and not is_flagged:
                         self.handle.frame_cache.put(frame, picture)
-                    del picture  # else it would be held while frames that nobody asked for are decoded
+                    del picture  # else it would be held while other frames are decoded
                 return
             except MissingFrameError as error:
                 remaining.remove(error.place)
@@ -390,8 +364,8 @@ class _Request:
             raise DecodeError(f"Frame {frame} could not be decoded: {reason}.")
         self.failed[frame] = reason
 
-    def _keeps(self, frame: int) -> bool:
-        """Note that the codec flags a frame as damaged; whether it is given all the same."""
+    def _keep_flagged(self, frame: int) -> bool:
+        """Note that the codec flags a frame as damaged, and return whether the frame is given anyway."""
         if self.on_error == "raise":
             raise damage_error(frame)
         if self.on_error == "keep":
@@ -407,7 +381,7 @@ class _Request:
         self.decode(self.handle.worker, frames, self.rows)
 
     def write_nearest(self, frame: int) -> int:
-        """Fill the rows of a frame with the decodable one nearest to it (the earlier of two); return its index."""
+        """Fill the rows of a frame with the decodable one nearest to it (the earlier of two), and return its index."""
         rows = self.rows[frame]
         for distance in range(1, NEAREST_REACH + 1):
             for other in (frame - distance, frame + distance):
@@ -427,13 +401,13 @@ class _Request:
 
 
 def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequential: bool) -> None:
-    """Decode and write frames, in the way that is quickest.
+    """Decode and write frames in the fastest way.
 
     Args:
         request: The call.
         frames: Wanted frames that were not kept, ascending.
         overlaps: Whether other frames of the call had been kept.
-        is_sequential: Whether nobody will ask for these frames again.
+        is_sequential: Whether the caller will not ask for these frames again.
     """
     handle, index = request.handle, request.index
     worker = handle.worker
@@ -444,9 +418,9 @@ def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequenti
     segments = stream.plan(index, frames)
     if stream.position == frames[0] and not overlaps:
         handle.frame_cache.clear()  # a caller who goes forward does not ask again for earlier frames
-    fits = len(frames) <= _MAX_KEPT and handle.frame_cache.has_room_for(len(frames), stream.reader.num_pixels)
+    fits = len(frames) <= _MAX_KEPT and handle.frame_cache.can_hold(len(frames), stream.reader.num_pixels)
     keeps = not is_sequential and (len(frames) == 1 or fits)
-    # A codec that goes on keeps its threads, and so does one whose frames must be compared with a linear decode.
+    # A codec that continues keeps its threads, and so does one whose frames must be compared with a linear decode.
     if segments[0].key_frame is None or not handle.chooses_threads or index.settled or index.is_authoritative:
         request.decode(worker, frames, request.rows, segments, keeps=keeps)
         return
@@ -470,7 +444,7 @@ def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequenti
 
 
 def _divide_threads(handle: Handle, index: FrameIndex, runs: dict[int, list[int]]) -> threads.Division:
-    """Divide the threads of a call among runs, each given by its key frame. Runs do not depend on each other."""
+    """Divide the threads of a call among independent runs, each given by its key frame."""
     num_threads = handle.num_threads()
     if num_threads == 1:
         return _ONE_THREAD
@@ -486,7 +460,7 @@ def _divide_threads(handle: Handle, index: FrameIndex, runs: dict[int, list[int]
 
 
 def _window_before(handle: Handle, index: FrameIndex, frame: int) -> Sequence[int]:
-    """The frames to decode and keep for a caller who steps backwards: those of the same GOP that come before.
+    """Return the frames to decode and keep for a caller who steps backwards: earlier ones of the same GOP.
 
     ::
 
@@ -503,8 +477,8 @@ def _window_before(handle: Handle, index: FrameIndex, frame: int) -> Sequence[in
     return range(min(first, frame), frame + 1)
 
 
-def _with_replacements(request: _Request, frames: Sequence[int]) -> DecodedRows:
-    """Do with the frames that failed what the error policy says."""
+def _apply_policy(request: _Request, frames: Sequence[int]) -> DecodedRows:
+    """Apply the error policy to the frames that failed."""
     failed, pixels, used = request.failed, request.writer.pixels, list(frames)
     if request.on_error == "nearest":
         for frame in sorted(failed):

@@ -128,7 +128,7 @@ class ExactFrames:
         with self._lock:
             if self._replacement is not None and self._index is not self._replacement[0]:
                 self._index = self._replacement[0]
-                self._video.renew_handles()  # an index made by decoding needs handles of its own kind
+                self._video.renew_handles()  # an index made by decoding needs other handles
 
     def check_no_hole_at(self, seconds: float) -> None:
         """Raise `DecodeError` if damage is an error, and a time lies in a hole."""

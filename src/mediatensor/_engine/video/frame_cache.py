@@ -1,8 +1,8 @@
-"""The frame cache: decoded pictures, kept within one bound for the whole process.
+"""The frame cache: decoded frames, kept within one bound for the whole process.
 
-It keeps decoded pictures, not RGB: they take half the memory, and keeping one costs no copy. Each handle has its own
-cache, because a picture must not be converted by two threads at once. The bound is shared, and the handle that was used
-least recently gives way first.
+It keeps frames as the codec gives them, not RGB: they take half the memory, and keeping one costs no copy. Each handle
+has its own cache, because a frame must not be converted by two threads at once. The bound is shared, and the handle
+that was used least recently gives way first.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from ..pyav.pixels import is_frame
 
 ENVIRONMENT_VARIABLE = "MEDIATENSOR_FRAME_CACHE_BYTES"
 
-# Some forty 1080p pictures of 8 bits.
+# About forty 1080p frames of 8 bits.
 _DEFAULT_BYTES = 1 << 27
 
 
 def get_frame_cache_bytes() -> int:
-    """How many bytes of decoded pictures this process keeps, in all decoders together.
+    """Return how many bytes of decoded frames this process keeps, in all decoders together.
 
-    Asking for the same frames again, stepping backwards and clips that overlap are then free of decoding. It is what
-    `set_frame_cache_bytes` or the environment variable ``MEDIATENSOR_FRAME_CACHE_BYTES`` says, else 128 MiB. A codec
-    keeps the memory of pictures that were dropped for its next ones, until its decoder is closed.
+    Asking for the same frames again, stepping backwards and overlapping clips then need no decoding. The number is set
+    by `set_frame_cache_bytes` or the environment variable ``MEDIATENSOR_FRAME_CACHE_BYTES``; the default is 128 MiB. A
+    codec reuses the memory of frames that were dropped, until its decoder is closed.
 
     Raises:
         InvalidArgumentError: if the environment variable is not a whole number.
@@ -53,10 +53,10 @@ def get_frame_cache_bytes() -> int:
 
 
 def set_frame_cache_bytes(num_bytes: int | None) -> None:
-    """Set how many bytes of decoded pictures this process keeps; 0 keeps none, ``None`` goes back to the default.
+    """Set how many bytes of decoded frames this process keeps; 0 keeps none, ``None`` restores the default.
 
     Args:
-        num_bytes: Not negative, or ``None``. A 1080p picture of 8 bits takes 3.1 MB.
+        num_bytes: Not negative, or ``None``. A 1080p frame of 8 bits takes 3.1 MB.
 
     Raises:
         InvalidArgumentError: if the number is negative or not whole.
@@ -73,12 +73,12 @@ def set_frame_cache_bytes(num_bytes: int | None) -> None:
 
 
 def kept_bytes() -> int:
-    """How many bytes all frame caches of this process hold now."""
+    """Return how many bytes all frame caches of this process hold now."""
     return _cache.num_bytes
 
 
 class FrameCache:
-    """The decoded pictures that one handle keeps, by the index of their frame."""
+    """The decoded frames that one handle keeps, by index."""
 
     def __init__(self) -> None:
         self._pictures: OrderedDict[int, tuple[Any, int]] = OrderedDict()
@@ -90,7 +90,7 @@ class FrameCache:
         self.bytes_per_picture: int | None = None
 
     def use(self, index: object) -> None:
-        """Number pictures by an index from now on. Pictures that were numbered by another one are dropped."""
+        """Number frames by an index from now on, and drop those that were numbered by another one."""
         if index is not self.index:
             self.clear()
             self.index = index
@@ -115,7 +115,7 @@ class FrameCache:
                     _cache.shrink(limit)
 
     def keep_only(self, frame: int, picture: Any) -> None:
-        """Keep a picture in place of all others."""
+        """Keep a frame in place of all others."""
         with _cache.lock:
             pictures = self._pictures
             if len(pictures) == 1 and self._kind == (picture.width, picture.height, picture.format.name):
@@ -126,7 +126,7 @@ class FrameCache:
                 self.put(frame, picture)
 
     def _size_of(self, picture: Any) -> int:
-        if not is_frame(picture):  # a backend's own; what it does not tell is taken to be as large as RGB
+        if not is_frame(picture):  # a backend's own; of unknown size, it counts as RGB
             self.bytes_per_picture = int(getattr(picture, "num_bytes", picture.width * picture.height * 3))
             return self.bytes_per_picture
         kind = (picture.width, picture.height, picture.format.name)
@@ -136,11 +136,11 @@ class FrameCache:
         return self.bytes_per_picture
 
     def capacity(self) -> int:
-        """How many pictures of the size seen last fit into the bound."""
+        """Return how many frames of the size seen last fit into the bound."""
         return get_frame_cache_bytes() // self.bytes_per_picture if self.bytes_per_picture else 0
 
-    def has_room_for(self, num_pictures: int, num_pixels: int) -> bool:
-        """Whether that many pictures fit into the bound. Before the first one is seen, 4:2:0 of 8 bits is assumed."""
+    def can_hold(self, num_pictures: int, num_pixels: int) -> bool:
+        """Return whether this many frames fit into the bound; 4:2:0 of 8 bits is assumed before the first."""
         size = self.bytes_per_picture or num_pixels * 3 // 2
         return num_pictures * size <= get_frame_cache_bytes()
 
@@ -150,7 +150,7 @@ class FrameCache:
                 _cache.num_bytes -= self._pictures.popitem()[1][1]
 
     def close(self) -> None:
-        """Drop all pictures for good."""
+        """Drop all frames for good."""
         self.clear()
         with _cache.lock:
             _cache.owners.pop(self._key, None)
@@ -173,7 +173,7 @@ class _Cache:
         self.owners: OrderedDict[int, weakref.ref[FrameCache]] = OrderedDict()
 
     def shrink(self, limit: int) -> None:
-        """Drop the oldest pictures of the handles that were used least recently, until the rest fits."""
+        """Drop the oldest frames of the handles that were used least recently, until the rest fits."""
         with self.lock:
             while self.num_bytes > limit and self.owners:
                 key, reference = next(iter(self.owners.items()))
@@ -184,7 +184,7 @@ class _Cache:
                     del self.owners[key]
 
     def forget(self) -> None:
-        """In a forked child, where the handles of the parent are out of use."""
+        """Start over in a forked child, where the parent's handles are not used."""
         self.num_bytes = 0
         self.owners = OrderedDict()
 

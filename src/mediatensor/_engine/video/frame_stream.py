@@ -1,4 +1,4 @@
-"""Running a plan: seek, feed packets, drain, and hand out exactly the frames that were asked for.
+"""Run a plan: seek, feed packets, drain, and hand out exactly the frames that were asked for.
 
 Each frame that comes out is checked against the index, by a *promise*::
 
@@ -25,9 +25,9 @@ from ..pyav.reading import UndecodablePacketError, VideoReader, is_key_frame
 from .packet_feed import DamagedPacketError, IndexMismatchError, PacketFeed
 from .plan import Segment, make_plan
 
-# Up to this far ahead of the last frame, decoding on counts as cheaper than a seek.
+# Up to this far ahead of the last frame, continuing counts as cheaper than a seek.
 _MAX_SKIPPED_SECONDS = 1.0
-# How far before the target to seek when the container lands behind it.
+# How far before the target to seek when the container lands after it.
 _BACK_OFF_SECONDS = (0.0, 1.0, 4.0, 16.0)
 
 
@@ -71,12 +71,9 @@ class FrameStream:
     # What batches need
 
     def plan(self, index: FrameIndex, places: Sequence[int], *, drains: bool = False) -> list[Segment]:
-        """Plan how to decode frames from where the codec stands.
+        """Plan how to decode frames, ascending and without duplicates, from the codec's position.
 
-        Args:
-            index: The frames of the stream.
-            places: Ascending, without duplicates.
-            drains: Whether to drain the codec after the last one.
+        ``drains``: whether to drain the codec after the last one.
         """
         if index is not self._index:
             self._use(index)
@@ -121,8 +118,7 @@ class FrameStream:
     def next_frame(self, index: FrameIndex, place: int) -> Any | None:
         """Return the frame of a place if it is the next to come out, in fewer steps than `run`.
 
-        ``None`` where `run` has to see to it: the codec stands elsewhere, or what comes out is not what the packets
-        promise.
+        ``None`` if `run` is needed: the codec is elsewhere, or gives other frames than the packets promise.
         """
         if self.position != place or index is not self._index or not self._promise.is_of_packets:
             return None
@@ -151,7 +147,7 @@ class FrameStream:
         return self._num_threads if self.reader.is_codec_open else None
 
     def reset(self) -> None:
-        """Start anew with the next call, because somebody else reads from the reader."""
+        """Seek before the next frame, because the reader is used elsewhere."""
         self.position = None
         self._frames = []
 
@@ -315,7 +311,7 @@ class _PacketPromise(_Promise):
     def place_of(self, frame: Any, position: int | None) -> int:
         feed, pts = self._feed, frame.pts
         if pts == feed.started_at_pts and not is_key_frame(frame, feed.codec):
-            raise IndexMismatchError("packets flagged as key frames that are none")
+            raise IndexMismatchError("packets wrongly flagged as key frames")
         assert position is not None
         if frame.is_corrupt:
             raise IndexMismatchError("frames that the codec flags as damaged")
@@ -393,7 +389,7 @@ class _CountedPromise(_Promise):
 
 
 class ApproximateStream:
-    """A reader that goes to times; which frames lie between is never known."""
+    """A stream without an index, which goes to times: which frames lie between them is not known."""
 
     def __init__(self, reader: VideoReader) -> None:
         self.reader = reader
@@ -406,11 +402,11 @@ class ApproximateStream:
         self._key_frame_pts: int | None = None
 
     def reset(self) -> None:
-        """Forget where the codec stands, because somebody else reads from the reader."""
+        """Seek before the next frame, because the reader is used elsewhere."""
         self._current = self._next = None
 
     def frame_at(self, seconds: float, *, nearest: bool) -> Any:
-        """The frame shown at a time; with ``nearest`` the one whose time is closest.
+        """Return the frame shown at a time; with ``nearest`` the one whose time is closest.
 
         Raises:
             DecodeError: if no frame can be decoded there.
@@ -470,5 +466,5 @@ class ApproximateStream:
         return self._frames.pop(0)
 
     def _is_complete(self, frame: Any) -> bool:
-        # Pictures shown before the packet that decoding started at may lack their references.
+        # Frames shown before the packet that decoding started at may lack their references.
         return frame.pts is not None and (self._key_frame_pts is None or frame.pts >= self._key_frame_pts)

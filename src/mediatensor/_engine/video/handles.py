@@ -43,8 +43,8 @@ class Handle:
     """What one call needs: a stream, a converter, threads, and the frame cache.
 
     Args:
-        stream: Stands on a fresh reader.
-        make_converter: Makes what converts its frames, for each worker another.
+        stream: Has a fresh reader.
+        make_converter: Makes a converter of its frames, one for each worker.
         open_stream: Opens the source once more for one thread; ``None`` if the number of codec threads is the user's
             choice.
     """
@@ -58,7 +58,7 @@ class Handle:
         self.stream = stream
         self.converter = make_converter()
         if isinstance(stream, FrameStream):
-            #: The handle's own stream and converter; there is none in approximate mode.
+            #: The handle's own stream and converter; none in approximate mode.
             self.worker = Worker(stream, self.converter)
         self.frame_cache = FrameCache()
         self.lease = ThreadLease(1)
@@ -73,17 +73,17 @@ class Handle:
         self._more_workers: list[Worker] = []
 
     def num_threads(self) -> int:
-        """How many threads may work on a call: those of the budget that nobody else uses."""
+        """Return how many threads may work on a call: those of the budget that nobody else uses."""
         if self.lease.num_threads == 1 and get_num_threads() > 1:
             self.lease = lease_threads(reclaim_threads)
         return self.lease.num_threads
 
     def workers(self, count: int) -> list[Worker]:
-        """Up to ``count`` workers of one thread each; the first has the handle's own stream."""
+        """Return up to ``count`` workers of one thread each; the first has the handle's own stream."""
         first = self.worker
         assert self._open_stream is not None
         first.stream.use_threads(1)
-        with stages.OPEN, suppress(MediaTensorError):  # too many open files, say: then fewer
+        with stages.OPEN, suppress(MediaTensorError):  # such as too many open files: then fewer
             while len(self._more_workers) < count - 1:
                 self._more_workers.append(Worker(self._open_stream(), self._make_converter()))
         return [first, *self._more_workers[: count - 1]]
@@ -110,7 +110,7 @@ class Handle:
 
 @dataclass(frozen=True)
 class HandleSpec:
-    """All that opening a handle needs; picklable."""
+    """Everything needed to open a handle; picklable."""
 
     source: Source
     stream_index: int | None
@@ -120,9 +120,9 @@ class HandleSpec:
     backend: str
     is_float: bool = False
     steps: tuple[PixelStep, ...] = ()
-    #: Bits of the luma that comes out as it is stored; ``None`` for RGB.
+    #: Bits of luma that comes out as stored; ``None`` for RGB.
     luma_bits: int | None = None
-    #: Whether FFmpeg's own decoders decode, which alone tell damage, and give pictures that can be compared.
+    #: Whether FFmpeg's own decoders decode: only they report damage, and give frames that can be compared.
     decodes_in_software: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -143,7 +143,7 @@ class HandleSpec:
         return FrameStream(self._open_reader(1), 1)
 
     def _open_reader(self, num_threads: int) -> VideoReader:
-        # Exact access takes refused packets as a reason to make the index by decoding.
+        # Exact access makes the index by decoding if packets are refused.
         is_strict = not self.is_approximate
         return VideoReader(
             self.source, self.stream_index, num_threads, is_strict=is_strict, open_decoder=self._open_decoder
@@ -162,7 +162,7 @@ class HandleSpec:
 
 
 def stream_parameters(info: StreamInfo, codec_context: Any) -> StreamParameters:
-    """What a backend is told of a stream, and the codec context that it may decode with."""
+    """Describe a stream to a backend, with the codec context that it may decode with."""
     return StreamParameters(
         codec=info.codec or "unknown",
         profile=info.profile,
@@ -176,9 +176,9 @@ def stream_parameters(info: StreamInfo, codec_context: Any) -> StreamParameters:
 
 
 def why_not(backend: DecodeBackend, stream: StreamParameters, device: torch.device, on_error: str) -> str | None:
-    """Why a stream is not to be decoded by a backend, as far as that is known before it is tried."""
+    """Return the reason not to try a backend for a stream, if one is known."""
     if backend.name == "cpu":
         return None
     if on_error != "keep":
-        return f"on_error={on_error!r} needs a codec that tells which pictures are damaged; the CPU's do"
+        return f"on_error={on_error!r} needs a codec that reports damaged frames, as the CPU's do"
     return why_not_guarded(backend, stream, device)

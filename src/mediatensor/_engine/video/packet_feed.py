@@ -221,7 +221,7 @@ class PacketFeed:
             raise
         except ReadError:
             if self._index.is_cut_short:
-                return None  # where a linear decode ends, too
+                return None  # where a linear decode also ends
             raise
 
     def _seek(self, key_frame: int) -> bool:

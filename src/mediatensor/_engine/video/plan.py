@@ -1,4 +1,4 @@
-"""What to decode for a set of frames: where to start, and when going on is cheaper than seeking. Pure functions.
+"""Plan which runs of the codec give a set of frames: where to start, and when to continue instead. Pure functions.
 
 A frame's *place* is its index: its number in the order in which a linear decode gives frames.
 """
@@ -17,26 +17,21 @@ _YES = int(Disposable.YES)  # looking up a member of an enumeration costs more t
 
 @dataclass(slots=True)
 class Segment:
-    """Frames that come out of one run of the codec.
+    """Frames that come out of one run of the codec."""
 
-    Attributes:
-        key_frame: Number of the key frame to seek to; ``None`` to go on where the codec stands.
-        places: The wanted frames, ascending.
-        drains: Whether to drain the codec after the last of them. The frame then comes out without the packets behind
-            it, and the next call has to seek.
-    """
-
-    key_frame: int | None
-    places: tuple[int, ...]
+    key_frame: int | None  # number of the key frame to seek to; None to continue
+    places: tuple[int, ...]  # the wanted frames, ascending
+    # Whether to drain the codec after the last of them. The frame then comes out without the packets after it, and the
+    # next call has to seek.
     drains: bool
 
     def needs(self, place: int) -> bool:
-        """Whether the codec must see a disposable picture, for its own sake: no other picture refers to it.
+        """Return whether the codec must see a disposable frame for its own sake: no other frame refers to it.
 
         ::
 
             places                   *           *
-            pictures     I  b  B  b  P  b  B  b  P  b  B  b  P
+            frames       I  b  B  b  P  b  B  b  P  b  B  b  P
             fed          I     B     P     B     P              (drains)
             fed          I     B     P     B     P  b  B  b  P  (else: what follows may be asked for next)
         """
@@ -59,7 +54,7 @@ def make_plan(
     Args:
         index: The frames of the stream.
         places: The wanted frames, ascending, without duplicates.
-        position: Place of the frame that comes out next if decoding goes on; ``None`` if that is not known.
+        position: Place of the frame that comes out next if decoding continues; ``None`` if that is not known.
         max_skipped: Most frames before the key frame that are decoded rather than skipped by a seek. A seek throws away
             as many: those that the codec reorders, and those that its threads hold.
         drains: Whether to drain the codec after the last frame. A plan with several segments always does: after one
@@ -89,7 +84,7 @@ def make_plan(
 
 
 def runs_by_key_frame(index: FrameIndex, places: Sequence[int]) -> dict[int, list[int]]:
-    """Wanted frames by the key frame that each is decoded from: runs that need nothing of each other."""
+    """Group wanted frames by the key frame that each is decoded from, into independent runs."""
     runs: dict[int, list[int]] = {}
     for place in places:
         runs.setdefault(index.key_frame_for(place), []).append(place)
@@ -97,13 +92,7 @@ def runs_by_key_frame(index: FrameIndex, places: Sequence[int]) -> dict[int, lis
 
 
 def num_pictures(index: FrameIndex, key_frame: int, places: Sequence[int]) -> int:
-    """About how many pictures a run decodes. Pictures that may be disposable, for all that is known, count.
-
-    Args:
-        index: The frames of the stream.
-        key_frame: Number of the key frame where the run starts.
-        places: The wanted frames, ascending.
-    """
+    """Estimate how many frames a run decodes; frames that may be disposable count."""
     last = places[-1]
     first = index.first_frame_from(key_frame)
     num_disposable = (index.disposable[min(first, last) : last + 1] == _YES).sum()
@@ -111,7 +100,7 @@ def num_pictures(index: FrameIndex, key_frame: int, places: Sequence[int]) -> in
 
 
 def byte_range(index: FrameIndex, key_frame: int, place: int) -> tuple[int, int] | None:
-    """Where in the file the packets lie that lead from a key frame to a frame, about; ``None`` where that is unknown.
+    """Return about where in the file the packets from a key frame to a frame lie; ``None`` where that is unknown.
 
     Other streams lie between them, so the range up to the next key frame is taken in the proportion of the packets.
     """

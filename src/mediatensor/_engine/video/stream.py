@@ -1,4 +1,4 @@
-"""One video stream, opened: its handles, its header, the size of its frames, and how they are to come out."""
+"""One opened video stream: its handles, its header, the size of its frames, and how frames come out."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ..sources.source import Source
 from .batch import DecodedRows, ErrorPolicy, PixelWriter, SizeChangePolicy
 from .handles import Handle, HandleSpec, stream_parameters, why_not
 
-# Containers that can say that pictures are to be turned.
+# Containers that can have a display matrix.
 _FORMATS_THAT_TURN = frozenset(("mov", "mp4", "matroska", "webm"))
 
 _HDR_TRANSFERS = {"smpte2084": "PQ, smpte2084", "arib-std-b67": "HLG, arib-std-b67"}
@@ -37,7 +37,7 @@ _HDR_TRANSFERS = {"smpte2084": "PQ, smpte2084", "arib-std-b67": "HLG, arib-std-b
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """How batches are to come out, see `VideoDecoder`."""
+    """How batches come out, see `VideoDecoder`."""
 
     is_channels_first: bool
     on_error: ErrorPolicy
@@ -46,15 +46,11 @@ class OutputOptions:
 
 
 class OpenVideo:
-    """What exact and approximate access share. Pickles without its handles.
-
-    Args:
-        spec: How to open handles.
-        options: How batches are to come out.
+    """The parts that exact and approximate access share. Pickles without its handles.
 
     Raises:
         OpenError, ReadError, StreamError: if the source or the stream cannot be opened.
-        DeviceError: if the device must decode, and it is known already that it cannot.
+        DeviceError: if the device must decode, and is known not to be able to.
     """
 
     def __init__(self, spec: HandleSpec, options: OutputOptions) -> None:
@@ -85,14 +81,14 @@ class OpenVideo:
         self.pool = HandlePool(spec.open, spec.source.check_unchanged)
 
     def convert_with(self, steps: tuple[PixelStep, ...], *, is_float: bool, luma_bits: int | None = None) -> None:
-        """Set what is done to the pixels from now on; what was decoded before is kept."""
+        """Convert frames in another way from now on; kept frames stay."""
         spec = replace(self.spec, steps=steps, is_float=is_float, luma_bits=luma_bits)
         if spec != self.spec:
             self.spec = spec
             self.pool.change(spec.open, lambda handle: handle.convert_with(spec.converter))
 
     def renew_handles(self) -> None:
-        """Open handles anew from now on."""
+        """Open new handles from now on."""
         self.pool.replace(self.spec.open)
 
     # What decodes
@@ -109,12 +105,12 @@ class OpenVideo:
         if self.hdr_transfer is not None:
             warn_once(
                 f"This video is HDR ({self.hdr_transfer}), and its frames are not tone-mapped: as RGB for "
-                "screens they look gray. (metadata.color_transfer_characteristic tells such files; the ffmpeg program "
+                "screens they look gray. (metadata.color_transfer_characteristic identifies such files; the ffmpeg program "
                 "converts them with its filters zscale and tonemap.)"
             )
 
     def decode_on_cpu(self, reason: str) -> None:
-        """From now on decode on the CPU; what is decoded goes to the device all the same.
+        """Decode on the CPU from now on; frames still go to the device.
 
         Raises:
             DeviceError: if the device must decode.
@@ -122,7 +118,7 @@ class OpenVideo:
         reason = reason.rstrip(".") or f"the backend {self.spec.backend!r} gives no reason"
         with self._lock:
             if self.spec.decodes_in_software:
-                return  # as before, or another thread has seen to it
+                return  # as before, or since another thread called this
             if self.options.is_strict_device:
                 raise DeviceError(
                     f"{self.name} cannot be decoded on {str(self.spec.device)!r}: {reason}. Without strict_device=True "
@@ -143,32 +139,32 @@ class OpenVideo:
 
     @contextmanager
     def lend_reader(self, *, is_moved: bool) -> Iterator[VideoReader]:
-        """The reader of a handle for the time of a ``with`` block; ``is_moved``: it will not stand where it was."""
+        """Lend the reader of a handle for a ``with`` block; ``is_moved``: its position will change."""
         with self.pool.borrow() as handle:
             if is_moved:
                 handle.stream.reset()
             yield handle.stream.reader
 
     def identify(self) -> SourceIdentity:
-        """By what an index of the stream is told from that of another source."""
+        """Return the identity of the source and stream."""
         return identify(self.source, self.container_info, self.stream_info, lambda: self.lend_reader(is_moved=False))
 
     @property
     def time_base(self) -> Fraction:
         return self.stream_info.time_base or Fraction(1, 1)
 
-    # The first frame: only decoding shows how the picture is turned
+    # The first frame: only decoding shows its orientation
 
     @property
     def rotation(self) -> float | None:
-        """Counter-clockwise angle in degrees of the display matrix, if it says one."""
+        """Counter-clockwise angle in degrees of the display matrix, if there is one."""
         self.upright_size()
         return None if self._orientation is None else self._orientation.rotation
 
     def _stated_orientation(self) -> Orientation | None:
-        """How the container says that pictures are turned, where those of the backend do not say it themselves.
+        """Return the container's orientation, for backends whose frames have none.
 
-        What the container says goes with the stream's own codec: it has to decode a picture to tell.
+        It comes with the stream's own codec, which has to decode a frame to show it.
         """
         if not self._may_turn:
             return None
@@ -176,7 +172,7 @@ class OpenVideo:
         return self._orientation
 
     def upright_size(self) -> tuple[int, int]:
-        """(height, width) of the first frame as shown, before transforms; from the header if no frame decodes."""
+        """Return (height, width) of the first frame as shown, before transforms; else of the header."""
         with self._lock:
             if self._size is None:
                 with stages.DECODE:
@@ -184,7 +180,7 @@ class OpenVideo:
         return self._size or (self.stream_info.height or 0, self.stream_info.width or 0)
 
     def _look_at_first_frame(self) -> None:
-        """Note its size and orientation: of the first packet's if that gives one, which spares decoding the others."""
+        """Note the size and orientation of the first frame."""
         is_borrowed = False
         try:
             with self.pool.borrow() as handle:
@@ -212,16 +208,16 @@ class OpenVideo:
     # Batches
 
     def output_size(self) -> tuple[int, int]:
-        """(height, width) after transforms of a frame of the first frame's size."""
+        """Return (height, width) after transforms of a frame of the first frame's size."""
         return output_size(self.spec.steps, *self.upright_size())
 
     def pixel_writer(self, num_rows: int) -> PixelWriter:
-        """What writes frames into rows of one array."""
+        """Return a writer of frames into rows of one array."""
         size = self.output_size() if self.options.on_size_change == "scale" else None
         return PixelWriter(num_rows, size, None if self.spec.decodes_in_software else self._stated_orientation())
 
     def batch(self, decoded: DecodedRows, pts_seconds: Tensor, duration_seconds: Tensor) -> FrameBatch:
-        """Decoded rows as a batch in the user's layout."""
+        """Return decoded rows as a batch in the user's layout."""
         pixels = decoded.pixels
         if pixels is None:
             pixels = self.spec.converter().empty(0, *self.output_size())
@@ -244,7 +240,7 @@ class OpenVideo:
         *,
         is_damaged: bool = False,
     ) -> Frame:
-        """A decoded picture (H, W, 3) as a frame in the user's layout."""
+        """Return a decoded frame (H, W, 3) in the user's layout."""
         self._has_decoded = True
         if isinstance(pixels, Tensor):
             data = pixels.permute(2, 0, 1) if self.options.is_channels_first else pixels
@@ -266,9 +262,9 @@ class CpuFallbackStatus:
     """Whether frames that were asked for on another device were decoded on the CPU; true if they were.
 
     Attributes:
-        status_known: Whether it is known yet: what a device can decode shows at the first frame, at the latest.
+        status_known: Whether it is known yet: at the latest, the first frame shows what a device can decode.
         device_type: Type of the device that frames come out on.
-        reason: Why the CPU decodes; ``None`` if it does not, or because it was asked to.
+        reason: Why the CPU decodes; ``None`` if it does not, or was asked to.
 
     Example:
         >>> from mediatensor.decoders import CpuFallbackStatus
