@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from mediatensor import AudioSamples, AudioVideoClip
 from mediatensor.decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
+from mediatensor.decoders._access import AudioAccess
 from mediatensor.errors import ClosedError, InvalidArgumentError, OutOfRangeError, SourceNotFoundError, StreamError
 from mediatensor.transforms import Resize
 from samplers_formula_sound import FormulaSound, exact_offset, numbers_of
@@ -220,10 +221,8 @@ def test_the_sound_of_a_range_is_complete_whatever_the_header_says(
     start, stop = min(cut), min(max(cut), min(cut) + 500 / rate)
     # In the middle between two samples, floats may round to the other one than exact arithmetic does.
     assume(all(abs((Fraction(t) - Fraction(begin)) * rate % 1 - Fraction(1, 2)) > 1e-6 for t in (start, stop)))
-    both.audio = FormulaSound(  # type: ignore[assignment]
-        num_samples, rate, begin=begin, header_end=begin + (num_samples + promised) / rate
-    )
-    vars(both).pop("_grid", None)
+    audio: Any = FormulaSound(num_samples, rate, begin=begin, header_end=begin + (num_samples + promised) / rate)
+    both._access = AudioAccess(audio)
     clip = both.get_played_in_range(start, stop)
     wanted = range(exact_offset(start, begin, rate), exact_offset(stop, begin, rate))
     assert numbers_of(clip.samples.data) == [number if 0 <= number < num_samples else None for number in wanted]
@@ -240,8 +239,8 @@ def test_sound_behind_a_gap_stays_at_its_time(
     both: AudioVideoDecoder, gaps: list[tuple[int, int]], cut: list[int], behind: int
 ) -> None:
     missing = {number for first, length in gaps for number in range(first, first + length)}
-    both.audio = FormulaSound(2000 - behind, 1000, header_end=2.0, gaps=missing)  # type: ignore[assignment]
-    vars(both).pop("_grid", None)
+    audio: Any = FormulaSound(2000 - behind, 1000, header_end=2.0, gaps=missing)
+    both._access = AudioAccess(audio)
     clip = both.get_played_in_range(cut[0] / 1000, cut[1] / 1000)
     there = [number for number in range(*cut) if number < 2000 - behind and number not in missing]
     told = [number for number in numbers_of(clip.samples.data) if number is not None]
@@ -254,8 +253,8 @@ def test_sound_behind_a_gap_stays_at_its_time(
 
 def test_a_stream_in_tatters_takes_a_limited_number_of_questions(both: AudioVideoDecoder) -> None:
     sound = FormulaSound(20_000, 10_000, gaps={number for number in range(20_000) if number // 50 % 2})
-    both.audio = sound  # type: ignore[assignment]
-    vars(both).pop("_grid", None)
+    audio: Any = sound
+    both._access = AudioAccess(audio)
     clip = both.get_played_in_range(0.0, 2.0)
     assert clip.samples.data.shape == (2, 20_000)
     assert len(sound.calls) < 500
@@ -267,8 +266,8 @@ def test_sound_that_overlaps_itself_is_cut_to_the_range(both: AudioVideoDecoder)
         def _samples(self, start: float, stop: float) -> AudioSamples:
             return super()._samples(start, stop + 0.1 if start < stop else stop)
 
-    both.audio = Overlapping(2000, 1000)  # type: ignore[assignment]
-    vars(both).pop("_grid", None)
+    audio: Any = Overlapping(2000, 1000)
+    both._access = AudioAccess(audio)
     clip = both.get_played_in_range(0.5, 0.7)
     assert numbers_of(clip.samples.data) == list(range(500, 700))
     assert clip.silent_spans == ()

@@ -245,8 +245,8 @@ def _complete_times(
 def _packet_of_frames(codec_pts: Int64Array, num_packets: Int64Array, table: PacketTable) -> Int64Array:
     """Return the packet that each frame comes from; -1 where that is not known.
 
-    It has the frame's time, and no earlier frame came from it. If there are several, it is the first that was fed at most
-    `MAX_DELAY_PACKETS` before the frame came out: in joined files times repeat.
+    It has the frame's time, and no earlier frame came from it. If there are several, it is the first that was fed at
+    most `MAX_DELAY_PACKETS` before the frame came out: in joined files times repeat.
     """
     packets: dict[int, deque[int]] = {}
     for number, pts in enumerate(table.pts.tolist()):

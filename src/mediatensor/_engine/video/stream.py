@@ -105,8 +105,8 @@ class OpenVideo:
         if self.hdr_transfer is not None:
             warn_once(
                 f"This video is HDR ({self.hdr_transfer}), and its frames are not tone-mapped: as RGB for "
-                "screens they look gray. (metadata.color_transfer_characteristic identifies such files; the ffmpeg program "
-                "converts them with its filters zscale and tonemap.)"
+                "screens they look gray. (metadata.color_transfer_characteristic identifies such files; the ffmpeg "
+                "program converts them with its filters zscale and tonemap.)"
             )
 
     def decode_on_cpu(self, reason: str) -> None:
