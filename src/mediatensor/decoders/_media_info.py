@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from itertools import pairwise
 from statistics import median
+from typing import Any, TypeVar
 
 from .._engine.index.cache import cached_index, store_index
 from .._engine.index.frame_index import FrameIndex
@@ -25,6 +26,8 @@ from .._engine.video.packet_feed import IndexMismatchError
 from ..errors import DecodeError, MediaTensorError, StreamError
 from . import Chapter, SubtitleDecoder
 from ._container_metadata import container_metadata
+
+_Info = TypeVar("_Info", "VideoInfo", "StreamSummary", "AudioInfo")
 
 
 @dataclass(frozen=True)
@@ -131,22 +134,17 @@ def video_info(file: str, header: StreamInfo, *, scan: bool) -> VideoInfo:
     Raises:
         MediaTensorError: if the stream is to be scanned and cannot be decoded.
     """
-    info = VideoInfo(
+    info = _from_header(
+        VideoInfo,
+        header,
         stream_index=header.index,
-        codec=header.codec,
-        profile=header.profile,
-        pixel_format=header.pixel_format,
         stored_width=header.width,
         stored_height=header.height,
-        pixel_aspect_ratio=header.pixel_aspect_ratio,
-        color_primaries=header.color_primaries,
         color_transfer=header.color_transfer_characteristic,
-        color_space=header.color_space,
-        color_range=header.color_range,
-        num_frames=header.num_frames,
         average_fps=float(header.frame_rate) if header.frame_rate else None,
         begin_seconds=header.start_seconds,
-        duration_seconds=header.duration_seconds,
+        width=None,  # of the upright frame, which only a scan shows
+        height=None,
     )
     if not scan:
         return info
@@ -377,37 +375,22 @@ def _choose(container: ContainerInfo, stream_index: int | None) -> dict[str, Str
     return chosen
 
 
+def _from_header(kind: type[_Info], header: StreamInfo, **values: Any) -> _Info:
+    """Fill a description with the values that the header has under the same names, and with others."""
+    shared = {item.name: getattr(header, item.name) for item in fields(kind) if hasattr(header, item.name)}
+    return kind(**(shared | values))
+
+
 def _stream_summary(header: StreamInfo) -> StreamSummary:
-    return StreamSummary(
-        index=header.index,
-        media_type=header.media_type,
-        codec=header.codec,
-        duration_seconds=header.duration_seconds,
-        bit_rate=header.bit_rate,
-        width=header.width,
-        height=header.height,
-        average_fps=float(header.frame_rate) if header.frame_rate else None,
-        sample_rate=header.sample_rate,
-        num_channels=header.num_channels,
-        channel_layout=header.channel_layout,
-        language=header.language,
-        disposition=header.disposition,
-        tags=header.tags,
-    )
+    return _from_header(StreamSummary, header, average_fps=float(header.frame_rate) if header.frame_rate else None)
 
 
 def _audio_info(header: StreamInfo, container_duration_seconds: float | None) -> AudioInfo:
     duration = header.duration_seconds
-    return AudioInfo(
+    return _from_header(
+        AudioInfo,
+        header,
         stream_index=header.index,
-        codec=header.codec,
-        profile=header.profile,
-        sample_rate=header.sample_rate,
-        num_channels=header.num_channels,
-        channel_layout=header.channel_layout,
-        sample_format=header.sample_format,
-        bit_rate=header.bit_rate,
-        language=header.language,
         begin_seconds=header.start_seconds,
         duration_seconds=container_duration_seconds if duration is None else duration,
     )
