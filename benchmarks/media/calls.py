@@ -86,15 +86,32 @@ def measure(path: Path) -> dict[str, Counter[str]]:
             again.append(count_calls(lambda place=place: decoder[place + 2]))  # type: ignore[misc]
         clip = count_calls(lambda: decoder[middle : middle + 16])
         frames = count_calls(lambda: list(decoder))
-    per_frame = Counter({name: round(number / _NUM_FRAMES, 3) for name, number in frames.items()})
+    stream = path.with_suffix(".ts")  # a format without a table, so that each packet is read
+    _copy_stream(path, stream)
+    with VideoDecoder(stream) as decoder:
+        scan = count_calls(lambda: len(decoder))
     return {
         "open": opening,
+        "each packet of a scan": _per_frame(scan),
         "jump": _median(jumps),
         "next frame": _median(following),
         "same frame again": _median(again),
         "clip of 16 frames": clip,
-        "each frame of iteration": per_frame,
+        "each frame of iteration": _per_frame(frames),
     }
+
+
+def _per_frame(counts: Counter[str]) -> Counter[str]:
+    return Counter({name: number / _NUM_FRAMES for name, number in counts.items()})
+
+
+def _copy_stream(path: Path, target: Path) -> None:
+    with av.open(str(path)) as source, av.open(str(target), "w") as container:
+        stream = container.add_stream_from_template(source.streams.video[0])
+        for packet in source.demux(video=0):
+            if packet.size:
+                packet.stream = stream
+                container.mux(packet)
 
 
 def _median(counts: list[Counter[str]]) -> Counter[str]:
@@ -114,7 +131,7 @@ def count_calls(work: Callable[[], object]) -> Counter[str]:
         work()
     finally:
         sys.setprofile(None)
-    counts[f"{Path(work.__code__.co_filename).stem}.{work.__code__.co_qualname}"] -= 1  # type: ignore[attr-defined]
+    counts[f"{Path(work.__code__.co_filename).stem}.{work.__code__.co_qualname}"] -= 1
     return +counts
 
 

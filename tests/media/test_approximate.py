@@ -18,7 +18,7 @@ CONSTANT = ("mp4", "mkv", "ts", "h264_open_gop", "hevc_open_gop", "mpeg2_open_go
 
 
 @pytest.mark.parametrize("name", CONSTANT)
-def test_equal_to_exact_mode_at_a_constant_rate(name: str, tmp_path: Path) -> None:
+def test_approximate_mode_equals_exact_mode_at_constant_rate(name: str, tmp_path: Path) -> None:
     path = media.make(name, tmp_path)
     exact, approximate = VideoDecoder(path), VideoDecoder(path, seek_mode="approximate")
     begin = approximate.metadata.begin_stream_seconds
@@ -41,7 +41,7 @@ def test_access_by_time_is_exact_at_any_rate(name: str, tmp_path: Path) -> None:
     assert torch.equal(approximate.get_frames_played_at(times).data, exact.get_frames_played_at(times).data)
 
 
-def test_nothing_is_scanned(clip: Path) -> None:
+def test_approximate_mode_scans_nothing(clip: Path) -> None:
     with collect_stages() as seconds:
         decoder = VideoDecoder(clip, seek_mode="approximate")
         assert len(decoder) == 40

@@ -210,7 +210,7 @@ def test_options_reach_the_decoders(files: dict[str, Path]) -> None:
     promised=st.integers(0, 500),
     cut=st.tuples(st.floats(0, 2, exclude_max=True), st.floats(0, 2)),
 )
-def test_the_sound_of_a_range_is_complete_whatever_the_header_says(
+def test_audio_of_range_is_complete_despite_wrong_header(
     both: AudioVideoDecoder,
     begin: float,
     rate: int,
@@ -235,7 +235,7 @@ def test_the_sound_of_a_range_is_complete_whatever_the_header_says(
     cut=st.tuples(st.integers(0, 1999), st.integers(1, 2000)).map(sorted),
     behind=st.integers(0, 400),
 )
-def test_sound_behind_a_gap_stays_at_its_time(
+def test_audio_after_a_gap_stays_at_its_time(
     both: AudioVideoDecoder, gaps: list[tuple[int, int]], cut: list[int], behind: int
 ) -> None:
     missing = {number for first, length in gaps for number in range(first, first + length)}
@@ -251,7 +251,7 @@ def test_sound_behind_a_gap_stays_at_its_time(
     assert_silence_is_told(clip)
 
 
-def test_a_stream_in_tatters_takes_a_limited_number_of_questions(both: AudioVideoDecoder) -> None:
+def test_fragmented_stream_takes_few_calls(both: AudioVideoDecoder) -> None:
     sound = FormulaSound(20_000, 10_000, gaps={number for number in range(20_000) if number // 50 % 2})
     audio: Any = sound
     both._access = AudioAccess(audio)
@@ -261,7 +261,7 @@ def test_a_stream_in_tatters_takes_a_limited_number_of_questions(both: AudioVide
     assert_silence_is_told(clip)
 
 
-def test_sound_that_overlaps_itself_is_cut_to_the_range(both: AudioVideoDecoder) -> None:
+def test_overlapping_audio_is_cut_to_range(both: AudioVideoDecoder) -> None:
     class Overlapping(FormulaSound):
         def _samples(self, start: float, stop: float) -> AudioSamples:
             return super()._samples(start, stop + 0.1 if start < stop else stop)
@@ -306,13 +306,13 @@ def test_ranges_are_those_of_the_video(
         AudioVideoDecoder(files["whole"]).get_played_in_range(start, stop)
 
 
-def test_what_is_no_pair_is_refused(files: dict[str, Path]) -> None:
+def test_only_pairs_are_accepted(files: dict[str, Path]) -> None:
     with pytest.raises(InvalidArgumentError, match=r"A range must be a pair of seconds.*got 1\.0"):
         AudioVideoDecoder(files["whole"]).get_played_in_ranges([1.0])  # type: ignore[list-item]
     assert AudioVideoDecoder(files["whole"]).get_played_in_ranges([]) == []
 
 
-def test_a_video_without_frames_is_not_taken_for_a_wrong_range(tmp_path: Path) -> None:
+def test_video_without_frames_is_not_a_range_error(tmp_path: Path) -> None:
     tone = (1000 * np.sin(np.arange(RATE))).astype(np.int16)
     path = write(tmp_path / "empty.mkv", [], tone)
     with pytest.raises(StreamError, match="no frame"):
@@ -402,7 +402,7 @@ def test_printing_names_the_source_and_the_streams(files: dict[str, Path]) -> No
     assert repr(decoder) == f"AudioVideoDecoder({name}, video_stream_index=0, audio_stream_index=1)"
 
 
-def test_the_sound_of_a_call_is_asked_for_at_once(files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audio_of_a_call_is_read_at_once(files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
     get_samples = AudioDecoder.get_samples_played_in_ranges
 

@@ -61,7 +61,7 @@ def crc(rgb: torch.Tensor) -> int:
 
 
 @pytest.mark.parametrize("num_threads", [1, 3])
-def test_frames_are_those_of_a_plain_decode(clip: Path, num_threads: int) -> None:
+def test_frames_match_plain_decode(clip: Path, num_threads: int) -> None:
     truth, converter = find_truth(clip), ColorConverter()
     with Demuxer(clip) as demuxer:
         frames = decoded(demuxer, video(demuxer).make_decoder(num_ffmpeg_threads=num_threads))
@@ -73,7 +73,7 @@ def test_frames_are_those_of_a_plain_decode(clip: Path, num_threads: int) -> Non
         assert [converted[number].pts_seconds for number in order] == pytest.approx(truth.pts_seconds)
 
 
-def test_frames_are_those_of_the_decoder(clip: Path) -> None:
+def test_frames_match_decoder(clip: Path) -> None:
     with VideoDecoder(clip, output_dtype="auto") as decoder, Demuxer(clip) as demuxer:
         converter = ColorConverter(output_dtype="auto")
         frames = [converter.convert(raw) for raw in decoded(demuxer, video(demuxer).make_decoder())]
@@ -85,7 +85,7 @@ def test_frames_are_those_of_the_decoder(clip: Path) -> None:
             assert frames[index].data.stride() == expected.data.stride()
 
 
-def test_index_is_that_of_the_decoder(clip: Path, tmp_path: Path) -> None:
+def test_index_matches_decoder(clip: Path, tmp_path: Path) -> None:
     demuxer = Demuxer(clip)
     first = next(demuxer)
     index, expected = video(demuxer).scan(), VideoDecoder(clip).frame_index
@@ -120,7 +120,7 @@ def test_seeking_to_a_key_frame_reaches_every_frame(clip: Path) -> None:
         assert crc(converter.convert(found).data) == truth.checksums[number]
 
 
-def test_planes_are_what_the_codec_gave(clip: Path) -> None:
+def test_planes_match_codec_output(clip: Path) -> None:
     with Demuxer(clip) as demuxer:
         frames = decoded(demuxer, video(demuxer).make_decoder())
     if clip.stem in PALETTES:
@@ -149,7 +149,7 @@ def _crc_of_planes(frame: RawFrame, stored: list[int]) -> int:
 
 
 @pytest.mark.parametrize("pixel_format", ["yuv420p", "yuv422p10le", "yuv444p", "gray"])
-def test_planes_are_those_of_the_ffmpeg_program(pixel_format: str, folder: Path, ffmpeg_program: str) -> None:
+def test_planes_match_ffmpeg_program(pixel_format: str, folder: Path, ffmpeg_program: str) -> None:
     path = folder / f"{pixel_format}.mkv"
     media.write_spec(media.ClipSpec("", "ffv1", "matroska", "mkv", pix_fmt=pixel_format, size=(101, 67)), path)
     command = [ffmpeg_program, "-v", "error", "-i", str(path), "-fps_mode", "passthrough", "-f", "rawvideo", "-"]
@@ -191,7 +191,7 @@ def test_streams_side_by_side(folder: Path) -> None:
         assert torch.equal(ColorConverter().convert(found[9]).data, expected[9])
 
 
-def test_a_decoder_knows_nothing_of_seeks(folder: Path) -> None:
+def test_decoder_is_not_affected_by_seeks(folder: Path) -> None:
     """Packets that were read before a seek decode after it, as in a pipeline whose demuxer runs ahead."""
     path = media.make("h264_b_pyramid", folder)
     demuxer = Demuxer(path)

@@ -49,7 +49,7 @@ def converted(raw: list[RawAudioSamples], converter: AudioConverter) -> Tensor:
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_samples_are_those_of_the_decoder(name: str, folder: Path) -> None:
+def test_samples_match_decoder(name: str, folder: Path) -> None:
     path = media_audio.make(name, folder)
     raw = raw_samples(path)
     expected = AudioDecoder(path).get_all_samples()
@@ -84,7 +84,7 @@ def test_times_of_converted_samples_follow_each_other(folder: Path) -> None:
     assert converter.drain().data.shape == (parts[0].data.shape[0], 0)
 
 
-def test_sound_behind_a_seek_is_the_same_sound(folder: Path) -> None:
+def test_audio_after_a_seek_is_unchanged(folder: Path) -> None:
     path = media_audio.make("flac", folder)
     whole = AudioDecoder(path).get_all_samples()
     with Demuxer(path, streams="audio") as demuxer, sound(demuxer) as decoder:
@@ -105,7 +105,7 @@ def test_sound_behind_a_seek_is_the_same_sound(folder: Path) -> None:
     assert torch.equal(samples.data, whole.data[:, begin : begin + raw.num_samples])
 
 
-def test_sound_and_pictures_of_one_file(folder: Path) -> None:
+def test_audio_and_video_of_one_file(folder: Path) -> None:
     path = media.make("audio_beside_video", folder)
     with Demuxer(path, streams="all") as demuxer:
         kinds = {stream.index: stream for stream in demuxer.streams}

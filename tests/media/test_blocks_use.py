@@ -80,7 +80,7 @@ def test_streams_that_are_not_there(path: Path, folder: Path) -> None:
         Demuxer(3)
 
 
-def test_what_headers_say(path: Path) -> None:
+def test_header_metadata(path: Path) -> None:
     demuxer, container = Demuxer(path, streams=("video", "audio")), get_container_metadata(path)
     for name in ("duration_seconds_from_header", "best_video_stream_index", "best_audio_stream_index"):
         assert getattr(demuxer.metadata, name) == getattr(container, name)
@@ -93,7 +93,7 @@ def test_what_headers_say(path: Path) -> None:
     [VideoPacketDecoder, AudioPacketDecoder, VideoStream, AudioStream, Packet, RawFrame],
     ids=lambda k: k.__name__,
 )
-def test_what_only_the_library_makes(kind: Callable[..., Any]) -> None:
+def test_blocks_cannot_be_instantiated(kind: Callable[..., Any]) -> None:
     for arguments in ((), (1, 2)):
         with pytest.raises(RuntimeError, match="cannot be instantiated directly"):
             kind(*arguments)
@@ -198,7 +198,7 @@ def test_closed_blocks_say_so(path: Path) -> None:
             call()
 
 
-def test_blocks_that_nobody_closes_close_their_file(path: Path) -> None:
+def test_unclosed_blocks_release_their_file(path: Path) -> None:
     def open_files() -> int:
         return sum(os.path.realpath(f"/proc/self/fd/{name}") == str(path) for name in os.listdir("/proc/self/fd"))
 
@@ -230,7 +230,7 @@ def _uses_what_the_parent_made(results: Any, demuxer: Demuxer, decoder: Any, pac
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_process_is_told_to_make_its_own(path: Path) -> None:
+def test_forked_process_must_make_its_own_blocks(path: Path) -> None:
     demuxer = Demuxer(path)
     decoder = demuxer.streams[0].make_decoder(num_ffmpeg_threads=2)
     packet = next(demuxer)
@@ -248,7 +248,7 @@ def test_a_forked_process_is_told_to_make_its_own(path: Path) -> None:
     assert len([*decoder.drain()]) == 1  # the parent's decoder continues
 
 
-def test_damage_is_an_error_that_the_next_packets_survive(folder: Path, tmp_path: Path) -> None:
+def test_packets_after_damage_still_decode(folder: Path, tmp_path: Path) -> None:
     whole = media.make("prores", folder)
     data = bytearray(whole.read_bytes())
     packets = list(Demuxer(whole))
@@ -296,7 +296,7 @@ def test_three_threads_share_the_work(path: Path) -> None:
     assert all(frame.data.shape == expected[0].shape for frame in frames)
 
 
-def test_an_index_answers_by_the_low_level_names(path: Path) -> None:
+def test_index_has_low_level_names(path: Path) -> None:
     index = Demuxer(path).streams[0].scan()
     assert isinstance(index, FrameIndex)
     metadata = VideoDecoder(path).metadata

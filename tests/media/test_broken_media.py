@@ -126,7 +126,7 @@ def test_zeroed_and_repeated_stretches(clip: Path) -> None:
     "content",
     [b"", b"\0", b"#!/bin/sh\necho\n", b"{}" * 1000, bytes(range(256)) * 40, b"\0\0\0\x18ftypmp42" + bytes(50)],
 )
-def test_files_that_are_no_media(content: bytes, tmp_path: Path) -> None:
+def test_other_files_are_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "file.mp4"
     path.write_bytes(content)
     with pytest.raises((RuntimeError, ValueError), match=r"file\.mp4"):
@@ -194,7 +194,7 @@ def test_error_policies_on_damage(on_error: Any, damaged_clip: Path, promised: i
             assert distance == min(abs(i - report.index) for i in good), "the nearest one"
 
 
-def test_a_frame_that_is_not_there_raises_by_default(damaged_clip: Path, promised: int) -> None:
+def test_missing_frame_raises_by_default(damaged_clip: Path, promised: int) -> None:
     decoder = VideoDecoder(damaged_clip)
     num_frames = len(linear_frames(damaged_clip.read_bytes()))
     if num_frames == promised:
@@ -280,7 +280,7 @@ def test_a_file_that_shrinks_while_it_is_open(tmp_path: Path) -> None:
     assert torch.equal(rest[:5], expected)
 
 
-def test_frames_come_though_reading_fails_after_each_seek(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frames_decode_if_reading_fails_after_each_seek(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """RealMedia's demuxer does so in some files, which it reads well from their beginning."""
     fails = [False]
     seek, read_packet, reopen = VideoReader.seek, VideoReader.read_packet, VideoReader.reopen

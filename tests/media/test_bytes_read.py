@@ -136,7 +136,7 @@ def test_an_mkv_costs_the_headers_of_its_blocks_and_the_frames(large: Callable[.
 
 
 @pytest.mark.parametrize(("name", "container"), [("large.mkv", "matroska"), ("large.avi", "avi")])
-def test_first_frames_of_other_files_leave_the_rest(name: str, container: str, large: Callable[..., Path]) -> None:
+def test_first_frames_leave_the_rest_unread(name: str, container: str, large: Callable[..., Path]) -> None:
     path = large(name, container)
     file = CountingFile(path)
     with VideoDecoder(file, num_ffmpeg_threads=1) as decoder:

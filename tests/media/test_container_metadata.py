@@ -69,14 +69,14 @@ def test_new_fields_leave_the_positions_of_the_old_ones() -> None:
     ]  # fmt: skip
 
 
-def test_what_is_changed_in_the_result_changes_nothing_else(everything: Path) -> None:
+def test_results_are_independent_copies(everything: Path) -> None:
     with VideoDecoder(everything) as decoder:
         decoder.metadata.tags["title"] = "changed"
         decoder.metadata.tags.clear()
     assert get_container_metadata(everything).tags["title"] == "Lesson"
 
 
-def test_tags_that_are_no_unicode(everything: Path, tmp_path: Path) -> None:
+def test_tags_that_are_not_unicode(everything: Path, tmp_path: Path) -> None:
     path = tmp_path / "latin.mkv"
     path.write_bytes(everything.read_bytes().replace(b"Lesson", b"L\xe9\xfeson").replace(b"Opening", b"Op\xffning"))
     metadata = get_container_metadata(path)

@@ -96,7 +96,7 @@ def holed(request: pytest.FixtureRequest, intact: Callable[[str], bytes]) -> byt
     return with_damage(intact(codec), change, range(FIRST, FIRST + NUM_LOST))
 
 
-def test_frames_keep_the_numbers_of_a_plain_decode(holed: bytes) -> None:
+def test_frames_keep_numbers_of_plain_decode(holed: bytes) -> None:
     expected = plain_decode(holed)
     assert len(expected) < NUM_FRAMES
     decoder = VideoDecoder(holed)
@@ -113,7 +113,7 @@ def test_frames_keep_the_numbers_of_a_plain_decode(holed: bytes) -> None:
     assert np.allclose(batch.pts_seconds, [float(pts * tick) for pts in times.tolist()])
 
 
-def test_the_index_names_every_missing_frame(holed: bytes) -> None:
+def test_index_lists_every_missing_frame(holed: bytes) -> None:
     """The missing times belong to packets without a frame in a plain decode."""
     with av.open(io.BytesIO(holed)) as container:
         stated = {packet.pts for packet in container.demux(video=0) if packet.size}
@@ -131,7 +131,7 @@ def test_the_index_names_every_missing_frame(holed: bytes) -> None:
     assert any("no frame, between frames" in text for text in index.anomalies)
 
 
-def test_raise_refuses_what_reaches_over_a_hole_and_nothing_else(holed: bytes) -> None:
+def test_raise_refuses_only_calls_that_span_a_hole(holed: bytes) -> None:
     decoder = met(holed, on_error="raise")
     plain = met(holed)
     hole = decoder.frame_index.holes[0]
@@ -168,7 +168,7 @@ def test_iterating_with_raise_gives_the_frames_before_a_hole(holed: bytes) -> No
 
 
 @pytest.mark.parametrize("on_error", ["skip", "nearest"])
-def test_policies_list_the_holes_they_reach_over(on_error: Any, holed: bytes) -> None:
+def test_policies_list_holes_that_calls_span(on_error: Any, holed: bytes) -> None:
     plain, decoder = met(holed), VideoDecoder(holed, on_error=on_error)
     flagged = set(np.flatnonzero(plain.frame_index.is_damaged).tolist())
     batch = decoder.get_all_frames()
@@ -186,7 +186,7 @@ def test_policies_list_the_holes_they_reach_over(on_error: Any, holed: bytes) ->
     assert decoder.get_frames_played_at([holes[0].start_seconds]).replaced[-1].num_missing == holes[0].num_packets
 
 
-def test_a_saved_index_knows_the_holes(holed: bytes, tmp_path: Path) -> None:
+def test_saved_index_has_holes(holed: bytes, tmp_path: Path) -> None:
     index = met(holed).frame_index
     index.save(tmp_path / "some.index")
     loaded = FrameIndex.load(tmp_path / "some.index")
@@ -207,21 +207,21 @@ def test_a_hidden_frame_of_vp9_that_is_refused_is_damage(intact: Callable[[str],
 
 
 @pytest.mark.parametrize("codec", BASES)
-def test_a_hole_at_the_end_is_named(codec: str, intact: Callable[[str], bytes]) -> None:
+def test_hole_at_the_end_is_named(codec: str, intact: Callable[[str], bytes]) -> None:
     index = met(with_damage(intact(codec), zeros, range(NUM_FRAMES - 20, NUM_FRAMES))).frame_index
     assert index.holes[-1].frame == len(index)
     assert "after the last frame" in index.anomalies[-1]
 
 
 @pytest.mark.parametrize("codec", ["hevc", "av1", "mpeg4"])
-def test_a_hole_at_the_beginning_is_named(codec: str, intact: Callable[[str], bytes]) -> None:
+def test_hole_at_the_start_is_named(codec: str, intact: Callable[[str], bytes]) -> None:
     index = met(with_damage(intact(codec), zeros, range(3))).frame_index
     assert index.holes[0].frame == 0
     assert "before the first frame" in "; ".join(index.anomalies)
 
 
 @pytest.mark.parametrize("name", ["hevc_broken_link_mkv", "hevc_end_before_cra_ts", "hevc_drops_prior_ts"])
-def test_frames_that_a_splice_drops_are_no_hole(name: str, tmp_path: Path) -> None:
+def test_frames_dropped_by_a_splice_are_not_a_hole(name: str, tmp_path: Path) -> None:
     decoder = VideoDecoder(media.make(name, tmp_path), on_error="raise")
     decoder.get_all_frames()
     assert decoder.frame_index.settled
@@ -255,7 +255,7 @@ def test_keep_gives_damaged_frames_and_flags_them(flagged: bytes) -> None:
     assert resampled.is_damaged.nonzero().flatten().tolist() == bad
 
 
-def test_raise_refuses_damaged_frames_and_gives_the_others(flagged: bytes) -> None:
+def test_raise_refuses_only_damaged_frames(flagged: bytes) -> None:
     expected = plain_decode(flagged)
     bad = [i for i, (_, is_flagged, _) in enumerate(expected) if is_flagged]
     for call in (
@@ -285,7 +285,7 @@ def test_policies_list_damaged_frames(on_error: Any, flagged: bytes) -> None:
     assert not batch.is_damaged.any()
 
 
-def test_a_table_of_the_user_leaves_the_policy_in_force(flagged: bytes) -> None:
+def test_user_table_keeps_policy_in_force(flagged: bytes) -> None:
     frames = plain_decode(flagged)
     bad = [i for i, (_, is_flagged, _) in enumerate(frames) if is_flagged]
     rows = [{"pts": pts, "duration": 512, "key_frame": int(number == 0)} for number, (pts, _, _) in enumerate(frames)]
@@ -342,7 +342,7 @@ def test_an_intact_file_gives_no_warning_and_no_flag(intact: Callable[[str], byt
     assert not decoder.frame_index.settled
 
 
-def test_a_warning_is_one_for_each_file(flagged: bytes, tmp_path: Path) -> None:
+def test_each_file_gets_one_warning(flagged: bytes, tmp_path: Path) -> None:
     names = ("a.mp4", "b.mp4")
     for name in names:
         (tmp_path / name).write_bytes(flagged)
@@ -353,7 +353,7 @@ def test_a_warning_is_one_for_each_file(flagged: bytes, tmp_path: Path) -> None:
 # Clips
 
 
-def test_a_hole_between_two_clips_is_in_none_of_them(intact: Callable[[str], bytes]) -> None:
+def test_hole_between_two_clips_is_in_neither(intact: Callable[[str], bytes]) -> None:
     data = with_damage(intact("h264"), zeros, range(FIRST, FIRST + NUM_LOST))
     decoder = met(data, on_error="raise")
     length = len(decoder)
@@ -407,7 +407,7 @@ def test_a_report_of_a_hole_moves_with_its_frame() -> None:
 # Elsewhere
 
 
-def test_decoders_with_a_cached_index_know_of_damage_at_once(
+def test_cached_index_reports_damage_at_once(
     intact: Callable[[str], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEDIATENSOR_INDEX_CACHE", "")

@@ -57,7 +57,7 @@ def test_one_frame_costs_its_distance_to_the_key_frame(
     assert count(lambda: decoder[index]) == index % GOP + 1
 
 
-def test_going_forward_decodes_each_picture_once(decoder: VideoDecoder, count: Callable[..., int]) -> None:
+def test_going_forward_decodes_each_frame_once(decoder: VideoDecoder, count: Callable[..., int]) -> None:
     decoder[20]
     assert count(lambda: [decoder[i] for i in range(21, NUM_FRAMES)]) == NUM_FRAMES - 21
 
@@ -93,7 +93,7 @@ def gop_costs(indices: set[int]) -> int:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_sampler_call_decodes_no_picture_twice(seed: int, decoder: VideoDecoder, count: Callable[..., int]) -> None:
+def test_sampler_call_decodes_no_frame_twice(seed: int, decoder: VideoDecoder, count: Callable[..., int]) -> None:
     decoder[59]
     torch.manual_seed(seed)
     clips = []

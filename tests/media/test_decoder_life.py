@@ -284,7 +284,7 @@ def _damage_ends(packets: Packets) -> Packets:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_may_drop_what_its_parent_had_open(clip: Path) -> None:
+def test_forked_child_may_drop_parents_decoders(clip: Path) -> None:
     reader = VideoReader(make_source(clip), None, 4)
     for _ in range(8):
         reader.decode(reader.read_packet())
@@ -306,7 +306,7 @@ def test_a_forked_child_may_drop_what_its_parent_had_open(clip: Path) -> None:
     reader.close()
 
 
-def test_no_log_of_the_application_makes_closing_hang(tmp_path: Path) -> None:
+def test_application_logging_does_not_block_closing(tmp_path: Path) -> None:
     clip = tmp_path / "clip.mp4"
     spec = ClipSpec("damage", options=x264("slices=8", crf="20"), size=(640, 368), rewrite=_damage_ends)
     write_clip(spec, clip)

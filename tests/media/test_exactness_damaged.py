@@ -57,12 +57,12 @@ def truth(request: pytest.FixtureRequest, folder: Path) -> Iterator[Truth]:
 @pytest.mark.parametrize("truth", grouped(SHOWN_BY_PACKETS_OR_ON_CONTACT), indirect=True)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
 @pytest.mark.every_clip
-def test_frames_are_those_of_a_plain_decode(truth: Truth, check: Callable[[Truth], None]) -> None:
+def test_frames_match_plain_decode(truth: Truth, check: Callable[[Truth], None]) -> None:
     check(truth)
 
 
 @pytest.mark.parametrize("truth", grouped(media.DAMAGED_CLIPS), indirect=True)
-def test_batches_of_a_fresh_decoder(truth: Truth) -> None:
+def test_batches_of_fresh_decoder_match_plain_decode(truth: Truth) -> None:
     """Calls that decode through the damage, then some that jump over it, all of pictures that can be kept.
 
     Each with another number of threads; with which, goes round from clip to clip.
@@ -77,7 +77,7 @@ def test_batches_of_a_fresh_decoder(truth: Truth) -> None:
 
 
 @pytest.mark.parametrize("truth", grouped(["damaged_twice_ffv1_gop", "damaged_twice_mjpeg_avi"]), indirect=True)
-def test_a_picture_of_a_call_does_not_show_in_later_ones(truth: Truth) -> None:
+def test_frames_of_a_call_do_not_show_in_later_ones(truth: Truth) -> None:
     """It must not be held while other frames of the call are decoded: they would use other memory."""
     every_other = range(0, len(truth), 2)
     with truth.open() as decoder:
@@ -96,7 +96,7 @@ def test_first_batches_that_jump(truth: Truth) -> None:
 
 @pytest.mark.parametrize("truth", grouped(media.DAMAGED_CLIPS), indirect=True)
 @pytest.mark.every_clip
-def test_damage_that_was_met_is_known(truth: Truth) -> None:
+def test_damage_met_once_is_remembered(truth: Truth) -> None:
     """Once every frame was decoded, length, times and frames are right, whatever the packets promised before."""
     with truth.open() as decoder:
         for _ in decoder:

@@ -30,7 +30,7 @@ def truth(request: pytest.FixtureRequest, folder: Path) -> Iterator[Truth]:
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
 @pytest.mark.every_clip
-def test_frames_are_those_of_a_plain_decode(truth: Truth, check: Callable[[Truth], None]) -> None:
+def test_frames_match_plain_decode(truth: Truth, check: Callable[[Truth], None]) -> None:
     check(truth)
 
 

@@ -59,11 +59,11 @@ def truth(request: pytest.FixtureRequest, media_data: Callable[[str], Path]) -> 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
 @pytest.mark.every_clip
-def test_frames_are_those_of_a_plain_decode(truth: Truth, check: Callable[[Truth], None]) -> None:
+def test_frames_match_plain_decode(truth: Truth, check: Callable[[Truth], None]) -> None:
     check(truth)
 
 
-def test_the_plain_decode_is_that_of_the_reference(truth: Truth, reference_frames: dict[str, dict[str, Any]]) -> None:
+def test_plain_decode_matches_reference(truth: Truth, reference_frames: dict[str, dict[str, Any]]) -> None:
     reference = reference_frames[truth.path.name][str(truth.stream_index)]
     decoded = linear_decode_planes(truth.path, truth.stream_index)
     assert decoded == [tuple(frame) for frame in reference["frames"]]

@@ -47,7 +47,7 @@ def _codecs(mode: str) -> list[av.codec.Codec]:
     return [codec for codec in codecs if codec.type == "video"]
 
 
-def test_no_decoder_with_frame_threads_is_forgotten() -> None:
+def test_every_decoder_with_frame_threads_is_tested() -> None:
     encoded = {codec.canonical_name for codec in _codecs("w")}
     threaded = {codec.name for codec in _codecs("r") if codec.capabilities & _FRAME_THREADS}
     writable = {name for name in threaded if av.codec.Codec(name, "r").canonical_name in encoded}
@@ -55,7 +55,7 @@ def test_no_decoder_with_frame_threads_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("name", sorted([*CLIPS, *SPECS]))
-def test_frames_are_those_of_one_thread(name: str, tmp_path: Path) -> None:
+def test_frames_match_single_thread(name: str, tmp_path: Path) -> None:
     if name in CLIPS:
         path = media.make(CLIPS[name], tmp_path)
     else:

@@ -53,7 +53,7 @@ def picture_bytes(clip: Path) -> int:
 # Repeated access without decoding
 
 
-def test_the_same_frames_again_in_any_order(
+def test_same_frames_again_need_no_decoding(
     decoder: VideoDecoder, clip_rgb: torch.Tensor, count: Callable[..., int]
 ) -> None:
     wanted = [33, 2, 17, 17, -1, 8]
@@ -65,7 +65,7 @@ def test_the_same_frames_again_in_any_order(
     assert count(lambda: decoder.get_frames_played_at(seconds)) == 0
 
 
-def test_only_what_is_new_is_decoded(
+def test_only_new_frames_are_decoded(
     clip: Path, decoder: VideoDecoder, clip_rgb: torch.Tensor, count: Callable[..., int]
 ) -> None:
     decoder.get_frames_at([14, 30])
@@ -76,7 +76,7 @@ def test_only_what_is_new_is_decoded(
 
 
 @pytest.mark.parametrize("stride", [1, 3, 5])
-def test_overlapping_clips_decode_each_picture_once(
+def test_overlapping_clips_decode_each_frame_once(
     stride: int, decoder: VideoDecoder, clip_rgb: torch.Tensor, count: Callable[..., int]
 ) -> None:
     clips = []
@@ -125,7 +125,7 @@ def test_reversed_decodes_each_gop_once(
     assert torch.equal(torch.stack(frames), clip_rgb.flip(0))
 
 
-def test_going_forward_keeps_nothing_behind(decoder: VideoDecoder, count: Callable[..., int]) -> None:
+def test_going_forward_keeps_no_earlier_frames(decoder: VideoDecoder, count: Callable[..., int]) -> None:
     frames = list(decoder)
     assert count(lambda: decoder[len(frames) // 2]) > 0
     decoder[0]
@@ -135,7 +135,7 @@ def test_going_forward_keeps_nothing_behind(decoder: VideoDecoder, count: Callab
 
 
 @pytest.mark.parametrize("name", ["h264_10bit", "h264_mbaff", "h264_422", "rotated_90", "png_palette", "odd_size"])
-def test_what_is_kept_is_converted_like_what_is_decoded(name: str, folder: Path, count: Callable[..., int]) -> None:
+def test_kept_frames_convert_like_decoded_ones(name: str, folder: Path, count: Callable[..., int]) -> None:
     path = media.make(name, folder)
     _, rgb = linear_decode_rgb(path)
     wanted = [5, 4, 9, 5]
@@ -172,7 +172,7 @@ def test_frames_of_damaged_files_stay_the_same(name: str, folder: Path) -> None:
                 assert_same(truth, i, decoder[i])
 
 
-def test_pictures_numbered_by_another_index_are_forgotten(clip: Path) -> None:
+def test_frames_numbered_by_another_index_are_dropped(clip: Path) -> None:
     """Another thread may have replaced the index meanwhile."""
     with av.open(str(clip)) as container:
         picture = next(container.decode(video=0))
@@ -186,7 +186,7 @@ def test_pictures_numbered_by_another_index_are_forgotten(clip: Path) -> None:
 
 
 @pytest.mark.parametrize("on_error", ["skip", "nearest"])
-def test_the_error_policy_says_the_same_again(on_error: str, folder: Path) -> None:
+def test_error_policy_repeats_its_reports(on_error: str, folder: Path) -> None:
     path = media.make("damaged_packet_mpeg4_mp4", folder)
     wanted = [*range(10, 30), 16, 17]
 
@@ -223,7 +223,7 @@ def test_zero_keeps_nothing_and_none_is_the_default(decoder: VideoDecoder, count
     assert count(lambda: decoder[20]) == 0
 
 
-def test_a_picture_that_is_not_kept_waits_for_no_garbage_collection(clip: Path) -> None:
+def test_frame_not_kept_is_freed_at_once(clip: Path) -> None:
     """Else the codec needs new memory for each of the next ones."""
 
     def num_pictures() -> int:
@@ -254,7 +254,7 @@ def test_the_environment_sets_the_bound_and_the_function_overrides_it(
 
 
 @pytest.mark.parametrize("text", ["-1", "many", "1.5", "", "128MB"])
-def test_a_bad_environment_is_named(text: str, clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_environment_variable_is_named(text: str, clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, text)
     with pytest.raises(InvalidArgumentError, match=VARIABLE) as caught:
         mediatensor.get_frame_cache_bytes()
@@ -269,9 +269,7 @@ def test_a_bad_bound_is_refused(number: int) -> None:
         mediatensor.set_frame_cache_bytes(number)
 
 
-def test_the_decoder_that_was_used_least_recently_gives_way(
-    clip: Path, picture_bytes: int, count: Callable[..., int]
-) -> None:
+def test_least_recently_used_decoder_gives_way(clip: Path, picture_bytes: int, count: Callable[..., int]) -> None:
     mediatensor.set_frame_cache_bytes(6 * picture_bytes)
     one, other, third = (VideoDecoder(clip, num_ffmpeg_threads=1) for _ in range(3))
     wanted = [2, 8, 14]
@@ -284,9 +282,7 @@ def test_the_decoder_that_was_used_least_recently_gives_way(
     assert count(lambda: one.get_frames_at(wanted)) > 0
 
 
-def test_more_than_fits_is_not_kept_and_right(
-    decoder: VideoDecoder, clip_rgb: torch.Tensor, picture_bytes: int
-) -> None:
+def test_frames_that_do_not_fit_are_not_kept(decoder: VideoDecoder, clip_rgb: torch.Tensor, picture_bytes: int) -> None:
     for num_pictures in (1, 2, 5):
         mediatensor.set_frame_cache_bytes(num_pictures * picture_bytes)
         assert torch.equal(torch.stack(list(reversed(decoder))), clip_rgb.flip(0))
@@ -312,7 +308,7 @@ def test_many_decoders_share_one_bound(folder: Path, count: Callable[..., int]) 
 
 
 @pytest.mark.parametrize("drop", ["close", "del"])
-def test_what_a_decoder_kept_is_given_back_with_it(drop: str, clip: Path) -> None:
+def test_closed_decoder_returns_kept_frames(drop: str, clip: Path) -> None:
     gc.collect()
     before = kept_bytes()
     decoder = VideoDecoder(clip)
@@ -346,7 +342,7 @@ def test_threads_that_share_a_decoder_get_their_frames(clip: Path, clip_rgb: tor
         assert all(executor.map(walk, range(8)))
 
 
-def test_a_pickled_decoder_carries_no_pictures(
+def test_pickled_decoder_has_no_frames(
     decoder: VideoDecoder, clip_rgb: torch.Tensor, count: Callable[..., int]
 ) -> None:
     small = len(pickle.dumps(decoder))
@@ -385,12 +381,12 @@ assert checksums(decoder) == expected
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_forked_child_decodes_on_its_own(clip: Path) -> None:
+def test_forked_child_decodes_independently(clip: Path) -> None:
     run = run_program(_FORK, str(clip))
     assert run.returncode == 0, run.stderr
 
 
-def test_decoders_that_are_closed_leave_nothing_behind(clip: Path) -> None:
+def test_closed_decoders_leave_no_frames(clip: Path) -> None:
     """Not even an entry each: a worker opens hundreds of thousands."""
 
     def open_and_close(count: int) -> None:

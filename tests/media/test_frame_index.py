@@ -63,7 +63,7 @@ def test_frames_are_kept_packets_in_order_of_time() -> None:
     assert (index.begin_seconds, index.end_seconds, index.average_fps) == (0.0, 0.5, 10.0)
 
 
-def test_trimmed_and_hidden_packets_are_no_frames() -> None:
+def test_trimmed_and_hidden_packets_are_not_frames() -> None:
     index = index_of(packets([-10, 0, 10, 15, 20], discard=[0], hidden=[3]))
     assert index.pts.tolist() == [0, 10, 20]
     assert index.key_frame_packet.tolist() == [0], "decoding still starts at the trimmed key frame"
@@ -107,7 +107,7 @@ def test_packets_that_may_differ_from_frames_are_a_reason_to_decode(table: Packe
         packets([0, 10, 95, 100]),  # a gap
     ],
 )
-def test_sound_packets_are_no_reason_to_decode(table: PacketTable) -> None:
+def test_intact_packets_need_no_decoding(table: PacketTable) -> None:
     assert reasons_of(table) == ()
 
 
@@ -121,13 +121,13 @@ def played_at_slowly(index: FrameIndex, t: float) -> int:
     start=st.integers(-500, 500),
     at=st.floats(0, 1, exclude_max=True),
 )
-def test_the_frame_played_at_a_time_is_the_last_that_started(steps: list[int], start: int, at: float) -> None:
+def test_frame_played_at_time_is_last_that_started(steps: list[int], start: int, at: float) -> None:
     index = index_of(packets((start + np.cumsum([0, *steps])).tolist()))
     t = index.begin_seconds + at * (index.end_seconds - index.begin_seconds)
     assert index.played_at(np.array([t])).tolist() == [played_at_slowly(index, t)]
 
 
-def test_in_a_gap_the_frame_before_it_is_played() -> None:
+def test_gap_plays_frame_before_it() -> None:
     index = index_of(packets([0, 10, 50]))
     assert index.played_at(np.array([0.0, 0.0999, 0.1, 0.3, 0.49999, 0.5])).tolist() == [0, 0, 1, 1, 1, 2]
 
@@ -155,7 +155,7 @@ def records(*frames: tuple[int | None, int]) -> list[FrameRecord]:
     return [FrameRecord(pts, None, 10, n + 1, crc, False, n == 0) for n, (pts, crc) in enumerate(frames)]
 
 
-def test_an_index_made_by_decoding_keeps_the_codecs_order_and_gives_it_times_that_never_fall() -> None:
+def test_decoded_index_keeps_codec_order_with_ascending_times() -> None:
     table = packets([0, 10, 20, 30])
     index = from_frames(records((0, 7), (20, 8), (10, 9)), table, TICK, Fraction(10))
     assert index.settled
@@ -166,7 +166,7 @@ def test_an_index_made_by_decoding_keeps_the_codecs_order_and_gives_it_times_tha
     assert index.codec_pts.tolist() == [0, 20, 10]
 
 
-def test_times_of_decoding_go_to_frames_in_the_codecs_order() -> None:
+def test_decoding_times_go_to_frames_in_codec_order() -> None:
     """In the file I0 P10 b20 I30 b40 P50, shown as I b P b I P."""
     given = packets([0, 10, 20, 30, 40, 50], keys=[0, 3])
     out = [
@@ -189,9 +189,7 @@ def test_times_of_decoding_go_to_frames_in_the_codecs_order() -> None:
         ([100, 110, 120, 130], (0, 4), [0, 10, 20, 30, 100, 110, 120, 130]),
     ],
 )
-def test_what_follows_a_leap_back_over_a_key_frame_comes_behind(
-    second: list[int], keys: tuple[int, ...], shown: list[int]
-) -> None:
+def test_frames_after_a_leap_back_come_later(second: list[int], keys: tuple[int, ...], shown: list[int]) -> None:
     times = [0, 10, 20, 30, *second]
     out = [replace(one, is_key=number in keys) for number, one in enumerate(records(*((t, t) for t in times)))]
     index = from_frames(out, packets(list(times), keys), TICK, None)
@@ -208,9 +206,7 @@ def test_what_follows_a_leap_back_over_a_key_frame_comes_behind(
         ([0, 30, 10, 20, 30, 40], [0, 3, 1, 2, 5, 4], [0, 10, 10, 20, 30, 40]),  # one that comes early
     ],
 )
-def test_times_that_fall_are_put_in_order_without_changing_that_of_the_frames(
-    times: list[int], packet: list[int], shown: list[int]
-) -> None:
+def test_falling_times_are_sorted_without_moving_frames(times: list[int], packet: list[int], shown: list[int]) -> None:
     packets_by_number = dict(zip(packet, times, strict=True))
     table = packets([packets_by_number[number] for number in range(len(times))])
     out = [replace(one, num_packets=len(times)) for one in records(*((t, n) for n, t in enumerate(times)))]
@@ -220,7 +216,7 @@ def test_times_that_fall_are_put_in_order_without_changing_that_of_the_frames(
     assert index.fingerprint.tolist() == list(range(len(times)))
 
 
-def test_a_long_leap_back_begins_a_part_wherever_it_leads() -> None:
+def test_long_leap_back_starts_a_part() -> None:
     times = [*range(0, 400, 10), *range(100, 300, 10)]
     out = [replace(one, is_key=number in (0, 40)) for number, one in enumerate(records(*((t, t) for t in times)))]
     index = from_frames(out, packets(list(times), [0, 40]), TICK, None)
@@ -234,7 +230,7 @@ def test_false_key_flags_of_the_container_are_corrected() -> None:
     assert index.key_frame_indices.tolist() == [0]
 
 
-def test_equal_times_keep_the_codecs_order() -> None:
+def test_equal_times_keep_codec_order() -> None:
     index = from_frames(records((0, 1), (10, 2), (10, 3), (5, 4)), packets([0, 10, 10, 5]), TICK, Fraction(10))
     assert index.fingerprint is not None
     assert index.fingerprint.tolist() == [1, 2, 3, 4]
@@ -257,13 +253,13 @@ def test_frames_without_times_follow_each_other_by_their_durations() -> None:
         ([50, None, 20], [20, 50, 50]),  # times run backwards: the three that there are go to the frames in order
     ],
 )
-def test_missing_times_keep_the_place_in_the_codecs_order(pts: list[int | None], completed: list[int]) -> None:
+def test_frames_without_times_keep_codec_order(pts: list[int | None], completed: list[int]) -> None:
     frames = records(*((t, n) for n, t in enumerate(pts)))
     index = from_frames(frames, packets([None] * len(pts)), TICK, Fraction(10))
     assert index.pts.tolist() == completed
 
 
-def test_decoding_times_serve_where_there_is_no_other() -> None:
+def test_decoding_times_replace_missing_ones() -> None:
     frames = [FrameRecord(None, dts, 10, n + 1, n, False, True) for n, dts in enumerate([7, 17, 29])]
     assert from_frames(frames, packets([None] * 3), TICK, Fraction(10)).pts.tolist() == [7, 17, 29]
 
@@ -277,14 +273,14 @@ def test_damage_is_recorded() -> None:
     assert "1 frame that the codec flags as damaged" in text
 
 
-def test_a_table_of_the_user_is_sorted_and_believed() -> None:
+def test_user_table_is_sorted_and_trusted() -> None:
     index = index_from_table([20, 0, 10], [10, 10, 10], [True, True, False], TICK)
     assert index.is_authoritative
     assert index.pts.tolist() == [0, 10, 20]
     assert index.key_frame_indices.tolist() == [0, 2]
 
 
-def test_an_index_can_be_pickled() -> None:
+def test_index_can_be_pickled() -> None:
     index = index_of(packets([0, 30, 10, 20], keys=[0]))
     copied = pickle.loads(pickle.dumps(index))
     assert copied.pts.tolist() == index.pts.tolist()

@@ -83,7 +83,7 @@ def groups(flags: list[bool]) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("name", WHOLE + TRIMMED)
-def test_frames_and_key_frames_are_those_of_the_packets(name: str, opened: Callable[..., tuple]) -> None:
+def test_frames_and_key_frames_match_packets(name: str, opened: Callable[..., tuple]) -> None:
     index, packets, time_base = opened(name)
     shown = sorted((packet for packet in packets if packet.is_shown), key=lambda packet: packet.pts)
     assert len(index) == len(shown)
@@ -103,7 +103,7 @@ def test_gops_go_from_key_frame_to_key_frame(name: str, opened: Callable[..., tu
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_bytes_of_a_gop_are_those_of_its_packets_in_the_file(name: str, opened: Callable[..., tuple]) -> None:
+def test_bytes_of_gop_match_its_packets(name: str, opened: Callable[..., tuple]) -> None:
     index, packets, _ = opened(name)
     expected = [sum(packets[n].size for n in gop) for gop in groups([packet.is_key for packet in packets])]
     assert index.gop_bytes.tolist() == expected
@@ -112,7 +112,7 @@ def test_bytes_of_a_gop_are_those_of_its_packets_in_the_file(name: str, opened: 
 @pytest.mark.parametrize(
     "name", [*TRIMMED, "edit_list_trims_key_frame", "ts_concatenated", "h264_field_pairs_ts", "missing_pts_ts"]
 )
-def test_bytes_of_all_gops_are_those_of_the_stream(name: str, opened: Callable[..., tuple]) -> None:
+def test_bytes_of_gops_sum_to_stream(name: str, opened: Callable[..., tuple]) -> None:
     index, packets, _ = opened(name)
     assert len(index.gop_bytes) == len(index.gop_lengths) == len(index.gop_start_indices)
     assert int(index.gop_lengths.sum()) == len(index)
@@ -162,7 +162,7 @@ def test_times_must_be_numbers() -> None:
     assert index.frames_played_at([]).shape == (0,)
 
 
-def test_one_is_not_many(tmp_path: Path) -> None:
+def test_single_time_gives_single_index(tmp_path: Path) -> None:
     path = tmp_path / "one.mp4"
     write_test_pattern(path, width=64, height=48, num_frames=1)
     assert "1 frame, 1 key frame," in repr(VideoDecoder(path).frame_index)

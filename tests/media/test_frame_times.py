@@ -43,7 +43,7 @@ def frames_at(clock: FrameClock, start: float, step: float, count: int) -> list[
 
 @pytest.mark.parametrize("rate", RATES, ids=str)
 @pytest.mark.parametrize("time_base", TIME_BASES, ids=str)
-def test_grids_at_the_own_rate_take_each_frame_once(rate: Fraction, time_base: Any) -> None:
+def test_grid_at_file_rate_takes_each_frame_once(rate: Fraction, time_base: Any) -> None:
     tick = 1 / rate if time_base == "a frame" else time_base
     choose = random.Random(str(rate))
     count = 360
@@ -70,7 +70,7 @@ def test_grids_at_the_own_rate_take_each_frame_once(rate: Fraction, time_base: A
 
 
 @pytest.mark.parametrize("rate", RATES, ids=str)
-def test_grids_at_other_rates_take_the_frames_of_exact_arithmetic(rate: Fraction) -> None:
+def test_grids_at_other_rates_match_exact_arithmetic(rate: Fraction) -> None:
     tick = Fraction(1, 90_000)
     pts = ticks_of(rate, tick, Fraction(7, 5), 300, cuts_off=False)
     clock = frame_clock(pts, tick)
@@ -84,7 +84,7 @@ def test_grids_at_other_rates_take_the_frames_of_exact_arithmetic(rate: Fraction
             assert frame == 299 or time < pts[frame + 1] * tick + tick / 2, fps
 
 
-def test_grids_keep_to_the_rate_where_frames_are_missing_or_out_of_step() -> None:
+def test_grids_keep_rate_where_frames_are_missing_or_out_of_step() -> None:
     tick, rate = Fraction(1, 1000), Fraction(24000, 1001)
     whole = ticks_of(rate, tick, Fraction(0), 400, cuts_off=False)
     present = np.delete(whole, [17, 18, 90, 200, 201, 202])
@@ -99,7 +99,7 @@ def test_grids_keep_to_the_rate_where_frames_are_missing_or_out_of_step() -> Non
     assert frames_at(clock, float(joined[400] * tick), float(1 / rate), 400) == list(range(400, 800))
 
 
-def test_the_usual_step_is_the_one_between_most_frames() -> None:
+def test_usual_step_is_between_most_frames() -> None:
     tick, rate = Fraction(1, 1000), Fraction(30)
     whole = ticks_of(rate, tick, Fraction(0), 60, cuts_off=False)
     # The last frame has a duration of a tick, as in some FLV files; or one frame is missing.
@@ -121,7 +121,7 @@ def test_times_added_up_from_rounded_durations_are_steady() -> None:
     assert frames_at(clock, 0.0, float(1 / rate), 240) == list(range(240))
 
 
-def test_the_times_of_uneven_streams_count_as_they_are() -> None:
+def test_times_of_uneven_streams_are_exact() -> None:
     for seed in range(20):
         pts = np.random.default_rng(seed).integers(12, 70, 80).cumsum()
         clock = frame_clock(pts, Fraction(1, 1000))
@@ -132,7 +132,7 @@ def test_the_times_of_uneven_streams_count_as_they_are() -> None:
     assert np.array_equal(clock.starts, clock.times)
 
 
-def test_a_stream_of_one_frame_has_a_clock() -> None:
+def test_stream_of_one_frame_has_clock() -> None:
     for pts in ([5], [5, 5]):
         clock = frame_clock(np.array(pts), Fraction(1, 10))
         assert frames_at(clock, 0.5, 0.1, 3) == [len(pts) - 1] * 3
@@ -163,7 +163,7 @@ def numbers(batch: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("seek_mode", ["exact", "approximate"])
-def test_the_own_rate_gives_every_frame_once(film: Path, seek_mode: Any) -> None:
+def test_file_rate_gives_every_frame_once(film: Path, seek_mode: Any) -> None:
     with VideoDecoder(film, seek_mode=seek_mode) as decoder, VideoDecoder(film) as whole:
         everything = list(range(len(whole)))
         assert numbers(whole[:]) == everything
@@ -193,7 +193,7 @@ def test_default_clips_are_frames_in_a_row(film: Path) -> None:
         assert numbers(single) == list(range(len(decoder)))
 
 
-def test_training_rows_at_the_own_rate_are_frames_in_a_row(film: Path) -> None:
+def test_training_rows_at_file_rate_are_consecutive_frames(film: Path) -> None:
     with VideoDecoder(film) as decoder:
         rates = {decoder.metadata.average_fps, decoder.metadata.average_fps_from_header}
     for fps in rates:
@@ -209,7 +209,7 @@ def test_training_rows_at_the_own_rate_are_frames_in_a_row(film: Path) -> None:
         assert numbers(both.get_played_in_range(begin, begin + 1.0, fps=fps).frames) == list(range(round(fps)))
 
 
-def test_segments_at_the_own_rate_have_their_frames_once(film: Path) -> None:
+def test_segments_at_file_rate_have_each_frame_once(film: Path) -> None:
     with VideoDecoder(film) as decoder:
         pts, fps = decoder.frame_index.pts_seconds.tolist(), decoder.metadata.average_fps
     rows = [{"path": str(film), "start_seconds": pts[first], "end_seconds": pts[first + 12]} for first in (0, 7, 31)]
@@ -244,7 +244,7 @@ def test_times_that_users_compute_meet_frames() -> None:
             assert [index.key_frame_seconds_for(time) for time in times] == index.pts_seconds.tolist()
 
 
-def test_a_time_that_is_earlier_shows_the_frame_before() -> None:
+def test_earlier_time_shows_frame_before() -> None:
     for tick in (Fraction(1, 1000), Fraction(1, 90_000), Fraction(1, 25)):
         pts = ticks_of(Fraction(25), tick, Fraction(2), 50, cuts_off=False)
         index = _index_of(pts, tick)
@@ -259,7 +259,7 @@ def _index_of(pts: Any, tick: Fraction) -> Any:
     return from_table(pts.tolist(), durations, [True] * len(pts), tick)
 
 
-def test_ranges_end_before_the_frame_that_begins_there(film: Path) -> None:
+def test_range_excludes_frame_that_starts_at_its_end(film: Path) -> None:
     with VideoDecoder(film) as decoder:
         pts = decoder.frame_index.pts_seconds.tolist()
         begin, step = pts[0], (pts[60] - pts[0]) / 60
@@ -274,7 +274,7 @@ def test_ranges_end_before_the_frame_that_begins_there(film: Path) -> None:
 
 @pytest.mark.parametrize("start", [0.985, 0.999, 0.9997])
 @pytest.mark.parametrize("end", [1.0, 1.0 + 1e-10, 1.0003])
-def test_a_segment_shorter_than_a_frame_is_one_frame_only(tmp_path: Path, start: float, end: float) -> None:
+def test_segment_shorter_than_a_frame_is_one_frame(tmp_path: Path, start: float, end: float) -> None:
     path = media_step.write(media_step.Film("mp4", fps=Fraction(25), audio_codec=""), tmp_path / "film.mp4")
     samplers = {
         "time": lambda segment: segment.get_frames_played_at(
@@ -300,7 +300,7 @@ def test_a_segment_shorter_than_a_frame_is_one_frame_only(tmp_path: Path, start:
 # Commands
 
 
-def test_extracted_frames_at_the_own_rate_are_all(film: Path, tmp_path: Path) -> None:
+def test_extracting_at_file_rate_takes_all_frames(film: Path, tmp_path: Path) -> None:
     with VideoDecoder(film) as decoder:
         count, fps = len(decoder), decoder.metadata.average_fps
     assert main(["extract", str(film), "-o", str(tmp_path / "out"), "--fps", repr(fps), "--size", "16x16"]) == 0

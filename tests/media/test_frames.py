@@ -43,7 +43,7 @@ def test_batch_times_must_have_the_leading_shape(times: tuple[int, ...], duratio
         FrameBatch(torch.zeros(2, 3, 4, 5), torch.zeros(times), torch.zeros(durations))
 
 
-def test_batch_times_are_float64_whatever_was_given() -> None:
+def test_batch_times_become_float64() -> None:
     batch = FrameBatch(torch.zeros(2, 3, 4, 5), torch.tensor([1, 2]), torch.tensor([0.5, 0.5], dtype=torch.float32))
     assert batch.pts_seconds.dtype == batch.duration_seconds.dtype == torch.float64
 
@@ -99,7 +99,7 @@ def test_reports_of_replaced_frames_follow_indexing() -> None:
     assert batch[0].replaced == ()
 
 
-def test_moving_a_batch_keeps_times_and_reports() -> None:
+def test_moving_batch_keeps_times_and_reports() -> None:
     batch = batch_of(2, replaced=(ReplacedFrame(10, "damaged", 1, 9),))
     moved = batch.to(torch.float32)
     assert moved.data.dtype == torch.float32

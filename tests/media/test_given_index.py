@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", ["h264_open_gop", "hevc_open_gop_ts", "h264_field_pairs_ts", "ts_concatenated", "mkv"])
 @pytest.mark.parametrize("through", ["path", "text", "object"])
-def test_a_given_index_gives_the_same_frames_and_reads_nothing_to_be_made(
+def test_given_index_gives_same_frames_without_a_scan(
     name: str, through: str, folder: Path, num_packets_read: Callable[[], int]
 ) -> None:
     video, path = media.make(name, folder), folder / f"{name}.{through}.index"
@@ -87,7 +87,7 @@ def made_longer(data: bytearray) -> None:
         (made_longer, r"the size \(\d+ bytes, not \d+"),
     ],
 )
-def test_the_index_of_another_file_is_refused(
+def test_index_of_another_file_is_refused(
     change: Callable[[bytearray], None], difference: str, folder: Path, tmp_path: Path
 ) -> None:
     video = folder / "large.mp4"
@@ -102,7 +102,7 @@ def test_the_index_of_another_file_is_refused(
     assert "changed.mp4" in str(caught.value)
 
 
-def test_the_index_of_another_stream_or_header_is_refused(clip: Path, folder: Path) -> None:
+def test_index_of_another_stream_or_header_is_refused(clip: Path, folder: Path) -> None:
     video = media.make("two_video_streams", folder)
     index = VideoDecoder(video, stream_index=0).frame_index
     with pytest.raises(FrameIndexError, match=r"the stream \(0, not 1\)"):
@@ -111,7 +111,7 @@ def test_the_index_of_another_stream_or_header_is_refused(clip: Path, folder: Pa
         VideoDecoder(f"file:{clip}", frame_index=index)
 
 
-def test_an_index_of_pixels_is_refused_by_another_version_of_pyav(
+def test_decoded_index_is_refused_by_another_pyav_version(
     folder: Path, clip: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     video = media.make("h264_field_pairs_ts", folder)
@@ -122,13 +122,13 @@ def test_an_index_of_pixels_is_refused_by_another_version_of_pyav(
     VideoDecoder(clip, frame_index=from_packets)
 
 
-def test_an_index_that_does_not_say_where_it_is_from_is_refused(clip: Path) -> None:
+def test_index_without_source_is_refused(clip: Path) -> None:
     index = dataclasses.replace(VideoDecoder(clip).frame_index, made_from=None)
     with pytest.raises(FrameIndexError, match="not known"):
         VideoDecoder(clip, frame_index=index)
 
 
-def test_an_index_goes_with_exact_mode_alone(clip: Path) -> None:
+def test_index_needs_exact_mode(clip: Path) -> None:
     index = VideoDecoder(clip).frame_index
     with pytest.raises(InvalidArgumentError, match="incompatible with seek_mode='approximate'"):
         VideoDecoder(clip, frame_index=index, seek_mode="approximate")
@@ -139,7 +139,7 @@ def test_an_index_goes_with_exact_mode_alone(clip: Path) -> None:
         VideoDecoder(clip, frame_index=7)  # type: ignore[arg-type]
 
 
-def test_an_index_without_frames_is_refused(clip: Path) -> None:
+def test_index_without_frames_is_refused(clip: Path) -> None:
     index = VideoDecoder(clip).frame_index
     frameless = dataclasses.replace(
         index, **{name: getattr(index, name)[:0] for name in ("pts", "duration", "is_key", "is_damaged", "packet")}

@@ -73,7 +73,7 @@ def scans_in_another_process(path: Path) -> tuple[int, int]:
         return len(VideoDecoder(path)), len(made)
 
 
-def test_the_setting_is_the_environment_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setting_is_environment_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     mediatensor.set_index_cache("here")
     assert mediatensor.get_index_cache() == os.environ[VARIABLE] == str(tmp_path / "here")
@@ -92,9 +92,7 @@ def test_nothing_is_kept_without_a_folder(clip: Path, cache: Path, num_scans: Ca
 
 
 @pytest.mark.parametrize("name", ["h264_b_pyramid", "ts_open_gop", "h264_field_pairs_ts"])
-def test_the_second_decoder_makes_no_index(
-    name: str, cache: Path, tmp_path: Path, num_scans: Callable[[], int]
-) -> None:
+def test_second_decoder_makes_no_index(name: str, cache: Path, tmp_path: Path, num_scans: Callable[[], int]) -> None:
     path = media.make(name, tmp_path)
     first = VideoDecoder(path)
     frames = first.get_all_frames().data
@@ -117,7 +115,7 @@ def test_one_file_serves_all_copies_and_each_stream_has_its_own(
     assert (num_scans(), len(files_in(cache))) == (1, 2)
 
 
-def test_a_file_that_changed_gets_a_new_index(cache: Path, tmp_path: Path, num_scans: Callable[[], int]) -> None:
+def test_changed_file_gets_new_index(cache: Path, tmp_path: Path, num_scans: Callable[[], int]) -> None:
     path = tmp_path / "clip.mkv"
     for num_frames in (20, 30):
         media.write_clip(media.ClipSpec("", container="matroska", num_frames=num_frames), path)
@@ -138,7 +136,7 @@ def test_damaged_cache_files_are_written_again(
     assert file.read_bytes() == whole
 
 
-def test_the_index_of_another_file_under_the_right_name_is_not_used(
+def test_index_of_another_file_under_right_name_is_not_used(
     clip: Path, cache: Path, tmp_path: Path, num_scans: Callable[[], int]
 ) -> None:
     num_frames = len(VideoDecoder(clip))
@@ -150,7 +148,7 @@ def test_the_index_of_another_file_under_the_right_name_is_not_used(
     assert num_scans() == 1
 
 
-def test_a_folder_that_cannot_be_used_costs_one_warning(clip: Path, tmp_path: Path) -> None:
+def test_unusable_folder_causes_one_warning(clip: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     mediatensor.set_index_cache(tmp_path / "file" / "no folder")
     with pytest.warns(UserWarning, match="no folder.*set_index_cache") as caught:
@@ -161,7 +159,7 @@ def test_a_folder_that_cannot_be_used_costs_one_warning(clip: Path, tmp_path: Pa
         assert len(VideoDecoder(clip)) == num_frames
 
 
-def test_a_full_disk_costs_one_warning_and_leaves_nothing(
+def test_full_disk_causes_one_warning_and_leaves_nothing(
     clip: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -175,7 +173,7 @@ def test_a_full_disk_costs_one_warning_and_leaves_nothing(
 
 
 @needs_fork
-def test_a_pipe_in_the_place_of_an_index_costs_one_warning(clip: Path, cache: Path, tmp_path: Path) -> None:
+def test_pipe_instead_of_index_causes_one_warning(clip: Path, cache: Path, tmp_path: Path) -> None:
     """Nobody reads from it, so that writing to it would never end."""
     num_frames = len(VideoDecoder(clip))
     (file,) = files_in(cache)
@@ -195,9 +193,7 @@ def settling_clip(folder: Path) -> Path:
     return media.make("lost_packets_av1", folder)
 
 
-def test_an_index_made_by_decoding_takes_the_place_of_one_that_proved_wrong(
-    cache: Path, tmp_path: Path, num_scans: Callable[[], int]
-) -> None:
+def test_decoded_index_replaces_wrong_one(cache: Path, tmp_path: Path, num_scans: Callable[[], int]) -> None:
     path = settling_clip(tmp_path)
     early, late = VideoDecoder(path), VideoDecoder(path)
     assert not early.frame_index.settled
@@ -231,7 +227,7 @@ def test_processes_share_one_scan(clip: Path, cache: Path) -> None:
     assert second == (len(VideoDecoder(clip)), 0)
 
 
-def test_processes_may_come_all_at_once(clip: Path, cache: Path) -> None:
+def test_processes_may_start_at_once(clip: Path, cache: Path) -> None:
     """New ones, to which the setting comes through their environment."""
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         results = pool.map(scans_in_another_process, [clip] * 8, chunksize=1)

@@ -149,14 +149,14 @@ def final_index(name: str, folder: Path) -> FrameIndex:
 
 
 @pytest.mark.parametrize("name", CLIPS)
-def test_what_is_saved_is_loaded(name: str, folder: Path) -> None:
+def test_saved_index_is_loaded_unchanged(name: str, folder: Path) -> None:
     index = final_index(name, folder)
     index.save(folder / f"{name}.index")
     assert_equal(index, FrameIndex.load(folder / f"{name}.index"))
     assert_equal(index, pickle.loads(pickle.dumps(index)))
 
 
-def test_the_clips_have_what_an_index_can_hold(folder: Path) -> None:
+def test_clips_cover_all_fields_of_an_index(folder: Path) -> None:
     indexes = [final_index(name, folder) for name in CLIPS]
     assert {index.settled for index in indexes} == {True, False}
     assert any(index.is_damaged.any() for index in indexes)
@@ -165,20 +165,20 @@ def test_the_clips_have_what_an_index_can_hold(folder: Path) -> None:
     assert any(index.settled and index.codec_pts.tolist() != index.pts.tolist() for index in indexes)
 
 
-def test_that_reading_stops_early_is_kept(clip: Path, folder: Path) -> None:
+def test_early_end_of_reading_is_saved(clip: Path, folder: Path) -> None:
     index = dataclasses.replace(VideoDecoder(clip).frame_index, is_cut_short=True, anomalies=("it stops", "\udcff"))
     index.save(folder / "short.index")
     assert_equal(index, FrameIndex.load(folder / "short.index"))
 
 
-def test_a_table_of_the_user_can_be_saved(clip: Path, folder: Path) -> None:
+def test_user_table_can_be_saved(clip: Path, folder: Path) -> None:
     frames = [{"pts": 512 * n, "duration": 512, "key_frame": int(n % 10 == 0)} for n in range(30)]
     decoder = VideoDecoder(clip, custom_frame_mappings=json.dumps({"frames": frames}))
     decoder.frame_index.save(folder / "table.index")
     assert_equal(decoder.frame_index, FrameIndex.load(folder / "table.index"))
 
 
-def test_whole_numbers_are_little_endian_differences_with_their_lowest_bytes_first(saved: bytes, clip: Path) -> None:
+def test_numbers_are_stored_as_little_endian_differences_by_byte(saved: bytes, clip: Path) -> None:
     header, columns = parts_of(saved)
     pts, width = header["columns"][0]
     assert width == 2, "512 ticks need two bytes"
@@ -201,7 +201,7 @@ def test_any_numbers_can_be_saved(frames: list[tuple[int, int, bool]], folder: P
     assert_equal(FrameIndex.load(folder / "numbers.index"), index)
 
 
-def test_a_long_index_takes_few_bytes(tmp_path: Path) -> None:
+def test_long_index_takes_few_bytes(tmp_path: Path) -> None:
     num_frames = 100_000
     random = np.random.default_rng(0)
     order = np.arange(num_frames).reshape(-1, 4)[:, [0, 3, 1, 2]].ravel()
@@ -226,7 +226,7 @@ def test_a_long_index_takes_few_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("failing", ["open", "replace"])
-def test_a_failed_save_leaves_what_was_there(
+def test_failed_save_leaves_old_file(
     failing: str, saved: bytes, clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "index"
@@ -307,14 +307,14 @@ def test_hostile_headers_are_refused_or_harmless(
 @pytest.mark.parametrize(
     "header", [b"", b"{", b"[]", b"[" * 100_000, b"\xff", b'{"num_frames": 1' + b"0" * 5000 + b"}"]
 )
-def test_headers_that_are_none_are_refused(header: bytes, saved: bytes, folder: Path) -> None:
+def test_invalid_headers_are_refused(header: bytes, saved: bytes, folder: Path) -> None:
     with pytest.raises(FrameIndexError, match="header"):
         load(assembled(header, parts_of(saved)[1]), folder)
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
-def test_hostile_columns_cannot_make_a_decoder_fail_in_a_new_way(
+def test_hostile_columns_raise_only_known_errors(
     data: st.DataObject, saved: bytes, settled: bytes, clip: Path, folder: Path
 ) -> None:
     original, video = data.draw(st.sampled_from([(saved, clip), (settled, media.make("h264_field_pairs_ts", folder))]))
@@ -333,7 +333,7 @@ def test_hostile_columns_cannot_make_a_decoder_fail_in_a_new_way(
         pass
 
 
-def test_no_file_makes_more_memory_needed_than_its_frames_take(saved: bytes, folder: Path) -> None:
+def test_loading_takes_no_more_memory_than_frames(saved: bytes, folder: Path) -> None:
     header, columns = parts_of(saved)
     many = {**header, "num_frames": 1 << 24, "num_entries": 1 << 24}
     bomb = assembled(header, bytes(50_000_000))
@@ -383,7 +383,7 @@ def put(place: int, value: int) -> Callable[[np.ndarray], None]:
         ("with_holes", {"hole_num_packets": put(0, 0)}, "packets that cannot exist"),
     ],
 )
-def test_parts_that_do_not_fit_together_are_named(
+def test_contradicting_parts_are_named(
     which: str,
     changes: dict[str, Any],
     problem: str,

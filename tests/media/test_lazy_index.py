@@ -39,7 +39,7 @@ def long_clip(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     return path
 
 
-def test_the_first_frames_need_few_packets(long_clip: Path, num_packets_read: Callable[[], int]) -> None:
+def test_first_frames_need_few_packets(long_clip: Path, num_packets_read: Callable[[], int]) -> None:
     truth = find_truth(long_clip)
     num_packets_read()
     with truth.open() as decoder:
@@ -55,9 +55,7 @@ def test_the_first_frames_need_few_packets(long_clip: Path, num_packets_read: Ca
             assert num_packets_read() >= _NUM_FRAMES, "or the count would say nothing"
 
 
-def test_iteration_that_goes_on_is_exact_and_reads_little_twice(
-    long_clip: Path, num_packets_read: Callable[[], int]
-) -> None:
+def test_iteration_is_exact_and_rereads_little(long_clip: Path, num_packets_read: Callable[[], int]) -> None:
     truth = find_truth(long_clip)
     num_packets_read()
     with truth.open() as decoder:
@@ -88,7 +86,7 @@ def test_batches_and_ranges_of_first_frames_need_few_packets(
 
 
 @pytest.mark.parametrize("name", grouped(CLIPS))
-def test_first_frames_are_those_of_a_plain_decode(name: str, folder: Path) -> None:
+def test_first_frames_match_plain_decode(name: str, folder: Path) -> None:
     """Each asked for first, and all in turn, without anything that needs the length."""
     path = media.make(name, folder)
     truth = find_truth(path)
@@ -103,7 +101,7 @@ def test_first_frames_are_those_of_a_plain_decode(name: str, folder: Path) -> No
 
 @pytest.mark.parametrize("container", ["mpegts", "vob"])
 @pytest.mark.parametrize("lengths", [(120, 120), (60, 240), (240, 60), (200, 45)])
-def test_time_that_starts_again_far_on_is_found(container: str, lengths: tuple[int, int], tmp_path: Path) -> None:
+def test_late_restart_of_time_is_found(container: str, lengths: tuple[int, int], tmp_path: Path) -> None:
     joined = tmp_path / "joined"
     parts = []
     for number, num_frames in enumerate(lengths):
@@ -154,13 +152,13 @@ def certain_times(pts: list[int | None]) -> list[int] | None:
     return None if index is None else index.pts.tolist()
 
 
-def test_the_last_32_packets_and_what_is_shown_after_the_first_of_them_are_open() -> None:
+def test_last_32_packets_leave_later_frames_open() -> None:
     assert certain_times([10 * n for n in range(40)]) == [10 * n for n in range(8)]
     assert certain_times([10 * n for n in range(32)]) is None
 
 
 @pytest.mark.parametrize("pts", [[*range(60), None], [*range(60), 60, 60], [5, *range(6, 60), 0, *range(60, 99)]])
-def test_any_doubt_asks_for_the_whole(pts: list[int | None]) -> None:
+def test_any_doubt_needs_whole_index(pts: list[int | None]) -> None:
     assert certain_times(pts) is None
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import cProfile
-import pstats
 import random
 import sys
 import zlib
@@ -80,22 +78,6 @@ def test_first_bytes_match_whole_packet(name: str, folder: Path) -> None:
 def test_most_packets_are_plain(name: str, folder: Path) -> None:
     num_packets, num_passed = compare_ways(media.make(name, folder))
     assert num_packets / 2 < num_passed < num_packets
-
-
-@pytest.mark.parametrize(
-    ("name", "num_calls"), [("ts", 24), ("flv", 21), ("mkv", 21), ("mjpeg_avi", 16), ("hevc_open_gop_ts", 23)]
-)
-def test_a_packet_takes_few_calls(name: str, num_calls: int, folder: Path) -> None:
-    """The count includes C functions, for forty packets of which some are key frames."""
-    path = media.make(name, folder)
-    for _ in range(2):  # the first run fills caches
-        reader = VideoReader(make_source(path), None, 1)
-        profile = cProfile.Profile()
-        profile.enable()
-        table = scan_packets(reader)
-        profile.disable()
-        reader.close()
-    assert pstats.Stats(profile).total_calls < num_calls * len(table)  # type: ignore[attr-defined]
 
 
 def damaged(data: bytes, seed: int) -> Iterator[bytes]:

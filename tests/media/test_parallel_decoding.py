@@ -118,7 +118,7 @@ def test_a_division_stays_within_the_budget(
 
 
 @given(num_workers=st.integers(1, 6), num_parts=st.integers(0, 40))
-def test_every_part_is_done_once_and_no_thread_is_left(num_workers: int, num_parts: int) -> None:
+def test_each_part_runs_once_and_no_thread_remains(num_workers: int, num_parts: int) -> None:
     done: list[tuple[int, int]] = []
     before = threading.active_count()
     run_in_parallel(range(num_workers), range(num_parts), lambda worker, part: done.append((worker, part)))
@@ -140,7 +140,7 @@ def test_workers_run_at_the_same_time_and_the_first_in_the_calling_thread() -> N
     assert thread_of[0] == threading.get_ident()
 
 
-def test_parts_are_begun_in_order() -> None:
+def test_parts_start_in_order() -> None:
     begun: list[int] = []
     run_in_parallel([0], range(10), lambda worker, part: begun.append(part))
     assert begun == list(range(10))
@@ -252,7 +252,7 @@ SOUND = [
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_frames_are_those_of_a_linear_decode(
+def test_frames_match_linear_decode(
     name: str, num_threads: int, truth_of: Callable[[str], Truth], splits: list[int]
 ) -> None:
     truth = truth_of(name)
@@ -285,7 +285,7 @@ def test_a_call_over_several_gops_is_split(
             assert_all_same(truth, [index], decoder[index][None])
 
 
-def test_a_long_clip_is_split_without_more_ado(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_clip_is_split_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = media.ClipSpec(
         "",
         options={"g": "10", "bf": "0", "sc_threshold": "0", "preset": "ultrafast"},
@@ -311,7 +311,7 @@ def test_a_long_clip_is_split_without_more_ado(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("how", ["one thread", "a number of codec threads"])
-def test_who_asks_for_no_threads_gets_no_workers(how: str, clip: Path, splits: list[int]) -> None:
+def test_one_thread_gets_no_workers(how: str, clip: Path, splits: list[int]) -> None:
     mediatensor.set_num_threads(1 if how == "one thread" else 4)
     with VideoDecoder(clip, num_ffmpeg_threads=None if how == "one thread" else 3) as decoder:
         decoder.get_frames_at([1, 20, 35])
@@ -319,9 +319,7 @@ def test_who_asks_for_no_threads_gets_no_workers(how: str, clip: Path, splits: l
 
 
 @pytest.mark.parametrize("name", sorted(media.DAMAGED_CLIPS)[::4])
-def test_damage_that_a_worker_meets_makes_the_index_anew(
-    name: str, truth_of: Callable[[str], Truth], splits: list[int]
-) -> None:
+def test_damage_met_by_a_worker_replaces_index(name: str, truth_of: Callable[[str], Truth], splits: list[int]) -> None:
     """A first call need not meet the damage; its result then equals the result with one thread."""
     truth = truth_of(name)
     wanted = [i for i in spread(truth) if i < len(truth) - 3]
@@ -339,9 +337,7 @@ def test_damage_that_a_worker_meets_makes_the_index_anew(
 
 @pytest.mark.parametrize("on_error", ["skip", "nearest"])
 @pytest.mark.parametrize("name", ["damaged_packet_mpeg4_mp4", "damaged_packet_mpeg2_ts", "lost_key_frame_mkv"])
-def test_the_error_policy_says_what_it_says_with_one_thread(
-    name: str, on_error: str, folder: Path, splits: list[int]
-) -> None:
+def test_error_policy_matches_single_thread(name: str, on_error: str, folder: Path, splits: list[int]) -> None:
     path = media.make(name, folder)
     with VideoDecoder(path, on_error=on_error, num_ffmpeg_threads=1) as decoder:
         expected = decoder.get_all_frames()
@@ -359,7 +355,7 @@ def test_the_error_policy_says_what_it_says_with_one_thread(
     [lambda path: path.read_bytes(), lambda path: io.BytesIO(path.read_bytes()), lambda path: path.open("rb")],
     ids=["bytes", "memory", "file object"],
 )
-def test_sources_that_are_no_paths(
+def test_sources_other_than_paths_are_split(
     wrap: Callable[[Path], Any], num_threads: int, truth_of: Callable[[str], Truth], splits: list[int]
 ) -> None:
     truth, wanted = truth_of("h264_b_pyramid"), THREE_GOPS
@@ -374,7 +370,7 @@ def test_sources_that_are_no_paths(
 
 
 @pytest.mark.parametrize("num_openings", [1, 2])
-def test_workers_that_cannot_be_opened_are_done_without(
+def test_decoding_works_if_workers_cannot_open(
     num_openings: int, truth_of: Callable[[str], Truth], splits: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     truth, wanted = truth_of("h264_b_pyramid"), THREE_GOPS
@@ -411,7 +407,7 @@ def test_transforms_and_float_run_in_every_worker(truth_of: Callable[[str], Trut
 
 @pytest.mark.parametrize("name", ["size_change_mkv", "size_change_ts", "size_change_vp9"])
 @pytest.mark.parametrize("step", [1, 5])
-def test_a_change_of_size_is_named_as_with_one_thread(name: str, step: int, folder: Path, splits: list[int]) -> None:
+def test_size_change_error_matches_single_thread(name: str, step: int, folder: Path, splits: list[int]) -> None:
     path = media.make(name, folder)
     messages = []
     for number in (1, 3):

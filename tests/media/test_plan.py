@@ -32,7 +32,7 @@ def index_with_keys(num_frames: int, keys: list[int]) -> FrameIndex:
         ([8, 25], 3, 0, [(None, [8]), (2, [25])]),
     ],
 )
-def test_plans_by_hand(
+def test_plans_match_hand_made_ones(
     wanted: list[int], position: int | None, max_skipped: int, plan: list[tuple[int | None, list[int]]]
 ) -> None:
     index = index_with_keys(30, [0, 10, 20])
@@ -46,7 +46,7 @@ def test_plans_by_hand(
     ("drains", "fed"),
     [(True, "I b P - P b P - P - P"), (False, "I b P - P b P b P b P")],
 )
-def test_only_disposable_pictures_that_nobody_asked_for_are_left_out(drains: bool, fed: str) -> None:
+def test_only_unwanted_disposable_frames_are_left_out(drains: bool, fed: str) -> None:
     """Display order I b P b P b P b P b P; wanted are the first and the third of the five disposable ones."""
     pictures = [*"IbPbPbPbPbP"]
     segment = Segment(0, (1, 5), drains)
@@ -60,9 +60,7 @@ def test_only_disposable_pictures_that_nobody_asked_for_are_left_out(drains: boo
     position=st.none() | st.integers(0, 60),
     max_skipped=st.integers(0, 20),
 )
-def test_a_plan_yields_every_frame_once_and_decodes_none_twice(
-    keys: set[int], wanted: set[int], position: int | None, max_skipped: int
-) -> None:
+def test_plan_yields_each_frame_once(keys: set[int], wanted: set[int], position: int | None, max_skipped: int) -> None:
     index = index_with_keys(60, sorted(keys | {0}))
     at, decoded, given_out = position, [], []
     for segment in make_plan(index, sorted(wanted), position, max_skipped):

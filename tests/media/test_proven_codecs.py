@@ -131,7 +131,7 @@ def test_packets_of_proven_codecs_are_frames(codec: str, is_still: bool, tmp_pat
 
 
 @pytest.mark.parametrize("codec", encoded_codecs())
-def test_false_flags_of_key_frames_do_no_harm(codec: str, tmp_path: Path) -> None:
+def test_false_key_frame_flags_do_no_harm(codec: str, tmp_path: Path) -> None:
     path = write(codec, tmp_path, is_still=False, rewrite=call_all_keys)
     frames = list(linear_decode(path))
     decoder = VideoDecoder(path, dimension_order="NHWC")

@@ -73,7 +73,7 @@ def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", grouped([*_SKIPPING, *_NOT_SKIPPING]))
-def test_every_frame_alone(name: str, truth_of: Callable[[str], Truth]) -> None:
+def test_single_frames_match_plain_decode(name: str, truth_of: Callable[[str], Truth]) -> None:
     """The decoder comes from another frame at each, forwards and backwards, and every eighth time it is a new one."""
     truth = truth_of(name)
     order = list(range(len(truth)))
@@ -89,7 +89,7 @@ def test_every_frame_alone(name: str, truth_of: Callable[[str], Truth]) -> None:
 
 
 @pytest.mark.parametrize("name", grouped([*_SKIPPING, *_NOT_SKIPPING]))
-def test_pairs_and_clips(name: str, truth_of: Callable[[str], Truth]) -> None:
+def test_pairs_and_clips_match_plain_decode(name: str, truth_of: Callable[[str], Truth]) -> None:
     truth = truth_of(name)
     source = random.Random(name)
     with truth.open() as decoder:
@@ -113,7 +113,7 @@ def test_pairs_and_clips(name: str, truth_of: Callable[[str], Truth]) -> None:
 
 
 @pytest.mark.parametrize("name", grouped(_SKIPPING))
-def test_fewer_pictures_are_decoded(name: str, truth_of: Callable[[str], Truth], fed: list[int | None]) -> None:
+def test_fewer_packets_are_fed(name: str, truth_of: Callable[[str], Truth], fed: list[int | None]) -> None:
     """Against the same calls with an index by which no picture can be left out."""
     truth = truth_of(name)
     indices = random.Random(name).sample(range(len(truth)), 12)
@@ -139,7 +139,7 @@ def test_fewer_pictures_are_decoded(name: str, truth_of: Callable[[str], Truth],
 
 
 @pytest.mark.parametrize("name", ["h264_16_b_frames", "mpeg4_mp4", "hevc_open_gop"])
-def test_a_batch_feeds_what_is_asked_for_and_what_that_needs(
+def test_batch_feeds_wanted_frames_and_their_references(
     name: str, truth_of: Callable[[str], Truth], fed: list[int | None]
 ) -> None:
     """According to libavcodec, extra packets are only frames that it keeps as references."""

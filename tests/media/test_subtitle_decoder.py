@@ -58,7 +58,7 @@ def subrip(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("extension", FILES)
 @pytest.mark.parametrize("kind", ["path", "bytes", "file"])
-def test_a_file_of_its_own(extension: str, kind: str, tmp_path: Path) -> None:
+def test_subtitle_file_is_read(extension: str, kind: str, tmp_path: Path) -> None:
     text, expected = FILES[extension]
     path = tmp_path / f"talk.{extension}"
     path.write_text(text, encoding="utf-8")
@@ -169,7 +169,7 @@ def test_as_a_sequence(subrip: Path) -> None:
         decoder["0"]  # type: ignore[call-overload]
 
 
-def test_the_list_given_is_the_callers(subrip: Path) -> None:
+def test_returned_list_belongs_to_caller(subrip: Path) -> None:
     decoder = SubtitleDecoder(subrip)
     decoder.get_all_subtitles().clear()
     decoder[:].clear()
@@ -178,7 +178,7 @@ def test_the_list_given_is_the_callers(subrip: Path) -> None:
 
 @pytest.mark.parametrize("call", ["at", "start", "stop"])
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf"), "1"])
-def test_times_that_are_none(subrip: Path, call: str, seconds: float) -> None:
+def test_invalid_times_are_refused(subrip: Path, call: str, seconds: float) -> None:
     decoder = SubtitleDecoder(subrip)
     calls: dict[str, Callable[[], object]] = {
         "at": lambda: decoder.get_subtitles_played_at(seconds),
@@ -216,7 +216,7 @@ def test_encodings_that_are_refused(encoding: str, subrip: Path) -> None:
         SubtitleDecoder(subrip, encoding=encoding)
 
 
-def test_an_end_that_is_not_stated() -> None:
+def test_missing_end_becomes_next_start() -> None:
     # The second one ends before it starts, which is invalid; the next one is at 7 seconds.
     text = (
         "1\n00:00:01,000 --> 00:00:02,000\nA\n\n2\n00:00:05,000 --> 00:00:04,000\nB\n\n"
@@ -226,7 +226,7 @@ def test_an_end_that_is_not_stated() -> None:
     assert found == [(1.0, 2.0, "A"), (5.0, 7.0, "B"), (7.0, 8.0, "C"), (9.0, 9.0, "D")]
 
 
-def test_order_is_that_of_the_start_times() -> None:
+def test_subtitles_are_ordered_by_start() -> None:
     times = ["00:00:05,000 --> 00:00:06,000", "00:00:01,000 --> 00:00:09,000", "00:00:05,000 --> 00:00:05,500"]
     text = "\n".join(
         f"{number}\n{time}\n{word}\n" for number, (time, word) in enumerate(zip(times, "ABC", strict=True))
@@ -238,7 +238,7 @@ def test_order_is_that_of_the_start_times() -> None:
     ("stream_index", "message"),
     [(0, "not a stream of subtitles"), (9, "streams 0 to 3"), (-1, "streams 0 to 3")],
 )
-def test_streams_that_are_none_of_subtitles(stream_index: int, message: str, everything: Path) -> None:
+def test_other_streams_are_refused(stream_index: int, message: str, everything: Path) -> None:
     with pytest.raises(StreamError, match=message):
         SubtitleDecoder(everything, stream_index=stream_index)
 
@@ -252,14 +252,14 @@ def test_files_without_subtitles(clip: Path, tmp_path: Path) -> None:
         SubtitleDecoder(b"no subtitles, only words\n" * 20)
 
 
-def test_pictures_are_refused(tmp_path: Path) -> None:
+def test_image_subtitles_are_refused(tmp_path: Path) -> None:
     path = media_subtitles.write_subtitle_streams(tmp_path / "a.mkv", [("pictures", "default", 500)])
     with pytest.raises(StreamError, match=r"stream 0 are pictures \(dvd_subtitle\)"):
         SubtitleDecoder(path)
     assert get_container_metadata(path).best_subtitle_stream_index == 0
 
 
-def test_text_before_pictures_and_the_default_before_others(tmp_path: Path) -> None:
+def test_default_stream_is_text_marked_default(tmp_path: Path) -> None:
     streams = [("pictures", "default", 500), ("first", "", 500), ("second", "default", 500), ("third", "default", 500)]
     path = media_subtitles.write_subtitle_streams(tmp_path / "a.mkv", streams)
     assert SubtitleDecoder(path)[0].text == "second"

@@ -43,7 +43,9 @@ def gappy(tmp_path_factory: pytest.TempPathFactory) -> VideoDecoder:
     [int, np.int8, np.uint16, np.int64, torch.tensor, bool],
     ids=["int", "int8", "uint16", "int64", "tensor", "bool"],
 )
-def test_whole_numbers_of_every_kind(kind: Callable[[int], Any], decoder: VideoDecoder, clip_rgb: torch.Tensor) -> None:
+def test_indices_of_every_integer_type_work(
+    kind: Callable[[int], Any], decoder: VideoDecoder, clip_rgb: torch.Tensor
+) -> None:
     assert torch.equal(decoder[kind(1)], clip_rgb[1])
     assert torch.equal(decoder.get_frame_at(kind(1)).data, clip_rgb[1])
 
@@ -59,9 +61,7 @@ BOUNDS = (None, 0, 3, 17, 39, 40, 41, 1000, -1, -7, -40, -41, -1000)
 
 
 @pytest.mark.parametrize("step", [None, 1, 2, 7, 100])
-def test_slices_select_what_python_slices_select(
-    step: int | None, decoder: VideoDecoder, clip_rgb: torch.Tensor
-) -> None:
+def test_slices_match_python_slices(step: int | None, decoder: VideoDecoder, clip_rgb: torch.Tensor) -> None:
     generator = np.random.default_rng(step)
     for start, stop in generator.permutation(list(itertools.product(BOUNDS, BOUNDS)))[:40]:
         expected = clip_rgb[list(range(len(clip_rgb)))[start:stop:step]]
@@ -79,9 +79,7 @@ def test_empty_slices_are_empty_batches(key: slice, decoder: VideoDecoder, clip_
     assert batch.pts_seconds.dtype == torch.float64
 
 
-def test_batches_come_in_the_order_asked_for_each_row_its_own_memory(
-    decoder: VideoDecoder, clip_rgb: torch.Tensor
-) -> None:
+def test_batches_keep_order_and_own_memory(decoder: VideoDecoder, clip_rgb: torch.Tensor) -> None:
     indices = [30, 2, 2, 39, 0, 30]
     batch = decoder.get_frames_at(indices)
     assert torch.equal(batch.data, clip_rgb[indices])
@@ -96,7 +94,7 @@ def test_indices_in_every_form(
     assert torch.equal(decoder.get_frames_at(as_type([7, 3])).data, clip_rgb[[7, 3]])
 
 
-def test_no_index_at_all(decoder: VideoDecoder) -> None:
+def test_empty_indices_give_empty_batch(decoder: VideoDecoder) -> None:
     assert len(decoder.get_frames_at([])) == 0
     assert len(decoder.get_frames_played_at([])) == 0
 
@@ -110,12 +108,12 @@ def test_indices_out_of_range(index: int, decoder: VideoDecoder) -> None:
 
 
 @pytest.mark.parametrize("key", ["0", 1.0, None, (0, 1)])
-def test_keys_that_are_no_indices(key: Any, decoder: VideoDecoder) -> None:
+def test_keys_of_other_types_are_refused(key: Any, decoder: VideoDecoder) -> None:
     with pytest.raises(TypeError, match="Unsupported key type"):
         decoder[key]
 
 
-def test_indices_that_are_no_whole_numbers(decoder: VideoDecoder) -> None:
+def test_fractional_indices_are_refused(decoder: VideoDecoder) -> None:
     with pytest.raises(RuntimeError, match="Long but found Float"):
         decoder.get_frames_at([1.5])  # type: ignore[list-item]
     with pytest.raises(InvalidArgumentError, match="whole numbers"):
@@ -171,7 +169,7 @@ def test_times_out_of_range(seconds: float, decoder: VideoDecoder) -> None:
                 call(seconds)
 
 
-def test_times_that_are_no_numbers(decoder: VideoDecoder) -> None:
+def test_times_must_be_numbers(decoder: VideoDecoder) -> None:
     with pytest.raises(ValueError, match="Couldn't convert timestamps input to a tensor"):
         decoder.get_frames_played_at(["now"])  # type: ignore[list-item]
 
@@ -267,7 +265,7 @@ def test_automatic_dtype_follows_the_bit_depth(name: str, dtype: torch.dtype, tm
 @pytest.mark.parametrize(
     ("transfer", "name"), [("smpte2084", "PQ"), ("arib-std-b67", "HLG"), ("bt709", None), ("smpte170m", None)]
 )
-def test_hdr_is_told_once(transfer: str, name: str | None) -> None:
+def test_hdr_warning_comes_once(transfer: str, name: str | None) -> None:
     forget_warnings()
     frames = torch.zeros(3, 3, 64, 64, dtype=torch.uint8)
     video = VideoEncoder(frames, frame_rate=25).to_tensor("mp4", extra_options={"color_trc": transfer})
@@ -283,7 +281,7 @@ def test_hdr_is_told_once(transfer: str, name: str | None) -> None:
     assert name is None or name in str(caught[0].message)
 
 
-def test_a_change_of_size_names_the_frame(tmp_path: Path) -> None:
+def test_size_change_names_frame(tmp_path: Path) -> None:
     path = media.make("size_change_mkv", tmp_path)
     decoder = VideoDecoder(path)
     sizes = [tuple(decoder[i].shape[1:]) for i in range(len(decoder))]
@@ -345,7 +343,7 @@ def test_metadata_of_a_plain_clip(decoder: VideoDecoder) -> None:
     assert decoder.metadata.average_fps == 3.0, "it can be assigned to"
 
 
-def test_key_frames_are_where_the_container_says(clip: Path, decoder: VideoDecoder) -> None:
+def test_key_frames_match_container(clip: Path, decoder: VideoDecoder) -> None:
     with av.open(str(clip)) as container:
         packets = [(p.pts, p.is_keyframe) for p in container.demux(video=0) if p.size]
     expected = [i for i, (_, is_key) in enumerate(sorted(packets)) if is_key]
@@ -375,7 +373,7 @@ def test_streams_are_chosen_by_index(tmp_path: Path) -> None:
         ("audio_beside_video", -1, "stream index -1 is not a valid stream"),
     ],
 )
-def test_streams_that_are_not_there(name: str, stream_index: int | None, message: str, tmp_path: Path) -> None:
+def test_missing_streams_are_named(name: str, stream_index: int | None, message: str, tmp_path: Path) -> None:
     with pytest.raises(StreamError, match=message):
         VideoDecoder(media.make(name, tmp_path), stream_index=stream_index)
 
@@ -460,7 +458,7 @@ def test_custom_frame_mappings_are_read_in_every_spelling(
     assert decoder.get_frame_played_at(0.5).pts_seconds == 12 / 25
 
 
-def test_the_table_is_believed(clip: Path, clip_rgb: torch.Tensor) -> None:
+def test_frame_table_is_trusted(clip: Path, clip_rgb: torch.Tensor) -> None:
     frames = json.loads(mappings_of(clip))["frames"]
     every_third = json.dumps({"frames": frames[::3]})
     decoder = VideoDecoder(clip, custom_frame_mappings=every_third)
@@ -480,12 +478,12 @@ def test_the_table_is_believed(clip: Path, clip_rgb: torch.Tensor) -> None:
         ('{"frames": [{"pts": 0, "duration": 1, "key_frame": 1}, 3]}', "frame 1"),
     ],
 )
-def test_tables_that_are_none(mappings: Any, message: str, clip: Path) -> None:
+def test_invalid_tables_are_refused(mappings: Any, message: str, clip: Path) -> None:
     with pytest.raises(ValueError, match=message):
         VideoDecoder(clip, custom_frame_mappings=mappings)
 
 
-def test_batches_are_what_samplers_expect(decoder: VideoDecoder) -> None:
+def test_batches_fit_samplers(decoder: VideoDecoder) -> None:
     batch = decoder.get_frames_at(range(6))
     assert isinstance(batch, FrameBatch)
     assert batch.pts_seconds.dtype == batch.duration_seconds.dtype == torch.float64

@@ -163,7 +163,7 @@ def test_a_file_that_is_cut_short_after_opening(path: Path) -> None:
     assert WavDecoder(path).metadata.duration_seconds == pytest.approx(12.5, abs=0.01)
 
 
-def test_a_copy_notices_that_the_file_is_another(path: Path) -> None:
+def test_copy_detects_replaced_file(path: Path) -> None:
     pickled = pickle.dumps(WavDecoder(path))
     path.write_bytes(wav("pcm_u8", noise(300_000, 2)))
     with pytest.raises(ReadError, match="has changed"):

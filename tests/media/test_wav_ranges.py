@@ -47,7 +47,7 @@ def test_a_range_is_a_slice_of_the_whole(start: float, stop: float) -> None:
     assert part.duration_seconds == max(0, last - first) / RATE
 
 
-def test_the_edges_of_ranges() -> None:
+def test_ranges_start_and_stop_at_nearest_samples() -> None:
     decoder = DECODERS["pcm_s16le"]
     whole = decoder.get_all_samples().data
     assert torch.equal(decoder.get_samples_played_in_range(-5.0).data, whole)
@@ -60,7 +60,7 @@ def test_the_edges_of_ranges() -> None:
 
 
 @pytest.mark.parametrize("start", [END, END - 0.1 / RATE, END + 1e-9, 10.0, 1e300])
-def test_a_start_behind_the_end(start: float) -> None:
+def test_start_after_the_end_is_refused(start: float) -> None:
     with pytest.raises(OutOfRangeError, match="start_seconds is too high"):
         DECODERS["pcm_u8"].get_samples_played_in_range(start)
     with pytest.raises(OutOfRangeError, match="start_seconds is too high"):
