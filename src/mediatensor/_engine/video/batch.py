@@ -226,7 +226,7 @@ def _decode_single(handle: Handle, index: FrameIndex, frame: int, *, keeps: bool
         return picture
     if stream.position == frame and (picture := stream.next_frame(index, frame)) is not None:
         if keeps:
-            cache.keep_only(frame, picture)  # a caller who goes forward does not ask again for earlier frames
+            cache.keep_only(frame, picture)  # going forward, earlier frames are not asked for again
         return picture
     last = handle.last_single
     steps_back = last is not None and 0 < last - frame <= _STEP_BACK
@@ -417,7 +417,7 @@ def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequenti
         return
     segments = stream.plan(index, frames)
     if stream.position == frames[0] and not overlaps:
-        handle.frame_cache.clear()  # a caller who goes forward does not ask again for earlier frames
+        handle.frame_cache.clear()  # going forward, earlier frames are not asked for again
     fits = len(frames) <= _MAX_KEPT and handle.frame_cache.can_hold(len(frames), stream.reader.num_pixels)
     keeps = not is_sequential and (len(frames) == 1 or fits)
     # A codec that continues keeps its threads, and so does one whose frames must be compared with a linear decode.
@@ -460,7 +460,7 @@ def _divide_threads(handle: Handle, index: FrameIndex, runs: dict[int, list[int]
 
 
 def _window_before(handle: Handle, index: FrameIndex, frame: int) -> Sequence[int]:
-    """Return the frames to decode and keep for a caller who steps backwards: earlier ones of the same GOP.
+    """Return the frames to decode and keep when stepping backwards: earlier ones of the same GOP.
 
     ::
 

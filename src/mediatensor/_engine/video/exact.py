@@ -55,7 +55,7 @@ class ExactFrames:
     ) -> None:
         self._video = video
         self._lock = ForkSafeLock()
-        # Whether frames come out as the codec gives them: none is replaced, or scaled to the size of others.
+        # Whether frames come out as the codec gives them: none is replaced, or scaled to a common size.
         self._is_plain = video.options.on_error in ("keep", "raise") and video.options.on_size_change == "raise"
         self._index = index if mappings is None else from_table(*mappings, video.time_base)
         #: Whether a request by index keeps its times, and not its indices, if decoding shows that the index is wrong.
@@ -110,7 +110,7 @@ class ExactFrames:
 
     def _better_index(self, index: FrameIndex, reason: str) -> FrameIndex:
         """Return the index to use in place of one that decoding proved wrong."""
-        if index is not self.index:  # of the first frames only: the packets after them may show what is the matter
+        if index is not self.index:  # of the first frames only: later packets may explain the mismatch
             return self.index
         with self._lock:
             if self._index is index:  # else another thread has replaced it meanwhile
@@ -213,7 +213,7 @@ class ExactFrames:
         return self._batch(ByTimeRange(start_seconds, stop_seconds, within))
 
     def pictures(self, wanted: Sequence[int], previous: int | None = None) -> list[DecodedPicture]:
-        """Return decoded frames before they are RGB, for a caller who goes through the video.
+        """Return decoded frames before they are RGB, for callers that go through the video.
 
         Args:
             wanted: Indices, ascending; those after the last frame are left out.
@@ -339,7 +339,7 @@ class ExactFrames:
             reports = (*decoded.replaced, *hole_reports(spanned, frames, index))
             decoded.replaced = tuple(sorted(reports, key=lambda report: report.position))
             return
-        # After a hole, indices are lower than those of the packets.
+        # After a hole, indices are lower than packet numbers.
         is_after_hole = len(index.hole_frame) > 0 and len(frames) > 0 and max(frames) >= int(index.hole_frame[0])
         if decoded.damaged or spanned or is_after_hole:
             warn_of_damage(video.name, index)

@@ -90,7 +90,7 @@ class FrameCache:
         self.bytes_per_picture: int | None = None
 
     def use(self, index: object) -> None:
-        """Number frames by an index from now on, and drop those that were numbered by another one."""
+        """Number frames by an index from now on, and drop all that were numbered by another one."""
         if index is not self.index:
             self.clear()
             self.index = index

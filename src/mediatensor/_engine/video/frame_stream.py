@@ -57,18 +57,18 @@ class FrameStream:
         self.may_keep = True
         self._num_threads = num_threads
         self._feed = PacketFeed(reader)
-        # What has come out of the codec, and whether all packets have gone in
+        # Frames that have come out of the codec, and whether all packets have gone in
         self._frames: list[Any] = []
         self._is_at_end = False
         self._index: FrameIndex | None = None
-        # What the index promises, and what is expected now: for some segments frames are counted instead.
+        # The promise of the index, and the current one: for some segments frames are counted instead.
         self._index_promise: _Promise = _CountedPromise()
         self._promise: _Promise = self._index_promise
         # How often decoding was started for a segment, and where it must not be started
         self._num_starts = 0
         self._useless_key_frames: set[int] = set()
 
-    # What batches need
+    # Interface for batches
 
     def plan(self, index: FrameIndex, places: Sequence[int], *, drains: bool = False) -> list[Segment]:
         """Plan how to decode frames, ascending and without duplicates, from the codec's position.
@@ -172,7 +172,7 @@ class FrameStream:
         elif index.settled:
             raise DeviceError(
                 f"The packets do not show which frames there are ({'; '.join(index.anomalies)}), so that decoded "
-                "frames must be compared with those that a software decoder gives."
+                "frames must be compared with the output of a software decoder."
             )
 
     def _begin(self, segment: Segment, wanted: set[int]) -> None:
@@ -243,13 +243,13 @@ class FrameStream:
                 return
         if self.decodes_in_software:
             raise mismatch
-        raise DeviceError(f"The device's decoder does not give what the packets promise: {mismatch}.") from mismatch
+        raise DeviceError(f"The device's decoder does not give the frames of the packets: {mismatch}.") from mismatch
 
     def _next(self, wanted: set[int]) -> tuple[int, Any] | None:
         """Return (place, frame) of the next wanted frame to come out, taken from ``wanted``; ``None`` if none comes.
 
         Raises:
-            IndexMismatchError: if the codec gives something else than the packets promise.
+            IndexMismatchError: if the codec's output contradicts the packets.
         """
         feed, promise = self._feed, self._promise
         max_packets = None if promise.is_of_packets else promise.max_packets(min(wanted))
@@ -371,7 +371,7 @@ class _TablePromise(_Promise):
 class _CountedPromise(_Promise):
     """Frames are counted from the beginning of the stream.
 
-    Where data is missing, some codecs leave in a frame what was in its memory, which depends on the frames that are
+    Where data is missing, some codecs leave old memory in a frame, which depends on the frames that are
     held. A linear decode holds only the last one.
     """
 

@@ -73,7 +73,7 @@ class Handle:
         self._more_workers: list[Worker] = []
 
     def num_threads(self) -> int:
-        """Return how many threads may work on a call: those of the budget that nobody else uses."""
+        """Return how many threads may work on a call: the free threads of the budget."""
         if self.lease.num_threads == 1 and get_num_threads() > 1:
             self.lease = lease_threads(reclaim_threads)
         return self.lease.num_threads

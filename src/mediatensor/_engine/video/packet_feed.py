@@ -32,7 +32,7 @@ _UNKNOWN, _YES = int(Disposable.UNKNOWN), int(Disposable.YES)
 
 
 class IndexMismatchError(Exception):
-    """The codec gives other frames than the packets promise."""
+    """The codec gives frames that contradict the packets."""
 
 
 class DamagedPacketError(IndexMismatchError):
@@ -69,7 +69,7 @@ class PacketFeed:
         self._held: Any = None
         self._segment = _WHOLE
         self._not_fed: set[int] = set()
-        # What packets are checked with, for an index made from packets
+        # Checks of packets, for an index made from packets
         self._checks_packets = False
         self._has_unproven_order = False
         self._h264: H264Parser | None = None
@@ -81,11 +81,11 @@ class PacketFeed:
 
         Args:
             index: The frames of the stream.
-            checks_packets: Whether it was made from packets, so that those must hold what it promises.
+            checks_packets: Whether it was made from packets, so that packets are checked against it.
         """
         self._index = index
         self._checks_packets = checks_packets
-        # Times in headers may be those of decoding: nobody has looked at the order of the frames.
+        # Times in headers may be decoding times: the order of the frames was never checked.
         self._has_unproven_order = (
             checks_packets and self._may_be_unread and self._reader.reorder_depth > 0 and index.follows_file
         )
@@ -203,7 +203,7 @@ class PacketFeed:
             self._h264 = H264Parser(reader.extradata)
         else:
             headers = reader.extradata
-            # A key frame can show breaks that lie before it, in packets that nobody has read yet.
+            # A key frame can show earlier breaks, in packets that were not read yet.
             breaks = break_detector(codec, headers, is_at_start=is_first or not self._may_be_unread)
             if breaks is not None:
                 self._break_detectors.append(breaks)
