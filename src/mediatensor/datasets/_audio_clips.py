@@ -45,7 +45,7 @@ from ._rows.samples import SILENT_SPANS, Sample
 from ._rows.segments import segment_of
 from ._sources.dispatch import as_items
 from ._sources.items import Item, checked_classes
-from ._sources.sidecars import CAPTIONS_COLUMN
+from ._sources.rows import CAPTIONS_COLUMN
 
 __all__ = ["AudioClips", "AudioRecipe", "VideoAudioClips", "VideoAudioRecipe"]
 

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import TiffImagePlugin
 from torch import Tensor
 
 from .._engine.common import stages
 from .._engine.common.checks import check_choice, finite_number, function, items_of, options_dict, shown, whole_number
+from .._engine.common.limits import check_pixels
+from .._engine.images.decoding import MAX_PIXELS
+from .._engine.sources.source import Source, make_source
 from ..decoders import VideoDecoder, decode_image
 from ..decoders._access import access_to
-from ..errors import InvalidArgumentError, ReadError
+from ..errors import DecodeError, InvalidArgumentError, MediaTensorError, ReadError
 from ..samplers._random import uses_row_random
-from ._lerobot_depth import NUM_DEPTH_BITS, DepthUnit, depth_image, depths_of_codes, in_unit
 from ._rows.clips import random_of_transform, ready_for_rows, redraw_transforms
 from ._rows.dataset import ColumnDataset, check_dataset_options
 from ._rows.recipe import Recipe
@@ -32,50 +39,57 @@ from ._sources.lerobot import (
     LeRobotFormat,
     is_structured,
     open_lerobot,
-    seconds_of_rows,
-    structured_values,
-    table_rows,
 )
+from ._sources.lerobot_tables import seconds_of_rows, structured_values, table_rows
 from ._sources.parquet import MediaColumn, parquet_file
 
 __all__ = ["LeRobotClips", "LeRobotRecipe"]
 
+DepthUnit = Literal["m", "mm"]
+
+#: Bits of a code; LeRobot has one kind.
+_NUM_DEPTH_BITS = 12
+_MM_PER_METRE = 1000.0
+#: Millimetres have 16 bits.
+_MAX_MM = 65535.0
+_TIFF_STARTS = (b"II*\0", b"MM\0*")
+
 
 class LeRobotClips(ColumnDataset):
-    """Rows of a LeRobot dataset (version 2.0, 2.1 or 3.0): what a robot saw and did, as LeRobot's own reader gives it.
+    """Rows of a LeRobot dataset (version 2.0, 2.1 or 3.0), with the values that LeRobot's own reader returns.
 
-    A row is a dict with a value for each column of the dataset: pictures of cameras, float32 (C, H, W) from 0 to 1;
-    states, actions and other columns in the shape that they have; ``timestamp``, ``frame_index``, ``episode_index``,
-    ``index`` and ``task_index``; and ``task``, its text. A column that ``delta_timestamps`` names has one value for
-    each time, in front of its shape, and ``NAME_is_pad`` beside it, bool, which tells what lies outside of the
-    episode: the first or last value of the episode stands there. `DataLoader` makes dicts of batched columns of rows.
+    A row is a dict with a value for each column of the dataset: images of cameras, float32 (C, H, W) from 0 to 1;
+    states, actions and other columns in their shapes; ``timestamp``, ``frame_index``, ``episode_index``,
+    ``index`` and ``task_index``; and ``task``, its text. A column in ``delta_timestamps`` has one value for
+    each time, in a new first dimension. ``NAME_is_pad``, bool, is true for times outside of the episode, which have the
+    first or last value of the episode. `DataLoader` makes dicts of batched columns of rows.
 
-    A camera whose feature is marked ``is_depth_map`` gives depths, float32 (1, H, W) in metres. A column of another
-    type, such as ``language_persistent``, gives the value of the row as lists and dicts. A row of the table that lacks
-    a value is a `ReadError` of the rows that need it.
+    A camera whose feature is marked ``is_depth_map`` has depths, float32 (1, H, W) in metres. A column of another
+    type, such as ``language_persistent``, has the value of the row as lists and dicts. If a row of the table lacks
+    a value, rows that need it raise `ReadError`.
 
-    Each episode is what `Shuffle` calls a file. Where several share a video, it is opened once for all of them.
+    For `Shuffle`, an episode is a file. If several episodes share a video, it is opened once for all of them.
 
     Args:
-        source: The folder of the dataset, with ``meta``, ``data`` and ``videos`` in it; or the URL of one that fsspec
-            reads (``hf://datasets/...``, ``s3://...``), of which only what rows need is fetched.
-        delta_timestamps: By column the times that a row has, in seconds from its own: ``{"action": [0.0, 0.1, 0.2]}``.
-            They must be multiples of 1 / fps, give or take ``tolerance_s``.
+        source: The folder of the dataset, with ``meta``, ``data`` and ``videos`` in it; or its URL for fsspec
+            (``hf://datasets/...``, ``s3://...``), of which only the needed parts are fetched.
+        delta_timestamps: By column the times of a row, in seconds from its own: ``{"action": [0.0, 0.1, 0.2]}``.
+            They must be multiples of 1 / fps, within ``tolerance_s``.
         episodes: The numbers of the episodes; by default all. Rows are in the order of the episodes in any case.
         rows: ``"frames"``: a row for each frame. ``"episodes"``: a row for each episode, whose columns, and ``task``,
-            have a value for each of its frames in front.
+            have a value for each of its frames in a new first dimension.
         step: Only every ``step``-th frame of an episode is a row, or in a row.
         only_whole: Only frames whose ``delta_timestamps`` all lie within the episode are rows: nothing is padded.
-        cameras: The columns of pictures that rows have; by default all. Videos of others are not opened.
-        tolerance_s: How far from the time of a row the frame of a video may be, in seconds. A row whose frames are
-            farther away cannot be read.
-        image_transforms: Takes the pictures of one camera, (C, H, W) or (T, C, H, W), and gives others; random ones
-            draw anew for each row. Depth maps are left as they are.
-        output_dtype: Of pictures: ``torch.float32``, or ``torch.uint8`` from 0 to 255, a quarter of the bytes. Depth
-            maps are float32 in any case.
-        depth_output_unit: The unit of depth maps, ``"m"`` or ``"mm"``. Images in a table whose unit is not recorded
+        cameras: The columns of images of the rows; by default all. Videos of other cameras are not opened.
+        tolerance_s: Maximum distance between the time of a row and the frame of a video, in seconds. A row whose frames
+            are farther away cannot be read.
+        image_transforms: Takes the images of one camera, (C, H, W) or (T, C, H, W), and returns others; random ones
+            draw anew for each row. Depth maps are not transformed.
+        output_dtype: Of images: ``torch.float32``, or ``torch.uint8`` from 0 to 255, a quarter of the bytes. Depth
+            maps are always float32.
+        depth_output_unit: The unit of depth maps, ``"m"`` or ``"mm"``. Images in a table without a recorded unit
             (``depth_unit``) stay as they are.
-        decoder_options: Arguments of `VideoDecoder`, as for `VideoClips`, but for ``seek_mode`` and ``output_dtype``.
+        decoder_options: Arguments of `VideoDecoder`, as for `VideoClips`, except ``seek_mode`` and ``output_dtype``.
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 
@@ -83,7 +97,7 @@ class LeRobotClips(ColumnDataset):
         SourceNotFoundError: if there is no such dataset.
         InvalidArgumentError: if its metadata are damaged or of another version, or an argument is not among the
             accepted ones.
-        ReadError: if the metadata cannot be read. What is wrong with an episode is a `ReadError` of its rows.
+        ReadError: if the metadata cannot be read. Errors of an episode are a `ReadError` of its rows.
         MissingDependencyError: if pyarrow, or fsspec for a URL, is not installed.
 
     Example:
@@ -121,7 +135,7 @@ class LeRobotClips(ColumnDataset):
         if taken := sorted({"seek_mode", "output_dtype"} & options.keys()):
             raise InvalidArgumentError(
                 f"decoder_options must not have {taken[0]}: frames are found by their exact times, and output_dtype is "
-                "an argument of its own."
+                "a separate argument."
             )
         if finite_number("tolerance_s", tolerance_s) <= 0:
             raise InvalidArgumentError(f"tolerance_s must be positive (got {tolerance_s!r}).")
@@ -170,11 +184,7 @@ class LeRobotClips(ColumnDataset):
 def _delta_frames(
     delta_timestamps: Mapping[str, Sequence[float]], known: LeRobotFormat, tolerance_s: float
 ) -> dict[str, tuple[int, ...]]:
-    """By column the times of a row, in frames from its own.
-
-    Raises:
-        InvalidArgumentError: if a column is not known or has no numbers, or a time is no multiple of 1 / fps.
-    """
+    """Return by column the times of a row, in frames from its own."""
     if not isinstance(delta_timestamps, Mapping):
         raise InvalidArgumentError(
             f"delta_timestamps must be a dict of times by column, {{'action': [0.0, 0.1]}} (got "
@@ -189,7 +199,7 @@ def _delta_frames(
     for name, seconds in delta_timestamps.items():
         if name not in names:
             raise InvalidArgumentError(
-                f"delta_timestamps names {name!r}, which is no column of pictures or numbers; those are "
+                f"delta_timestamps names {name!r}, which is not a column of pictures or numbers; those are "
                 f"{', '.join(names)}."
             )
         times = [
@@ -208,7 +218,7 @@ def _delta_frames(
 
 @dataclass(frozen=True)
 class LeRobotRecipe(Recipe):
-    """How a row is made of the files of an episode; see `LeRobotClips`."""
+    """Makes rows of the files of an episode; see `LeRobotClips`."""
 
     used_columns: ClassVar[frozenset[str]] = frozenset(("episode",))
 
@@ -228,113 +238,115 @@ class LeRobotRecipe(Recipe):
 
     @uses_row_random
     def position(self, opened: _OpenEpisode, item: Item, part: int) -> float:
-        # Episodes that share a video lie in it one behind the other.
+        # Episodes that share a video follow each other in it.
         return item.extra["episode"].first_index + float(part)  # type: ignore[no-any-return]
 
     @uses_row_random
     def read(self, opened: _OpenEpisode, item: Item, part: int) -> Sample:
         episode: Episode = item.extra["episode"]
         first, table, gaps = table_rows(opened.files, episode, self.format.table_columns)
-        own, wanted, padding = self._frames_of(episode, part)
+        row_frames, frames_by_column, padding = self._frames_of(episode, part)
         videos = self.format.names_of("video")
-        if (gap := self._first_gap(gaps, own, wanted)) is not None:
+        if (gap := self._first_gap(gaps, row_frames, frames_by_column)) is not None:
             raise ReadError(f"{item.name}: {gap[0]} has no value in row {first + gap[1]} of {opened.files.table}.")
-        values: dict[str, Any] = {name: _taken(column, wanted.get(name, own)) for name, column in table.items()}
+        values: dict[str, Any] = {
+            name: _take(column, frames_by_column.get(name, row_frames)) for name, column in table.items()
+        }
         for name in videos:
-            frames = np.atleast_1d(wanted.get(name, own))
+            frames = np.atleast_1d(frames_by_column.get(name, row_frames))
             seconds = episode.begin_seconds[name] + seconds_of_rows(table, frames, self.format.fps)
             scale = self.format.depths.get(name)
             with stages.DECODE:
-                found = opened.frames(name, seconds, self.tolerance_s, item.name, is_depth=scale is not None)
-            # As with LeRobot, a single time gives a picture, also one of delta_timestamps.
-            found = found[0] if self.rows == "frames" and len(found) == 1 else found
-            values[name] = self._finished(found) if scale is None else self._depths_of(found, scale)
+                images = opened.frames(name, seconds, self.tolerance_s, item.name, is_depth=scale is not None)
+            # Like LeRobot, a single time gives one image, even if it is in delta_timestamps.
+            images = images[0] if self.rows == "frames" and len(images) == 1 else images
+            values[name] = self._transform(images) if scale is None else self._depths_of(images, scale)
         for name in self.format.names_of("image"):
-            scale = self.format.depths.get(name)
+            scale, wanted = self.format.depths.get(name), frames_by_column.get(name, row_frames)
             with stages.DECODE:
-                images = [
+                decoded = [
                     opened.image(name, first + frame, item.name, is_depth=scale is not None)
-                    for frame in np.atleast_1d(wanted.get(name, own)).tolist()
+                    for frame in np.atleast_1d(wanted).tolist()
                 ]
-            found = images[0] if isinstance(wanted.get(name, own), int) else torch.stack(images)
+            images = decoded[0] if isinstance(wanted, int) else torch.stack(decoded)
             values[name] = (
-                self._finished(found) if scale is None else in_unit(found, scale.unit, self.depth_output_unit)
+                self._transform(images) if scale is None else _in_unit(images, scale.unit, self.depth_output_unit)
             )
         for name in self.format.structured_columns:
-            rows = (first + np.atleast_1d(own)).tolist()
-            stored = [_with_parsed_calls(value) for value in structured_values(opened.files.table, name, rows)]
-            values[name] = stored[0] if isinstance(own, int) else stored
+            rows = (first + np.atleast_1d(row_frames)).tolist()
+            stored = [_parse_tool_calls(value) for value in structured_values(opened.files.table, name, rows)]
+            values[name] = stored[0] if isinstance(row_frames, int) else stored
         others = (name for name in self.format.features if name not in videos)
         row = {name: values[name] for name in (*videos, *others)} | padding
         for name, texts in (("task", self.format.tasks), ("subtask", self.format.subtasks)):
             if texts is not None:
-                row[name] = _texts_of(table[f"{name}_index"][own], texts, name, item.name)
+                row[name] = _texts_of(table[f"{name}_index"][row_frames], texts, name, item.name)
         return Sample(extra=row)
 
     def _first_gap(
-        self, gaps: Mapping[str, NDArray[np.bool_]], own: _Frames, wanted: Mapping[str, _Frames]
+        self, gaps: Mapping[str, NDArray[np.bool_]], row_frames: _Frames, frames_by_column: Mapping[str, _Frames]
     ) -> tuple[str, int] | None:
-        """The first column, and its frame, of which a row needs a value that the table lacks."""
+        """Return the first column, and its frame, whose value the row needs and the table lacks."""
         for name, is_gap in gaps.items():
-            needed = [wanted.get(name, own)]
+            needed = [frames_by_column.get(name, row_frames)]
             if name in _TIMES:
-                needed += [wanted.get(camera, own) for camera in self.format.names_of("video")]
+                needed += [frames_by_column.get(camera, row_frames) for camera in self.format.names_of("video")]
             if name in _INDICES:
-                needed.append(own)
+                needed.append(row_frames)
             for frames in map(np.atleast_1d, needed):
                 if is_gap[frames].any():
                     return name, int(frames[is_gap[frames]][0])
         return None
 
     def _frames_of(self, episode: Episode, part: int) -> tuple[_Frames, dict[str, _Frames], dict[str, Tensor]]:
-        """The frames of an episode that a row has: by default, of the columns with times of their own, and masks."""
+        """Return the frames of an episode in a row: by default, of columns with their own times, and masks."""
         if self.rows == "episodes":
             return np.arange(0, episode.num_frames, self.step), {}, {}
-        own = self.first_frame + part * self.step
-        wanted: dict[str, _Frames] = {}
+        frame = self.first_frame + part * self.step
+        frames_by_column: dict[str, _Frames] = {}
         padding = {}
         for name, deltas in self.delta_frames.items():
-            frames = own + np.array(deltas)
-            wanted[name] = frames.clip(0, episode.num_frames - 1)
-            padding[f"{name}_is_pad"] = torch.from_numpy(wanted[name] != frames)
-        return own, wanted, padding
+            frames = frame + np.array(deltas)
+            frames_by_column[name] = frames.clip(0, episode.num_frames - 1)
+            padding[f"{name}_is_pad"] = torch.from_numpy(frames_by_column[name] != frames)
+        return frame, frames_by_column, padding
 
-    def _finished(self, pictures: Tensor) -> Tensor:
-        """Pictures in the type that rows have, transformed."""
+    def _transform(self, images: Tensor) -> Tensor:
+        """Return images in the output dtype, transformed."""
         with stages.TRANSFORM, random_of_transform(self.image_transforms):
             if self.output_dtype == torch.float32:
-                pictures = pictures.float().div_(255.0)
-            return pictures if self.image_transforms is None else self.image_transforms(pictures)
+                images = images.float().div_(255.0)
+            return images if self.image_transforms is None else self.image_transforms(images)
 
     def _depths_of(self, codes: Tensor, scale: DepthScale) -> Tensor:
-        """The depths of codes, on the device of other pictures."""
+        """Return the depths of codes, on the device of the images."""
         device = self.decoder_options.get("device") or "cpu"
         with stages.CONVERT:
-            return depths_of_codes(codes, scale, self.depth_output_unit).to(device)
+            return _depths_of_codes(codes, scale, self.depth_output_unit).to(device)
 
 
-# By these the frames of cameras are found, and by those the texts of a row.
+# The columns that locate the frames of cameras, and the texts of a row.
 _TIMES, _INDICES = ("timestamp", "frame_index"), ("task_index", "subtask_index")
 
-#: Frames of an episode, counted from its first; a single one gives values without a dimension of time.
+#: Frames of an episode, counted from its first; a single one gives values without a time dimension.
 _Frames = int | NDArray[np.int64]
 
 
-def _taken(column: NDArray[Any] | list[str], frames: _Frames) -> Tensor | str | list[str]:
+def _take(column: NDArray[Any] | list[str], frames: _Frames) -> Tensor | str | list[str]:
     if isinstance(column, list):
         return column[frames] if isinstance(frames, int) else [column[frame] for frame in frames.tolist()]
     return torch.from_numpy(np.array(column[frames]))
 
 
-def _with_parsed_calls(value: Any) -> Any:
-    """A value of a ``language`` column; tools that are called stand there as JSON."""
+def _parse_tool_calls(value: Any) -> Any:
+    """Parse the tool calls of a ``language`` column, which are JSON."""
     for entry in value if isinstance(value, list) else ():
         if isinstance(entry, dict) and isinstance(entry.get("tool_calls"), list):
-            entry["tool_calls"] = [_parsed(call) for call in entry["tool_calls"]]
+            entry["tool_calls"] = [_parse_json(call) for call in entry["tool_calls"]]
     return value
 
 
-def _parsed(text: Any) -> Any:
+def _parse_json(text: Any) -> Any:
     try:
         return json.loads(text)
     except (TypeError, ValueError, RecursionError):
@@ -349,7 +361,7 @@ def _texts_of(numbers: Any, texts: Mapping[int, str], kind: str, place: str) -> 
 
 
 class _OpenEpisode:
-    """The files of an episode, each opened when it is needed first."""
+    """The files of an episode, each opened when it is first needed."""
 
     def __init__(self, files: EpisodeFiles, decoder_options: Mapping[str, Any]) -> None:
         self.files = files
@@ -360,11 +372,10 @@ class _OpenEpisode:
     def frames(
         self, camera: str, seconds: NDArray[np.float64], tolerance_s: float, place: str, *, is_depth: bool = False
     ) -> Tensor:
-        """The frames of a camera at some times of its video, uint8 (T, C, H, W), or codes of depth, uint16.
+        """Return the frames of a camera at some times of its video, uint8 (T, C, H, W), or codes of depth, uint16.
 
         Raises:
             ReadError: if there is no frame near one of these times.
-            MediaTensorError: if the video cannot be read.
         """
         decoder = self._decoders.get(camera)
         if decoder is None:
@@ -374,7 +385,7 @@ class _OpenEpisode:
             decoder = VideoDecoder(dict(self.files.videos)[camera], **options)
             self._decoders[camera] = ready_for_rows(decoder, self._decoder_options)
             if is_depth:
-                access_to(decoder).decode_luma(NUM_DEPTH_BITS)
+                access_to(decoder).decode_luma(_NUM_DEPTH_BITS)
         else:
             access_to(decoder).restore()
         redraw_transforms(decoder, self._decoder_options)
@@ -390,26 +401,79 @@ class _OpenEpisode:
         return decoder.get_frames_at(indices).data
 
     def image(self, column: str, row: int, place: str, *, is_depth: bool = False) -> Tensor:
-        """The picture in a row of the table, uint8 (C, H, W), or its depths as they are stored, float32.
-
-        Raises:
-            ReadError: if there is none.
-            MediaTensorError: if it cannot be read.
-        """
+        """Return the image in a row of the table, uint8 (C, H, W), or its depths as stored, float32."""
         try:
             if column not in self._images:
                 with parquet_file(self.files.table) as file:
                     self._images[column] = MediaColumn(self.files.table, f"{column}.bytes", file)
             data = self._images[column][row]
-        except InvalidArgumentError as error:  # for the error policy of whoever reads the row
+        except InvalidArgumentError as error:  # for the error policy of the dataset
             raise ReadError(f"{place}: {error}") from error
         if not data:
             raise ReadError(f"{place}: {column} has no bytes in row {row} of {self.files.table}.")
         if is_depth:
-            return depth_image(data)
-        picture: Tensor = decode_image(data, mode="UNCHANGED")  # type: ignore[arg-type]
-        return picture
+            return _decode_depth_image(data)
+        image: Tensor = decode_image(data, mode="UNCHANGED")  # type: ignore[arg-type]
+        return image
 
     def close(self) -> None:
         for decoder in self._decoders.values():
             decoder.close()
+
+
+# Depth maps: codes of 12 bits in videos, and images in tables
+
+
+def _depths_of_codes(codes: Tensor, scale: DepthScale, unit: DepthUnit) -> Tensor:
+    """Return the depths of codes (uint16, any shape, on the CPU) as float32: metres, or whole millimetres."""
+    return torch.from_numpy(_levels(scale, unit)[codes.numpy()])
+
+
+@lru_cache(maxsize=64)
+def _levels(scale: DepthScale, unit: DepthUnit) -> NDArray[np.float32]:
+    """Return the depth of each code, float32 (4096,)."""
+    # In the order of LeRobot's own operations, in float32, so that the results are the same bits.
+    levels = torch.arange(1 << _NUM_DEPTH_BITS, dtype=torch.float32)
+    first, last = scale.least, scale.greatest
+    if scale.is_logarithmic:
+        first, last = math.log(first + scale.shift), math.log(last + scale.shift)
+    levels.mul_((last - first) / (len(levels) - 1)).add_(first)
+    if scale.is_logarithmic:
+        levels.exp_().sub_(scale.shift)
+    levels.clamp_(scale.least, scale.greatest)
+    if unit == "mm":
+        levels.mul_(_MM_PER_METRE).round_().clamp_(0.0, _MAX_MM)
+    return levels.numpy()
+
+
+def _decode_depth_image(source: bytes | Source) -> Tensor:
+    """Decode an image of depths, a TIFF of 16-bit numbers or of floats, or a PNG, as stored: float32 (1, H, W).
+
+    Raises:
+        MediaTensorError: if it is damaged, not such an image, or larger than `MAX_PIXELS`.
+    """
+    place = make_source(source)
+    reader = place.open_bytes() or place.open()
+    assert not isinstance(reader, str)  # neither bytes nor a part of a file has a name
+    with closing(reader):
+        data = reader.read_at(0, reader.seek(0, os.SEEK_END))
+    if not data.startswith(_TIFF_STARTS):
+        return decode_image(data, mode="GRAY", output_dtype="auto").to(torch.float32)
+    try:
+        image = TiffImagePlugin.TiffImageFile(io.BytesIO(data))
+        check_pixels(image.width, image.height, MAX_PIXELS)
+        numbers = np.asarray(image, np.float32)
+    except MediaTensorError:
+        raise
+    except Exception as error:  # Pillow raises many types for a damaged file
+        raise DecodeError(f"A depth map could not be decoded: {error or type(error).__name__}.") from error
+    if numbers.ndim != 2:
+        raise DecodeError(f"A depth map must have one channel (its mode is {image.mode}).")
+    return torch.from_numpy(numbers.copy())[None]
+
+
+def _in_unit(depths: Tensor, stored: str | None, wanted: DepthUnit) -> Tensor:
+    """Return depths in another unit; unchanged if their unit is unknown."""
+    if stored == wanted or stored is None:
+        return depths
+    return depths * _MM_PER_METRE if wanted == "mm" else depths / _MM_PER_METRE

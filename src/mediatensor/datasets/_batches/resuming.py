@@ -18,8 +18,7 @@ from .._rows.dataset import MediaDataset, RowKey, rank_and_number
 from .._rows.recipe import checked_epoch
 from .._rows.samples import Sample, Skipped
 from .._rows.tar_samples import TarSamples
-from .._sources.items import Item
-from .._sources.order import FileOrder
+from .._sources.items import FileOrder, Item
 from .._sources.streams import MAX_SHARD_ROWS, GivenRows
 from .order import Shuffle, epoch_order, epoch_steps
 

@@ -18,7 +18,7 @@ from ..._engine.sources.atomic_files import write_error
 from ...errors import InvalidArgumentError, MediaTensorError, ReadError
 from .._sources.dispatch import as_items
 from .._sources.items import Item, MediaKind
-from .._sources.references import alone, place_of
+from .._sources.references import item_alone, place_of
 from .comparing import compared
 from .findings import BAD_KINDS, FINDING_KINDS, CheckedFile, Finding, from_plain, to_plain
 from .lerobot import EpisodeTimes, is_lerobot, videos_of
@@ -107,7 +107,7 @@ def check_dataset(
     rows, names, keys = [], [], []
     has_urls = False
     for number in range(len(items)):
-        item = alone(items, number)
+        item = item_alone(items, number)
         keys.append(_key(item, kind, decode, episodes[number] if episodes else ()))
         rows.append(Row(item.label, (item.start_seconds, item.end_seconds), item.extra, keys[-1]))
         names.append(item.name)
@@ -119,7 +119,7 @@ def check_dataset(
     with _state(state_file) as (known, keep), _runner(count, timeout_seconds, has_urls) as run:
 
         def check(number: int) -> CheckedFile:
-            item, times = alone(items, number), episodes[number] if episodes else ()
+            item, times = item_alone(items, number), episodes[number] if episodes else ()
             try:
                 return from_plain(run(check_file, item.source, item.name, kind, decode, times))
             except MediaTensorError as error:
@@ -136,7 +136,7 @@ def check_dataset(
 
         def picture(number: int) -> str | None:
             try:
-                return run(thumbnail_of, alone(items, number).source, files[number])  # type: ignore[no-any-return]
+                return run(thumbnail_of, item_alone(items, number).source, files[number])  # type: ignore[no-any-return]
             except MediaTensorError:
                 return None
 

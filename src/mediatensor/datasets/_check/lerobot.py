@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from ...errors import ReadError
 from .._sources.items import Item
-from .._sources.lerobot import Episode, EpisodeFiles, LeRobotFormat, open_lerobot, seconds_of_rows, table_rows
+from .._sources.lerobot import Episode, EpisodeFiles, LeRobotFormat, open_lerobot
+from .._sources.lerobot_tables import seconds_of_rows, table_rows
 from .findings import Finding
 from .pictures import spans_of
 

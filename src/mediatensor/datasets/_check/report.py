@@ -20,8 +20,8 @@ from ..._engine.sources.source import make_source
 from ...errors import InvalidArgumentError
 from .._sources import limits
 from .._sources.items import LABEL_COLUMNS, Item
-from .._sources.references import REFERENCE_COLUMNS, alone, files_of, place_of
-from .._sources.sidecars import CAPTIONS_COLUMN, is_captions_path, sidecars_of
+from .._sources.references import REFERENCE_COLUMNS, files_of, item_alone, place_of
+from .._sources.rows import CAPTIONS_COLUMN, is_captions_path, sidecars_of
 from .findings import (
     BAD_KINDS,
     FINDING_KINDS,
@@ -273,7 +273,7 @@ class DatasetReport:
         for number, file in enumerate(self.files):
             if self.is_bad(file):
                 continue
-            item = alone(self.items, number)
+            item = item_alone(self.items, number)
             row = place_of(item)
             if row["path"] is None:
                 raise InvalidArgumentError(

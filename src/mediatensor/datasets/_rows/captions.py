@@ -25,7 +25,7 @@ from ...frames import AudioSamples, AudioSamplesBatch
 from ...samplers._random import global_random
 from .._sources import limits
 from .._sources.items import Item
-from .._sources.sidecars import CAPTIONS_COLUMN, sidecars_of
+from .._sources.rows import CAPTIONS_COLUMN, sidecars_of
 
 __all__ = [
     "CaptionPlace",

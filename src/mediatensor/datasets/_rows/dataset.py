@@ -21,8 +21,7 @@ from ..._engine.common.checks import shown, whole_number
 from ..._engine.common.stages import collect_stages
 from ...errors import InvalidArgumentError, OutOfRangeError
 from ...samplers._random import global_random_lock
-from .._sources.items import Item, count_files
-from .._sources.order import FileOrder, file_order_of
+from .._sources.items import FileOrder, Item, count_files, file_order_of
 from .recipe import OnError, OpenFiles, Recipe, RowReader, RowSpec, checked_epoch, derived_seed
 from .samples import ColumnDict, Sample, Skipped, Timing
 from .transport import shared_numbers

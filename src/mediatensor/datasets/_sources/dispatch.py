@@ -42,7 +42,7 @@ def as_items(
     classes: Sequence[str] | None = None,
     segments: bool = True,
 ) -> Sequence[Item]:
-    """The files of a source, as the datasets of this package take them. No file is opened, or looked for.
+    """Return the files of a source as `Item` objects. No file is opened or looked for.
 
     A missing file is an error of the row that reads it, so that ``on_error`` of the dataset applies.
 
@@ -50,50 +50,49 @@ def as_items(
         source: One of
 
             * a folder: the files in it and in its sub-folders that have an extension of the kind
-              (`MEDIA_EXTENSIONS`), by path; sub-folders are classes, and hidden files are left out;
+              (`MEDIA_EXTENSIONS`), by path; sub-folders are classes, and hidden files are ignored;
             * a manifest: ``.csv``, ``.tsv``, ``.jsonl``, ``.json`` (a list of objects) or ``.parquet``, with paths
-              relative to it; of ``.parquet`` also a URL, and the media themselves in a column of bytes, or of structs
-              with ``bytes`` and ``path`` as Hugging Face writes them;
+              relative to it. A ``.parquet`` file may be a URL, and may have the media in a column of bytes, or of
+              structs with ``bytes`` and ``path`` as Hugging Face writes them;
             * tar shards on this machine, ``train-{000..009}.tar`` for instance; see `TarItems`;
             * a Lance dataset: its path (``.lance``) or URL, or a ``lance.LanceDataset``; the media may be in a blob
               column, or as in Parquet;
-            * a ``datasets.Dataset`` of Hugging Face: rows are read when they are needed, and not decoded by it;
+            * a ``datasets.Dataset`` of Hugging Face: rows are read when they are needed, and it does not decode them;
             * an iterable of paths, URLs, bytes, `Item` objects, pairs (one of these, label), and mappings like the rows
               of a manifest, in which a file may also be bytes, or ``{"path": ..., "bytes": ...}`` with one of them
-              ``None``; bytes are what is read, and the path beside them is what they are called;
+              ``None``; if there are bytes, they are read, and the path is only a name;
             * a sequence of `Item` objects, which is used as it is, so that it may make items on request.
         kind: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
-        label: Gives the label of an `Item`, in place of its own.
-        media_column: The column with the file. By default the first that has something in it of ``path``,
+        label: Function that returns the label of an `Item`, in place of its own.
+        media_column: The column with the file. By default the first that is not empty of ``path``,
             ``file_name``, the name of the kind (for audio also ``video``, for documents also ``pdf`` and ``image``),
-            ``url`` and ``file``; where columns have types, one that is made for media of the kind.
+            ``url`` and ``file``; if columns have types, one whose type is made for media of the kind.
         label_column: The column with the label; by default ``label`` or ``labels``.
         classes: The names of the classes in the order of their numbers, for labels that are text and for sub-folders.
-            By default the classes that the source has are numbered by name. Give all datasets of one training the same
+            By default the classes of the source are numbered by name. Give all datasets of one training the same
             classes, such as ``classes=train.class_names``: otherwise a class that one of them lacks shifts the numbers.
+        segments: Whether the columns below are the bounds of segments. ``False``: they are ordinary columns.
 
-        segments: Whether the columns below are the bounds of segments. ``False``: they are columns like others.
+    Rows of a text manifest may name a part of a file: ``start_byte`` and ``end_byte`` of an uncompressed tar
+    shard, or ``table_column`` and ``table_row`` of a Parquet file, as written by `DatasetReport.save_manifest`;
+    ``source_name`` is its name.
 
-    Rows of a manifest that is text may name a part of a file: ``start_byte`` and ``end_byte`` of an uncompressed tar
-    shard, or ``table_column`` and ``table_row`` of a Parquet file, as `DatasetReport.save_manifest` writes them;
-    ``source_name`` is what it is called.
-
-    Rows of video and sound may be parts of their files: ``start_seconds`` and ``end_seconds``, or ``start`` and
-    ``end``, are times (83.5, 1:23.5 or 0:01:23.5) between which all clips of the row lie. Several rows may be parts of
-    one file.
+    Rows of video and audio may be segments of their files: ``start_seconds`` and ``end_seconds``, or ``start`` and
+    ``end``, are times (83.5, 1:23.5 or 0:01:23.5) between which all clips of the row lie. Several rows may be segments
+    of one file.
 
     Returns:
         The items, in the order of the source. Labels that are text are parsed as numbers if all of them are
         numbers. Otherwise they are names of classes, which are numbered by name; the name is in
         ``extra["class_name"]``. Other columns are in ``extra``, unchanged; values of a CSV file stay text. (Only a path
-        in a column ``captions`` is relative to the manifest, too.)
+        in a column ``captions`` is also relative to the manifest.)
 
         Only the classes of this source are numbered, unless ``classes`` are given.
 
     Raises:
-        InvalidArgumentError: if the source has no files, is damaged (the message names the line) or beyond a limit, or
-            is nothing of the above: a single file or URL goes into a list. Also if ``classes`` lacks a class of the
-            source, which the message names (for tar shards, when the item is asked for).
+        InvalidArgumentError: if the source has no files, is damaged (the message names the line), exceeds a limit, or
+            is none of the above: a single file or URL goes into a list. Also if ``classes`` lacks a class of the
+            source, which the message names (for tar shards, when the item is requested).
         SourceTypeError: if the source is of a type that holds no files.
         SourceNotFoundError: if there is no such folder or manifest.
         ReadError: if a folder or a manifest cannot be read.
@@ -113,27 +112,27 @@ def as_items(
     optional_text("label_column", label_column)
     names = checked_classes(classes)
     if names is not None and label is not None:
-        raise InvalidArgumentError("Give either label or classes: label gives labels that are not numbered any more.")
-    items = _items(source, Columns(kind, media_column, label_column, names, segments))
+        raise InvalidArgumentError("Give either label or classes: labels from label are not numbered any more.")
+    items = _items_of_source(source, Columns(kind, media_column, label_column, names, segments))
     if not len(items):
         raise InvalidArgumentError("There are no files: the source is empty.")
     if label is None:
         return items
     if isinstance(items, list):
-        own = [dataclasses.replace(item, label=label(item)) for item in items]
-        return ListedItems(own, items.read_from if isinstance(items, ListedItems) else ())
+        labelled = [dataclasses.replace(item, label=label(item)) for item in items]
+        return ListedItems(labelled, items.read_from if isinstance(items, ListedItems) else ())
     return LabelledItems(items, label)
 
 
-def _items(source: Any, columns: Columns) -> Sequence[Item]:
+def _items_of_source(source: Any, columns: Columns) -> Sequence[Item]:
     if isinstance(source, str | os.PathLike):
         return _items_of_path(os.fspath(source), columns)
     if hugging_face_type(source) is not None:
         return _items_of_hugging_face(source, columns)
     if (place := lance_place(source)) is not None:
         return items_of_lance(place[0], columns, version=place[1])
-    _refuse_what_is_no_collection(source)
-    # Lists may change, or have other things further on.
+    _check_is_collection(source)
+    # A list may change, and may have elements of other types.
     is_lazy = isinstance(source, Sequence) and not isinstance(source, list | tuple)
     if is_lazy and len(source) and isinstance(source[0], Item):
         return _with_classes(source, columns.classes)
@@ -169,11 +168,11 @@ def _items_of_path(path: Any, columns: Columns) -> Sequence[Item]:
 
 
 def _with_classes(items: Sequence[Item], classes: tuple[str, ...] | None) -> Sequence[Item]:
-    """Items that are made on request, whose labels that are text are numbered."""
-    return items if classes is None else LabelledItems(items, partial(_class_of, classes=classes))
+    """Number the labels that are text of items that are made on request."""
+    return items if classes is None else LabelledItems(items, partial(_class_number_of, classes=classes))
 
 
-def _class_of(item: Item, classes: tuple[str, ...]) -> Any:
+def _class_number_of(item: Item, classes: tuple[str, ...]) -> Any:
     return class_number(item.label, classes)
 
 
@@ -195,7 +194,7 @@ def _items_of_hugging_face(source: Any, columns: Columns) -> Sequence[Item]:
     raise InvalidArgumentError(f"The source is a {name} of Hugging Face; give the datasets.Dataset itself.")
 
 
-def _refuse_what_is_no_collection(source: Any) -> None:
+def _check_is_collection(source: Any) -> None:
     kind = type(source).__name__
     if isinstance(source, Item | bytes | bytearray | memoryview | Mapping):
         raise InvalidArgumentError(f"The source is a single {kind}: put it into a list, [source].")
@@ -222,10 +221,10 @@ def _items_of_iterable(source: Iterable[Any], columns: Columns) -> list[Item]:
         if not isinstance(element, Item):
             from_rows.append(number)
         items.append(_item_of_element(element, columns, f"source[{number}]"))
-    # An item that somebody made has the label that it was given.
+    # A user's item keeps its label, unless it is text and there are classes.
     if columns.classes is not None:
-        given = set(from_rows)
-        from_rows = [i for i, item in enumerate(items) if i in given or isinstance(item.label, str)]
+        made_here = set(from_rows)
+        from_rows = [i for i, item in enumerate(items) if i in made_here or isinstance(item.label, str)]
     coded = with_coded_labels([items[i] for i in from_rows], columns.classes)
     for number, item in zip(from_rows, coded, strict=True):
         items[number] = item

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import operator
 import os
 import re
+import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal, Never, SupportsIndex, get_args, overload
+from typing import Any, Literal, NamedTuple, Never, SupportsIndex, get_args, overload
 from weakref import WeakValueDictionary
 
 from ..._engine.common.checks import finite_number, shown
@@ -23,6 +25,7 @@ __all__ = [
     "MEDIA_COLUMNS",
     "MEDIA_EXTENSIONS",
     "SEGMENT_COLUMNS",
+    "FileOrder",
     "Item",
     "LabelCoding",
     "LabelledItems",
@@ -34,6 +37,8 @@ __all__ = [
     "check_kind",
     "checked_classes",
     "class_number",
+    "count_files",
+    "file_order_of",
     "with_coded_labels",
 ]
 
@@ -43,14 +48,14 @@ class Item:
     """One file of a dataset, with its label.
 
     Attributes:
-        source: A path or URL, the bytes of a file, or a part of a file (`TarItems` give these).
+        source: A path or URL, the bytes of a file, or a part of a file (as in `TarItems`).
         label: Its label, of any type; ``None`` if it has none.
         name: Its name in batches and reports; by default its path.
         extra: The other columns of its row in a manifest.
-        start_seconds: Clips of video and sound begin at or after this time of the file; ``None`` is its begin.
+        start_seconds: Clips of video and audio begin at or after this time of the file; ``None`` is its beginning.
         end_seconds: Clips end before this time; ``None``, or a later time, is the end of the file.
         sidecars: Subtitle files that belong to it, by suffix: ``{"srt": ..., "en.vtt": ...}``, each a path, bytes or a
-            part of a file. Samples of tar shards have these; those of a file in a folder are found beside it.
+            part of a file. Samples of tar shards have these; for a file in a folder they are found next to it.
 
     Example:
         >>> from mediatensor.datasets import Item
@@ -89,20 +94,11 @@ def _name_of(source: str | os.PathLike[str] | bytes | Source) -> str:
 
 @dataclass(frozen=True)
 class UnreadableSource(Source):
-    """Stands for what cannot be read, so that it fails where the error policy of a dataset sees it.
-
-    Attributes:
-        reason: The message of the error.
-    """
+    """Takes the place of a source that cannot be read, so that the error policy of a dataset sees its error."""
 
     reason: str
 
     def open(self) -> Never:
-        """Say why it cannot be read.
-
-        Raises:
-            ReadError: always.
-        """
         raise ReadError(self.reason)
 
     def describe(self) -> str:
@@ -110,11 +106,7 @@ class UnreadableSource(Source):
 
 
 def count_files(items: Sequence[Item]) -> int:
-    """Count the distinct files: segments of one file count once. Each of `LazyItems` counts as a file.
-
-    >>> count_files([Item("a.mp4", start_seconds=0), Item("a.mp4", start_seconds=5), Item("b.mp4")])
-    2
-    """
+    """Count the distinct files: segments of one file count once. Each of `LazyItems` counts as a file."""
     if not isinstance(items, list):
         return len(items)
     sources = (item.source for item in items)
@@ -122,11 +114,9 @@ def count_files(items: Sequence[Item]) -> int:
 
 
 class ListedItems(list[Item]):
-    """A list of items that knows which files it was read from, so that nobody writes over these.
+    """A list of items that knows which files it was read from, so that no output overwrites these.
 
-    Args:
-        items: The items.
-        read_from: A manifest, or files with the texts or labels of the items; not the items' own files.
+    ``read_from`` names a manifest, or files with texts or labels; not the items' own files.
     """
 
     def __init__(self, items: Iterable[Item] = (), read_from: Iterable[str | os.PathLike[str]] = ()) -> None:
@@ -150,12 +140,12 @@ class LazyItems(Sequence[Item]):
         return True
 
     def _portable_names(self) -> list[str] | None:
-        """Names of all items that are the same on every machine; ``None`` if they are not known without reading."""
+        """Return names of all items that are the same on every machine; ``None`` if that takes reading."""
         return None
 
     @abstractmethod
     def _make(self, index: int) -> Item:
-        """The item of an index from 0 on."""
+        """Make the item at an index from 0."""
 
     @overload
     def __getitem__(self, index: SupportsIndex) -> Item: ...
@@ -176,7 +166,7 @@ class LazyItems(Sequence[Item]):
         return item
 
     def __getstate__(self) -> dict[str, Any]:
-        # The items in memory are of no use to another process.
+        # Another process makes its own items.
         return {name: value for name, value in vars(self).items() if name != "_held"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -221,14 +211,11 @@ class LabelCoding:
     """The numbers of labels that are text; other labels stay as they are.
 
     Attributes:
-        number_of: For each text its number.
-        are_class_names: Whether the texts are names of classes, and not numbers in writing.
+        number_of: The number of each text.
+        are_class_names: Whether the texts are names of classes, and not written numbers.
 
-    Example:
-        >>> LabelCoding.of(["run", "jump", None, "run"]).number_of
-        {'jump': 0, 'run': 1}
-        >>> LabelCoding.of(["10", "9"]).number_of
-        {'10': 10, '9': 9}
+    >>> LabelCoding.of(["run", "jump", None, "run"]).number_of, LabelCoding.of(["10", "9"]).number_of
+    ({'jump': 0, 'run': 1}, {'10': 10, '9': 9})
     """
 
     number_of: dict[str, float] = field(default_factory=dict)
@@ -236,17 +223,15 @@ class LabelCoding:
 
     @classmethod
     def of(cls, labels: Iterable[Any], classes: Sequence[str] | None = None) -> LabelCoding:
-        """The coding of all labels of a source.
+        """Return the coding of all labels of a source; ``None`` is no label.
 
-        Args:
-            labels: Them; ``None`` stands for no label.
-            classes: The names of the classes in the order of their numbers; by default those of the labels, by name.
+        ``classes`` are the names of the classes in the order of their numbers; by default those of the labels, by name.
 
         Raises:
-            InvalidArgumentError: if some labels are text, and others are not; or if ``classes`` has not all of them.
+            InvalidArgumentError: if only some labels are text, or a text is not among ``classes``.
         """
         texts: set[str] = set()
-        other: Any = None
+        other: Any = None  # the first label that is not text
         for label in labels:
             if isinstance(label, str):
                 texts.add(label)
@@ -257,7 +242,7 @@ class LabelCoding:
                 f"Some labels are text ({min(texts)!r}), and some are of type {type(other).__name__} ({other!r}): let "
                 "them all be class names, or all be numbers."
             )
-        # Spaces around a label, as after the comma of a manifest, are not a part of it.
+        # Spaces around a label, such as after a comma, are not part of it.
         names = sorted({text.strip() for text in texts})
         if classes is not None:
             if other is not None:
@@ -276,7 +261,7 @@ class LabelCoding:
         return cls({text: number[text.strip()] for text in sorted(texts)}, are_class_names=True)
 
     def apply(self, item: Item) -> Item:
-        """The item with its label as a number, and the name of its class in ``extra["class_name"]``."""
+        """Return the item with its label as a number, and the name of its class in ``extra["class_name"]``."""
         label = item.label
         if not isinstance(label, str):
             return item
@@ -285,29 +270,18 @@ class LabelCoding:
 
 
 def with_coded_labels(items: Sequence[Item], classes: Sequence[str] | None = None) -> list[Item]:
-    """Items of rows, whose labels that are text are coded together.
-
-    Raises:
-        InvalidArgumentError: as `LabelCoding.of`.
-    """
+    """Code the labels of items that are text together."""
     coding = LabelCoding.of((item.label for item in items), classes)
     return [coding.apply(item) for item in items]
 
 
 def checked_classes(classes: Any) -> tuple[str, ...] | None:
-    """The names of classes in the order of their numbers, if they are that; ``None`` for ``None``.
-
-    >>> checked_classes(["run", "jump"])
-    ('run', 'jump')
-
-    Raises:
-        InvalidArgumentError: if they are not.
-    """
+    """Return the names of classes in the order of their numbers, if they are valid; ``None`` for ``None``."""
     if classes is None:
         return None
     names = tuple(classes) if isinstance(classes, list | tuple) else ()
-    named = [name for name in names if name != ""]  # numbers that no row has are called ""
-    if not named or not all(isinstance(name, str) for name in named) or len(set(named)) < len(named):
+    used = [name for name in names if name != ""]  # a number that no row has is named ""
+    if not used or not all(isinstance(name, str) for name in used) or len(set(used)) < len(used):
         raise InvalidArgumentError(
             "classes must be a list of different names in the order of their numbers, such as class_names of the "
             f"dataset that a model is trained with (got {shown(classes)})."
@@ -316,11 +290,7 @@ def checked_classes(classes: Any) -> tuple[str, ...] | None:
 
 
 def check_are_classes(names: Iterable[str], classes: Sequence[str]) -> None:
-    """Raise unless all names are among the classes.
-
-    Raises:
-        InvalidArgumentError: names the first that is not.
-    """
+    """Raise unless all names are among the classes; the error names the first that is not."""
     missing = sorted(set(names) - set(classes))
     if missing:
         others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
@@ -331,10 +301,7 @@ def check_are_classes(names: Iterable[str], classes: Sequence[str]) -> None:
 
 
 def class_number(label: Any, classes: Sequence[str]) -> Any:
-    """The number of a class; a label that is not text stays as it is.
-
-    >>> class_number("jump", ["run", "jump"]), class_number(7, ["run", "jump"])
-    (1, 7)
+    """Return the number of a class; a label that is not text stays as it is.
 
     Raises:
         InvalidArgumentError: if there is no such class.
@@ -352,7 +319,7 @@ _IMAGES = frozenset((
     ".apng", ".avif", ".bmp", ".gif", ".heic", ".heif", ".jfif", ".jpe", ".jpeg", ".jpg", ".png", ".tif", ".tiff",
     ".webp",
 ))
-#: By kind: the extensions, in lower case, of the files that are looked for in a folder.
+#: By kind: the extensions, in lower case, of the files that are found in a folder.
 MEDIA_EXTENSIONS: Mapping[MediaKind, frozenset[str]] = MappingProxyType({
     "video": frozenset((
         ".3g2", ".3gp", ".asf", ".avi", ".dv", ".f4v", ".flv", ".ivf", ".m2ts", ".m2v", ".m4v", ".mkv", ".mov", ".mp4",
@@ -367,7 +334,7 @@ MEDIA_EXTENSIONS: Mapping[MediaKind, frozenset[str]] = MappingProxyType({
 })
 # fmt: on
 
-#: By kind: the columns that a file is looked for in, first to last.
+#: By kind: the columns that may have the file, in order of preference.
 MEDIA_COLUMNS: Mapping[MediaKind, tuple[str, ...]] = MappingProxyType(
     {
         "video": ("path", "file_name", "video", "url", "file"),
@@ -377,25 +344,72 @@ MEDIA_COLUMNS: Mapping[MediaKind, tuple[str, ...]] = MappingProxyType(
     }
 )
 
-#: The columns that a label is looked for in, first to last.
+#: The columns that may have the label, in order of preference.
 LABEL_COLUMNS = ("label", "labels")
 
-#: The bounds of a segment of video or sound: for each field of `Item` the columns that it is looked for in.
+#: The bounds of a segment of video or audio: for each field of `Item` the columns that may have it.
 SEGMENT_COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"start_seconds": ("start_seconds", "start"), "end_seconds": ("end_seconds", "end")}
 )
 
-#: By kind: the types of Hugging Face features that hold it, first to last.
+#: By kind: the types of Hugging Face features that hold it, in order of preference.
 FEATURE_TYPES: Mapping[MediaKind, tuple[str, ...]] = MappingProxyType(
     {"video": ("Video",), "audio": ("Audio", "Video"), "image": ("Image",), "document": ("Pdf", "Image")}
 )
 
 
 def check_kind(kind: object) -> None:
-    """Raise unless this is a kind of media.
-
-    >>> check_kind("video")
-    """
     kinds = get_args(MediaKind)
     if kind not in kinds:
         raise InvalidArgumentError(f"kind must be one of {', '.join(kinds)} (got {shown(kind)}).")
+
+
+# Names of files for states that go to other machines
+
+
+class FileOrder(NamedTuple):
+    """The files of a dataset by name, in their order, as values that are the same on every machine.
+
+    Attributes:
+        files: A digest of the names in their order.
+        files_in_any_order: A checksum of the names that does not depend on their order.
+        first_file: The first name.
+    """
+
+    files: str
+    files_in_any_order: int
+    first_file: str
+
+
+def file_order_of(items: Sequence[Item]) -> FileOrder | None:
+    """Return the order of the files; ``None`` for items that are made on request and whose names take reading.
+
+    The common folder of all names does not count, because it may differ between machines. The bounds of segments do.
+
+    >>> one = file_order_of([Item("/data/run/a.mp4"), Item("/data/jump/a.mp4")])
+    >>> one == file_order_of([Item("/mnt/x/run/a.mp4"), Item("/mnt/x/jump/a.mp4")])
+    True
+    >>> other = file_order_of([Item("/data/jump/a.mp4"), Item("/data/run/a.mp4")])
+    >>> one.files == other.files, one.files_in_any_order == other.files_in_any_order
+    (False, True)
+    """
+    names: list[str] | None
+    if isinstance(items, list):
+        names = _remove_common_folder([item.name.replace(os.sep, "/") for item in items])
+        for number, item in enumerate(items):
+            if item.start_seconds is not None or item.end_seconds is not None:
+                names[number] += f" from {item.start_seconds} s to {item.end_seconds} s"
+    else:
+        names = items._portable_names() if isinstance(items, LazyItems) else None
+    if names is None:
+        return None
+    encoded = [name.encode("utf-8", "backslashreplace") for name in names]
+    digest = hashlib.blake2b(b"\n".join(encoded), digest_size=16).hexdigest()
+    return FileOrder(digest, sum(map(zlib.crc32, encoded)), encoded[0].decode() if encoded else "")
+
+
+def _remove_common_folder(names: list[str]) -> list[str]:
+    # The common prefix of all names is that of the smallest and the greatest.
+    common = os.path.commonprefix([min(names), max(names)]) if names else ""  # noqa: RUF071
+    length = common.rfind("/") + 1
+    return [name[length:] for name in names]

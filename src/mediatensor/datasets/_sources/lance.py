@@ -12,10 +12,9 @@ from ..._engine.sources.readers import RangeReader, Reader
 from ..._engine.sources.source import Source, url_scheme
 from ...errors import InvalidArgumentError, MediaTensorError, MissingDependencyError, ReadError
 from . import limits
-from .arrow import MAX_WHOLE_BYTES, is_binary, is_media_struct, row_of_table
 from .items import Item, with_coded_labels
 from .rows import Columns, item_of_row
-from .tables import TableItems
+from .tables import MAX_WHOLE_BYTES, TableItems, is_binary, is_media_struct, row_of_table
 
 __all__ = ["is_lance", "items_of_lance", "lance_place"]
 
@@ -25,7 +24,7 @@ _BLOB_TYPE = "lance.blob.v2"
 
 
 def is_lance(path: str) -> bool:
-    """Whether a path or URL is that of a Lance dataset: a folder on this machine, or a URL that ends with its name."""
+    """Return whether a path or URL names a Lance dataset: a folder on this machine, or a URL that ends like one."""
     path = path.rstrip("/")
     if not path.lower().endswith(".lance"):
         return False
@@ -33,7 +32,7 @@ def is_lance(path: str) -> bool:
 
 
 def lance_place(source: Any) -> tuple[str, int] | None:
-    """The place and the version of a ``lance.LanceDataset``; ``None`` if it is none."""
+    """Return the place and the version of a ``lance.LanceDataset``; ``None`` for other objects."""
     for one in type(source).__mro__:
         if one.__module__.partition(".")[0] == "lance" and one.__name__ == "LanceDataset":
             return str(source.uri), int(source.version)
@@ -41,10 +40,10 @@ def lance_place(source: Any) -> tuple[str, int] | None:
 
 
 def items_of_lance(path: str, columns: Columns, version: int | None = None) -> Sequence[Item]:
-    """The items of a Lance dataset; its paths are relative to the folder that it is in.
+    """Return the items of a Lance dataset; its paths are relative to the folder that it is in.
 
-    Media in it are read when they are needed, each by itself: of a blob column, only the bytes that a decoder asks for;
-    of others, the value. The rows are those of one version, also if somebody adds some meanwhile.
+    Media in it are read one by one when they are needed: from a blob column, only the bytes that a decoder requests;
+    from other columns, the value. The rows are those of one version, even if rows are added meanwhile.
 
     Args:
         path: The dataset's folder, or a URL.
@@ -52,11 +51,11 @@ def items_of_lance(path: str, columns: Columns, version: int | None = None) -> S
         version: The version; ``None`` is the newest.
 
     Raises:
-        InvalidArgumentError: if it is damaged or beyond a limit, or has no rows or no column with files.
+        InvalidArgumentError: if it is damaged, exceeds a limit, or has no rows or no column with files.
         MissingDependencyError: if Lance is not installed.
         ReadError: if it cannot be read.
     """
-    dataset = _opened(path, version)
+    dataset = _open_dataset(path, version)
     with _errors_of(path):
         num_rows, schema, version = dataset.count_rows(), dataset.schema, int(dataset.version)
     if not 0 < num_rows <= limits.MAX_ITEMS:
@@ -65,13 +64,13 @@ def items_of_lance(path: str, columns: Columns, version: int | None = None) -> S
     structs = [field.name for field in schema if is_media_struct(field.type)]
     binary = [field.name for field in schema if field.name not in blobs and is_binary(field.type)]
     holding = [*blobs, *structs, *(name for name in columns.media_names if name in binary)]
-    chosen = columns.choose(holding, schema.names, path, has_bytes="bytes" in [*blobs, *binary])
-    columns = replace(columns, media=chosen)
-    media: str | None = chosen if chosen in [*holding, *binary] else "bytes" if "bytes" in [*blobs, *binary] else None
+    column = columns.choose(holding, schema.names, path, has_bytes="bytes" in [*blobs, *binary])
+    columns = replace(columns, media=column)
+    media: str | None = column if column in [*holding, *binary] else "bytes" if "bytes" in [*blobs, *binary] else None
     others = [leaf for field in schema if field.name not in (*blobs, media) for leaf in _leaves(field, structs)]
-    if chosen in structs:
-        others += [leaf for leaf in _leaves(schema.field(chosen), structs) if leaf not in others]
-    rows = _rows(dataset, path, others, num_rows, structs)
+    if column in structs:
+        others += [leaf for leaf in _leaves(schema.field(column), structs) if leaf not in others]
+    rows = _read_rows(dataset, path, others, num_rows, structs)
     if media is None:
         folder = os.path.dirname(path.rstrip("/"))
         return with_coded_labels(
@@ -83,15 +82,9 @@ def items_of_lance(path: str, columns: Columns, version: int | None = None) -> S
 
 
 class LanceColumn:
-    """The column of a Lance dataset that has media in it: each value is found, and read, by itself.
+    """The column of a Lance dataset that has media in it. Each value is read by itself; in a blob column in parts.
 
     Lance does not work in a forked process.
-
-    Args:
-        path: The path or URL of the dataset.
-        version: Its version.
-        leaf: The column with bytes, or ``column.bytes``.
-        is_blob: Whether it is a blob column, whose values are read in parts.
     """
 
     is_fork_safe = False
@@ -107,11 +100,7 @@ class LanceColumn:
         return {**vars(self), "_dataset": None}
 
     def __getitem__(self, row: int) -> bytes | Source | None:
-        """The media of a row: bytes, or what opens a part of the dataset; ``None`` if it has none.
-
-        Raises:
-            ReadError: if it cannot be read.
-        """
+        """Return the media of a row: bytes, or a source that opens a part of the dataset; ``None`` if it has none."""
         if self._is_blob:
             blob = self.blob(row)
             if blob is None or blob.size() > MAX_WHOLE_BYTES:
@@ -124,7 +113,7 @@ class LanceColumn:
         return value.get("bytes") if isinstance(value, dict) else value
 
     def blob(self, row: int) -> Any:
-        """The ``lance.BlobFile`` of a row, newly opened; ``None`` if it has none."""
+        """Open the ``lance.BlobFile`` of a row; ``None`` if it has none."""
         with _errors_of(self._path):
             (blob,) = self._opened().take_blobs(self._leaf, indices=[row])
         return blob
@@ -135,17 +124,12 @@ class LanceColumn:
     def _opened(self) -> Any:
         _check_process(self._path)
         if self._dataset is None:
-            self._dataset = _opened(self._path, self._version)
+            self._dataset = _open_dataset(self._path, self._version)
         return self._dataset
 
 
 class LanceBlob(Source):
-    """A value of a blob column; every handle opens it anew.
-
-    Args:
-        column: The column.
-        row: The row.
-    """
+    """A value of a blob column; every handle opens it anew."""
 
     def __init__(self, column: LanceColumn, row: int) -> None:
         self._column = column
@@ -167,8 +151,6 @@ class LanceBlob(Source):
 
 
 class _BlobReader(Reader):
-    """Reads a value on this machine."""
-
     def __init__(self, blob: Any, name: str) -> None:
         super().__init__()
         self._blob = blob
@@ -191,7 +173,7 @@ class _BlobReader(Reader):
 
 
 class _BlobRanges:
-    """Fetches parts of a value elsewhere, for a `RangeReader`."""
+    """Fetches parts of a remote value, for a `RangeReader`."""
 
     def __init__(self, blob: Any) -> None:
         self._blob = blob
@@ -205,15 +187,17 @@ class _BlobRanges:
 
 
 def _leaves(field: Any, structs: Sequence[str]) -> list[str]:
-    """What of a column is read for all rows: of a struct with media, all but these."""
+    """Return the parts of a column that are read for all rows: of a struct with media, all but the media."""
     if field.name not in structs:
         return [field.name]
     names = [field.type.field(i).name for i in range(field.type.num_fields)]
     return [f"{field.name}.{name}" for name in names if name != "bytes"]
 
 
-def _rows(dataset: Any, path: str, leaves: list[str], num_rows: int, structs: Sequence[str]) -> list[dict[str, Any]]:
-    """The values of columns, by row."""
+def _read_rows(
+    dataset: Any, path: str, leaves: list[str], num_rows: int, structs: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Read the values of columns, by row."""
     if not leaves:
         return [{} for _ in range(num_rows)]
     rows: list[dict[str, Any]] = []
@@ -224,24 +208,24 @@ def _rows(dataset: Any, path: str, leaves: list[str], num_rows: int, structs: Se
             if size > limits.MAX_PARQUET_COLUMN_BYTES:
                 raise InvalidArgumentError(
                     f"The columns of {path} take more than {limits.MAX_PARQUET_COLUMN_BYTES} bytes, the limit: write "
-                    "it with fewer columns, or keep bytes that are no media in a blob column."
+                    "it with fewer columns, or keep bytes that are not media in a blob column."
                 )
-            rows += [_nested(row, structs) for row in batch.to_pylist()]
+            rows += [_nest_structs(row, structs) for row in batch.to_pylist()]
     if len(rows) != num_rows:
-        raise InvalidArgumentError(f"{path} is damaged: it says that it has {num_rows} rows, but has {len(rows)}.")
+        raise InvalidArgumentError(f"{path} is damaged: it should have {num_rows} rows, but has {len(rows)}.")
     return rows
 
 
-def _nested(row: dict[str, Any], structs: Sequence[str]) -> dict[str, Any]:
-    """A row with parts of structs, ``{"video.path": ...}``, put back into these."""
-    found: dict[str, Any] = {}
+def _nest_structs(row: dict[str, Any], structs: Sequence[str]) -> dict[str, Any]:
+    """Put parts of structs, ``{"video.path": ...}``, back into the structs of a row."""
+    nested: dict[str, Any] = {}
     for name, value in row.items():
         column, _, leaf = name.partition(".")
         if column in structs:
-            found.setdefault(column, {})[leaf] = value
+            nested.setdefault(column, {})[leaf] = value
         else:
-            found[name] = value
-    return found
+            nested[name] = value
+    return nested
 
 
 def _is_blob(field: Any) -> bool:
@@ -251,7 +235,7 @@ def _is_blob(field: Any) -> bool:
 
 # Lance
 
-#: The process that imported Lance: its threads do not survive a fork, and a call in the child would wait for ever.
+#: The process that imported Lance: its threads do not survive a fork, and a call in the child would never return.
 _process: list[int] = []
 
 
@@ -263,7 +247,7 @@ def _check_process(name: str) -> None:
         )
 
 
-def _opened(path: str, version: int | None) -> Any:
+def _open_dataset(path: str, version: int | None) -> Any:
     _check_process(path)
     try:
         import lance
@@ -276,7 +260,7 @@ def _opened(path: str, version: int | None) -> Any:
 
 @contextmanager
 def _errors_of(name: str) -> Iterator[None]:
-    """Errors of Lance become errors of this library. A panic in it is no `Exception`."""
+    """Turn errors of Lance into errors of this library. A panic in it is not an `Exception`."""
     try:
         yield
     except MediaTensorError:

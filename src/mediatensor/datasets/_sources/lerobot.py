@@ -1,8 +1,8 @@
-"""LeRobot datasets, versions 2 and 3: what their metadata says, and the rows of their tables.
+"""LeRobot datasets, versions 2 and 3: their metadata.
 
 The format is described in LeRobot's documentation. ``meta/info.json`` names the columns and the patterns of paths. An
-episode is a run of rows of a table in Parquet, and a span of time of a video for each camera. In version 2 each episode
-has files of its own; in version 3 several episodes share a table, and a video of each camera.
+episode is a run of rows of a table in Parquet, and a time span of a video for each camera. In version 2 each episode
+has its own files; in version 3 several episodes share a table, and a video of each camera.
 """
 
 from __future__ import annotations
@@ -11,19 +11,16 @@ import json
 import math
 import os
 import re
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, NamedTuple, Never
+from typing import Any, Never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..._engine.common.checks import shown
-from ..._engine.common.locks import ForkSafeLock
 from ..._engine.sources.readers import Reader
-from ..._engine.sources.source import Source, make_source, stamp_of, url_scheme
+from ..._engine.sources.source import Source, make_source, url_scheme
 from ...errors import InvalidArgumentError, MissingDependencyError, OpenError, ReadError, SourceNotFoundError
 from . import limits
 from .items import Item, LazyItems
@@ -35,27 +32,24 @@ __all__ = [
     "EpisodeFiles",
     "EpisodeItems",
     "LeRobotFormat",
-    "TableRows",
+    "check_has_columns",
     "is_structured",
     "open_lerobot",
-    "seconds_of_rows",
-    "structured_values",
-    "table_rows",
 ]
 
 
 @dataclass(frozen=True)
 class LeRobotFormat:
-    """What all episodes of a dataset share.
+    """The properties that all episodes of a dataset share.
 
     Attributes:
         root: The folder or URL.
         version: The version of the format, 2 or 3.
         fps: Frames per second.
-        features: The columns, as ``meta/info.json`` has them: ``dtype`` and ``shape`` by name.
+        features: The columns in ``meta/info.json``: ``dtype`` and ``shape`` by name.
         tasks: The texts of tasks by number.
         subtasks: The texts of subtasks by number; ``None`` if there is no table of them.
-        depths: For each camera whose pictures are depth maps, how they are stored.
+        depths: For each camera with depth maps, how they are stored.
     """
 
     root: str
@@ -67,12 +61,12 @@ class LeRobotFormat:
     depths: Mapping[str, DepthScale] = field(default_factory=dict)
 
     def names_of(self, *dtypes: str) -> list[str]:
-        """The columns of certain types, in their order."""
+        """Return the columns of certain types, in their order."""
         return [name for name, feature in self.features.items() if feature["dtype"] in dtypes]
 
     @property
     def table_columns(self) -> dict[str, tuple[int, ...]]:
-        """The columns that are numbers or text, with the shapes of their values; a single one has the shape ()."""
+        """The columns that are numbers or text, with the shapes of their values; a single value has the shape ()."""
         return {
             name: () if feature["shape"] == (1,) else feature["shape"]
             for name, feature in self.features.items()
@@ -86,11 +80,7 @@ class LeRobotFormat:
 
 
 def is_structured(dtype: str) -> bool:
-    """Whether the values of a column are neither pictures, numbers nor text.
-
-    >>> is_structured("language"), is_structured("float32"), is_structured("string")
-    (True, False, False)
-    """
+    """Return whether the values of a column are neither images, numbers nor text."""
     try:
         return dtype not in ("video", "image", "string") and np.dtype(dtype).kind not in "biuf"
     except TypeError:
@@ -103,9 +93,9 @@ class DepthScale:
 
     Attributes:
         least, greatest: The depths of the first and the last code, in metres.
-        shift: What is added to depths before their logarithm is taken, in metres.
+        shift: Added to depths before their logarithm is taken, in metres.
         is_logarithmic: Whether codes are even steps of the logarithm, or of the depth.
-        unit: The unit of images, ``"m"`` or ``"mm"``; ``None`` if it is not known.
+        unit: The unit of images, ``"m"`` or ``"mm"``; ``None`` if it is unknown.
     """
 
     least: float = 0.01
@@ -121,9 +111,9 @@ class Episode:
 
     Attributes:
         index: Its number.
-        num_frames: How many rows of the table, and frames of each camera, it has.
+        num_frames: Its number of rows of the table, and of frames of each camera.
         first_index: The number of its first row in the dataset.
-        begin_seconds: For each camera the time at which it begins in its video.
+        begin_seconds: For each camera, the time at which it begins in its video.
     """
 
     index: int
@@ -134,22 +124,15 @@ class Episode:
 
 @dataclass(frozen=True)
 class EpisodeFiles(Source):
-    """The files that an episode is in. Those of one group are opened once for all their episodes.
+    """The files of an episode: the table, and (camera, path or URL) of each video.
 
-    Attributes:
-        table: The path or URL of the table.
-        videos: (camera, path or URL) of each camera.
+    Episodes with equal files share them, and they are opened once.
     """
 
     table: str
     videos: tuple[tuple[str, str], ...]
 
     def open(self) -> Never:
-        """Say that these are several files.
-
-        Raises:
-            OpenError: always.
-        """
         raise OpenError(f"{self.describe()} and its videos are files of a LeRobot dataset, which LeRobotClips reads.")
 
     def describe(self) -> str:
@@ -161,8 +144,8 @@ class EpisodeItems(LazyItems):
 
     Args:
         root: The folder or URL.
-        columns: Arrays with a value for each episode: ``index``, ``num_frames``, ``first_index``; the numbers that the
-            patterns of paths ask for; and by camera those of its videos, and ``begin_seconds``.
+        columns: Arrays with a value for each episode: ``index``, ``num_frames``, ``first_index``; the numbers in the
+            patterns of paths; and by camera those of its videos, and ``begin_seconds``.
         patterns: The pattern of the paths of tables, and that of videos.
         cameras: The columns that are videos.
     """
@@ -184,15 +167,11 @@ class EpisodeItems(LazyItems):
 
     @property
     def num_frames(self) -> NDArray[np.int64]:
-        """How many frames each episode has, int64 (episodes,)."""
+        """Number of frames of each episode, int64 (episodes,)."""
         return np.asarray(self._columns["num_frames"])
 
     def choose(self, episodes: Sequence[int]) -> EpisodeItems:
-        """The episodes of these numbers, in ascending order.
-
-        Raises:
-            InvalidArgumentError: if there is no such episode.
-        """
+        """Return the episodes of these numbers, in ascending order."""
         wanted = np.unique(np.asarray(list(episodes), np.int64))
         places = np.flatnonzero(np.isin(self._columns["index"], wanted))
         if len(places) < len(wanted):
@@ -211,7 +190,7 @@ class EpisodeItems(LazyItems):
         def path(pattern: _Pattern, prefix: str, camera: str = "") -> str:
             numbers = {"episode_index": number("index"), "video_key": camera}
             numbers |= {name: number(f"{prefix}{name}") for name in pattern.names if name not in numbers}
-            return _joined(self._root, pattern.fill(numbers))
+            return _join_path(self._root, pattern.fill(numbers))
 
         video_pattern = self._video_pattern
         videos = () if video_pattern is None else tuple(
@@ -227,9 +206,6 @@ class _Pattern:
     """A pattern of paths such as ``data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet``.
 
     Only whole numbers and the name of a camera are filled in, so that no pattern reads anything else, or fills memory.
-
-    Raises:
-        InvalidArgumentError: if it asks for anything else, or leads out of the dataset.
     """
 
     _FIELD = re.compile(r"\{(\w+)(?::0?(\d{1,2})d)?\}")
@@ -247,7 +223,6 @@ class _Pattern:
             raise InvalidArgumentError(f"{place} leads out of the dataset ({text!r}).")
 
     def fill(self, values: Mapping[str, Any]) -> str:
-        """The path for these values."""
         filled = [self._parts[0]]
         for name, width, plain in zip(self._parts[1::3], self._parts[2::3], self._parts[3::3], strict=True):
             filled += [str(values[name]).rjust(int(width or 0), "0"), plain]
@@ -255,24 +230,24 @@ class _Pattern:
 
 
 def open_lerobot(source: object, cameras: Sequence[str] | None = None) -> tuple[LeRobotFormat, EpisodeItems]:
-    """The format of a dataset and its episodes; no video and no table of rows is opened.
+    """Read the format of a dataset and its episodes; no video and no table of rows is opened.
 
     Args:
         source: The folder, or the URL of a folder that fsspec reads.
-        cameras: The columns of pictures that are wanted; ``None`` for all.
+        cameras: The columns of images to read; ``None`` for all.
 
     Raises:
         SourceNotFoundError: if there is no such dataset.
-        InvalidArgumentError: if its metadata are damaged, of a version that is not known, or beyond a limit.
+        InvalidArgumentError: if its metadata are damaged, of an unknown version, or exceed a limit.
         ReadError: if they cannot be read.
         MissingDependencyError: if pyarrow, or fsspec for a URL, is not installed.
     """
     if not isinstance(source, str | os.PathLike):
         raise InvalidArgumentError(f"source must be the folder of a LeRobot dataset (got {shown(source)}).")
     root = str(os.fspath(source)).rstrip("/") or "/"
-    place = _joined(root, "meta/info.json")
+    place = _join_path(root, "meta/info.json")
     try:
-        info = _parsed(_read_file(place, limits.MAX_JSON_BYTES), place)
+        info = _parse_json(_read_file(place, limits.MAX_JSON_BYTES), place)
     except SourceNotFoundError:
         raise SourceNotFoundError(
             f"There is no LeRobot dataset in {root!r}: it has no meta/info.json. Give the folder that a download of "
@@ -283,7 +258,7 @@ def open_lerobot(source: object, cameras: Sequence[str] | None = None) -> tuple[
     version = _version(info.get("codebase_version"), place)
     features = _features(info.get("features"), place)
     if cameras is not None:
-        features = _with_cameras(features, cameras)
+        features = _keep_cameras(features, cameras)
     fps = info.get("fps")
     if isinstance(fps, bool) or not isinstance(fps, int | float) or not 0 < fps < math.inf:
         raise InvalidArgumentError(f"fps of {place} must be a positive number (got {shown(fps)}).")
@@ -304,7 +279,7 @@ def open_lerobot(source: object, cameras: Sequence[str] | None = None) -> tuple[
     )
 
 
-def _joined(root: str, path: str) -> str:
+def _join_path(root: str, path: str) -> str:
     return f"{root.rstrip('/')}/{path}"
 
 
@@ -327,7 +302,7 @@ def _reader(path: str) -> Reader:
     return opened
 
 
-def _parsed(text: bytes, place: str) -> Any:
+def _parse_json(text: bytes, place: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -365,7 +340,7 @@ def _features(given: object, place: str) -> dict[str, dict[str, Any]]:
 
 
 def _depths(given: Mapping[str, Any], features: Mapping[str, Any]) -> dict[str, DepthScale]:
-    """How depth maps are stored, for the cameras among some features that have them."""
+    """Return how depth maps are stored, for the cameras that have them."""
     depths = {}
     for name, feature in features.items():
         # Datasets before LeRobot 0.6 have the mark under another name.
@@ -401,7 +376,7 @@ def _depth_scale(info: Mapping[str, Any], place: str) -> DepthScale:
     return DepthScale(least, greatest, shift, is_logarithmic, unit)
 
 
-def _with_cameras(features: dict[str, dict[str, Any]], cameras: Sequence[str]) -> dict[str, dict[str, Any]]:
+def _keep_cameras(features: dict[str, dict[str, Any]], cameras: Sequence[str]) -> dict[str, dict[str, Any]]:
     known = [name for name, feature in features.items() if feature["dtype"] in ("video", "image")]
     unknown = [name for name in cameras if name not in known]
     if isinstance(cameras, str) or unknown:
@@ -423,8 +398,8 @@ def _tasks_of_version_2(root: str) -> dict[int, str]:
 
 
 def _texts_by_number(root: str, kind: str) -> dict[int, str] | None:
-    """The texts of ``meta/tasks.parquet`` or ``meta/subtasks.parquet``; ``None`` if there is no such file."""
-    path = _joined(root, f"meta/{kind}s.parquet")
+    """Read the texts of ``meta/tasks.parquet`` or ``meta/subtasks.parquet``; ``None`` if there is no such file."""
+    path = _join_path(root, f"meta/{kind}s.parquet")
     try:
         table = _read_table(path, limits.MAX_PARQUET_COLUMN_BYTES)
     except SourceNotFoundError:
@@ -439,11 +414,11 @@ def _texts_by_number(root: str, kind: str) -> dict[int, str] | None:
 
 
 def _json_lines(root: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    path = _joined(root, name)
+    path = _join_path(root, name)
     for number, line in enumerate(_read_file(path, limits.MAX_JSON_BYTES).splitlines(), start=1):
         if line.strip():
             place = f"line {number} of {path}"
-            row = _parsed(line, place)
+            row = _parse_json(line, place)
             if not isinstance(row, dict):
                 raise InvalidArgumentError(f"{place} must be an object (got {type(row).__name__}).")
             yield place, row
@@ -503,7 +478,7 @@ def _episodes_of_version_3(
 def _whole(name: str, values: list[Any], root: str) -> NDArray[np.int64]:
     # NumPy would make whole numbers of times as well.
     if not all(isinstance(value, int | np.integer) and 0 <= value < 1 << 62 for value in values):
-        raise InvalidArgumentError(f"{name} of the episodes of {root} must be whole numbers from 0 on.")
+        raise InvalidArgumentError(f"{name} of the episodes of {root} must be whole numbers of at least 0.")
     return np.array(values, np.int64)
 
 
@@ -518,7 +493,9 @@ def _check_episodes(root: str, columns: Mapping[str, Any], info: Mapping[str, An
             f"An episode of {root} has {num_frames.max()} frames, more than the limit of {limits.MAX_EPISODE_FRAMES}."
         )
     if not all(np.isfinite(seconds).all() for seconds in columns["begin_seconds"].values()):
-        raise InvalidArgumentError(f"{root} is damaged: the time at which an episode begins in a video is no number.")
+        raise InvalidArgumentError(
+            f"{root} is damaged: the time at which an episode begins in a video is not a number."
+        )
     total = info.get("total_episodes")
     if isinstance(total, int) and total != len(index):
         raise InvalidArgumentError(
@@ -528,7 +505,7 @@ def _check_episodes(root: str, columns: Mapping[str, Any], info: Mapping[str, An
 
 
 def _parquet_files(root: str, folder: str) -> list[str]:
-    """The Parquet files in the sub-folders of a folder, by path."""
+    """Return the Parquet files in the sub-folders of a folder, by path."""
     if url_scheme(root) is None or os.path.isdir(root):
         outer = os.path.join(root, folder)
         try:
@@ -542,7 +519,7 @@ def _parquet_files(root: str, folder: str) -> list[str]:
     except ImportError:
         raise MissingDependencyError(f'Reading {root} needs fsspec: pip install "mediatensor[fsspec]".') from None
     try:
-        file_system, path = fsspec.core.url_to_fs(_joined(root, folder))
+        file_system, path = fsspec.core.url_to_fs(_join_path(root, folder))
         found = sorted(file_system.glob(f"{path}/*/*.parquet"))
     except Exception as error:  # each file system has errors of its own
         raise ReadError(f"The folder {root}/{folder} cannot be listed ({error or type(error).__name__}).") from error
@@ -553,17 +530,12 @@ def _parquet_files(root: str, folder: str) -> list[str]:
 
 
 def _read_table(path: str, max_bytes: int, columns: list[str] | None = None) -> dict[str, list[Any]]:
-    """Columns of a Parquet file as lists; all that are no lists or structs by default.
-
-    Raises:
-        SourceNotFoundError: if there is no such file.
-        InvalidArgumentError: if it is damaged, beyond a limit, or lacks a column.
-    """
+    """Read columns of a Parquet file as lists; by default all that are neither lists nor structs."""
     with parquet_file(path) as file:
         schema = file.schema_arrow
         if columns is None:
             columns = [field.name for field in schema if not field.type.num_fields]
-        _check_has(path, schema.names, columns)
+        check_has_columns(path, schema.names, columns)
         read: dict[str, list[Any]] = {name: [] for name in columns}
         for batch in batches_of(file, path, columns, max_bytes):
             for name in columns:
@@ -571,245 +543,7 @@ def _read_table(path: str, max_bytes: int, columns: list[str] | None = None) -> 
     return read
 
 
-def _check_has(path: str, names: Sequence[str], wanted: Sequence[str]) -> None:
+def check_has_columns(path: str, names: Sequence[str], wanted: Sequence[str]) -> None:
     missing = [name for name in wanted if name not in names]
     if missing:
         raise InvalidArgumentError(f"{path} has no column {missing[0]!r} (it has {', '.join(names)}).")
-
-
-#: For each column an array (rows, *shape), a list of text, or one of other values.
-_Columns = dict[str, Any]
-
-
-class _Table(NamedTuple):
-    """The rows of a table.
-
-    Attributes:
-        columns: Its columns.
-        spans: (first row, number of rows) of each episode; of one in several pieces, of the last.
-        gaps: By column which rows lack their value, bool (rows,); only columns in which some do.
-    """
-
-    columns: _Columns
-    spans: dict[int, tuple[int, int]]
-    gaps: dict[str, NDArray[np.bool_]]
-
-
-class _KeptTables:
-    """The tables that were read last; they are small beside the videos, and every row asks for one."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._tables: OrderedDict[tuple[Any, ...], tuple[int, _Table]] = OrderedDict()
-        self._num_bytes = 0
-        self._lock = ForkSafeLock()
-
-    def get(self, key: tuple[Any, ...], read: Callable[[], _Table]) -> _Table:
-        with self._lock:
-            if key in self._tables:
-                self._tables.move_to_end(key)
-                return self._tables[key][1]
-        table = read()
-        size = sum(_num_bytes(column) for column in table.columns.values())
-        with self._lock:
-            if key not in self._tables:
-                self._tables[key] = (size, table)
-                self._num_bytes += size
-            while self._num_bytes > self._max_bytes and len(self._tables) > 1:
-                self._num_bytes -= self._tables.popitem(last=False)[1][0]
-        return table
-
-
-def _num_bytes(column: Any) -> int:
-    return sum(len(text) + 64 for text in column) if isinstance(column, list) else int(column.nbytes)
-
-
-_kept_tables = _KeptTables(limits.MAX_KEPT_TABLE_BYTES)
-
-
-class TableRows(NamedTuple):
-    """The rows of an episode.
-
-    Attributes:
-        first: The number of its first row in the table.
-        columns: For each column an array (frames, \\*shape), float32 or int64 or bool, or a list of text.
-        gaps: By column which rows lack their value, which is 0 or empty in ``columns``: bool (frames,). Only columns in
-            which some do.
-    """
-
-    first: int
-    columns: _Columns
-    gaps: Mapping[str, NDArray[np.bool_]]
-
-
-def table_rows(files: EpisodeFiles, episode: Episode, columns: Mapping[str, tuple[int, ...]]) -> TableRows:
-    """The rows of an episode.
-
-    Args:
-        files: Where its table is.
-        episode: The episode.
-        columns: The shapes of the values of columns of numbers or text, by name.
-
-    Raises:
-        ReadError: if the table is missing or damaged, or has other rows than the metadata say.
-    """
-    path = files.table
-    key = (path, stamp_of(path), tuple(columns.items()))
-    try:
-        table = _kept_tables.get(key, lambda: _read_rows(path, columns))
-    except InvalidArgumentError as error:  # for the error policy of whoever reads the row
-        raise ReadError(str(error)) from error
-    first, num_rows = table.spans.get(episode.index, (0, 0))
-    if num_rows != episode.num_frames:
-        raise ReadError(
-            f"Episode {episode.index} should have {episode.num_frames} rows one behind the other in {path}, as the "
-            f"metadata say, but it has {num_rows}."
-        )
-    rows = slice(first, first + num_rows)
-    gaps = {name: is_gap[rows] for name, is_gap in table.gaps.items() if is_gap[rows].any()}
-    return TableRows(first, {name: column[rows] for name, column in table.columns.items()}, gaps)
-
-
-def seconds_of_rows(columns: Mapping[str, Any], frames: NDArray[np.int64], fps: float) -> NDArray[np.float64]:
-    """The times of frames of an episode, from its begin.
-
-    Args:
-        columns: Those of `TableRows`.
-        frames: Numbers of frames, from the begin of the episode.
-        fps: Frames per second.
-    """
-    seconds = columns["timestamp"][frames]
-    # After an hour, float32 is off by a tenth of a millisecond.
-    exact = columns["frame_index"][frames] / fps
-    times: NDArray[np.float64] = np.where(exact.astype(np.float32) == seconds, exact, seconds.astype(np.float64))
-    return times
-
-
-def structured_values(path: str, column: str, rows: Sequence[int]) -> list[Any]:
-    """The values of a column in some rows of a table, as Arrow makes them: lists and dicts.
-
-    Only the row groups of these rows are read: what holds for a whole episode stands in each of its rows again, and
-    takes many times the size of the file in memory.
-
-    Raises:
-        ReadError: if the table is missing or damaged, or has no such column.
-    """
-    stamp = stamp_of(path)
-    values = []
-    try:
-        starts = _kept_tables.get((path, stamp), partial(_group_starts, path)).columns["starts"]
-        for row in rows:
-            group = int(np.searchsorted(starts, row, "right")) - 1
-            read = _kept_tables.get((path, stamp, column, group), partial(_read_group, path, column, group))
-            values.append(read.columns[column][row - int(starts[group])].as_py())
-    except InvalidArgumentError as error:  # for the error policy of whoever reads the row
-        raise ReadError(str(error)) from error
-    return values
-
-
-def _group_starts(path: str) -> _Table:
-    """The first row of each row group."""
-    with parquet_file(path) as file:
-        sizes = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
-    return _Table({"starts": np.cumsum([0, *sizes[:-1]])}, {}, {})
-
-
-def _read_group(path: str, column: str, group: int) -> _Table:
-    import pyarrow
-
-    with parquet_file(path) as file:
-        _check_has(path, file.schema_arrow.names, [column])
-        batches = list(batches_of(file, path, [column], limits.MAX_ROW_GROUP_BYTES, group))
-    return _Table({column: pyarrow.chunked_array([batch.column(column) for batch in batches])}, {}, {})
-
-
-def _read_rows(path: str, columns: Mapping[str, tuple[int, ...]]) -> _Table:
-    parts: dict[str, list[Any]] = {name: [] for name in columns}
-    gaps: dict[str, list[NDArray[np.bool_]]] = {name: [] for name in columns}
-    with parquet_file(path) as file:
-        names = file.schema_arrow.names
-        _check_has(path, names, list(columns))
-        for batch in batches_of(file, path, list(columns), limits.MAX_PARQUET_COLUMN_BYTES):
-            for name, shape in columns.items():
-                values, is_gap = _values(batch.column(name), shape, f"The column {name!r} of {path}")
-                parts[name].append(values)
-                gaps[name].append(is_gap)
-    if not parts["episode_index"]:
-        raise InvalidArgumentError(f"{path} has no rows.")
-    read = {
-        name: np.concatenate(arrays) if isinstance(arrays[0], np.ndarray) else [text for one in arrays for text in one]
-        for name, arrays in parts.items()
-    }
-    lacking = {name: is_gap for name, some in gaps.items() if (is_gap := np.concatenate(some)).any()}
-    for name, is_gap in lacking.items():
-        if is_gap.all():
-            raise InvalidArgumentError(
-                f"The column {name!r} of {path} must have values of the shape {columns[name] or (1,)}, as "
-                "meta/info.json says."
-            )
-    index = read["episode_index"]
-    if "episode_index" in lacking:
-        index[lacking["episode_index"]] = -1  # no episode has this number
-    starts = np.flatnonzero(np.diff(index, prepend=index[0] - 1))
-    lengths = np.diff(starts, append=len(index))
-    spans = zip(index[starts].tolist(), zip(starts.tolist(), lengths.tolist(), strict=True), strict=True)
-    return _Table(read, dict(spans), lacking)
-
-
-def _values(array: Any, shape: tuple[int, ...], place: str) -> tuple[NDArray[Any] | list[str], NDArray[np.bool_]]:
-    """The values of an Arrow array as (rows, \\*shape) or a list of text, and which rows lack theirs.
-
-    Raises:
-        InvalidArgumentError: if the column has values of another type.
-    """
-    import pyarrow
-    import pyarrow.types as types
-
-    if isinstance(array, pyarrow.ExtensionArray):
-        array = array.storage
-    value_type = array.type
-    while types.is_list(value_type) or types.is_large_list(value_type) or types.is_fixed_size_list(value_type):
-        value_type = value_type.value_type
-    if (types.is_string(value_type) or types.is_large_string(value_type)) and not shape and value_type == array.type:
-        texts = array.to_pylist()
-        return [text or "" for text in texts], np.array([text is None for text in texts], np.bool_)
-    if types.is_floating(value_type):
-        dtype: Any = np.float32
-    elif types.is_integer(value_type):
-        dtype = np.int64
-    elif types.is_boolean(value_type):
-        dtype = np.bool_
-    else:
-        raise InvalidArgumentError(f"{place} must have numbers or single texts (it has {array.type}).")
-    rows = _whole_rows(array, math.prod(shape))
-    if rows is not None:
-        values = np.asarray(rows.to_numpy(zero_copy_only=False), dtype)
-        return values.reshape(len(array), *shape), np.zeros(len(array), np.bool_)
-    read = np.zeros((len(array), *shape), dtype)
-    is_gap = np.ones(len(array), np.bool_)
-    for number, row in enumerate(array.to_pylist()):
-        # A row whose numbers are not all there has no value.
-        numbers = _flat(row)
-        if len(numbers) == read[number].size and None not in numbers:
-            read[number] = np.array(numbers).reshape(shape)
-            is_gap[number] = False
-    return read, is_gap
-
-
-def _whole_rows(array: Any, size: int) -> Any:
-    """All numbers of an Arrow array one after the other; ``None`` if not every row has as many as ``size``."""
-    import pyarrow
-
-    num_rows = len(array)
-    while isinstance(array, pyarrow.ListArray | pyarrow.LargeListArray | pyarrow.FixedSizeListArray):
-        if array.null_count or (
-            not isinstance(array, pyarrow.FixedSizeListArray) and len(array.value_lengths().unique()) > 1
-        ):
-            return None
-        array = array.flatten()
-    return None if array.null_count or len(array) != num_rows * size else array
-
-
-def _flat(value: Any) -> list[Any]:
-    """The numbers of nested lists, one after the other."""
-    return [number for one in value for number in _flat(one)] if isinstance(value, list) else [value]

@@ -1,4 +1,4 @@
-"""The rows of manifests that are text: CSV, TSV, JSON lines, JSON."""
+"""The rows of text manifests (CSV, TSV, JSON lines, JSON), and the files of folders."""
 
 from __future__ import annotations
 
@@ -20,19 +20,16 @@ MANIFEST_EXTENSIONS = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
-#: A row, and where it stands.
+#: Where a row is, and the row.
 _Row = tuple[str, dict[str, Any]]
 
 
 def items_of_text_manifest(path: str, columns: Columns) -> list[Item]:
-    """The items of a manifest; its paths are relative to the folder it is in.
-
-    Args:
-        path: An existing file with one of `MANIFEST_EXTENSIONS` other than ``.parquet``.
-        columns: Which columns hold what.
+    """Return the items of a manifest (`MANIFEST_EXTENSIONS` other than ``.parquet``); its paths are relative to its
+    folder.
 
     Raises:
-        InvalidArgumentError: if it is damaged or beyond a limit, or a row has no file; the message names the line.
+        InvalidArgumentError: if it is damaged or exceeds a limit, or a row has no file; the message names the line.
         ReadError: if it cannot be read.
     """
     folder = os.path.dirname(path)
@@ -47,12 +44,7 @@ def items_of_text_manifest(path: str, columns: Columns) -> list[Item]:
 
 
 def check_manifest_file(path: str, max_bytes: int) -> None:
-    """See that a manifest is an ordinary file that is not too large.
-
-    Raises:
-        InvalidArgumentError: if it is not.
-        ReadError: if that cannot be told.
-    """
+    """Raise unless a manifest is an ordinary file that is not too large."""
     try:
         status = os.stat(path)
     except OSError as error:
@@ -75,7 +67,7 @@ def _rows(path: str) -> Iterator[_Row]:
 
 
 def _lines(path: str) -> Iterator[str]:
-    """The lines of a file in UTF-8, with their ends."""
+    """Yield the lines of a file in UTF-8, with their ends."""
     try:
         with open(path, "rb") as file:
             number = 0
@@ -92,11 +84,11 @@ def _lines(path: str) -> Iterator[str]:
 
 
 def _delimited_rows(path: str, delimiter: str) -> Iterator[_Row]:
-    # Strict, so that a quotation mark that is never closed does not swallow the rows behind it.
+    # Strict, so that a quotation mark that is never closed does not swallow the rows after it.
     lines = _lines(path)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     header: list[str] | None = None
-    stripped: list[Callable[[str], str]] = []
+    strippers: list[Callable[[str], str]] = []
     num_lines_before = 0
     while True:
         try:
@@ -112,13 +104,13 @@ def _delimited_rows(path: str, delimiter: str) -> Iterator[_Row]:
         if not fields:  # an empty line
             continue
         if header is None:
-            header = [name.strip() for name in fields]  # "path, label": else no column would be called label
-            twice = sorted({name for name in header if header.count(name) > 1})
-            if twice:
-                raise InvalidArgumentError(f"{place} names the column {twice[0]!r} more than once.")
-            stripped = [_stripping_like(name) for name in fields]
+            header = [name.strip() for name in fields]  # "path, label" has a column "label"
+            repeated = sorted({name for name in header if header.count(name) > 1})
+            if repeated:
+                raise InvalidArgumentError(f"{place} names the column {repeated[0]!r} more than once.")
+            strippers = [_stripper_like(name) for name in fields]
             if any(name.startswith(" ") for name in fields):
-                # 'a.mp4, "run, fast"': a quotation mark behind the space opens a quote.
+                # 'a.mp4, "run, fast"': a quotation mark after the space opens a quote.
                 num_lines_before = reader.line_num
                 reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
         elif len(fields) != len(header):
@@ -126,12 +118,12 @@ def _delimited_rows(path: str, delimiter: str) -> Iterator[_Row]:
                 f"{place} has {len(fields)} fields, but there are {len(header)} columns: {', '.join(header)}."
             )
         else:
-            values = (strip(field) for strip, field in zip(stripped, fields, strict=True))
+            values = (strip(field) for strip, field in zip(strippers, fields, strict=True))
             yield place, dict(zip(header, values, strict=True))
 
 
-def _stripping_like(name: str) -> Callable[[str], str]:
-    """A function that takes from the cells of a column the spaces that the cell of the header loses."""
+def _stripper_like(name: str) -> Callable[[str], str]:
+    """Return a function that strips the cells of a column on the sides where its header has spaces."""
     is_left, is_right = name != name.lstrip(), name != name.rstrip()
     return str.strip if is_left and is_right else str.lstrip if is_left else str.rstrip if is_right else str
 
@@ -140,37 +132,32 @@ def _json_lines(path: str) -> Iterator[_Row]:
     for number, line in enumerate(_lines(path), start=1):
         if line.strip():
             place = f"line {number} of {path}"
-            yield place, _checked_object(_parsed(line, place), place)
+            yield place, _check_object(_parse_json(line, place), place)
 
 
 def _json_list(path: str) -> Iterator[_Row]:
-    rows = _parsed("".join(_lines(path)), path)
+    rows = _parse_json("".join(_lines(path)), path)
     if not isinstance(rows, list):
         raise InvalidArgumentError(f"{path} must hold a list of objects (got {type(rows).__name__}).")
     for number, row in enumerate(rows):
         place = f"entry {number} of {path}"
-        yield place, _checked_object(row, place)
+        yield place, _check_object(row, place)
 
 
-def _parsed(text: str, place: str) -> Any:
+def _parse_json(text: str, place: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidArgumentError(f"{place} is not JSON ({error}).") from None
 
 
-def _checked_object(row: Any, place: str) -> dict[str, Any]:
+def _check_object(row: Any, place: str) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise InvalidArgumentError(f'{place} must be an object such as {{"path": ...}} (got {type(row).__name__}).')
     return row
 
 
-class _Found(NamedTuple):
-    path: str
-    class_name: str | None
-
-
-class _Waiting(NamedTuple):
+class _FolderEntry(NamedTuple):
     path: str
     is_folder: bool
     class_name: str | None
@@ -179,32 +166,27 @@ class _Waiting(NamedTuple):
 
 
 def items_of_folder(folder: str, kind: MediaKind, classes: Sequence[str] | None = None) -> list[Item]:
-    """The files of a kind in a folder, in the order of their paths, part by part.
+    """Return the files of a kind in a folder, in the order of their paths, part by part.
 
     A sub-folder is a class if there are such files in it, at any depth; classes are numbered by name. Files directly in
-    the folder have no label. Hidden files and folders (``.name``) are left out, and links are followed.
-
-    Args:
-        folder: An existing folder.
-        kind: The kind, whose extensions are in `MEDIA_EXTENSIONS`.
-        classes: The names of the classes in the order of their numbers; by default those of the folder, by name.
+    the folder have no label. Hidden files and folders (``.name``) are ignored, and links are followed.
 
     Raises:
         InvalidArgumentError: if there are none, or too many, or ``classes`` lacks a sub-folder, or there is none.
         ReadError: if a folder cannot be read.
     """
-    found = []
+    files = []
     for file in _files(folder, MEDIA_EXTENSIONS[kind]):
-        found.append(file)
-        if len(found) > limits.MAX_ITEMS:
+        files.append(file)
+        if len(files) > limits.MAX_ITEMS:
             raise InvalidArgumentError(f"There are more than {limits.MAX_ITEMS} files in {folder}, the limit.")
-    if not found:
+    if not files:
         extensions = " ".join(sorted(MEDIA_EXTENSIONS[kind]))
         raise InvalidArgumentError(
             f"There are no files of kind {kind!r} in the folder {folder}: looked for the extensions {extensions}, in "
             "sub-folders as well. Give files with other extensions as a list of paths."
         )
-    class_names = sorted({file.class_name for file in found if file.class_name is not None})
+    class_names = sorted({file.class_name for file in files if file.class_name is not None})
     if classes is not None:
         check_are_classes(class_names, classes)
         if not class_names:
@@ -217,17 +199,18 @@ def items_of_folder(folder: str, kind: MediaKind, classes: Sequence[str] | None 
         Item(file.path)
         if file.class_name is None
         else Item(file.path, label=number_of[file.class_name], extra={"class_name": file.class_name})
-        for file in found
+        for file in files
     ]
 
 
-def _files(folder: str, extensions: frozenset[str]) -> Iterator[_Found]:
+def _files(folder: str, extensions: frozenset[str]) -> Iterator[_FolderEntry]:
     num_folders = 0
-    waiting = [_Waiting(folder, is_folder=True, class_name=None, outer=())]
+    waiting = [_FolderEntry(folder, is_folder=True, class_name=None, outer=())]
     while waiting:
-        path, is_folder, class_name, outer = waiting.pop()
+        next_entry = waiting.pop()
+        path, is_folder, class_name, outer = next_entry
         if not is_folder:
-            yield _Found(path, class_name)
+            yield next_entry
             continue
         identity = _identity(path)
         if identity in outer:  # a link that leads back
@@ -241,9 +224,9 @@ def _files(folder: str, extensions: frozenset[str]) -> Iterator[_Found]:
         inside = []
         for entry in _visible_entries(path):
             if _is_folder(entry):
-                inside.append(_Waiting(entry.path, True, class_name if outer else entry.name, (*outer, identity)))
+                inside.append(_FolderEntry(entry.path, True, class_name if outer else entry.name, (*outer, identity)))
             elif os.path.splitext(entry.name)[1].lower() in extensions and _is_file(entry):
-                inside.append(_Waiting(entry.path, False, class_name, ()))
+                inside.append(_FolderEntry(entry.path, False, class_name, ()))
         waiting += reversed(inside)
 
 
@@ -271,7 +254,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
-    # Reading pipes and devices would block. A broken link is a missing file, and reading its row says so.
+    # Reading pipes and devices would block. A broken link is a missing file: reading its row raises the error.
     try:
         return entry.is_file() or not os.path.exists(entry.path)
     except OSError:

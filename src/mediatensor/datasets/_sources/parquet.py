@@ -1,4 +1,4 @@
-"""The rows of Parquet files: paths, or the media themselves, as Hugging Face stores them."""
+"""The rows of Parquet files and of Hugging Face datasets: paths, or the media themselves."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from ...errors import (
     SourceNotFoundError,
 )
 from . import limits
-from .arrow import MAX_WHOLE_BYTES, is_binary, is_media_struct, row_of_table
 from .items import (
     FEATURE_TYPES,
     Item,
@@ -38,7 +37,7 @@ from .items import (
 from .manifests import check_manifest_file
 from .parquet_pages import Chunk, Page, Place, UnknownPagesError, data_pages, page_of_row, values_of_page
 from .rows import Columns, item_of_row
-from .tables import TableItems
+from .tables import MAX_WHOLE_BYTES, TableItems, is_binary, is_media_struct, row_of_table
 
 __all__ = [
     "HuggingFaceItems",
@@ -55,17 +54,12 @@ _BATCH_ROWS = 256
 
 
 def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
-    """The items of a Parquet file; its paths are relative to the folder it is in.
+    """Return the items of a Parquet file (a path or URL); its paths are relative to the folder it is in.
 
-    Media that are in the file itself are read when they are needed, each by itself: of a column that is not compressed,
-    only the bytes that a decoder asks for; of others, the page that a value is in. See `MediaColumn`.
-
-    Args:
-        path: An existing file, or a URL.
-        columns: Which columns hold what.
+    Media in the file are read one by one when they are needed; see `MediaColumn`.
 
     Raises:
-        InvalidArgumentError: if it is damaged or beyond a limit, or has no rows or no column with files.
+        InvalidArgumentError: if it is damaged, exceeds a limit, or has no rows or no column with files.
         MissingDependencyError: if pyarrow is not installed.
         ReadError: if it cannot be read.
     """
@@ -75,9 +69,9 @@ def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
         num_rows, schema = file.metadata.num_rows, file.schema_arrow
         if not 0 < num_rows <= limits.MAX_ITEMS:
             raise InvalidArgumentError(f"{path} has {num_rows} rows; there must be 1 to {limits.MAX_ITEMS}.")
-        twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
-        if twice:
-            raise InvalidArgumentError(f"{path} names the column {twice[0]!r} more than once.")
+        repeated = sorted({name for name in schema.names if schema.names.count(name) > 1})
+        if repeated:
+            raise InvalidArgumentError(f"{path} names the column {repeated[0]!r} more than once.")
         structs = [field.name for field in schema if is_media_struct(field.type)]
         columns, media_leaf = _media_column(schema, structs, columns, path)
         leaves = [file.schema.column(i).path for i in range(len(file.schema))]
@@ -88,7 +82,7 @@ def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
         media = None if media_leaf is None else MediaColumn(path, media_leaf, file)
     rows = rows if other_leaves else [{}] * num_rows
     if len(rows) != num_rows or sum(group_rows) != num_rows:
-        raise InvalidArgumentError(f"{path} is damaged: it says that it has {num_rows} rows, but has others.")
+        raise InvalidArgumentError(f"{path} is damaged: its number of rows is not {num_rows}, as its metadata say.")
     if media_leaf is not None and media is not None:
         return ParquetItems(path, columns, rows, media_leaf, media)
     folder = os.path.dirname(path)
@@ -99,15 +93,7 @@ def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
 
 
 class ParquetItems(TableItems):
-    """The items of a Parquet file that has the media in it.
-
-    Args:
-        path: The file.
-        columns: Which columns hold what.
-        rows: The values of the other columns.
-        media_leaf: The column with bytes, or ``column.bytes``.
-        media: Its values.
-    """
+    """The items of a Parquet file that has the media in it."""
 
     def __init__(
         self, path: str, columns: Columns, rows: list[dict[str, Any]], media_leaf: str, media: MediaColumn
@@ -116,18 +102,18 @@ class ParquetItems(TableItems):
         self._column = media
 
     def reference(self, index: int) -> Item:
-        """The item of an index, with a source that any machine opens by itself; of the media nothing is read."""
+        """Return the item at an index, with a source that any machine can open; no media are read."""
         if self._column.may_be_missing(index) and not isinstance((item := self[index]).source, bytes | Source):
-            return item  # a path, which stands beside no bytes
+            return item  # a path, without bytes
         return self.with_media(index, ParquetValue(self._path, self._media_leaf, index, self._column.stamp))
 
 
 class MediaColumn:
-    """The column of a Parquet file that has media in it: each value is found, and read, by itself.
+    """The column of a Parquet file that has media in it. Each value is found, and read, by itself.
 
-    Of a column that is not compressed, large values are parts of the file, of which only the bytes are read that
-    somebody asks for. Of one that is, the page with the value is read; it may have other values in it. Only where pages
-    are written in a way that `parquet_pages` does not know, a row group is read at a time.
+    In a column without compression, large values are parts of the file, of which only the requested bytes are read. In
+    a compressed one, the page with the value is read, which may have other values in it. Only if pages are written in a
+    way that `parquet_pages` does not know, a row group is read at once.
 
     Args:
         path: The path or URL of the file.
@@ -140,50 +126,50 @@ class MediaColumn:
     def __init__(self, path: str, leaf: str, file: Any) -> None:
         self._path = path
         self._leaf = leaf
-        # Rows keep the labels that they had when the table was read: media of a file that replaced it are others.
+        # Rows keep their labels from when the table was read, which do not fit media of a file that replaced it.
         self.stamp = stamp_of(path)
-        self._source: Source | None = None  # it compares the versions of remote files
+        self._source: Source | None = None  # kept, because it compares the versions of remote files
         groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
         self._group_ends = list(accumulate(group.num_rows for group in groups))
         number = next(i for i in range(len(file.schema)) if file.schema.column(i).path == leaf)
         self._chunks = [_chunk(group, group.column(number), file.schema.column(number)) for group in groups]
         counts = [group.column(number).statistics for group in groups]
         self._is_full = [one is not None and one.has_null_count and one.null_count == 0 for one in counts]
-        self._forget()
+        self._clear_caches()
 
-    def _forget(self) -> None:
+    def _clear_caches(self) -> None:
         # The last row group that was read as a whole; the pages of groups; the values of the last page.
         self._last_group: tuple[int, list[Any]] | None = None
         self._pages: dict[int, tuple[Page | None, list[Page]] | None] = {}
         self._last_page: tuple[tuple[int, int], list[Place]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in vars(self).items() if name not in _OF_A_PROCESS}
-        # The version of a remote file travels with its source; that of a file on this machine is its stamp.
+        state = {name: value for name, value in vars(self).items() if name not in _NOT_PICKLED}
+        # The version of a remote file travels with its source; the version of a local file is its stamp.
         return state | ({} if self.stamp is None else {"_source": None})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._forget()
+        self._clear_caches()
 
     def __getitem__(self, row: int) -> bytes | Source | None:
-        """The media of a row: bytes, or a part of the file; ``None`` if it has none.
+        """Return the media of a row: bytes, or a part of the file; ``None`` if it has none.
 
         Raises:
-            InvalidArgumentError: if the file is damaged, or the row group is beyond a limit.
+            InvalidArgumentError: if the file is damaged, or the row group exceeds a limit.
             OpenError, ReadError: if it cannot be read, or has changed since its table was read.
         """
         if stamp_of(self._path) != self.stamp:
-            raise _changed(self._path)
+            raise _change_error(self._path)
         group = bisect_right(self._group_ends, row)
         if group == len(self._group_ends):
             raise InvalidArgumentError(f"{self._path} has no row {row}: it has {self._group_ends[-1]}.")
-        own = row - (self._group_ends[group - 1] if group else 0)
+        row_in_group = row - (self._group_ends[group - 1] if group else 0)
         try:
-            place = self._place(group, own)
+            place = self._place(group, row_in_group)
         except UnknownPagesError:
             self._pages[group] = None
-            value = self._values_of(group)[own].as_py()
+            value = self._values_of(group)[row_in_group].as_py()
             media: bytes | None = value.get("bytes") if isinstance(value, dict) else value
             return media
         if place is None or isinstance(place, bytes):
@@ -195,7 +181,7 @@ class MediaColumn:
             return reader.read_at(0, place[1] - place[0])
 
     def may_be_missing(self, row: int) -> bool:
-        """Whether a row may have no media, as far as the metadata of the file tell."""
+        """Return whether a row may have no media, according to the metadata of the file."""
         return not self._is_full[bisect_right(self._group_ends, row)]
 
     def _whole(self) -> Source:
@@ -204,17 +190,17 @@ class MediaColumn:
         return self._source
 
     def _place(self, group: int, row: int) -> Place:
-        """Where the value of a row of a group is; see `values_of_page`."""
+        """Return the place of the value of a row of a group; see `values_of_page`."""
         chunk = self._chunks[group]
         if chunk is None or (group in self._pages and self._pages[group] is None):
             raise UnknownPagesError("the column is not read by pages")
         with closing(SpanSource(self._whole(), 0, chunk.stop).open()) as reader:
-            found = self._pages.get(group)
-            if found is None:
+            known_pages = self._pages.get(group)
+            if known_pages is None:
                 if len(self._pages) >= _MAX_GROUPS:
                     self._pages.clear()
-                found = self._pages[group] = data_pages(reader.read_at, chunk)
-            dictionary, pages = found
+                known_pages = self._pages[group] = data_pages(reader.read_at, chunk)
+            dictionary, pages = known_pages
             number = page_of_row(pages, row)
             if self._last_page is None or self._last_page[0] != (group, number):
                 if max(page.plain_size for page in (pages[number], dictionary or pages[number])) > _limit(chunk):
@@ -244,8 +230,7 @@ class ParquetValue(Source):
         table: The path or URL of the Parquet file.
         column: The column with bytes, or ``column.bytes``.
         row: The number of the row.
-        stamp: When the table was changed last, and its size, as `stamp_of` gave them when it was read; ``None`` if
-            nothing is compared.
+        stamp: Time of the last change and size of the table when it was read (`stamp_of`); ``None`` compares nothing.
     """
 
     table: str
@@ -254,7 +239,7 @@ class ParquetValue(Source):
     stamp: tuple[int, int] | None = None
 
     def open(self) -> Reader:
-        """A reader of the value.
+        """Open the value.
 
         Raises:
             SourceNotFoundError: if there is no such file.
@@ -264,10 +249,10 @@ class ParquetValue(Source):
         """
         try:
             if self.stamp is not None and stamp_of(self.table) not in (None, self.stamp):
-                raise _changed(self.table)
+                raise _change_error(self.table)
             column = _kept_columns.get(self.table, self.column)
-            if self.stamp not in (None, column.stamp):  # it was replaced just now
-                raise _changed(self.table)
+            if self.stamp not in (None, column.stamp):  # the table was replaced in between
+                raise _change_error(self.table)
             value = column[self.row]
         except InvalidArgumentError as error:  # for the error policy of whoever reads the row
             raise ReadError(f"{self.describe()}: {error}") from error
@@ -278,20 +263,18 @@ class ParquetValue(Source):
         return opened
 
     def open_bytes(self) -> Reader:
-        """The same as `open`."""
         return self.open()
 
     def describe(self) -> str:
         return f"row {self.row} of {self.table}"
 
 
-def _changed(table: str) -> ReadError:
-    """The error of a table that was replaced."""
+def _change_error(table: str) -> ReadError:
     return ReadError(f"{table} has changed since its table was read; make the dataset again.")
 
 
 class _KeptColumns:
-    """The columns that were read last: their files need not be opened, nor their footers read, for every row."""
+    """The columns that were read last, so that not every row opens their file and reads its footer."""
 
     def __init__(self, max_columns: int) -> None:
         self._max_columns = max_columns
@@ -299,12 +282,7 @@ class _KeptColumns:
         self._lock = ForkSafeLock()
 
     def get(self, table: str, column: str) -> MediaColumn:
-        """A column of a file.
-
-        Raises:
-            InvalidArgumentError: if there is no such column.
-        """
-        # Each thread has its own: what is kept of pages is not made for several at once.
+        # One for each thread, because the pages that a column keeps are not thread-safe.
         key = (table, column, stamp_of(table), threading.get_ident())
         with self._lock:
             if key in self._columns:
@@ -324,16 +302,16 @@ class _KeptColumns:
 
 _kept_columns = _KeptColumns(max_columns=64)
 
-#: What of a `MediaColumn` stays behind when it goes to another process.
-_OF_A_PROCESS = frozenset(("_last_group", "_pages", "_last_page"))
-#: For how many row groups it is known where their pages are.
+#: Attributes of a `MediaColumn` that are not pickled.
+_NOT_PICKLED = frozenset(("_last_group", "_pages", "_last_page"))
+#: The number of row groups whose pages are remembered.
 _MAX_GROUPS = 4096
-#: Names of codecs, as metadata have them and as pyarrow takes them. What "LZ4" means differs between writers.
+#: Names of codecs in metadata and in pyarrow. "LZ4" is missing, because writers mean different formats by it.
 _CODECS = {"SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "ZSTD": "zstd", "LZ4_RAW": "lz4_raw"}
 
 
 def _chunk(group: Any, column: Any, of: Any) -> Chunk | None:
-    """Where the values of a column of a row group are; ``None`` if only pyarrow can tell."""
+    """Return where the values of a column of a row group are; ``None`` if only pyarrow can read them."""
     start = column.data_page_offset
     if column.dictionary_page_offset is not None:
         start = min(start, column.dictionary_page_offset)
@@ -349,7 +327,7 @@ def _chunk(group: Any, column: Any, of: Any) -> Chunk | None:
 
 
 def _limit(chunk: Chunk) -> int:
-    """How large a page may be: those that are not compressed are not read as a whole."""
+    """Return the maximum size of a page; uncompressed pages are not read as a whole."""
     return limits.MAX_ROW_GROUP_BYTES if chunk.compression else chunk.stop
 
 
@@ -364,7 +342,7 @@ def _unpack(chunk: Chunk, packed: bytes, size: int) -> bytes:
 
 @contextmanager
 def parquet_file(path: str) -> Iterator[Any]:
-    """The open ``pyarrow.parquet.ParquetFile`` of a path or URL; errors of pyarrow become errors of this library."""
+    """Open a ``pyarrow.parquet.ParquetFile`` of a path or URL; errors of pyarrow become errors of this library."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -390,7 +368,7 @@ def parquet_file(path: str) -> Iterator[Any]:
 
 
 def _file_of_url(url: str) -> io.BufferedReader:
-    """A file object, as pyarrow takes it, that reads ranges of a URL."""
+    """Return a file object for pyarrow that reads ranges of a URL."""
     opened = make_source(url).open()
     if isinstance(opened, str):
         raise OpenError(f"Could not open {url}: Parquet files come from paths, http(s) and what fsspec reads.")
@@ -398,8 +376,6 @@ def _file_of_url(url: str) -> io.BufferedReader:
 
 
 class _RawFile(io.RawIOBase):
-    """A reader as a file object."""
-
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
@@ -424,7 +400,7 @@ class _RawFile(io.RawIOBase):
 
 
 def _media_column(schema: Any, structs: list[str], columns: Columns, path: str) -> tuple[Columns, str | None]:
-    """The columns with the choice made, and where media are: ``column.bytes`` or ``column``; ``None``: not in there."""
+    """Return the columns with the column of media set, and its leaf: ``column.bytes`` or ``column``, or ``None``."""
     binary = {field.name for field in schema if is_binary(field.type)}
     holding_media = [*structs, *(name for name in columns.media_names if name in binary)]
     chosen = columns.choose(holding_media, schema.names, path, has_bytes="bytes" in binary)
@@ -437,7 +413,7 @@ def _media_column(schema: Any, structs: list[str], columns: Columns, path: str) 
 
 
 def batches_of(file: Any, path: str, leaves: list[str], limit: int, row_group: int | None = None) -> Iterator[Any]:
-    """Columns of a file, some rows at a time. A few bytes of a file can stand for any number in memory."""
+    """Yield columns of a file, some rows at a time. A few bytes of a file can expand to any size in memory."""
     size = 0
     if not leaves:
         return
@@ -457,11 +433,7 @@ _TYPES = frozenset(("Column", "Dataset", "DatasetDict", "IterableColumn", "Itera
 
 
 def hugging_face_type(source: Any) -> str | None:
-    """The name of the class of ``datasets`` that an object belongs to; ``None`` if it is none of theirs.
-
-    >>> hugging_face_type({"train": []}) is None
-    True
-    """
+    """Return the name of the class of ``datasets`` that an object belongs to; ``None`` for other objects."""
     for one in type(source).__mro__:
         if one.__module__.partition(".")[0] == "datasets" and one.__name__ in _TYPES:
             return one.__name__
@@ -469,24 +441,17 @@ def hugging_face_type(source: Any) -> str | None:
 
 
 class HuggingFaceItems(LazyItems):
-    """The rows of a dataset, read when they are asked for, and as they are stored: nothing is decoded.
+    """The rows of a ``datasets.Dataset``, read on request, as they are stored: nothing is decoded.
 
-    Large media are not copied: a decoder reads them where Arrow has them, which is a file that is mapped into memory.
-
-    The format and the transform of the dataset are not applied.
-
-    Args:
-        dataset: A ``datasets.Dataset``.
-        columns: Which columns hold what. The one with the file is found by the type of its feature, or by name.
-
-    Raises:
-        InvalidArgumentError: if there is no such column, or several.
+    Large media are not copied: a decoder reads them from the memory of Arrow, which is a mapped file. The format and
+    the transform of the dataset are not applied. The column with the file is found by the type of its feature, or by
+    name.
     """
 
     def __init__(self, dataset: Any, columns: Columns) -> None:
         super().__init__()
         features = dict(dataset.features or {})
-        # As stored: a struct of bytes and path for media, numbers for classes.
+        # Values as stored: a struct of bytes and path for media, numbers for classes.
         self._stored = dataset.with_format("arrow")
         self._columns = replace(columns, media=_hugging_face_column(features, columns))
         chosen = self._columns.media
@@ -502,7 +467,7 @@ class HuggingFaceItems(LazyItems):
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
-        """The names of the classes that the features have; ``None`` if they have none."""
+        """Names of the classes in the features; ``None`` if they have none."""
         return self._class_names or None
 
     def __len__(self) -> int:
@@ -515,7 +480,7 @@ class HuggingFaceItems(LazyItems):
 
     def _with_class_name(self, item: Item) -> Item:
         number = item.label
-        # Rows without a label, of a test set, have -1.
+        # Rows of a test set, without a label, have -1.
         if not self._class_names or not isinstance(number, int) or not 0 <= number < len(self._class_names):
             return item
         name, classes = self._class_names[number], self._columns.classes
@@ -524,7 +489,7 @@ class HuggingFaceItems(LazyItems):
 
 
 def _hugging_face_column(features: dict[str, Any], columns: Columns) -> str | None:
-    """The column with the files; ``None`` if it is to be looked for by name, row by row."""
+    """Return the column with the files; ``None`` if it is found by name, row by row."""
     by_type: list[str] = []
     for feature_type in FEATURE_TYPES[columns.kind]:
         by_type = by_type or [name for name, feature in features.items() if type(feature).__name__ == feature_type]

@@ -1,9 +1,9 @@
-"""Where the values of a Parquet column of bytes lie in the file, so that one of them, or a part of it, is read alone.
+"""Finds the values of a Parquet column of bytes in the file, so that one of them, or a part of it, is read by itself.
 
 pyarrow reads whole row groups. This module reads the headers of pages (Thrift's compact protocol), the levels that say
-which rows have a value, and the lengths in front of the values; see "Data Pages", "Encodings" and ``parquet.thrift`` in
+which rows have a value, and the lengths before the values; see "Data Pages", "Encodings" and ``parquet.thrift`` in
 the description of the Apache Parquet format. Bytes come from a function of position and size, so that everything here
-is a function of bytes. Whatever is not understood is an `UnknownPagesError`, and the row group is read by pyarrow.
+is a function of bytes. Whatever is unknown raises `UnknownPagesError`, and pyarrow reads the row group.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ReadAt = Callable[[int, int], bytes]
 
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
 _PLAIN, _PLAIN_DICTIONARY, _RLE_DICTIONARY = 0, 2, 8
-#: A header has some 30 bytes, and statistics: the smallest and the greatest value, which writers cut or leave out.
+#: A header has about 30 bytes, and statistics: the smallest and the greatest value, which writers cut or leave out.
 _HEADER_BYTES = (1 << 10, 1 << 16, 1 << 20)
 _MAX_DEPTH = 16
 _MAX_EMPTY_PAGES = 1000
@@ -31,7 +31,7 @@ _LENGTH_BYTES = 4
 
 
 class UnknownPagesError(Exception):
-    """The pages of a column are damaged, or written in a way that is not read here."""
+    """The pages of a column are damaged, or written in an unknown way."""
 
 
 class _CutError(UnknownPagesError):
@@ -40,15 +40,15 @@ class _CutError(UnknownPagesError):
 
 @dataclass(frozen=True)
 class Chunk:
-    """The values of a column in one row group, as the metadata of the file describe them.
+    """The values of a column in one row group, as described by the metadata of the file.
 
     Attributes:
         start: The first byte of its first page.
         stop: One past the last byte of its last page.
-        num_values: How many values it has, missing ones included.
-        max_level: The level of definition of values that are there.
-        compression: The name of the codec as pyarrow has it; ``None`` if there is none.
-        value_bytes: The size of every value, which then stands without its length; ``None`` if sizes differ.
+        num_values: Its number of values, including missing ones.
+        max_level: The definition level of values that exist.
+        compression: The name of the codec in pyarrow; ``None`` without compression.
+        value_bytes: The size of every value, which then has no length before it; ``None`` if sizes differ.
     """
 
     start: int
@@ -60,18 +60,18 @@ class Chunk:
 
 
 class Page(NamedTuple):
-    """A page.
+    """A page of a column.
 
     Attributes:
         kind: Its type: data, dictionary, or data of version 2.
         first: The number of its first value in its chunk.
-        num_values: How many values it has, missing ones included.
-        encoding: That of its values.
-        start: The first byte behind its header.
-        size: The number of bytes behind its header.
-        plain_size: The number of these bytes when they are not compressed.
-        level_bytes: In version 2, the bytes of levels in front of the values; they are not compressed.
-        is_compressed: Whether the values are.
+        num_values: Its number of values, including missing ones.
+        encoding: The encoding of its values.
+        start: The first byte after its header.
+        size: The number of bytes after its header.
+        plain_size: The same without compression.
+        level_bytes: In version 2, the bytes of levels before the values; they are not compressed.
+        is_compressed: Whether the values are compressed.
     """
 
     kind: int
@@ -118,7 +118,7 @@ class _Compact:
         self.position += num_bytes
 
     def struct(self, depth: int = 0) -> dict[int, Any]:
-        """The numbers, truth values and structs of a struct by the number of their field; others are left out."""
+        """Return the numbers, booleans and structs of a struct by field number; other fields are skipped."""
         if depth > _MAX_DEPTH:
             raise UnknownPagesError("the header of a page is nested too deeply")
         fields: dict[int, Any] = {}
@@ -143,7 +143,7 @@ class _Compact:
         elif kind in (9, 10):
             head = self._byte()
             count = self._varint() if head >> 4 == 15 else head >> 4
-            for _ in range(count):  # each takes a byte at least, so that they end with the data
+            for _ in range(count):  # each takes at least a byte, so that they end with the data
                 self._element(head & 0x0F, depth)
         elif kind == 11:
             count = self._varint()
@@ -168,16 +168,7 @@ def _signed(number: int) -> int:
 
 
 def _page_header(data: bytes, position: int, first: int) -> Page:
-    """The page whose header these bytes begin with.
-
-    Args:
-        data: The bytes.
-        position: Where they stand in the file.
-        first: The number of its first value.
-
-    Raises:
-        UnknownPagesError: if it is no header, or cut.
-    """
+    """Parse a page header at the beginning of ``data``, which is at ``position`` in the file."""
     compact = _Compact(data)
     fields = compact.struct()
     kind = fields.get(1)
@@ -210,11 +201,7 @@ def _number(fields: dict[int, Any], number: int) -> int:
 
 
 def data_pages(read_at: ReadAt, chunk: Chunk) -> tuple[Page | None, list[Page]]:
-    """(The page with the dictionary, if there is one; the pages with data.)
-
-    Raises:
-        UnknownPagesError: if they are not as the metadata say.
-    """
+    """Return the page with the dictionary, if there is one, and the pages with data."""
     position, num_values = chunk.start, 0
     dictionary: Page | None = None
     pages: list[Page] = []
@@ -225,7 +212,7 @@ def data_pages(read_at: ReadAt, chunk: Chunk) -> tuple[Page | None, list[Page]]:
             raise UnknownPagesError("a page goes beyond its column")
         if page.kind == _DICTIONARY:
             if dictionary is not None or pages:
-                raise UnknownPagesError("a dictionary stands behind data")
+                raise UnknownPagesError("a dictionary follows data")
             dictionary = page
             continue
         num_values += page.num_values
@@ -252,15 +239,9 @@ def _page_at(read_at: ReadAt, position: int, stop: int, first: int) -> Page:
 
 
 def _present_rows(page: Page, levels: bytes, max_level: int) -> tuple[NDArray[np.bool_], int]:
-    """(Which rows of a page have a value, bool (rows,); how many bytes their levels take.)
+    """Return which rows of a page have a value, bool (rows,), and how many bytes their levels take.
 
-    Args:
-        page: The page.
-        levels: Its bytes behind the header, at least those of the levels.
-        max_level: The level of values that are there; with 0 all are, and there are no levels.
-
-    Raises:
-        UnknownPagesError: if the levels are damaged.
+    ``levels`` are the bytes after the header, at least those of the levels. With ``max_level`` 0 there are no levels.
     """
     if max_level == 0:
         return np.ones(page.num_values, np.bool_), page.level_bytes
@@ -269,37 +250,37 @@ def _present_rows(page: Page, levels: bytes, max_level: int) -> tuple[NDArray[np
         start, size = _LENGTH_BYTES, int.from_bytes(levels[:_LENGTH_BYTES], "little")
     if start + size > len(levels):
         raise UnknownPagesError("the levels of a page are cut")
-    found = _hybrid(levels[start : start + size], max_level.bit_length(), page.num_values)
-    return found == max_level, start + size
+    row_levels = _hybrid(levels[start : start + size], max_level.bit_length(), page.num_values)
+    return row_levels == max_level, start + size
 
 
 def _hybrid(data: bytes, width: int, count: int) -> NDArray[np.int64]:
-    """Numbers in runs and in packed bits (RLE / bit-packing hybrid)."""
-    found = np.zeros(count, np.int64)
-    num_found, compact = 0, _Compact(data)
-    while num_found < count:
+    """Decode numbers in runs and in packed bits (RLE / bit-packing hybrid)."""
+    numbers = np.zeros(count, np.int64)
+    num_read, compact = 0, _Compact(data)
+    while num_read < count:
         head = compact._varint()
         begin = compact.position
         if head & 1:
             compact._skip((head >> 1) * width)
             bits = np.unpackbits(np.frombuffer(data, np.uint8)[begin : compact.position], bitorder="little")
             if width:
-                run = (bits.reshape(-1, width)[: count - num_found].astype(np.int64) << np.arange(width)).sum(axis=1)
+                run = (bits.reshape(-1, width)[: count - num_read].astype(np.int64) << np.arange(width)).sum(axis=1)
             else:
-                run = np.zeros(min((head >> 1) * 8, count - num_found), np.int64)
+                run = np.zeros(min((head >> 1) * 8, count - num_read), np.int64)
         else:
             compact._skip(-(-width // 8))
             value = int.from_bytes(data[begin : compact.position], "little")
-            run = np.full(min(head >> 1, count - num_found), value)
+            run = np.full(min(head >> 1, count - num_read), value)
         if not len(run):
             raise UnknownPagesError("a run of a page is empty")
-        found[num_found : num_found + len(run)] = run
-        num_found += len(run)
-    return found
+        numbers[num_read : num_read + len(run)] = run
+        num_read += len(run)
+    return numbers
 
 
 def _plain_spans(read_at: ReadAt, start: int, stop: int, count: int, value_bytes: int | None) -> list[tuple[int, int]]:
-    """(First byte, one past the last) of each of the values that stand one after the other, with their lengths."""
+    """Return (first byte, one past the last) of consecutive values, each with its length before it."""
     if value_bytes is not None:
         if start + count * value_bytes > stop:
             raise UnknownPagesError("a value goes beyond its page")
@@ -315,30 +296,22 @@ def _plain_spans(read_at: ReadAt, start: int, stop: int, count: int, value_bytes
     return spans
 
 
-#: Where a value is: its bytes in the file, or itself; ``None`` of a row without one.
+#: The range of a value in the file, or the value itself; ``None`` for a row without one.
 Place = tuple[int, int] | bytes | None
 
 
 def values_of_page(
     read_at: ReadAt, page: Page, dictionary: Page | None, chunk: Chunk, unpack: Callable[[bytes, int], bytes]
 ) -> list[Place]:
-    """Where the values of a page are. Those of a compressed page are unpacked, and themselves.
+    """Return the places of the values of a page; of a compressed page, the values themselves.
 
-    Args:
-        read_at: Reads the file.
-        page: The page.
-        dictionary: That of the chunk.
-        chunk: The chunk.
-        unpack: Unpacks bytes of the codec of the chunk, given their size when unpacked.
-
-    Raises:
-        UnknownPagesError: if it is damaged, or in an encoding that is not known here.
+    ``unpack`` decompresses bytes with the codec of the chunk, given their decompressed size.
     """
     is_plain = page.encoding == _PLAIN
     if not is_plain and (page.encoding not in (_PLAIN_DICTIONARY, _RLE_DICTIONARY) or dictionary is None):
         raise UnknownPagesError(f"a page has the encoding {page.encoding}")
     if is_plain and chunk.compression is None:
-        # Of the values themselves, only the lengths are read.
+        # Only the lengths of the values are read.
         head = _level_part(read_at, page, chunk.max_level)
         present, size = _present_rows(page, head, chunk.max_level)
         spans = _plain_spans(read_at, page.start + size, page.start + page.size, int(present.sum()), chunk.value_bytes)
@@ -380,7 +353,7 @@ def _level_part(read_at: ReadAt, page: Page, max_level: int) -> bytes:
 
 
 def _body(read_at: ReadAt, page: Page, chunk: Chunk, unpack: Callable[[bytes, int], bytes]) -> bytes:
-    """The bytes of a page behind its header, unpacked."""
+    """Return the bytes of a page after its header, decompressed."""
     data = read_at(page.start, page.size)
     if len(data) < page.size:
         raise UnknownPagesError("a page is cut")
@@ -398,11 +371,11 @@ def _reader_of(data: bytes) -> ReadAt:
 
 
 def _spread(present: NDArray[np.bool_], values: list[Any]) -> list[Place]:
-    """Values at the rows that have one."""
-    given: Iterator[Any] = iter(values)
-    return [next(given) if is_there else None for is_there in present.tolist()]
+    """Put values at the rows that have one."""
+    remaining: Iterator[Any] = iter(values)
+    return [next(remaining) if has_value else None for has_value in present.tolist()]
 
 
 def page_of_row(pages: list[Page], row: int) -> int:
-    """The number of the page that a row of a chunk is in."""
+    """Return the number of the page that has a row of a chunk."""
     return bisect_right(pages, row, key=lambda page: page.first) - 1

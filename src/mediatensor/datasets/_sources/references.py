@@ -1,7 +1,7 @@
 """Files as a few plain columns, which travel between machines, and the files that such columns name.
 
-A row names its file by ``path``. A file within another one is a part of that: bytes of a tar shard, or a value of a
-Parquet table. Whoever reads the row opens the part by itself; the bytes do not travel.
+A row names its file by ``path``. A file within another one is a part of it: bytes of a tar shard, or a value of a
+Parquet table. The reader of the row opens the part itself; the bytes do not travel.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from .tar_shards import TarItems
 
 __all__ = [
     "REFERENCE_COLUMNS",
-    "alone",
     "files_of",
+    "item_alone",
     "place_of",
     "references_of",
     "source_of_reference",
     "with_parts_of_files",
 ]
 
-#: The columns that say which part of a file at ``path`` is meant, what it is called, or why there is none.
+#: The columns that name a part of a file at ``path``: its range, its name, or why it cannot be read.
 REFERENCE_COLUMNS = ("source_name", "start_byte", "end_byte", "table_column", "table_row", "unreadable")
 
-# Those that only parts of files have.
+# Columns that only parts of files have.
 _PART_COLUMNS = frozenset(("start_byte", "table_row"))
-_TAKEN = frozenset(("path", "row", *REFERENCE_COLUMNS))
+_RESERVED_COLUMNS = frozenset(("path", "row", *REFERENCE_COLUMNS))
 
 
 def references_of(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
-    """For each item the columns that name it: ``path``, those of `REFERENCE_COLUMNS` that it needs, segment, label.
+    """Yield for each item the columns that name it: ``path``, the `REFERENCE_COLUMNS` that it needs, segment, label.
 
     No media are read. Items that are bytes in memory have them in ``bytes``.
 
     Raises:
         InvalidArgumentError: if items are rows of a Hugging Face dataset, which other machines cannot open, or have a
-            column of a name that is taken.
+            column of a reserved name.
     """
     if isinstance(items, HuggingFaceItems):
         raise InvalidArgumentError(
@@ -54,13 +54,13 @@ def references_of(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
             "with to_parquet and give that file, or hand its bytes over with ray.data.from_huggingface."
         )
     for number in range(len(items)):
-        yield _columns_of(alone(items, number))
+        yield _columns_of(item_alone(items, number))
 
 
 def files_of(items: Sequence[Item]) -> Iterator[str]:
     """Yield the paths and URLs that items are read from, and the manifests that list them. No media are read.
 
-    A path may come more than once. Items that are bytes in memory, or a source that somebody made, have none.
+    A path may come more than once. Items that are bytes in memory, or a user's source, have none.
     """
     if isinstance(items, LabelledItems):
         yield from files_of(items.unlabelled)
@@ -91,16 +91,16 @@ def _files_of_source(source: Any) -> Iterator[str]:
             yield from (path for _, path in source.videos)
 
 
-def alone(items: Sequence[Item], number: int) -> Item:
-    """The item of an index, with a source that does not depend on what the others have open, if there is one."""
+def item_alone(items: Sequence[Item], number: int) -> Item:
+    """Return the item at an index, with a source that does not depend on open files of the others, if possible."""
     return items.reference(number) if isinstance(items, ParquetItems) else items[number]
 
 
 def _columns_of(item: Item) -> dict[str, Any]:
-    taken = sorted(_TAKEN & item.extra.keys())
-    if taken:
+    conflicts = sorted(_RESERVED_COLUMNS & item.extra.keys())
+    if conflicts:
         raise InvalidArgumentError(
-            f"{item.name} has a column {taken[0]!r}, which says where a file is: rename yours in the source."
+            f"{item.name} has a column {conflicts[0]!r}, which says where a file is: rename yours in the source."
         )
     columns = {**place_of(item), **({} if item.label is None else {"label": item.label}), **item.extra}
     for name in ("start_seconds", "end_seconds"):
@@ -112,11 +112,7 @@ def _columns_of(item: Item) -> dict[str, Any]:
 
 
 def place_of(item: Item) -> dict[str, Any]:
-    """The columns that say which file an item is: ``path``, and those of `REFERENCE_COLUMNS` that it needs.
-
-    Raises:
-        InvalidArgumentError: if it is a source of another kind.
-    """
+    """Return the columns that name the file of an item: ``path``, and the `REFERENCE_COLUMNS` that it needs."""
     source = item.source
     if isinstance(source, str | os.PathLike):
         path = str(os.fspath(source))
@@ -138,15 +134,7 @@ def place_of(item: Item) -> dict[str, Any]:
 
 
 def source_of_reference(path: str | None, columns: Mapping[str, Any]) -> str | Source | None:
-    """What the columns of a row name: a file, a part of one, or a source that says why there is none.
-
-    Args:
-        path: The file; ``None`` if the row has none.
-        columns: Values of `REFERENCE_COLUMNS`, those that the row has.
-
-    Raises:
-        InvalidArgumentError: if the columns do not go together.
-    """
+    """Return the source that the columns of a row name: a file, a part of one, or an `UnreadableSource`."""
     if columns.get("unreadable"):
         return UnreadableSource(str(columns["unreadable"]))
     if path is None:
@@ -156,7 +144,7 @@ def source_of_reference(path: str | None, columns: Mapping[str, Any]) -> str | S
     if start is not None or end is not None:
         if not (type(start) is type(end) is int and 0 <= start <= end) or row is not None:
             raise InvalidArgumentError(
-                f"A part of {path} must have a start_byte from 0 on and an end_byte behind it, and no table_row (got "
+                f"A part of {path} must have a start_byte from 0 on and an end_byte after it, and no table_row (got "
                 f"{shown(start)} and {shown(end)})."
             )
         name = str(columns.get("source_name") or f"bytes {start} to {end}")
@@ -172,11 +160,7 @@ def source_of_reference(path: str | None, columns: Mapping[str, Any]) -> str | S
 
 
 def with_parts_of_files(items: Sequence[Item]) -> list[Item]:
-    """The items of a manifest, whose rows may name bytes of a tar shard, or values of a Parquet table.
-
-    Raises:
-        InvalidArgumentError: if the columns of a row do not go together.
-    """
+    """Resolve items of a manifest that name bytes of a tar shard, or values of a Parquet table."""
     return [_part_of_file(item) if _PART_COLUMNS & item.extra.keys() else item for item in items]
 
 
@@ -187,14 +171,14 @@ def _part_of_file(item: Item) -> Item:
         return item
     for name in ("start_byte", "end_byte", "table_row"):
         if name in columns:
-            columns[name] = _whole(name, columns[name], item.name)
+            columns[name] = _whole_number(name, columns[name], item.name)
     source = source_of_reference(item.source, columns)
     assert source is not None
     extra = {name: value for name, value in item.extra.items() if name not in REFERENCE_COLUMNS}
     return replace(item, source=source, name=str(columns.get("source_name", item.name)), extra=extra)
 
 
-def _whole(name: str, value: Any, place: str) -> int:
+def _whole_number(name: str, value: Any, place: str) -> int:
     try:
         return int(value)
     except (TypeError, ValueError):

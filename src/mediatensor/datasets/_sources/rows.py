@@ -1,23 +1,44 @@
-"""From rows of named columns to `Item` objects."""
+"""Items of rows of named columns, and the subtitle files next to them."""
 
 from __future__ import annotations
 
 import math
 import os
 import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..._engine.common.checks import shown
 from ..._engine.common.messages import seconds_from_text
-from ..._engine.sources.source import Source
+from ..._engine.sources.source import Source, url_scheme
 from ...errors import InvalidArgumentError
 from .items import LABEL_COLUMNS, MEDIA_COLUMNS, SEGMENT_COLUMNS, Item, MediaKind, UnreadableSource
-from .sidecars import CAPTIONS_COLUMN, is_captions_path
 
-__all__ = ["Columns", "advice_on_segments", "item_of_row", "media_source", "segment_columns", "segment_of_row"]
+__all__ = [
+    "CAPTIONS_COLUMN",
+    "SUBTITLE_EXTENSIONS",
+    "Columns",
+    "advice_on_segments",
+    "is_captions_path",
+    "item_of_row",
+    "media_source",
+    "segment_columns",
+    "segment_of_row",
+    "sidecars_of",
+]
+
+#: The column of a row that has its captions, or says where they are.
+CAPTIONS_COLUMN = "captions"
+
+#: The extensions of subtitle files, in lower case, in order of preference.
+SUBTITLE_EXTENSIONS = (".srt", ".vtt", ".ass", ".ssa")
+
+# "en", "eng", "en-US", "zh_Hans"; then words such as "forced".
+_LANGUAGE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*(\.[A-Za-z]+)*|forced")
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
@@ -29,10 +50,10 @@ class Columns:
 
     Attributes:
         kind: The kind of media.
-        media: The column with the file; ``None``: the first of `MEDIA_COLUMNS` that has something in it.
-        label: The column with the label; ``None``: the first of `LABEL_COLUMNS` that there is.
+        media: The column with the file; ``None``: the first of `MEDIA_COLUMNS` that is not empty.
+        label: The column with the label; ``None``: the first of `LABEL_COLUMNS` that exists.
         classes: The names of the classes in the order of their numbers; ``None``: those of the labels, by name.
-        has_segments: Whether `SEGMENT_COLUMNS` are the bounds of segments, and not columns like others.
+        has_segments: Whether `SEGMENT_COLUMNS` are the bounds of segments, and not ordinary columns.
     """
 
     kind: MediaKind
@@ -43,28 +64,22 @@ class Columns:
 
     @property
     def media_names(self) -> tuple[str, ...]:
-        """The columns that the file is looked for in, first to last."""
+        """The columns that may have the file, in order of preference."""
         return MEDIA_COLUMNS[self.kind] if self.media is None else (self.media,)
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        """The columns that the label is looked for in, first to last."""
+        """The columns that may have the label, in order of preference."""
         return LABEL_COLUMNS if self.label is None else (self.label,)
 
     def choose(self, holding_media: Sequence[str], names: Sequence[str], place: str, *, has_bytes: bool) -> str | None:
-        """The column with the file, of a table that knows which of its columns are made to hold media.
+        """Return the column with the file of a table; ``None`` if it is found by name, row by row.
 
         Args:
-            holding_media: The names of those.
+            holding_media: The names of columns whose type is made for media.
             names: The names of all columns.
             place: The table in a message.
             has_bytes: Whether its column ``bytes`` holds media.
-
-        Returns:
-            ``None`` if it is to be looked for by name, row by row.
-
-        Raises:
-            InvalidArgumentError: if there is no such column, or more than one and no way to tell which.
         """
         for given in (self.media, self.label):
             if given is not None and given not in names:
@@ -84,7 +99,7 @@ class Columns:
         return None
 
     def none_of_them(self, place: str, names: Sequence[Any]) -> InvalidArgumentError:
-        """The error of a row, or of a table, that has nothing where the file is looked for."""
+        """Return the error of a row, or of a table, without a file."""
         has = ", ".join(map(str, names)) or "no column at all"
         return InvalidArgumentError(
             f"{place} names no file: there is nothing in a column {' or '.join(self.media_names)}; it has {has}. "
@@ -100,40 +115,35 @@ def item_of_row(
     folder: str | None = None,
     may_be_empty: bool = False,
 ) -> Item:
-    """The item of a row. Its label is as it is written.
+    """Return the item of a row, with its label as written.
 
     Args:
-        row: Values by column. A file is a path, a URL, bytes, or a mapping with ``path`` and ``bytes``; bytes may also
-            be in a column ``bytes`` beside it.
-        columns: Which columns hold what.
-        place: The row in messages; the name of a file that has no path.
-        folder: The folder that paths are relative to, that of a file with captions as well; ``None`` leaves them as
-            they are.
-        may_be_empty: Give for a row without a file an item that fails when it is read, for the error policy.
-
-    Raises:
-        InvalidArgumentError: if there is no file in the row.
+        row: Values by column. A file is a path, a URL, bytes, or a mapping with ``path`` and ``bytes``; its bytes may
+            also be in a column ``bytes``. columns: Which columns hold what. place: The row in messages; the name of a
+            file that has no path. folder: The folder that paths are relative to, including that of a file with
+            captions; ``None`` changes no path. may_be_empty: For a row without a file return an item that fails when it
+            is read, for the error policy.
     """
     media = next((name for name in columns.media_names if not _is_empty(row.get(name))), None)
-    beside = row.get("bytes")
-    data: bytes | Source | None = beside if isinstance(beside, Source) else None
-    if isinstance(beside, bytes | bytearray | memoryview):
-        data = bytes(beside)
+    contents = row.get("bytes")
+    data: bytes | Source | None = contents if isinstance(contents, Source) else None
+    if isinstance(contents, bytes | bytearray | memoryview):
+        data = bytes(contents)
     label = next((name for name in columns.label_names if name in row), None)
     if label is None and columns.label is not None:
         raise InvalidArgumentError(f"{place} has no column {columns.label!r}; it has {', '.join(map(str, row))}.")
     source: str | os.PathLike[str] | bytes | Source | None
     source, name = media_source(None if media is None else row[media], place=place, folder=folder)
     if data is not None and not isinstance(source, bytes | Source):
-        source = data  # the path beside it is what it is called
+        source = data  # the path is only its name
     if source is None:
-        nothing = columns.none_of_them(place, list(row))
+        error = columns.none_of_them(place, list(row))
         if not may_be_empty:
-            raise nothing
-        source = UnreadableSource(str(nothing))
+            raise error
+        source = UnreadableSource(str(error))
     segment: dict[str, Any] = segment_of_row(row, columns, place)
     used = {media, label, *(name for name in columns.media_names if _is_empty(row.get(name)))}
-    if data is not None or beside is None:  # otherwise the column may hold the size of the file
+    if data is not None or contents is None:  # otherwise the column may hold the size of the file
         used.add("bytes")
     extra = {str(column): value for column, value in row.items() if column not in used}
     captions = extra.get(CAPTIONS_COLUMN)
@@ -143,16 +153,12 @@ def item_of_row(
 
 
 def segment_of_row(row: Mapping[Any, Any], columns: Columns, place: str) -> dict[str, float]:
-    """The segment of a file that a row names, as arguments of `Item`. Its columns stay in ``extra`` as well.
-
-    Raises:
-        InvalidArgumentError: if a value is not a time, or the end is not after the start; it names the columns.
-    """
+    """Return the segment of a file that a row names, as arguments of `Item`. Its columns stay in ``extra``."""
     if not columns.has_segments or columns.kind not in ("video", "audio"):
         return {}
-    found: dict[str, float] = {}
-    chosen = {name: _first_filled(row, names) for name, names in SEGMENT_COLUMNS.items()}
-    for name, column in chosen.items():
+    segment: dict[str, float] = {}
+    columns_of_bounds = {name: _first_filled(row, names) for name, names in SEGMENT_COLUMNS.items()}
+    for name, column in columns_of_bounds.items():
         if column is None:
             continue
         value = row[column]
@@ -161,20 +167,20 @@ def segment_of_row(row: Mapping[Any, Any], columns: Columns, place: str) -> dict
         except (TypeError, ValueError, OverflowError):
             seconds = math.nan
         if math.isnan(seconds) and not isinstance(value, str) and value != value:
-            continue  # what is missing in a table of numbers
+            continue  # a missing value in a table of numbers
         if not math.isfinite(seconds):
             raise InvalidArgumentError(
                 f"{place} has {shown(value)} in the column {column!r}, which says where in the file clips come from: "
                 f"it must be a time such as 83.5, 1:23.5 or 0:01:23.5. {advice_on_segments([column])}"
             )
-        found[name] = seconds
-    if len(found) == 2 and not found["start_seconds"] < found["end_seconds"]:
-        names = [column for column in chosen.values() if column is not None]
+        segment[name] = seconds
+    if len(segment) == 2 and not segment["start_seconds"] < segment["end_seconds"]:
+        names = [column for column in columns_of_bounds.values() if column is not None]
         raise InvalidArgumentError(
-            f"{place} has a segment from {found['start_seconds']} s to {found['end_seconds']} s, from the columns "
+            f"{place} has a segment from {segment['start_seconds']} s to {segment['end_seconds']} s, from the columns "
             f"{' and '.join(map(repr, names))}: the end must be after the start. {advice_on_segments(names)}"
         )
-    return found
+    return segment
 
 
 def _first_filled(row: Mapping[Any, Any], names: Sequence[str]) -> str | None:
@@ -182,7 +188,7 @@ def _first_filled(row: Mapping[Any, Any], names: Sequence[str]) -> str | None:
 
 
 def segment_columns(columns: Mapping[Any, Any]) -> list[str]:
-    """The columns of a row that say which segment of its file is meant.
+    """Return the columns of a row that name the segment of its file.
 
     >>> segment_columns({"path": "a.mp4", "start": 2.5, "end": None})
     ['start']
@@ -192,7 +198,7 @@ def segment_columns(columns: Mapping[Any, Any]) -> list[str]:
 
 
 def advice_on_segments(names: Sequence[str]) -> str:
-    """What to do if columns were taken for bounds of segments, and are not."""
+    """Return advice for columns that were taken for bounds of segments, and may not be."""
     subject = f"If {' and '.join(map(repr, names))} {'means' if len(names) == 1 else 'mean'} something else"
     return f"{subject}, rename the column, or ignore it with as_items(source, kind=..., segments=False)."
 
@@ -200,12 +206,8 @@ def advice_on_segments(names: Sequence[str]) -> str:
 def media_source(
     value: Any, *, place: str, folder: str | None = None
 ) -> tuple[str | os.PathLike[str] | bytes | Source | None, str]:
-    """The source and the name for a value of a row; the source is ``None`` for an empty value.
-
-    Raises:
-        InvalidArgumentError: if no file can be read from the value.
-    """
-    # What a decoder of Hugging Face's rows was made of; it is decoded here.
+    """Return the source and the name for a value of a row; the source is ``None`` for an empty value."""
+    # A decoder of Hugging Face's rows has the encoded value.
     encoded = getattr(value, "_hf_encoded", None)
     data = value = encoded if isinstance(encoded, Mapping) else value
     if isinstance(value, Mapping) and ("path" in value or "bytes" in value):
@@ -231,13 +233,81 @@ def media_source(
 
 
 def _within(folder: str, path: str) -> str:
-    """A path of a manifest; a URL stays what it is."""
+    """Return a path of a manifest relative to its folder; a URL stays as it is."""
     if _URL.match(path):
         return path
     joined = os.path.join(folder, path)
-    # A file name with a colon, which must not become a URL of FFmpeg ("concat:", "pipe:") where the folder is "".
+    # If the folder is "", a file name with a colon must not become a URL of FFmpeg ("concat:", "pipe:").
     return os.path.join(os.curdir, joined) if _SCHEME.match(joined) else joined
 
 
 def _is_empty(value: Any) -> bool:
     return value is None or (isinstance(value, str) and not value)
+
+
+# Subtitle files next to media: of the same name, with or without a language (``talk.srt``, ``talk.en.vtt``)
+
+
+def is_captions_path(text: str) -> bool:
+    """Return whether text in the column of captions is the path or URL of a file."""
+    return "\n" not in text and os.path.splitext(text)[1].lower() in (*SUBTITLE_EXTENSIONS, ".json")
+
+
+def sidecars_of(item: Item) -> Mapping[str, str | bytes | Source]:
+    """Return the subtitle files next to a file, by suffix (``"srt"``, ``"en.vtt"``), those without a language first.
+
+    A file on this machine has them in its folder. Other items have those that their source sidecars.
+    """
+    sidecars = dict(item.sidecars)
+    if not sidecars and isinstance(item.source, str | os.PathLike):
+        path = os.fspath(item.source)
+        if isinstance(path, str) and (url_scheme(path) is None or os.path.exists(path)):
+            sidecars = dict(_find_next_to(path))
+    return {suffix: sidecars[suffix] for suffix in sorted(sidecars, key=_rank)}
+
+
+def _rank(suffix: str) -> tuple[int, int, str]:
+    extension = f".{suffix.rpartition('.')[2].lower()}"
+    known = SUBTITLE_EXTENSIONS.index(extension) if extension in SUBTITLE_EXTENSIONS else len(SUBTITLE_EXTENSIONS)
+    return suffix.count("."), known, suffix
+
+
+class _Listing(NamedTuple):
+    """The names of the subtitle files in a folder, sorted, and the stems of all other files."""
+
+    subtitles: list[str]
+    stems: frozenset[str]
+
+
+def _find_next_to(path: str) -> dict[str, str]:
+    folder, name = os.path.split(path)
+    stem = os.path.splitext(name)[0]
+    try:
+        listing = _listing(folder or os.curdir, os.stat(folder or os.curdir).st_mtime_ns)
+    except OSError:  # opening the file itself raises the error
+        return {}
+    sidecars = {}
+    for number in range(bisect_left(listing.subtitles, f"{stem}."), len(listing.subtitles)):
+        other = listing.subtitles[number]
+        if not other.startswith(f"{stem}."):
+            break
+        other_stem = os.path.splitext(other)[0]
+        language = other_stem[len(stem) + 1 :]
+        # "a.b.srt" belongs to "a.b.mp4", if there is such a file.
+        if not language or (_LANGUAGE.fullmatch(language) and other_stem not in listing.stems):
+            sidecars[other[len(stem) + 1 :]] = os.path.join(folder, other)
+    return sidecars
+
+
+@lru_cache(maxsize=16)
+def _listing(folder: str, modified_ns: int) -> _Listing:
+    """List a folder; kept until the folder changes, because every row of a file needs it."""
+    subtitles, stems = [], set()
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            stem, extension = os.path.splitext(entry.name)
+            if extension.lower() not in SUBTITLE_EXTENSIONS:
+                stems.add(stem)
+            elif entry.is_file():  # reading a pipe would block
+                subtitles.append(entry.name)
+    return _Listing(sorted(subtitles), frozenset(stems))

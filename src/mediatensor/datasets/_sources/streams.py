@@ -1,4 +1,4 @@
-"""Where the rows of a stream come from: tar shards, or any iterable of rows."""
+"""The rows of a stream: tar shards, or any iterable of rows."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .tar_format import Member, TarReader
 from .tar_shards import (
     COLUMN_SUFFIXES,
     broken_link,
-    grouped,
+    group_members,
     is_media,
     is_subtitles,
     item_of_sample,
-    opened_shard,
+    open_shard,
     shard_names,
 )
 
@@ -36,28 +36,23 @@ __all__ = [
     "row_number",
 ]
 
-#: The number of rows that each shard has room for in the numbering of a stream.
+#: The distance of the first rows of two shards in the numbering of a stream.
 MAX_SHARD_ROWS = 1 << 32
 
 
 def row_number(shard: int, position: int) -> int:
-    """The number of a row among all of a stream: that of its shard, and its position there.
-
-    >>> row_number(0, 7), row_number(1, 0)
-    (7, 4294967296)
-    """
+    """Return the number of a row among all of a stream, from the number of its shard and its position there."""
     return shard * MAX_SHARD_ROWS + position
 
 
 class GivenRows:
-    """Rows of a stream, kept as intervals: few numbers however many rows there are.
+    """Rows of a stream that were given, kept as intervals: few numbers however many rows there are.
 
-    Example:
-        >>> given = GivenRows()
-        >>> for row in (2, 0, 1, 9):
-        ...     given.add(row)
-        >>> given.intervals(), 1 in given, 3 in given
-        ([[0, 3], [9, 10]], True, False)
+    >>> given = GivenRows()
+    >>> for row in (2, 0, 1, 9):
+    ...     given.add(row)
+    >>> given.intervals(), 1 in given, 3 in given
+    ([[0, 3], [9, 10]], True, False)
     """
 
     def __init__(self, intervals: Iterable[Iterable[int]] = ()) -> None:
@@ -72,7 +67,6 @@ class GivenRows:
                 self._stops.append(stop)
 
     def add(self, row: int) -> None:
-        """Add a row."""
         after = bisect.bisect_right(self._starts, row)
         if after and row < self._stops[after - 1]:
             return
@@ -94,17 +88,17 @@ class GivenRows:
         return before >= 0 and row < self._stops[before]
 
     def contains_all(self, start: int, stop: int) -> bool:
-        """Whether all rows from ``start`` to before ``stop`` are among them."""
+        """Return whether all rows from ``start`` to before ``stop`` are among them."""
         before = bisect.bisect_right(self._starts, start) - 1
         return start >= stop or (before >= 0 and stop <= self._stops[before])
 
     def intervals(self) -> list[list[int]]:
-        """(start, stop) of each run of rows, ascending."""
+        """Return (start, stop) of each run of rows, ascending."""
         return [list(pair) for pair in zip(self._starts, self._stops, strict=True)]
 
 
 class Share(NamedTuple):
-    """The share of one worker: its rank, its number, and how many ranks and workers there are."""
+    """The share of one worker: its rank, its number, and the numbers of ranks and workers."""
 
     rank: int
     num_ranks: int
@@ -114,20 +108,14 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True)
 class RowsToSkip:
-    """What a resumed stream skips: rows that were given, and shards whose rows were all given."""
+    """The rows that a resumed stream skips: rows that were given, and shards whose rows were all given."""
 
     rows: GivenRows = field(default_factory=GivenRows)
     shards: frozenset[int] = frozenset()
 
 
 class ShardRows:
-    """The rows of tar shards.
-
-    Args:
-        shards: Paths or URLs, as `shard_names` takes them.
-        kind: Which member of a sample is the media.
-        media: Its suffix, if the kind is not enough.
-    """
+    """The rows of tar shards; ``kind``, or the suffix ``media``, selects the media of a sample."""
 
     divides_itself = False
 
@@ -142,17 +130,18 @@ class ShardRows:
     def read(
         self, order: Sequence[int], to_skip: RowsToSkip, num_rows: Tensor, share: Share
     ) -> Iterator[tuple[int, Item]]:
-        """(number of the row, its file) of the rows of one worker.
+        """Yield (number of the row, its file) for the rows of one worker.
 
         Args:
             order: Numbers of all shards, in the order in which they are read.
-            to_skip: Rows and shards that were given before.
-            num_rows: Number of rows by shard; written to where the end of a shard is seen.
+            to_skip: Rows and shards that were given earlier.
+            num_rows: Number of rows by shard; written at the end of each shard.
             share: The worker whose rows are read.
         """
-        # Ranks divide all shards, so that a resumed rank has the same ones. Workers divide those that remain of a rank.
-        own = [shard for shard in order[share.rank :: share.num_ranks] if shard not in to_skip.shards]
-        for shard in own[share.worker :: share.num_workers]:
+        # Ranks divide all shards, so that a resumed rank has the same ones. Workers divide the remaining shards of a
+        # rank.
+        shards = [shard for shard in order[share.rank :: share.num_ranks] if shard not in to_skip.shards]
+        for shard in shards[share.worker :: share.num_workers]:
             position = -1
             for position, item in self._read_shard(shard, to_skip.rows):
                 if item is not None:
@@ -160,13 +149,13 @@ class ShardRows:
             num_rows[shard] = position + 1
 
     def _read_shard(self, shard: int, given: GivenRows) -> Iterator[tuple[int, Item | None]]:
-        """(position, file) of each row of a shard; no file where the row was given before."""
+        """Yield (position, file) of each row of a shard; no file if the row was given earlier."""
         name = self.names[shard]
         num_read = 0
         try:
-            with opened_shard(name) as file:
+            with open_shard(name) as file:
                 reader = TarReader(file, name)
-                for key, parts in grouped(reader, lambda *member: self._take(reader, shard, given, *member)):
+                for key, parts in group_members(reader, lambda *member: self._take(reader, shard, given, *member)):
                     is_wanted = row_number(shard, num_read) not in given
                     yield num_read, self._item(name, key, parts) if is_wanted else None
                     num_read += 1
@@ -179,7 +168,7 @@ class ShardRows:
         return item_of_sample(name, key, parts, kind=self._kind, media=self._media)
 
     def _take(self, reader: TarReader, shard: int, given: GivenRows, position: int, suffix: str, member: Member) -> Any:
-        """The part of a member to keep: its bytes, if they will be used."""
+        """Return the part of a member to keep: its bytes, if they are needed."""
         if row_number(shard, position) in given:
             return None
         if suffix in COLUMN_SUFFIXES or is_subtitles(suffix):
@@ -201,17 +190,7 @@ class ShardRows:
 
 
 class IterableRows:
-    """The rows of an iterable, as those of one shard.
-
-    Args:
-        rows: `Item` objects, or mappings.
-        kind: Which column, or member of a sample, is the media.
-        media: Its name, if the kind is not enough.
-
-    Raises:
-        SourceTypeError: if it cannot be iterated over.
-        InvalidArgumentError: if it can be iterated over only once.
-    """
+    """The rows of an iterable, `Item` objects or mappings, as the rows of one shard."""
 
     names: tuple[str, ...] = ("rows",)
     num_shards = 1
@@ -221,7 +200,7 @@ class IterableRows:
             raise SourceTypeError(f"shards must be paths, URLs or an iterable of rows (got {type(rows).__name__}).")
         if isinstance(rows, Iterator) and not isinstance(rows, IterableDataset):
             raise InvalidArgumentError(
-                f"A {type(rows).__name__} gives its rows only once, but every epoch and worker begins anew: pass an "
+                f"A {type(rows).__name__} gives its rows only once, but every epoch and worker starts again: pass an "
                 "object whose __iter__ does so."
             )
         self._rows = rows
@@ -230,13 +209,13 @@ class IterableRows:
 
     @property
     def divides_itself(self) -> bool:
-        """Whether it divides its rows among workers itself, as torch asks of an ``IterableDataset``."""
+        """Whether it divides its rows among workers itself, as torch expects of an ``IterableDataset``."""
         return isinstance(self._rows, IterableDataset)
 
     def read(
         self, order: Sequence[int], to_skip: RowsToSkip, num_rows: Tensor, share: Share
     ) -> Iterator[tuple[int, Item]]:
-        """(number of the row, its file) of the rows of one worker; for the arguments see `ShardRows.read`."""
+        """Yield (number of the row, its file) for the rows of one worker; for the arguments see `ShardRows.read`."""
         number, num_shares = share.rank + share.num_ranks * share.worker, share.num_ranks * share.num_workers
         for position, row in enumerate(self._rows):
             if self.divides_itself:

@@ -1,4 +1,4 @@
-"""Tar archives, read forward: which members they have, and where these are.
+"""Tar archives, read in order: their members, and where these are.
 
 Headers are read with ``tarfile.TarInfo`` of the standard library, which checks them. Its ``TarFile`` is not used: it
 takes a damaged header for the end of an archive, so that all later members would be lost silently, and it reads headers
@@ -27,20 +27,20 @@ __all__ = ["Member", "TarMember", "TarReader"]
 
 _BLOCK_BYTES = 512
 _CHUNK_BYTES = 1 << 20
-# Types that are followed by no data, whatever size their headers say: links, devices, folders, pipes.
+# Types without data, whatever the size in their headers: links, devices, folders, pipes.
 _WITHOUT_DATA = (
     tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE,
 )  # fmt: skip
 _PLAIN_FILES = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
 _LINKS = (tarfile.LNKTYPE, tarfile.SYMTYPE)
-_MAX_LINKS = 40  # as Linux follows
+_MAX_LINKS = 40  # like Linux
 _SPARSE = "GNU.sparse"
 # Undecodable bytes of a name stay visible, and names that differ stay different.
 _NAME_ENCODING = ("utf-8", "backslashreplace")
 
 
 class Member(NamedTuple):
-    """A file in an archive: its name, where its bytes begin (-1 for a link that cannot be followed), and how many."""
+    """A file in an archive: its name, its first byte (-1 for a link that cannot be followed), and its size."""
 
     name: str
     offset: int
@@ -52,18 +52,18 @@ class Member(NamedTuple):
 
 
 class TarReader:
-    """The files of an archive, in order. Names are names: nothing is ever written to disk.
+    """The files of an archive, in order. Nothing is ever written to disk.
 
-    tar stores a file that it meets a second time as a hard link to the first. Links are followed within the archive,
-    where its bytes can be reached again: not in compressed archives, and not in pipes.
+    tar stores a file that it meets a second time as a hard link to the first. Links are followed within the archive
+    if its bytes can be reached again: not in compressed archives, and not in pipes.
 
     Args:
-        file: The archive, from its beginning on.
+        file: The archive, at its beginning.
         name: The name of the archive in error messages.
-        can_seek: Whether to go to the next header by seeking, rather than by reading on.
+        can_seek: Whether to reach the next header by seeking, rather than by reading.
 
     Raises:
-        ReadError: while it is iterated over, where the archive is damaged or ends before its end marker.
+        ReadError: during the iteration, if the archive is damaged or ends before its end marker.
     """
 
     def __init__(self, file: io.BufferedIOBase, name: str, *, can_seek: bool = False) -> None:
@@ -80,9 +80,9 @@ class TarReader:
             yield self._member
 
     def _entries(self) -> Iterator[tuple[Member, str | None]]:
-        """Every file and link, and the full name of the target of a link."""
-        common: dict[str, str] = {}
-        own: dict[str, str] = {}
+        """Yield every file and link, and the full name of the target of a link."""
+        common: dict[str, str] = {}  # records for all later members
+        own: dict[str, str] = {}  # records for the next member
         link = ""
         while (header := self._header()) is not None:
             start = self._position
@@ -111,7 +111,7 @@ class TarReader:
             self._pass_to(start + _whole_blocks(self._checked_size(header, {})))
 
     def _follow(self, name: str, target: str) -> Member:
-        """Return a link with the place of the file that it leads to, over other links if need be."""
+        """Return a link with the place of the file that it leads to, over other links if needed."""
         if isinstance(self._file, gzip.GzipFile | bz2.BZ2File) or not self._file.seekable():
             return Member(name, -1, 0)
         if self._targets is None:
@@ -121,19 +121,15 @@ class TarReader:
             entries = TarReader(self._file, self._name, can_seek=True)._entries()
             self._targets = {member.name: member if link is None else link for member, link in entries}
             self._file.seek(place)
-        found: Member | str | None = target
+        end: Member | str | None = target
         for _ in range(_MAX_LINKS):
-            if not isinstance(found, str):
+            if not isinstance(end, str):
                 break
-            found = self._targets.get(found)
-        return found._replace(name=name) if isinstance(found, Member) else Member(name, -1, 0)
+            end = self._targets.get(end)
+        return end._replace(name=name) if isinstance(end, Member) else Member(name, -1, 0)
 
     def read(self, size: int) -> bytes:
-        """The first ``size`` bytes of the member that the iteration stands at.
-
-        Raises:
-            ReadError: if the archive ends there.
-        """
+        """Return the first ``size`` bytes of the current member of the iteration."""
         place, member = self._position, self._member
         if member is None or member.offset == place:
             return self._read_whole(size)
@@ -147,7 +143,7 @@ class TarReader:
     def _read_whole(self, size: int) -> bytes:
         parts = []
         while size:
-            # In parts: what a header claims need not be there.
+            # In parts, because a header may claim bytes that do not exist.
             part = self._read_some(min(size, _CHUNK_BYTES))
             if not part:
                 raise self._damage("it ends within a file")
@@ -156,7 +152,7 @@ class TarReader:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _header(self) -> tarfile.TarInfo | None:
-        """The next header; ``None`` at the end marker."""
+        """Return the next header; ``None`` at the end marker."""
         block = b""
         while len(block) < _BLOCK_BYTES and (part := self._read_some(_BLOCK_BYTES - len(block))):
             block += part
@@ -226,14 +222,10 @@ def _size(file: io.BufferedIOBase) -> int:
 
 
 def _pax_records(data: bytes) -> dict[str, str]:
-    """Path, target of a link and size in an extended header of the POSIX format, and whether the file is sparse.
+    """Return path, target of a link and size in an extended POSIX header, and whether the file is sparse.
 
-    It has records of ``length keyword=value`` and a line feed.
+    A header has records of ``length keyword=value`` and a line feed.
 
-    >>> _pax_records(b"13 path=b.mp4\\n")
-    Traceback (most recent call last):
-    ...
-    ValueError: an extended header has a malformed record
     >>> _pax_records(b"14 path=b.mp4\\n")
     {'path': 'b.mp4'}
     """
@@ -255,17 +247,17 @@ def _pax_records(data: bytes) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class TarMember(Source):
-    """A file in an uncompressed tar archive. Decoders read of it what they need, and no more.
+    """A file in an uncompressed tar archive, of which decoders read only what they need.
 
-    Picklable and small; nothing is open until a decoder opens it, and every opening has a descriptor of its own.
+    Picklable and small; nothing is open until a decoder opens it, and every opening has its own descriptor.
 
     Attributes:
         archive: Path or URL of the archive.
         name: The name of the member.
-        offset: Where its bytes begin.
-        size: How many there are.
-        stamp: When the archive was changed last, and its size, as `stamp_of` gave them when it was indexed; ``None``
-            if nothing is compared.
+        offset: Its first byte.
+        size: Its number of bytes.
+        stamp: Time of the last change and size of the archive when it was indexed (`stamp_of`); ``None`` compares
+            nothing.
     """
 
     archive: str
@@ -275,10 +267,10 @@ class TarMember(Source):
     stamp: tuple[int, int] | None = None
 
     def open(self) -> Reader:
-        """A reader of the member.
+        """Open the member.
 
         Raises:
-            SourceNotFoundError: if the archive is gone.
+            SourceNotFoundError: if the archive does not exist any more.
             OpenError: if the member is empty, or the archive cannot be opened.
             ReadError: if the archive has changed since it was indexed.
         """
@@ -299,7 +291,6 @@ class TarMember(Source):
         return _MemberReader(file, self)
 
     def open_bytes(self) -> Reader:
-        """The same as `open`."""
         return self.open()
 
     def describe(self) -> str:

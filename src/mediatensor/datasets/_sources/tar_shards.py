@@ -1,4 +1,4 @@
-"""Tar shards: names with braces, opening a shard to read it forward, and the samples in it."""
+"""Tar shards: names with braces, opening a shard to read it in order, and the samples in it."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from ..._engine.sources.source import PathSource, make_source, stamp_of
 from ...errors import InvalidArgumentError, MediaTensorError, OpenError, ReadError, SourceNotFoundError, SourceTypeError
 from . import limits
 from .items import MEDIA_EXTENSIONS, Item, LazyItems, MediaKind, UnreadableSource, check_kind
-from .sidecars import SUBTITLE_EXTENSIONS
+from .rows import SUBTITLE_EXTENSIONS
 from .tar_format import Member, TarMember, TarReader
 
 __all__ = [
     "COLUMN_SUFFIXES",
     "TarItems",
     "broken_link",
-    "grouped",
+    "group_members",
     "is_compressed",
     "is_media",
     "is_subtitles",
     "is_url",
     "item_of_sample",
-    "opened_shard",
+    "open_shard",
     "shard_names",
 ]
 
@@ -48,20 +48,16 @@ _UNSUPPORTED = {b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x
 
 
 def shard_names(shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
-    """The shards that a pattern of a user stands for, in order.
+    """Return the shards that a user's pattern stands for, in order.
 
     Args:
         shards: A path or URL, or several. Braces stand for several names, ``{000..009}`` or ``{train,val}``; in a path,
-            ``*``, ``?`` and ``[...]`` for those that there are, sorted.
+            ``*``, ``?`` and ``[...]`` for the existing ones, sorted.
 
     Raises:
         InvalidArgumentError: if there are none, more than `limits.MAX_SHARDS`, or one of them twice.
         SourceNotFoundError: if a path does not exist.
         SourceTypeError: if it is neither a path nor an iterable of paths.
-
-    Example:
-        >>> shard_names("https://example.org/train-{08..10}.tar")[1]
-        'https://example.org/train-09.tar'
     """
     if not isinstance(shards, str | os.PathLike | Iterable):
         raise SourceTypeError(f"shards must be a path or a URL, or several (got {shown(shards)}).")
@@ -70,7 +66,7 @@ def shard_names(shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]
     for one in given:
         if not isinstance(one, str | os.PathLike):
             raise SourceTypeError(f"A shard must be a path or a URL (got {shown(one)}).")
-        names += _expanded(str(os.fspath(one)), limits.MAX_SHARDS - len(names))
+        names += _expand(str(os.fspath(one)), limits.MAX_SHARDS - len(names))
     if not names:
         raise InvalidArgumentError("There are no shards: the list of shards is empty.")
     seen: set[str] = set()
@@ -81,28 +77,28 @@ def shard_names(shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]
     return names
 
 
-def _expanded(pattern: str, limit: int) -> list[str]:
+def _expand(pattern: str, limit: int) -> list[str]:
     if os.path.exists(pattern):
         return [pattern]
     names: list[str] = []
-    for name in itertools.islice(_without_braces(pattern), limit + 1):
-        names += [name] if is_url(name) or os.path.exists(name) else _existing(name)
+    for name in itertools.islice(_expand_braces(pattern), limit + 1):
+        names += [name] if is_url(name) or os.path.exists(name) else _expand_wildcards(name)
         if len(names) > limit:
             raise InvalidArgumentError(f"{pattern!r} stands for more than {limits.MAX_SHARDS} shards.")
     return names
 
 
-def _existing(pattern: str) -> list[str]:
+def _expand_wildcards(pattern: str) -> list[str]:
     names = sorted(glob.glob(pattern))
     if not names:
         raise SourceNotFoundError(f"Could not open shard: {pattern} does not exist.")
     return names
 
 
-def _without_braces(pattern: str) -> Iterator[str]:
-    """The names that a pattern with braces stands for.
+def _expand_braces(pattern: str) -> Iterator[str]:
+    """Yield the names that a pattern with braces stands for.
 
-    >>> list(_without_braces("{a,b}-{8..10}"))
+    >>> list(_expand_braces("{a,b}-{8..10}"))
     ['a-8', 'a-9', 'a-10', 'b-8', 'b-9', 'b-10']
     """
     match = _BRACES.search(pattern)
@@ -114,31 +110,27 @@ def _without_braces(pattern: str) -> Iterator[str]:
     choices: Iterable[str] = match[1].split(",")
     if numbers is not None:
         first, last = int(numbers[1]), int(numbers[2])
-        # Zeros in front of either number say how long the names are, as in a shell.
+        # Leading zeros of either number set the width, as in a shell.
         is_padded = any(len(text) > 1 and text.startswith("0") for text in numbers.groups())
         width = max(map(len, numbers.groups())) if is_padded else 0
         step = 1 if first <= last else -1
         choices = (f"{number:0{width}d}" for number in range(first, last + step, step))
     elif "," not in match[1]:
         raise InvalidArgumentError(
-            f"{pattern!r} has {match[0]!r}, which is no range of numbers ({{000..009}}) and no list ({{a,b}})."
+            f"{pattern!r} has {match[0]!r}, which is neither a range of numbers ({{000..009}}) nor a list ({{a,b}})."
         )
     for choice in choices:
-        for rest in _without_braces(tail):
+        for rest in _expand_braces(tail):
             yield f"{head}{choice}{rest}"
 
 
 def is_url(name: str) -> bool:
-    """Whether it is a URL, not a path."""
     return _URL.match(name) is not None
 
 
 @contextmanager
-def opened_shard(name: str) -> Iterator[io.BufferedIOBase]:
-    """The bytes of an archive from its beginning on, decompressed if it is compressed with gzip or bzip2.
-
-    Args:
-        name: A path, also of a pipe; or a URL.
+def open_shard(name: str) -> Iterator[io.BufferedIOBase]:
+    """Open an archive (a path, also of a pipe, or a URL) at its beginning; gzip and bzip2 are decompressed.
 
     Raises:
         OpenError: if it cannot be opened or decompressed.
@@ -153,37 +145,37 @@ def opened_shard(name: str) -> Iterator[io.BufferedIOBase]:
             if isinstance(reader, str):
                 raise OpenError(
                     f"Could not open shard {name}: shards come from paths, http(s) and what fsspec reads. "
-                    "It may not be there as one file of a known size."
+                    "It may not exist there as one file of a known size."
                 )
             closing.callback(reader.close)
             file = io.BufferedReader(_RawFile(reader), _BUFFER_BYTES)
         beginning = file.peek(8)
-        unsupported = _unsupported(beginning)
+        unsupported = _unsupported_compression(beginning)
         if unsupported is not None:
             raise OpenError(
                 f"Could not open shard {name}: it is compressed with {unsupported}; gzip or bzip2 can be read."
             )
-        yield closing.enter_context(_decompressed(file, beginning))
+        yield closing.enter_context(_decompress(file, beginning))
 
 
-def _decompressed(file: io.BufferedReader, beginning: bytes) -> io.BufferedIOBase:
+def _decompress(file: io.BufferedReader, beginning: bytes) -> io.BufferedIOBase:
     if beginning.startswith(_GZIP):
         return gzip.GzipFile(fileobj=file)
     return bz2.BZ2File(file) if beginning.startswith(_BZIP2) else file
 
 
-def _unsupported(beginning: bytes) -> str | None:
-    """The compression of a file that begins like this, if it is one that cannot be read."""
+def _unsupported_compression(beginning: bytes) -> str | None:
+    """Return the compression of a file that begins like this, if it cannot be read."""
     return next((method for magic, method in _UNSUPPORTED.items() if beginning.startswith(magic)), None)
 
 
 def is_compressed(beginning: bytes) -> bool:
-    """Whether a file that begins like this is compressed."""
-    return beginning.startswith((_GZIP, _BZIP2)) or _unsupported(beginning) is not None
+    """Return whether a file that begins like this is compressed."""
+    return beginning.startswith((_GZIP, _BZIP2)) or _unsupported_compression(beginning) is not None
 
 
 class _RawFile(io.RawIOBase):
-    """A `Reader` as a file of Python."""
+    """A `Reader` as a file object of Python."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -205,19 +197,18 @@ _NAME = re.compile(r"((?:.*/)?[^./]+)\.([^/]+)", re.DOTALL)
 _Part = Any
 
 
-def grouped(
+def group_members(
     members: Iterable[Member], take: Callable[[int, str, Member], _Part]
 ) -> Iterator[tuple[str, dict[str, _Part]]]:
-    """The samples of an archive: (key, its members by suffix).
+    """Yield the samples of an archive: (key, its members by suffix).
 
     Args:
-        members: In the order of the archive. Those whose names have no suffix, or begin with a dot, are passed over.
-        take: Gives what to keep of a member, from the number of its sample, its suffix and itself.
+        members: In the order of the archive. Those without a suffix, or with a leading dot, are ignored.
+        take: Returns the part of a member to keep, from the number of its sample, its suffix and itself.
 
-    Example:
-        >>> members = [Member(name, 0, 0) for name in ("1.mp4", "1.cls", "README", "2.mp4", "2.cls")]
-        >>> list(grouped(members, lambda position, suffix, member: position))
-        [('1', {'mp4': 0, 'cls': 0}), ('2', {'mp4': 1, 'cls': 1})]
+    >>> members = [Member(name, 0, 0) for name in ("1.mp4", "1.cls", "README", "2.mp4", "2.cls")]
+    >>> list(group_members(members, lambda position, suffix, member: position))
+    [('1', {'mp4': 0, 'cls': 0}), ('2', {'mp4': 1, 'cls': 1})]
     """
     position, key = 0, None
     parts: dict[str, _Part] = {}
@@ -244,32 +235,32 @@ def broken_link(archive: str, member: Member) -> UnreadableSource:
 
 
 def is_media(suffix: str, kind: MediaKind, media: str | None) -> bool:
-    """Whether a member with this suffix may be the media of a sample."""
+    """Return whether a member with this suffix may be the media of a sample."""
     return _rank_as_media(suffix, kind, media) is not None
 
 
 def _rank_as_media(suffix: str, kind: MediaKind, media: str | None) -> int | None:
-    """0 for the first choice, then 1; ``None`` if it is something else."""
+    """Return 0 for the first choice, then 1; ``None`` if a member is not media."""
     if media is not None:
         return 0 if suffix == media else None
     extension = f".{suffix.rpartition('.')[2]}"
     if extension in MEDIA_EXTENSIONS[kind]:
         return 0
-    # Sound may be that of a video.
+    # A video may have audio.
     return 1 if kind == "audio" and extension in MEDIA_EXTENSIONS["video"] else None
 
 
 def item_of_sample(
     archive: str, key: str, parts: Mapping[str, Any], *, kind: MediaKind, media: str | None = None
 ) -> Item:
-    """The file of a sample, with the label and the columns that stand beside it.
+    """Return the file of a sample, with the label and the columns of its other members.
 
-    A fault of the sample is raised when the file is opened, where the error policy of a dataset sees it.
+    An error of the sample is raised when the file is opened, where the error policy of a dataset sees it.
 
     Args:
         archive: Name of the archive.
         key: The key of the sample.
-        parts: Its members by suffix: bytes, `TarMember` objects, an `UnreadableSource`, or of columns what they hold.
+        parts: Its members by suffix: bytes, `TarMember` objects, an `UnreadableSource`, or values of columns.
         kind: Which member is the media.
         media: The suffix of that member, if the kind is not enough.
     """
@@ -289,21 +280,17 @@ def item_of_sample(
         part = parts[chosen]
         source = bytes(part) if isinstance(part, bytearray | memoryview) else part
         return Item(source, label, f"{name}.{chosen}", extra, sidecars=_sidecars(parts, chosen))
-    reason = f"{name} has no {media or kind}: there is {', '.join(sorted(parts))}. Tell its suffix with media=."
+    reason = f"{name} has no {media or kind}: there is {', '.join(sorted(parts))}. Give its suffix as media=."
     return Item(UnreadableSource(reason), label, name, extra)
 
 
 def is_subtitles(suffix: str) -> bool:
-    """Whether a member with this suffix is a subtitle file.
-
-    >>> is_subtitles("en.vtt"), is_subtitles("txt")
-    (True, False)
-    """
+    """Return whether a member with this suffix is a subtitle file."""
     return suffix.rpartition(".")[2] in _SUBTITLE_SUFFIXES
 
 
 def _sidecars(parts: Mapping[str, Any], media: str) -> dict[str, Any]:
-    """The subtitle files of a sample, by suffix; beside ``left.mp4``, ``left.en.srt`` has the suffix ``en.srt``."""
+    """Return the subtitle files of a sample, by suffix; ``left.en.srt`` has the suffix ``en.srt`` for ``left.mp4``."""
     own = f"{media.rpartition('.')[0]}."
     found = {}
     for suffix, part in parts.items():
@@ -346,17 +333,17 @@ def _bytes_of(member: TarMember) -> bytes:
 
 
 class TarItems(LazyItems):
-    """The samples of uncompressed tar shards on this machine, as files of any map-style dataset.
+    """The samples of uncompressed tar shards on this machine, as files for any map-style dataset.
 
-    The shards have WebDataset's layout: ``key.mp4``, ``key.cls``, ``key.json``, ``key.txt`` side by side make a sample.
-    Their headers are read once; then every sample is reached at once, so that a full shuffle, resuming and ranks work
-    as with plain files, and decoders read of a file what its clip needs. For shards that are compressed, or come from
-    far away, there is `TarSamples`.
+    The shards have WebDataset's layout: the files ``key.mp4``, ``key.cls``, ``key.json`` and ``key.txt`` make a sample.
+    Their headers are read once. Every sample can then be read directly, so that a full shuffle, resuming and ranks work
+    as with plain files, and decoders read only the part of a file that a clip needs. For compressed or remote shards,
+    use `TarSamples`.
 
     The label is the number in ``.cls``, or ``"label"`` in ``.json``. The other values of ``.json``, and the text of
-    ``.txt``, are in ``extra``; subtitle files (``.srt``, ``.en.vtt``) are in ``sidecars``. A shard that is damaged has
-    the samples before the damage, and one more item that cannot be read and tells why: the error policy of the dataset
-    decides. Nothing is written to disk, and names are only names.
+    ``.txt``, are in ``extra``; subtitle files (``.srt``, ``.en.vtt``) are in ``sidecars``. A damaged shard has the
+    samples before the damage, and one more item whose error names the damage, for the error policy of the dataset.
+    Nothing is written to disk.
 
     Args:
         shards: A path, or several; with ``{000..009}``, ``{a,b}``, ``*`` and ``?``.
@@ -420,7 +407,7 @@ class TarItems(LazyItems):
 
 
 class _Index:
-    """Which samples there are, and where their members lie: a few arrays, however many samples.
+    """The samples and the places of their members: a few arrays, however many samples.
 
     A list of objects would be copied by every forked worker as it touches them.
     """
@@ -453,13 +440,13 @@ class _Index:
         return len(self._shards)
 
     def __iter__(self) -> Iterator[tuple[int, str, bool]]:
-        """(number of the shard, key, whether it has members) of each sample."""
+        """Yield (number of the shard, key, whether it has members) of each sample."""
         for index in range(len(self)):
             key = self._keys[self._key_ends[index] : self._key_ends[index + 1]].decode()
             yield self._shards[index], key, self._member_ends[index + 1] > self._member_ends[index]
 
     def __getitem__(self, index: int) -> tuple[int, str, dict[str, Member]]:
-        """(number of the shard, key, members by suffix)."""
+        """Return (number of the shard, key, members by suffix)."""
         key = self._keys[self._key_ends[index] : self._key_ends[index + 1]].decode()
         members = {}
         for i in range(self._member_ends[index], self._member_ends[index + 1]):
@@ -469,7 +456,7 @@ class _Index:
 
 
 def _samples(shard: str) -> Iterator[tuple[str, dict[str, Member]]]:
-    """(key, members by suffix) of each sample; last, if the shard is damaged, (what is wrong, nothing)."""
+    """Yield (key, members by suffix) of each sample; last, if the shard is damaged, (the damage, nothing)."""
     if is_url(shard):
         raise OpenError(f"Could not open shard {shard}: a shard is indexed only on this machine; use TarSamples.")
     try:
@@ -481,7 +468,7 @@ def _samples(shard: str) -> Iterator[tuple[str, dict[str, Member]]]:
                     f"Could not open shard {shard}: it is compressed, so that samples cannot be reached one by one. "
                     "Use TarSamples, or decompress it: media is compressed already."
                 )
-            yield from grouped(TarReader(file, shard, can_seek=True), lambda position, suffix, member: member)
+            yield from group_members(TarReader(file, shard, can_seek=True), lambda position, suffix, member: member)
     except ReadError as damage:
         yield str(damage), {}
     except OSError as error:

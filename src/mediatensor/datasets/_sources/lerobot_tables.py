@@ -1,0 +1,241 @@
+"""The rows of tables of LeRobot datasets, by episode."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._engine.common.locks import ForkSafeLock
+from ..._engine.sources.source import stamp_of
+from ...errors import InvalidArgumentError, ReadError
+from . import limits
+from .lerobot import Episode, EpisodeFiles, check_has_columns
+from .parquet import batches_of, parquet_file
+
+__all__ = ["TableRows", "seconds_of_rows", "structured_values", "table_rows"]
+
+#: For each column an array (rows, *shape), a list of text, or one of other values.
+_Columns = dict[str, Any]
+
+
+class _Table(NamedTuple):
+    """The rows of a table.
+
+    Attributes:
+        columns: Its columns.
+        spans: (first row, number of rows) of each episode; of an episode in several pieces, of the last.
+        gaps: For columns in which rows lack their value, which rows do, bool (rows,).
+    """
+
+    columns: _Columns
+    spans: dict[int, tuple[int, int]]
+    gaps: dict[str, NDArray[np.bool_]]
+
+
+class _KeptTables:
+    """The tables that were read last; they are small compared with the videos, and every row needs one."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._tables: OrderedDict[tuple[Any, ...], tuple[int, _Table]] = OrderedDict()
+        self._num_bytes = 0
+        self._lock = ForkSafeLock()
+
+    def get(self, key: tuple[Any, ...], read: Callable[[], _Table]) -> _Table:
+        with self._lock:
+            if key in self._tables:
+                self._tables.move_to_end(key)
+                return self._tables[key][1]
+        table = read()
+        size = sum(_num_bytes(column) for column in table.columns.values())
+        with self._lock:
+            if key not in self._tables:
+                self._tables[key] = (size, table)
+                self._num_bytes += size
+            while self._num_bytes > self._max_bytes and len(self._tables) > 1:
+                self._num_bytes -= self._tables.popitem(last=False)[1][0]
+        return table
+
+
+def _num_bytes(column: Any) -> int:
+    return sum(len(text) + 64 for text in column) if isinstance(column, list) else int(column.nbytes)
+
+
+_kept_tables = _KeptTables(limits.MAX_KEPT_TABLE_BYTES)
+
+
+class TableRows(NamedTuple):
+    r"""The rows of an episode.
+
+    Attributes:
+        first: The number of its first row in the table.
+        columns: For each column an array (frames, \*shape), float32 or int64 or bool, or a list of text.
+        gaps: For columns in which rows lack their value, which rows do, bool (frames,). The value is then 0 or empty.
+    """
+
+    first: int
+    columns: _Columns
+    gaps: Mapping[str, NDArray[np.bool_]]
+
+
+def table_rows(files: EpisodeFiles, episode: Episode, columns: Mapping[str, tuple[int, ...]]) -> TableRows:
+    """Return the rows of an episode; ``columns`` are the shapes of values of columns of numbers or text, by name.
+
+    Raises:
+        ReadError: if the table is missing or damaged, or its rows contradict the metadata.
+    """
+    path = files.table
+    key = (path, stamp_of(path), tuple(columns.items()))
+    try:
+        table = _kept_tables.get(key, lambda: _read_rows(path, columns))
+    except InvalidArgumentError as error:  # for the error policy of the dataset
+        raise ReadError(str(error)) from error
+    first, num_rows = table.spans.get(episode.index, (0, 0))
+    if num_rows != episode.num_frames:
+        raise ReadError(
+            f"Episode {episode.index} should have {episode.num_frames} consecutive rows in {path}, as in the metadata, "
+            f"but it has {num_rows}."
+        )
+    rows = slice(first, first + num_rows)
+    gaps = {name: is_gap[rows] for name, is_gap in table.gaps.items() if is_gap[rows].any()}
+    return TableRows(first, {name: column[rows] for name, column in table.columns.items()}, gaps)
+
+
+def seconds_of_rows(columns: Mapping[str, Any], frames: NDArray[np.int64], fps: float) -> NDArray[np.float64]:
+    """Return the times of frames of an episode, from its beginning."""
+    seconds = columns["timestamp"][frames]
+    # After an hour, float32 is off by a tenth of a millisecond.
+    exact = columns["frame_index"][frames] / fps
+    times: NDArray[np.float64] = np.where(exact.astype(np.float32) == seconds, exact, seconds.astype(np.float64))
+    return times
+
+
+def structured_values(path: str, column: str, rows: Sequence[int]) -> list[Any]:
+    """Return the values of a column in some rows of a table, as lists and dicts from Arrow.
+
+    Only the row groups of these rows are read: values for a whole episode are repeated in each of its rows, and take
+    many times the size of the file in memory.
+
+    Raises:
+        ReadError: if the table is missing or damaged, or has no such column.
+    """
+    stamp = stamp_of(path)
+    values = []
+    try:
+        starts = _kept_tables.get((path, stamp), partial(_group_starts, path)).columns["starts"]
+        for row in rows:
+            group = int(np.searchsorted(starts, row, "right")) - 1
+            read = _kept_tables.get((path, stamp, column, group), partial(_read_group, path, column, group))
+            values.append(read.columns[column][row - int(starts[group])].as_py())
+    except InvalidArgumentError as error:  # for the error policy of the dataset
+        raise ReadError(str(error)) from error
+    return values
+
+
+def _group_starts(path: str) -> _Table:
+    with parquet_file(path) as file:
+        sizes = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
+    return _Table({"starts": np.cumsum([0, *sizes[:-1]])}, {}, {})
+
+
+def _read_group(path: str, column: str, group: int) -> _Table:
+    import pyarrow
+
+    with parquet_file(path) as file:
+        check_has_columns(path, file.schema_arrow.names, [column])
+        batches = list(batches_of(file, path, [column], limits.MAX_ROW_GROUP_BYTES, group))
+    return _Table({column: pyarrow.chunked_array([batch.column(column) for batch in batches])}, {}, {})
+
+
+def _read_rows(path: str, columns: Mapping[str, tuple[int, ...]]) -> _Table:
+    parts: dict[str, list[Any]] = {name: [] for name in columns}
+    gaps: dict[str, list[NDArray[np.bool_]]] = {name: [] for name in columns}
+    with parquet_file(path) as file:
+        names = file.schema_arrow.names
+        check_has_columns(path, names, list(columns))
+        for batch in batches_of(file, path, list(columns), limits.MAX_PARQUET_COLUMN_BYTES):
+            for name, shape in columns.items():
+                values, is_gap = _values(batch.column(name), shape, f"The column {name!r} of {path}")
+                parts[name].append(values)
+                gaps[name].append(is_gap)
+    if not parts["episode_index"]:
+        raise InvalidArgumentError(f"{path} has no rows.")
+    read = {
+        name: np.concatenate(arrays) if isinstance(arrays[0], np.ndarray) else [text for one in arrays for text in one]
+        for name, arrays in parts.items()
+    }
+    lacking = {name: is_gap for name, some in gaps.items() if (is_gap := np.concatenate(some)).any()}
+    for name, is_gap in lacking.items():
+        if is_gap.all():
+            raise InvalidArgumentError(
+                f"The column {name!r} of {path} must have values of the shape {columns[name] or (1,)}, as "
+                "meta/info.json says."
+            )
+    index = read["episode_index"]
+    if "episode_index" in lacking:
+        index[lacking["episode_index"]] = -1  # no episode has this number
+    starts = np.flatnonzero(np.diff(index, prepend=index[0] - 1))
+    lengths = np.diff(starts, append=len(index))
+    spans = zip(index[starts].tolist(), zip(starts.tolist(), lengths.tolist(), strict=True), strict=True)
+    return _Table(read, dict(spans), lacking)
+
+
+def _values(array: Any, shape: tuple[int, ...], place: str) -> tuple[NDArray[Any] | list[str], NDArray[np.bool_]]:
+    r"""Return the values of an Arrow array as (rows, \*shape) or a list of text, and which rows lack theirs."""
+    import pyarrow
+    import pyarrow.types as types
+
+    if isinstance(array, pyarrow.ExtensionArray):
+        array = array.storage
+    value_type = array.type
+    while types.is_list(value_type) or types.is_large_list(value_type) or types.is_fixed_size_list(value_type):
+        value_type = value_type.value_type
+    if (types.is_string(value_type) or types.is_large_string(value_type)) and not shape and value_type == array.type:
+        texts = array.to_pylist()
+        return [text or "" for text in texts], np.array([text is None for text in texts], np.bool_)
+    if types.is_floating(value_type):
+        dtype: Any = np.float32
+    elif types.is_integer(value_type):
+        dtype = np.int64
+    elif types.is_boolean(value_type):
+        dtype = np.bool_
+    else:
+        raise InvalidArgumentError(f"{place} must have numbers or single texts (it has {array.type}).")
+    rows = _whole_rows(array, math.prod(shape))
+    if rows is not None:
+        values = np.asarray(rows.to_numpy(zero_copy_only=False), dtype)
+        return values.reshape(len(array), *shape), np.zeros(len(array), np.bool_)
+    read = np.zeros((len(array), *shape), dtype)
+    is_gap = np.ones(len(array), np.bool_)
+    for number, row in enumerate(array.to_pylist()):
+        # A row with a missing number has no value.
+        numbers = _flat(row)
+        if len(numbers) == read[number].size and None not in numbers:
+            read[number] = np.array(numbers).reshape(shape)
+            is_gap[number] = False
+    return read, is_gap
+
+
+def _whole_rows(array: Any, size: int) -> Any:
+    """Return all numbers of an Arrow array, flat; ``None`` if not every row has ``size`` of them."""
+    import pyarrow
+
+    num_rows = len(array)
+    while isinstance(array, pyarrow.ListArray | pyarrow.LargeListArray | pyarrow.FixedSizeListArray):
+        if array.null_count or (
+            not isinstance(array, pyarrow.FixedSizeListArray) and len(array.value_lengths().unique()) > 1
+        ):
+            return None
+        array = array.flatten()
+    return None if array.null_count or len(array) != num_rows * size else array
+
+
+def _flat(value: Any) -> list[Any]:
+    """Return the numbers of nested lists, flat."""
+    return [number for one in value for number in _flat(one)] if isinstance(value, list) else [value]
