@@ -439,7 +439,7 @@ def test_processes_state_and_manifest(tmp_path: Path) -> None:
     write(good, moving(40))  # a changed file is checked again
     changed = check_dataset(manifest, num_workers=0, state_file=state)
     assert changed.files[0].facts.num_frames == 40
-    with pytest.raises(InvalidArgumentError, match="no state file"):
+    with pytest.raises(InvalidArgumentError, match="not a state file"):
         check_dataset(manifest, num_workers=0, state_file=manifest)
     assert manifest.read_bytes() == before[manifest]
 
@@ -696,7 +696,7 @@ def test_no_flipped_byte_of_a_state_changes_the_report(tmp_path: Path) -> None:
     assert check_dataset(paths, num_workers=0, state_file=state) == report
     assert state.read_bytes().count(b"\n") == 3
     state.write_bytes(b"X" + whole[1:])
-    with pytest.raises(InvalidArgumentError, match="no state file"):
+    with pytest.raises(InvalidArgumentError, match="not a state file"):
         check_dataset(paths, num_workers=0, state_file=state)
 
 

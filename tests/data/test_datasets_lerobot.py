@@ -377,7 +377,7 @@ def test_columns_of_language_are_lists(tmp_path: Path) -> None:
     batch = next(iter(DataLoader(clips, batch_size=4, num_workers=1)))
     assert [len(events) for events in batch["language_events"]] == [0, 0, 0, 2]
     with pytest.raises(
-        InvalidArgumentError, match="names 'language_events', which is no column of pictures or numbers"
+        InvalidArgumentError, match="names 'language_events', which is not a column of pictures or numbers"
     ):
         LeRobotClips(root, {"language_events": [0.0]})
 

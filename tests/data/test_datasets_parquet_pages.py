@@ -18,7 +18,7 @@ from mediatensor._engine.sources.readers import RangeReader  # noqa: E402
 from mediatensor._engine.sources.source import Source, make_source  # noqa: E402
 from mediatensor.datasets import AudioClips, VideoClips, as_items, check_dataset  # noqa: E402
 from mediatensor.datasets._sources.parquet import MediaColumn, parquet_file  # noqa: E402
-from mediatensor.datasets._sources.references import alone  # noqa: E402
+from mediatensor.datasets._sources.references import item_alone  # noqa: E402
 from mediatensor.decoders import VideoDecoder  # noqa: E402
 from mediatensor.errors import InvalidArgumentError, OpenError, ReadError  # noqa: E402
 
@@ -246,7 +246,7 @@ def test_rows_of_a_table_that_was_replaced_are_refused(video: Path, tmp_path: Pa
     items = as_items(path, kind="video")
     assert isinstance(items[0].source, bytes | Source)
     report = check_dataset(path, num_workers=0)
-    reference = alone(items, 0).source
+    reference = item_alone(items, 0).source
     travelling = pickle.dumps(reference)
     assert len(VideoDecoder(reference)) == len(VideoDecoder(video))
     other = pa.table({"video": [video.read_bytes()[:-1] + b"x"], "label": [2]})
@@ -255,6 +255,6 @@ def test_rows_of_a_table_that_was_replaced_are_refused(video: Path, tmp_path: Pa
         for given in (items, pickle.loads(pickle.dumps(items))):
             with pytest.raises(ReadError, match="has changed since its table was read"):
                 VideoDecoder(given[0].source)
-        for source in (reference, pickle.loads(travelling), alone(report.items, 0).source):
+        for source in (reference, pickle.loads(travelling), item_alone(report.items, 0).source):
             with pytest.raises(ReadError, match="has changed since its table was read"):
                 VideoDecoder(source)

@@ -144,7 +144,7 @@ def test_videos_without_captions_have_no_row_and_unreadable_ones_one_that_fails(
     assert [isinstance(sample, Skipped) for sample in samples] == [False, *[True] * 5]
     messages = [sample.failures[0].message for sample in samples if isinstance(sample, Skipped)]
     assert all(message.startswith(f"The captions of {str(videos[0])!r} cannot be read: ") for message in messages)
-    for message, part in zip(messages, ["missing.srt", "no JSON", "video.txt", "got 5", "got 7"], strict=True):
+    for message, part in zip(messages, ["missing.srt", "not JSON", "video.txt", "got 5", "got 7"], strict=True):
         assert part in message
     with pytest.raises(ReadError, match=r"missing\.srt"):
         VideoTextClips(rows)[1]

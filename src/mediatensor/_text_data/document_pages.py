@@ -1,16 +1,17 @@
-"""`DocumentPages`: pages of documents."""
+"""`DocumentPages`: pages of documents; and documents that recipes keep open."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor
 
 from .._engine.common import stages
-from .._engine.common.checks import function, options_dict
+from .._engine.common.checks import function, options_dict, real_number, whole_number
 from .._engine.common.messages import progress
 from .._engine.images.decoding import MAX_PIXELS
 from ..datasets._rows.dataset import MediaDataset, check_dataset_options
@@ -19,48 +20,118 @@ from ..datasets._rows.samples import Sample
 from ..datasets._sources import limits
 from ..datasets._sources.dispatch import as_items
 from ..datasets._sources.items import Item, checked_classes
-from ..errors import InvalidArgumentError, MediaTensorError, MissingDependencyError
-from ..samplers._random import sampling_generator, uses_row_random
-from .documents import DEFAULT_DPI, Document, DocumentOptions, apply_image_transform
+from ..errors import InvalidArgumentError, MediaTensorError, MissingDependencyError, OpenError
+from ..samplers._random import global_random, sampling_generator, uses_row_random
 
-__all__ = ["DocumentPages", "PageChoice", "PageRecipe"]
+if TYPE_CHECKING:
+    from ..ocr.io import Pages
+
+__all__ = [
+    "DEFAULT_DPI",
+    "Document",
+    "DocumentOptions",
+    "DocumentPages",
+    "PageChoice",
+    "PageRecipe",
+    "apply_image_transform",
+]
 
 PageChoice: TypeAlias = Literal["all", "first", "random"]
 
 _NUM_PAGES = "num_pages"
 
 
+#: Default pixels per inch of pages of PDF files, as in `read_pdf`.
+DEFAULT_DPI = 144.0
+
+
+@dataclass(frozen=True)
+class DocumentOptions:
+    """How documents are opened.
+
+    Attributes:
+        dpi: Pixels per inch of the pages of a PDF file.
+        max_pixels: Pages with more pixels fail; ``None`` for no limit.
+        pdf_options: Further arguments of `read_pdf`; without ``timeout_seconds``, PDFium has a minute for each page.
+    """
+
+    dpi: float = DEFAULT_DPI
+    max_pixels: int | None = MAX_PIXELS
+    pdf_options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.dpi, bool) or not 0 < real_number("dpi", self.dpi) < math.inf:
+            raise InvalidArgumentError(f"dpi must be a positive number (got {self.dpi!r}).")
+        if self.max_pixels is not None:
+            whole_number("max_pixels", self.max_pixels, at_least=1, or_none=True)
+
+
+class Document:
+    """An open document of a recipe: a PDF file or an image.
+
+    Raises:
+        MediaTensorError: if it cannot be opened, or has more than `limits.MAX_PAGES` pages.
+    """
+
+    def __init__(self, source: object, options: DocumentOptions) -> None:
+        self.pages = _open_pages(source, options)
+        if len(self.pages) > limits.MAX_PAGES:
+            raise OpenError(
+                f"The document has {len(self.pages)} pages, more than the {limits.MAX_PAGES} that are read."
+            )
+
+    def close(self) -> None:
+        # The file is released with the last reference to its pages.
+        del self.pages
+
+
+def _open_pages(source: object, options: DocumentOptions) -> Pages:
+    # Imported late: the OCR package is large, and not needed without documents.
+    from ..ocr.io._documents.pdf_process import DEFAULT_TIMEOUT_SECONDS
+    from ..ocr.io.reader import open_document
+
+    pdf_options = {"dpi": options.dpi, "timeout_seconds": DEFAULT_TIMEOUT_SECONDS, **options.pdf_options}
+    return open_document(source, **{"max_pixels": options.max_pixels, **pdf_options})
+
+
+def apply_image_transform(transform: Callable[[Tensor], Tensor] | None, image: Tensor) -> Tensor:
+    """Return the result of a user's transform of an image, a tensor (C, H, W)."""
+    if transform is None:
+        return image
+    with stages.TRANSFORM, global_random():
+        result = transform(image)
+    if not isinstance(result, Tensor) or result.ndim != 3:
+        got = f"of shape {tuple(result.shape)}" if isinstance(result, Tensor) else type(result).__name__
+        raise InvalidArgumentError(f"The transform must return a tensor (C, H, W) (got {got}).")
+    return result
+
+
 class DocumentPages(MediaDataset):
-    """Pages of documents, one sample a row: of PDF files (which need the extra ``ocr``), images, TIFFs of many pages.
+    """Pages of documents, one sample a row: of PDF files (which need the extra ``ocr``), images, and TIFFs of several
+    pages.
 
     A page is read or rendered when its row is. ``Sample.image`` is uint8 (3, H, W), upright, RGB, transparent parts
-    over white; ``extra["page_index"]`` is its number in the document, from 0.
+    over white; ``extra["page_index"]`` is its number in the document, from 0. A document that cannot be opened has one
+    row, which fails.
 
     Args:
         source: The documents: paths, a folder, a manifest, rows of a Hugging Face dataset; see `as_items`.
-        pages: Which pages of a document are rows. ``"all"``: each is one; to count them every document is opened here,
-            but for those whose manifest has a column ``num_pages``. ``"first"``: the first. ``"random"``: each row
-            draws one.
-        dpi: Pixels per inch that pages of PDF files are rendered at.
-        max_pixels: A page with more pixels fails; ``None`` for no limit.
-        transform: Takes an image, uint8 (3, H, W), and gives another tensor (C, H, W); random ones draw anew for each
-            row.
-        label: Gives the label of an `Item`; by default its own.
-        classes: The names of the classes in the order of their numbers, for labels that are text and for sub-folders,
-            such as ``class_names`` of the dataset that a model is trained with. A class that is not among them is an
-            error. By default the classes of this source, by name.
-        rows_per_file: For ``"random"``: how many rows each document has in an epoch.
-        pdf_options: Further arguments of `read_pdf`: ``password``, ``rotation``, ``grayscale`` ..., and
-            ``timeout_seconds``, which is 60 by default: a page that takes longer fails. ``None``, no limit, is for
-            trusted files.
-        dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
-            ``max_open_files``.
-
-    A document that cannot be opened has one row, which fails.
+        pages: Which pages of a document are rows. ``"all"``: each page is one; to count them every document is opened
+            here, except those whose manifest has a column ``num_pages``. ``"first"``: the first page. ``"random"``:
+            each row draws one. dpi: Pixels per inch at which pages of PDF files are rendered. max_pixels: A page with
+            more pixels fails; ``None`` for no limit. transform: Takes an image, uint8 (3, H, W), and returns another
+            tensor (C, H, W); random ones draw anew for each row. label: Returns the label of an `Item`; by default its
+            own. classes: The names of the classes in the order of their numbers, for labels that are text and for
+            sub-folders, such as ``class_names`` of the training dataset. A class that is not among them is an error. By
+            default the classes of this source, by name. rows_per_file: For ``"random"``: number of rows of each
+            document in an epoch. pdf_options: Further arguments of `read_pdf`: ``password``, ``rotation``,
+            ``grayscale`` ..., and ``timeout_seconds``, which is 60 by default: a page that takes longer fails.
+            ``None``, no limit, is for trusted files. dataset_options: Arguments of `MediaDataset`: ``seed``,
+            ``on_error``, ``max_consecutive_failures``, ``max_open_files``.
 
     Raises:
         InvalidArgumentError: if there are no documents, or an argument is not among the accepted ones.
-        MissingDependencyError: if pages are to be counted and a package for that is missing.
+        MissingDependencyError: if pages are counted and a package for that is missing.
 
     Example:
         >>> from mediatensor.datasets import DocumentPages
@@ -101,7 +172,7 @@ class DocumentPages(MediaDataset):
 
 @dataclass(frozen=True)
 class PageRecipe(Recipe):
-    """How a page is made of a document; see `DocumentPages`."""
+    """Makes images of the pages of a document; see `DocumentPages`."""
 
     used_columns: ClassVar[frozenset[str]] = frozenset((_NUM_PAGES,))
 
@@ -133,7 +204,7 @@ class PageRecipe(Recipe):
 
 
 def _page_counts(items: Sequence[Item], recipe: PageRecipe) -> list[int]:
-    """How many rows each document has."""
+    """Return the number of rows of each document."""
     watched = progress(items, "counting pages", total=len(items), unit="file") if len(items) > 1 else items
     return [_num_pages(item, recipe) for item in watched]
 
@@ -145,7 +216,7 @@ def _num_pages(item: Item, recipe: PageRecipe) -> int:
         document = recipe.open(item)
     except MissingDependencyError:
         raise
-    except (MediaTensorError, OSError):  # reading the row says what is wrong
+    except (MediaTensorError, OSError):  # reading the row raises the error
         return 1
     try:
         return len(document.pages)

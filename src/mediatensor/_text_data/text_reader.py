@@ -22,24 +22,18 @@ from ..decoders import VideoDecoder
 from ..distributed._columns import Column, ListColumn, TextColumn, number_or_none
 from ..distributed._row_mapper import AnyColumn, RowMapper
 from ..errors import InvalidArgumentError, OutOfRangeError, PageError
-from .documents import DEFAULT_DPI, Document, DocumentOptions
+from .document_pages import DEFAULT_DPI, Document, DocumentOptions
 
 __all__ = ["TextReader"]
 
 _MAX_FRAMES = 100_000
 
-# Frames are decoded so many at a time: a video need not fit in memory.
+# Number of frames that are decoded at a time, so that a video need not fit in memory.
 _FRAMES_AT_A_TIME = 4
 
 
 class LazyPredictor:
-    """Options of a predictor, which travel between processes, and the predictor, which does not.
-
-    Args:
-        options: Options of `mediatensor.ocr.ocr_predictor`.
-        make: Gives the predictor instead.
-        device: Where it goes.
-    """
+    """A predictor that is loaded when it is first needed; only its options travel between processes."""
 
     def __init__(self, options: dict[str, Any], make: Callable[[], Any] | None, device: str) -> None:
         self._options = options
@@ -49,7 +43,7 @@ class LazyPredictor:
         self._lock = ForkSafeLock()
 
     def load(self) -> Any:
-        """The predictor.
+        """Return the predictor.
 
         Raises:
             MediaTensorError: if weights or packages are missing, an option is not accepted, or torch has no such
@@ -57,14 +51,14 @@ class LazyPredictor:
         """
         with self._lock:
             if self._loaded is None:
-                self._loaded = self._made()
+                self._loaded = self._make_predictor()
             return self._loaded
 
-    def _made(self) -> Any:
+    def _make_predictor(self) -> Any:
         if self._make is not None:
             predictor = self._make()
         else:
-            # Imported late: reading text is a large part of the package, and users of clips need not wait for it.
+            # Imported late: the OCR package is large, and not needed for clips.
             from ..ocr import ocr_predictor
 
             predictor = ocr_predictor(**{"pretrained": True, **self._options})
@@ -74,35 +68,35 @@ class LazyPredictor:
         return LazyPredictor, (self._options, self._make, self._device)
 
 
-# As `Document.render` puts between pages.
+# The same separator as in `Document.render`.
 _PAGE_BREAK = "\n\n\n\n"
 
 
 class TextReader(RowMapper):
     """Reads the text of each row of a batch: of images, of the pages of PDF files, or of frames of videos.
 
-    Columns that come out, beside those that came in:
+    Output columns, in addition to the input:
 
-    * ``text``: all text, in the order in which it is read; blank lines between blocks and between pages.
+    * ``text``: all text, in reading order; blank lines between blocks and between pages.
     * ``words``: a list of strings; and for each word ``confidences``, float32 (words,) in [0, 1]; ``boxes``, float32
-      (words, 4): left, top, right and bottom, relative to the page (of turned words the upright rectangle around
-      them); ``pages``, int64 (words,): the page, or which of the frames that are read, from 0; ``pts_seconds``,
-      float64 (words,): when the frame is shown, NaN on pages.
+      (words, 4): left, top, right and bottom, relative to the page (for rotated words the upright rectangle around
+      them); ``pages``, int64 (words,): the number of the page, or of the frame among those that are read, from 0;
+      ``pts_seconds``, float64 (words,): when the frame is shown, NaN on pages.
     * ``source``: the path, or another name of the file.
-    * ``error``: why the row, or some of its pages, could not be read; empty if they could. The text of the other pages
-      is there.
-    * ``n_replaced``: how many frames were replaced by another, with ``decoder_options={"on_error": "nearest"}``.
+    * ``error``: why the row, or some of its pages, could not be read, else empty. The text of the other pages is still
+      returned.
+    * ``n_replaced``: number of frames that were replaced by another, with ``decoder_options={"on_error": "nearest"}``.
 
     A batch may have a column ``page``, with the number of a page, or of one of the frames: then only that is read.
     Models are loaded at the first batch, once for each process.
 
     Args:
-        every_seconds: The files are videos, and frames so far apart are read; ``None`` for images and PDF files.
-        dpi: Pixels per inch that pages of PDF files are rendered at.
+        every_seconds: For videos: time between the frames that are read; ``None`` for images and PDF files.
+        dpi: Pixels per inch at which pages of PDF files are rendered.
         predictor_options: Arguments of `mediatensor.ocr.ocr_predictor`: ``det_arch``, ``reco_arch`` ...; by default its
             defaults, with ``pretrained=True``.
-        make_predictor: Gives the predictor instead, anything that takes a list of pages as `OCRPredictor` does.
-        device: Where the models go, such as ``"cuda"``.
+        make_predictor: Returns another predictor, any object that takes a list of pages like `OCRPredictor`.
+        device: Device of the models, such as ``"cuda"``.
         pdf_options: Further arguments of `read_pdf`: ``password`` ..., and ``timeout_seconds``, which is 60 by default:
             a page that takes longer fails. ``None``, no limit, is for trusted files.
         decoder_options: For videos, arguments of `VideoDecoder`: ``on_error``, ``stream_index`` ...
@@ -137,7 +131,7 @@ class TextReader(RowMapper):
         if every_seconds is not None and not 0 < real_number("every_seconds", every_seconds) < math.inf:
             raise InvalidArgumentError(f"every_seconds must be a positive number or None (got {every_seconds!r}).")
         if every_seconds is None and decoder_options:
-            raise InvalidArgumentError("decoder_options are for videos: give every_seconds, too.")
+            raise InvalidArgumentError("decoder_options are for videos: also give every_seconds.")
         self._predictor = LazyPredictor(
             options_dict("predictor_options", predictor_options), function("make_predictor", make_predictor), device
         )
@@ -162,23 +156,23 @@ class TextReader(RowMapper):
         self._predictor.load()
 
     def values(self, sample: Sample) -> dict[str, Any]:
-        values: dict[str, Any] = sample.extra[_READ]
+        values: dict[str, Any] = sample.extra[_TEXT_KEY]
         return values
 
 
-# The key of what was read, in ``Sample.extra``.
-_READ = "read"
+# The key of the text in ``Sample.extra``.
+_TEXT_KEY = "text"
 
 
 @dataclass(frozen=True)
 class PageImage:
-    """A page or a frame that text is read from.
+    """A page or a frame to read text from.
 
     Attributes:
-        number: Which page of the document, or which of the frames that are read, it is, from 0.
-        pixels: uint8 (H, W, 3), or ``None`` if it cannot be had.
+        number: Number of the page of the document, or of the frame among those that are read, from 0.
+        pixels: uint8 (H, W, 3), or ``None`` if they are missing.
         seconds: When the frame is shown; NaN for a page.
-        num_replaced: 1 if another frame took its place.
+        num_replaced: 1 if another frame replaces it.
         error: Why there are no pixels.
     """
 
@@ -190,23 +184,13 @@ class PageImage:
 
 
 class DocumentSource(Closing):
-    """Pages of a document.
-
-    Args:
-        document: The document, opened.
-    """
-
     def __init__(self, document: Document) -> None:
         self._document = document
 
     def images(self, number: int | None) -> Iterator[PageImage]:
-        """Its pages, or the one of a number.
-
-        Raises:
-            OutOfRangeError: if there is no such page.
-        """
+        """Yield the pages, or the one with a number."""
         pages = self._document.pages
-        for i in _chosen(number, len(pages), "page"):
+        for i in _select_numbers(number, len(pages), "page"):
             try:
                 yield PageImage(i, pages[i])
             except PageError as error:
@@ -217,12 +201,7 @@ class DocumentSource(Closing):
 
 
 class VideoSource(Closing):
-    """Frames of a video.
-
-    Args:
-        decoder: The video, opened, with frames (H, W, C).
-        every_seconds: How far apart the frames are that are read.
-    """
+    """Frames (H, W, C) of a video at a fixed interval."""
 
     def __init__(self, decoder: VideoDecoder, every_seconds: float) -> None:
         self._decoder = decoder
@@ -233,17 +212,12 @@ class VideoSource(Closing):
         self._indices: list[int] = list(dict.fromkeys(clock.played_at(times).tolist()))
 
     def images(self, number: int | None) -> Iterator[PageImage]:
-        """Its frames, or the one of a number.
-
-        Raises:
-            OutOfRangeError: if there is no such frame.
-            DecodeError: if one cannot be decoded.
-        """
-        numbers = _chosen(number, len(self._indices), "frame")
+        """Yield the frames, or the one with a number."""
+        numbers = _select_numbers(number, len(self._indices), "frame")
         for start in range(0, len(numbers), _FRAMES_AT_A_TIME):
-            yield from self._decoded(numbers[start : start + _FRAMES_AT_A_TIME])
+            yield from self._decode_frames(numbers[start : start + _FRAMES_AT_A_TIME])
 
-    def _decoded(self, numbers: Sequence[int]) -> Iterator[PageImage]:
+    def _decode_frames(self, numbers: Sequence[int]) -> Iterator[PageImage]:
         frames = self._decoder.get_frames_at([self._indices[i] for i in numbers]).to("cpu")
         left_out = {frame.position for frame in frames.replaced if frame.used_index is None}
         replaced = {frame.position for frame in frames.replaced if not frame.num_missing} - left_out
@@ -256,25 +230,22 @@ class VideoSource(Closing):
 
 
 def frame_times(begin_seconds: float, end_seconds: float, every_seconds: float) -> list[float]:
-    """Times from the begin of a video on, before its end.
+    """Return times from the beginning of a video, before its end.
 
     >>> frame_times(1.0, 2.0, 0.4)
     [1.0, 1.4, 1.8]
-
-    Raises:
-        InvalidArgumentError: if there are too many.
     """
     count = math.ceil((end_seconds - begin_seconds) / every_seconds)
     if count > _MAX_FRAMES:
         raise InvalidArgumentError(
             f"every_seconds = {every_seconds} makes {count} frames of this video, more than the {_MAX_FRAMES} that are "
-            "read: take a greater one."
+            "read: give a larger one."
         )
     times: list[Any] = [begin_seconds + k * every_seconds for k in range(max(count, 1))]
     return times[:1] + [time for time in times[1:] if time < end_seconds - TIME_TOLERANCE]
 
 
-def _chosen(number: int | None, count: int, noun: str) -> Sequence[int]:
+def _select_numbers(number: int | None, count: int, noun: str) -> Sequence[int]:
     if number is None:
         return range(count)
     if not 0 <= number < count:
@@ -284,7 +255,7 @@ def _chosen(number: int | None, count: int, noun: str) -> Sequence[int]:
 
 @dataclass(frozen=True)
 class TextRecipe(Recipe):
-    """How text is read from a document or a video; see `TextReader`."""
+    """Reads the text of a document or a video; see `TextReader`."""
 
     used_columns: ClassVar[frozenset[str]] = frozenset()
 
@@ -305,16 +276,16 @@ class TextRecipe(Recipe):
             raise
 
     def read(self, opened: DocumentSource | VideoSource, item: Item, part: int) -> Sample:
-        found = _Found()
+        text = _Text()
         for image in opened.images(self._page(item)):
             if image.pixels is None:
-                found.add_error(image, image.error)
+                text.add_error(image, image.error)
                 continue
             with stages.TRANSFORM:
-                # One at a time: what is read of a page does not depend on the pages beside it.
+                # One at a time, so that the text of a page does not depend on other pages.
                 page = self.predictor.load()([image.pixels]).pages[0]
-            found.add_page(image, page)
-        return Sample(extra={_READ: found.values()})
+            text.add_page(image, page)
+        return Sample(extra={_TEXT_KEY: text.values()})
 
     def position(self, opened: DocumentSource | VideoSource, item: Item, part: int) -> float:
         return self._page(item) or 0
@@ -323,8 +294,8 @@ class TextRecipe(Recipe):
         return number_or_none(item.extra.get(self.page_column), self.page_column)
 
 
-class _Found:
-    """The text that was read of the pages of a row."""
+class _Text:
+    """The text of the pages of a row."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
@@ -343,7 +314,7 @@ class _Found:
         self._num_replaced += image.num_replaced
         self._texts.append(page.render())
         words = [word for block in page.blocks for line in block.lines for word in line.words]
-        # Other predictors than ours may have pages without tables, and cells without words.
+        # Other predictors may have pages without tables, and cells without words.
         cells = [cell for table in getattr(page, "tables", ()) for cell in table.cells]
         words += [word for cell in cells for word in getattr(cell, "words", ())]
         for word in words:

@@ -1,4 +1,4 @@
-"""`WordCrops`: pictures of words, for those who train recognition."""
+"""`WordCrops`: images of words, for training recognition."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..datasets._sources.dispatch import as_items
 from ..datasets._sources.items import Item, ListedItems
 from ..errors import InvalidArgumentError, OpenError, SourceNotFoundError
 from ..samplers._random import uses_row_random
-from .documents import DEFAULT_DPI, Document, DocumentOptions, apply_image_transform
+from .document_pages import DEFAULT_DPI, Document, DocumentOptions, apply_image_transform
 
 __all__ = [
     "WORD_COLUMNS",
@@ -42,10 +42,10 @@ __all__ = [
 
 BoxUnit: TypeAlias = Literal["auto", "pixels", "relative"]
 
-#: The columns that say what words there are.
+#: The columns with the words.
 WORD_COLUMNS = frozenset(("boxes", "texts", "text"))
 
-# Relative coordinates may lie somewhat beyond the page; no page with words is as small as this in pixels.
+# Relative coordinates may lie somewhat outside of the page; no page with words is as small as this in pixels.
 _MAX_RELATIVE = 2.0
 
 
@@ -54,11 +54,11 @@ class Words:
     """The words of a page.
 
     Attributes:
-        boxes: float64 (N, 4), as (xmin, ymin, xmax, ymax), or (N, 4, 2), four points from the top left one on in
+        boxes: float64 (N, 4), as (xmin, ymin, xmax, ymax), or (N, 4, 2), four points from the top left in
             reading direction.
-        texts: Their texts; ``None`` if they are not known.
-        numbers: Which of the boxes are words: those whose text is not blank.
-        is_relative: Whether coordinates are shares of the width and the height of the page; else pixels.
+        texts: Their texts; ``None`` if unknown.
+        numbers: Indices of the boxes that are words: those whose text is not blank.
+        is_relative: Whether coordinates are relative to the width and the height of the page; else pixels.
     """
 
     boxes: NDArray[np.float64]
@@ -68,18 +68,12 @@ class Words:
 
 
 def words_of(columns: Mapping[str, Any], name: str, unit: BoxUnit) -> Words | None:
-    """The words that the columns ``boxes`` and ``texts`` of a page annotate; ``None`` if there are no such columns.
+    """Return the words in the columns ``boxes`` and ``texts`` of a page; ``None`` without such columns.
+
+    With the unit "auto", integers are pixels, and so are all numbers if one is above 2.
 
     >>> words_of({"boxes": [[8, 4, 20, 9], [0, 0, 3, 3]], "texts": ["Dear", " "]}, "page.png", "auto").numbers
     (0,)
-
-    Args:
-        columns: The columns of the page.
-        name: The name of the page.
-        unit: The unit of the coordinates. With "auto", integers are pixels, and so are all numbers if one is beyond 2.
-
-    Raises:
-        InvalidArgumentError: if they are not as described.
     """
     if columns.get("boxes") is None:
         return None
@@ -124,13 +118,7 @@ def _texts(value: Any, num_boxes: int, name: str) -> tuple[str, ...] | None:
 
 
 def crop_word(page: NDArray[np.uint8], words: Words, number: int, name: str) -> NDArray[np.uint8]:
-    """The picture of a word, set upright: (h, w, 3) uint8, contiguous.
-
-    Args:
-        page: (H, W, 3) uint8.
-        words: Those of the page.
-        number: The number of its box.
-        name: The name of the page.
+    """Return the image of a word, set upright: (h, w, 3) uint8, contiguous.
 
     Raises:
         InvalidArgumentError: if the box holds no pixel of the page, or has four points and more area than the page.
@@ -158,7 +146,7 @@ def crop_word(page: NDArray[np.uint8], words: Words, number: int, name: str) -> 
 
 
 def _check_area(quad: NDArray[np.float64], page: NDArray[np.uint8], name: str) -> None:
-    """Raise if a crop would be larger than the page: annotations may say anything."""
+    """Raise if a crop would be larger than the page, which invalid annotations can cause."""
     along, down = math.dist(*quad[:2].tolist()), math.dist(*quad[1:3].tolist())
     height, width = page.shape[:2]
     if not along * down <= height * width:
@@ -169,35 +157,33 @@ def _check_area(quad: NDArray[np.float64], page: NDArray[np.uint8], name: str) -
 
 
 class WordCrops(MediaDataset):
-    """Pictures of words with their text, one sample a row: cut out of annotated pages, or cut already.
+    """Images of words with their text, one sample a row: cut out of annotated pages, or already cut.
 
-    The annotation of a page stands in two columns (``Item.extra``, or those of a manifest): ``boxes`` and ``texts``.
-    Each word is a row; words whose text is blank are none. ``Sample.image`` is uint8 (3, h, w), set upright, of the
-    size that it has on the page; ``label`` is the text, and ``extra["word_index"]`` its place in the annotation. A
-    file without the column ``boxes`` is one word, which was cut already: its text is the column ``text``, or the label
-    of an `Item`.
+    The annotation of a page is in two columns (``Item.extra``, or those of a manifest): ``boxes`` and ``texts``.
+    Each word is a row; words whose text is blank are ignored. ``Sample.image`` is uint8 (3, h, w), set upright, in its
+    size on the page; ``label`` is the text, and ``extra["word_index"]`` its index in the annotation. A
+    file without the column ``boxes`` is one word, already cut: its text is the column ``text``, or the label
+    of an `Item`. A page with an invalid annotation has one row, which fails; so does a word without pixels.
 
     The page is decoded once for the words that are read together: see `Shuffle`.
 
     Args:
         source: The pages or words: items, a manifest, rows of a Hugging Face dataset; see `as_items`. For the layout
             that docTR trains on see `from_labels`.
-        box_unit: The unit of the coordinates. Boxes are (xmin, ymin, xmax, ymax), or four points from the top left one
-            on in reading direction. ``"pixels"``: pixels of the page. ``"relative"``: shares of its width and height.
-            ``"auto"``: whole numbers of an integer type, and pages with any number beyond 2, are pixels.
+        box_unit: The unit of the coordinates. Boxes are (xmin, ymin, xmax, ymax), or four points from the top left
+            in reading direction. ``"pixels"``: pixels of the page. ``"relative"``: shares of its width and height.
+            ``"auto"``: whole numbers of an integer type, and pages with any number above 2, are pixels.
         max_pixels: A page with more pixels fails; ``None`` for no limit.
-        dpi: Pixels per inch that a page of a PDF file is rendered at (needs the extra ``ocr``). A column
-            ``page_index`` tells which page of a document is meant, from 0; by default the first.
-        transform: Takes an image, uint8 (3, h, w), and gives another tensor (C, h, w); random ones draw anew for each
+        dpi: Pixels per inch at which a page of a PDF file is rendered (needs the extra ``ocr``). A column
+            ``page_index`` has the number of the page of a document, from 0; by default the first.
+        transform: Takes an image, uint8 (3, h, w), and returns another tensor (C, h, w); random ones draw anew for each
             row.
-        label: Gives the label of an `Item` that is a word; by default its text.
+        label: Returns the label of an `Item` that is a word; by default its text.
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 
-    A page whose annotation is not as described has one row, which fails; so does a word without pixels.
-
     Raises:
-        InvalidArgumentError: if there are no words, the label of one is no text, or an argument is not among the
+        InvalidArgumentError: if there are no words, the label of one is not text, or an argument is not among the
             accepted ones.
 
     Example:
@@ -225,7 +211,7 @@ class WordCrops(MediaDataset):
         if box_unit not in get_args(BoxUnit):
             raise InvalidArgumentError(f"box_unit must be 'auto', 'pixels' or 'relative' (got {box_unit!r}).")
         recipe = WordRecipe(box_unit, DocumentOptions(dpi, max_pixels), transform)
-        items = as_items(source, kind="image", label=_own_text if label is None else label)
+        items = as_items(source, kind="image", label=_text_of_word if label is None else label)
         num_words = [_num_rows(item, box_unit) for item in items]
         if num_words and not any(num_words):
             raise InvalidArgumentError("There are no words: no page of the source has a box with a text.")
@@ -233,17 +219,17 @@ class WordCrops(MediaDataset):
 
     @classmethod
     def from_labels(cls, images: str | os.PathLike[str], labels: Any = None, **options: Any) -> Self:
-        """Words that are cut already, in the layout that docTR trains recognition on.
+        """Make a dataset of words that are already cut, in the layout that docTR trains recognition on.
 
         Args:
             images: The folder of the images.
-            labels: A JSON file ``{file name: text}``, or such a mapping; by default ``labels.json`` beside the folder.
+            labels: A JSON file ``{file name: text}``, or such a mapping; by default ``labels.json`` next to the folder.
             options: Further arguments of `WordCrops`.
 
         Raises:
             SourceNotFoundError: if there is no such file.
-            OpenError: if it is no JSON, or larger than 1 GiB.
-            InvalidArgumentError: if it is something else than a mapping of names to texts, or an empty one.
+            OpenError: if it is not JSON, or larger than 1 GiB.
+            InvalidArgumentError: if it is not a mapping of names to texts, or an empty one.
 
         Example:
             >>> dataset = WordCrops.from_labels("train/images")  # doctest: +SKIP
@@ -262,7 +248,7 @@ class WordCrops(MediaDataset):
 
 @dataclass(frozen=True)
 class WordRecipe(Recipe):
-    """How the picture of a word is made of a page; see `WordCrops`."""
+    """Makes images of the words of a page; see `WordCrops`."""
 
     used_columns: ClassVar[frozenset[str]] = WORD_COLUMNS
 
@@ -292,37 +278,37 @@ class WordRecipe(Recipe):
 
 
 class _Pages(Document):
-    """A document that keeps the page, and the annotation, that were read last."""
+    """A document that keeps the page and the annotation that were read last."""
 
     def __init__(self, source: object, options: DocumentOptions) -> None:
         super().__init__(source, options)
-        self._kept: tuple[int, NDArray[np.uint8]] | None = None
-        self._annotated: tuple[Item, Words | None] | None = None
+        self._last_page: tuple[int, NDArray[np.uint8]] | None = None
+        self._last_words: tuple[Item, Words | None] | None = None
 
     def words(self, item: Item, unit: BoxUnit) -> Words | None:
-        """The words that an item annotates; see `words_of`."""
-        # Other items may have the same file, and other words of it.
-        if self._annotated is None or self._annotated[0] is not item:
-            self._annotated = (item, words_of(item.extra, item.name, unit))
-        return self._annotated[1]
+        """Return the words of an item; see `words_of`."""
+        # Other items may have other words of the same file.
+        if self._last_words is None or self._last_words[0] is not item:
+            self._last_words = (item, words_of(item.extra, item.name, unit))
+        return self._last_words[1]
 
     def page(self, number: int) -> NDArray[np.uint8]:
-        """(H, W, 3) uint8, not to be written to."""
-        if self._kept is not None and self._kept[0] == number:
-            return self._kept[1]
+        """Return a page as read-only (H, W, 3) uint8."""
+        if self._last_page is not None and self._last_page[0] == number:
+            return self._last_page[1]
         with stages.DECODE:
             page = self.pages[number]
-        self._kept = (number, page) if page.nbytes <= limits.MAX_KEPT_PAGE_BYTES else None
+        self._last_page = (number, page) if page.nbytes <= limits.MAX_KEPT_PAGE_BYTES else None
         return page
 
 
 def _tensor(image: NDArray[np.uint8]) -> Tensor:
-    """(3, H, W), with memory of its own."""
+    """Return a copy of an image as (3, H, W)."""
     return torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1)))
 
 
-def _own_text(item: Item) -> Any:
-    """The text of a word; of an annotated page its label."""
+def _text_of_word(item: Item) -> Any:
+    """Return the text of a word; of an annotated page its label."""
     text = item.extra.get("text", item.label)
     if "boxes" not in item.extra and not isinstance(text, str | None):
         raise InvalidArgumentError(
@@ -335,38 +321,30 @@ def _own_text(item: Item) -> Any:
 def _num_rows(item: Item, unit: BoxUnit) -> int:
     try:
         words = words_of(item.extra, item.name, unit)
-    except InvalidArgumentError:  # reading the row says what is wrong
+    except InvalidArgumentError:  # reading the row raises the error
         return 1
     return 1 if words is None else len(words.numbers)
 
 
 def page_index_of(item: Item) -> int:
-    """Which page of a document is meant, from 0.
-
-    Raises:
-        InvalidArgumentError: if the column ``page_index`` is no whole number.
-    """
+    """Return the column ``page_index``, the number of a page of a document, from 0."""
     given = item.extra.get("page_index", 0)
     try:
         number = int(given)
     except (TypeError, ValueError, OverflowError):
         number = None
-    # Text is what a CSV file has, and a whole float what a table with gaps has.
+    # A CSV file has text, and a table with gaps has floats.
     if number is None or isinstance(given, bool) or (isinstance(given, float) and given != number):
         raise InvalidArgumentError(f"The column page_index of {item.name} must be a whole number (got {given!r}).")
     return number
 
 
 def read_labels(file: Path, hint: str = "") -> Any:
-    """What a JSON file of labels holds.
-
-    Args:
-        file: The file.
-        hint: What to do if there is none, for the message.
+    """Read a JSON file of labels; ``hint`` is added to the error if it does not exist.
 
     Raises:
         SourceNotFoundError: if there is no such file.
-        OpenError: if it is no JSON, or larger than 1 GiB.
+        OpenError: if it is not JSON, or larger than 1 GiB.
     """
     try:
         if file.stat().st_size > limits.MAX_LABELS_BYTES:

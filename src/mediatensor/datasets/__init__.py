@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from .._engine.common.lazy import lazy_names
 from ._audio_clips import AudioClips, AudioRecipe, VideoAudioClips, VideoAudioRecipe
 from ._batches.collate import pad, ragged, stack, stack_columns
-from ._batches.iterations import BatchIterator
-from ._batches.loader import DataLoader
+from ._batches.loader import BatchIterator, DataLoader
 from ._batches.order import Shuffle, shuffle_quality
 from ._batches.resuming import RowBatches
 from ._batches.to_device import ToDevice

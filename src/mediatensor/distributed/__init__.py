@@ -1,4 +1,4 @@
-"""Media in the engines that run on many machines: callable classes for Ray Data and Daft; columns in, columns out."""
+"""Media in engines that run on many machines: callable classes for Ray Data and Daft, from columns to columns."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from .._engine.common.lazy import lazy_names
 from ._columns import Column, ListColumn, TextColumn, clip_rows
-from ._lerobot_reader import LeRobotReader
-from ._media_readers import AudioReader, ClipDecoder
+from ._readers import AudioReader, ClipDecoder, LeRobotReader
 from ._row_mapper import RowMapper
 
 if TYPE_CHECKING:

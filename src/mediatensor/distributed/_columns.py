@@ -1,6 +1,6 @@
-"""Columns of a batch: the files and numbers of rows that come in, and the columns that come out.
+"""Columns of a batch: files and numbers of rows as input, and the output columns.
 
-What comes out has the same names, types and numbers of dimensions whatever the rows are.
+Output columns have the same names, types and numbers of dimensions for all rows.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ColumnNames:
     """The names of the columns that rows are read from.
 
     Attributes:
-        path: Paths or URLs; or mappings with ``path`` and ``bytes``, as Hugging Face datasets store files.
+        path: Paths or URLs; or mappings with ``path`` and ``bytes``, as stored by Hugging Face datasets.
         bytes: Contents of files. A row with contents is read from them, and its path is only its name.
         row: Numbers of rows.
         used: Further columns that the recipe reads.
@@ -53,23 +53,14 @@ class ColumnNames:
 
 @dataclass(frozen=True)
 class BatchRow:
-    """One row of a batch.
-
-    Attributes:
-        item: The file; ``None`` if the row names none.
-        number: With the seed, decides the random numbers of the row.
-    """
+    """One row of a batch: its file, if it names one, and a number that, with the seed, decides its random numbers."""
 
     item: Item | None
     number: int = 0
 
 
 def batch_rows(batch: Mapping[str, Any], names: ColumnNames) -> list[BatchRow]:
-    """The rows of a batch, in order.
-
-    Raises:
-        InvalidArgumentError: if there is no column of files, columns differ in length, or a number of a row is none.
-    """
+    """Return the rows of a batch, in order."""
     if names.path not in batch and names.bytes not in batch:
         raise InvalidArgumentError(
             f"The batch has neither a column {names.path!r} nor a column {names.bytes!r} (it has {sorted(batch)}): "
@@ -85,7 +76,7 @@ def batch_rows(batch: Mapping[str, Any], names: ColumnNames) -> list[BatchRow]:
     for i in range(num_rows):
         path, data = _path_and_bytes(paths[i], contents[i])
         data = None if data is None else seen.setdefault(data, data)
-        item = _item(path, data, batch, i, names.used)
+        item = _item_of_row(path, data, batch, i, names.used)
         if item is None:
             rows.append(BatchRow(None))
             continue
@@ -96,18 +87,14 @@ def batch_rows(batch: Mapping[str, Any], names: ColumnNames) -> list[BatchRow]:
 
 
 def row_numbers(batch: Mapping[str, Any], column: str) -> list[int]:
-    """The numbers of the rows of a batch whose rows have nothing else.
-
-    Raises:
-        InvalidArgumentError: if there is no column of whole numbers, or columns differ in length.
-    """
+    """Return the numbers of the rows of a batch that has nothing else."""
     if column not in batch:
         raise InvalidArgumentError(
             f"The batch has no column {column!r} with the numbers of rows (it has {sorted(batch)}): name yours with "
             "row_column."
         )
     _num_rows(batch)
-    return [_number(column, _plain(number)) for number in batch[column]]
+    return [_number(column, _plain_value(number)) for number in batch[column]]
 
 
 def _num_rows(batch: Mapping[str, Any]) -> int:
@@ -117,9 +104,11 @@ def _num_rows(batch: Mapping[str, Any]) -> int:
     return next(iter(lengths.values()))
 
 
-def _item(path: str | None, data: bytes | None, batch: Mapping[str, Any], i: int, used: Sequence[str]) -> Item | None:
-    """The file of a row; ``None`` if it names none. What is wrong with it is an error of its row."""
-    place = {name: _plain(batch[name][i]) for name in REFERENCE_COLUMNS if name in batch}
+def _item_of_row(
+    path: str | None, data: bytes | None, batch: Mapping[str, Any], i: int, used: Sequence[str]
+) -> Item | None:
+    """Return the file of a row; ``None`` if it names none. An error of the file is an error of its row."""
+    place = {name: _plain_value(batch[name][i]) for name in REFERENCE_COLUMNS if name in batch}
     name = str(place.get("source_name") or path or "")
     segment = {key: _seconds(batch[key][i]) for key in ("start_seconds", "end_seconds") if key in batch}
     extra = {key: batch[key][i] for key in used if key in batch}
@@ -130,8 +119,8 @@ def _item(path: str | None, data: bytes | None, batch: Mapping[str, Any], i: int
         return Item(UnreadableSource(str(error)), name=name, extra=extra)
 
 
-def _plain(value: Any) -> Any:
-    """A value of a column in which rows may have none, where it comes as a number of NumPy, and none as NaN."""
+def _plain_value(value: Any) -> Any:
+    """Return a value of a column with gaps, in which numbers may be NumPy's, and NaN is a gap."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
@@ -145,7 +134,7 @@ def _seconds(value: Any) -> Any:
 
 
 def _path_and_bytes(path: Any, data: Any) -> tuple[str | None, bytes | None]:
-    """Path and bytes of a row, each ``None`` if it has none."""
+    """Return path and bytes of a row, each ``None`` if it has none."""
     if isinstance(path, Mapping):
         path, data = path.get("path"), path.get("bytes") if data is None else data
     if isinstance(path, os.PathLike):
@@ -170,18 +159,18 @@ def _number(column: str, number: Any) -> int:
 
 
 def _number_of_file(name: str, data: bytes | None) -> int:
-    """The number of a row without one, which depends on its file alone."""
-    if data is not None and name == Item(data).name:  # as bytes without a name are called
+    """Return the number of a row without one, which depends only on its file."""
+    if data is not None and name == Item(data).name:  # the default name of bytes
         name = hashlib.blake2b(data, digest_size=16).hexdigest()
     return derived_seed("file", name)
 
 
 def number_or_none(value: Any, column: str) -> int | None:
-    """A whole number of a column in which rows may have none."""
+    """Return a whole number of a column with gaps; ``None`` for a gap."""
     if value is None or (isinstance(value, (float, np.floating)) and np.isnan(value)):
         return None
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
-        return int(value)  # a column of whole numbers with gaps comes as floats
+        return int(value)  # whole numbers with gaps arrive as floats
     if hasattr(value, "__index__") and not isinstance(value, (bool, np.bool_)):
         return int(value)
     raise InvalidArgumentError(f"The column {column!r} must hold whole numbers (got {value!r}).")
@@ -197,31 +186,31 @@ def clip_rows(
     classes: Sequence[str] | None = None,
     **columns: Sequence[Any],
 ) -> list[dict[str, Any]]:
-    """Rows of all that datasets take, numbered as a dataset of the same source and ``rows_per_file`` numbers them.
+    """Return rows for any source of datasets, numbered like the rows of a dataset with the same ``rows_per_file``.
 
-    A row has plain values, and says where its file is, so that any machine that finds the file by the same path or URL
-    opens it by itself. The bytes of tar shards and Parquet files stay where they are.
+    A row has plain values with the place of its file, so that any machine that finds the file by the same path or URL
+    can open it. The bytes of tar shards and Parquet files are not copied.
 
     Args:
         source: Paths or URLs, a folder, a manifest, tar shards, a Parquet file (a path or URL) with paths or with the
             media in it ...; see `mediatensor.datasets.as_items`.
-        rows_per_file: How many rows each file has; each draws its own clip.
-        kind: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``: what is looked for in a folder or a table.
+        rows_per_file: Number of rows of each file; each draws its own clip.
+        kind: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``: the kind of files in a folder or a table.
         media_column: The column of a manifest or a Parquet file with the file, if it has an unusual name.
         label_column: The column with the label, likewise.
         classes: The names of the classes in the order of their numbers; by default those of the source, by name.
         columns: Further columns, one value for each file.
 
     Returns:
-        Rows as ``ray.data.from_items`` and ``daft.from_pylist`` take them, all with the same columns: ``path`` and
-        ``row``; where files are parts of others ``source_name``, and ``start_byte`` and ``end_byte`` (tar) or
+        Rows for ``ray.data.from_items`` and ``daft.from_pylist``, all with the same columns: ``path`` and
+        ``row``; for parts of files ``source_name``, and ``start_byte`` and ``end_byte`` (tar) or
         ``table_column`` and ``table_row`` (Parquet); ``start_seconds`` and ``end_seconds`` of segments; ``label`` and
-        the other columns of the source. ``unreadable`` says of a place that cannot be read (a damaged shard) why.
+        the other columns of the source. ``unreadable`` is the error of a place that cannot be read (a damaged shard).
 
     Raises:
-        InvalidArgumentError: if ``rows_per_file`` is not positive, a column has not one value for each file, or its
-            name is taken; or as of `mediatensor.datasets.as_items`.
-        SourceNotFoundError: if there is no such folder, manifest or shard.
+        InvalidArgumentError: if ``rows_per_file`` is not positive, a column does not have one value for each file, or
+            its name is in use; or as for `mediatensor.datasets.as_items`. SourceNotFoundError: if there is no such
+            folder, manifest or shard.
 
     Example:
         >>> from mediatensor.distributed import clip_rows
@@ -242,7 +231,7 @@ def clip_rows(
                 f"The column {name!r} must have one value for each of the {len(files)} files (got {len(values)})."
             )
         if name in ("row", *names):
-            raise InvalidArgumentError(f"The rows have a column {name!r} already; call yours otherwise.")
+            raise InvalidArgumentError(f"The rows already have a column {name!r}; give yours another name.")
     return [
         {
             "path": file["path"],
@@ -263,7 +252,7 @@ class Column:
         name: Its name.
         dtype: The type of its numbers.
         shape: The shape of a row's value; ``None`` for a dimension whose size differs between rows.
-        missing: The value of a row that has none; in a column whose sizes differ, the value of such a row is empty.
+        missing: The value of a row without one; in a column whose sizes differ, the value of such a row is empty.
 
     Example:
         >>> from mediatensor.distributed import Column
@@ -279,10 +268,12 @@ class Column:
     missing: float = 0
 
     def gather(self, values: Sequence[Any]) -> NDArray[Any]:
-        """One array (rows, \\*shape), or where sizes differ an array of arrays; ``None`` is a row without a value."""
+        r"""Join values in one array (rows, \*shape), or if sizes differ in an array of arrays; ``None`` is a missing
+        value.
+        """
         if None in self.shape:
             empty = np.zeros([size or 0 for size in self.shape], self.dtype)
-            return _of_objects([empty if value is None else np.asarray(value, self.dtype) for value in values])
+            return _object_array([empty if value is None else np.asarray(value, self.dtype) for value in values])
         sizes = [size for size in self.shape if size is not None]
         column = np.full((len(values), *sizes), self.missing, self.dtype)
         for i, value in enumerate(values):
@@ -291,11 +282,7 @@ class Column:
         return column
 
     def check(self, value: NDArray[Any]) -> None:
-        """Raise unless a value is of the column's shape.
-
-        Raises:
-            InvalidArgumentError: if it is not.
-        """
+        """Raise InvalidArgumentError unless a value has the column's shape."""
         if len(value.shape) != len(self.shape) or any(
             wanted not in (None, size) for wanted, size in zip(self.shape, value.shape, strict=True)
         ):
@@ -313,23 +300,23 @@ class TextColumn:
     name: str
 
     def gather(self, values: Sequence[str | None]) -> NDArray[Any]:
-        """An array of strings; ``None`` is a row without a value."""
-        return _of_objects([value or "" for value in values])
+        """Join values in an array of strings; ``None`` is a missing value."""
+        return _object_array([value or "" for value in values])
 
 
 @dataclass(frozen=True)
 class ListColumn:
-    """A column of lists, of strings or of other plain values; a row without a value has an empty one."""
+    """A column of lists, of strings or other plain values; a row without a value has an empty one."""
 
     name: str
 
     def gather(self, values: Sequence[Any]) -> NDArray[Any]:
-        """An array of lists; ``None`` is a row without a value."""
-        return _of_objects([value if isinstance(value, dict) else list(value or ()) for value in values])
+        """Join values in an array of lists; ``None`` is a missing value."""
+        return _object_array([value if isinstance(value, dict) else list(value or ()) for value in values])
 
 
-def _of_objects(values: Sequence[Any]) -> NDArray[Any]:
-    # NumPy would make a single array of values that happen to have one shape.
+def _object_array(values: Sequence[Any]) -> NDArray[Any]:
+    # NumPy would make a single array of values of the same shape.
     column = np.empty(len(values), object)
     for i, value in enumerate(values):
         column[i] = value

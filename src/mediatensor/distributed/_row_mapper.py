@@ -1,4 +1,4 @@
-"""`RowMapper`: rows of files in, rows of columns out, every one of them whatever happens."""
+"""`RowMapper`: reads rows of files into columns; a row that cannot be read has its error."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["AnyColumn", "RowMapper", "keep_to_assigned_cpus"]
 
 
 def keep_to_assigned_cpus() -> None:
-    """In an actor or a task of Ray, use as many threads as it was given CPUs; elsewhere change nothing.
+    """In an actor or a task of Ray, use as many threads as its number of CPUs; elsewhere change nothing.
 
-    Whoever sets ``MEDIATENSOR_NUM_THREADS`` has decided, there as elsewhere.
+    The environment variable ``MEDIATENSOR_NUM_THREADS`` takes precedence.
     """
     num_cpus = None if ENVIRONMENT_VARIABLE in os.environ else _assigned_cpus(sys.modules.get("ray"))
     if num_cpus is None:
@@ -35,12 +35,12 @@ def keep_to_assigned_cpus() -> None:
 
 
 def _assigned_cpus(ray: Any) -> int | None:
-    """Whole CPUs that Ray gave this process, at least 1; ``None`` in a process that Ray has not started."""
+    """Return the whole CPUs that Ray gave this process, at least 1; ``None`` in other processes."""
     if ray is None or not ray.is_initialized():
         return None
     try:
         resources = ray.get_runtime_context().get_assigned_resources()
-    except AssertionError:  # how Ray says that this is the program that uses it, and no worker
+    except AssertionError:  # raised by Ray outside of its workers
         return None
     return max(1, int(resources.get("CPU", 1)))
 
@@ -49,44 +49,41 @@ AnyColumn = Column | ListColumn | TextColumn
 
 
 class RowMapper(ABC):
-    """The base class of `ClipDecoder`, `AudioReader`, `TextReader` and `LeRobotReader`; derive from it for another
-    `Recipe`.
+    """The base class of `ClipDecoder`, `AudioReader`, `TextReader` and `LeRobotReader`.
 
-    A callable: a batch of rows in, as a mapping of columns, and the same rows out, in the same order, with further
-    columns. Ray Data calls it as ``dataset.map_batches(ClipDecoder, fn_constructor_kwargs={...})``; any other engine
-    that hands a Python object columns can use it as well. It can be pickled, and nothing is opened or loaded before
-    the first batch.
+    Derive from it to use another `Recipe`. An object is called with a batch of rows, a mapping of columns, and returns
+    the same rows, in the same order, with further columns. Ray Data calls it as ``dataset.map_batches(ClipDecoder,
+    fn_constructor_kwargs={...})``; any other engine that passes columns to a Python object can use it as well. It can
+    be pickled, and nothing is opened or loaded before the first batch.
 
-    Rows of one file are read together, in the order in which they stand in it, and up to ``max_open_files`` files stay
+    Rows of one file are read together, in the order of their positions in it, and up to ``max_open_files`` files stay
     open for the next batch. A row depends only on the arguments, its file and its number: with another batch size or
-    number of actors, or after a retry, it gives the same bits.
+    number of actors, or after a retry, it has the same bits.
 
     In an actor of Ray, decoders and torch use as many threads as it has CPUs (unless the environment variable
-    ``MEDIATENSOR_NUM_THREADS`` says otherwise).
+    ``MEDIATENSOR_NUM_THREADS`` is set).
 
     Args:
         recipe: How a sample is made of a file.
         columns: The columns that are made of a sample.
         path_column: Name of the column with paths or URLs, or with mappings of ``path`` and ``bytes``. The other
-            columns that `clip_rows` makes have fixed names: ``start_byte`` and ``end_byte``, ``table_column`` and
-            ``table_row`` say which part of the file is meant, ``start_seconds`` and ``end_seconds`` which segment.
+            columns of `clip_rows` have fixed names: ``start_byte`` and ``end_byte``, or ``table_column`` and
+            ``table_row``, for a part of the file; ``start_seconds`` and ``end_seconds`` for a segment.
         bytes_column: Name of the column with the bytes of files. A row with bytes is read from them, and its path is
             only its name.
-        row_column: Name of the column with the numbers of rows; `clip_rows` makes one. A row has the clip that row of
-            a dataset with the same seed has. Without such a column a row's clip depends on its file alone: rows of one
-            file are the same.
-        used_columns: Further columns that the recipe reads, from ``Item.extra``.
-        prefix: A prefix for the names of the columns that come out.
-        keep_bytes: Pass on the column with the bytes of files as well; all others are passed on anyway.
-        seed: Decides, with the file and the number of a row, about its random numbers.
-        epoch: Likewise; another one gives other clips.
-        max_open_files: How many files stay open between batches.
+        row_column: Name of the column with the numbers of rows; `clip_rows` makes one. A row has the same clip as that
+            row of a dataset with the same seed. Without such a column a row's clip depends only on its file: rows of
+            one file are the same. used_columns: Further columns that the recipe reads, from ``Item.extra``. prefix: A
+            prefix for the names of the output columns. keep_bytes: Also pass on the column with the bytes of files; all
+            others are passed on anyway. seed: Decides, with the file and the number of a row, its random numbers.
+            epoch: Likewise; another epoch gives other clips. max_open_files: Number of files that stay open between
+            batches.
 
     Raises:
         InvalidArgumentError: if ``max_open_files`` is not positive.
 
     Example:
-        In Daft, a class of yours turns columns into lists and says what comes out::
+        In Daft, your own class turns columns into lists and declares the output::
 
             tensor = daft.DataType.tensor(daft.DataType.uint8(), (8, 3, 112, 112))
             clip = daft.DataType.struct({"frames": tensor, "error": daft.DataType.string()})
@@ -131,20 +128,20 @@ class RowMapper(ABC):
         self._keep_bytes = keep_bytes
         self._seed = whole_number("seed", seed)
         self._epoch = checked_epoch(epoch)
-        # Every failure goes to its own row, so no number of them is too many.
+        # Every failure is reported in its own row, so their number is not limited.
         num_open_files = whole_number("max_open_files", max_open_files, at_least=1)
         self._reader = RowReader("skip", sys.maxsize, OpenFiles(num_open_files))
 
     @abstractmethod
     def values(self, sample: Sample) -> dict[str, Any]:
-        """The values of a sample by column, ``n_replaced`` among them, and ``error`` if something is missing of it.
+        """Return the values of a sample by column, including ``n_replaced``, and ``error`` if a part of it is missing.
 
         Raises:
             InvalidArgumentError: if the sample does not fit the columns; then its row has the error and no values.
         """
 
     def prepare(self) -> None:  # noqa: B027 - most readers have nothing to prepare
-        """Load what reading needs, before the first file; an exception of it is none of a row."""
+        """Load models before the first file; an exception here is not the error of a row."""
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Read the files of a batch.
@@ -153,12 +150,12 @@ class RowMapper(ABC):
             batch: Columns, NumPy arrays or lists, all of one length.
 
         Returns:
-            The columns that came, but for the bytes of files, and those of this class. A row that could not be read
+            The input columns, except the bytes of files, and the output columns. A row that could not be read
             has the reason in ``error``, and zeros, NaN or empty values.
 
         Raises:
-            InvalidArgumentError: if ``batch`` is no mapping of columns, has no column of files, numbers of rows are
-                none, or a column that is to come out is there already.
+            InvalidArgumentError: if ``batch`` is not a mapping of columns, has no column of files, has invalid numbers
+                of rows, or already has an output column.
         """
         keep_to_assigned_cpus()
         kept = self._kept_columns(batch)
@@ -168,7 +165,7 @@ class RowMapper(ABC):
             values = self._read(specs)
         finally:
             if any(isinstance(spec, RowSpec) and isinstance(spec.item.source, bytes) for spec in specs):
-                # Bytes come anew with each batch: those of this one need not stay in memory.
+                # Each batch has its own bytes: those of this one need not stay in memory.
                 self._reader.files.close()
         return kept | {
             self._prefix + column.name: column.gather([row.get(column.name) for row in values])
@@ -182,15 +179,15 @@ class RowMapper(ABC):
                 "batch_format at 'numpy'."
             )
         kept = {name: values for name, values in batch.items() if self._keep_bytes or name != self._names.bytes}
-        there = [name for column in self._columns if (name := self._prefix + column.name) in kept]
-        if there:
+        conflicts = [name for column in self._columns if (name := self._prefix + column.name) in kept]
+        if conflicts:
             raise InvalidArgumentError(
-                f"The batch has columns that are to come out: {', '.join(there)}. Give prefix= to call those otherwise."
+                f"The batch already has output columns: {', '.join(conflicts)}. Give prefix= to rename those."
             )
         return kept
 
     def _specs(self, batch: Mapping[str, Any]) -> list[RowSpec | str]:
-        """For each row what it depends on, or why it has nothing to read."""
+        """Return for each row its spec, or the error if it names no file."""
         nothing = (
             f"SourceTypeError: The row names no file: neither {self._names.path!r} nor {self._names.bytes!r} has a "
             "path or bytes."
@@ -201,7 +198,7 @@ class RowMapper(ABC):
         ]
 
     def _read(self, specs: Sequence[RowSpec | str]) -> list[dict[str, Any]]:
-        """For each row its values by column."""
+        """Return for each row its values by column."""
         results = iter(self._reader.read_all([spec for spec in specs if isinstance(spec, RowSpec)]))
         return [{"error": spec} if isinstance(spec, str) else self._values_of(spec, next(results)) for spec in specs]
 

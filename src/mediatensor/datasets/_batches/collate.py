@@ -1,4 +1,4 @@
-"""From samples to batches: `stack`, `pad`, `ragged`, `stack_columns`."""
+"""Collate functions, from samples to batches: `stack`, `pad`, `ragged`, `stack_columns`."""
 
 from __future__ import annotations
 
@@ -23,28 +23,17 @@ from ..._engine.common.stages import collect_stages
 from ...errors import InvalidArgumentError
 from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch, ReplacedFrame
 from .._rows.samples import Batch, ColumnDict, Sample, Skipped, Timing
-from .._rows.transport import side_by_side
+from .._rows.transport import join_tensors
 
-__all__ = [
-    "PadSizes",
-    "audio_together",
-    "features_together",
-    "frames_together",
-    "images_together",
-    "indices_together",
-    "pad",
-    "ragged",
-    "stack",
-    "stack_columns",
-]
+__all__ = ["pad", "ragged", "stack", "stack_columns"]
 
-#: For each dimension that may be filled up (counted from the last, -1): its size, and the number that the size is a
-#: multiple of. The size ``None`` is that of the largest tensor.
+#: For each dimension that may be padded (counted from the last, -1): its size, and a number that it is a multiple of.
+#: The size ``None`` is that of the largest tensor.
 _Sizes = Mapping[int, tuple[int | None, int]]
 
 
-class PadSizes(NamedTuple):
-    """The sizes that samples are filled up to; ``None`` is the size of the largest sample."""
+class _PadSizes(NamedTuple):
+    """The sizes that samples are padded to; ``None`` is the size of the largest sample."""
 
     num_frames: int | None = None
     num_samples: int | None = None
@@ -71,46 +60,35 @@ _STACK_ADVICE = {
 _PAD_ADVICE = "`pad` fills up time, height and width of channels-first data; collate with `ragged` if more differs."
 
 
-def frames_together(samples: Sequence[Sample], pad_sizes: PadSizes | None = None) -> FrameBatch | None:
-    """The frames of all samples, filled up to ``pad_sizes``, if given; ``None`` if they have none.
-
-    Raises:
-        InvalidArgumentError: if shapes or dtypes do not go together.
-    """
+def _join_frames(samples: Sequence[Sample], pad_sizes: _PadSizes | None = None) -> FrameBatch | None:
+    """Return the frames of all samples, padded to ``pad_sizes``, if given; ``None`` if they have none."""
     frames = [sample.frames for sample in samples if sample.frames is not None]
     if not frames:
         return None
     shape = _common_shape("frames", samples, [one.data for one in frames], pad_sizes.of_frames() if pad_sizes else None)
     return FrameBatch(
-        side_by_side([one.data for one in frames], shape),
-        side_by_side([one.pts_seconds for one in frames], shape[:-3], fill=float("nan")),
-        side_by_side([one.duration_seconds for one in frames], shape[:-3], fill=0),
-        replaced=_reports(frames, shape[:-3]),
-        is_damaged=side_by_side([one.is_damaged for one in frames], shape[:-3], fill=False),
+        join_tensors([one.data for one in frames], shape),
+        join_tensors([one.pts_seconds for one in frames], shape[:-3], fill=float("nan")),
+        join_tensors([one.duration_seconds for one in frames], shape[:-3], fill=0),
+        replaced=_move_reports(frames, shape[:-3]),
+        is_damaged=join_tensors([one.is_damaged for one in frames], shape[:-3], fill=False),
     )
 
 
-def images_together(samples: Sequence[Sample], pad_sizes: PadSizes | None = None) -> Tensor | None:
-    """The images of all samples, filled up to ``pad_sizes``, if given; ``None`` if they have none.
-
-    Raises:
-        InvalidArgumentError: if shapes or dtypes do not go together.
-    """
+def _join_images(samples: Sequence[Sample], pad_sizes: _PadSizes | None = None) -> Tensor | None:
+    """Return the images of all samples, padded to ``pad_sizes``, if given; ``None`` if they have none."""
     images = [sample.image for sample in samples if sample.image is not None]
     if not images:
         return None
-    return side_by_side(images, _common_shape("image", samples, images, pad_sizes.of_pixels() if pad_sizes else None))
+    return join_tensors(images, _common_shape("image", samples, images, pad_sizes.of_pixels() if pad_sizes else None))
 
 
-def audio_together(
-    samples: Sequence[Sample], pad_sizes: PadSizes | None = None
+def _join_audio(
+    samples: Sequence[Sample], pad_sizes: _PadSizes | None = None
 ) -> AudioSamplesBatch | list[AudioSamplesBatch] | None:
-    """The sound of all samples, filled up to ``pad_sizes``, if given; ``None`` if they have none.
+    """Return the audio of all samples, padded to ``pad_sizes``, if given; ``None`` if they have none.
 
-    That of samples with a dimension of clips stays a list.
-
-    Raises:
-        InvalidArgumentError: if shapes, dtypes or sample rates do not go together.
+    Audio of samples with a dimension of clips stays a list.
     """
     several = [sample.audio for sample in samples if isinstance(sample.audio, AudioSamplesBatch)]
     if several:
@@ -127,30 +105,26 @@ def audio_together(
             )
     data = [sound.data for sound in sounds]
     shape = _common_shape("audio", samples, data, {-1: (pad_sizes.num_samples, 1)} if pad_sizes else None)
-    own = [sample.num_valid_samples for sample in samples]
+    num_valid = [sample.num_valid_samples for sample in samples]
     return AudioSamplesBatch(
-        side_by_side(data, shape),
+        join_tensors(data, shape),
         torch.tensor([sound.pts_seconds for sound in sounds], dtype=torch.float64),
         torch.tensor([sound.duration_seconds for sound in sounds], dtype=torch.float64),
         rate,
-        torch.tensor([one.shape[-1] if num is None else num for num, one in zip(own, data, strict=True)]),
+        torch.tensor([one.shape[-1] if num is None else num for num, one in zip(num_valid, data, strict=True)]),
     )
 
 
-def features_together(samples: Sequence[Sample], pad_sizes: PadSizes | None = None) -> Tensor | None:
-    """The features of all samples, filled up at their last dimension if ``pad_sizes`` are given; ``None`` if none.
-
-    Raises:
-        InvalidArgumentError: if shapes or dtypes do not go together.
-    """
+def _join_features(samples: Sequence[Sample], pad_sizes: _PadSizes | None = None) -> Tensor | None:
+    """Return the features of all samples, with ``pad_sizes`` padded at the last dimension; ``None`` if none."""
     features = [sample.features for sample in samples if sample.features is not None]
     if not features:
         return None
-    return side_by_side(features, _common_shape("features", samples, features, {-1: (None, 1)} if pad_sizes else None))
+    return join_tensors(features, _common_shape("features", samples, features, {-1: (None, 1)} if pad_sizes else None))
 
 
-def indices_together(samples: Sequence[Sample], frames: FrameBatch | None = None) -> Tensor | list[Tensor] | None:
-    """The frame indices of all samples, filled up to ``frames`` if given; ``None`` if one is not known."""
+def _join_indices(samples: Sequence[Sample], frames: FrameBatch | None = None) -> Tensor | list[Tensor] | None:
+    """Return the frame indices of all samples, padded to ``frames`` if given; ``None`` if one is unknown."""
     indices = [sample.frame_indices for sample in samples if sample.frame_indices is not None]
     if len(indices) < len(samples):
         return None
@@ -161,13 +135,13 @@ def indices_together(samples: Sequence[Sample], frames: FrameBatch | None = None
     )
     if not fits or (frames is None and any(one.shape != shape for one in indices)):
         return indices
-    return side_by_side(indices, shape, fill=-1)
+    return join_tensors(indices, shape, fill=-1)
 
 
 def _common_shape(
     kind: str, samples: Sequence[Sample], tensors: Sequence[Tensor], sizes: _Sizes | None
 ) -> tuple[int, ...]:
-    """The shape that the tensors of the samples are to have; without ``sizes`` they must have one."""
+    """Return the shape for the tensors of the samples; without ``sizes`` they must have the same one."""
     first = tensors[0]
     fixed = [dimension for dimension in range(-first.ndim, 0) if sizes is None or dimension not in sizes]
     for sample, tensor in zip(samples, tensors, strict=True):
@@ -193,7 +167,7 @@ def _common_shape(
 
 
 def _differ_in_number(one: Tensor, other: Tensor) -> bool:
-    """Whether frames (..., T, C, H, W) are alike but for T."""
+    """Return whether frames (..., T, C, H, W) differ only in T."""
     ends = [(frames.shape[:-4], frames.shape[-3:], frames.dtype) for frames in (one, other)]
     return min(one.ndim, other.ndim) >= 4 and ends[0] == ends[1]
 
@@ -202,38 +176,38 @@ def _shape_and_dtype(tensor: Tensor) -> str:
     return f"{tuple(tensor.shape)} ({str(tensor.dtype).removeprefix('torch.')})"
 
 
-def _reports(frames: Sequence[FrameBatch], shape: tuple[int, ...]) -> tuple[ReplacedFrame, ...]:
-    """The replaced frames, with positions in the flattened batch; ``shape`` is that of the times of a sample."""
+def _move_reports(frames: Sequence[FrameBatch], shape: tuple[int, ...]) -> tuple[ReplacedFrame, ...]:
+    """Return the replaced frames, with positions in the flattened batch; ``shape`` is that of the times of a sample."""
     return tuple(
-        dataclasses.replace(report, position=_moved(report.position, number, one.pts_seconds.shape, shape))
+        dataclasses.replace(report, position=_position_in_batch(report.position, number, one.pts_seconds.shape, shape))
         for number, one in enumerate(frames)
         for report in one.replaced
     )
 
 
-def _moved(position: int, number: int, old_shape: tuple[int, ...], new_shape: tuple[int, ...]) -> int:
-    """A position in the flattened times of a sample, in those of a batch in which it has a number.
+def _position_in_batch(position: int, number: int, old_shape: tuple[int, ...], new_shape: tuple[int, ...]) -> int:
+    """Return the position of a frame of a sample in the flattened times of a batch.
 
-    >>> _moved(3, 1, (2, 2), (2, 5))  # the second frame of the second clip, behind the ten frames of another sample
+    >>> _position_in_batch(3, 1, (2, 2), (2, 5))  # second frame of the second clip, after the ten frames of a sample
     16
     """
     clips = math.prod(new_shape[:-1])
     old_length, new_length = (old_shape[-1], new_shape[-1]) if new_shape else (1, 1)
-    # A frame that was left out may stand behind the last one.
+    # A frame that was left out may be after the last one.
     clip = min(position // max(1, old_length), clips - 1)
     return (number * clips + clip) * new_length + position - clip * old_length
 
 
 def stack(samples: Sequence[Sample | Skipped]) -> Batch:
-    """A batch of samples of one shape: frames (B, T, C, H, W), sound (B, channels, samples), images (B, 3, H, W).
+    """Make a batch of samples of one shape: frames (B, T, C, H, W), audio (B, channels, samples), images (B, 3, H, W).
 
     All collate functions leave out skipped rows, and keep their failures and timings. Labels become
-    a tensor (B,) if all are numbers (int64; float64 if one is not whole; truth values become 0 and 1), tensors and
-    arrays of one shape and dtype are stacked, anything else stays a list. ``extra`` has a list for each column that one
-    of the samples has, with ``None`` where a sample has none. Data keep their order in memory (frames of a decoder are
-    channels-last), and in a worker are written straight into shared memory.
+    a tensor (B,) if all are numbers (int64; float64 if one is not whole; booleans become 0 and 1), tensors and
+    arrays of one shape and dtype are stacked, anything else stays a list. ``extra`` has a list for each column of any
+    of the samples, with ``None`` if a sample lacks it. Data keep their order in memory (frames of a decoder are
+    channels-last), and in a worker are written directly into shared memory.
 
-    Sound with a dimension of clips stays a list of `AudioSamplesBatch`.
+    Audio with a dimension of clips stays a list of `AudioSamplesBatch`.
 
     Args:
         samples: The samples of a dataset; all of them may be `Skipped`.
@@ -242,8 +216,8 @@ def stack(samples: Sequence[Sample | Skipped]) -> Batch:
         The batch, of length 0 if there are no samples.
 
     Raises:
-        InvalidArgumentError: if shapes, dtypes or sample rates differ, or some samples have frames, sound, features
-            or an image and others have not.
+        InvalidArgumentError: if shapes, dtypes or sample rates differ, or only some samples have frames, audio,
+            features or an image.
 
     Example:
         >>> import torch
@@ -253,19 +227,23 @@ def stack(samples: Sequence[Sample | Skipped]) -> Batch:
         >>> batch.images.shape, batch.label
         (torch.Size([2, 3, 4, 6]), tensor([0, 1]))
     """
-    return _batch(samples, _stacked)
+    return _make_batch(samples, _stack_fields)
 
 
 def ragged(samples: Sequence[Sample | Skipped]) -> Batch:
-    """A batch of samples of any shape: ``frames``, ``audio``, ``features``, ``images``, ``frame_indices`` are lists.
+    """Make a batch of samples of any shape: ``frames``, ``audio``, ``features``, ``images``, ``frame_indices`` are
+    lists.
 
-    Labels, ``extra`` and the rest are as `stack` has them.
+    Labels, ``extra`` and the rest are as in `stack`.
 
     Args:
         samples: The samples of a dataset; all of them may be `Skipped`.
 
+    Returns:
+        The batch, of length 0 if there are no samples.
+
     Raises:
-        InvalidArgumentError: if some samples have frames, sound or an image and others have not.
+        InvalidArgumentError: if only some samples have frames, audio or an image.
 
     Example:
         >>> import torch
@@ -274,7 +252,7 @@ def ragged(samples: Sequence[Sample | Skipped]) -> Batch:
         >>> [tuple(image.shape) for image in batch.images]
         [(3, 4, 6), (3, 4, 8)]
     """
-    return _batch(samples, _as_lists)
+    return _make_batch(samples, _list_fields)
 
 
 def pad(
@@ -285,24 +263,27 @@ def pad(
     size: tuple[int, int] | None = None,
     multiple_of: int = 1,
 ) -> Batch:
-    """A batch of samples of different lengths and sizes, filled up at their ends: later, below and to the right.
+    """Make a batch of samples of different lengths and sizes, padded at their ends: later, below and to the right.
 
-    Frames and images are filled up with black, sound and features (at their last dimension) with 0, times with NaN,
+    Frames and images are padded with black, audio and features (at their last dimension) with 0, times with NaN,
     durations with 0, frame indices with -1. ``num_valid_frames``, ``valid_sizes``, ``num_valid_features`` and
-    ``audio.num_valid_samples`` of the batch tell the sizes before padding. The masks ``frame_mask``, ``pixel_mask`` and
-    ``sample_mask`` are false where the batch is padded. Labels, ``extra`` and the rest are as `stack` has them.
+    ``audio.num_valid_samples`` of the batch are the sizes before padding. The masks ``frame_mask``, ``pixel_mask`` and
+    ``sample_mask`` are false in the padding. Labels, ``extra`` and the rest are as in `stack`.
 
     Bind the arguments with ``functools.partial``: ``DataLoader(..., collate_fn=partial(pad, num_frames=32))``.
 
     Args:
         samples: The samples of a dataset; all of them may be `Skipped`. Frames are channels-first.
-        num_frames: To how many frames; by default as many as the longest clip has.
-        num_samples: To how many samples of sound; likewise.
-        size: To which height and width; by default the largest of each.
+        num_frames: Number of frames; by default that of the longest clip.
+        num_samples: Number of audio samples; by default that of the longest clip.
+        size: (height, width); by default the largest of each.
         multiple_of: Heights and widths are rounded up to a multiple of it.
 
+    Returns:
+        The batch, of length 0 if there are no samples.
+
     Raises:
-        InvalidArgumentError: if an argument is not positive, a sample is larger than asked for, or samples differ in
+        InvalidArgumentError: if an argument is not positive, a sample is larger than requested, or samples differ in
             channels, clips, dtype or sample rate.
 
     Example:
@@ -327,12 +308,12 @@ def pad(
     ):
         if value is not None:
             whole_number(name, value, at_least=1)
-    pad_sizes = PadSizes(num_frames, num_samples, height, width, multiple_of)
-    return _batch(samples, lambda good: _padded(good, pad_sizes))
+    pad_sizes = _PadSizes(num_frames, num_samples, height, width, multiple_of)
+    return _make_batch(samples, lambda good: _pad_fields(good, pad_sizes))
 
 
 def stack_columns(rows: Sequence[ColumnDict | Skipped]) -> ColumnDict:
-    """A batch of rows of named columns: tensors (B, ...), and a list of what is no tensor.
+    """Make a batch of rows of named columns: tensors (B, ...), and lists of other values.
 
     `DataLoader` uses it for datasets whose rows are dicts, such as `LeRobotClips`. Skipped rows are left out; their
     failures are kept.
@@ -344,7 +325,7 @@ def stack_columns(rows: Sequence[ColumnDict | Skipped]) -> ColumnDict:
         The batch, without columns if there are no rows.
 
     Raises:
-        InvalidArgumentError: if the tensors of a column differ in shape or dtype, or rows have other columns.
+        InvalidArgumentError: if the tensors of a column differ in shape or dtype, or rows have different columns.
 
     Example:
         >>> import torch
@@ -368,64 +349,64 @@ def stack_columns(rows: Sequence[ColumnDict | Skipped]) -> ColumnDict:
         good = [row for row in rows if isinstance(row, ColumnDict)]
         if any(row.keys() != good[0].keys() for row in good):
             raise InvalidArgumentError("The rows of a batch must have the same columns.")
-        columns = {name: _column_together(name, [row[name] for row in good]) for name in (good[0] if good else ())}
+        columns = {name: _join_column(name, [row[name] for row in good]) for name in (good[0] if good else ())}
     failures = tuple(failure for row in rows for failure in row.failures)
-    return ColumnDict(columns, failures, _with_own(timings, started, stage_seconds))
+    return ColumnDict(columns, failures, _add_collating_time(timings, started, stage_seconds))
 
 
-def _column_together(name: str, values: list[Any]) -> Tensor | list[Any]:
+def _join_column(name: str, values: list[Any]) -> Tensor | list[Any]:
     if not isinstance(values[0], Tensor):
         return values
     for value in values:
         if not isinstance(value, Tensor) or (value.shape, value.dtype) != (values[0].shape, values[0].dtype):
             raise InvalidArgumentError(
-                f"The column {name!r} has values that do not go together: {_described(values[0])} and "
-                f"{_described(value)}. Set batch_size=1 where rows differ in length, or collate_fn to a function of "
-                "yours."
+                f"The column {name!r} has values that do not go together: {_describe_type(values[0])} and "
+                f"{_describe_type(value)}. Set batch_size=1 where rows differ in length, or collate_fn to your own "
+                "function."
             )
-    return side_by_side(values)
+    return join_tensors(values)
 
 
-def _described(value: object) -> str:
+def _describe_type(value: object) -> str:
     return f"{value.dtype} {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
 
 
-def _stacked(samples: Sequence[Sample]) -> dict[str, Any]:
+def _stack_fields(samples: Sequence[Sample]) -> dict[str, Any]:
     return {
-        "frames": frames_together(samples),
-        "audio": audio_together(samples),
-        "features": features_together(samples),
-        "images": images_together(samples),
-        "frame_indices": indices_together(samples),
+        "frames": _join_frames(samples),
+        "audio": _join_audio(samples),
+        "features": _join_features(samples),
+        "images": _join_images(samples),
+        "frame_indices": _join_indices(samples),
     }
 
 
-def _padded(samples: Sequence[Sample], pad_sizes: PadSizes) -> dict[str, Any]:
-    frames, images = frames_together(samples, pad_sizes), images_together(samples, pad_sizes)
-    features = features_together(samples, pad_sizes)
-    own = [sample.image if sample.frames is None else sample.frames.data for sample in samples]
+def _pad_fields(samples: Sequence[Sample], pad_sizes: _PadSizes) -> dict[str, Any]:
+    frames, images = _join_frames(samples, pad_sizes), _join_images(samples, pad_sizes)
+    features = _join_features(samples, pad_sizes)
+    unpadded = [sample.image if sample.frames is None else sample.frames.data for sample in samples]
     pixels = images if frames is None else frames.data
     return {
         "frames": frames,
-        "audio": audio_together(samples, pad_sizes),
+        "audio": _join_audio(samples, pad_sizes),
         "features": features,
         "images": images,
-        "frame_indices": indices_together(samples, frames),
-        "num_valid_frames": _sizes_if_padded(own, pixels, slice(-4, -3)) if frames is not None else None,
+        "frame_indices": _join_indices(samples, frames),
+        "num_valid_frames": _sizes_if_padded(unpadded, pixels, slice(-4, -3)) if frames is not None else None,
         "num_valid_features": _sizes_if_padded([sample.features for sample in samples], features, slice(-1, None)),
-        "valid_sizes": _sizes_if_padded(own, pixels, slice(-2, None)),
+        "valid_sizes": _sizes_if_padded(unpadded, pixels, slice(-2, None)),
     }
 
 
 def _sizes_if_padded(own: Sequence[Tensor | None], together: Tensor | None, dimensions: slice) -> Tensor | None:
-    """The sizes of tensors, int64 (B, dimensions) or (B,) of one dimension; ``None`` if none of them was filled up."""
+    """Return the sizes of tensors, int64 (B, dimensions) or (B,); ``None`` if none of them was padded."""
     sizes = [tuple(tensor.shape[dimensions]) for tensor in own if tensor is not None]
     if together is None or all(size == tuple(together.shape[dimensions]) for size in sizes):
         return None
     return torch.tensor(sizes).squeeze(-1)
 
 
-def _as_lists(samples: Sequence[Sample]) -> dict[str, Any]:
+def _list_fields(samples: Sequence[Sample]) -> dict[str, Any]:
     lists: dict[str, list[Any]] = {
         "frames": [sample.frames for sample in samples],
         "audio": [sample.audio for sample in samples],
@@ -436,8 +417,8 @@ def _as_lists(samples: Sequence[Sample]) -> dict[str, Any]:
     return {field: None if any(one is None for one in values) else values for field, values in lists.items()}
 
 
-def _batch(samples: Sequence[Sample | Skipped], arrange: Callable[[Sequence[Sample]], Mapping[str, Any]]) -> Batch:
-    """The batch of the samples that are there; ``arrange`` gives those of its fields that hold data."""
+def _make_batch(samples: Sequence[Sample | Skipped], arrange: Callable[[Sequence[Sample]], Mapping[str, Any]]) -> Batch:
+    """Make the batch of the samples that were not skipped; ``arrange`` returns its fields with data."""
     started = time.monotonic()
     samples = items_of("samples", samples, of="Sample")
     for sample in samples:
@@ -457,10 +438,10 @@ def _batch(samples: Sequence[Sample | Skipped], arrange: Callable[[Sequence[Samp
             effective_fps=torch.tensor([sample.effective_fps for sample in good], dtype=torch.float64),
             extra=_columns([sample.extra for sample in good]),
             failures=failures,
-            **_captions_together(good),
+            **_join_captions(good),
         )
     timings = [sample.timing for sample in samples if sample.timing is not None]
-    return replace(batch, timings=_with_own(timings, started, stage_seconds))
+    return replace(batch, timings=_add_collating_time(timings, started, stage_seconds))
 
 
 def _check_alike(samples: Sequence[Sample]) -> None:
@@ -474,8 +455,8 @@ def _check_alike(samples: Sequence[Sample]) -> None:
             )
 
 
-def _captions_together(samples: Sequence[Sample]) -> dict[str, Any]:
-    """The fields of a batch that hold captions."""
+def _join_captions(samples: Sequence[Sample]) -> dict[str, Any]:
+    """Return the fields of a batch that hold captions."""
     if all(sample.captions is None for sample in samples):
         return {}
     captions: list[Any] = [sample.captions or () for sample in samples]
@@ -514,7 +495,7 @@ def _labels(labels: list[Any]) -> Tensor | list[Any]:
             return labels
     tensors = [_tensor_of(label) for label in labels]
     if len({None if one is None else (one.shape, one.dtype, one.device) for one in tensors}) == 1:
-        return labels if tensors[0] is None else side_by_side([one for one in tensors if one is not None])
+        return labels if tensors[0] is None else join_tensors([one for one in tensors if one is not None])
     return labels
 
 
@@ -532,8 +513,10 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-def _with_own(timings: list[Timing], started: float, stage_seconds: Mapping[str, float]) -> tuple[Timing, ...]:
-    """Timings, the last of them with the time that collating took."""
+def _add_collating_time(
+    timings: list[Timing], started: float, stage_seconds: Mapping[str, float]
+) -> tuple[Timing, ...]:
+    """Return timings, the last of them with the time of collating."""
     worker = get_worker_info()
     last = timings[-1] if timings else Timing(None if worker is None else worker.id, started, started, {})
     seconds = dict(last.stage_seconds)
@@ -546,5 +529,5 @@ def _stack_for_torch(samples: list[Any], *, collate_fn_map: Any = None) -> Batch
     return stack_columns(samples) if any(isinstance(one, ColumnDict) for one in samples) else stack(samples)
 
 
-# torch's own DataLoader asks this table about types that it does not know.
+# torch's own DataLoader looks up unknown types in this table.
 default_collate_fn_map.update(dict.fromkeys((Sample, Skipped, ColumnDict), _stack_for_torch))

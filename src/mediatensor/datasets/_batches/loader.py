@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import multiprocessing
 import warnings
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar, overload
+from typing import Any, Generic, Protocol, TypeVar, overload
 
 import torch.utils.data
 
@@ -21,25 +21,25 @@ from .._rows.tar_samples import TarSamples
 from .._rows.transport import why_no_workers
 from .._sources.items import Item
 from .collate import stack, stack_columns
-from .iterations import BatchIterator, Iterations
 from .order import Shuffle
 from .resuming import RowBatches, StreamProgress, WithRows
 
-__all__ = ["DataLoader"]
+__all__ = ["BatchIterator", "DataLoader", "Iterations"]
 
 B = TypeVar("B")
+B_co = TypeVar("B_co", covariant=True)
 
 
 class DataLoader(torch.utils.data.DataLoader[B]):
-    """torch's ``DataLoader`` for media datasets: it shuffles anew in each epoch, divides rows among ranks, and resumes.
+    """torch's ``DataLoader`` for media datasets: it shuffles in each epoch, divides rows among ranks, and resumes.
 
-    Every iteration is another epoch, the first one epoch 0: ``for _ in range(loader.epoch, num_epochs)`` goes over
+    Every iteration is another epoch, the first one epoch 0: ``for _ in range(loader.epoch, num_epochs)`` iterates over
     the remaining epochs, also after resuming. `state_dict` counts the batches that the loop *received*. Batches that
-    workers have read ahead are read again after resuming, and no row is lost or given twice.
+    workers have read ahead are read again after resuming, and no row is lost or repeated.
 
-    A loop may begin another iteration over the same loader, as ``next(iter(loader))`` does to look at a batch. It does
-    not change the loop's position or the next epoch. While several iterations are under way, as with
-    ``zip(loader, loader)``, each has a position of its own: ``iter(loader)`` gives a `BatchIterator`, with
+    A loop may start another iteration over the same loader, like ``next(iter(loader))`` to look at a batch. It
+    changes neither the loop's position nor the next epoch. While several iterations are open, as with
+    ``zip(loader, loader)``, each has its own position: ``iter(loader)`` returns a `BatchIterator`, with
     ``state_dict()`` and ``epoch``.
 
     Args:
@@ -47,23 +47,23 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         batch_size: Rows of a batch, of one rank. As long as its product with the number of ranks is the same, steps
             have the same rows.
         shuffle: Whether and how rows are shuffled; see `Shuffle`.
-        collate_fn: Makes a batch of samples: `stack`, `ragged`, `pad`, or a function of your own. By default `stack`;
+        collate_fn: Makes a batch of samples: `stack`, `ragged`, `pad`, or your own function. By default `stack`;
             for rows that are dicts `stack_columns`.
         seed, drop_last, rank, num_ranks, bucket_by: See `RowBatches`. If all ranks must make the same number of steps,
             as with ``DistributedDataParallel``, set ``drop_last=True``. Rows that cannot be read do not change the
-            number: with several ranks and ``on_error="skip"``, a batch of which every row was skipped has one row of
+            number: with several ranks and ``on_error="skip"``, a batch whose rows were all skipped has one row of
             another file. With `TarSamples`, whose ranks make different numbers of steps, ``drop_last`` leaves out the
             last rows of each worker, and the other arguments go to `TarSamples`.
         options: Further arguments of torch's ``DataLoader``: ``num_workers``, ``pin_memory``, ``prefetch_factor``,
             ``persistent_workers``, ``multiprocessing_context``, ``timeout`` ...
 
     Attributes:
-        batches: The `RowBatches` that says which rows make which batch; for a stream, the object that counts its rows.
-        failures: `FailureReport` of all batches given so far: exact numbers, and the last failures.
+        batches: The `RowBatches` with the rows of each batch; for a stream, the object that counts its rows.
+        failures: `FailureReport` of all batches so far: exact numbers, and the last failures.
 
     Raises:
         InvalidArgumentError: if an argument of ours is not among the accepted ones.
-        TooManyFailuresError: by an iteration in which not one row could be read.
+        TooManyFailuresError: during an iteration in which not one row could be read.
 
     Example:
         >>> import torch
@@ -139,13 +139,13 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         _check_options(collate_fn, options)
         if taken := sorted({"batch_sampler", "sampler"} & options.keys()):
             raise InvalidArgumentError(
-                f"{taken[0]} cannot be given: rows come in the order of RowBatches. torch's DataLoader takes it, and a "
-                "RowBatches of yours as batch_sampler."
+                f"{taken[0]} cannot be given: rows come in the order of RowBatches. torch's DataLoader takes it, and "
+                "your own RowBatches as batch_sampler."
             )
         order = {"shuffle": shuffle, "seed": seed, "rank": rank, "num_ranks": num_ranks, "bucket_by": bucket_by}
         self.batches: RowBatches | StreamProgress
         if isinstance(dataset, TarSamples):
-            _refuse(order)
+            _check_order_is_unset(order)
             self.batches = StreamProgress(dataset)
             options |= {"batch_size": batch_size, "drop_last": drop_last, "collate_fn": WithRows(collate_fn)}
         else:
@@ -158,20 +158,20 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         # Whether an iteration over the epoch of `batches` has begun, so that the next one is over the next epoch.
         self._has_begun = False
         # The iteration that persistent workers read for.
-        self._kept: _Position | None = None
-        # Without a generator of its own, torch's loader takes a number from the global one whenever an iteration
-        # begins: a training that resumes, and so begins once more, would go on with other random numbers.
+        self._persistent_position: _Position | None = None
+        # Without its own generator, torch's loader draws from the global one whenever an iteration begins. A training
+        # that resumes starts one more iteration, and would continue with other random numbers.
         own_seed = derived_seed(dataset.seed if seed is None else seed, "workers")
         options.setdefault("generator", torch.Generator().manual_seed(own_seed))
         if options.get("num_workers") and not getattr(getattr(dataset, "items", None), "is_fork_safe", True):
             options["multiprocessing_context"] = _context_without_fork(options.get("multiprocessing_context"))
         try:
             super().__init__(dataset, **options)  # type: ignore[arg-type]
-        except ValueError as error:  # options that do not go together
+        except ValueError as error:  # contradictory options
             raise InvalidArgumentError(f"DataLoader: {error}") from None
-        self._do_without_workers_if_need_be()
+        self._disable_workers_if_unavailable()
 
-    def _do_without_workers_if_need_be(self) -> None:
+    def _disable_workers_if_unavailable(self) -> None:
         reason = why_no_workers(self.multiprocessing_context) if self.num_workers > 0 else None
         if reason is not None:
             warnings.warn(
@@ -183,11 +183,11 @@ class DataLoader(torch.utils.data.DataLoader[B]):
 
     @property
     def epoch(self) -> int:
-        """The epoch that is being iterated over, or the first one."""
+        """The current epoch, or the first one."""
         return self.batches.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Have the next iteration begin an epoch.
+        """Set the epoch of the next iteration.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, VideoClips
@@ -197,11 +197,11 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             3
         """
         self.batches.set_epoch(epoch)
-        self._begin_anew()
+        self._restart_at_position()
 
-    def _begin_anew(self) -> None:
-        """Have the next iteration begin where `batches` is; those that are under way do not count any more."""
-        self._iterations.forget()
+    def _restart_at_position(self) -> None:
+        """Let the next iteration begin at the position of `batches`; open iterations do not count any more."""
+        self._iterations.discard_all()
         self._has_begun = False
 
     def __iter__(self) -> BatchIterator[B]:  # type: ignore[override]
@@ -211,36 +211,37 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             self.batches.set_epoch(self.epoch + 1)
         position = _Position(copy.copy(self.batches))
         with tensors_on_cpu():  # where the generator of this loader is
-            source = self._read(position)
+            source = self._start_reading(position)
         self._has_begun = True
         self._iterations.begin(position)
-        return BatchIterator(self._give(source, position), position, partial(self._end, position, is_over=False))
+        return BatchIterator(
+            self._give_batches(source, position), position, partial(self._end, position, is_over=False)
+        )
 
-    def _read(self, position: _Position) -> Any:
-        """torch's iterator over the batches of an iteration, which has its own rows or stream."""
+    def _start_reading(self, position: _Position) -> Any:
+        """Return torch's iterator over the batches of an iteration, which has its own rows or stream."""
         reader = copy.copy(self)
-        # torch's loader does not let them be set.
+        # torch's loader does not allow to set these attributes.
         if isinstance(position.batches, StreamProgress):
             vars(reader)["dataset"] = position.batches.stream
         else:
             vars(reader)["batch_sampler"] = position.batches
         if not (self.persistent_workers and self.num_workers > 0):
             return reader._get_iterator()
-        if self._kept is not None and not self._kept.has_ended:
+        if self._persistent_position is not None and not self._persistent_position.has_ended:
             return reader._get_iterator()  # persistent workers read for one iteration at a time
-        if self._iterator is None or self._kept is None:
+        if self._iterator is None or self._persistent_position is None:
             self._iterator = reader._get_iterator()
         else:
             if isinstance(position.batches, StreamProgress):
-                position.batches.read_with(self._kept.batches.stream)  # type: ignore[union-attr]
+                position.batches.read_with(self._persistent_position.batches.stream)  # type: ignore[union-attr]
             else:
                 self._iterator._index_sampler = position.batches
             self._iterator._reset(self)
-        self._kept = position
+        self._persistent_position = position
         return self._iterator
 
-    def _give(self, source: Any, position: _Position) -> Generator[B, None, None]:
-        """The batches of an iteration."""
+    def _give_batches(self, source: Any, position: _Position) -> Generator[B, None, None]:
         is_over = False
         position.has_begun = True
         is_empty, num_failures_before = not position.batches.is_resumed, len(self.failures)
@@ -254,13 +255,13 @@ class DataLoader(torch.utils.data.DataLoader[B]):
                     if not len(batch):  # every row was skipped
                         if isinstance(position.batches, StreamProgress) or position.batches.num_ranks == 1:
                             continue
-                        batch = self._instead_of(batch)
+                        batch = self._replace_batch(batch)
                 is_empty = False
                 yield batch
             is_over = True
         finally:
             self._end(position, is_over=is_over)
-        # Each worker sees its own failures only: too few, perhaps, to be too many.
+        # No worker may have seen enough failures to raise this itself.
         if is_empty and len(self.failures) > num_failures_before:
             last = self.failures.failures[-1]
             raise TooManyFailuresError(
@@ -268,8 +269,8 @@ class DataLoader(torch.utils.data.DataLoader[B]):
                 f"{last.message}"
             )
 
-    def _instead_of(self, batch: Batch | ColumnDict) -> Any:
-        """A batch of one row of another file: ranks that train together wait for each other in every step."""
+    def _replace_batch(self, batch: Batch | ColumnDict) -> Any:
+        """Return a batch of one row of another file: ranks that train together wait for each other in every step."""
         first, dataset = batch.failures[0], self.dataset
         assert isinstance(dataset, MediaDataset)
         filled = self.collate_fn([dataset._read_another(RowKey(first.row, first.epoch))])
@@ -278,7 +279,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         return filled
 
     def _end(self, position: _Position, *, is_over: bool) -> None:
-        """Have the loader be where it is once an iteration is over, or was left before its end."""
+        """Update the position of the loader after an iteration is over, or was left before its end."""
         position.has_ended = True
         if not self._iterations.end(position, is_over=is_over):
             return
@@ -291,26 +292,27 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             self.batches.set_epoch(position.epoch + 1)
 
     def state_dict(self) -> dict[str, Any]:
-        """The position of the next batch, for `load_state_dict`, in plain numbers and lists.
+        """Return the position of the next batch, for `load_state_dict`, in plain numbers and lists.
 
         Raises:
-            InvalidArgumentError: if the dataset is a stream whose rows have no places that stay the same; or if several
-                iterations over this loader are under way, each of which has its own ``state_dict()``.
+            InvalidArgumentError: if the dataset is a stream whose rows have no fixed positions; or if several
+                iterations over this loader are open, each of which has its own ``state_dict()``.
         """
         position = self._iterations.current()
         return (_Position(self.batches) if position is None else position).state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        """Have the next iteration continue where `state_dict` was called, with any workers, ranks and batch size.
+        """Let the next iteration resume where `state_dict` was called, with any number of workers, ranks and rows of a
+        batch.
 
         Args:
             state: The state, which is the same on all ranks. With `TarSamples`, each rank has its own state: load the
                 state of the same rank, or a list of the states of all ranks if the number of ranks has changed.
 
         Raises:
-            InvalidArgumentError: if it is not such a state, or that of a dataset with other files, with files in
-                another order, with other numbers of rows, of another seed, shuffling or ``bucket_by``. Files are
-                compared by name, without the folder that all of them are in.
+            InvalidArgumentError: if it is not such a state, or belongs to a dataset with other files, another
+                order of files, another number of rows, seed, shuffling or ``bucket_by``. Files are
+                compared by name, without their common folder.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, VideoClips
@@ -324,25 +326,22 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         """
         if isinstance(self.batches, StreamProgress):
             self.batches.load_state_dict(state)
-            # Workers that outlive an epoch do not know what to leave out of this one.
-            self._iterator = self._kept = None
+            # Persistent workers do not know which rows of this epoch to leave out.
+            self._iterator = self._persistent_position = None
         elif isinstance(state, Mapping):
             self.batches.load_state_dict(state)
         else:
             raise InvalidArgumentError("The state must be that of one rank: it is the same on all of them.")
-        self._begin_anew()
+        self._restart_at_position()
 
 
 class _Position:
-    """Where an iteration over a loader is.
-
-    Args:
-        batches: Its own rows or stream.
+    """The position of an iteration over a loader.
 
     Attributes:
-        batches: Those.
-        num_given: How many batches it gave.
-        has_begun: Whether a batch was asked for.
+        batches: Its own rows or stream.
+        num_given: Number of batches that it gave.
+        has_begun: Whether a batch was requested.
         has_ended: Whether it gave all batches, or was left.
     """
 
@@ -363,7 +362,7 @@ class _Position:
 
 
 def _check_options(collate_fn: Callable[[list[Any]], Any], options: Mapping[str, Any]) -> None:
-    """Raise unless what goes to torch's DataLoader is of the types that it takes."""
+    """Raise unless the arguments of torch's DataLoader have the right types."""
     if not callable(collate_fn):
         raise InvalidArgumentError(f"collate_fn must be a function such as stack (got {shown(collate_fn)}).")
     function("worker_init_fn", options.get("worker_init_fn"))
@@ -375,11 +374,7 @@ def _check_options(collate_fn: Callable[[list[Any]], Any], options: Mapping[str,
 
 
 def _context_without_fork(context: Any) -> Any:
-    """How to start workers for items that cannot be read in a forked process: as asked for, or in place of forking.
-
-    Raises:
-        InvalidArgumentError: if forking was asked for.
-    """
+    """Return how to start workers for items that cannot be read in a forked process; forking is an error."""
     method = context if isinstance(context, str) else (context or multiprocessing).get_start_method()
     if method != "fork":
         return context
@@ -391,10 +386,136 @@ def _context_without_fork(context: Any) -> Any:
     return "forkserver"
 
 
-def _refuse(order: Mapping[str, Any]) -> None:
+def _check_order_is_unset(order: Mapping[str, Any]) -> None:
     given = [name for name, value in order.items() if value is not None and value is not False]
     if given:
         raise InvalidArgumentError(
             f"{', '.join(given)} cannot be given for a stream, whose rows are read as they come: TarSamples has "
             "shuffle_buffer, seed, rank and num_ranks."
         )
+
+
+# Iterations: each has its own position, and the loader reports that of the only open one
+
+
+class _AnyPosition(Protocol):
+    """The position of an iteration; ``has_begun`` once a batch was requested."""
+
+    has_begun: bool
+
+    @property
+    def epoch(self) -> int | None: ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+
+P = TypeVar("P", bound=_AnyPosition)
+
+
+class BatchIterator(Iterator[B_co], Generic[B_co]):
+    """One iteration over a `DataLoader` or over `ToDevice`; ``iter(loader)`` makes it.
+
+    Several iterations over one loader do not disturb each other. Each has its own position.
+
+    Example:
+        >>> from mediatensor.datasets import DataLoader, VideoClips
+        >>> loader = DataLoader(VideoClips("videos", num_frames_per_clip=4), batch_size=1)
+        >>> first, second = iter(loader), iter(loader)  # each iteration is another epoch
+        >>> batch = next(first)
+        >>> first.epoch, second.epoch
+        (0, 1)
+        >>> loader.load_state_dict(first.state_dict())
+        >>> len(list(loader))
+        2
+    """
+
+    def __init__(
+        self, batches: Generator[B_co, None, None], position: _AnyPosition, leave: Callable[[], object]
+    ) -> None:
+        # The generator must not refer to this object, so that it is closed when nothing else refers to this object.
+        self._batches = batches
+        self._position = position
+        self._leave = leave
+
+    def __next__(self) -> B_co:
+        return next(self._batches)
+
+    @property
+    def epoch(self) -> int | None:
+        """The epoch of its batches; ``None`` if the loader does not count epochs."""
+        return self._position.epoch
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position after the last batch that this iteration gave, for ``load_state_dict`` of the loader.
+
+        Raises:
+            InvalidArgumentError: if the loader cannot resume.
+        """
+        return self._position.state_dict()
+
+    def close(self) -> None:
+        """End the iteration, and its workers unless they are persistent.
+
+        Example:
+            >>> from mediatensor.datasets import DataLoader, VideoClips
+            >>> batches = iter(DataLoader(VideoClips("videos", num_frames_per_clip=4), batch_size=1))
+            >>> batches.close()
+            >>> list(batches)
+            []
+        """
+        self._batches.close()
+        self._leave()  # a generator that was never started does not do so itself
+
+    def __del__(self) -> None:
+        if hasattr(self, "_leave"):
+            self.close()
+
+
+class Iterations(Generic[P]):
+    """The open iterations over one loader, from the oldest to the newest.
+
+    Attributes:
+        left: The last one that was left before its end, if none has begun since; else ``None``.
+    """
+
+    def __init__(self) -> None:
+        self._open: list[P] = []
+        self.left: P | None = None
+
+    @property
+    def newest(self) -> P | None:
+        """The newest open iteration."""
+        return self._open[-1] if self._open else None
+
+    def begin(self, position: P) -> None:
+        self._open.append(position)
+        self.left = None
+
+    def end(self, position: P, *, is_over: bool) -> bool:
+        """Remove an iteration, which ``is_over`` if it gave all its batches; return whether it was open."""
+        # Compared by identity: positions of several iterations may be equal.
+        if not any(one is position for one in self._open):
+            return False
+        self._open = [one for one in self._open if one is not position]
+        self.left = None if is_over or self._open else position
+        return True
+
+    def discard_all(self) -> None:
+        """Discard the open iterations. They continue with their own positions."""
+        self._open, self.left = [], None
+
+    def current(self) -> P | None:
+        """Return the position of the loader; ``None`` if the next iteration begins an epoch.
+
+        Raises:
+            InvalidArgumentError: if several iterations have begun and are open: each has its own position.
+        """
+        begun = [position for position in self._open if position.has_begun]
+        if len(begun) > 1:
+            epochs = ", ".join(str(position.epoch) for position in begun)
+            raise InvalidArgumentError(
+                f"{len(begun)} iterations over this loader are under way (in the epochs {epochs}), so it has several "
+                "positions. Each iteration has its own: write batches = iter(loader), and call batches.state_dict(). "
+                "An iteration ends after its last batch, with close(), or when nothing refers to it any more."
+            )
+        return begun[0] if begun else self.left

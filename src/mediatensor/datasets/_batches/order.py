@@ -20,11 +20,11 @@ class Shuffle:
     """How rows are shuffled.
 
     By default every order is equally likely. Reading is cheaper if a file is opened once for several rows, and a group
-    of pictures decoded once for several clips. ``rows_together`` keeps rows of one file side by side, and ``window``
-    keeps all rows of a file near each other. Both mix batches less; `shuffle_quality` measures by how much.
+    of pictures decoded once for several clips. ``rows_together`` keeps rows of one file next to each other, and
+    ``window`` keeps all rows of a file near each other. Both mix batches less; `shuffle_quality` measures by how much.
 
     Attributes:
-        rows_together: How many rows of one file stay side by side. Each epoch groups other rows.
+        rows_together: Number of rows of one file that stay next to each other. Each epoch groups other rows.
         window: Files are put in random order, and groups of rows are shuffled only within about this many rows.
             ``None`` shuffles the whole epoch.
 
@@ -35,7 +35,7 @@ class Shuffle:
         >>> from mediatensor.datasets import DataLoader, Shuffle, VideoClips
         >>> clips = VideoClips("videos", num_frames_per_clip=4, rows_per_file=4)
         >>> loader = DataLoader(clips, batch_size=2, shuffle=Shuffle(rows_together=2))
-        >>> [len(set(batch.source)) for batch in loader]  # two rows of one file stand together
+        >>> [len(set(batch.source)) for batch in loader]  # two rows of one file stay together
         [1, 1, 1, 1, 1, 1]
     """
 
@@ -49,29 +49,23 @@ class Shuffle:
 
 
 def epoch_order(file_of_row: NDArray[np.int64], shuffle: Shuffle | None, *, seed: int, epoch: int) -> NDArray[np.int64]:
-    """The rows of an epoch in the order in which they are read.
-
-    Args:
-        file_of_row: For each row the number of its file, ascending.
-        shuffle: ``None`` for the rows in order.
-        seed: With ``epoch``, decides about the order.
-        epoch: Number of the epoch.
-
-    Returns:
-        Every row once, int64 (rows,).
-    """
+    """Return every row of an epoch once, int64 (rows,), in reading order. ``file_of_row`` is ascending."""
     num_rows = len(file_of_row)
     if shuffle is None:
         return np.arange(num_rows)
     random = np.random.Generator(np.random.Philox(derived_seed(seed, epoch, "order")))
     if shuffle.rows_together == 1 and shuffle.window is None:
         return random.permutation(num_rows)
-    groups = _groups(file_of_row, shuffle.rows_together, random)
-    return np.concatenate([groups[i] for i in _shuffled(groups, shuffle.window, random)]) if groups else np.arange(0)
+    groups = _group_rows(file_of_row, shuffle.rows_together, random)
+    return (
+        np.concatenate([groups[i] for i in _shuffle_groups(groups, shuffle.window, random)]) if groups else np.arange(0)
+    )
 
 
-def _groups(file_of_row: NDArray[np.int64], rows_together: int, random: np.random.Generator) -> list[NDArray[np.int64]]:
-    """Rows of one file in groups of random choice, file after file in random order."""
+def _group_rows(
+    file_of_row: NDArray[np.int64], rows_together: int, random: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    """Return random groups of rows of one file, file after file in random order."""
     starts = np.flatnonzero(np.diff(file_of_row, prepend=-1))
     rows_by_file = np.split(np.arange(len(file_of_row)), starts[1:]) if len(starts) else []
     groups = []
@@ -81,10 +75,10 @@ def _groups(file_of_row: NDArray[np.int64], rows_together: int, random: np.rando
     return groups
 
 
-def _shuffled(
+def _shuffle_groups(
     groups: list[NDArray[np.int64]], window: int | None, random: np.random.Generator
 ) -> Sequence[int] | NDArray[np.int64]:
-    """The numbers of the groups, each drawn among the next groups that hold ``window`` rows."""
+    """Return the numbers of the groups, each drawn among the next groups that hold ``window`` rows."""
     if window is None:
         return random.permutation(len(groups))
     order: list[int] = []
@@ -95,8 +89,8 @@ def _shuffled(
             waiting.append(following)
             num_waiting += len(groups[following])
             following += 1
-        chosen = int(random.integers(len(waiting)))
-        waiting[chosen], waiting[-1] = waiting[-1], waiting[chosen]
+        place = int(random.integers(len(waiting)))
+        waiting[place], waiting[-1] = waiting[-1], waiting[place]
         order.append(waiting.pop())
         num_waiting -= len(groups[order[-1]])
     return order
@@ -110,14 +104,14 @@ def epoch_steps(
     drop_last: bool = False,
     bucket_of: Callable[[int], Any] | None = None,
 ) -> list[list[NDArray[np.int64]]]:
-    """The batches that the ranks read in each step.
+    """Return the batches that the ranks read in each step.
 
     Args:
         order: The rows of the epoch.
         batch_size: Rows of one rank's batch.
         num_ranks: Number of ranks.
         drop_last: Leave out batches that are not full.
-        bucket_of: Gives the bucket of a row; a batch has rows of one bucket. ``None`` for one bucket.
+        bucket_of: Returns the bucket of a row; a batch has rows of one bucket. ``None`` for one bucket.
 
     Returns:
         For each step the batches of the first ranks. All ranks have one in every step but the last; batches that are
@@ -128,21 +122,21 @@ def epoch_steps(
     [[[0, 1], [2, 3]], [[4, 5], [6]]]
     """
     size = batch_size * num_ranks
-    whole, rest = _in_whole(order, size, bucket_of)
+    whole, rest = _split_into_groups(order, size, bucket_of)
     steps = [np.split(rows, num_ranks) for rows in whole]
     if drop_last:
         return steps
     batches: list[NDArray[np.int64]] = []
     for rows in rest:
-        # Enough for all ranks, or else whole batches for some: a rank must not read what another bucket left for it.
+        # One batch for every rank if the rows suffice, else full batches for some ranks.
         batches += np.array_split(rows, num_ranks if len(rows) >= num_ranks else -(-len(rows) // batch_size))
     return steps + [batches[first : first + num_ranks] for first in range(0, len(batches), num_ranks)]
 
 
-def _in_whole(
+def _split_into_groups(
     order: NDArray[np.int64], size: int, bucket_of: Callable[[int], Any] | None
 ) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
-    """Rows of one bucket in groups of ``size``, and the remaining rows of each bucket."""
+    """Return rows of one bucket in groups of ``size``, and the remaining rows of each bucket."""
     if bucket_of is None:
         end = len(order) // size * size
         return [order[start : start + size] for start in range(0, end, size)], [order[end:]] if end < len(order) else []
@@ -158,18 +152,16 @@ def _in_whole(
 
 
 def shuffle_quality(order: NDArray[np.int64], file_of_row: NDArray[np.int64], batch_size: int) -> dict[str, float]:
-    """How well an order mixes.
+    """Measure how well an order mixes.
 
     Args:
-        order: The rows of an epoch, as `epoch_order` gives them.
-        file_of_row: For each row the number of its file.
+        order: The rows of an epoch, in reading order.
+        file_of_row: Number of the file of each row.
         batch_size: Rows of a batch.
 
-    Returns:
-        ``files_per_batch``: the mean number of different files in a full batch.
-        ``same_file_next``: how often the next row is of the same file, from 0 to 1.
-        ``displacement``: how far rows are from where they were, as a share of what a full shuffle gives (a third of the
-        epoch); 0 is no shuffle, about 1 a full one.
+    Returns: ``files_per_batch``: the mean number of different files in a full batch. ``same_file_next``: how often the
+        next row is of the same file, from 0 to 1. ``displacement``: the mean distance of rows from their original
+        positions, relative to a full shuffle (a third of the epoch); 0 is no shuffle, about 1 a full one.
 
     Example:
         >>> import numpy as np

@@ -1,4 +1,4 @@
-"""Resuming: `RowBatches` knows how far an epoch has come, `StreamProgress` which rows of a stream were given."""
+"""Resuming: `RowBatches` tracks the position in an epoch, `StreamProgress` the rows that a stream has given."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ _MAX_NUMBER = 1 << 62
 class RowBatches(Sampler[list[RowKey]]):
     """The batches of an epoch: a batch sampler for torch's DataLoader that can resume an epoch.
 
-    Each rank takes its share of the rows of a step, so that together the ranks read every row once. The batches follow
-    from the arguments alone: they depend neither on workers nor on how far these have read ahead. Each iteration gives
+    Each rank takes its share of the rows of a step, so that together the ranks read every row once. The batches
+    depend only on the arguments, neither on workers nor on how far these have read ahead. Each iteration gives
     the same epoch until `set_epoch` names another.
 
     Args:
         dataset: The rows.
         batch_size: Rows of a batch, of one rank.
-        shuffle: Whether and how rows are shuffled, anew in each epoch; see `Shuffle`.
-        seed: Decides about the order; by default the seed of the dataset.
+        shuffle: Whether and how rows are shuffled, in another way in each epoch; see `Shuffle`.
+        seed: Decides the order; by default the seed of the dataset.
         drop_last: Leave out batches that are not full. Otherwise the last rows of an epoch are divided among the ranks,
             whose numbers of batches may then differ by one.
         rank: Number of this process; by default its rank in torch.distributed, or 0.
-        num_ranks: How many processes read the dataset together; by default those of torch.distributed, or 1.
-        bucket_by: Gives the bucket of a file, anything hashable; batches have rows of one bucket.
+        num_ranks: Number of processes that read the dataset together; by default that of torch.distributed, or 1.
+        bucket_by: Returns the bucket of a file, anything hashable; batches have rows of one bucket.
 
     Raises:
         InvalidArgumentError: if an argument is not among the accepted ones.
@@ -57,7 +57,7 @@ class RowBatches(Sampler[list[RowKey]]):
         >>> batches = RowBatches(dataset, batch_size=2, shuffle=True)
         >>> loader = DataLoader(dataset, batch_sampler=batches, collate_fn=stack, num_workers=2)
         >>> for num_done, batch in enumerate(loader, start=1):
-        ...     state = batches.state_dict(num_done)  # goes on behind this batch when it is loaded
+        ...     state = batches.state_dict(num_done)  # loading it resumes after this batch
         >>> batch.frames.data.shape
         torch.Size([1, 8, 3, 120, 160])
     """
@@ -91,38 +91,38 @@ class RowBatches(Sampler[list[RowKey]]):
         self._file_of_row = dataset.file_of_row
         function("bucket_by", bucket_by)
         self._buckets = None if bucket_by is None else [bucket_by(item) for item in dataset.items]
-        self._order = _order_of(self._shuffle, self._file_of_row, self._buckets)
+        self._order = _describe_order(self._shuffle, self._file_of_row, self._buckets)
         #: The epoch of the next iteration.
         self.epoch = 0
-        # The parts of the epoch that earlier runs have read: for each run [batch size, ranks, number of batches].
+        # The parts of the epoch that were read by earlier runs: for each run [batch size, ranks, number of batches].
         self._runs: list[list[int]] = []
         # The last iteration that has begun.
-        self._drawn = _Drawn()
+        self._iteration = _IterationState()
         # The steps of one epoch, which copies share.
         self._plans: dict[Any, list[list[NDArray[np.int64]]]] = {}
 
     @property
     def is_resumed(self) -> bool:
-        """Whether a part of the epoch was read before, and is left out of the next iteration."""
+        """Whether a part of the epoch was read earlier, and is left out of the next iteration."""
         return bool(self._runs)
 
     def set_epoch(self, epoch: int) -> None:
-        """Have the next iteration begin an epoch.
+        """Set the epoch of the next iteration.
 
         Example:
             >>> from mediatensor.datasets import RowBatches, VideoClips
             >>> batches = RowBatches(VideoClips("videos", num_frames_per_clip=4), batch_size=2, shuffle=True)
             >>> batches.set_epoch(1)
         """
-        self.epoch, self._runs, self._drawn = checked_epoch(epoch), [], _Drawn()
+        self.epoch, self._runs, self._iteration = checked_epoch(epoch), [], _IterationState()
 
     def take_position(self, other: RowBatches) -> None:
-        """Have the next iteration begin where that of another object for the same rows would."""
-        self.epoch, self._runs, self._drawn = other.epoch, other._runs, _Drawn()
+        """Let the next iteration begin at the position of another object for the same rows."""
+        self.epoch, self._runs, self._iteration = other.epoch, other._runs, _IterationState()
 
     def __iter__(self) -> Iterator[list[RowKey]]:
-        epoch, outer = self.epoch, self._drawn
-        self._drawn = drawn = _Drawn(is_open=True)
+        epoch, outer = self.epoch, self._iteration
+        self._iteration = drawn = _IterationState(is_open=True)
         try:
             for step in self._plan():
                 if self.rank < len(step):
@@ -130,15 +130,15 @@ class RowBatches(Sampler[list[RowKey]]):
                     yield [RowKey(row, epoch) for row in step[self.rank].tolist()]
         finally:
             drawn.is_open = False
-            if self._drawn is drawn and outer.is_open:
-                self._drawn = outer  # this was an iteration within another one
+            if self._iteration is drawn and outer.is_open:
+                self._iteration = outer  # this was an iteration within another one
 
     def __len__(self) -> int:
-        """Number of batches that the next iteration gives on this rank."""
+        """Return the number of batches of the next iteration on this rank."""
         return sum(self.rank < len(step) for step in self._plan())
 
     def _plan(self) -> list[list[NDArray[np.int64]]]:
-        """The remaining steps of the epoch."""
+        """Return the remaining steps of the epoch."""
         key = (self.epoch, self.batch_size, self.num_ranks, str(self._runs))
         if key not in self._plans:
             steps = self._steps(self._remaining_rows(), self.batch_size, self.num_ranks)
@@ -159,19 +159,19 @@ class RowBatches(Sampler[list[RowKey]]):
         return epoch_steps(rows, batch_size, num_ranks, drop_last=self.drop_last, bucket_of=bucket_of)
 
     def state_dict(self, num_batches: int | None = None) -> dict[str, Any]:
-        """The state to load in order to go on behind a batch.
+        """Return the state to resume after a batch.
 
-        It is the same on every rank that has used as many batches, and can be loaded with another number of ranks,
-        workers, or another batch size.
+        It is the same on every rank that has used the same number of batches, and can be loaded with another number of
+        ranks, workers, or another batch size.
 
         Args:
-            num_batches: How many batches of the last iteration were used. By default all that it gave so far, which is
-                right for torchdata's ``StatefulDataLoader``, because that asks as it hands out work. The workers of
-                torch's DataLoader read ahead, so there you must count the batches yourself. An iteration that was
-                begun and left within another one does not count.
+            num_batches: Number of batches of the last iteration that were used. By default all that it gave so far,
+                which is right for torchdata's ``StatefulDataLoader``, which asks while it hands out work. The workers
+                of torch's DataLoader read ahead, so there you must count the batches yourself. An iteration that was
+                started and left within another one does not count.
         """
         if num_batches is None:
-            num_batches = self._drawn.num_batches
+            num_batches = self._iteration.num_batches
         num_batches = whole_number("num_batches", num_batches, at_least=0, or_none=True)
         runs = [*map(list, self._runs), [self.batch_size, self.num_ranks, num_batches]]
         return {
@@ -185,17 +185,17 @@ class RowBatches(Sampler[list[RowKey]]):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Have the next iteration go on where `state_dict` was taken.
+        """Let the next iteration resume where `state_dict` was called.
 
         Raises:
-            InvalidArgumentError: if it is not such a state, or that of a dataset with other files, with files in
-                another order, with other numbers of rows, of another seed, shuffling or ``bucket_by``: some rows would
-                come twice, and others never.
+            InvalidArgumentError: if it is not such a state, or belongs to a dataset with other files, another
+                order of files, another number of rows, seed, shuffling or ``bucket_by``: some rows would
+                be repeated, and others lost.
 
         Example:
             >>> from mediatensor.datasets import RowBatches, VideoClips
             >>> batches = RowBatches(VideoClips("videos", num_frames_per_clip=4), batch_size=1)
-            >>> state = batches.state_dict(2)  # behind two batches
+            >>> state = batches.state_dict(2)  # after two batches
             >>> batches.load_state_dict(state)
             >>> len(list(batches))
             1
@@ -222,12 +222,12 @@ class RowBatches(Sampler[list[RowKey]]):
             raise InvalidArgumentError(f"The state is damaged ({type(error).__name__}: {error}).") from None
         if any(len(run) != 3 or min(run) < 1 for run in runs):
             raise InvalidArgumentError(f"The state is damaged: its runs are {runs}.")
-        self.epoch, self._runs, self._drawn = epoch, runs, _Drawn()
+        self.epoch, self._runs, self._iteration = epoch, runs, _IterationState()
 
 
 def _check_files(state: Mapping[str, Any], here: FileOrder | None) -> None:
-    """Raise unless a state is of the same files in the same order, as far as that is known."""
-    # States of the first versions do not have names.
+    """Raise if a state is known to have other files, or another order of files."""
+    # States of the first versions have no names.
     if here is None or "files" not in state or state["files"] == here.files:
         return
     if state.get("first_file") == here.first_file:
@@ -246,15 +246,15 @@ def _check_files(state: Mapping[str, Any], here: FileOrder | None) -> None:
 
 
 @dataclass
-class _Drawn:
-    """How many batches an iteration gave, and whether it is under way."""
+class _IterationState:
+    """The number of batches that an iteration gave, and whether it is open."""
 
     num_batches: int = 0
     is_open: bool = False
 
 
-def _order_of(shuffle: Shuffle | None, file_of_row: NDArray[np.int64], buckets: Sequence[Any] | None) -> str:
-    """Everything but seed and epoch that an order depends on, as text that is the same in every process."""
+def _describe_order(shuffle: Shuffle | None, file_of_row: NDArray[np.int64], buckets: Sequence[Any] | None) -> str:
+    """Return everything but seed and epoch that an order depends on, as text that is the same in every process."""
     text = f"{shuffle or 'no shuffle'}; rows of files {zlib.crc32(file_of_row.astype('<i8').tobytes()):08x}"
     if buckets is None:
         return text
@@ -264,7 +264,7 @@ def _order_of(shuffle: Shuffle | None, file_of_row: NDArray[np.int64], buckets: 
 
 
 class WithRows:
-    """A collate function that tells beside its batch which rows went into it, rows that were left out included."""
+    """A collate function that returns its batch with the numbers of its rows, including rows that were left out."""
 
     def __init__(self, collate: Callable[[list[Any]], Any]) -> None:
         self.collate = collate
@@ -275,21 +275,18 @@ class WithRows:
 
 
 class StreamProgress:
-    """The rows of an epoch that a stream has given; for `DataLoader`, as `RowBatches` for datasets with indices.
-
-    Args:
-        stream: Where the rows come from.
+    """The rows of an epoch that a stream has given; for `DataLoader`, like `RowBatches` for datasets with indices.
 
     Attributes:
         epoch: The epoch of the next iteration.
-        stream: Where the rows come from. A copy has its own, which no other iteration moves to another epoch.
+        stream: The source of the rows. A copy has its own, whose epoch no other iteration changes.
     """
 
     def __init__(self, stream: TarSamples) -> None:
         self.epoch = stream.epoch
         self.stream = stream
         self._given = GivenRows()
-        # One rank may finish its share of an epoch before the others. The rows that it gave remain part of their state.
+        # One rank may finish its share of an epoch before the others, whose states still need the rows that it gave.
         self._last_epoch: tuple[int, GivenRows] = (-1, GivenRows())
 
     def __copy__(self) -> Self:
@@ -298,40 +295,34 @@ class StreamProgress:
         return own
 
     def take_position(self, other: StreamProgress) -> None:
-        """Have the next iteration begin where that of another object for the same rows would."""
+        """Let the next iteration begin at the position of another object for the same rows."""
         self.epoch, self._last_epoch = other.epoch, other._last_epoch
         self._given = GivenRows(other._given.intervals())
         self.stream.take_position(other.stream)
 
     def read_with(self, stream: TarSamples) -> None:
-        """Read the rows of this iteration with a stream that workers have."""
+        """Read the rows of this iteration with the stream of running workers."""
         stream.take_position(self.stream)
         self.stream = stream
 
     @property
     def is_resumed(self) -> bool:
-        """Whether a part of the epoch was read before, and is left out of the next iteration."""
         return bool(self._given.intervals())
 
     def set_epoch(self, epoch: int) -> None:
-        """Have the next iteration begin an epoch."""
         self._last_epoch = (self.epoch, self._given)
         self.epoch, self._given = epoch, GivenRows()
         self.stream.set_epoch(epoch)
 
     def take(self, batch_and_rows: tuple[Any, Sequence[int]]) -> Any:
-        """The batch of what `WithRows` made, which is now given."""
+        """Record the rows of a result of `WithRows` as given, and return its batch."""
         batch, rows = batch_and_rows
         for row in rows:
             self._given.add(row)
         return batch
 
     def state_dict(self) -> dict[str, Any]:
-        """The state to load in order to go on behind what was given.
-
-        Raises:
-            InvalidArgumentError: if the rows have no places that stay the same.
-        """
+        """Return the state to resume after the rows that were given."""
         self._check_resumable()
         return {
             "version": _STATE_VERSION,
@@ -346,10 +337,10 @@ class StreamProgress:
         }
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        """Have the next iteration go on where `state_dict` was taken.
+        """Let the next iteration resume where `state_dict` was called.
 
         Args:
-            state: That of this rank; or those of all ranks, and then the number of ranks may be another now.
+            state: The state of this rank; or those of all ranks, and then the number of ranks may have changed.
 
         Raises:
             InvalidArgumentError: if these are not such states, or belong to another stream, or some are missing.
@@ -360,12 +351,12 @@ class StreamProgress:
             raise InvalidArgumentError(f"A state is a mapping such as state_dict() gives (got {shown(state)}).")
         self._check_origin(states)
         try:
-            saved = [_saved_progress(one, self.stream.facts["num_shards"]) for one in states]
+            saved = [_parse_progress(one, self.stream.facts["num_shards"]) for one in states]
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(f"The state is damaged ({type(error).__name__}: {error}).") from None
         self._check_ranks(saved)
         epoch = min(one.epoch for one in saved)
-        intervals = [interval for one in saved for interval in _given_in(epoch, one)]
+        intervals = [interval for one in saved for interval in _rows_given_in(epoch, one)]
         num_rows = {shard: count for one in saved for shard, count in one.num_rows}
         self.epoch, self._given = epoch, GivenRows(intervals)
         if len(saved) == 1:
@@ -385,7 +376,7 @@ class StreamProgress:
             for name, value in own.items():
                 if name == "shards" and state.get(name) != value:
                     raise InvalidArgumentError(
-                        "The state does not belong to this stream: its shards have other names, or stand in another "
+                        "The state does not belong to this stream: its shards have other names, or are in another "
                         "order. Give the same shards in the same order, such as sorted(glob.glob(...))."
                     )
                 if state.get(name) != value:
@@ -420,12 +411,8 @@ class _Progress(NamedTuple):
     num_rows: list[list[int]]
 
 
-def _saved_progress(state: Mapping[str, Any], num_shards: int) -> _Progress:
-    """The progress that a state describes.
-
-    Raises:
-        KeyError, TypeError, ValueError, OverflowError: if it is damaged.
-    """
+def _parse_progress(state: Mapping[str, Any], num_shards: int) -> _Progress:
+    """Parse a state; raises KeyError, TypeError, ValueError or OverflowError if it is damaged."""
     end = num_shards * MAX_SHARD_ROWS
     return _Progress(
         checked_epoch(state["epoch"]),
@@ -452,8 +439,8 @@ def _pairs(name: str, pairs: Any, is_possible: Callable[[int, int], bool]) -> li
     return found
 
 
-def _given_in(epoch: int, state: _Progress) -> list[list[int]]:
-    """The intervals of rows that a rank has given of an epoch, which may be the one before the one that it is in."""
+def _rows_given_in(epoch: int, state: _Progress) -> list[list[int]]:
+    """Return the intervals of rows that a rank has given in an epoch, its current or its previous one."""
     if state.epoch == epoch:
         return state.given
     if state.last_epoch == epoch and not state.given:

@@ -1,4 +1,4 @@
-"""`ToDevice`: batches on the device on which they are used, each on its way while the one before it is used."""
+"""`ToDevice`: batches on a device, each copied while the previous one is used."""
 
 from __future__ import annotations
 
@@ -17,17 +17,13 @@ from ..._engine.common.devices import checked_device, pinned
 from ...errors import InvalidArgumentError
 from ...frames import FrameBatch
 from .._rows.samples import Batch
-from .iterations import BatchIterator, Iterations
+from .loader import BatchIterator, Iterations
 
 __all__ = ["CopyAhead", "CopyNow", "ToDevice"]
 
 
 class CopyNow:
-    """Copies a batch when it is asked for.
-
-    Args:
-        device: Where to.
-    """
+    """Copies a batch when it is requested."""
 
     num_ahead = 0
 
@@ -35,25 +31,21 @@ class CopyNow:
         self._device = device
 
     def begin(self, batch: Any) -> Any:
-        """The batch on the device."""
         with stages.COPY:
-            return _moved(batch, self._device, non_blocking=False)
+            return _move(batch, self._device, non_blocking=False)
 
     def complete(self, begun: Any) -> Any:
-        """The result of `begin`."""
         return begun
 
 
 class CopyAhead:
-    """Copies batches in a CUDA stream of its own, while others compute.
+    """Copies batches in its own CUDA stream, while others compute.
 
-    The computation must wait for the copy. `complete` has the current stream wait, without halting the program. The
+    The computation must wait for the copy. `complete` makes the current stream wait, without stopping the program. The
     memory of a batch belongs to the stream that allocated it, which is the copying one. `complete` therefore records
     that the current stream uses the memory; otherwise another batch might get it before the computation is done.
 
-    Args:
-        device: A CUDA device.
-        cuda: ``torch.cuda``, or what stands in for it.
+    ``cuda`` is ``torch.cuda``, or a substitute in tests.
     """
 
     num_ahead = 1
@@ -64,15 +56,15 @@ class CopyAhead:
         self._stream = cuda.Stream(device)
 
     def begin(self, batch: Any) -> tuple[Any, Any]:
-        """Have the copy of a batch begin; for `complete`."""
+        """Start to copy a batch; the result is for `complete`."""
         with stages.COPY, self._cuda.stream(self._stream):
-            moved = _moved(batch, self._device, non_blocking=True)
+            moved = _move(batch, self._device, non_blocking=True)
             done = self._cuda.Event()
             done.record(self._stream)
         return moved, done
 
     def complete(self, begun: tuple[Any, Any]) -> Any:
-        """The batch, for use in the current stream."""
+        """Return the batch, for use in the current stream."""
         moved, done = begun
         current = self._cuda.current_stream(self._device)
         current.wait_event(done)
@@ -82,23 +74,22 @@ class CopyAhead:
         return moved
 
 
-def _moved(value: Any, device: torch.device, *, non_blocking: bool) -> Any:
-    """A batch with everything in it that can be moved on a device."""
+def _move(value: Any, device: torch.device, *, non_blocking: bool) -> Any:
+    """Move a batch, with everything in it that can be moved, to a device."""
     if hasattr(value, "to"):
         if non_blocking and hasattr(value, "pin_memory"):
-            # Only from page-locked memory does a copy run beside the program; what is there already stays.
+            # A copy runs in parallel only from page-locked memory; data that are in it stay.
             value = pinned(value) if isinstance(value, Tensor) else value.pin_memory()
         return value.to(device, non_blocking=non_blocking)
     if isinstance(value, dict):
-        return {key: _moved(one, device, non_blocking=non_blocking) for key, one in value.items()}
+        return {key: _move(one, device, non_blocking=non_blocking) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        moved = [_moved(one, device, non_blocking=non_blocking) for one in value]
+        moved = [_move(one, device, non_blocking=non_blocking) for one in value]
         return type(value)(*moved) if hasattr(value, "_fields") else type(value)(moved)
     return value
 
 
 def _tensors_in(value: Any) -> Iterator[Tensor]:
-    """All tensors of a batch."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, dict):
@@ -115,23 +106,23 @@ def _tensors_in(value: Any) -> Iterator[Tensor]:
 class ToDevice:
     """A loader whose batches are on a device, and normalised there: uint8 is copied, a quarter of the bytes of float32.
 
-    On a CUDA device the copy of a batch runs beside the computation on the one before it: from page-locked memory
-    (``DataLoader(pin_memory=True)`` makes it in a thread; otherwise it is made here), in a stream of its own. A batch
-    is handed over once the next one was fetched from the loader. On the CPU and other devices there is no such
-    reading ahead.
+    On a CUDA device, a batch is copied during the computation on the previous one: from page-locked memory
+    (``DataLoader(pin_memory=True)`` provides it in a thread; otherwise it is done here), in its own stream. A batch
+    is handed over after the next one was fetched from the loader. On the CPU and other devices nothing is read
+    ahead.
 
     `state_dict` counts the batches that were handed over. A batch that is on the device but was not handed over is read
     again after resuming. All other attributes of the loader (``failures``, ``dataset``, ``batch_size`` ...) are
     available as well; ``failures`` may already include those of the next batch.
 
     Args:
-        loader: A `DataLoader`, torch's, torchdata's, or anything else that can be iterated over. Batches may be `Batch`
-            or tensors, or what has a method ``to``, in dicts, lists and tuples.
-        device: Where to.
-        transform: A function that is called on the device as a batch is handed over. It takes the frames of a `Batch`,
-            uint8 (B, T, C, H, W), and its images (B, 3, H, W), one by one where they are a list. A batch of another
-            type is passed as a whole. Random transforms draw for one batch after the other, in order. A module with
-            weights or buffers must be on the device.
+        loader: A `DataLoader`, torch's, torchdata's, or any other iterable. Batches may be `Batch`, tensors, or objects
+            with a method ``to``, in dicts, lists and tuples.
+        device: The device.
+        transform: A function that is called on the device before a batch is handed over. It takes the frames of a
+            `Batch`, uint8 (B, T, C, H, W), and its images (B, 3, H, W), one by one if they are a list. A batch of
+            another type is passed as a whole. Random transforms draw for one batch after the other, in order. A module
+            with weights or buffers must be on the device.
 
     Attributes:
         loader: The loader.
@@ -181,11 +172,11 @@ class ToDevice:
         copying = CopyAhead(self.device) if self.device.type == "cuda" else CopyNow(self.device)
         position.has_begun, is_over = True, False
         try:
-            for batch, (position.state, position.epoch) in _copied(batches, copying, where):
+            for batch, (position.state, position.epoch) in _copy_batches(batches, copying, where):
                 if self._transform is not None:
-                    batch = _transformed(batch, self._transform)
+                    batch = _transform_batch(batch, self._transform)
                 yield batch
-                del batch  # its memory is free while the next one is fetched
+                del batch  # frees its memory while the next one is fetched
             is_over = True
         finally:
             self._iterations.end(position, is_over=is_over)
@@ -195,31 +186,31 @@ class ToDevice:
 
     @property
     def num_batches_ahead(self) -> int:
-        """How many batches beyond the one that is handed over have been fetched from the loader."""
+        """Number of batches after the current one that have been fetched from the loader."""
         return CopyAhead.num_ahead if self.device.type == "cuda" else CopyNow.num_ahead
 
     @property
     def epoch(self) -> int | None:
-        """The epoch of the batch that was handed over last; ``None`` if the loader does not count them."""
+        """The epoch of the batch that was handed over last; ``None`` if the loader does not count epochs."""
         position = self._iterations.newest or self._iterations.left
         return getattr(self.loader, "epoch", None) if position is None else position.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Have the next iteration begin an epoch.
+        """Set the epoch of the next iteration.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, ToDevice, VideoClips
             >>> loader = ToDevice(DataLoader(VideoClips("videos", num_frames_per_clip=4), batch_size=1), "cpu")
             >>> loader.set_epoch(2)
         """
-        self._iterations.forget()
+        self._iterations.discard_all()
         self.loader.set_epoch(epoch)  # type: ignore[attr-defined]
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of the loader behind the batch that was handed over last.
+        """Return the state of the loader after the batch that was handed over last.
 
         Raises:
-            InvalidArgumentError: if the loader cannot resume; or if several iterations are under way, each of which has
+            InvalidArgumentError: if the loader cannot resume; or if several iterations are open, each of which has
                 its own ``state_dict()``.
 
         Example:
@@ -232,7 +223,7 @@ class ToDevice:
         return (_Position(*_state_and_epoch(self.loader)) if position is None else position).state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Have the next iteration go on where `state_dict` was called.
+        """Let the next iteration resume where `state_dict` was called.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, ToDevice, VideoClips
@@ -243,34 +234,33 @@ class ToDevice:
             >>> len(list(other))
             2
         """
-        self._iterations.forget()
+        self._iterations.discard_all()
         self.loader.load_state_dict(state)  # type: ignore[attr-defined]
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "loader":  # asked for while a copy is made that has no loader yet
+        if name.startswith("__") or name == "loader":  # during a copy, before it has a loader
             raise AttributeError(name)
         return getattr(self.loader, name)
 
 
-#: The state and the epoch of a loader; in place of a state the reason why there is none.
+#: The state and the epoch of a loader; in place of a state, the error why there is none.
 _StateAndEpoch = tuple[dict[str, Any] | InvalidArgumentError, int | None]
 
 
 def _state_and_epoch(loader: Any) -> _StateAndEpoch:
-    """Where a loader, or an iteration over one, is."""
     epoch = getattr(loader, "epoch", None)
     if not hasattr(loader, "state_dict"):
         name = type(loader).__name__
         return InvalidArgumentError(f"The loader has no state_dict to resume from: it is a {name}."), epoch
     try:
         return loader.state_dict(), epoch
-    except InvalidArgumentError as error:  # of a stream that cannot resume; only who asks for a state needs to know
+    except InvalidArgumentError as error:  # a stream that cannot resume; raised if somebody requests the state
         return error.with_traceback(None), epoch
 
 
 @dataclasses.dataclass
 class _Position:
-    """Where the loader was behind the batch that an iteration handed over last."""
+    """The state of the loader after the batch that an iteration handed over last."""
 
     state: dict[str, Any] | InvalidArgumentError
     epoch: int | None
@@ -282,31 +272,25 @@ class _Position:
         return self.state
 
 
-def _copied(
+def _copy_batches(
     batches: Iterator[Any], copying: CopyAhead | CopyNow, position: Callable[[], _StateAndEpoch]
 ) -> Iterator[tuple[Any, _StateAndEpoch]]:
-    """The batches on the device, with the position behind each; what the loader raises comes after the batches before.
-
-    Args:
-        batches: Those of the loader.
-        copying: How they are copied, and how many ahead.
-        position: Where the loader is.
-    """
-    on_their_way: deque[tuple[Any, _StateAndEpoch]] = deque()
+    """Yield the batches on the device, with the position after each, and raise an error of the loader after them."""
+    in_transit: deque[tuple[Any, _StateAndEpoch]] = deque()
     error: Exception | None = None
     is_over = False
     while True:
-        while not is_over and len(on_their_way) <= copying.num_ahead:
+        while not is_over and len(in_transit) <= copying.num_ahead:
             try:
-                on_their_way.append((copying.begin(next(batches)), position()))
+                in_transit.append((copying.begin(next(batches)), position()))
             except StopIteration:
                 is_over = True
             except Exception as raised:
                 is_over, error = True, raised
-        if not on_their_way:
+        if not in_transit:
             break
-        # Nothing here may keep the batch while it is used: it would take its memory until the next is fetched.
-        yield _arrived(copying, *on_their_way.popleft())
+        # No variable here may refer to the batch while it is used, so that its memory is free for the next one.
+        yield _complete_copy(copying, *in_transit.popleft())
     if error is not None:
         try:
             raise error
@@ -314,20 +298,22 @@ def _copied(
             del error  # its traceback holds this frame
 
 
-def _arrived(copying: CopyAhead | CopyNow, begun: Any, position: _StateAndEpoch) -> tuple[Any, _StateAndEpoch]:
+def _complete_copy(copying: CopyAhead | CopyNow, begun: Any, position: _StateAndEpoch) -> tuple[Any, _StateAndEpoch]:
     return copying.complete(begun), position
 
 
-def _transformed(batch: Any, transform: Callable[[Any], Any]) -> Any:
+def _transform_batch(batch: Any, transform: Callable[[Any], Any]) -> Any:
     with stages.TRANSFORM:
         if not isinstance(batch, Batch):
             return transform(batch)
-        return dataclasses.replace(batch, frames=_each(batch.frames, transform), images=_each(batch.images, transform))
+        return dataclasses.replace(
+            batch, frames=_transform_data(batch.frames, transform), images=_transform_data(batch.images, transform)
+        )
 
 
-def _each(data: Any, transform: Callable[[Tensor], Tensor]) -> Any:
+def _transform_data(data: Any, transform: Callable[[Tensor], Tensor]) -> Any:
     if isinstance(data, list):
-        return [_each(one, transform) for one in data]
+        return [_transform_data(one, transform) for one in data]
     if isinstance(data, FrameBatch):
         return dataclasses.replace(data, data=transform(data.data))
     return None if data is None else transform(data)

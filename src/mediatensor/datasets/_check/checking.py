@@ -1,4 +1,4 @@
-"""`check_dataset`: every file of a dataset, in processes, with what is done kept in a file."""
+"""`check_dataset`: check every file of a dataset, in processes, with finished results in a state file."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ from ...errors import InvalidArgumentError, MediaTensorError, ReadError
 from .._sources.dispatch import as_items
 from .._sources.items import Item, MediaKind
 from .._sources.references import item_alone, place_of
-from .comparing import compared
+from .comparing import Row, compare_files, label_counts, select_segment
 from .findings import BAD_KINDS, FINDING_KINDS, CheckedFile, Finding, from_plain, to_plain
 from .lerobot import EpisodeTimes, is_lerobot, videos_of
 from .page import MOST_FILES_ON_PAGE
 from .report import DatasetReport
-from .rows import Row, label_counts, within_segment
 
 __all__ = ["ListedDataset", "check_dataset", "is_check_state", "list_dataset"]
 
 _Result = TypeVar("_Result")
 
 _HEADER = b'{"mediatensor check": 3}\n'
-# States of older versions: what they found was found by other rules, so every file is checked again.
+# States of older versions have results of other rules, so every file is checked again.
 _OLD_HEADERS = (b'{"mediatensor check": 1}\n', b'{"mediatensor check": 2}\n')
 
 
@@ -49,37 +48,37 @@ def check_dataset(
     state_file: str | os.PathLike[str] | None = None,
     show_progress: bool = False,
 ) -> DatasetReport:
-    """Look for what is wrong with the files of a dataset, before a training meets it.
+    """Check the files of a dataset, before a training reads them.
 
     Every file is opened, and decoded from its first frame to its last and from its first sample to its last, on one
-    core. `FINDING_KINDS` says what is looked for. Files are only read. A row that is a segment of its file has what was
-    found in the segment, and what has no time: that the file is cut off, for instance.
+    core. `FINDING_KINDS` lists the checks. Files are only read. A row that is a segment of its file has the findings
+    in the segment, and those without a time, such as a missing end of the file.
 
     Args:
-        source: The files, as `as_items` takes them: a folder, a manifest, Parquet, tar shards, rows of Hugging Face, or
+        source: The files, as for `as_items`: a folder, a manifest, Parquet, tar shards, rows of Hugging Face, or
             a list; or the folder of a LeRobot dataset, whose rows are its videos, with ``camera``, ``episodes`` and
             their ``begin_seconds`` and ``end_seconds`` in ``extra``. Its tables are checked as well.
         kind: ``"video"`` or ``"audio"``: a folder is searched for files of that kind, and a file without video, or
-            without sound, is bad.
-        media_column, label_column: As of `as_items`.
+            without audio, is bad.
+        media_column, label_column: As in `as_items`.
         num_classes: Labels are whole numbers below this.
-        decode: Whether to decode. Without, only headers, packets and bytes are read, which is quicker, and neither
-            damaged, frozen nor black frames are found, nor anything about sound.
+        decode: Whether to decode. If false, only headers, packets and bytes are read, which is faster, but finds
+            neither damaged, frozen nor black frames, nor anything about audio.
         bad_kinds: The kinds of findings that make a file bad.
         num_workers: How many files are checked at a time, each in a process that may crash or hang; by default one for
-            each core. With 0 they are checked here, one after the other, without a limit of time.
-        timeout_seconds: Most seconds for a file; one that takes longer is ``"unreadable"``.
-        state_file: Where to keep what is done. Called again with the same file, only files are checked that are new or
-            have changed since.
+            each core. With 0 they are checked in this process, one after the other, without a time limit.
+        timeout_seconds: Time limit for a file in seconds; one that takes longer is ``"unreadable"``.
+        state_file: File for finished results. If called again with the same file, only new and changed files are
+            checked.
         show_progress: Show a bar on a terminal.
 
     Returns:
-        `DatasetReport`: what was found in each row, in the order of the source, and what was found of all together.
+        `DatasetReport`: the findings in each row, in the order of the source, and those in all files together.
 
     Raises:
         InvalidArgumentError: if an argument is not accepted, the source has no files, or ``state_file`` is another
             file.
-        SourceTypeError, SourceNotFoundError, ReadError: as `as_items`. A file that cannot be read is a finding.
+        SourceTypeError, SourceNotFoundError, ReadError: as for `as_items`. A file that cannot be read is a finding.
         WriteError: if ``state_file`` cannot be written.
 
     Example:
@@ -90,7 +89,7 @@ def check_dataset(
         >>> report.bad_files[0].findings[0].kind
         'corrupt'
     """
-    from .media import check_file, thumbnail_of  # they load what decodes
+    from .media import check_file, thumbnail_of  # loads the decoders
 
     bad = tuple(items_of("bad_kinds", bad_kinds, of="names of findings"))
     for name in bad:
@@ -116,7 +115,7 @@ def check_dataset(
     first_of = {key: number for number, key in reversed(list(enumerate(keys)))}
     count = os.cpu_count() or 1 if num_workers is None else num_workers
     count = min(count, len(first_of))
-    with _state(state_file) as (known, keep), _runner(count, timeout_seconds, has_urls) as run:
+    with _open_state(state_file) as (known, keep), _start_runner(count, timeout_seconds, has_urls) as run:
 
         def check(number: int) -> CheckedFile:
             item, times = item_alone(items, number), episodes[number] if episodes else ()
@@ -126,13 +125,13 @@ def check_dataset(
                 return CheckedFile(names[number], (Finding("unreadable", str(error)),))
 
         todo = {key: number for key, number in sorted(first_of.items(), key=lambda pair: pair[1]) if key not in known}
-        with closing(_each(todo, check, count)) as checked:
+        with closing(_call_each(todo, check, count)) as checked:
             for key, file in progress(checked, "check", total=len(todo), unit="file") if show_progress else checked:
                 known[key] = file
                 keep(key, file)
-        files = [_named(known[key], name) for key, name in zip(keys, names, strict=True)]
-        files = [within_segment(file, row) for file, row in zip(files, rows, strict=True)]
-        files, found = compared(files, rows, num_classes)
+        files = [replace(known[key], name=name) for key, name in zip(keys, names, strict=True)]
+        files = [select_segment(file, row) for file, row in zip(files, rows, strict=True)]
+        files, findings = compare_files(files, rows, num_classes)
 
         def picture(number: int) -> str | None:
             try:
@@ -140,10 +139,10 @@ def check_dataset(
             except MediaTensorError:
                 return None
 
-        # Of those in which only comparing found something.
+        # Files in which only the comparison found something have no thumbnail yet.
         bare = [number for number, file in enumerate(files) if decode and file.findings and not file.thumbnail]
         todo = {keys[number]: number for number in bare[:MOST_FILES_ON_PAGE] if files[number].facts.num_frames}
-        with closing(_each(todo, picture, count)) as drawn:
+        with closing(_call_each(todo, picture, count)) as drawn:
             for key, thumbnail in progress(drawn, "pictures", total=len(todo)) if show_progress else drawn:
                 if thumbnail is not None:
                     known[key] = replace(known[key], thumbnail=thumbnail)
@@ -152,17 +151,17 @@ def check_dataset(
             replace(file, thumbnail=known[key].thumbnail if file.findings else None)
             for key, file in zip(keys, files, strict=True)
         ]
-    return DatasetReport(tuple(files), bad, items, (*together, *found), label_counts(rows))
+    return DatasetReport(tuple(files), bad, items, (*together, *findings), label_counts(rows))
 
 
 class ListedDataset(NamedTuple):
     """The rows of a dataset before their files are checked.
 
     Attributes:
-        items: A row each.
-        kind: Of the media.
-        episodes: Of a LeRobot dataset, for each video its episodes.
-        findings: What is wrong with the tables of a LeRobot dataset.
+        items: The rows.
+        kind: The kind of media.
+        episodes: For each video of a LeRobot dataset, its episodes.
+        findings: Findings in the tables of a LeRobot dataset.
     """
 
     items: Sequence[Item]
@@ -174,11 +173,7 @@ class ListedDataset(NamedTuple):
 def list_dataset(
     source: Any, kind: MediaKind, *, media_column: str | None = None, label_column: str | None = None
 ) -> ListedDataset:
-    """List the rows of a dataset; `check_dataset` takes the result as its source.
-
-    Raises:
-        InvalidArgumentError, SourceTypeError, SourceNotFoundError, ReadError: as `check_dataset`.
-    """
+    """List the rows of a dataset; the result can be the source of `check_dataset`, and the errors are the same."""
     check_choice("kind", kind, ("video", "audio"))
     if not is_lerobot(source):
         return ListedDataset(as_items(source, kind=kind, media_column=media_column, label_column=label_column), kind)
@@ -188,12 +183,8 @@ def list_dataset(
     return ListedDataset(items, "video", episodes, findings)
 
 
-def _named(file: CheckedFile, name: str) -> CheckedFile:
-    return file if file.name == name else replace(file, name=name)
-
-
 def _key(item: Item, kind: str, decode: bool, episodes: Sequence[EpisodeTimes]) -> str:
-    """What tells a file, as it is now, and what is asked of it, from all others: of a path its size and its time."""
+    """Return a key of the current file and the checks; for a path with its size and time."""
     asked = f"{kind} {decode}"
     if episodes:
         state = hashlib.blake2b(digest_size=16)
@@ -202,7 +193,7 @@ def _key(item: Item, kind: str, decode: bool, episodes: Sequence[EpisodeTimes]) 
         asked += f" {state.hexdigest()}"
     try:
         place = place_of(item)
-    except InvalidArgumentError:  # a source that somebody made
+    except InvalidArgumentError:  # a user's source
         return f"{item.name} {asked}"
     if "bytes" in place:
         return f"{hashlib.blake2b(place['bytes'], digest_size=16).hexdigest()} {asked}"
@@ -218,8 +209,8 @@ def _key(item: Item, kind: str, decode: bool, episodes: Sequence[EpisodeTimes]) 
 
 
 @contextmanager
-def _runner(num_workers: int, timeout_seconds: float, has_urls: bool) -> Iterator[Callable[..., Any]]:
-    """What calls a function with its arguments: in one of some processes, or here if there shall be none."""
+def _start_runner(num_workers: int, timeout_seconds: float, has_urls: bool) -> Iterator[Callable[..., Any]]:
+    """Give a function that calls another in a worker process, or in this process if ``num_workers`` is 0."""
     if not num_workers:
         yield lambda function, *arguments: function(*arguments)
         return
@@ -231,10 +222,10 @@ def _runner(num_workers: int, timeout_seconds: float, has_urls: bool) -> Iterato
         yield lambda *call: worker.run(call_alone, *call)
 
 
-def _each(
+def _call_each(
     todo: Mapping[str, int], call: Callable[[int], _Result], num_threads: int
 ) -> Generator[tuple[str, _Result], None, None]:
-    """For each key the result of the call with its number, as they come, in any order."""
+    """Yield for each key the result of the call with its number, in order of completion."""
     if not num_threads:
         for key, number in todo.items():
             yield key, call(number)
@@ -249,18 +240,18 @@ def _each(
 
 
 @contextmanager
-def _state(path: str | os.PathLike[str] | None) -> Iterator[tuple[dict[str, CheckedFile], Any]]:
-    """What a state file holds, and a function that adds to it."""
+def _open_state(path: str | os.PathLike[str] | None) -> Iterator[tuple[dict[str, CheckedFile], Any]]:
+    """Give the results in a state file, and a function that adds to it."""
     if path is None:
         yield {}, lambda key, file: None
         return
     text = path_text("state_file", path)
     try:
-        file = open(text, "a+b")  # noqa: SIM115 - an OSError within the block below would be another's
+        file = open(text, "a+b")  # noqa: SIM115 - an OSError within the block below has another cause
     except OSError as error:
         raise write_error(text, error) from error
     with file:
-        known = _known(file, text)
+        known = _read_state(file, text)
 
         def keep(key: str, checked: CheckedFile) -> None:
             try:
@@ -283,12 +274,12 @@ def is_check_state(path: str | os.PathLike[str]) -> bool:
 
 
 def _line(row: bytes) -> bytes:
-    """A line of a state file: a checksum of the row, and the row."""
+    """Return a line of a state file: a checksum of the row, and the row."""
     return f"{zlib.crc32(row):08x} ".encode() + row
 
 
-def _known(file: BinaryIO, path: str) -> dict[str, CheckedFile]:
-    """The files that were kept. Those of lines that are damaged, or cut off by a kill, are checked again."""
+def _read_state(file: BinaryIO, path: str) -> dict[str, CheckedFile]:
+    """Read the stored results. Files of lines that are damaged, or incomplete after a kill, are checked again."""
     try:
         file.seek(0)
         lines = file.read().split(b"\n")
@@ -303,7 +294,7 @@ def _known(file: BinaryIO, path: str) -> dict[str, CheckedFile]:
         return {}
     if lines[0] + b"\n" != _HEADER:
         raise InvalidArgumentError(
-            f"{path} is no state file of a check: name one that is not there yet, or such a one."
+            f"{path} is not a state file of a check: give a new path, or the state file of an earlier check."
         )
     known = {}
     for line in lines[1:]:

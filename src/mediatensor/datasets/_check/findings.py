@@ -1,4 +1,4 @@
-"""The types of what is found, and which kinds there are."""
+"""The types and the kinds of findings."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = [
     "FindingKind",
     "MediaFacts",
     "Severity",
-    "described",
+    "describe_finding",
     "from_plain",
     "to_plain",
 ]
 
-#: How much a finding matters: the file is ``"bad"``, is worth a ``"look"``, or has something to ``"note"``.
+#: The severity of a finding: the file is ``"bad"``, needs a ``"look"``, or has a ``"note"``.
 Severity = Literal["bad", "look", "note"]
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
@@ -34,13 +34,12 @@ SEVERITY_TITLES: dict[Severity | None, str] = {
 
 @dataclass(frozen=True)
 class FindingKind:
-    """What findings of a kind mean.
+    """The meaning of a kind of findings.
 
     Attributes:
         meaning: What was found.
-        severity: ``"bad"`` if a file gives fewer or other frames and samples than it promises, ``"look"`` if somebody
-            should look at it, ``"note"`` if it is in order, and good to know.
-        advice: What to do.
+        severity: ``"bad"`` if a file gives fewer or other frames and samples than its header says, ``"look"`` if it
+            needs a look, ``"note"`` if the file is in order. advice: What to do.
 
     Example:
         >>> from mediatensor.datasets import FINDING_KINDS
@@ -54,7 +53,7 @@ class FindingKind:
 
 
 # fmt: off
-#: What can be found, by its name.
+#: The kinds of findings, by name.
 FINDING_KINDS: dict[str, FindingKind] = {
     "unreadable": FindingKind(
         "the file cannot be opened or read, or reading it crashed or took too long", "bad",
@@ -144,23 +143,23 @@ FINDING_KINDS: dict[str, FindingKind] = {
 }
 # fmt: on
 
-#: What makes a file bad, if nothing else is said: it gives fewer or other frames and samples than it promises.
+#: The kinds that make a file bad by default: it gives fewer or other frames and samples than its header says.
 BAD_KINDS = tuple(name for name, kind in FINDING_KINDS.items() if kind.severity == "bad")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was found.
+    """One finding in a file.
 
     Attributes:
         kind: One of `FINDING_KINDS`.
         message: What was found, with its numbers.
         start_seconds: Where it begins, if it is a part of the file.
         end_seconds: Where it ends.
-        start_frame: The number of the first frame that is concerned.
-        end_frame: The number of the frame behind the last one.
-        episode: The episode that it is found in, of a LeRobot dataset.
-        row: The row of the table that it is found in, of a LeRobot dataset; its column ``index``.
+        start_frame: The number of the first frame.
+        end_frame: One past the number of the last frame.
+        episode: Its episode, in a LeRobot dataset.
+        row: Its row of the table (column ``index``), in a LeRobot dataset.
 
     Example:
         >>> from mediatensor.datasets import Finding
@@ -180,28 +179,28 @@ class Finding:
 
 @dataclass(frozen=True)
 class MediaFacts:
-    """What is known of a file that was checked; ``None`` where it has no such thing.
+    """Properties of a file that was checked; ``None`` if unknown or missing.
 
     Attributes:
         num_bytes: Its size.
         digest: BLAKE2b of its bytes, in hexadecimal.
-        begin_seconds: When the first picture is shown, or sound without pictures begins.
-        duration_seconds: Of the pictures, or of sound without pictures.
+        begin_seconds: When the first frame is shown, or audio without video begins.
+        duration_seconds: Duration of the video, or of audio without video.
         video_codec: FFmpeg's name.
-        width: Of the frames, after rotation.
-        height: The same.
-        rotation: Counter-clockwise angle in degrees at which pictures are shown.
-        num_frames: How many there are.
+        width: Width of the frames, after rotation.
+        height: Height of the frames, after rotation.
+        rotation: Counter-clockwise angle in degrees at which frames are shown.
+        num_frames: Number of frames.
         average_fps: Frames per second.
-        num_key_frames: How many of them are key frames.
-        longest_gop: Most frames from one key frame to the next.
-        random_access_frames: Frames that are decoded, on average, to get one at random.
+        num_key_frames: Number of key frames.
+        longest_gop: Maximum number of frames from one key frame to the next.
+        random_access_frames: Number of frames that are decoded, on average, to get one at random.
         random_access_bytes: Bytes of a group of pictures, on average over the frames.
         audio_codec: FFmpeg's name.
         sample_rate: Samples per second.
         num_channels: Number of channels.
-        peak: The largest sample, 1 being full scale.
-        picture_hash: A perceptual hash of pictures at eight places, in hexadecimal.
+        peak: The largest absolute sample, 1 being full scale.
+        picture_hash: A perceptual hash of frames at eight places, in hexadecimal.
 
     Example:
         >>> from mediatensor.datasets import check_dataset
@@ -237,10 +236,10 @@ class CheckedFile:
     """A file that was checked.
 
     Attributes:
-        name: Its name, as of the `Item`.
-        findings: What was found in it; empty if it is in order.
-        facts: What is known of it.
-        thumbnail: A small JPEG picture of it, in base64, if something was found; else ``None``.
+        name: Its name, as in the `Item`.
+        findings: The findings; empty if it is in order.
+        facts: Its properties.
+        thumbnail: A small JPEG image of it, in base64, if there are findings; else ``None``.
 
     Example:
         >>> from mediatensor.datasets import check_dataset
@@ -254,8 +253,8 @@ class CheckedFile:
     thumbnail: str | None = None
 
 
-def described(finding: Finding) -> str:
-    """What was found, and where."""
+def describe_finding(finding: Finding) -> str:
+    """Return the message and the place of a finding."""
     places = []
     if finding.episode is not None:
         places.append(f"episode {finding.episode}")
@@ -272,16 +271,12 @@ def described(finding: Finding) -> str:
 
 
 def to_plain(file: CheckedFile) -> dict[str, Any]:
-    """A file as JSON has it."""
+    """Return a file as JSON values."""
     return asdict(file) | {"findings": [asdict(finding) for finding in file.findings]}
 
 
 def from_plain(values: dict[str, Any]) -> CheckedFile:
-    """The file of `to_plain`.
-
-    Raises:
-        ValueError, TypeError, KeyError, AttributeError: if the values are of something else.
-    """
+    """Return the file of `to_plain`; raises ValueError, TypeError, KeyError or AttributeError for other values."""
     findings = tuple(Finding(**finding) for finding in values["findings"])
     known = {spec.name for spec in fields(MediaFacts)}
     facts = MediaFacts(**{name: value for name, value in values["facts"].items() if name in known})

@@ -1,4 +1,4 @@
-"""What goes together in a LeRobot dataset: the rows of its tables, and the frames of its cameras."""
+"""Checks of a LeRobot dataset: the rows of its tables, and the frames of its cameras."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .._sources.lerobot_tables import seconds_of_rows, table_rows
 from .findings import Finding
 from .pictures import spans_of
 
-__all__ = ["EpisodeTimes", "LeRobotVideos", "against_table", "is_lerobot", "videos_of"]
+__all__ = ["EpisodeTimes", "LeRobotVideos", "compare_with_table", "is_lerobot", "videos_of"]
 
-# How far a frame may be from the time of its row, as for LeRobot's own reader and LeRobotClips.
+# Maximum distance of a frame from the time of its row, as in LeRobot's own reader and LeRobotClips.
 _TOLERANCE_SECONDS = 1e-4
-# Times that grow apart by less than this over an episode are rounded.
+# Times that drift by less than this over an episode are rounded.
 _MIN_DRIFT_SECONDS = 2e-3
 _EPISODES_NAMED = 5
 
@@ -33,8 +33,8 @@ class EpisodeTimes(NamedTuple):
     Attributes:
         episode: Its number.
         first_row: The number of its first row in the dataset.
-        seconds: When its rows are in the video, float64 (frames,).
-        fps: Frames per second, as the dataset has them.
+        seconds: The times of its rows in the video, float64 (frames,).
+        fps: Frames per second of the dataset.
     """
 
     episode: int
@@ -44,12 +44,12 @@ class EpisodeTimes(NamedTuple):
 
 
 class LeRobotVideos(NamedTuple):
-    """The videos of a dataset, and what its tables say of them.
+    """The videos of a dataset, and the times in its tables.
 
     Attributes:
-        items: A video each, with its camera, its episodes and when these begin in ``extra``.
-        episodes: For each video its episodes.
-        findings: What is wrong with the tables themselves.
+        items: The videos, with camera, episodes and their times in ``extra``.
+        episodes: The episodes of each video.
+        findings: Findings in the tables themselves.
     """
 
     items: list[Item]
@@ -58,18 +58,14 @@ class LeRobotVideos(NamedTuple):
 
 
 def is_lerobot(source: Any) -> bool:
-    """Whether a source is the folder of such a dataset."""
+    """Return whether a source is the folder of a LeRobot dataset."""
     return isinstance(source, (str, os.PathLike)) and os.path.isfile(
         os.path.join(os.fsdecode(source), "meta/info.json")
     )
 
 
 def videos_of(source: Any) -> LeRobotVideos:
-    """The videos of a dataset, and its tables, which are read and checked.
-
-    Raises:
-        InvalidArgumentError, ReadError, MissingDependencyError: as `open_lerobot`.
-    """
+    """List the videos of a dataset, and read and check its tables; errors are those of `open_lerobot`."""
     known, all_episodes = open_lerobot(source)
     times: dict[tuple[str, str], list[EpisodeTimes]] = defaultdict(list)
     findings: list[Finding] = []
@@ -83,7 +79,7 @@ def videos_of(source: Any) -> LeRobotVideos:
         except ReadError as error:
             findings.append(Finding("table-rows", str(error), episode=episode.index))
         else:
-            wrong = list(_wrong_rows(known, episode, columns, gaps, files.table))
+            wrong = list(_find_wrong_rows(known, episode, columns, gaps, files.table))
             findings += wrong
             if not wrong:
                 seconds = seconds_of_rows(columns, frames, known.fps)
@@ -105,14 +101,14 @@ def videos_of(source: Any) -> LeRobotVideos:
     return LeRobotVideos(items, [tuple(own) for own in times.values()], findings)
 
 
-def _wrong_rows(
+def _find_wrong_rows(
     known: LeRobotFormat,
     episode: Episode,
     columns: Mapping[str, Any],
     gaps: Mapping[str, NDArray[np.bool_]],
     path: str,
 ) -> Iterator[Finding]:
-    """A finding for each column of the rows of an episode that has what it should not have, or lacks a value."""
+    """Yield a finding for each column with wrong or missing values in the rows of an episode."""
     frames = np.arange(episode.num_frames)
     wanted = {
         "frame_index": frames,
@@ -127,7 +123,7 @@ def _wrong_rows(
             is_wrong, should = values != wanted[name], "should be {:d}"
         elif name == "timestamp":
             wanted[name] = frames / known.fps
-            # Of float32, which is off by a tenth of a millisecond after an hour.
+            # Times are float32, which is off by a tenth of a millisecond after an hour.
             is_wrong = ~(np.abs(values - wanted[name]) <= _TOLERANCE_SECONDS + 1e-7 * wanted[name])
             should = "should be {:.4f}, by its frame_index"
         elif name == "task_index":
@@ -148,14 +144,10 @@ def _wrong_rows(
             )  # fmt: skip
 
 
-def against_table(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np.float64]) -> list[Finding]:
-    """Rows that have no frame at their time, another number of frames, and whether a camera grows apart from its table.
+def compare_with_table(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np.float64]) -> list[Finding]:
+    """Return findings for rows without a frame at their time, other numbers of frames, and cameras that drift. Pure.
 
-    Pure.
-
-    Args:
-        episodes: When rows are in a video.
-        pts_seconds: When its frames are shown, ascending.
+    ``pts_seconds`` are the times of the frames of the video, ascending.
     """
     late, drifting = [], []
     for one in episodes:
@@ -178,9 +170,9 @@ def against_table(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np.floa
             f"nearest is up to {off.max():.4f} s away"
         )
         late.append(Finding("table-times", text, **place))  # type: ignore[arg-type]
-        drifting += _drift(one, pts_seconds, int(nearest[0]), place)
+        drifting += _find_drift(one, pts_seconds, int(nearest[0]), place)
     found = []
-    for findings in (late, drifting, list(_frame_counts(episodes, pts_seconds))):
+    for findings in (late, drifting, list(_compare_frame_counts(episodes, pts_seconds))):
         found += findings[:_EPISODES_NAMED]
         if len(findings) > _EPISODES_NAMED:
             found += [
@@ -189,10 +181,10 @@ def against_table(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np.floa
     return found
 
 
-def _drift(
+def _find_drift(
     one: EpisodeTimes, pts_seconds: NDArray[np.float64], first_frame: int, place: Mapping[str, Any]
 ) -> list[Finding]:
-    """A finding if the frames of an episode, counted from its first, fall behind its rows ever more, or run ahead."""
+    """Return a finding if the frames of an episode drift more and more from its rows."""
     pts = pts_seconds[first_frame : first_frame + len(one.seconds)]
     ahead = one.seconds[: len(pts)] - pts
     if len(pts) < 3:
@@ -209,8 +201,8 @@ def _drift(
     return [Finding("camera-drift", text, **place)]
 
 
-def _frame_counts(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np.float64]) -> Iterator[Finding]:
-    """A finding for each episode that has other than one frame a row, and one for the frames of no episode."""
+def _compare_frame_counts(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np.float64]) -> Iterator[Finding]:
+    """Yield a finding for each episode with another number of frames than rows, and for frames of no episode."""
     if not episodes or len(pts_seconds) == sum(len(one.seconds) for one in episodes):
         return
     in_episodes = np.zeros(len(pts_seconds), bool)

@@ -1,4 +1,4 @@
-"""The report as a page of HTML: one file, without anything from elsewhere. Pure."""
+"""The report as one HTML page without external resources. Pure."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
-from .findings import FINDING_KINDS, SEVERITIES, SEVERITY_TITLES, CheckedFile, Finding, Severity, described
+from .findings import FINDING_KINDS, SEVERITIES, SEVERITY_TITLES, CheckedFile, Finding, Severity, describe_finding
 
 __all__ = ["MOST_FILES_ON_PAGE", "Page"]
 
-# A page of more pictures loads slowly, and nobody looks at them all.
+# A page of more images loads slowly.
 MOST_FILES_ON_PAGE = 1000
 _MOST_LABELS = 60
 _STYLE = """
@@ -55,7 +55,7 @@ p+.kinds{margin-top:.6rem}
 .labels i{display:inline-block;height:.6rem;background:var(--note);border-radius:.2rem;margin-right:.4rem}
 @media(max-width:40rem){.tiles{grid-template-columns:repeat(2,1fr)}.kinds,.file{grid-template-columns:1fr}}
 """
-# Pressing a finding shows the files that have it.
+# Pressing a finding shows its files.
 _SCRIPT = """
 const buttons=[...document.querySelectorAll('.kind')];
 for(const button of buttons)button.addEventListener('click',()=>{
@@ -70,12 +70,11 @@ class Page(NamedTuple):
     """A page of a report.
 
     Attributes:
-        files: The files of each severity, with the numbers of their rows; of those in order only how many there are
-            matters.
-        findings: What was found of all of them together.
-        counts: How many files have findings of each kind.
-        label_counts: How many rows have each label.
-        severity_of: How much a finding matters.
+        files: The files of each severity, with the numbers of their rows; files in order are only counted.
+        findings: The findings in all files together.
+        counts: The number of files with findings of each kind.
+        label_counts: The number of rows of each label.
+        severity_of: Returns the severity of a finding.
     """
 
     files: Mapping[Severity | None, Sequence[tuple[int, CheckedFile]]]
@@ -85,7 +84,6 @@ class Page(NamedTuple):
     severity_of: Callable[[Finding], Severity | None]
 
     def to_html(self) -> str:
-        """The page, as text."""
         named = [pair for severity in SEVERITIES for pair in self.files[severity]]
         cards = [self._file(number, file) for number, file in named[:MOST_FILES_ON_PAGE]]
         left_out = len(named) - len(cards)
@@ -158,10 +156,10 @@ class Page(NamedTuple):
 
     def _finding(self, finding: Finding) -> str:
         severity = self.severity_of(finding) or "note"
-        return f'<li class="{severity}"><code>{finding.kind}</code> {escape(described(finding))}</li>'
+        return f'<li class="{severity}"><code>{finding.kind}</code> {escape(describe_finding(finding))}</li>'
 
     def _time_line(self, file: CheckedFile) -> str:
-        """Where in the file the findings lie."""
+        """Return a bar with the places of the findings in the file."""
         length, begin = file.facts.duration_seconds, file.facts.begin_seconds or 0.0
         placed = [finding for finding in file.findings if finding.start_seconds is not None]
         if not length or not placed:

@@ -1,4 +1,4 @@
-"""What times, key frames and small pictures say of a video. Pure: arrays in, findings out."""
+"""Checks of times, key frames and small frames of a video. Pure: arrays in, findings out."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .findings import Finding
 __all__ = [
     "PictureStatistics",
     "Times",
+    "check_times",
+    "find_repeats",
+    "find_still_and_black",
     "hash_of_pictures",
     "place_of",
-    "repeats",
     "spans_of",
-    "still_and_black",
-    "timing",
 ]
 
-#: Stretches shorter than these happen in films: a pause, a fade.
+#: Shorter spans are normal in films: a pause, a fade.
 MIN_FROZEN_SECONDS = MIN_BLACK_SECONDS = 2.0
-# Levels of 255 on small pictures. Frames that an encoder was given twice differ by less, and any sensor's by more.
+# Levels of 255 on small frames. Repeated frames differ by less after encoding; frames of any sensor differ by more.
 _FROZEN_MEAN, _FROZEN_MOST = 0.05, 2.0
 _BLACK_MEAN, _BLACK_MOST = 12.0, 24.0
 # An encoder draws a still again at key frames, in one or two frames. On a texture and a slide of text in H.264 (crf 23
@@ -35,33 +35,33 @@ _REFRESH_MEAN, _REFRESH_MOST = 2.0, 16.0
 _MIN_GAP_SECONDS, _GAP_STEPS = 0.5, 5.0
 # x264 puts a key frame at least every 250 frames, of which a random one costs 125.5.
 _MOST_RANDOM_ACCESS_FRAMES = 150.0
-# A repeated frame changes by less than this share of what its neighbours do; an encoder refines it a little. Where
-# these hardly move, as in drawn or filmed stills, nothing is a repeat.
+# A repeated frame changes by less than this share of the change of its neighbours; an encoder refines it a little. If
+# the neighbours hardly move, as in drawn or filmed stills, nothing is a repeat.
 _REPEATED_SHARE, _MIN_MOVING_MEAN = 0.1, 1.0
 _NEIGHBOURS, _LEAST_STEP = 12, 0.3
-# Longer ones are pauses of the scene, and a single one is no pattern.
+# Longer runs are pauses of the scene, and a single run is not a pattern.
 _MOST_REPEATED_SECONDS, _MIN_REPEATED_PLACES = 0.5, 2
-# Behind a lost frame the picture jumps by two steps, where it is one behind a frame that was put in.
+# After a lost frame the video jumps by two steps; after an inserted frame by one.
 _JUMP = 1.4
-# What makes repeats regular: this many, nearly all of them one distance apart, give or take a frame, all over the file.
+# Repeats are regular if there are this many, this share at one distance within a frame, over this share of the file.
 _MIN_REGULAR, _REGULAR_SHARE, _REGULAR_SPREAD = 5, 0.9, 0.5
 _FRAMES_NAMED = 5
 _NUM_HASHED, _HASH_ROWS, _HASH_COLUMNS = 8, 8, 8
-# Below that contrast a hash would be one of noise.
+# With less contrast a hash would only describe noise.
 _MIN_HASHED_CONTRAST = 4.0
 
 
 @dataclass(frozen=True)
 class Times:
-    """When frames are shown, and which of them are key frames.
+    """The times of frames, and key frames.
 
     Attributes:
         pts_seconds: (N,), never decreasing.
-        end_seconds: When the last one ends.
-        tick_seconds: What the container counts times in.
+        end_seconds: End of the last frame.
+        tick_seconds: Time unit of the container.
         gop_lengths: Frames of each group of pictures.
-        has_own_pace: Whether each picture has a time of its own, as in a GIF.
-        stated_fps: Frames per second, as the header has them.
+        has_own_pace: Whether each frame has its own duration, as in a GIF.
+        stated_fps: Frames per second in the header.
     """
 
     pts_seconds: NDArray[np.float64]
@@ -74,13 +74,13 @@ class Times:
 
 @dataclass(frozen=True)
 class PictureStatistics:
-    """Numbers of each frame, as levels of 255 on a small gray picture.
+    """Statistics of each frame, as levels of 255 on a small gray frame.
 
     Attributes:
         mean: (N,).
         most: (N,), the brightest.
         mean_change: (N,), the mean difference from the frame before; infinite for the first.
-        most_change: (N,), the largest one.
+        most_change: (N,), the largest difference.
     """
 
     mean: NDArray[np.float32]
@@ -89,8 +89,8 @@ class PictureStatistics:
     most_change: NDArray[np.float32]
 
 
-def timing(times: Times) -> list[Finding]:
-    """Times that repeat or leave gaps, frames that are not evenly spaced, and key frames that are far apart."""
+def check_times(times: Times) -> list[Finding]:
+    """Return findings for times that repeat or leave gaps, uneven frames, and key frames that are far apart."""
     found = []
     pts, steps = times.pts_seconds, np.diff(times.pts_seconds)
     usual = float(np.median(steps)) if len(steps) else 0.0
@@ -120,7 +120,7 @@ def timing(times: Times) -> list[Finding]:
 
 
 def random_access_frames(gop_lengths: NDArray[np.int64]) -> float:
-    """How many frames are decoded, on average, to get one: the mean of 1 to L in each group of L.
+    """Return how many frames are decoded, on average, to get one: the mean of 1 to L in each group of L.
 
     >>> random_access_frames(np.array([1, 1])), random_access_frames(np.array([9]))
     (1.0, 5.0)
@@ -129,8 +129,8 @@ def random_access_frames(gop_lengths: NDArray[np.int64]) -> float:
     return float((gop_lengths * (gop_lengths + 1) / 2).sum() / total) if total else 0.0
 
 
-def still_and_black(statistics: PictureStatistics, times: Times) -> list[Finding]:
-    """Stretches in which the picture does not change, or is black; each of several stills is one of its own."""
+def find_still_and_black(statistics: PictureStatistics, times: Times) -> list[Finding]:
+    """Return findings for spans in which frames do not change, or are black; each still is its own span."""
     if times.has_own_pace:
         return []
     is_black = (statistics.mean < _BLACK_MEAN) & (statistics.most < _BLACK_MOST)
@@ -147,7 +147,7 @@ def still_and_black(statistics: PictureStatistics, times: Times) -> list[Finding
 
 
 def _still_spans(statistics: PictureStatistics, is_black: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """The runs [first, last) of frames of one picture, which an encoder may refresh now and then."""
+    """Return the runs [first, last) of one frame, which an encoder may refresh now and then."""
     change, most = statistics.mean_change, statistics.most_change
     is_same = (change < _FROZEN_MEAN) & (most <= _FROZEN_MOST) & ~is_black
     spans: list[tuple[int, int]] = []
@@ -170,15 +170,15 @@ def _still_spans(statistics: PictureStatistics, is_black: NDArray[np.bool_]) -> 
     return spans
 
 
-def repeats(statistics: PictureStatistics, times: Times) -> list[Finding]:
-    """Frames of a moving picture that are the one before once more.
+def find_repeats(statistics: PictureStatistics, times: Times) -> list[Finding]:
+    """Return a finding for frames of a moving video that repeat the frame before.
 
-    Behind a frame that stands in for a lost one, the picture jumps: the scene went on. Behind one that was put in, to
-    bring a slower video to a faster rate, it does not; nor are frames lost where they repeat at regular distances.
+    After a frame that replaces a lost one, the video jumps, because the scene continued. After a frame that was
+    inserted to raise the frame rate, it does not; nor are frames lost if they repeat at regular distances.
     """
     if times.has_own_pace or len(statistics.mean) < 3:
         return []
-    is_same, usual = _unchanged(statistics)
+    is_same, usual = _find_unchanged(statistics)
     change = statistics.mean_change
 
     def is_amid_motion(first: int, last: int) -> bool:
@@ -197,7 +197,7 @@ def repeats(statistics: PictureStatistics, times: Times) -> list[Finding]:
     jump = float(np.median(jumps)) if jumps else 0.0
     named = ", ".join(map(str, numbers[:_FRAMES_NAMED])) + (" ..." if len(numbers) > _FRAMES_NAMED else "")
     place = place_of(times, int(numbers[0]), int(numbers[-1]) + 1)
-    is_regular, step = _regularity(numbers, len(change))
+    is_regular, step = _measure_regularity(numbers, len(change))
     if jump >= _JUMP and not (is_regular and step < 3):
         text = f"{len(numbers)} of {len(change)} frames repeat the one before, and the picture jumps behind them"
         return [Finding("dropped-frames", f"{text}: frames {named}", **place)]
@@ -209,8 +209,8 @@ def repeats(statistics: PictureStatistics, times: Times) -> list[Finding]:
     return [Finding("repeated-frames", f"{text}: frames {named}", **place)]
 
 
-def _unchanged(statistics: PictureStatistics) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
-    """Which frames are like the one before, measured by how much their neighbours change, and how much these do."""
+def _find_unchanged(statistics: PictureStatistics) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
+    """Return which frames are like the one before, relative to the change of their neighbours, and that change."""
     change, most = statistics.mean_change, statistics.most_change
     is_moving = change > _FROZEN_MEAN
     is_moving[0] = False
@@ -218,12 +218,12 @@ def _unchanged(statistics: PictureStatistics) -> tuple[NDArray[np.bool_], NDArra
     is_same = (change <= np.maximum(_FROZEN_MEAN, _REPEATED_SHARE * usual)) & (
         most <= np.maximum(_FROZEN_MOST, _REPEATED_SHARE * usual_most)
     )
-    # Once more, without what only seemed to move: a repeat that the encoder refined.
+    # Again, without frames that only seemed to move: find_repeats that the encoder refined.
     return is_same, _median_around(change, is_moving & ~is_same)
 
 
 def _median_around(values: NDArray[np.float32], is_wanted: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """For each frame the median of the wanted values among its neighbours; 0 where a third of these are not wanted."""
+    """Return for each frame the median of the wanted values among its neighbours; 0 if a third is not wanted."""
     width = 2 * _NEIGHBOURS + 1
     padded = np.pad(np.where(is_wanted, values, np.inf), _NEIGHBOURS, constant_values=np.inf)
     inside = np.pad(np.ones(len(values), bool), _NEIGHBOURS)
@@ -235,8 +235,8 @@ def _median_around(values: NDArray[np.float32], is_wanted: NDArray[np.bool_]) ->
     return result
 
 
-def _regularity(numbers: NDArray[np.int64], num_frames: int) -> tuple[bool, float]:
-    """Whether repeated frames are at regular distances all over a file, and how far from each other on average."""
+def _measure_regularity(numbers: NDArray[np.int64], num_frames: int) -> tuple[bool, float]:
+    """Return whether repeated frames are at regular distances in the whole file, and their mean distance."""
     if len(numbers) < _MIN_REGULAR:
         return False, float(num_frames)
     steps = np.diff(numbers)
@@ -247,7 +247,7 @@ def _regularity(numbers: NDArray[np.int64], num_frames: int) -> tuple[bool, floa
 
 
 def place_of(times: Times, first: int, last: int) -> dict[str, Any]:
-    """Frames [first, last) and when they are shown, as arguments of `Finding`."""
+    """Return frames [first, last) and their times, as arguments of `Finding`."""
     end = times.end_seconds if last >= len(times.pts_seconds) else float(times.pts_seconds[last])
     return {
         "start_seconds": float(times.pts_seconds[first]),
@@ -263,7 +263,7 @@ def _seconds(times: Times, first: int, last: int) -> float:
 
 
 def spans_of(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """The runs [first, last) of true.
+    """Return the runs [first, last) of true.
 
     >>> spans_of(np.array([True, False, True, True]))
     [(0, 1), (2, 4)]
@@ -273,14 +273,15 @@ def spans_of(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 
 def hashed_frames(num_frames: int) -> list[int]:
-    """Which frames `hash_of_pictures` takes: in the middle of eight equal parts."""
+    """Return the frames for `hash_of_pictures`: the middles of eight equal parts."""
     return [(2 * part + 1) * num_frames // (2 * _NUM_HASHED) for part in range(_NUM_HASHED)]
 
 
 def hash_of_pictures(pictures: Sequence[NDArray[np.float32]]) -> str | None:
-    """A hash that stays nearly the same when a video is encoded anew, in hexadecimal; ``None`` of plain pictures.
+    """Return a hash that stays nearly the same when a video is encoded again, in hexadecimal; ``None`` for plain
+    frames.
 
-    Each bit says whether a part of a picture is brighter than its right neighbour (the difference hash).
+    Each bit says whether a part of a frame is brighter than its right neighbour (the difference hash).
     """
     if len(pictures) != _NUM_HASHED or max(float(picture.std()) for picture in pictures) < _MIN_HASHED_CONTRAST:
         return None

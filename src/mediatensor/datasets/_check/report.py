@@ -1,4 +1,4 @@
-"""`DatasetReport`: what was found, as text, JSON, and a manifest of what is left."""
+"""`DatasetReport`: the findings as text, JSON, and a manifest of the good rows."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from .findings import (
     CheckedFile,
     Finding,
     Severity,
-    described,
+    describe_finding,
     to_plain,
 )
 from .page import Page
 
-# Times of a table and of a video that are closer than this are one, as for LeRobot's own reader.
+# Times of a table and of a video that are closer than this are equal, as in LeRobot's own reader.
 _SAME_SECONDS = 1e-4
-# Columns of a manifest that say which file and label a row has.
+# Columns of a manifest with the file and the label of a row.
 _OWN_COLUMNS = frozenset(("path", "label", *REFERENCE_COLUMNS))
-# Findings that mean missing frames. Which episodes lack them, the comparison of each one with its table shows.
+# Findings that mean missing frames. The comparison of each episode with its table shows which episodes lack them.
 _SEEN_IN_TABLES = ("corrupt", "cut-off", "frame-count")
 
 __all__ = ["DatasetReport", "check_manifest_name"]
@@ -50,11 +50,11 @@ class DatasetReport:
     """The result of `check_dataset`.
 
     Attributes:
-        files: Every row of the dataset, in its order, with what was found.
+        files: Every row of the dataset, in its order, with its findings.
         bad_kinds: The kinds of findings that make a file bad.
         items: The rows themselves.
-        findings: What was found of all of them together: labels that no row has, and damaged tables of LeRobot.
-        label_counts: How many rows have each label, by its name or number; empty where labels are no classes.
+        findings: The findings in all files together: labels without a row, and damaged tables of LeRobot.
+        label_counts: The number of rows of each label, by its name or number; empty if labels are not classes.
 
     Example:
         >>> from mediatensor.datasets import check_dataset
@@ -71,21 +71,21 @@ class DatasetReport:
 
     @property
     def num_files(self) -> int:
-        """How many rows were checked."""
+        """Number of rows that were checked."""
         return len(self.files)
 
     @property
     def bad_files(self) -> tuple[CheckedFile, ...]:
-        """Those with a finding of ``bad_kinds``."""
+        """Files with a finding of ``bad_kinds``."""
         return tuple(file for file in self.files if self.is_bad(file))
 
     @property
     def num_bad(self) -> int:
-        """How many files are bad."""
+        """Number of bad files."""
         return len(self.bad_files)
 
     def is_bad(self, file: CheckedFile) -> bool:
-        """Whether a file has a finding of ``bad_kinds``.
+        """Return whether a file has a finding of ``bad_kinds``.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -96,9 +96,9 @@ class DatasetReport:
         return self.severity_of(file) == "bad"
 
     def severity_of(self, found: CheckedFile | Finding) -> Severity | None:
-        """How much a finding matters, or the worst of a file; ``None`` if nothing was found in it.
+        """Return the severity of a finding, or the worst of a file; ``None`` if it has no findings.
 
-        It is that of `FINDING_KINDS`, and ``"bad"`` for the kinds of ``bad_kinds``, and only for these.
+        It is the severity in `FINDING_KINDS`, except that exactly the kinds of ``bad_kinds`` are ``"bad"``.
 
         Example:
             >>> from mediatensor.datasets import Finding, check_dataset
@@ -114,7 +114,7 @@ class DatasetReport:
 
     @property
     def is_in_order(self) -> bool:
-        """Whether no file is bad, and nothing bad was found of all together.
+        """Whether no file is bad, and no finding in all files together is bad.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -125,9 +125,9 @@ class DatasetReport:
 
     @property
     def good_episodes(self) -> list[int]:
-        """Of a LeRobot dataset, the episodes without a bad finding, for `LeRobotClips(folder, episodes=...)`.
+        """Episodes of a LeRobot dataset without a bad finding, for `LeRobotClips(folder, episodes=...)`.
 
-        If several episodes share a video, only those are bad in which damage lies, or whose rows lack frames.
+        If several episodes share a video, only episodes with damage, or whose rows lack frames, are bad.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -136,7 +136,7 @@ class DatasetReport:
         """
         known: set[int] = set()
         bad = {finding.episode for finding in self.findings if self.severity_of(finding) == "bad"}
-        for item, file in zip(self.items, self.files, strict=False):  # a report may come without its items
+        for item, file in zip(self.items, self.files, strict=False):  # a report may lack its items
             spans = _episode_spans(item)
             known.update(spans)
             for finding in file.findings:
@@ -145,7 +145,7 @@ class DatasetReport:
         return sorted(known - bad)
 
     def counts(self) -> dict[str, int]:
-        """How many files have findings of each kind, the most frequent first.
+        """Count the files with findings of each kind, the most frequent first.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -156,7 +156,7 @@ class DatasetReport:
         return dict(sorted(kinds.items(), key=lambda pair: (-pair[1], pair[0])))
 
     def with_severity(self, severity: Severity | None) -> list[tuple[int, CheckedFile]]:
-        """The files whose worst finding is of this severity, each with the number of its row.
+        """Return the files whose worst finding has this severity, each with the number of its row.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -167,7 +167,7 @@ class DatasetReport:
         return [(number, file) for number, file in enumerate(self.files) if self.severity_of(file) == severity]
 
     def to_text(self) -> str:
-        """The report for people: bad files first, then those that are worth a look.
+        """Return the report as text: bad files first, then files that are worth a look.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -177,13 +177,15 @@ class DatasetReport:
         lines = [_summary(self)]
         if self.findings:
             lines += ["", "of all together:"]
-            lines += [f"  {finding.kind}: {_printable(described(finding))}" for finding in self.findings]
+            lines += [f"  {finding.kind}: {_make_printable(describe_finding(finding))}" for finding in self.findings]
         for severity in SEVERITIES[:2]:  # notes are counted, and in JSON and HTML
             files = self.with_severity(severity)
             lines += ["", f"{SEVERITY_TITLES[severity]}:"] if files else []
             for number, file in files:
-                lines.append(f"  row {number}: {_printable(file.name)}")
-                lines += [f"    {finding.kind}: {_printable(described(finding))}" for finding in file.findings]
+                lines.append(f"  row {number}: {_make_printable(file.name)}")
+                lines += [
+                    f"    {finding.kind}: {_make_printable(describe_finding(finding))}" for finding in file.findings
+                ]
         counts = Counter({finding.kind: 1 for finding in self.findings}) | self.counts()
         lines += ["", "files by finding, and what to do:"] if counts else []
         for kind, count in counts.items():
@@ -191,7 +193,7 @@ class DatasetReport:
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """The report as plain data, for ``json.dump``.
+        """Return the report as plain data, for ``json.dump``.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -221,7 +223,7 @@ class DatasetReport:
         return asdict(finding) | more
 
     def to_html(self) -> str:
-        """The report as one page with small pictures of the files in which something was found.
+        """Return the report as one HTML page with small images of the files with findings.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -232,27 +234,27 @@ class DatasetReport:
         return Page(files, self.findings, self.counts(), self.label_counts, self.severity_of).to_html()
 
     def save_manifest(self, path: str | os.PathLike[str]) -> int:
-        """Write a manifest of the rows that are not bad. No file of the dataset is touched.
+        """Write a manifest of the rows that are not bad. No file of the dataset is changed.
 
-        Its columns are ``path``, ``label``, ``start_seconds`` and ``end_seconds``, as far as rows have them, and those
-        of the manifest that was read. A ``path`` or ``label`` that this one has beside ``media_column`` or
-        ``label_column`` becomes ``other_path`` or ``other_label``. Paths, also those of captions, are absolute.
+        Its columns are ``path``, ``label``, ``start_seconds`` and ``end_seconds``, if rows have them, and the columns
+        of the source manifest. If that has a ``path`` or ``label`` in addition to ``media_column`` or ``label_column``,
+        it becomes ``other_path`` or ``other_label``. Paths, including those of captions, are absolute.
 
-        A file in a tar shard or in a column of Parquet is named by its place there, as `as_items` reads it. Labels that
-        are classes stay the numbers that they are. The text of a subtitle file beside a file in a tar shard is in the
-        column ``captions``; of several the first, which is one without a language.
+        A file in a tar shard or in a column of Parquet is named by its place there, in the form that `as_items` reads.
+        Labels that are classes stay numbers. The text of a subtitle file of a sample in a tar shard is in the column
+        ``captions``; if there are several, the first, which is one without a language.
 
         Args:
-            path: Where to write, a ``.csv`` or ``.jsonl``.
+            path: Output file, a ``.csv`` or ``.jsonl``.
 
         Returns:
-            How many rows it has.
+            Number of rows of the manifest.
 
         Raises:
-            InvalidArgumentError: if the path ends in something else, or is a file that was checked, no row is left, a
-                row is bytes in memory, or a subtitle file in a shard is no text that the manifest can hold.
+            InvalidArgumentError: if the path has another extension, or is a file that was checked, no row is left, a
+                row is bytes in memory, or a subtitle file in a shard is not text that the manifest can hold.
             ReadError: if a subtitle file in a shard cannot be read.
-            WriteError: if it cannot be written.
+            WriteError: if the manifest cannot be written.
 
         Example:
             >>> from mediatensor.datasets import as_items, check_dataset
@@ -263,13 +265,13 @@ class DatasetReport:
         """
         text = check_manifest_name(path)
         check_outputs([text], files_of(self.items))
-        rows = list(self._rows_left())
+        rows = list(self._good_rows())
         if not rows:
             raise InvalidArgumentError("Every row is bad, so that there is nothing to write.")
         write_file(text, _as_csv(rows) if text.lower().endswith(".csv") else _as_json_lines(rows))
         return len(rows)
 
-    def _rows_left(self) -> Iterator[dict[str, Any]]:
+    def _good_rows(self) -> Iterator[dict[str, Any]]:
         for number, file in enumerate(self.files):
             if self.is_bad(file):
                 continue
@@ -281,7 +283,7 @@ class DatasetReport:
                 )
             if isinstance(item.source, (str, os.PathLike)):
                 row = {"path": row["path"]}
-            row["path"] = _absolute(row["path"])
+            row["path"] = _make_absolute(row["path"])
             row |= {"label": item.label, "start_seconds": item.start_seconds, "end_seconds": item.end_seconds}
             row = {key: value for key, value in row.items() if value is not None}
             more = dict(item.extra)
@@ -292,7 +294,7 @@ class DatasetReport:
                     more[_free_name(name, more)] = more.pop(name)
             captions = more.get(CAPTIONS_COLUMN)
             if isinstance(captions, str) and is_captions_path(captions):
-                more[CAPTIONS_COLUMN] = _absolute(captions)
+                more[CAPTIONS_COLUMN] = _make_absolute(captions)
             row |= more | row
             if item.sidecars and not row.get(CAPTIONS_COLUMN):
                 row[CAPTIONS_COLUMN] = _captions_of(item)
@@ -300,24 +302,20 @@ class DatasetReport:
 
 
 def check_manifest_name(path: str | os.PathLike[str]) -> str:
-    """Return the path of a manifest as text.
-
-    Raises:
-        InvalidArgumentError: if it does not end in ``.csv`` or ``.jsonl``.
-    """
+    """Return the path of a manifest as text, if it ends in ``.csv`` or ``.jsonl``."""
     text = path_text("path", path)
     if os.path.splitext(text)[1].lower() not in (".csv", ".jsonl"):
         raise InvalidArgumentError(f"A manifest is written as .csv or .jsonl (got {text!r}).")
     return text
 
 
-def _absolute(path: str) -> str:
-    """A path that can be read from any folder; a URL stays as it is."""
+def _make_absolute(path: str) -> str:
+    """Return an absolute path; a URL stays as it is."""
     return path if "://" in path else os.path.abspath(path)
 
 
 def _free_name(name: str, columns: Mapping[str, Any]) -> str:
-    """Another name for a column, which no column has."""
+    """Return a name for a column that is not in use."""
     free = f"other_{name}"
     while free in columns:
         free = f"other_{free}"
@@ -325,10 +323,10 @@ def _free_name(name: str, columns: Mapping[str, Any]) -> str:
 
 
 def _captions_of(item: Item) -> str:
-    """The first subtitle file that came with an item: its text, or where it is."""
+    """Return the text of the first subtitle file of an item, or its path."""
     suffix, sidecar = next(iter(sidecars_of(item).items()))
     if isinstance(sidecar, str):
-        return _absolute(sidecar)
+        return _make_absolute(sidecar)
     if not isinstance(sidecar, bytes):
         reader = make_source(sidecar).open_bytes()
         if reader is None:
@@ -345,12 +343,12 @@ def _captions_of(item: Item) -> str:
         raise InvalidArgumentError(
             f"The subtitle file {suffix} of {item.name} is not text in UTF-8 ({error}): encode it anew."
         ) from None
-    # With a line end, so that it is no path. No text would be no captions, and not a file with none in it.
+    # The line end shows that it is not a path. Empty text would mean no captions, not an empty file.
     return text.rstrip() + "\n" if text.strip() else "[]"
 
 
 def _episode_spans(item: Item) -> dict[int, tuple[float, float]]:
-    """When the episodes of a video of a LeRobot dataset begin and end in it; nothing of other files."""
+    """Return the times of the episodes in a video of a LeRobot dataset; empty for other files."""
     episodes, begins, ends = (item.extra.get(name) for name in ("episodes", "begin_seconds", "end_seconds"))
     if not (isinstance(episodes, list) and isinstance(begins, list) and isinstance(ends, list)):
         return {}  # in a manifest, they would be text
@@ -358,7 +356,7 @@ def _episode_spans(item: Item) -> dict[int, tuple[float, float]]:
 
 
 def _episodes_at(spans: Mapping[int, tuple[float, float]], finding: Finding) -> list[int]:
-    """The episodes of a video that a finding in it lies in; all of them if it has no time."""
+    """Return the episodes of a video in which a finding lies; all of them if it has no time."""
     start, stop = finding.start_seconds, finding.end_seconds
     if start is None:
         return [] if finding.kind in _SEEN_IN_TABLES else list(spans)
@@ -369,14 +367,14 @@ def _episodes_at(spans: Mapping[int, tuple[float, float]], finding: Finding) -> 
 
 
 def _summary(report: DatasetReport) -> str:
-    """How many files there are of each severity, in a line."""
+    """Return the number of files of each severity, in a line."""
     counts = {title: len(report.with_severity(severity)) for severity, title in SEVERITY_TITLES.items()}
     named = [f"{count} {title}" for title, count in counts.items() if count]
     return f"{report.num_files} checked: {', '.join(named)}"
 
 
-def _printable(text: str) -> str:
-    """The text in one line: the name of a file must not write to a terminal what it likes."""
+def _make_printable(text: str) -> str:
+    """Return text in one line, so that the name of a file cannot send commands to a terminal."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 

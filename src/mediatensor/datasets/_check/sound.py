@@ -1,4 +1,4 @@
-"""What the samples of a file say of its sound. Pure."""
+"""Checks of the audio of a file, from statistics of its samples. Pure."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from numpy.typing import NDArray
 
 from .findings import Finding
 
-__all__ = ["SoundStatistics", "heard", "lengths", "pace"]
+__all__ = ["SoundStatistics", "check_alignment", "check_loudness", "check_packet_times"]
 
-# -80 dB of full scale; what 16 bits can hold at all is -90.
+# -80 dB of full scale; the minimum with 16 bits is -90 dB.
 _SILENT_PEAK = 1e-4
 _FULL_SCALE, _CLIPPED_RUN, _CLIPPED_SHARE = 0.999, 3, 1e-3
 _MOST_SECONDS_APART = 0.5
-# Lips and voice that are a tenth of a second apart are seen to be.
+# A tenth of a second between lips and voice is visible.
 _MOST_DRIFT = _MOST_BEGINS_APART = 0.1
 _LEAST_STRETCH = 0.002
 _MIN_PACKETS, _LEAPS_NAMED = 8, 5
-# How much longer one of two rates makes a file than the other, and how close to that lengths must be.
+# Ratios of rates that are mixed up, and how close the ratio of check_alignment must be.
 _MIX_UPS = {
     1.001: "30 and 29.97 frames/s",
     25 / 24: "25 and 24 frames/s",
@@ -32,7 +32,7 @@ _MIX_UP_SECONDS, _MIX_UP_SHARE = 0.06, 5e-4
 
 @dataclass
 class SoundStatistics:
-    """Numbers of the sound of a file, gathered piece by piece.
+    """Statistics of the audio of a file, gathered piece by piece.
 
     Attributes:
         num_samples: Samples of a channel.
@@ -47,7 +47,7 @@ class SoundStatistics:
     num_values: int = 0
 
     def add(self, samples: NDArray[np.float32]) -> None:
-        """Count a piece (channels, N)."""
+        """Add a piece (channels, N)."""
         size = np.abs(samples)
         self.num_samples += samples.shape[1]
         self.num_values += samples.size
@@ -58,8 +58,8 @@ class SoundStatistics:
             self.num_clipped += int(runs[runs >= _CLIPPED_RUN].sum())
 
 
-def heard(statistics: SoundStatistics) -> list[Finding]:
-    """Sound that is silent as a whole, or clipped."""
+def check_loudness(statistics: SoundStatistics) -> list[Finding]:
+    """Return a finding for audio that is completely silent, or clipped."""
     if statistics.num_samples and statistics.peak < _SILENT_PEAK:
         return [Finding("silent", f"the largest sample is {statistics.peak:.1e} of full scale")]
     share = statistics.num_clipped / max(statistics.num_values, 1)
@@ -68,12 +68,12 @@ def heard(statistics: SoundStatistics) -> list[Finding]:
     return []
 
 
-def lengths(video: tuple[float, float], audio: tuple[float, float], stretch: float = 1.0) -> list[Finding]:
-    """Whether pictures and sound begin and end together, and whether they grow apart.
+def check_alignment(video: tuple[float, float], audio: tuple[float, float], stretch: float = 1.0) -> list[Finding]:
+    """Return findings if video and audio do not begin and end together, or drift apart.
 
     Args:
         video, audio: (begin, end) in seconds.
-        stretch: The frame rate that the header states, divided by the one that the times of the frames have.
+        stretch: The frame rate in the header, divided by the actual rate.
     """
     begins, ends = audio[0] - video[0], audio[1] - video[1]
     seen, listened = video[1] - video[0], audio[1] - audio[0]
@@ -100,12 +100,12 @@ def lengths(video: tuple[float, float], audio: tuple[float, float], stretch: flo
     return found
 
 
-def pace(packet_seconds: NDArray[np.float64], begin: float, counted_seconds: float) -> list[Finding]:
-    """Whether the times of the sound go on as its samples do.
+def check_packet_times(packet_seconds: NDArray[np.float64], begin: float, counted_seconds: float) -> list[Finding]:
+    """Return findings if the times of audio packets do not match the number of samples.
 
     Args:
         packet_seconds: When each packet begins, and when the last one ends.
-        begin: When the first sample is heard.
+        begin: Time of the first sample.
         counted_seconds: All samples, divided by the sample rate.
     """
     pts = packet_seconds[packet_seconds >= begin - _MOST_DRIFT]

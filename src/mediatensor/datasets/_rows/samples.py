@@ -15,18 +15,18 @@ from ..._engine.common.devices import on_device, pinned
 from ..._engine.common.messages import counted
 from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch
 from .captions import ClipCaption
-from .transport import packed, unpacked
+from .transport import pack, unpack
 
 __all__ = ["SILENT_SPANS", "Batch", "ColumnDict", "Failure", "FailureReport", "Sample", "Skipped", "Timing"]
 
 
-#: The column of ``extra`` that tells which samples are silence because the file has none there.
+#: The column of ``extra`` with the spans of silence in place of missing samples.
 SILENT_SPANS = "silent_spans"
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A row that could not be read, and what the error policy did about it.
+    """A row that could not be read, and the action of the error policy.
 
     Attributes:
         source: Name of the file.
@@ -35,7 +35,7 @@ class Failure:
         error: Name of the type of the exception.
         message: The message of the exception.
         action: ``"skipped"`` or ``"replaced"``.
-        replaced_by: Name of the file that a sample was taken from instead.
+        replaced_by: Name of the file of the sample that replaces it.
 
     Example:
         >>> from pathlib import Path
@@ -58,10 +58,10 @@ class Failure:
 
 @dataclass(frozen=True)
 class Timing:
-    """Where the time of some rows went.
+    """How long reading some rows took.
 
     Attributes:
-        worker: Number of the DataLoader worker that read them; ``None`` if none did.
+        worker: Number of the DataLoader worker that read them; ``None`` without workers.
         started: When reading began, in seconds of the machine's monotonic clock.
         finished: When they were ready.
         stage_seconds: Seconds by stage; see `StallMeter`.
@@ -75,7 +75,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Skipped:
-    """Stands for a row that was left out, on its way to the collate function.
+    """Takes the place of a row that was left out, on its way to the collate function.
 
     Example:
         >>> from pathlib import Path
@@ -96,23 +96,23 @@ class Sample:
 
     Attributes:
         frames: Frames: uint8 (T, C, H, W) with times (T,); with ``keep_clip_dimension`` (clips, T, C, H, W).
-        audio: Sound: float32 (channels, samples); with ``keep_clip_dimension`` (clips, channels, samples).
-        features: Features that a transform made of the sound, such as (channels, mels, frames) of `LogMelSpectrogram`.
-            They take the place of ``audio``.
+        audio: Audio: float32 (channels, samples); with ``keep_clip_dimension`` (clips, channels, samples).
+        features: Features that a transform made of the audio, such as (channels, mels, frames) of `LogMelSpectrogram`.
+            They replace ``audio``.
         image: A page or a word: uint8 (3, H, W).
         label: Label of the file.
         source: Name of the file it was read from.
         row: Index in the dataset.
         epoch: The epoch it was read for.
-        frame_indices: Which frames of the video these are, int64 of the shape of the times; ``None`` if not known.
+        frame_indices: Indices of the frames in the video, int64 of the shape of the times; ``None`` if unknown.
         effective_fps: Frames per second of the clip as it was sampled; NaN without frames.
-        num_valid_samples: How many samples of ``audio``, from its first on, are those of the stream and not filled up;
-            ``None`` if all, or if ``audio`` tells itself.
+        num_valid_samples: Number of samples of ``audio``, from its first, that are of the stream and not padding;
+            ``None`` if all, or if ``audio`` has this number itself.
         captions: The captions of the clip, by start, each a `ClipCaption`; with ``keep_clip_dimension`` those of each
-            clip. ``None`` if none were asked for.
-        extra: The other columns of the manifest's row, and what a dataset adds.
+            clip. ``None`` if none were requested.
+        extra: The other columns of the manifest's row, and columns that a dataset adds.
         failures: The failures of the rows that this sample replaces.
-        timing: Where the time went, on the first sample of those that were read together.
+        timing: How long reading took, on the first sample of those that were read together.
 
     Example:
         >>> from mediatensor.datasets import VideoClips
@@ -139,23 +139,24 @@ class Sample:
 
     @property
     def sample_mask(self) -> Tensor | None:
-        """Which samples of ``audio`` are the stream's, and not silence in place of missing ones: bool (samples,), or
-        (clips, samples); ``None`` without ``audio``.
+        """Mask of ``audio``, bool (samples,), or (clips, samples): false for silence in place of missing samples.
+
+        ``None`` without ``audio``.
         """
         if self.audio is None:
             return None
         length, spans = self.audio.data.shape[-1], self.extra.get(SILENT_SPANS, ())
         if isinstance(self.audio, AudioSamplesBatch):
-            return _heard(self.audio.num_valid_samples, length, spans, self.audio.data.device)
+            return _mask_of_samples(self.audio.num_valid_samples, length, spans, self.audio.data.device)
         num_valid = torch.tensor([length if self.num_valid_samples is None else self.num_valid_samples])
-        return _heard(num_valid, length, [spans], self.audio.data.device)[0]
+        return _mask_of_samples(num_valid, length, [spans], self.audio.data.device)[0]
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} of {self.source!r}, row {self.row}, epoch {self.epoch}:"]
         for name in ("frames", "audio", "features", "image", "label", "frame_indices", "num_valid_samples"):
             value = getattr(self, name)
             if value is not None:
-                lines.append(f"  {name}: {_described(value)}")
+                lines.append(f"  {name}: {_describe(value)}")
         lines += [] if self.captions is None else [f"  captions: {len(self.captions)}"]
         lines += [f"  effective_fps: {self.effective_fps:g}"] if self.effective_fps == self.effective_fps else []
         lines += [f"  extra: {', '.join(self.extra)}"] if self.extra else []
@@ -164,11 +165,11 @@ class Sample:
 
 
 class ColumnDict(dict[str, Any]):
-    """A row of named columns, or a batch of such rows: a dict, which also says how it was read.
+    """A row of named columns, or a batch of such rows: a dict with information about reading it.
 
     Attributes:
-        failures: The failures of the rows that were skipped or replaced on the way.
-        timings: Where the time went.
+        failures: The failures of the rows that were skipped or replaced.
+        timings: How long reading took.
 
     Example:
         >>> from mediatensor.datasets import LeRobotClips
@@ -185,42 +186,42 @@ class ColumnDict(dict[str, Any]):
         self.timings = timings
 
     def __reduce__(self) -> tuple[Callable[..., ColumnDict], tuple[Any, ...]]:
-        return _column_dict_of, (packed(dict(self)), self.failures, self.timings)
+        return _make_column_dict, (pack(dict(self)), self.failures, self.timings)
 
 
-def _column_dict_of(columns: Any, failures: tuple[Failure, ...], timings: tuple[Timing, ...]) -> ColumnDict:
-    return ColumnDict(unpacked(columns), failures, timings)
+def _make_column_dict(columns: Any, failures: tuple[Failure, ...], timings: tuple[Timing, ...]) -> ColumnDict:
+    return ColumnDict(unpack(columns), failures, timings)
 
 
 @dataclass(repr=False)
 class Batch:
-    """Samples side by side, as a collate function made them.
+    """Several samples together, made by a collate function.
 
     Each of ``frames``, ``audio``, ``features`` and ``images`` is ``None`` if the samples have none of it, and a list
-    where they were not brought to one shape.
+    if they were not brought to one shape.
 
     Attributes:
         frames: uint8 (B, T, C, H, W) with times (B, T).
-        audio: float32 (B, channels, samples); ``audio.num_valid_samples`` tells what is padding.
-        features: (B, ...), the features that a transform made of sound; see `Sample`.
+        audio: float32 (B, channels, samples); ``audio.num_valid_samples`` are the lengths before padding.
+        features: (B, ...), the features that a transform made of audio; see `Sample`.
         images: uint8 (B, 3, H, W).
         label: int64 or float64 (B,) if all labels are numbers, else a list.
         source: Names of the files.
         row: Indices in the dataset, int64 (B,).
         epoch: The epoch the samples were read for.
-        frame_indices: int64 (B, T), or a list; ``None`` if not known.
+        frame_indices: int64 (B, T), or a list; ``None`` if unknown.
         effective_fps: Frames per second of each clip, float64 (B,); NaN without frames.
-        num_valid_frames: How many frames of each clip, from its first on, are its own; int64 (B,). ``None`` if all.
+        num_valid_frames: Number of frames of each clip before padding, int64 (B,). ``None`` if all.
         num_valid_features: Length of the last dimension of each sample's features before padding, int64 (B,). ``None``
             if all.
         valid_sizes: (height, width) of each clip or image before padding, int64 (B, 2). ``None`` if all.
         extra: For each column a list with the values of the samples.
-        failures: The rows that were skipped or replaced on the way.
-        timings: Where the time went.
-        captions: The captions of each sample, as it has them; ``None`` if none were asked for.
-        caption_ids: The tokens of captions, int64 (B, captions, tokens), 0 behind the last one; with
-            ``keep_clip_dimension`` (B, clips, captions, tokens). ``None`` where captions have none.
-        num_caption_ids: How many tokens each caption has, int64 (B, captions) or (B, clips, captions); 0 where a
+        failures: The rows that were skipped or replaced.
+        timings: How long reading took.
+        captions: The captions of each sample; ``None`` if none were requested.
+        caption_ids: The tokens of captions, int64 (B, captions, tokens), 0 after the last one; with
+            ``keep_clip_dimension`` (B, clips, captions, tokens). ``None`` if captions have none.
+        num_caption_ids: Number of tokens of each caption, int64 (B, captions) or (B, clips, captions); 0 if a
             sample has fewer captions than others.
 
     Example:
@@ -255,7 +256,7 @@ class Batch:
 
     @property
     def frame_mask(self) -> Tensor | None:
-        """Which frames are the clips' own, bool (B, T) where the frames are; ``None`` if they are not in one tensor."""
+        """Mask of frames, bool (B, T), false for padding; ``None`` if frames are not in one tensor."""
         if not isinstance(self.frames, FrameBatch) or self.frames.data.ndim < 5:
             return None
         num_frames = self.frames.data.shape[-4]
@@ -263,7 +264,7 @@ class Batch:
 
     @property
     def pixel_mask(self) -> Tensor | None:
-        """Which pixels of frames or images are their own, bool (B, H, W); ``None`` if they are not in one tensor."""
+        """Mask of pixels, bool (B, H, W), false for padding; ``None`` if frames or images are not in one tensor."""
         pixels = self.frames.data if isinstance(self.frames, FrameBatch) else self.images
         if not isinstance(pixels, Tensor):
             return None
@@ -273,19 +274,19 @@ class Batch:
 
     @property
     def sample_mask(self) -> Tensor | None:
-        """Which samples of sound are the stream's, bool (B, samples); ``None`` if the sound is not in one tensor.
+        """Mask of audio samples, bool (B, samples); ``None`` if audio is not in one tensor.
 
-        They are false where the batch is padded, and where silence stands in for sound that a file has not.
+        It is false for padding, and for silence in place of missing samples of a file.
         """
         if not isinstance(self.audio, AudioSamplesBatch):
             return None
         data = self.audio.data
         spans = self.extra.get(SILENT_SPANS, ())
-        return _heard(self.audio.num_valid_samples, data.shape[-1], spans, data.device)
+        return _mask_of_samples(self.audio.num_valid_samples, data.shape[-1], spans, data.device)
 
     @property
     def num_captions(self) -> Tensor | None:
-        """How many captions each sample has, int64 (B,), or (B, clips); ``None`` if none were asked for."""
+        """Number of captions of each sample, int64 (B,), or (B, clips); ``None`` if none were requested."""
         if self.captions is None:
             return None
         has_clips = any(isinstance(one, tuple) for captions in self.captions for one in captions)
@@ -294,14 +295,14 @@ class Batch:
 
     @property
     def caption_mask(self) -> Tensor | None:
-        """Which of ``caption_ids`` are tokens, bool of their shape; ``None`` without them."""
+        """Mask of ``caption_ids``, bool of their shape, true for tokens; ``None`` without them."""
         if self.caption_ids is None or self.num_caption_ids is None:
             return None
         places = torch.arange(self.caption_ids.shape[-1], device=self.caption_ids.device)
         return places < on_device(self.num_caption_ids, self.caption_ids.device)[..., None]
 
     def to(self, device: str | torch.device, *, non_blocking: bool = False) -> Batch:
-        """The batch with its data, labels and what masks are made of on a device; times, names and the rest stay.
+        """Return the batch with data, labels and the numbers for masks on a device; times, names and the rest stay.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, VideoClips
@@ -312,26 +313,26 @@ class Batch:
         return self._with_tensors(lambda tensors: tensors.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Batch:
-        """The batch in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for; what is on a device stays."""
+        """Return the batch in page-locked memory, for ``DataLoader(pin_memory=True)``; data on a device stay there."""
         return self._with_tensors(lambda one: pinned(one) if isinstance(one, Tensor) else one.pin_memory())
 
     def _with_tensors(self, change: Callable[[Any], Any]) -> Batch:
-        def changed(value: Any) -> Any:
+        def change_value(value: Any) -> Any:
             if isinstance(value, list):
-                return [changed(one) for one in value]
+                return [change_value(one) for one in value]
             return change(value) if isinstance(value, Tensor | FrameBatch | AudioSamples | AudioSamplesBatch) else value
 
-        return replace(self, **{name: changed(getattr(self, name)) for name in _ON_DEVICE})
+        return replace(self, **{name: change_value(getattr(self, name)) for name in _FIELDS_ON_DEVICE})
 
     def __reduce__(self) -> tuple[Callable[..., Batch], tuple[type[Batch], dict[str, Any]]]:
-        return _batch_of, (type(self), {spec.name: packed(getattr(self, spec.name)) for spec in fields(self)})
+        return _make_batch, (type(self), {spec.name: pack(getattr(self, spec.name)) for spec in fields(self)})
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} of {len(self)}, epoch {self.epoch}:"]
         for name in ("frames", "audio", "features", "images", "label", "source"):
             value = getattr(self, name)
             if value is not None:
-                lines.append(f"  {name}: {_described(value)}")
+                lines.append(f"  {name}: {_describe(value)}")
         lines += [] if self.captions is None else [f"  captions: {[len(captions) for captions in self.captions]}"]
         lines += [f"  extra: {', '.join(self.extra)}"] if self.extra else []
         lines += [f"  failures: {len(self.failures)}"] if self.failures else []
@@ -339,7 +340,7 @@ class Batch:
 
 
 #: The fields that `Batch.to` moves.
-_ON_DEVICE = (
+_FIELDS_ON_DEVICE = (
     "frames",
     "audio",
     "features",
@@ -352,48 +353,48 @@ _ON_DEVICE = (
     "num_caption_ids",
 )
 
-#: How many elements of a list `Batch` shows.
-_NUM_SHOWN = 4
-#: Reasons of one file in what a report prints: those of neighbouring rows are much the same.
-_REASONS_SHOWN = 3
-#: Reasons of one file that a report keeps: messages may name the frame, and be others in every epoch.
+#: Number of elements of a list in the repr of `Batch`.
+_NUM_LISTED = 4
+#: Number of printed reasons of one file: those of neighbouring rows are similar.
+_NUM_REASONS_PRINTED = 3
+#: Number of reasons of one file that a report keeps: messages may name the frame, and differ in every epoch.
 _MAX_REASONS = 20
-#: A report counts a row once in an epoch. It knows the rows of so many epochs, as batches of two may come in turn.
+#: A report counts a row once in an epoch. It keeps the rows of this many epochs, because batches of two may alternate.
 _NUM_EPOCHS_COUNTED = 2
 
 
 def _is_before(num_valid: Tensor | None, size: int, count: int, device: torch.device) -> Tensor:
-    """Which of the places 0 to size - 1 are before each number, bool (count, size); all if there are no numbers."""
+    """Return which of the places 0 to size - 1 are before each number, bool (count, size); all without numbers."""
     if num_valid is None:
         return torch.ones(count, size, dtype=torch.bool, device=device)
     return torch.arange(size, device=device) < on_device(num_valid, device)[:, None]
 
 
-def _heard(num_valid: Tensor, size: int, silent_spans: Sequence[Any], device: torch.device) -> Tensor:
-    """Which samples are a stream's, bool (count, size).
+def _mask_of_samples(num_valid: Tensor, size: int, silent_spans: Sequence[Any], device: torch.device) -> Tensor:
+    """Return which samples are of a stream, bool (count, size).
 
     Args:
-        num_valid: How many samples, from the first on, there are before the end of each stream.
-        size: How many samples there are of each.
-        silent_spans: Of each, the spans [first, last) of silence before that; other values say nothing.
-        device: Of the result.
+        num_valid: Number of samples of each stream before its end.
+        size: Number of samples of each.
+        silent_spans: The spans [first, last) of silence of each; other values are ignored.
+        device: Device of the result.
     """
-    heard = _is_before(num_valid, size, len(num_valid), device)
-    for row, spans in zip(heard, silent_spans, strict=False):
+    mask = _is_before(num_valid, size, len(num_valid), device)
+    for row, spans in zip(mask, silent_spans, strict=False):
         for first, last in spans if isinstance(spans, list | tuple) else ():
             row[first:last] = False
-    return heard
+    return mask
 
 
-def _batch_of(batch_type: type[Batch], packed_fields: dict[str, Any]) -> Batch:
-    return batch_type(**{name: unpacked(value) for name, value in packed_fields.items()})
+def _make_batch(batch_type: type[Batch], packed_fields: dict[str, Any]) -> Batch:
+    return batch_type(**{name: unpack(value) for name, value in packed_fields.items()})
 
 
-def _described(value: Any) -> str:
-    """Dtype and shape of data, and the first few of a list.
+def _describe(value: Any) -> str:
+    """Return dtype and shape of data, and the first few elements of a list.
 
     >>> import torch
-    >>> _described(torch.zeros(2, 3)), _described(["a", "b", "c", "d", "e", "f"])
+    >>> _describe(torch.zeros(2, 3)), _describe(["a", "b", "c", "d", "e", "f"])
     ('float32 (2, 3)', "['a', 'b', 'c', 'd', ... 2 more]")
     """
     if isinstance(value, FrameBatch | AudioSamples | AudioSamplesBatch):
@@ -401,9 +402,9 @@ def _described(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
     if isinstance(value, list):
-        shown = [_described(one) for one in value[:_NUM_SHOWN]]
-        shown += [f"... {len(value) - _NUM_SHOWN} more"] if len(value) > _NUM_SHOWN else []
-        return f"[{', '.join(shown)}]"
+        elements = [_describe(one) for one in value[:_NUM_LISTED]]
+        elements += [f"... {len(value) - _NUM_LISTED} more"] if len(value) > _NUM_LISTED else []
+        return f"[{', '.join(elements)}]"
     return repr(value)
 
 
@@ -412,9 +413,9 @@ class _FileFailures:
     """The failures of a file.
 
     Attributes:
-        num_failures: How many there are.
-        num_rows: How many rows failed, each counted once, with this file as the last that was tried for them.
-        reasons: The first reasons, in the order in which they came.
+        num_failures: Number of failures.
+        num_rows: Number of rows that failed, each counted once, with this file as the last that was tried for them.
+        reasons: The first reasons, in order.
         has_more_reasons: Whether there are others.
     """
 
@@ -435,18 +436,19 @@ class _FileFailures:
 
 
 class FailureReport:
-    """Which files failed, why, and how often. Failures travel with the batches, so they arrive from every worker.
+    """Files that failed, the reasons, and how often. Failures travel with the batches, so they arrive from every
+    worker.
 
     Its size does not grow with the number of epochs: it keeps the last failures, some reasons of each file, and exact
     numbers.
 
     Args:
-        max_failures: How many failures are kept.
+        max_failures: Maximum number of failures to keep.
 
     Attributes:
-        failures: The last failures, in the order in which their batches came. A row that should have replaced
+        failures: The last failures, in the order of their batches. A row that should have replaced
             several others is listed for each of them, but counted once in print.
-        max_failures: How many of them are kept.
+        max_failures: Maximum number of failures to keep.
 
     Raises:
         InvalidArgumentError: if ``max_failures`` is not positive.
@@ -466,7 +468,7 @@ class FailureReport:
         self._num_failures = 0
         self._actions: Counter[str] = Counter()
         self._files: dict[str, _FileFailures] = {}
-        # For each row of the last epochs the last file that failed for it, and what was done.
+        # For each row of the last epochs, the last file that failed for it, and the action.
         self._rows: dict[int, dict[int, tuple[_FileFailures, str]]] = {}
         self._row_actions: Counter[str] = Counter()
 
@@ -495,11 +497,11 @@ class FailureReport:
             del self._rows[next(iter(self._rows))]
 
     def __len__(self) -> int:
-        """How many failures there were, also of those that are not kept any more."""
+        """Return the number of all failures, including those that are not kept any more."""
         return self._num_failures
 
     def by_file(self) -> dict[str, list[Failure]]:
-        """The failures of each file that are kept, files with most of them first.
+        """Return the kept failures of each file, files with most of them first.
 
         Example:
             >>> from mediatensor.datasets import FailureReport
@@ -512,7 +514,7 @@ class FailureReport:
         return dict(sorted(files.items(), key=lambda entry: -len(entry[1])))
 
     def as_dict(self) -> dict[str, Any]:
-        """Numbers by action, and for each file how often it failed and why (up to 20 reasons), for JSON.
+        """Return numbers by action, and for each file its number of failures and reasons (up to 20), for JSON.
 
         Example:
             >>> from mediatensor.datasets import FailureReport
@@ -538,18 +540,18 @@ class FailureReport:
             line for name, file in files for line in _reason_lines(f"  {name}: {counted(file.num_rows, 'row')}", file)
         ]
         text = "\n".join([head + (":" if lines else "."), *lines])
-        # Names of files need not be text; what is none cannot be printed.
+        # Names of files may not be valid text, and could then not be printed.
         return text.encode(errors="backslashreplace").decode()
 
 
 def _reason_lines(head: str, file: _FileFailures) -> list[str]:
-    """The line of a file, with its reason; several stand below it, the first of them only."""
+    """Return the line of a file, with its reason; several reasons follow below it."""
     reasons = file.reasons
     if len(reasons) == 1:
         return [f"{head}, {reasons[0]}"]
     or_more = " or more" if file.has_more_reasons else ""
-    more = len(reasons) - _REASONS_SHOWN
-    lines = [f"    {reason}" for reason in reasons[:_REASONS_SHOWN]]
+    more = len(reasons) - _NUM_REASONS_PRINTED
+    lines = [f"    {reason}" for reason in reasons[:_NUM_REASONS_PRINTED]]
     if more > 0:
         lines.append(f"    and {more}{or_more or ' more'} (see as_dict)")
     return [f"{head}, {len(reasons)}{or_more} reasons:", *lines]

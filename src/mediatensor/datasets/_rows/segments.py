@@ -1,6 +1,6 @@
 """Segments of files as decoders, for rows with ``start_seconds`` and ``end_seconds``.
 
-Samplers call only public methods of a decoder. To them, a segment of a video is a decoder with fewer frames. Times
+Samplers call only public methods of a decoder, so a segment of a video is to them a decoder with fewer frames. Times
 remain those of the file.
 """
 
@@ -32,11 +32,7 @@ _ROUNDING_SECONDS = 0.0005
 
 
 def segment_of(decoder: Any, item: Item) -> Any:
-    """The segment of an open file that an item names; the decoder itself if it names the whole file.
-
-    Raises:
-        OutOfRangeError: if nothing of the file lies in the segment.
-    """
+    """Return the segment of an open file that an item names; the decoder itself for the whole file."""
     if item.start_seconds is None and item.end_seconds is None:
         return decoder
     if isinstance(decoder, AudioVideoDecoder):
@@ -45,7 +41,7 @@ def segment_of(decoder: Any, item: Item) -> Any:
 
 
 def _span(item: Item, begin: float, end: float | None) -> _Span:
-    """The segment, within a stream from ``begin`` to ``end``, that an item names."""
+    """Return the segment of an item within a stream from ``begin`` to ``end``; raise OutOfRangeError if it is empty."""
     start = begin if item.start_seconds is None else max(begin, item.start_seconds)
     stop = min(math.inf if end is None else end, math.inf if item.end_seconds is None else item.end_seconds)
     if not start < stop:
@@ -59,15 +55,7 @@ def _span(item: Item, begin: float, end: float | None) -> _Span:
 
 
 class _Segment(Generic[D]):
-    """Segment of a stream, from ``_start`` to ``_stop`` in seconds of the file.
-
-    Args:
-        decoder: The stream.
-        item: The row with the bounds of the segment.
-
-    Raises:
-        OutOfRangeError: if nothing of the stream lies in the segment.
-    """
+    """Segment of a stream, from ``_start`` to ``_stop`` in seconds of the file."""
 
     def __init__(self, decoder: D, item: Item) -> None:
         whole = decoder.metadata
@@ -76,10 +64,10 @@ class _Segment(Generic[D]):
 
 
 class VideoSegment(_Segment[VideoDecoder]):
-    """Segment of a video: the frames that begin within [start, end), with indices from 0 on.
+    """Segment of a video: the frames that begin within [start, end), with indices from 0.
 
     Bounds are often rounded to milliseconds. A frame that begins up to half a millisecond before a bound therefore
-    counts as behind the bound, so that no frame of a neighbouring shot is included. If no frame begins within the
+    counts as after the bound, so that no frame of a neighbouring shot is included. If no frame begins within the
     segment, the segment is the frame shown at its start.
     """
 
@@ -167,7 +155,7 @@ class VideoSegment(_Segment[VideoDecoder]):
 
 
 class AudioSegment(_Segment[AudioDecoder]):
-    """Segment of a stream of sound: the samples within [start, end)."""
+    """Segment of an audio stream: the samples within [start, end)."""
 
     def __init__(self, decoder: AudioDecoder, item: Item) -> None:
         super().__init__(decoder, item)
@@ -199,18 +187,13 @@ class AudioSegment(_Segment[AudioDecoder]):
 
     def _within(self, start: float, stop: float | None) -> tuple[float, float | None]:
         if start >= self._stop and start != stop:
-            raise OutOfRangeError(f"The time {start} s lies behind the end of the segment, {self._stop} s.")
+            raise OutOfRangeError(f"The time {start} s lies after the end of the segment, {self._stop} s.")
         last = self._stop if stop is None else min(stop, max(start, self._stop))
         return max(start, self._start), None if last == math.inf else last
 
 
 class AudioVideoSegment:
-    """Segment of a video with its sound.
-
-    Args:
-        decoder: Both.
-        item: The row with the bounds of the segment.
-    """
+    """Segment of a video with its audio."""
 
     def __init__(self, decoder: AudioVideoDecoder, item: Item) -> None:
         self.video = VideoSegment(decoder.video, item)

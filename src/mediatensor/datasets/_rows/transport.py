@@ -1,6 +1,6 @@
-"""The way of tensors from a worker to the training process: large ones in shared memory, small ones inline.
+"""Moves tensors from a worker to the training process: large ones in shared memory, small ones inline.
 
-torch moves every tensor that leaves a worker into shared memory of its own: one copy, one file descriptor and one round
+torch moves every tensor that leaves a worker into its own shared memory: one copy, one file descriptor and one round
 trip each. A batch has one large tensor and half a dozen of a few bytes.
 """
 
@@ -25,12 +25,12 @@ from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch
 
 __all__ = [
     "MAX_INLINE_BYTES",
+    "join_tensors",
+    "move_to_shared_memory",
     "new_shared_storage",
-    "packed",
-    "share",
+    "pack",
     "shared_numbers",
-    "side_by_side",
-    "unpacked",
+    "unpack",
     "why_no_workers",
 ]
 
@@ -38,47 +38,39 @@ _INT64_BYTES = 8
 
 
 def shared_numbers(shape: Sequence[int], value: int) -> Tensor:
-    """A tensor, int64, that forked workers share with this process.
-
-    >>> shared_numbers((2,), -1).tolist()
-    [-1, -1]
-    """
+    """Return an int64 tensor that forked workers share with this process."""
     numbers = torch.full(tuple(shape), value, dtype=torch.int64, device="cpu")
     try:
         return numbers.share_memory_()  # type: ignore[no-untyped-call, no-any-return]
     except (RuntimeError, OSError):
-        # Memory without a file reaches only forked workers. Systems without shared memory hardly have others.
+        # Anonymous memory reaches only forked workers. Systems without shared memory hardly have others.
         memory = mmap.mmap(-1, max(1, numbers.numel()) * _INT64_BYTES)
         return torch.frombuffer(memory, dtype=torch.int64)[: numbers.numel()].view(numbers.shape).copy_(numbers)
 
 
 def new_shared_storage(num_bytes: int) -> torch.UntypedStorage | None:
-    """Shared memory for data that leaves a worker; ``None``, after a warning, if there is none."""
+    """Allocate shared memory for data that leaves a worker; ``None``, after a warning, if there is none."""
     try:
         return torch.UntypedStorage._new_shared(num_bytes)  # type: ignore[no-untyped-call, no-any-return]
     except (RuntimeError, OSError):
-        _warn_of_slowness()
+        _warn_of_missing_shared_memory()
         return None
 
 
-def share(tensor: Tensor) -> bool:
-    """Move a tensor that will leave a worker into shared memory; returns whether there was room."""
+def move_to_shared_memory(tensor: Tensor) -> bool:
+    """Move a tensor that will leave a worker into shared memory; return whether there was space."""
     if tensor.is_shared():  # type: ignore[no-untyped-call]
         return True
     try:
         tensor.share_memory_()  # type: ignore[no-untyped-call]
     except (RuntimeError, OSError):
-        _warn_of_slowness()
+        _warn_of_missing_shared_memory()
         return False
     return True
 
 
 def why_no_workers(context: Any) -> str | None:
-    """Why worker processes cannot be started; ``None`` if they can.
-
-    Args:
-        context: A context of ``multiprocessing``; ``None`` is the default one.
-    """
+    """Return why worker processes cannot be started in a context of ``multiprocessing``; ``None`` if they can."""
     try:
         # Processes need a lock to communicate, and only the lock needs a file.
         (context or multiprocessing).Lock()
@@ -87,7 +79,7 @@ def why_no_workers(context: Any) -> str | None:
     return None
 
 
-def _warn_of_slowness() -> None:
+def _warn_of_missing_shared_memory() -> None:
     # Python shows the same warning of one line of code once in each process.
     warnings.warn(
         "Shared memory is full or missing, so batches are copied through a pipe, which is slower. Give /dev/shm more "
@@ -102,17 +94,17 @@ MAX_INLINE_BYTES = 64 * 1024
 _INLINE_DTYPES = frozenset({torch.uint8, torch.int64, torch.float32, torch.float64, torch.bool})
 
 
-def side_by_side(tensors: Sequence[Tensor], shape: Sequence[int] | None = None, fill: float = 0) -> Tensor:
-    """Tensors along a new first dimension, in one new tensor; in a worker it is in shared memory from the start.
+def join_tensors(tensors: Sequence[Tensor], shape: Sequence[int] | None = None, fill: float = 0) -> Tensor:
+    """Join tensors along a new first dimension, in one new tensor; in a worker it is allocated in shared memory.
 
     Args:
         tensors: At least one, of one dtype and number of dimensions. Their order in memory is kept: frames that are
             views of (T, H, W, C) are copied as whole blocks.
-        shape: The shape that each is filled up to; by default that of the first.
-        fill: The value of the places beyond a smaller tensor.
+        shape: The shape that each is padded to; by default that of the first.
+        fill: The value of the padding.
 
     >>> import torch
-    >>> side_by_side([torch.ones(1), torch.ones(2)], (3,)).tolist()
+    >>> join_tensors([torch.ones(1), torch.ones(2)], (3,)).tolist()
     [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]
     """
     shape = tensors[0].shape if shape is None else torch.Size(shape)
@@ -125,7 +117,7 @@ def side_by_side(tensors: Sequence[Tensor], shape: Sequence[int] | None = None, 
 
 
 def _empty(count: int, shape: torch.Size, like: Tensor) -> Tensor:
-    """A tensor (count, *shape) whose dimensions lie in memory in the order of those of ``like``."""
+    """Return a tensor (count, *shape) whose dimensions have the order in memory of those of ``like``."""
     order = _memory_order(like)
     size = (count, *(shape[dimension] for dimension in order))
     num_bytes = math.prod(size) * like.element_size()
@@ -141,47 +133,39 @@ def _empty(count: int, shape: torch.Size, like: Tensor) -> Tensor:
 
 
 def _memory_order(tensor: Tensor) -> list[int]:
-    """The dimensions of a tensor, those of the longest steps first.
-
-    >>> import torch
-    >>> _memory_order(torch.zeros(4, 6, 3).permute(2, 0, 1))
-    [1, 2, 0]
-    """
+    """Return the dimensions of a tensor, those with the longest steps first."""
     return sorted(range(tensor.ndim), key=tensor.stride().__getitem__, reverse=True)
 
 
 class _Inline(NamedTuple):
-    """Stands for a tensor that is small, or for which there is no shared memory.
-
-    Attributes:
-        array: It, with its dimensions in the order in which they lie in memory.
-        order: That order.
-    """
+    """Takes the place of a small tensor, or one without shared memory: its array with dimensions in memory order."""
 
     array: NDArray[Any]
     order: list[int]
 
 
 class _Parts(NamedTuple):
-    """Stands for frames or sound."""
+    """Takes the place of frames or audio."""
 
     of: type
     fields: dict[str, Any]
 
 
-def packed(value: Any) -> Any:
-    """A value to pickle in place of one that holds tensors; `unpacked` gives it back."""
+def pack(value: Any) -> Any:
+    """Return a value to pickle in place of one that holds tensors; `unpack` restores it."""
     if isinstance(value, Tensor):
-        if _can_be_inline(value) and (_is_small(value) or (get_worker_info() is not None and not share(value))):
+        if _can_be_inline(value) and (
+            _is_small(value) or (get_worker_info() is not None and not move_to_shared_memory(value))
+        ):
             order = _memory_order(value)
             return _Inline(value.permute(order).numpy(), order)
         return value
     if type(value) is list:
-        return [packed(one) for one in value]
+        return [pack(one) for one in value]
     if type(value) is dict:
-        return {key: packed(one) for key, one in value.items()}
+        return {key: pack(one) for key, one in value.items()}
     if isinstance(value, FrameBatch | AudioSamples | AudioSamplesBatch):
-        return _Parts(type(value), {spec.name: packed(getattr(value, spec.name)) for spec in dataclasses.fields(value)})
+        return _Parts(type(value), {spec.name: pack(getattr(value, spec.name)) for spec in dataclasses.fields(value)})
     return value
 
 
@@ -194,15 +178,15 @@ def _can_be_inline(tensor: Tensor) -> bool:
     return is_plain and tensor.layout == torch.strided and tensor.dtype in _INLINE_DTYPES
 
 
-def unpacked(value: Any) -> Any:
-    """The value that was given to `packed`."""
+def unpack(value: Any) -> Any:
+    """Return the value that was given to `pack`."""
     if isinstance(value, _Inline):
         order = value.order
         return torch.from_numpy(value.array).permute([order.index(dimension) for dimension in range(len(order))])
     if isinstance(value, _Parts):
-        return value.of(**{name: unpacked(one) for name, one in value.fields.items()})
+        return value.of(**{name: unpack(one) for name, one in value.fields.items()})
     if type(value) is list:
-        return [unpacked(one) for one in value]
+        return [unpack(one) for one in value]
     if type(value) is dict:
-        return {key: unpacked(one) for key, one in value.items()}
+        return {key: unpack(one) for key, one in value.items()}
     return value

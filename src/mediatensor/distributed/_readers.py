@@ -1,0 +1,371 @@
+"""Readers of clips of videos and audio, and of rows of robots' datasets, as columns."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from operator import methodcaller
+from typing import Any
+
+import numpy as np
+import torch
+
+from .._engine.common.checks import items_of, options_dict, whole_number
+from .._engine.pyav.audio import Downmix
+from ..datasets._audio_clips import AudioRecipe
+from ..datasets._lerobot_clips import LeRobotClips, LeRobotRecipe
+from ..datasets._rows.clips import frames_sampler, sound_sampler
+from ..datasets._rows.recipe import RowSpec
+from ..datasets._rows.samples import Sample
+from ..datasets._video_clips import VideoRecipe
+from ..decoders import AudioDecoder, VideoDecoder
+from ..errors import InvalidArgumentError, OutOfRangeError
+from ..frames import AudioSamples, AudioSamplesBatch, FrameBatch
+from ._columns import Column, ListColumn, TextColumn, row_numbers
+from ._row_mapper import AnyColumn, RowMapper
+
+__all__ = ["AudioReader", "ClipDecoder", "LeRobotReader"]
+
+
+class ClipDecoder(RowMapper):
+    """Decodes a clip for each row of a batch.
+
+    Output columns, in addition to the input:
+
+    * ``frames``: uint8 (T, C, H, W) for each row.
+    * ``pts_seconds``, ``duration_seconds``: float64 (T,), the times of the frames; NaN in a row with an error.
+    * ``source``: the path, or another name of the file.
+    * ``error``: why the row could not be read, else empty.
+    * ``n_replaced``: number of frames that were replaced by another, with ``decoder_options={"on_error": "nearest"}``.
+
+    Args:
+        sampler: Takes a `VideoDecoder` and returns a `FrameBatch` of one clip: one of `mediatensor.samplers` with its
+            arguments bound by ``functools.partial``, or your own function. By default `clips_at_random_indices`
+            with ``num_frames_per_clip``.
+        num_frames_per_clip: Number of frames of a clip, for the default sampler.
+        num_indices_between_frames: Distance between two frames of a clip in frames, for the default sampler.
+        clip_shape: The shape (T, C, H, W) of all clips. The columns are then plain arrays, (rows, T, C, H, W)
+            and (rows, T): a row that cannot be read has zeros, and a clip of another shape is an error of its row.
+            ``None``: each row has an array of its own shape, which is empty if it cannot be read.
+        decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random ones draw anew for each row), ``on_error``
+            (by default a clip that touches damage is an error of its row), ``stream_index``, ``dimension_order``,
+            ``seek_mode``, ``output_dtype`` (``torch.float32`` makes ``frames`` float32), ``device`` (for actors with a
+            GPU; frames that were decoded there are copied back for the column) ...
+        options: Arguments of `RowMapper`: ``path_column``, ``bytes_column``, ``row_column``, ``prefix``,
+            ``keep_bytes``, ``seed``, ``epoch``, ``max_open_files``.
+
+    Raises:
+        InvalidArgumentError: if an argument is not among the accepted ones.
+
+    Example:
+        >>> import ray  # doctest: +SKIP
+        >>> from mediatensor.distributed import ClipDecoder, clip_rows
+        >>> from mediatensor.transforms import Resize
+        >>> clips = ray.data.from_items(clip_rows(["a.mp4", "b.mp4"], rows_per_file=4)).map_batches(
+        ...     ClipDecoder,
+        ...     fn_constructor_kwargs={
+        ...         "num_frames_per_clip": 8,
+        ...         "clip_shape": (8, 3, 112, 112),
+        ...         "decoder_options": {"transforms": [Resize((112, 112))]},
+        ...     },
+        ...     batch_size=16,
+        ...     num_cpus=2,
+        ...     compute=ray.data.ActorPoolStrategy(size=4),
+        ... )  # doctest: +SKIP
+        >>> ClipDecoder(num_frames_per_clip=8)({"path": ["missing.mp4"]})["error"][0][:19]
+        'SourceNotFoundError'
+    """
+
+    def __init__(
+        self,
+        sampler: Callable[[Any], FrameBatch] | None = None,
+        *,
+        num_frames_per_clip: int = 16,
+        num_indices_between_frames: int = 1,
+        clip_shape: tuple[int, int, int, int] | None = None,
+        decoder_options: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        shape = _check_shape(clip_shape, ("frames", "channels", "height", "width"))
+        if sampler is None:
+            if clip_shape is not None and clip_shape[0] != num_frames_per_clip:
+                raise InvalidArgumentError(
+                    f"clip_shape must begin with num_frames_per_clip (got {clip_shape!r} and {num_frames_per_clip!r})."
+                )
+            sampler = frames_sampler(num_frames_per_clip, num_indices_between_frames)
+        decoder = options_dict("decoder_options", decoder_options, VideoDecoder)
+        times = (shape[0],)
+        columns = [
+            Column("frames", _frame_dtype(decoder), shape),
+            Column("pts_seconds", "float64", times, math.nan),
+            Column("duration_seconds", "float64", times, math.nan),
+        ]
+        super().__init__(VideoRecipe(sampler, decoder_options=decoder), columns, **options)
+
+    def values(self, sample: Sample) -> dict[str, Any]:
+        frames = sample.frames
+        if frames is None:
+            raise InvalidArgumentError("The sample has no frames.")
+        return {
+            "frames": frames.data.cpu().numpy(),
+            "pts_seconds": frames.pts_seconds.numpy(),
+            "duration_seconds": frames.duration_seconds.numpy(),
+            "n_replaced": sum(not report.num_missing for report in frames.replaced),
+        }
+
+
+class AudioReader(RowMapper):
+    """Reads the audio of each row of a batch: whole files, or clips of them; from audio files and videos.
+
+    Output columns, in addition to the input:
+
+    * ``audio``: float32 (channels, samples) for each row.
+    * ``pts_seconds``: float64, the time of the first sample; ``duration_seconds``: float64, the length. NaN in a row
+      with an error.
+    * ``sample_rate``: int64, samples per second; 0 in a row with an error.
+    * ``source``: the path, or another name of the file.
+    * ``error``: why the row could not be read, else empty.
+    * ``n_replaced``: number of samples at the end that are padding by the sampler, because the file is shorter than a
+    clip.
+
+    Args:
+        sampler: Takes an `AudioDecoder` and returns an `AudioSamplesBatch` of one clip, or `AudioSamples`: one of
+            `mediatensor.samplers` with its arguments bound by ``functools.partial``, or your own function. By
+            default whole files are read or, with ``seconds_per_clip``, a clip from a random place.
+        seconds_per_clip: Length of a clip, for the default sampler; ``None`` for whole files.
+        sample_rate: Samples per second; ``None`` for that of each file.
+        num_channels: Channels; ``None`` for those of each file.
+        downmix: ``"sum"`` or ``"mean"``: how to mix to fewer channels, as in `AudioDecoder`.
+        clip_shape: The shape (channels, samples) of all clips. The column is then a plain array, (rows,
+            channels, samples): a row that cannot be read has zeros, and audio of another shape is an error of its row.
+            ``None``: each row has an array of its own shape, which is empty if it cannot be read.
+        decoder_options: Further arguments of `AudioDecoder`: ``stream_index``, ``num_ffmpeg_threads``.
+        options: Arguments of `RowMapper`: ``path_column``, ``bytes_column``, ``row_column``, ``prefix``,
+            ``keep_bytes``, ``seed``, ``epoch``, ``max_open_files``.
+
+    Raises:
+        InvalidArgumentError: if an argument is not among the accepted ones.
+
+    Example:
+        >>> import io, wave
+        >>> from mediatensor.distributed import AudioReader
+        >>> file = io.BytesIO()
+        >>> with wave.open(file, "wb") as writer:
+        ...     writer.setparams((1, 2, 8000, 0, "NONE", ""))
+        ...     _ = writer.writeframes(bytes(2 * 4000))
+        >>> read = AudioReader()({"bytes": [file.getvalue(), b"no sound"]})
+        >>> read["audio"][0].shape, read["duration_seconds"], read["audio"][1].shape
+        ((1, 4000), array([0.5, nan]), (0, 0))
+    """
+
+    def __init__(
+        self,
+        sampler: Callable[[Any], AudioSamples | AudioSamplesBatch] | None = None,
+        *,
+        seconds_per_clip: float | None = None,
+        sample_rate: int | None = None,
+        num_channels: int | None = None,
+        downmix: Downmix = "sum",
+        clip_shape: tuple[int, int] | None = None,
+        decoder_options: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        if sampler is None:
+            sampler = methodcaller("get_all_samples") if seconds_per_clip is None else sound_sampler(seconds_per_clip)
+        form = {"sample_rate": sample_rate, "num_channels": num_channels, "downmix": downmix}
+        decoder = form | options_dict("decoder_options", decoder_options, AudioDecoder)
+        columns = [
+            Column("audio", "float32", _check_shape(clip_shape, ("channels", "samples"))),
+            Column("pts_seconds", "float64", missing=math.nan),
+            Column("duration_seconds", "float64", missing=math.nan),
+            Column("sample_rate", "int64"),
+        ]
+        super().__init__(AudioRecipe(sampler, decoder_options=decoder), columns, **options)
+
+    def values(self, sample: Sample) -> dict[str, Any]:
+        sound = sample.audio
+        if not isinstance(sound, AudioSamples):
+            raise InvalidArgumentError("The sample has no sound.")
+        num_valid = sample.num_valid_samples
+        return {
+            "audio": sound.data.numpy(),
+            "pts_seconds": sound.pts_seconds,
+            "duration_seconds": sound.duration_seconds,
+            "sample_rate": sound.sample_rate,
+            "n_replaced": 0 if num_valid is None else sound.data.shape[1] - num_valid,
+        }
+
+
+def _check_shape(shape: tuple[int, ...] | None, dimensions: tuple[str, ...]) -> tuple[int | None, ...]:
+    """Return the shape of a column's values: of a clip, or with sizes that differ."""
+    if shape is None:
+        return (None,) * len(dimensions)
+    sizes = tuple(shape) if isinstance(shape, Sequence) else ()
+    if len(sizes) != len(dimensions) or not all(type(size) is int and size > 0 for size in sizes):
+        raise InvalidArgumentError(
+            f"clip_shape must be ({', '.join(dimensions)}), positive whole numbers, or None (got {shape!r})."
+        )
+    return sizes
+
+
+def _frame_dtype(decoder_options: Mapping[str, Any]) -> str:
+    dtype = decoder_options.get("output_dtype", torch.uint8)
+    if dtype not in (torch.uint8, torch.float32):
+        raise InvalidArgumentError(
+            f"output_dtype must be torch.uint8 or torch.float32 (got {dtype!r}): a column has one type for all files."
+        )
+    return "uint8" if dtype is torch.uint8 else "float32"
+
+
+# Robots' datasets
+
+
+class LeRobotReader(RowMapper):
+    """Reads rows of a LeRobot dataset by their numbers, bit-identical to the rows of `LeRobotClips`.
+
+    Output columns, in addition to the input: the columns of the dataset, in the shapes of its metadata, with the times
+    of ``delta_timestamps`` in a new first dimension, and ``NAME_is_pad``; ``task``; ``source``, the episode; ``error``,
+    why the row could not be read, else empty; ``n_replaced``, always 0. A row with an error has zeros, ``False`` and
+    empty text.
+
+    The metadata are read when the reader is made, once in each actor.
+
+    Args:
+        source: The folder or URL of the dataset.
+        delta_timestamps: As for `LeRobotClips`.
+        picture_shape: The shape (channels, height, width) of the output images; depth maps always have one channel. By
+            default that of the metadata; with ``image_transforms`` or transforms in ``decoder_options`` each row then
+            has an array of its own shape.
+        clips_options: Further arguments of `LeRobotClips`: ``episodes``, ``rows``, ``step``, ``only_whole``,
+            ``cameras``, ``tolerance_s``, ``image_transforms``, ``output_dtype``, ``depth_output_unit``,
+            ``decoder_options``.
+        row_column: Name of the column with the numbers of rows; ``ray.data.range`` calls it ``"id"``.
+        prefix: A prefix for the names of the output columns.
+        seed: Decides, with the number of a row, random transforms.
+        epoch: Likewise.
+        max_open_files: Number of episodes that stay open between batches; those that share their videos count as one.
+
+    Raises:
+        InvalidArgumentError: if an argument is not among the accepted ones, the metadata are damaged, or the dataset
+            has a column ``source``, ``error`` or ``n_replaced``.
+        SourceNotFoundError: if there is no such dataset.
+        ReadError: if its metadata cannot be read.
+
+    Example:
+        >>> from mediatensor.distributed import LeRobotReader
+        >>> read = LeRobotReader("robot", {"action": [0.0, 0.1]}, cameras=["observation.images.top"])
+        >>> rows = read({"row": [19, 20, 50]})
+        >>> rows["observation.images.top"].shape, rows["action"].shape, rows["action_is_pad"].tolist()[0]
+        ((3, 3, 96, 128), (3, 2, 2), [False, True])
+        >>> rows["source"][1], rows["error"][2][:15]
+        ('robot: episode 1', 'OutOfRangeError')
+        >>> import ray  # doctest: +SKIP
+        >>> rows = ray.data.range(len(LeRobotClips("robot"))).map_batches(
+        ...     LeRobotReader, fn_constructor_args=["robot"], fn_constructor_kwargs={"row_column": "id"}, batch_size=32,
+        ...     compute=ray.data.ActorPoolStrategy(size=4)
+        ... )  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str],
+        delta_timestamps: Mapping[str, Sequence[float]] | None = None,
+        *,
+        picture_shape: tuple[int, int, int] | None = None,
+        row_column: str = "row",
+        prefix: str = "",
+        seed: int = 0,
+        epoch: int = 0,
+        max_open_files: int = 8,
+        **clips_options: Any,
+    ) -> None:
+        for name in ("on_error", "max_consecutive_failures"):
+            if name in clips_options:
+                raise InvalidArgumentError(f"{name} is not accepted: every row comes out, and error says why.")
+        self._clips = LeRobotClips(source, delta_timestamps, seed=seed, **clips_options)
+        super().__init__(
+            self._clips.recipe, _lerobot_columns(self._clips, picture_shape), row_column=row_column, prefix=prefix,
+            seed=seed, epoch=epoch, max_open_files=max_open_files,
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        """Return the number of rows of the dataset."""
+        return len(self._clips)
+
+    def values(self, sample: Sample) -> dict[str, Any]:
+        values = {
+            name: value.numpy() if isinstance(value, torch.Tensor) else value for name, value in sample.extra.items()
+        }
+        return {**values, "n_replaced": 0}
+
+    def _specs(self, batch: Mapping[str, Any]) -> list[RowSpec | str]:
+        specs: list[RowSpec | str] = []
+        for number in row_numbers(batch, self._names.row):
+            try:
+                specs.append(self._clips.spec(number, self._epoch))
+            except OutOfRangeError as error:
+                specs.append(f"OutOfRangeError: {error}")
+        return specs
+
+
+def _lerobot_columns(clips: LeRobotClips, picture_shape: tuple[int, int, int] | None) -> list[AnyColumn]:
+    """Return the columns of the rows that the recipe makes."""
+    recipe = clips.recipe
+    assert isinstance(recipe, LeRobotRecipe)
+    conflicts = sorted({"source", "error", "n_replaced"} & clips.features.keys())
+    if conflicts:
+        raise InvalidArgumentError(
+            f"The dataset has a column {conflicts[0]!r}, which is an output column of this reader."
+        )
+    if picture_shape is not None:
+        given = items_of("picture_shape", picture_shape, of="int")
+        if len(given) != 3:
+            raise InvalidArgumentError(f"picture_shape must be (channels, height, width) (got {picture_shape!r}).")
+        channels, height, width = (whole_number("picture_shape", size, at_least=1) for size in given)
+        picture_shape = (channels, height, width)
+    are_changed = recipe.image_transforms is not None or recipe.decoder_options.get("transforms")
+    is_whole = recipe.rows == "episodes"
+    columns: list[AnyColumn] = []
+    for name, feature in clips.features.items():
+        dtype, deltas = feature["dtype"], recipe.delta_frames.get(name)
+        # With a single time, an image of a video has no time dimension; all other columns have one.
+        times = len(deltas) if deltas is not None and (dtype != "video" or len(deltas) > 1) else None
+        in_front: tuple[int | None, ...] = (None,) if is_whole else () if times is None else (times,)
+        if deltas is not None:
+            columns.append(Column(f"{name}_is_pad", "bool", (len(deltas),)))
+        if dtype == "string":
+            columns.append(ListColumn(name) if is_whole else TextColumn(name))
+        elif name in recipe.format.structured_columns:
+            columns.append(ListColumn(name))
+        elif dtype in ("video", "image"):
+            is_depth = name in recipe.format.depths
+            channels, *size = picture_shape or _picture_shape(feature)
+            sizes: tuple[int | None, ...] = (1 if is_depth else channels, *size)
+            if are_changed and picture_shape is None:
+                sizes = (None, None, None)
+            pixels = "float32" if is_depth or recipe.output_dtype == torch.float32 else "uint8"
+            columns.append(Column(name, pixels, (*in_front, *sizes)))
+        else:
+            shape = () if feature["shape"] == (1,) else feature["shape"]
+            columns.append(Column(name, _number_dtype(dtype), (*in_front, *shape)))
+    for name, texts in (("task", recipe.format.tasks), ("subtask", recipe.format.subtasks)):
+        if texts is not None:
+            columns.append(ListColumn(name) if is_whole else TextColumn(name))
+    return columns
+
+
+def _number_dtype(dtype: str) -> str:
+    """Return the type of numbers in rows, for a type of the metadata."""
+    return "bool" if dtype == "bool" else "float32" if np.dtype(dtype).kind == "f" else "int64"
+
+
+def _picture_shape(feature: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Return (channels, height, width) of a feature; a video is decoded to three channels.
+
+    >>> _picture_shape({"dtype": "image", "shape": (480, 640, 3)})
+    (3, 480, 640)
+    """
+    first, second, third = feature["shape"]
+    sizes = (first, second, third) if first in (1, 3, 4) and third not in (1, 3, 4) else (third, first, second)
+    return (3, *sizes[1:]) if feature["dtype"] == "video" else sizes
