@@ -199,7 +199,7 @@ def test_beside_a_url_nothing_is_looked_for(film: Path, tmp_path: Path) -> None:
     (tmp_path / "a.mkv").write_bytes(film.read_bytes())
     (tmp_path / "a.srt").write_text(FILM.srt())
     with serve(tmp_path) as server:
-        with pytest.raises(StreamError, match="beside a URL no subtitle file is looked for"):
+        with pytest.raises(StreamError, match="subtitle files are not searched next to a URL"):
             VideoAudioClips([f"{server.url}/a.mkv"], captions="sidecar", **OPTIONS)[0]
         rows = [{"path": f"{server.url}/a.mkv", "captions": f"{server.url}/a.srt"}]
         assert places(sample_of(VideoAudioClips(rows, captions="any", **OPTIONS)).captions) == WHOLE

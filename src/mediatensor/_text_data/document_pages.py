@@ -26,16 +26,6 @@ from ..samplers._random import global_random, sampling_generator, uses_row_rando
 if TYPE_CHECKING:
     from ..ocr.io import Pages
 
-__all__ = [
-    "DEFAULT_DPI",
-    "Document",
-    "DocumentOptions",
-    "DocumentPages",
-    "PageChoice",
-    "PageRecipe",
-    "apply_image_transform",
-]
-
 PageChoice: TypeAlias = Literal["all", "first", "random"]
 
 _NUM_PAGES = "num_pages"
@@ -118,16 +108,17 @@ class DocumentPages(MediaDataset):
         source: The documents: paths, a folder, a manifest, rows of a Hugging Face dataset; see `as_items`.
         pages: Which pages of a document are rows. ``"all"``: each page is one; to count them every document is opened
             here, except those whose manifest has a column ``num_pages``. ``"first"``: the first page. ``"random"``:
-            each row draws one. dpi: Pixels per inch at which pages of PDF files are rendered. max_pixels: A page with
-            more pixels fails; ``None`` for no limit. transform: Takes an image, uint8 (3, H, W), and returns another
-            tensor (C, H, W); random ones draw anew for each row. label: Returns the label of an `Item`; by default its
-            own. classes: The names of the classes in the order of their numbers, for labels that are text and for
-            sub-folders, such as ``class_names`` of the training dataset. A class that is not among them is an error. By
-            default the classes of this source, by name. rows_per_file: For ``"random"``: number of rows of each
-            document in an epoch. pdf_options: Further arguments of `read_pdf`: ``password``, ``rotation``,
-            ``grayscale`` ..., and ``timeout_seconds``, which is 60 by default: a page that takes longer fails.
-            ``None``, no limit, is for trusted files. dataset_options: Arguments of `MediaDataset`: ``seed``,
-            ``on_error``, ``max_consecutive_failures``, ``max_open_files``.
+            each row draws one.
+        dpi: Pixels per inch at which pages of PDF files are rendered.
+        max_pixels: A page with more pixels fails; ``None`` for no limit.
+        transform: Takes an image, uint8 (3, H, W), and returns another tensor (C, H, W); random ones draw for each row.
+        label, classes: As for `VideoClips`.
+        rows_per_file: For ``"random"``: number of rows of each document in an epoch.
+        pdf_options: Further arguments of `read_pdf`: ``password``, ``rotation``, ``grayscale`` ..., and
+            ``timeout_seconds``, which is 60 by default: a page that takes longer fails. ``None``, no limit, is for
+            trusted files.
+        dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
+            ``max_open_files``.
 
     Raises:
         InvalidArgumentError: if there are no documents, or an argument is not among the accepted ones.

@@ -24,8 +24,6 @@ from ..distributed._row_mapper import AnyColumn, RowMapper
 from ..errors import InvalidArgumentError, OutOfRangeError, PageError
 from .document_pages import DEFAULT_DPI, Document, DocumentOptions
 
-__all__ = ["TextReader"]
-
 _MAX_FRAMES = 100_000
 
 # Number of frames that are decoded at a time, so that a video need not fit in memory.
@@ -80,7 +78,7 @@ class TextReader(RowMapper):
     * ``text``: all text, in reading order; blank lines between blocks and between pages.
     * ``words``: a list of strings; and for each word ``confidences``, float32 (words,) in [0, 1]; ``boxes``, float32
       (words, 4): left, top, right and bottom, relative to the page (for rotated words the upright rectangle around
-      them); ``pages``, int64 (words,): the number of the page, or of the frame among those that are read, from 0;
+      them); ``pages``, int64 (words,): the number of the page, or of the frame among the frames that are read, from 0;
       ``pts_seconds``, float64 (words,): when the frame is shown, NaN on pages.
     * ``source``: the path, or another name of the file.
     * ``error``: why the row, or some of its pages, could not be read, else empty. The text of the other pages is still
@@ -169,7 +167,7 @@ class PageImage:
     """A page or a frame to read text from.
 
     Attributes:
-        number: Number of the page of the document, or of the frame among those that are read, from 0.
+        number: Number of the page of the document, or of the frame among the frames that are read, from 0.
         pixels: uint8 (H, W, 3), or ``None`` if they are missing.
         seconds: When the frame is shown; NaN for a page.
         num_replaced: 1 if another frame replaces it.

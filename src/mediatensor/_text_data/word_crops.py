@@ -28,18 +28,6 @@ from ..errors import InvalidArgumentError, OpenError, SourceNotFoundError
 from ..samplers._random import uses_row_random
 from .document_pages import DEFAULT_DPI, Document, DocumentOptions, apply_image_transform
 
-__all__ = [
-    "WORD_COLUMNS",
-    "BoxUnit",
-    "WordCrops",
-    "WordRecipe",
-    "Words",
-    "crop_word",
-    "page_index_of",
-    "read_labels",
-    "words_of",
-]
-
 BoxUnit: TypeAlias = Literal["auto", "pixels", "relative"]
 
 #: The columns with the words.
@@ -176,7 +164,7 @@ class WordCrops(MediaDataset):
         max_pixels: A page with more pixels fails; ``None`` for no limit.
         dpi: Pixels per inch at which a page of a PDF file is rendered (needs the extra ``ocr``). A column
             ``page_index`` has the number of the page of a document, from 0; by default the first.
-        transform: Takes an image, uint8 (3, h, w), and returns another tensor (C, h, w); random ones draw anew for each
+        transform: Takes an image, uint8 (3, h, w), and returns another tensor (C, h, w); random ones draw for each
             row.
         label: Returns the label of an `Item` that is a word; by default its text.
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,

@@ -47,8 +47,6 @@ from ._sources.dispatch import as_items
 from ._sources.items import Item, checked_classes
 from ._sources.rows import CAPTIONS_COLUMN
 
-__all__ = ["AudioClips", "AudioRecipe", "VideoAudioClips", "VideoAudioRecipe"]
-
 MissingPolicy: TypeAlias = Literal["error", "pad", "skip"]
 
 Clips = AudioVideoClip | Sequence[AudioVideoClip]
@@ -65,9 +63,9 @@ class AudioClips(MediaDataset):
             ``seconds_per_clip``: a file that is shorter is padded with silence, and ``Sample.num_valid_samples``
             counts its own samples.
         seconds_per_clip: Length of a clip, for the default sampler.
-        sample_rate: Samples per second of the clips; ``None`` for that of each file. Files of different rates give
+        sample_rate: Samples per second of the clips; ``None`` for the rate of each file. Files of different rates give
             clips of different length.
-        num_channels: Channels of the clips; ``None`` for those of each file.
+        num_channels: Number of channels; ``None`` for the number in each file.
         downmix: How to mix to fewer channels: ``"sum"`` like torchcodec, so that the mix of stereo to mono is 1.414
             times the mean; ``"mean"`` to the mean. See `AudioDecoder`.
         keep_clip_dimension: ``False``: the sampler returns one clip, and a sample has `AudioSamples` (channels,
@@ -75,13 +73,8 @@ class AudioClips(MediaDataset):
         transform: Takes the audio of a sample. It returns other audio, a tensor of the same shape, or a tensor of
             another shape, which counts as features. Features are in ``Sample.features``; then ``audio`` is ``None``,
             and ``extra`` has ``audio_pts_seconds``, ``audio_duration_seconds`` and ``num_valid_samples``.
-            `LogMelSpectrogram` makes features (channels, mels, frames). Random ones draw anew for each row.
-        label: Returns the label of an `Item`; by default its own.
-        classes: The names of the classes in the order of their numbers, for labels that are text and for sub-folders,
-            such as ``class_names`` of the training dataset. A class that is not among them is an error. By default the
-            classes of this source, by name.
-        rows_per_file: Number of rows of each file in an epoch; each draws its own clip. More than one needs a random
-            sampler or a random transform.
+            `LogMelSpectrogram` makes features (channels, mels, frames). Random ones draw for each row.
+        label, classes, rows_per_file: As for `VideoClips`.
         decoder_options: Further arguments of `AudioDecoder`: ``stream_index``, ``num_ffmpeg_threads``.
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
@@ -195,8 +188,8 @@ class VideoAudioClips(MediaDataset):
         num_clips: Number of clips of a sample, for the default sampler; more than one needs ``keep_clip_dimension``.
         policy: For the default sampler: what to do with a video that is shorter than a clip. ``"pad"`` repeats the
             last frame (with ``fps``) and adds silence, ``"error"`` fails.
-        sample_rate: Samples per second of the audio; ``None`` for that of each file.
-        num_channels: Channels of the audio; ``None`` for those of each file.
+        sample_rate: Samples per second of the audio; ``None`` for the rate of each file.
+        num_channels: Number of channels; ``None`` for the number in each file.
         downmix: ``"sum"`` or ``"mean"``: how to mix to fewer channels, as in `AudioDecoder`.
         keep_clip_dimension: ``False``: the sampler returns one clip, and a sample has frames (T, C, H, W) and
             `AudioSamples`. ``True``: frames are (clips, T, C, H, W) and the audio is an `AudioSamplesBatch`.
@@ -216,13 +209,8 @@ class VideoAudioClips(MediaDataset):
             ``"error"`` raises `StreamError` (for ``on_error``); ``"pad"`` gives silence, and no captions; ``"skip"``
             leaves its rows out, whatever ``on_error`` is. ``"pad"`` needs ``sample_rate``; without ``num_channels``,
             such silence has one channel.
-        label: Returns the label of an `Item`; by default its own.
-        classes: The names of the classes in the order of their numbers, for labels that are text and for sub-folders,
-            such as ``class_names`` of the training dataset. A class that is not among them is an error. By default the
-            classes of this source, by name.
-        rows_per_file: Number of rows of each file in an epoch; each draws its own clip. More than one needs a random
-            sampler or a random transform.
-        decoder_options: Further arguments of `AudioVideoDecoder`: ``transforms`` of frames (random ones draw anew for
+        label, classes, rows_per_file: As for `VideoClips`.
+        decoder_options: Further arguments of `AudioVideoDecoder`: ``transforms`` of frames (random ones draw for
             each row), ``video_stream_index``, ``audio_stream_index``, ``seek_mode``, ``device`` (of the frames; as in
             `VideoClips`) ...
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
@@ -316,7 +304,7 @@ class VideoAudioRecipe(Recipe):
         check_caption_places(self.captions, self.captions_language)
         check_choice("missing", self.missing, get_args(MissingPolicy))
         if self.missing == "pad" and self.decoder_options.get("sample_rate") is None:
-            raise InvalidArgumentError("missing='pad' needs sample_rate: silence has no rate of its own.")
+            raise InvalidArgumentError("missing='pad' needs sample_rate: silence does not have a sample rate.")
         if self.captions is not None:
             object.__setattr__(self, "used_columns", frozenset((CAPTIONS_COLUMN,)))
 

@@ -43,8 +43,6 @@ from ._sources.lerobot import (
 from ._sources.lerobot_tables import seconds_of_rows, structured_values, table_rows
 from ._sources.parquet import MediaColumn, parquet_file
 
-__all__ = ["LeRobotClips", "LeRobotRecipe"]
-
 DepthUnit = Literal["m", "mm"]
 
 #: Bits of a code; LeRobot has one kind.
@@ -83,8 +81,8 @@ class LeRobotClips(ColumnDataset):
         cameras: The columns of images of the rows; by default all. Videos of other cameras are not opened.
         tolerance_s: Maximum distance between the time of a row and the frame of a video, in seconds. A row whose frames
             are farther away cannot be read.
-        image_transforms: Takes the images of one camera, (C, H, W) or (T, C, H, W), and returns others; random ones
-            draw anew for each row. Depth maps are not transformed.
+        image_transforms: Takes the images of one camera, (C, H, W) or (T, C, H, W), and returns new ones; random ones
+            draw for each row. Depth maps are not transformed.
         output_dtype: Of images: ``torch.float32``, or ``torch.uint8`` from 0 to 255, a quarter of the bytes. Depth
             maps are always float32.
         depth_output_unit: The unit of depth maps, ``"m"`` or ``"mm"``. Images in a table without a recorded unit

@@ -29,8 +29,6 @@ from .._engine.common.threads import available_cores
 from ..errors import InvalidArgumentError
 from ._rows.samples import Batch, ColumnDict, Sample, Skipped, Timing
 
-__all__ = ["StallFacts", "StallMeter"]
-
 B = TypeVar("B")
 K = TypeVar("K", bound=Hashable)
 

@@ -38,8 +38,6 @@ from ._sources.dispatch import as_items
 from ._sources.items import Item, checked_classes
 from ._sources.rows import CAPTIONS_COLUMN
 
-__all__ = ["VideoClips", "VideoRecipe", "VideoTextClips", "VideoTextRecipe"]
-
 
 class VideoClips(MediaDataset):
     """Clips of videos, one sample a row.
@@ -56,14 +54,14 @@ class VideoClips(MediaDataset):
         keep_clip_dimension: ``False``: the sampler returns one clip, and a sample has frames (T, C, H, W). ``True``:
             it may return several, and a sample has (clips, T, C, H, W).
         transform: Takes the `FrameBatch` of a sample and returns another, or a tensor in place of its data; random
-            ones draw anew for each row.
+            ones draw for each row.
         label: Returns the label of an `Item`; by default its own.
         classes: The names of the classes in the order of their numbers, for labels that are text and for sub-folders,
             such as ``class_names`` of the training dataset. A class that is not among them is an error. By default the
             classes of this source, by name.
         rows_per_file: Number of rows of each file in an epoch; each draws its own clip. More than one needs a random
             sampler or a random transform.
-        decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random ones draw anew for each row),
+        decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random ones draw for each row),
             ``stream_index``, ``dimension_order``, ``output_dtype``, ``seek_mode``, ``device`` ... Unless they have
             ``on_error``, a clip that touches damage is a row that cannot be read, for ``on_error`` of the dataset. By
             default files are decoded on the CPU, whatever torch's default device is, and `ToDevice` moves batches. With
@@ -165,11 +163,11 @@ class VideoTextClips(MediaDataset):
 
     Args:
         source: The videos: paths, a folder, a manifest, rows of a Hugging Face dataset; see `as_items`.
-        sampler: Takes a `VideoDecoder`, whose frames are those of a caption, and returns a `FrameBatch`: one of
+        sampler: Takes a `VideoDecoder`, limited to the frames of a caption, and returns a `FrameBatch`: one of
             `mediatensor.samplers` with its arguments bound by ``functools.partial``, or your own function. By
             default ``num_frames_per_clip`` frames, spread evenly over the caption.
         captions: Where captions are, as for `VideoAudioClips`; by default ``"any"``: in the column ``captions``, or
-            else in a file next to the video, or else within it. A function returns those of an `Item`: a
+            else in a file next to the video, or else within it. A function returns the captions of an `Item`: a
             `VideoReading`, or the path of a saved one; the path or the text of a subtitle file; or any series of
             objects that have ``text``, ``start_seconds`` and ``end_seconds``, such as `Captions` and `SubtitleDecoder`.
         captions_language: Preferred languages, as for `VideoAudioClips`.
@@ -282,7 +280,7 @@ class _Unreadable(NamedTuple):
 def _read_captions_of(
     item: Item, captions: CaptionPlace | Callable[[Item], Any], captions_language: str | Sequence[str] | None
 ) -> Item:
-    """Return the item with its captions, those that start within it, in place of where they are."""
+    """Return the item with the captions that start within it, in place of their location."""
     captions_read: tuple[FileCaption, ...] | _Unreadable
     try:
         captions_read = tuple(

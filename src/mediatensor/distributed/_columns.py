@@ -21,18 +21,6 @@ from ..datasets._sources.items import Item, MediaKind, UnreadableSource
 from ..datasets._sources.references import REFERENCE_COLUMNS, references_of, source_of_reference
 from ..errors import InvalidArgumentError
 
-__all__ = [
-    "BatchRow",
-    "Column",
-    "ColumnNames",
-    "ListColumn",
-    "TextColumn",
-    "batch_rows",
-    "clip_rows",
-    "number_or_none",
-    "row_numbers",
-]
-
 
 @dataclass(frozen=True)
 class ColumnNames:
@@ -209,8 +197,8 @@ def clip_rows(
 
     Raises:
         InvalidArgumentError: if ``rows_per_file`` is not positive, a column does not have one value for each file, or
-            its name is in use; or as for `mediatensor.datasets.as_items`. SourceNotFoundError: if there is no such
-            folder, manifest or shard.
+            its name is in use; or as for `mediatensor.datasets.as_items`.
+        SourceNotFoundError: if there is no such folder, manifest or shard.
 
     Example:
         >>> from mediatensor.distributed import clip_rows

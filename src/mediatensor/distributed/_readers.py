@@ -25,8 +25,6 @@ from ..frames import AudioSamples, AudioSamplesBatch, FrameBatch
 from ._columns import Column, ListColumn, TextColumn, row_numbers
 from ._row_mapper import AnyColumn, RowMapper
 
-__all__ = ["AudioReader", "ClipDecoder", "LeRobotReader"]
-
 
 class ClipDecoder(RowMapper):
     """Decodes a clip for each row of a batch.
@@ -47,8 +45,8 @@ class ClipDecoder(RowMapper):
         num_indices_between_frames: Distance between two frames of a clip in frames, for the default sampler.
         clip_shape: The shape (T, C, H, W) of all clips. The columns are then plain arrays, (rows, T, C, H, W)
             and (rows, T): a row that cannot be read has zeros, and a clip of another shape is an error of its row.
-            ``None``: each row has an array of its own shape, which is empty if it cannot be read.
-        decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random ones draw anew for each row), ``on_error``
+            ``None``: each row has a separate array, which is empty if it cannot be read.
+        decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random ones draw for each row), ``on_error``
             (by default a clip that touches damage is an error of its row), ``stream_index``, ``dimension_order``,
             ``seek_mode``, ``output_dtype`` (``torch.float32`` makes ``frames`` float32), ``device`` (for actors with a
             GPU; frames that were decoded there are copied back for the column) ...
@@ -134,12 +132,12 @@ class AudioReader(RowMapper):
             `mediatensor.samplers` with its arguments bound by ``functools.partial``, or your own function. By
             default whole files are read or, with ``seconds_per_clip``, a clip from a random place.
         seconds_per_clip: Length of a clip, for the default sampler; ``None`` for whole files.
-        sample_rate: Samples per second; ``None`` for that of each file.
-        num_channels: Channels; ``None`` for those of each file.
+        sample_rate: Samples per second; ``None`` for the rate of each file.
+        num_channels: Number of channels; ``None`` for the number in each file.
         downmix: ``"sum"`` or ``"mean"``: how to mix to fewer channels, as in `AudioDecoder`.
         clip_shape: The shape (channels, samples) of all clips. The column is then a plain array, (rows,
             channels, samples): a row that cannot be read has zeros, and audio of another shape is an error of its row.
-            ``None``: each row has an array of its own shape, which is empty if it cannot be read.
+            ``None``: each row has a separate array, which is empty if it cannot be read.
         decoder_options: Further arguments of `AudioDecoder`: ``stream_index``, ``num_ffmpeg_threads``.
         options: Arguments of `RowMapper`: ``path_column``, ``bytes_column``, ``row_column``, ``prefix``,
             ``keep_bytes``, ``seed``, ``epoch``, ``max_open_files``.
@@ -236,7 +234,7 @@ class LeRobotReader(RowMapper):
         delta_timestamps: As for `LeRobotClips`.
         picture_shape: The shape (channels, height, width) of the output images; depth maps always have one channel. By
             default that of the metadata; with ``image_transforms`` or transforms in ``decoder_options`` each row then
-            has an array of its own shape.
+            has a separate array.
         clips_options: Further arguments of `LeRobotClips`: ``episodes``, ``rows``, ``step``, ``only_whole``,
             ``cameras``, ``tolerance_s``, ``image_transforms``, ``output_dtype``, ``depth_output_unit``,
             ``decoder_options``.
@@ -244,7 +242,8 @@ class LeRobotReader(RowMapper):
         prefix: A prefix for the names of the output columns.
         seed: Decides, with the number of a row, random transforms.
         epoch: Likewise.
-        max_open_files: Number of episodes that stay open between batches; those that share their videos count as one.
+        max_open_files: Number of episodes that stay open between batches; episodes that share their videos count as
+            one.
 
     Raises:
         InvalidArgumentError: if an argument is not among the accepted ones, the metadata are damaged, or the dataset

@@ -18,8 +18,6 @@ from ..datasets._rows.samples import Sample, Skipped
 from ..errors import InvalidArgumentError
 from ._columns import Column, ColumnNames, ListColumn, TextColumn, batch_rows
 
-__all__ = ["AnyColumn", "RowMapper", "keep_to_assigned_cpus"]
-
 
 def keep_to_assigned_cpus() -> None:
     """In an actor or a task of Ray, use as many threads as its number of CPUs; elsewhere change nothing.
@@ -73,11 +71,13 @@ class RowMapper(ABC):
             only its name.
         row_column: Name of the column with the numbers of rows; `clip_rows` makes one. A row has the same clip as that
             row of a dataset with the same seed. Without such a column a row's clip depends only on its file: rows of
-            one file are the same. used_columns: Further columns that the recipe reads, from ``Item.extra``. prefix: A
-            prefix for the names of the output columns. keep_bytes: Also pass on the column with the bytes of files; all
-            others are passed on anyway. seed: Decides, with the file and the number of a row, its random numbers.
-            epoch: Likewise; another epoch gives other clips. max_open_files: Number of files that stay open between
-            batches.
+            one file are the same.
+        used_columns: Further columns that the recipe reads, from ``Item.extra``.
+        prefix: A prefix for the names of the output columns.
+        keep_bytes: Also pass on the column with the bytes of files; all others are passed on anyway.
+        seed: Decides, with the file and the number of a row, its random numbers.
+        epoch: Likewise; another epoch gives other clips.
+        max_open_files: Number of files that stay open between batches.
 
     Raises:
         InvalidArgumentError: if ``max_open_files`` is not positive.

@@ -104,8 +104,8 @@ def audio_clips_at_random_timestamps(
 
     Returns:
         Samples float32 (num_clips, channels, samples), all clips of the same length. ``pts_seconds`` are the starts;
-        the first sample is the one nearest to it. ``num_valid_samples`` counts the samples before those that the
-        policy added.
+        the first sample is the one nearest to it. ``num_valid_samples`` counts the samples before the
+        padding.
 
     Raises:
         InvalidArgumentError: if an argument is not as described, the sampling range is empty, the end of the stream is
@@ -174,8 +174,7 @@ def audio_clips_at_regular_timestamps(
 
     Returns:
         Samples float32 (clips, channels, samples), all clips of the same length. ``pts_seconds`` are the starts; the
-        first sample is the one nearest to it. ``num_valid_samples`` counts the samples before those that the policy
-        added.
+        first sample is the one nearest to it. ``num_valid_samples`` counts the samples before the padding.
 
     Raises:
         InvalidArgumentError: if an argument is not as described, the sampling range is empty, the end of the stream is
@@ -247,8 +246,8 @@ def _stream_end(decoder: SoundDecoder, *, is_needed: bool) -> float:
     if end is None:
         if is_needed:
             raise InvalidArgumentError(
-                "The metadata of the stream do not tell where it ends. Give sampling_range_end, the time before which "
-                "clips start, to the sampler; or, of a dataset, give the row end_seconds, or write the file anew, so "
+                "The metadata of the stream do not have its end. Give sampling_range_end, the time before which "
+                "clips start, to the sampler; or, of a dataset, give the row end_seconds, or rewrite the file, so "
                 "that its header has its length (ffmpeg -i old.flac new.flac)."
             )
         return math.inf
@@ -343,7 +342,7 @@ def audio_video_clips_at_random_timestamps(
     draw.
 
     Args:
-        decoder: The file; its ``sample_rate`` and ``num_channels`` are those of the audio.
+        decoder: The file; the audio has its ``sample_rate`` and ``num_channels``.
         seconds_per_clip: Length of a clip in seconds, above 0.
         fps: Frames per second of the clips, which then all have ``seconds_per_clip * fps`` frames, rounded, halves up.
             ``None``: the frames that the file has in that time, which may be more in one clip than in another.

@@ -19,18 +19,9 @@ import torch
 
 from .._engine.common.locks import ForkSafeLock
 
-__all__ = [
-    "global_random",
-    "global_random_lock",
-    "random_for",
-    "row_random",
-    "sampling_generator",
-    "uses_row_random",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Held while the global generators are those of a row.
+#: Held while the global generators have the state of a row.
 global_random_lock = ForkSafeLock()
 
 

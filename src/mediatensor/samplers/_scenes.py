@@ -41,8 +41,6 @@ from ._random import sampling_generator
 if TYPE_CHECKING:
     from ..decoders import VideoDecoder
 
-__all__ = ["Scene", "clips_at_scenes", "find_scenes"]
-
 Placement: TypeAlias = Literal["start", "middle", "random"]
 
 # A flash lasts at most this many frames, whatever the least length of a scene.
@@ -110,10 +108,10 @@ def find_scenes(
     """Find the cuts of a video, and with them its scenes.
 
     Every frame is decoded once, in order, and compared with the one before it. Its *score* is the mean absolute
-    difference of luma plus those of both chroma components, over frames scaled to 128x72, in limited range (luma from
-    16 to 235). Black bars at the sides do not count, and RGB is never computed. A frame is the first of a scene if its
-    score reaches ``threshold``, and ``ratio`` times the mean of the four scores around it (frames that repeat the one
-    before them are ignored). This is the rule of PySceneDetect's ``AdaptiveDetector``, with other components. In
+    difference of luma plus the same of both chroma components, over frames scaled to 128x72, in limited range (luma
+    from 16 to 235). Black bars at the sides do not count, and RGB is never computed. A frame is the first of a scene if
+    its score reaches ``threshold``, and ``ratio`` times the mean of the four scores around it (frames that repeat the
+    one before them are ignored). This is the rule of PySceneDetect's ``AdaptiveDetector``, with other components. In
     addition:
 
     * A *flash* is not a cut: fewer than ``min_frames`` frames, and at most 15, before the earlier content comes back.
@@ -195,7 +193,7 @@ def clips_at_scenes(
 
     Args:
         decoder: The video, opened with ``seek_mode="exact"``: in approximate mode indices name other frames.
-        scenes: The scenes, such as some of those that `find_scenes` returned; ``None`` finds them, which decodes the
+        scenes: The scenes, such as a selection from the result of `find_scenes`; ``None`` finds them, which decodes the
             whole video before the clips.
         num_frames_per_clip: Number of frames of a clip, at least 1.
         num_indices_between_frames: Distance between two frames of a clip in frames, at least 1.
@@ -309,7 +307,7 @@ class _CutRule:
         return max(_NEIGHBOUR_REACH, self.max_flash)
 
     def is_return(self, before: _SmallFrame, later: _SmallFrame, score: float) -> bool:
-        """Return whether a frame shows again what was seen before a change of this score."""
+        """Return whether a frame repeats a frame from before a change of this score."""
         return _difference(before, later) < score / max(self.ratio, 2.0)
 
 
@@ -373,7 +371,7 @@ class _CutFinder:
         return score >= self._rule.threshold and score >= self._rule.ratio * self._mean_of_neighbours(place)
 
     def _mean_of_neighbours(self, place: int) -> float:
-        """Return the mean of the scores around one. A missing score counts as 0, like that of a still frame."""
+        """Return the mean of the scores around one. A missing score counts as 0, like a still frame."""
         scores = [frame.score for frame in self._frames]
         before = scores[max(0, place - _NEIGHBOUR_REACH) : place][::-1]
         after = scores[place + 1 : place + 1 + _NEIGHBOUR_REACH]
@@ -393,7 +391,7 @@ class _CutFinder:
 
 
 def _difference(one: _SmallFrame, other: _SmallFrame) -> float:
-    """Return the score of two frames: mean absolute difference of luma plus those of chroma, between black bars."""
+    """Return the score of two frames: mean absolute difference of luma plus the same of chroma, between black bars."""
     first, second = one.components, other.components
     total = (np.maximum(first, second) - np.minimum(first, second)).sum(dtype=np.uint32)
     share = _lit_share(one.rows | other.rows) * _lit_share(one.columns | other.columns)
@@ -422,7 +420,7 @@ def _find_cuts(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cut, list[_Cut],
 
 
 def _find_cuts_at_key_frames(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cut, list[_Cut], _Cut]:
-    """Return the same from key frames only: those that differ from the key frame before."""
+    """Return the same from key frames only: key frames that differ from the previous one."""
     check_decoder(decoder, "frame_index", made_by="VideoDecoder")
     starts = decoder.frame_index.gop_start_indices.tolist()
     before: _SmallFrame | None = None

@@ -25,10 +25,8 @@ from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch, ReplacedFrame
 from .._rows.samples import Batch, ColumnDict, Sample, Skipped, Timing
 from .._rows.transport import join_tensors
 
-__all__ = ["pad", "ragged", "stack", "stack_columns"]
-
 #: For each dimension that may be padded (counted from the last, -1): its size, and a number that it is a multiple of.
-#: The size ``None`` is that of the largest tensor.
+#: The size ``None`` is the size of the largest tensor.
 _Sizes = Mapping[int, tuple[int | None, int]]
 
 
@@ -177,7 +175,7 @@ def _shape_and_dtype(tensor: Tensor) -> str:
 
 
 def _move_reports(frames: Sequence[FrameBatch], shape: tuple[int, ...]) -> tuple[ReplacedFrame, ...]:
-    """Return the replaced frames, with positions in the flattened batch; ``shape`` is that of the times of a sample."""
+    """Return the replaced frames, with positions in the flattened batch; the times of a sample have ``shape``."""
     return tuple(
         dataclasses.replace(report, position=_position_in_batch(report.position, number, one.pts_seconds.shape, shape))
         for number, one in enumerate(frames)
@@ -274,8 +272,8 @@ def pad(
 
     Args:
         samples: The samples of a dataset; all of them may be `Skipped`. Frames are channels-first.
-        num_frames: Number of frames; by default that of the longest clip.
-        num_samples: Number of audio samples; by default that of the longest clip.
+        num_frames: Number of frames; by default as in the longest clip.
+        num_samples: Number of audio samples; by default as in the longest clip.
         size: (height, width); by default the largest of each.
         multiple_of: Heights and widths are rounded up to a multiple of it.
 
@@ -338,7 +336,7 @@ def stack_columns(rows: Sequence[ColumnDict | Skipped]) -> ColumnDict:
     rows = items_of("rows", rows, of="ColumnDict")
     for row in rows:
         if not isinstance(row, ColumnDict | Skipped):
-            raise InvalidArgumentError(f"rows must be those that LeRobotClips gives (got {shown(row)}).")
+            raise InvalidArgumentError(f"rows must come from a dataset such as LeRobotClips (got {shown(row)}).")
     timings = [
         timing
         for row in rows
@@ -423,7 +421,7 @@ def _make_batch(samples: Sequence[Sample | Skipped], arrange: Callable[[Sequence
     samples = items_of("samples", samples, of="Sample")
     for sample in samples:
         if not isinstance(sample, Sample | Skipped):
-            raise InvalidArgumentError(f"samples must be those that a MediaDataset gives (got {shown(sample)}).")
+            raise InvalidArgumentError(f"samples must come from a MediaDataset (got {shown(sample)}).")
     with collect_stages() as stage_seconds, stages.COLLATE, tensors_on_cpu():
         good = [sample for sample in samples if isinstance(sample, Sample)]
         _check_alike(good)

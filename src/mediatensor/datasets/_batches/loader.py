@@ -24,8 +24,6 @@ from .collate import stack, stack_columns
 from .order import Shuffle
 from .resuming import RowBatches, StreamProgress, WithRows
 
-__all__ = ["BatchIterator", "DataLoader", "Iterations"]
-
 B = TypeVar("B")
 B_co = TypeVar("B_co", covariant=True)
 
@@ -62,7 +60,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         failures: `FailureReport` of all batches so far: exact numbers, and the last failures.
 
     Raises:
-        InvalidArgumentError: if an argument of ours is not among the accepted ones.
+        InvalidArgumentError: if an argument is not among the accepted ones.
         TooManyFailuresError: during an iteration in which not one row could be read.
 
     Example:
@@ -331,7 +329,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         elif isinstance(state, Mapping):
             self.batches.load_state_dict(state)
         else:
-            raise InvalidArgumentError("The state must be that of one rank: it is the same on all of them.")
+            raise InvalidArgumentError("The state must come from one rank: it is the same on all of them.")
         self._restart_at_position()
 
 
@@ -395,7 +393,7 @@ def _check_order_is_unset(order: Mapping[str, Any]) -> None:
         )
 
 
-# Iterations: each has its own position, and the loader reports that of the only open one
+# Iterations: each has its own position, and the loader reports the position of the only open one
 
 
 class _AnyPosition(Protocol):

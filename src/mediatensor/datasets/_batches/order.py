@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from ..._engine.common.checks import whole_number
 from .._rows.recipe import derived_seed
 
-__all__ = ["Shuffle", "epoch_order", "epoch_steps", "shuffle_quality"]
-
 
 @dataclass(frozen=True)
 class Shuffle:
@@ -21,7 +19,7 @@ class Shuffle:
 
     By default every order is equally likely. Reading is cheaper if a file is opened once for several rows, and a group
     of pictures decoded once for several clips. ``rows_together`` keeps rows of one file next to each other, and
-    ``window`` keeps all rows of a file near each other. Both mix batches less; `shuffle_quality` measures by how much.
+    ``window`` keeps all rows of a file near each other. Both mix batches less; `shuffle_quality` measures this.
 
     Attributes:
         rows_together: Number of rows of one file that stay next to each other. Each epoch groups other rows.
@@ -161,7 +159,7 @@ def shuffle_quality(order: NDArray[np.int64], file_of_row: NDArray[np.int64], ba
 
     Returns: ``files_per_batch``: the mean number of different files in a full batch. ``same_file_next``: how often the
         next row is of the same file, from 0 to 1. ``displacement``: the mean distance of rows from their original
-        positions, relative to a full shuffle (a third of the epoch); 0 is no shuffle, about 1 a full one.
+        positions, relative to a full shuffle (a third of the epoch); 0 means not shuffled, about 1 fully shuffled.
 
     Example:
         >>> import numpy as np

@@ -22,8 +22,6 @@ from .._sources.items import FileOrder, Item
 from .._sources.streams import MAX_SHARD_ROWS, GivenRows
 from .order import Shuffle, epoch_order, epoch_steps
 
-__all__ = ["RowBatches", "StreamProgress", "WithRows"]
-
 _STATE_VERSION = 1
 # Greater numbers cannot be numbers of ranks or of epochs.
 _MAX_NUMBER = 1 << 62
@@ -44,7 +42,7 @@ class RowBatches(Sampler[list[RowKey]]):
         drop_last: Leave out batches that are not full. Otherwise the last rows of an epoch are divided among the ranks,
             whose numbers of batches may then differ by one.
         rank: Number of this process; by default its rank in torch.distributed, or 0.
-        num_ranks: Number of processes that read the dataset together; by default that of torch.distributed, or 1.
+        num_ranks: Number of processes that read the dataset together; by default the number in torch.distributed, or 1.
         bucket_by: Returns the bucket of a file, anything hashable; batches have rows of one bucket.
 
     Raises:
@@ -190,7 +188,7 @@ class RowBatches(Sampler[list[RowKey]]):
         Raises:
             InvalidArgumentError: if it is not such a state, or belongs to a dataset with other files, another
                 order of files, another number of rows, seed, shuffling or ``bucket_by``: some rows would
-                be repeated, and others lost.
+                be repeated, and other rows lost.
 
         Example:
             >>> from mediatensor.datasets import RowBatches, VideoClips
@@ -236,12 +234,12 @@ def _check_files(state: Mapping[str, Any], here: FileOrder | None) -> None:
         first = f"the first file of the state is {shown(state.get('first_file'))}, and here it is {here.first_file!r}"
     if state.get("files_in_any_order") == here.files_in_any_order:
         raise InvalidArgumentError(
-            f"The state is of the same files in another order ({first}): rows would be lost and others repeated. Give "
-            "the files in one order on every machine: a folder, or sorted(glob.glob(...))."
+            f"The state is of the same files in another order ({first}): rows would be lost and other rows repeated. "
+            "Give the files in one order on every machine: a folder, or sorted(glob.glob(...))."
         )
     raise InvalidArgumentError(
-        f"The state is of other files, though of as many rows ({first}): rows would be lost and others repeated. It "
-        "does not belong to this dataset. Files are compared by name, without the folder that all of them are in."
+        f"The state is of other files, though of as many rows ({first}): rows would be lost and other rows repeated. "
+        "It does not belong to this dataset. Files are compared by name, without the folder that all of them are in."
     )
 
 
@@ -286,7 +284,8 @@ class StreamProgress:
         self.epoch = stream.epoch
         self.stream = stream
         self._given = GivenRows()
-        # One rank may finish its share of an epoch before the others, whose states still need the rows that it gave.
+        # One rank may finish its share of an epoch before the other ranks, whose states still need the rows that it
+        # gave.
         self._last_epoch: tuple[int, GivenRows] = (-1, GivenRows())
 
     def __copy__(self) -> Self:
@@ -340,7 +339,8 @@ class StreamProgress:
         """Let the next iteration resume where `state_dict` was called.
 
         Args:
-            state: The state of this rank; or those of all ranks, and then the number of ranks may have changed.
+            state: The state of this rank; or a list of the states of all ranks, and then the number of ranks may have
+                changed.
 
         Raises:
             InvalidArgumentError: if these are not such states, or belong to another stream, or some are missing.
@@ -366,7 +366,7 @@ class StreamProgress:
     def _check_resumable(self) -> None:
         if not self.stream.can_resume:
             raise InvalidArgumentError(
-                f"{self.stream!r} cannot tell which rows were given: an IterableDataset divides its rows among "
+                f"{self.stream!r} does not record which rows were given: an IterableDataset divides its rows among "
                 "workers itself. Resume it by its own means, or read shards with TarSamples."
             )
 
@@ -393,7 +393,7 @@ class StreamProgress:
         is_own = [(state.rank, num_ranks) for state in states] == [(self.stream.rank, self.stream.num_ranks)]
         if not is_own and not (len(set(ranks)) == num_ranks and set(ranks) <= set(range(num_ranks))):
             raise InvalidArgumentError(
-                f"There are states of the ranks {ranks} of {num_ranks}: each rank knows what it gave itself. Load the "
+                f"There are states of the ranks {ranks} of {num_ranks}: each rank knows only its own rows. Load the "
                 f"list of the states of all of them, or on rank {self.stream.rank} of {self.stream.num_ranks} the "
                 "state of the same rank."
             )

@@ -19,8 +19,6 @@ from ...frames import FrameBatch
 from .._rows.samples import Batch
 from .loader import BatchIterator, Iterations
 
-__all__ = ["CopyAhead", "CopyNow", "ToDevice"]
-
 
 class CopyNow:
     """Copies a batch when it is requested."""
@@ -39,7 +37,7 @@ class CopyNow:
 
 
 class CopyAhead:
-    """Copies batches in its own CUDA stream, while others compute.
+    """Copies batches in its own CUDA stream, while other streams compute.
 
     The computation must wait for the copy. `complete` makes the current stream wait, without stopping the program. The
     memory of a batch belongs to the stream that allocated it, which is the copying one. `complete` therefore records
@@ -113,7 +111,7 @@ class ToDevice:
 
     `state_dict` counts the batches that were handed over. A batch that is on the device but was not handed over is read
     again after resuming. All other attributes of the loader (``failures``, ``dataset``, ``batch_size`` ...) are
-    available as well; ``failures`` may already include those of the next batch.
+    available as well; ``failures`` may already include failures of the next batch.
 
     Args:
         loader: A `DataLoader`, torch's, torchdata's, or any other iterable. Batches may be `Batch`, tensors, or objects
@@ -156,7 +154,7 @@ class ToDevice:
 
     def __iter__(self) -> BatchIterator[Any]:
         batches = iter(self.loader)
-        # The position of the loader's iteration; of a loader whose iterations have none, that of the loader.
+        # The position of the loader's iteration; if the loader's iterations have none, the position of the loader.
         source = batches if isinstance(batches, BatchIterator) else self.loader
         position = _Position(*_state_and_epoch(source))
         self._iterations.begin(position)
@@ -254,7 +252,7 @@ def _state_and_epoch(loader: Any) -> _StateAndEpoch:
         return InvalidArgumentError(f"The loader has no state_dict to resume from: it is a {name}."), epoch
     try:
         return loader.state_dict(), epoch
-    except InvalidArgumentError as error:  # a stream that cannot resume; raised if somebody requests the state
+    except InvalidArgumentError as error:  # a stream that cannot resume; raised when the state is requested
         return error.with_traceback(None), epoch
 
 

@@ -25,8 +25,6 @@ from .lerobot import EpisodeTimes, is_lerobot, videos_of
 from .page import MOST_FILES_ON_PAGE
 from .report import DatasetReport
 
-__all__ = ["ListedDataset", "check_dataset", "is_check_state", "list_dataset"]
-
 _Result = TypeVar("_Result")
 
 _HEADER = b'{"mediatensor check": 3}\n'

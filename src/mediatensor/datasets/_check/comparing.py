@@ -18,8 +18,6 @@ import numpy as np
 from ..._engine.common.messages import counted
 from .findings import CheckedFile, Finding, MediaFacts
 
-__all__ = ["Row", "compare_files", "label_counts", "select_segment"]
-
 # With fewer files, none is "odd"; with more, at least this share must agree.
 _MIN_FILES, _MIN_SHARE = 10, 0.9
 # Of 512 bits. Encoding again changes a few; different videos differ in about half.
@@ -133,7 +131,7 @@ def _find_near_duplicates(
 
 
 def _find_camera_drift(files: Sequence[CheckedFile], rows: Sequence[Row], added: dict[int, list[Finding]]) -> None:
-    """Add a finding for files of a camera that are longer or shorter than the others of the same episode."""
+    """Add a finding for files of a camera that are longer or shorter than the other cameras of the same episode."""
     episodes: dict[str, list[int]] = defaultdict(list)
     for number, (file, row) in enumerate(zip(files, rows, strict=True)):
         episode = next((text for name in _EPISODE_COLUMNS if (text := str(row.extra.get(name, "")))), "")
@@ -317,7 +315,7 @@ def _compare_row_with_file(row: Row, facts: MediaFacts) -> list[Finding]:
         if value is None or actual is None or start is not None or end is not None:
             continue
         if abs(value - actual) > tolerance(float(actual)):
-            found.append(Finding("table-facts", f"{column} is {value:g}, and that of the file is {actual:g}"))
+            found.append(Finding("table-facts", f"{column} is {value:g}, and the file has {actual:g}"))
     return found
 
 

@@ -5,21 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
-__all__ = [
-    "BAD_KINDS",
-    "FINDING_KINDS",
-    "SEVERITIES",
-    "SEVERITY_TITLES",
-    "CheckedFile",
-    "Finding",
-    "FindingKind",
-    "MediaFacts",
-    "Severity",
-    "describe_finding",
-    "from_plain",
-    "to_plain",
-]
-
 #: The severity of a finding: the file is ``"bad"``, needs a ``"look"``, or has a ``"note"``.
 Severity = Literal["bad", "look", "note"]
 
@@ -37,9 +22,10 @@ class FindingKind:
     """The meaning of a kind of findings.
 
     Attributes:
-        meaning: What was found.
+        meaning: Description of the finding.
         severity: ``"bad"`` if a file gives fewer or other frames and samples than its header says, ``"look"`` if it
-            needs a look, ``"note"`` if the file is in order. advice: What to do.
+            needs a look, ``"note"`` if the file is in order.
+        advice: What to do.
 
     Example:
         >>> from mediatensor.datasets import FINDING_KINDS
@@ -68,46 +54,47 @@ FINDING_KINDS: dict[str, FindingKind] = {
         "the end of the file is missing", "bad", "Fetch it again: a download or a copy was interrupted."),
     "corrupt": FindingKind(
         "frames cannot be decoded, or are flagged as damaged, or packets give no frame", "bad",
-        "Fetch it again, or cut the span out; on_error of decoders and datasets decides what is read of it."),
+        "Fetch it again, or cut the span out; on_error of decoders and datasets decides how it is read."),
     "corrupt-sound": FindingKind(
         "sound cannot be decoded", "bad", "Fetch it again, or use the file without its sound."),
     "frame-count": FindingKind(
-        "the header, or a table, promises another number of frames", "bad",
+        "the header, or a table, has another number of frames", "bad",
         "Count frames by decoding, not from the header; correct the table."),
     "table-rows": FindingKind(
-        "rows of a table are damaged: their numbers, times or tasks do not follow each other, or are no numbers", "bad",
-        "Write the table anew, or leave the episode out."),
+        "rows of a table are damaged: their numbers, times or tasks do not follow each other, or are not numbers",
+        "bad",
+        "Write the table again, or leave the episode out."),
     "table-times": FindingKind(
         "rows of a table have times at which the video has no frame", "bad",
-        "Encode the video anew at the rate of the table, or leave the episode out."),
+        "Encode the video again at the rate of the table, or leave the episode out."),
     "segment-outside": FindingKind(
-        "the segment of a row begins where its file has ended", "bad", "Correct the times of the row."),
+        "the segment of a row begins after the end of its file", "bad", "Correct the times of the row."),
     "wrong-label": FindingKind(
-        "the label is no number, negative, or not below the number of classes", "bad",
+        "the label is not a number, negative, or not below the number of classes", "bad",
         "Correct the label: a loss function fails on it, or learns nonsense."),
     "repeated-times": FindingKind(
-        "frames have the same time", "look", "Read the file by frame numbers, or mux it anew."),
+        "frames have the same time", "look", "Read the file by frame numbers, or mux it again."),
     "gap": FindingKind(
         "the times of the frames leave a gap", "look", "Keep clips out of it: frames on both sides look adjacent."),
     "sound-gap": FindingKind(
         "the times of the sound leave a gap", "look", "Fill the gap with silence before times are counted in samples."),
     "first-frame-not-key": FindingKind(
-        "the stream begins between key frames", "look", "Cut recordings at key frames, or encode them anew."),
+        "the stream begins between key frames", "look", "Cut recordings at key frames, or encode them again."),
     "sparse-key-frames": FindingKind(
         "a random access decodes many frames", "look", "Encode with a key frame every second or so (ffmpeg -g 30)."),
     "frozen": FindingKind(
         "the picture does not change for a while", "look", "Cut the span out, unless nothing is meant to happen."),
     "black": FindingKind("the picture is black for a while", "look", "Cut the span out."),
     "dropped-frames": FindingKind(
-        "frames were lost: the one before is shown again, and the picture jumps behind it", "look",
-        "Capture anew, or tell the model the true times: speeds are wrong at the jumps."),
+        "frames were lost: the one before is shown again, and the picture jumps after it", "look",
+        "Capture it again, or give the model the true times: speeds are wrong at the jumps."),
     "sound-length": FindingKind(
         "sound and picture do not begin and end together", "look", "Take clips from where both are."),
     "sound-drift": FindingKind(
-        "sound and picture grow apart", "look", "Correct the rate of one of them; the end is the most wrong."),
+        "sound and picture drift apart", "look", "Correct the rate of one of them; the end is the most wrong."),
     "camera-drift": FindingKind(
-        "the times of a camera grow apart from those of its table, or of the other cameras of its episode", "look",
-        "Encode the camera anew at its true rate, or pair frames by time and not by number."),
+        "the times of a camera drift from its table, or from the other cameras of its episode", "look",
+        "Encode the camera again at its true rate, or pair frames by time and not by number."),
     "clipped": FindingKind("sound is cut off at full scale", "look", "Take another recording, or leave it out."),
     "silent": FindingKind("there is nothing to hear", "look", "Use the file without its sound, or leave it out."),
     "duplicate": FindingKind("another file has the same bytes", "look", "Keep one of them, and never in two splits."),
@@ -115,26 +102,26 @@ FINDING_KINDS: dict[str, FindingKind] = {
         "another file shows the same pictures", "look", "Keep one of them, and never in two splits."),
     "two-labels": FindingKind("the same file has another label in another row", "look", "Find out which one is right."),
     "missing-label": FindingKind(
-        "the row has no label, and most others have one", "look", "Label it, or leave it out."),
+        "the row has no label, and most rows have one", "look", "Label it, or leave it out."),
     "rare-label": FindingKind(
         "no other row has this label", "look", "Check its spelling; one row cannot be in training and in test."),
     "label-gap": FindingKind(
-        "labels are not 0, 1, 2 ... without a gap", "look", "Number the classes anew, or give num_classes."),
+        "labels are not 0, 1, 2 ... without a gap", "look", "Number the classes again, or give num_classes."),
     "table-facts": FindingKind(
-        "the row says something else of its file than the file", "look", "Correct the row, or find its right file."),
+        "the row contradicts its file", "look", "Correct the row, or find its right file."),
     "segment-cut": FindingKind(
-        "the segment of a row goes on where its file has ended", "look", "Correct the times of the row."),
+        "the segment of a row ends after its file", "look", "Correct the times of the row."),
     "odd-size": FindingKind(
-        "the frame size is not that of nearly all other files", "look", "Resize in the recipe, or leave it out."),
+        "the frame size differs from nearly all other files", "look", "Resize in the recipe, or leave it out."),
     "odd-rotation": FindingKind(
-        "the rotation is not that of nearly all other files", "look", "See whether it is upright; frames come turned."),
+        "the rotation differs from nearly all other files", "look", "See whether it is upright; frames come turned."),
     "odd-rate": FindingKind(
-        "the frame rate is not that of nearly all other files", "look", "Sample by time, not by frame number."),
+        "the frame rate differs from nearly all other files", "look", "Sample by time, not by frame number."),
     "odd-sound": FindingKind(
         "sound, its rate or its channels are not as in nearly all other files", "look",
         "Give sample_rate and num_channels to the decoder."),
     "odd-codec": FindingKind(
-        "the codec is not that of nearly all other files", "note", "It may decode slower; results are the same."),
+        "the codec differs from nearly all other files", "note", "It may decode slower; results are the same."),
     "variable-rate": FindingKind(
         "frames are not evenly spaced", "note", "Sample by time, not by frame number."),
     "repeated-frames": FindingKind(
@@ -153,7 +140,7 @@ class Finding:
 
     Attributes:
         kind: One of `FINDING_KINDS`.
-        message: What was found, with its numbers.
+        message: Description with numbers.
         start_seconds: Where it begins, if it is a part of the file.
         end_seconds: Where it ends.
         start_frame: The number of the first frame.

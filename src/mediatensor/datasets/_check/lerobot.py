@@ -18,8 +18,6 @@ from .._sources.lerobot_tables import seconds_of_rows, table_rows
 from .findings import Finding
 from .pictures import spans_of
 
-__all__ = ["EpisodeTimes", "LeRobotVideos", "compare_with_table", "is_lerobot", "videos_of"]
-
 # Maximum distance of a frame from the time of its row, as in LeRobot's own reader and LeRobotClips.
 _TOLERANCE_SECONDS = 1e-4
 # Times that drift by less than this over an episode are rounded.
@@ -65,7 +63,7 @@ def is_lerobot(source: Any) -> bool:
 
 
 def videos_of(source: Any) -> LeRobotVideos:
-    """List the videos of a dataset, and read and check its tables; errors are those of `open_lerobot`."""
+    """List the videos of a dataset, and read and check its tables; raises like `open_lerobot`."""
     known, all_episodes = open_lerobot(source)
     times: dict[tuple[str, str], list[EpisodeTimes]] = defaultdict(list)
     findings: list[Finding] = []

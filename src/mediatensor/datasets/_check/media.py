@@ -28,8 +28,6 @@ from .lerobot import EpisodeTimes, compare_with_table
 from .pictures import PictureStatistics, Times
 from .sound import SoundStatistics, check_alignment, check_loudness, check_packet_times
 
-__all__ = ["call_alone", "check_file", "thumbnail_of"]
-
 _HASHED_BYTES_AT_A_TIME = 1 << 20
 _HEIGHT, _WIDTH = 36, 64
 _FRAMES_AT_A_TIME = 64

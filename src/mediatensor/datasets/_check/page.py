@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from .findings import FINDING_KINDS, SEVERITIES, SEVERITY_TITLES, CheckedFile, Finding, Severity, describe_finding
 
-__all__ = ["MOST_FILES_ON_PAGE", "Page"]
-
 # A page of more images loads slowly.
 MOST_FILES_ON_PAGE = 1000
 _MOST_LABELS = 60

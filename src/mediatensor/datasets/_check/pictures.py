@@ -11,17 +11,6 @@ from numpy.typing import NDArray
 
 from .findings import Finding
 
-__all__ = [
-    "PictureStatistics",
-    "Times",
-    "check_times",
-    "find_repeats",
-    "find_still_and_black",
-    "hash_of_pictures",
-    "place_of",
-    "spans_of",
-]
-
 #: Shorter spans are normal in films: a pause, a fade.
 MIN_FROZEN_SECONDS = MIN_BLACK_SECONDS = 2.0
 # Levels of 255 on small frames. Repeated frames differ by less after encoding; frames of any sensor differ by more.
@@ -199,13 +188,13 @@ def find_repeats(statistics: PictureStatistics, times: Times) -> list[Finding]:
     place = place_of(times, int(numbers[0]), int(numbers[-1]) + 1)
     is_regular, step = _measure_regularity(numbers, len(change))
     if jump >= _JUMP and not (is_regular and step < 3):
-        text = f"{len(numbers)} of {len(change)} frames repeat the one before, and the picture jumps behind them"
+        text = f"{len(numbers)} of {len(change)} frames repeat the one before, and the picture jumps after them"
         return [Finding("dropped-frames", f"{text}: frames {named}", **place)]
     text = f"{len(numbers)} of {len(change)} frames repeat the one before, without a jump"
     if is_regular:
         seconds = times.end_seconds - float(times.pts_seconds[0])
         rate = len(change) * (1 - 1 / step) / seconds if seconds > 0 else 0.0
-        text += f", one in {step:.3g}: the pictures are those of about {rate:.4g} frames/s"
+        text += f", one in {step:.3g}: the content has about {rate:.4g} frames/s"
     return [Finding("repeated-frames", f"{text}: frames {named}", **place)]
 
 

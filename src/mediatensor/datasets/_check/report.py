@@ -42,8 +42,6 @@ _OWN_COLUMNS = frozenset(("path", "label", *REFERENCE_COLUMNS))
 # Findings that mean missing frames. The comparison of each episode with its table shows which episodes lack them.
 _SEEN_IN_TABLES = ("corrupt", "cut-off", "frame-count")
 
-__all__ = ["DatasetReport", "check_manifest_name"]
-
 
 @dataclass(frozen=True)
 class DatasetReport:
@@ -238,7 +236,7 @@ class DatasetReport:
 
         Its columns are ``path``, ``label``, ``start_seconds`` and ``end_seconds``, if rows have them, and the columns
         of the source manifest. If that has a ``path`` or ``label`` in addition to ``media_column`` or ``label_column``,
-        it becomes ``other_path`` or ``other_label``. Paths, including those of captions, are absolute.
+        it becomes ``other_path`` or ``other_label``. All paths, also of captions, are absolute.
 
         A file in a tar shard or in a column of Parquet is named by its place there, in the form that `as_items` reads.
         Labels that are classes stay numbers. The text of a subtitle file of a sample in a tar shard is in the column
@@ -360,7 +358,7 @@ def _episodes_at(spans: Mapping[int, tuple[float, float]], finding: Finding) -> 
     start, stop = finding.start_seconds, finding.end_seconds
     if start is None:
         return [] if finding.kind in _SEEN_IN_TABLES else list(spans)
-    # What ends as an episode begins is not in it, whatever the last bits of the times.
+    # A finding that ends when an episode begins is not in it, despite rounding of the times.
     start += _SAME_SECONDS
     stop = math.inf if stop is None else max(stop - _SAME_SECONDS, start)
     return [episode for episode, (begin, end) in spans.items() if begin <= stop and start < end]

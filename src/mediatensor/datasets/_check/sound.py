@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from .findings import Finding
 
-__all__ = ["SoundStatistics", "check_alignment", "check_loudness", "check_packet_times"]
-
 # -80 dB of full scale; the minimum with 16 bits is -90 dB.
 _SILENT_PEAK = 1e-4
 _FULL_SCALE, _CLIPPED_RUN, _CLIPPED_SHARE = 0.999, 3, 1e-3

@@ -1,4 +1,4 @@
-"""Captions: finding those of a file, and selecting those of a clip."""
+"""Captions: finding the captions of a file, and selecting the ones of a clip."""
 
 from __future__ import annotations
 
@@ -26,17 +26,6 @@ from ...samplers._random import global_random
 from .._sources import limits
 from .._sources.items import Item
 from .._sources.rows import CAPTIONS_COLUMN, sidecars_of
-
-__all__ = [
-    "CaptionPlace",
-    "CaptionTrack",
-    "ClipCaption",
-    "FileCaption",
-    "Tokenizer",
-    "add_token_ids",
-    "check_caption_places",
-    "find_captions",
-]
 
 Sound: TypeAlias = AudioSamples | AudioSamplesBatch
 Box: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
@@ -70,7 +59,7 @@ _FIELD_NAMES = {
 
 
 class FileCaption(NamedTuple):
-    """A caption of a file, with times on the clock of the file; ``geometry`` is that of text read in the frames."""
+    """A caption of a file, with times on the clock of the file; ``geometry`` is the box of text read in the frames."""
 
     text: str
     start_seconds: float
@@ -288,11 +277,11 @@ def _find_in_column(item: Item, languages: Sequence[str]) -> _CaptionsOrReason:
 def _find_in_sidecar(item: Item, languages: Sequence[str]) -> _CaptionsOrReason:
     sidecars = sidecars_of(item)
     if not sidecars and isinstance(item.source, str) and url_scheme(item.source) is not None:
-        return f"beside a URL no subtitle file is looked for (name it in the column {CAPTIONS_COLUMN!r})"
+        return f"subtitle files are not searched next to a URL (name it in the column {CAPTIONS_COLUMN!r})"
     # The suffix is "srt", or the language before it: "en.srt".
     suffix = _choose_by_language([(one, one.rpartition(".")[0].partition(".")[0]) for one in sidecars], languages)
     if suffix is None:
-        return _add_languages("no subtitle file is beside it", languages if sidecars else ())
+        return _add_languages("no subtitle file is next to it", languages if sidecars else ())
     return _read_subtitles(sidecars[suffix], item)
 
 
@@ -414,7 +403,7 @@ def _parse_json(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidArgumentError(
-            f"captions that are text must be those of a subtitle file, or JSON (got {shown(text)}: {error})."
+            f"captions that are text must have the format of a subtitle file, or JSON (got {shown(text)}: {error})."
         ) from None
 
 

@@ -35,23 +35,6 @@ from ...samplers._common import (
 from ...samplers._random import global_random, random_for
 from ...transforms import CenterCrop, LogMelSpectrogram, Normalize, Pad, Resize, ToFloat
 
-__all__ = [
-    "Sound",
-    "apply_frames_transform",
-    "call_sampler",
-    "check_is_one",
-    "check_rows_differ",
-    "effective_fps",
-    "frames_sampler",
-    "position_of",
-    "random_of_transform",
-    "ready_for_rows",
-    "redraw_transforms",
-    "sound_fields",
-    "sound_sampler",
-    "without_clip_dimension",
-]
-
 Sound = AudioSamples | AudioSamplesBatch
 V = TypeVar("V", bound=VideoDecoder | AudioVideoDecoder)
 
@@ -87,7 +70,7 @@ def sound_sampler(seconds_per_clip: float) -> Callable[[Any], AudioSamplesBatch]
 
 
 def check_rows_differ(rows_per_file: Any, sampler: Callable[..., Any], *transforms: Any) -> None:
-    """Raise if all rows of a file would be equal, as far as the sampler and the transforms are known."""
+    """Raise if all rows of a file would be equal, according to the known samplers and transforms."""
     if not (isinstance(rows_per_file, int) and rows_per_file > 1) or _may_draw(transforms):
         return
     function, _, options = unwrap_partial(sampler)
@@ -152,7 +135,7 @@ def random_of_transform(transform: Any) -> AbstractContextManager[None]:
 
 
 def _may_draw(transform: Any) -> bool:
-    """Return whether a transform, or one of several, may be random: those of other libraries and of users may."""
+    """Return whether a transform, or one of several, may be random: transforms of other libraries and of users may."""
     if transform is None or type(transform) in _TRANSFORMS_WITHOUT_DRAWS:
         return False
     if type(transform) in (list, tuple, nn.Sequential):
@@ -218,7 +201,7 @@ def _sound_columns(sound: Sound, num_valid_samples: int | None) -> dict[str, Any
 
 
 def _num_valid_after(before: Sound, num_valid_samples: int | None, after: Sound) -> int | None:
-    """Return how many samples are valid after a transform: those of the same seconds, if it changed rate or length."""
+    """Return how many samples are valid after a transform: the same seconds, if it changed rate or length."""
     if num_valid_samples is None or isinstance(after, AudioSamplesBatch):
         return None
     num_valid = math.ceil(num_valid_samples * after.sample_rate / before.sample_rate)

@@ -26,16 +26,6 @@ from .recipe import OnError, OpenFiles, Recipe, RowReader, RowSpec, checked_epoc
 from .samples import ColumnDict, Sample, Skipped, Timing
 from .transport import shared_numbers
 
-__all__ = [
-    "ColumnDataset",
-    "MediaDataset",
-    "RowKey",
-    "check_dataset_options",
-    "draw_seeds",
-    "is_asked_by_loader",
-    "rank_and_number",
-]
-
 # The methods of torch's iterators, and torchdata's, in which datasets are read.
 _READING_METHODS = frozenset(("_next_data", "__init__"))
 
@@ -200,7 +190,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return self.__getitems__([row])[0]
 
     def __getitems__(self, rows: Sequence[SupportsIndex | RowKey]) -> list[Sample | Skipped]:
-        """Read several samples; those of one file are read together, in the order of their positions in it."""
+        """Read several samples; samples of one file are read together, in the order of their positions in it."""
         started = time.monotonic()
         with collect_stages() as stage_seconds:
             samples = self._reader.read_all(self._specs_of(rows), self._substitute)
@@ -242,7 +232,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
 class ColumnDataset(MediaDataset):
     """A dataset whose rows are dicts of named columns, for which loaders give dicts of batched columns.
 
-    The columns of a row are those of ``Sample.extra``.
+    A row has the columns of ``Sample.extra``.
     """
 
     def __getitem__(self, row: SupportsIndex | RowKey) -> ColumnDict | Skipped:  # type: ignore[override]
@@ -250,7 +240,7 @@ class ColumnDataset(MediaDataset):
         return self.__getitems__([row])[0]
 
     def __getitems__(self, rows: Sequence[SupportsIndex | RowKey]) -> list[ColumnDict | Skipped]:  # type: ignore[override]
-        """Read several rows; those of one file are read together, in the order of their positions in it."""
+        """Read several rows; rows of one file are read together, in the order of their positions in it."""
         return [_columns_of(sample) if isinstance(sample, Sample) else sample for sample in super().__getitems__(rows)]
 
     def _read_another(self, row: RowKey) -> ColumnDict:

@@ -24,18 +24,6 @@ from ...samplers._random import random_for, row_random
 from .._sources.items import Item
 from .samples import Failure, Sample, Skipped
 
-__all__ = [
-    "LeftOut",
-    "OnError",
-    "OpenFiles",
-    "Opened",
-    "Recipe",
-    "RowReader",
-    "RowSpec",
-    "checked_epoch",
-    "derived_seed",
-]
-
 # Workers learn the epoch through a number of 64 bits.
 _MAX_EPOCH = 1 << 62
 
@@ -281,7 +269,7 @@ class RowReader:
         self._last_failing: Hashable = None
 
     def read(self, spec: RowSpec, substitute: Substitute | None = None) -> Sample | Skipped:
-        """Return the sample of a row, or under ``on_error="replace"`` that of the row that ``substitute`` names.
+        """Return the sample of a row, or under ``on_error="replace"`` of the row that ``substitute`` returns.
 
         Raises:
             MediaTensorError, OSError: for a file that cannot be read, under ``on_error="raise"``.
@@ -343,7 +331,7 @@ class RowReader:
             by_file.setdefault(_file_key(spec.item), []).append(i)
         results: dict[int, Sample | Skipped] = {}
         for members in by_file.values():
-            # One file after the other: a file may not stay open while positions in all others are found.
+            # One file after the other: a file may not stay open while positions in all other files are found.
             for i in self._sort_by_position(members, specs):
                 results[i] = self.read(specs[i], substitute)
         return [results[i] for i in range(len(specs))]

@@ -17,9 +17,6 @@ from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch
 from .captions import ClipCaption
 from .transport import pack, unpack
 
-__all__ = ["SILENT_SPANS", "Batch", "ColumnDict", "Failure", "FailureReport", "Sample", "Skipped", "Timing"]
-
-
 #: The column of ``extra`` with the spans of silence in place of missing samples.
 SILENT_SPANS = "silent_spans"
 
@@ -112,7 +109,7 @@ class Sample:
             clip. ``None`` if none were requested.
         extra: The other columns of the manifest's row, and columns that a dataset adds.
         failures: The failures of the rows that this sample replaces.
-        timing: How long reading took, on the first sample of those that were read together.
+        timing: How long reading took, on the first of the samples that were read together.
 
     Example:
         >>> from mediatensor.datasets import VideoClips
@@ -355,7 +352,7 @@ _FIELDS_ON_DEVICE = (
 
 #: Number of elements of a list in the repr of `Batch`.
 _NUM_LISTED = 4
-#: Number of printed reasons of one file: those of neighbouring rows are similar.
+#: Number of printed reasons of one file: neighbouring rows fail for similar reasons.
 _NUM_REASONS_PRINTED = 3
 #: Number of reasons of one file that a report keeps: messages may name the frame, and differ in every epoch.
 _MAX_REASONS = 20
@@ -416,7 +413,7 @@ class _FileFailures:
         num_failures: Number of failures.
         num_rows: Number of rows that failed, each counted once, with this file as the last that was tried for them.
         reasons: The first reasons, in order.
-        has_more_reasons: Whether there are others.
+        has_more_reasons: Whether there are more.
     """
 
     num_failures: int = 0
@@ -473,7 +470,7 @@ class FailureReport:
         self._row_actions: Counter[str] = Counter()
 
     def add(self, failures: Iterable[Failure]) -> None:
-        """Add those of a batch (``batch.failures``)."""
+        """Add the failures of a batch (``batch.failures``)."""
         for failure in failures:
             self.failures.append(failure)
             self._num_failures += 1
@@ -497,7 +494,7 @@ class FailureReport:
             del self._rows[next(iter(self._rows))]
 
     def __len__(self) -> int:
-        """Return the number of all failures, including those that are not kept any more."""
+        """Return the number of all failures, including the discarded ones."""
         return self._num_failures
 
     def by_file(self) -> dict[str, list[Failure]]:

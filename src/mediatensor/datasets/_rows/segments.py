@@ -1,7 +1,7 @@
 """Segments of files as decoders, for rows with ``start_seconds`` and ``end_seconds``.
 
 Samplers call only public methods of a decoder, so a segment of a video is to them a decoder with fewer frames. Times
-remain those of the file.
+remain times of the file.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from ...errors import OutOfRangeError
 from ...frames import AudioSamples, AudioVideoClip, Frame, FrameBatch
 from .._sources.items import Item
 from .._sources.rows import advice_on_segments, segment_columns
-
-__all__ = ["AudioSegment", "AudioVideoSegment", "VideoSegment", "segment_of"]
 
 _Span = tuple[float, float]
 D = TypeVar("D", VideoDecoder, AudioDecoder)

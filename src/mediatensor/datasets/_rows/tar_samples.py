@@ -24,8 +24,6 @@ from .recipe import OpenFiles, Recipe, RowReader, RowSpec, checked_epoch, derive
 from .samples import Sample, Skipped, Timing
 from .transport import shared_numbers
 
-__all__ = ["TarSamples"]
-
 _T = TypeVar("_T")
 
 
@@ -65,7 +63,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
             crops change, and ``torch.manual_seed`` repeats them. (Ranks divide the shards, so that with several ranks
             only `set_epoch` changes the order of shards.) With a seed, or after `set_epoch`, everything stays the same
             there until `set_epoch` is called again.
-        on_error: ``"raise"``, or ``"skip"`` to leave out what cannot be read. A damaged shard counts as one more
+        on_error: ``"raise"``, or ``"skip"`` to leave out unreadable samples. A damaged shard counts as one more
             sample that cannot be read, after the samples before the damage. A stream cannot replace a row by another.
         max_consecutive_failures: How many samples may be skipped one after the other, in one worker.
         rank: Number of this process; by default the rank in torch.distributed when the dataset is made, or 0.

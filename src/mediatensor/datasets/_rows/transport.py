@@ -23,17 +23,6 @@ from torch.utils.data import get_worker_info
 from ..._engine.common import buffers
 from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch
 
-__all__ = [
-    "MAX_INLINE_BYTES",
-    "join_tensors",
-    "move_to_shared_memory",
-    "new_shared_storage",
-    "pack",
-    "shared_numbers",
-    "unpack",
-    "why_no_workers",
-]
-
 _INT64_BYTES = 8
 
 
@@ -43,7 +32,7 @@ def shared_numbers(shape: Sequence[int], value: int) -> Tensor:
     try:
         return numbers.share_memory_()  # type: ignore[no-untyped-call, no-any-return]
     except (RuntimeError, OSError):
-        # Anonymous memory reaches only forked workers. Systems without shared memory hardly have others.
+        # Anonymous memory reaches only forked workers. Systems without shared memory hardly have other workers.
         memory = mmap.mmap(-1, max(1, numbers.numel()) * _INT64_BYTES)
         return torch.frombuffer(memory, dtype=torch.int64)[: numbers.numel()].view(numbers.shape).copy_(numbers)
 
@@ -100,7 +89,7 @@ def join_tensors(tensors: Sequence[Tensor], shape: Sequence[int] | None = None, 
     Args:
         tensors: At least one, of one dtype and number of dimensions. Their order in memory is kept: frames that are
             views of (T, H, W, C) are copied as whole blocks.
-        shape: The shape that each is padded to; by default that of the first.
+        shape: The shape that each is padded to; by default the shape of the first.
         fill: The value of the padding.
 
     >>> import torch
@@ -117,7 +106,7 @@ def join_tensors(tensors: Sequence[Tensor], shape: Sequence[int] | None = None, 
 
 
 def _empty(count: int, shape: torch.Size, like: Tensor) -> Tensor:
-    """Return a tensor (count, *shape) whose dimensions have the order in memory of those of ``like``."""
+    """Return a tensor (count, *shape) whose dimensions have the same order in memory as in ``like``."""
     order = _memory_order(like)
     size = (count, *(shape[dimension] for dimension in order))
     num_bytes = math.prod(size) * like.element_size()

@@ -29,8 +29,6 @@ from .references import with_parts_of_files
 from .rows import Columns, item_of_row, media_source
 from .tar_shards import TarItems
 
-__all__ = ["as_items"]
-
 
 def as_items(
     source: Any,

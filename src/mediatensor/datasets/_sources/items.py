@@ -19,29 +19,6 @@ from ..._engine.common.checks import finite_number, shown
 from ..._engine.sources.source import Source
 from ...errors import InvalidArgumentError, OutOfRangeError, ReadError
 
-__all__ = [
-    "FEATURE_TYPES",
-    "LABEL_COLUMNS",
-    "MEDIA_COLUMNS",
-    "MEDIA_EXTENSIONS",
-    "SEGMENT_COLUMNS",
-    "FileOrder",
-    "Item",
-    "LabelCoding",
-    "LabelledItems",
-    "LazyItems",
-    "ListedItems",
-    "MediaKind",
-    "UnreadableSource",
-    "check_are_classes",
-    "check_kind",
-    "checked_classes",
-    "class_number",
-    "count_files",
-    "file_order_of",
-    "with_coded_labels",
-]
-
 
 @dataclass(frozen=True)
 class Item:

@@ -16,8 +16,6 @@ from .items import Item, with_coded_labels
 from .rows import Columns, item_of_row
 from .tables import MAX_WHOLE_BYTES, TableItems, is_binary, is_media_struct, row_of_table
 
-__all__ = ["is_lance", "items_of_lance", "lance_place"]
-
 _BATCH_ROWS = 1024
 _BLOB_KEY = b"lance-encoding:blob"
 _BLOB_TYPE = "lance.blob.v2"

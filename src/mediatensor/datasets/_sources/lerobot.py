@@ -26,17 +26,6 @@ from . import limits
 from .items import Item, LazyItems
 from .parquet import batches_of, parquet_file
 
-__all__ = [
-    "DepthScale",
-    "Episode",
-    "EpisodeFiles",
-    "EpisodeItems",
-    "LeRobotFormat",
-    "check_has_columns",
-    "is_structured",
-    "open_lerobot",
-]
-
 
 @dataclass(frozen=True)
 class LeRobotFormat:

@@ -18,8 +18,6 @@ from . import limits
 from .lerobot import Episode, EpisodeFiles, check_has_columns
 from .parquet import batches_of, parquet_file
 
-__all__ = ["TableRows", "seconds_of_rows", "structured_values", "table_rows"]
-
 #: For each column an array (rows, *shape), a list of text, or one of other values.
 _Columns = dict[str, Any]
 

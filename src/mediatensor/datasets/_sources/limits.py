@@ -2,28 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "MAX_COLUMNS",
-    "MAX_COLUMN_BYTES",
-    "MAX_EPISODE_FRAMES",
-    "MAX_FOLDERS",
-    "MAX_FOLDER_DEPTH",
-    "MAX_ITEMS",
-    "MAX_JSON_BYTES",
-    "MAX_KEPT_PAGE_BYTES",
-    "MAX_KEPT_TABLE_BYTES",
-    "MAX_LABELS_BYTES",
-    "MAX_LINE_BYTES",
-    "MAX_MEDIA_MEMBER_BYTES",
-    "MAX_PAGES",
-    "MAX_PARQUET_BYTES",
-    "MAX_PARQUET_COLUMN_BYTES",
-    "MAX_ROW_GROUP_BYTES",
-    "MAX_SHARDS",
-    "MAX_TAR_HEADER_BYTES",
-    "MAX_TEXT_BYTES",
-]
-
 #: Files of a source. An endless iterable, or a manifest made to fill the memory, ends at this number.
 MAX_ITEMS = 10_000_000
 

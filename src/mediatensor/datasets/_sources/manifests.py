@@ -14,8 +14,6 @@ from . import limits
 from .items import MEDIA_EXTENSIONS, Item, MediaKind, check_are_classes, with_coded_labels
 from .rows import Columns, item_of_row
 
-__all__ = ["MANIFEST_EXTENSIONS", "check_manifest_file", "items_of_folder", "items_of_text_manifest"]
-
 MANIFEST_EXTENSIONS = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}

@@ -39,17 +39,6 @@ from .parquet_pages import Chunk, Page, Place, UnknownPagesError, data_pages, pa
 from .rows import Columns, item_of_row
 from .tables import MAX_WHOLE_BYTES, TableItems, is_binary, is_media_struct, row_of_table
 
-__all__ = [
-    "HuggingFaceItems",
-    "MediaColumn",
-    "ParquetItems",
-    "ParquetValue",
-    "batches_of",
-    "hugging_face_type",
-    "items_of_parquet",
-    "parquet_file",
-]
-
 _BATCH_ROWS = 256
 
 

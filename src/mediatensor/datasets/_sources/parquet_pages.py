@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Chunk", "Page", "Place", "UnknownPagesError", "data_pages", "page_of_row", "values_of_page"]
-
 #: Reads bytes at a position; fewer at the end of the file.
 ReadAt = Callable[[int, int], bytes]
 

@@ -21,16 +21,6 @@ from .tables import TableItems
 from .tar_format import TarMember
 from .tar_shards import TarItems
 
-__all__ = [
-    "REFERENCE_COLUMNS",
-    "files_of",
-    "item_alone",
-    "place_of",
-    "references_of",
-    "source_of_reference",
-    "with_parts_of_files",
-]
-
 #: The columns that name a part of a file at ``path``: its range, its name, or why it cannot be read.
 REFERENCE_COLUMNS = ("source_name", "start_byte", "end_byte", "table_column", "table_row", "unreadable")
 

@@ -18,19 +18,6 @@ from ..._engine.sources.source import Source, url_scheme
 from ...errors import InvalidArgumentError
 from .items import LABEL_COLUMNS, MEDIA_COLUMNS, SEGMENT_COLUMNS, Item, MediaKind, UnreadableSource
 
-__all__ = [
-    "CAPTIONS_COLUMN",
-    "SUBTITLE_EXTENSIONS",
-    "Columns",
-    "advice_on_segments",
-    "is_captions_path",
-    "item_of_row",
-    "media_source",
-    "segment_columns",
-    "segment_of_row",
-    "sidecars_of",
-]
-
 #: The column of a row that has its captions, or says where they are.
 CAPTIONS_COLUMN = "captions"
 
@@ -119,10 +106,11 @@ def item_of_row(
 
     Args:
         row: Values by column. A file is a path, a URL, bytes, or a mapping with ``path`` and ``bytes``; its bytes may
-            also be in a column ``bytes``. columns: Which columns hold what. place: The row in messages; the name of a
-            file that has no path. folder: The folder that paths are relative to, including that of a file with
-            captions; ``None`` changes no path. may_be_empty: For a row without a file return an item that fails when it
-            is read, for the error policy.
+            also be in a column ``bytes``.
+        columns: Which columns hold what.
+        place: The row in messages; the name of a file that has no path.
+        folder: The folder that paths are relative to, including that of a file with captions; ``None`` changes no path.
+        may_be_empty: For a row without a file return an item that fails when it is read, for the error policy.
     """
     media = next((name for name in columns.media_names if not _is_empty(row.get(name))), None)
     contents = row.get("bytes")

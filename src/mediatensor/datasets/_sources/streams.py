@@ -26,16 +26,6 @@ from .tar_shards import (
     shard_names,
 )
 
-__all__ = [
-    "MAX_SHARD_ROWS",
-    "GivenRows",
-    "IterableRows",
-    "RowsToSkip",
-    "ShardRows",
-    "Share",
-    "row_number",
-]
-
 #: The distance of the first rows of two shards in the numbering of a stream.
 MAX_SHARD_ROWS = 1 << 32
 

@@ -14,17 +14,6 @@ from ...errors import MediaTensorError
 from .items import Item, LabelCoding, LazyItems, UnreadableSource
 from .rows import Columns, item_of_row, segment_of_row
 
-__all__ = [
-    "MAX_WHOLE_BYTES",
-    "BufferSource",
-    "Media",
-    "TableItems",
-    "is_binary",
-    "is_media_struct",
-    "media_of",
-    "row_of_table",
-]
-
 
 class Media(Protocol):
     """The media of a table, by row."""

@@ -23,8 +23,6 @@ from ..._engine.sources.source import Source, SpanSource, make_source, stamp_of,
 from ...errors import OpenError, ReadError, SourceNotFoundError
 from . import limits
 
-__all__ = ["Member", "TarMember", "TarReader"]
-
 _BLOCK_BYTES = 512
 _CHUNK_BYTES = 1 << 20
 # Types without data, whatever the size in their headers: links, devices, folders, pipes.

@@ -25,20 +25,6 @@ from .items import MEDIA_EXTENSIONS, Item, LazyItems, MediaKind, UnreadableSourc
 from .rows import SUBTITLE_EXTENSIONS
 from .tar_format import Member, TarMember, TarReader
 
-__all__ = [
-    "COLUMN_SUFFIXES",
-    "TarItems",
-    "broken_link",
-    "group_members",
-    "is_compressed",
-    "is_media",
-    "is_subtitles",
-    "is_url",
-    "item_of_sample",
-    "open_shard",
-    "shard_names",
-]
-
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"([0-9]{1,18})\.\.([0-9]{1,18})")
