@@ -182,7 +182,7 @@ def test_which_file_beside_a_video_is_taken(film: Path, tmp_path: Path) -> None:
     assert taken("talk.mkv", captions_language="en") == "talk.en.srt"
     assert taken("talk.mkv", captions_language=("fr", "ZH", "de")) == "talk.zh-Hans.srt"
     assert taken("talk.two.mkv") == "talk.two.srt"
-    with pytest.raises(StreamError, match="no subtitle file is beside it in fr"):
+    with pytest.raises(StreamError, match="no subtitle file is next to it in fr"):
         taken("talk.mkv", captions_language="fr")
     (tmp_path / "talk.srt").write_text("1\n00:00:01,000 --> 00:00:02,000\nplain\n")
     assert taken("talk.mkv") == "plain"
@@ -191,7 +191,7 @@ def test_which_file_beside_a_video_is_taken(film: Path, tmp_path: Path) -> None:
     (tmp_path / "other.srt").mkdir()
     if hasattr(os, "mkfifo"):  # reading a pipe would never end
         os.mkfifo(tmp_path / "other.vtt")
-    with pytest.raises(StreamError, match=r"other\.mkv' has no captions: no subtitle file is beside it\."):
+    with pytest.raises(StreamError, match=r"other\.mkv' has no captions: no subtitle file is next to it\."):
         taken("other.mkv")
 
 
