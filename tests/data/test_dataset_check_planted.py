@@ -218,7 +218,7 @@ def test_every_kind_is_found_where_it_was_planted(tmp_path: Path) -> None:
         assert found[kind].end_frame == last
         assert first is None or first <= (found[kind].start_frame or 0) <= first + slack * RATE
     assert "frames 20, 33, 50, 51, 78" in found["dropped-frames"].message
-    assert "one in 5: the pictures are those of about 20 frames/s" in found["repeated-frames"].message
+    assert "one in 5: the content has about 20 frames/s" in found["repeated-frames"].message
     drifts = [finding.message for file in report.files for finding in file.findings if finding.kind == "sound-drift"]
     assert "8.84 % longer than the pictures" in drifts[0]
     assert "48 and 44.1 kHz" in drifts[0]
