@@ -432,7 +432,7 @@ def test_damaged_metadata(
     [
         ({"delta_timestamps": {"action": [0.05]}}, r"must be multiples of 1/10 s, .* \(got \[0.05\]\)"),
         ({"delta_timestamps": {"action": []}}, "at least one"),
-        ({"delta_timestamps": {"actions": [0.1]}}, "names 'actions', which is no column"),
+        ({"delta_timestamps": {"actions": [0.1]}}, "names 'actions', which is not a column"),
         ({"delta_timestamps": [0.1]}, "must be a dict"),
         ({"delta_timestamps": {"action": [0.1]}, "rows": "episodes"}, "cannot be given with rows='episodes'"),
         ({"delta_timestamps": {"action": [9.0]}, "only_whole": True}, "There are no rows"),
@@ -455,6 +455,6 @@ def test_rows_that_do_not_go_together(folders: dict[str, Path]) -> None:
         stack_columns([row_of(clips, 0), row_of(clips, 1)])
     with pytest.raises(InvalidArgumentError, match="the same columns"):
         stack_columns([ColumnDict({"a": 1}), ColumnDict({"b": 1})])
-    with pytest.raises(InvalidArgumentError, match="rows must be"):
+    with pytest.raises(InvalidArgumentError, match="rows must come"):
         stack_columns([VideoClips])  # type: ignore[list-item]
     assert stack_columns([Skipped(())]) == {}

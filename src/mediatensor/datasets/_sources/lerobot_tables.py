@@ -97,7 +97,7 @@ def table_rows(files: EpisodeFiles, episode: Episode, columns: Mapping[str, tupl
     first, num_rows = table.spans.get(episode.index, (0, 0))
     if num_rows != episode.num_frames:
         raise ReadError(
-            f"Episode {episode.index} should have {episode.num_frames} consecutive rows in {path}, as in the metadata, "
+            f"Episode {episode.index} should have {episode.num_frames} rows one after the other in {path}, "
             f"but it has {num_rows}."
         )
     rows = slice(first, first + num_rows)
