@@ -123,7 +123,7 @@ def test_clean_sound_is_not_accused(tmp_path: Path) -> None:
         ("all_equal_pts_mkv", "repeated-times"),
     ],
 )
-def test_damaged_streams(name: str, kind: str, tmp_path: Path) -> None:
+def test_damaged_streams_follow_the_error_policy(name: str, kind: str, tmp_path: Path) -> None:
     assert kind in kinds_of(media.make(name, tmp_path))
 
 
@@ -135,7 +135,7 @@ def test_corrupt_frames_have_their_times(tmp_path: Path) -> None:
     assert found.start_seconds == pytest.approx(float(times[truth[0].index]))
 
 
-def test_segments_have_what_was_found_in_them(tmp_path: Path) -> None:
+def test_segments_have_their_own_findings(tmp_path: Path) -> None:
     path = tmp_path / "clip.mkv"
     VideoEncoder(moving(100), frame_rate=RATE).to_file(path, codec="mpeg2video", extra_options={"g": 1})
     with av.open(str(path)) as file:
@@ -163,7 +163,7 @@ def test_segments_have_what_was_found_in_them(tmp_path: Path) -> None:
     assert check_dataset(rows, num_workers=0).num_bad == len(rows)
 
 
-def test_what_is_no_media(tmp_path: Path) -> None:
+def test_non_media_values_are_refused(tmp_path: Path) -> None:
     text = tmp_path / "text.mp4"
     text.write_bytes(b"not a video at all" * 100)
     assert set(kinds_of(text)) == {"unreadable"}
@@ -188,7 +188,7 @@ def test_a_file_must_have_what_it_is_checked_for(tmp_path: Path) -> None:
             dataset([tmp_path / bad], on_error="raise")[0]
 
 
-def test_a_header_that_promises_more(tmp_path: Path) -> None:
+def test_a_header_with_too_many_frames_is_a_finding(tmp_path: Path) -> None:
     path = write(tmp_path / "clip.avi", moving(100))
     data = bytearray(path.read_bytes())
     place = data.index(b"strh") + 8 + 32  # dwLength of the stream's header
@@ -203,7 +203,7 @@ def as_muxed_by_others(data: bytes) -> bytes:
     return data.replace(b"Lavf", b"libe")
 
 
-def test_matroska_headers_that_promise_more(tmp_path: Path) -> None:
+def test_matroska_headers_with_too_many_frames_are_findings(tmp_path: Path) -> None:
     path = tmp_path / "whole.mkv"
     with av.open(path, "w") as container:
         stream: Any = container.add_stream("libx264", rate=RATE)
@@ -241,7 +241,7 @@ def test_matroska_headers_that_promise_more(tmp_path: Path) -> None:
     assert (found.kind, found.message) == ("frame-count", "the header promises 141 frames, and there are 48")
 
 
-def test_times_of_frames(tmp_path: Path) -> None:
+def test_times_of_frames_are_checked(tmp_path: Path) -> None:
     from mediatensor.frames import FrameBatch
 
     pts = torch.arange(75) / RATE
@@ -254,7 +254,7 @@ def test_times_of_frames(tmp_path: Path) -> None:
     assert found["gap"].end_seconds == pytest.approx(40 / RATE + 3, abs=2e-3)
 
 
-def test_frozen_and_black_stretches(tmp_path: Path) -> None:
+def test_frozen_and_black_spans_are_found(tmp_path: Path) -> None:
     frames = moving(250)
     frames[50:125] = frames[50]
     frames[150:225] = 0
@@ -287,7 +287,7 @@ def test_short_pauses_and_fades_are_not_found(tmp_path: Path) -> None:
     assert kinds_of(write(tmp_path / "pause.mp4", frames)) == {}
 
 
-def test_key_frames_that_are_far_apart(tmp_path: Path) -> None:
+def test_sparse_key_frames_are_found(tmp_path: Path) -> None:
     path = write(tmp_path / "sparse.mp4", moving(400), extra_options={"g": 400, "sc_threshold": 0})
     report = check_dataset([path], num_workers=0)
     assert set(report.counts()) == {"sparse-key-frames"}
@@ -307,12 +307,12 @@ def test_key_frames_that_are_far_apart(tmp_path: Path) -> None:
     ],
     ids=["clean", "silent", "clipped", "short"],
 )
-def test_sound(sound: Tensor, kinds: set[str], tmp_path: Path) -> None:
+def test_audio_is_stacked(sound: Tensor, kinds: set[str], tmp_path: Path) -> None:
     assert set(kinds_of(write(tmp_path / "sound.mkv", moving(100), sound))) == kinds
 
 
 @pytest.mark.parametrize("name", ["empty.mkv", "empty.avi", "empty.flv"])
-def test_an_empty_stream_of_sound_is_no_damage_of_a_video(name: str, tmp_path: Path) -> None:
+def test_an_empty_audio_stream_is_not_damage_of_a_video(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     with av.open(path, "w") as container:
         video: Any = container.add_stream("mpeg4" if name.endswith("avi") else "libx264", rate=RATE)
@@ -351,7 +351,7 @@ def test_damaged_sound_has_its_place(tmp_path: Path) -> None:
         assert one.end_seconds == pytest.approx(end, abs=0.04)
 
 
-def test_sound_that_cannot_be_decoded(tmp_path: Path) -> None:
+def test_undecodable_audio_is_a_finding(tmp_path: Path) -> None:
     path = write(tmp_path / "sound.mkv", moving(50), tone(2.0))
     data = bytearray(path.read_bytes())
     begin = data.index(b"fLaC") + 600
@@ -372,7 +372,7 @@ def test_sound_that_cannot_be_decoded(tmp_path: Path) -> None:
     assert set(kinds_of(path, kind="audio")) == {"nothing-decodes"}
 
 
-def test_copies(tmp_path: Path) -> None:
+def test_copies_are_found(tmp_path: Path) -> None:
     first = write(tmp_path / "a.mp4", moving(60))
     (tmp_path / "b.mp4").write_bytes(first.read_bytes())
     larger = torch.nn.functional.interpolate(moving(60).float(), scale_factor=2, mode="bilinear").to(torch.uint8)
@@ -384,7 +384,7 @@ def test_copies(tmp_path: Path) -> None:
     assert "a.mp4" in report.files[1].findings[0].message
 
 
-def test_odd_ones_out(tmp_path: Path) -> None:
+def test_odd_files_are_found(tmp_path: Path) -> None:
     # Of 12 files all but one agree; their pictures differ, so that none is a copy.
     paths = [write(tmp_path / f"{seed:02}.mp4", moving(20, seed)) for seed in range(11)]
     tall = torch.rand(20, 3, WIDTH, HEIGHT, generator=torch.Generator().manual_seed(3)).mul(255).to(torch.uint8)
@@ -397,7 +397,7 @@ def test_odd_ones_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not (TEST_DATA / "media").is_dir(), reason="the real media files are not there")
-def test_real_files() -> None:
+def test_real_files_are_in_order() -> None:
     folder = TEST_DATA / "media"
     listed = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["files"]
     small = [file for file in listed if file["bytes"] < 60_000]
@@ -410,7 +410,7 @@ def test_real_files() -> None:
     assert bad == without | {file["file"] for file in small if file["expect"] != "decodes"}
 
 
-def test_processes_state_and_manifest(tmp_path: Path) -> None:
+def test_checks_work_with_processes_state_and_manifest(tmp_path: Path) -> None:
     good = write(tmp_path / "good.mp4", moving(30))
     cut_off = cut(write(tmp_path / "cut.mkv", moving(30, 1)))
     manifest = tmp_path / "all.csv"
@@ -444,9 +444,7 @@ def test_processes_state_and_manifest(tmp_path: Path) -> None:
     assert manifest.read_bytes() == before[manifest]
 
 
-def test_manifests_of_what_is_left_name_the_files_that_were_checked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_manifests_of_good_rows_name_the_checked_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "data"
     (folder / "subs").mkdir(parents=True)
     (folder / "subs/b.srt").write_text("1\n00:00:00,000 --> 00:00:01,000\nHello.\n")
@@ -484,7 +482,7 @@ def test_manifests_of_what_is_left_name_the_files_that_were_checked(
             assert Path(captions) == folder / "subs/b.srt"
 
 
-def test_tar_shards_and_bytes(tmp_path: Path) -> None:
+def test_tar_shards_and_bytes_are_checked(tmp_path: Path) -> None:
     good = write(tmp_path / "good.mp4", moving(30)).read_bytes()
     with tarfile.open(tmp_path / "train.tar", "w") as tar:
         for name, data in (("a.mp4", good), ("b.mp4", good[:2000])):
@@ -607,7 +605,7 @@ def test_a_missing_value_of_a_table_costs_its_episode(tmp_path: Path) -> None:
     assert report.good_episodes == [0, 2]
 
 
-def test_rows_of_parquet(tmp_path: Path) -> None:
+def test_rows_of_parquet_are_read(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
@@ -628,14 +626,14 @@ def test_rows_of_parquet(tmp_path: Path) -> None:
     assert [file.facts.num_frames for file in turned.files] == [20, None, 30]
 
 
-def test_a_file_that_takes_too_long(tmp_path: Path) -> None:
+def test_a_file_over_the_time_limit_is_a_finding(tmp_path: Path) -> None:
     report = check_dataset([write(tmp_path / "a.mp4", moving(30))], num_workers=1, timeout_seconds=0.001)
     (found,) = report.files[0].findings
     assert found.kind == "unreadable"
     assert "0.001 seconds" in found.message
 
 
-def test_without_decoding(tmp_path: Path) -> None:
+def test_checks_work_without_decoding(tmp_path: Path) -> None:
     frames = moving(150)
     frames[20:] = 0
     path = write(tmp_path / "black.mp4", frames, tone(1.0, 1e-5))
@@ -644,7 +642,7 @@ def test_without_decoding(tmp_path: Path) -> None:
     assert (facts.num_frames, facts.width, facts.height, facts.sample_rate) == (150, WIDTH, HEIGHT, 8000)
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "videos"
     folder.mkdir()
     frames = moving(100)
@@ -711,7 +709,7 @@ def test_a_state_has_every_field() -> None:
 @pytest.mark.parametrize(
     "change", [{"kind": "image"}, {"bad_kinds": ["ugly"]}, {"num_workers": -1}, {"timeout_seconds": 0}]
 )
-def test_wrong_arguments(change: dict[str, Any], tmp_path: Path) -> None:
+def test_wrong_arguments_are_refused(change: dict[str, Any], tmp_path: Path) -> None:
     call: Callable[..., Any] = check_dataset
     with pytest.raises(InvalidArgumentError):
         call([tmp_path / "a.mp4"], **({"num_workers": 0} | change))

@@ -249,7 +249,7 @@ def test_every_kind_is_found_where_it_was_planted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["v2.1", "v3.0"])
-def test_cameras_and_tables_of_lerobot(version: str, tmp_path: Path) -> None:
+def test_cameras_and_tables_of_lerobot_are_checked(version: str, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     import pyarrow as pa
     from pyarrow import parquet
@@ -305,7 +305,7 @@ CODECS = {
 
 
 @pytest.mark.parametrize("name", CODECS)
-def test_repeated_frames_in_every_codec(name: str, tmp_path: Path) -> None:
+def test_repeated_frames_are_found_in_every_codec(name: str, tmp_path: Path) -> None:
     moving = scene(120, seed=5, height=96, width=128)
     lost = [13, 27, 28, 44, 71, 90, 101]
     on_twos = moving[:60].repeat_interleave(2, 0)

@@ -75,7 +75,7 @@ def sound_of(sample: Sample) -> AudioSamples:
     return sample.audio
 
 
-def test_a_clip_is_what_was_written_there(sounds: list[Path]) -> None:
+def test_a_clip_has_the_written_samples(sounds: list[Path]) -> None:
     rows = AudioClips(sounds, seconds_per_clip=0.25, rows_per_file=4)
     for row in range(len(rows)):
         sample = sample_of(rows, row)
@@ -115,7 +115,7 @@ def test_rate_and_channels_are_those_asked_for(sounds: list[Path]) -> None:
     assert torch.equal(audio.data, whole[:, first : first + 4000])
 
 
-def test_several_clips_a_sample(sounds: list[Path]) -> None:
+def test_a_sample_has_several_clips(sounds: list[Path]) -> None:
     sampler = partial(audio_clips_at_regular_timestamps, seconds_between_clip_starts=0.5, seconds_per_clip=0.5)
     sample = sample_of(AudioClips(sounds[2:], sampler, keep_clip_dimension=True), 0)
     assert isinstance(sample.audio, AudioSamplesBatch)
@@ -162,7 +162,7 @@ def at_half_the_rate(sound: AudioSamples) -> AudioSamples:
     return AudioSamples(sound.data[:, ::2], sound.pts_seconds, sound.duration_seconds, sound.sample_rate // 2)
 
 
-def test_valid_samples_are_those_of_the_same_seconds(sounds: list[Path]) -> None:
+def test_valid_samples_cover_the_same_seconds(sounds: list[Path]) -> None:
     sample = sample_of(AudioClips(sounds[:1], seconds_per_clip=2.0, transform=at_half_the_rate), 0)
     assert (sound_of(sample).data.shape, sample.num_valid_samples) == ((2, 8000), 6000)
 
@@ -171,7 +171,7 @@ def first_second(sound: AudioSamples) -> AudioSamples:
     return AudioSamples(sound.data[:, :RATE], sound.pts_seconds, 1.0, sound.sample_rate)
 
 
-def test_there_are_no_more_valid_samples_than_samples(sounds: list[Path]) -> None:
+def test_valid_samples_are_never_more_than_samples(sounds: list[Path]) -> None:
     assert sample_of(AudioClips(sounds[:1], seconds_per_clip=2.0, transform=first_second), 0).num_valid_samples == RATE
 
 
@@ -205,7 +205,7 @@ def contents(rows: MediaDataset, num_workers: int) -> dict[int, tuple[bytes, flo
     return {sample.row: (sample.audio.data.numpy().tobytes(), sample.audio.pts_seconds) for sample in samples}
 
 
-def test_workers_do_not_matter(sounds: list[Path]) -> None:
+def test_workers_do_not_change_rows(sounds: list[Path]) -> None:
     rows = AudioClips(sounds, seconds_per_clip=0.1, rows_per_file=5, transform=noisy, seed=3)
     alone = contents(rows, 0)
     assert len(set(alone.values())) == len(rows) == 15
@@ -219,7 +219,7 @@ def test_a_spec_can_be_pickled(sounds: list[Path]) -> None:
     assert torch.equal(loaded.audio.data, sound_of(sample_of(rows, 0)).data)
 
 
-def test_the_position_of_a_row_is_where_its_clip_begins(sounds: list[Path]) -> None:
+def test_position_of_a_row_is_where_its_clip_begins(sounds: list[Path]) -> None:
     rows = AudioClips(sounds[1:2], seconds_per_clip=0.1, sample_rate=4000, rows_per_file=5)
     with OpenFiles(1) as files:
         for row in range(5):
@@ -244,12 +244,12 @@ def test_files_that_cannot_be_read_are_replaced(sounds: list[Path], broken: list
     assert torch.equal(sound_of(sample).data, sound_of(sample_of(rows, 0)).data)
 
 
-def test_a_label_function(sounds: list[Path]) -> None:
+def test_a_label_function_sets_labels(sounds: list[Path]) -> None:
     rows = AudioClips(sounds, seconds_per_clip=0.1, label=lambda item: Path(item.source).stem)  # type: ignore[arg-type]
     assert [sample_of(rows, row).label for row in range(3)] == ["a", "b", "c"]
 
 
-def test_sound_of_a_video(media_data: Callable[[str], Path]) -> None:
+def test_audio_of_a_video_is_read(media_data: Callable[[str], Path]) -> None:
     path = media_data("megatron-energon__sync_test.mp4")
     sampler = partial(audio_clips_at_random_timestamps, seconds_per_clip=1.0)
     audio = sound_of(sample_of(AudioClips([path], sampler, sample_rate=8000, num_channels=1), 0))

@@ -95,7 +95,7 @@ def counted(first: int, length: int) -> Tensor:
 
 
 @pytest.mark.parametrize("fps", [5, 7.5, 30])
-def test_pictures_and_sound_are_those_of_one_time(videos: list[Path], fps: float) -> None:
+def test_frames_and_audio_have_the_same_times(videos: list[Path], fps: float) -> None:
     rows = VideoAudioClips(videos, seconds_per_clip=0.8, fps=fps, rows_per_file=5)
     num_frames = round(0.8 * fps)
     starts = set()
@@ -138,7 +138,7 @@ def test_all_clips_of_a_rate_have_one_shape(videos: list[Path], rate: int) -> No
     assert shapes == {((3, 3, HEIGHT, WIDTH), (2, round(0.333 * rate)))}
 
 
-def test_without_a_rate_the_frames_are_those_of_the_file(videos: list[Path]) -> None:
+def test_without_a_rate_clips_have_the_frames_of_the_file(videos: list[Path]) -> None:
     for row in range(5):
         sample = sample_of(VideoAudioClips(videos, seconds_per_clip=0.5, rows_per_file=5), row)
         frames, audio = parts(sample)
@@ -171,7 +171,7 @@ def test_a_short_video_can_be_an_error(videos: list[Path]) -> None:
     assert numbers_of(frames) == list(range(NUM_FRAMES))
 
 
-def test_silence_behind_the_end_of_the_sound(early_end: Path) -> None:
+def test_silence_follows_the_end_of_the_audio(early_end: Path) -> None:
     rows = VideoAudioClips([early_end], seconds_per_clip=1.0, fps=5, rows_per_file=10)
     for row in range(10):
         sample = sample_of(rows, row)
@@ -187,7 +187,7 @@ def test_silence_behind_the_end_of_the_sound(early_end: Path) -> None:
 # Several clips, samplers, transforms
 
 
-def test_several_clips_a_sample(early_end: Path) -> None:
+def test_a_sample_has_several_clips(early_end: Path) -> None:
     rows = VideoAudioClips([early_end], seconds_per_clip=1.0, fps=5, num_clips=3, keep_clip_dimension=True)
     sample = sample_of(rows, 0)
     assert sample.frames is not None
@@ -210,7 +210,7 @@ def last_half_second(decoder: AudioVideoDecoder) -> AudioVideoClip:
     return decoder.get_played_in_range(1.5, 2.0, fps=10)
 
 
-def test_a_sampler_of_ones_own(videos: list[Path]) -> None:
+def test_a_users_sampler_is_called(videos: list[Path]) -> None:
     frames, audio = parts(sample_of(VideoAudioClips(videos, last_half_second), 1))
     assert numbers_of(frames) == [37, 40, 42, 45, 47]
     assert torch.equal(audio.data, counted(12_000, 4000))
@@ -218,7 +218,7 @@ def test_a_sampler_of_ones_own(videos: list[Path]) -> None:
         VideoAudioClips(videos, lambda decoder: decoder.video[0])[0]
 
 
-def test_why_clips_have_different_numbers_of_frames(videos: list[Path]) -> None:
+def test_different_numbers_of_frames_are_explained(videos: list[Path]) -> None:
     """A clip that begins in the middle of a frame shows one more; the message says what to give for equal ones."""
     starts = (1.0, 1.02)
     rows = [VideoAudioClips(videos, lambda decoder, at=at: decoder.get_played_in_range(at, at + 0.4)) for at in starts]
@@ -242,7 +242,7 @@ def darker(frames: FrameBatch) -> Tensor:
     return frames.data // 2
 
 
-def test_transforms_of_pictures_and_of_sound(videos: list[Path]) -> None:
+def test_transforms_of_frames_and_of_audio_are_applied(videos: list[Path]) -> None:
     options: dict[str, Any] = {
         "seconds_per_clip": 0.5,
         "fps": 4,
@@ -278,7 +278,7 @@ def contents(rows: MediaDataset, num_workers: int) -> dict[int, tuple[bytes, byt
     }
 
 
-def test_workers_do_not_matter(videos: list[Path]) -> None:
+def test_workers_do_not_change_rows(videos: list[Path]) -> None:
     options: dict[str, Any] = {"transforms": [RandomCrop((16, 16))]}
     rows = VideoAudioClips(videos, seconds_per_clip=0.4, fps=5, rows_per_file=4, seed=5, decoder_options=options)
     alone = contents(rows, 0)
@@ -331,6 +331,6 @@ def test_files_without_sound_or_content_are_skipped_or_replaced(videos: list[Pat
 @pytest.mark.parametrize(
     "options", [{"seconds_per_clip": 0.0}, {"fps": 0.5}, {"num_clips": 0}, {"policy": "wrap"}], ids=str
 )
-def test_arguments_that_are_refused(videos: list[Path], options: dict[str, Any]) -> None:
+def test_wrong_arguments_are_refused(videos: list[Path], options: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError, match=next(iter(options))):
         VideoAudioClips(videos, **{"seconds_per_clip": 0.5, "fps": 5, **options})[0]

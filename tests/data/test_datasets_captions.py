@@ -159,13 +159,13 @@ def test_rows_of_hugging_face_have_captions(film: Path) -> None:
     assert places(sample.captions) == WHOLE
 
 
-def test_subtitles_in_the_file(with_streams: list[Path]) -> None:
+def test_subtitles_in_the_file_are_found(with_streams: list[Path]) -> None:
     rows = VideoAudioClips(with_streams, captions="subtitles", **OPTIONS)
     for row in range(2):
         assert places(sample_of(rows, row).captions) == WHOLE
 
 
-def test_which_file_beside_a_video_is_taken(film: Path, tmp_path: Path) -> None:
+def test_sidecars_of_a_video_have_an_order(film: Path, tmp_path: Path) -> None:
     data = film.read_bytes()
     for name in ("talk.mkv", "talk.two.mkv", "other.mkv"):
         (tmp_path / name).write_bytes(data)
@@ -195,7 +195,7 @@ def test_which_file_beside_a_video_is_taken(film: Path, tmp_path: Path) -> None:
         taken("other.mkv")
 
 
-def test_beside_a_url_nothing_is_looked_for(film: Path, tmp_path: Path) -> None:
+def test_sidecars_are_not_searched_next_to_a_url(film: Path, tmp_path: Path) -> None:
     (tmp_path / "a.mkv").write_bytes(film.read_bytes())
     (tmp_path / "a.srt").write_text(FILM.srt())
     with serve(tmp_path) as server:
@@ -244,7 +244,7 @@ def test_captions_shorter_than_a_frame_and_over_each_other(film: Path) -> None:
     assert [caption.speaker for caption in sample.captions] == [None, "Ann", None]
 
 
-def test_what_fills_a_clip_up_has_no_captions(film: Path) -> None:
+def test_padding_has_no_captions(film: Path) -> None:
     found = [*FILM.captions(), {"start": 2.5, "end": 9.0, "text": "to the end"}]
     options = {**OPTIONS, "seconds_per_clip": 4.0, "fps": 5, "captions": lambda item: found}
     # The frames at 2.6, 2.8 s, and then five times the last one; of the sound there is more than of the pictures.
@@ -260,7 +260,7 @@ def half_the_rate(sound: AudioSamples) -> AudioSamples:
     return AudioSamples(sound.data[:, ::2].clone(), sound.pts_seconds, sound.duration_seconds, sound.sample_rate // 2)
 
 
-def test_places_are_those_behind_transforms(film: Path, tmp_path: Path) -> None:
+def test_places_of_captions_follow_transforms(film: Path, tmp_path: Path) -> None:
     late = write(
         Film("mkv", "ffv1", "pcm_s16le", rate=RATE, audio_begin_seconds=0.5, audio_end_seconds=2.5), tmp_path / "a.mkv"
     )
@@ -307,7 +307,7 @@ def test_missing_sound_is_an_error_silence_or_left_out(film: Path, mute: Path) -
     assert all(isinstance(only_mute[row], Skipped) for row in range(30))
 
 
-def test_a_segment_and_several_clips_of_a_mute_video(mute: Path) -> None:
+def test_a_mute_video_has_silent_segments_and_clips(mute: Path) -> None:
     rows = VideoAudioClips(
         [Item(str(mute), start_seconds=1.0, end_seconds=2.5)], seconds_per_clip=0.5, fps=10, num_clips=3,
         keep_clip_dimension=True, missing="pad", sample_rate=RATE, captions=lambda item: FILM.captions(),
@@ -353,7 +353,7 @@ HOSTILE: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("given", "message"), HOSTILE, ids=lambda value: str(value)[:20].replace("\n", " "))
-def test_captions_that_cannot_be_read(film: Path, given: Any, message: str) -> None:
+def test_unreadable_captions_are_errors(film: Path, given: Any, message: str) -> None:
     rows = VideoAudioClips([{"path": film, "captions": given}], captions="column", missing="pad", **OPTIONS)
     with pytest.raises(ReadError, match=message) as raised:
         rows[0]
@@ -376,7 +376,7 @@ def test_an_empty_subtitle_file_says_nothing(film: Path, tmp_path: Path) -> None
         assert sample_of(VideoAudioClips([path], captions="sidecar", **OPTIONS)).captions == ()
 
 
-def test_arguments_that_are_refused(film: Path) -> None:
+def test_wrong_arguments_are_refused(film: Path) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"captions": "srt"}, "captions must be one of any, column, sidecar, subtitles"),
         ({"captions": 5}, "captions"),
@@ -461,7 +461,7 @@ def batches_of(dataset: VideoAudioClips, num_workers: int = 0, **options: Any) -
     ]
 
 
-def test_rows_are_those_of_one_process_with_workers_ranks_and_after_resuming(film: Path) -> None:
+def test_rows_with_workers_ranks_and_after_resuming_match_one_process(film: Path) -> None:
     dataset = VideoAudioClips(
         [film, film], seconds_per_clip=1.0, fps=5, sample_rate=RATE, captions=captions_of_item, tokenizer=letters,
         rows_per_file=6, seed=2,

@@ -112,7 +112,7 @@ def test_classes_fix_the_numbers(source_of: Callable[[Path, list[str]], Any], tm
 
 
 @pytest.mark.parametrize("source_of", SOURCES)
-def test_a_class_that_is_not_among_them_is_named(source_of: Callable[[Path, list[str]], Any], tmp_path: Path) -> None:
+def test_an_unknown_class_is_named(source_of: Callable[[Path, list[str]], Any], tmp_path: Path) -> None:
     source = source_of(tmp_path, ["run", "walk"])
     with pytest.raises(InvalidArgumentError, match=r"class 'run' is not among classes.*\['jump', 'walk'\]"):
         list(as_items(source, kind="video", classes=["jump", "walk"]))
@@ -131,7 +131,7 @@ def test_validation_has_the_numbers_of_training(tmp_path: Path) -> None:
     assert validation.class_names == train.class_names == ["jump", "run", "walk"]
 
 
-def test_audio_documents_streams_and_rows_for_engines(tmp_path: Path) -> None:
+def test_classes_apply_to_audio_documents_streams_and_engines(tmp_path: Path) -> None:
     for make, name in ((AudioClips, "a.wav"), (DocumentPages, "a.png")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "run").mkdir()
@@ -145,7 +145,7 @@ def test_audio_documents_streams_and_rows_for_engines(tmp_path: Path) -> None:
     assert [row["label"] for row in clip_rows(pairs_of(tmp_path, ["run", "jump"]), classes=CLASSES)] == [2, 1]
 
 
-def test_numbers_are_no_names_of_classes(tmp_path: Path) -> None:
+def test_numbers_are_not_names_of_classes(tmp_path: Path) -> None:
     rows = [{"path": "a.mp4", "label": 3}]
     with pytest.raises(InvalidArgumentError, match="a label is 3"):
         as_items(rows, kind="video", classes=CLASSES)
@@ -154,7 +154,7 @@ def test_numbers_are_no_names_of_classes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("classes", [[], ["a", "a"], "run", [1, 2], {"run": 0}])
-def test_bad_classes(classes: Any) -> None:
+def test_bad_classes_are_refused(classes: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="classes must be a list of different names"):
         VideoClips(["a.mp4"], classes=classes)
 

@@ -62,7 +62,7 @@ def test_sound_with_a_dimension_of_clips_stays_a_list() -> None:
         ]
 
 
-def test_what_is_known_of_samples_is_side_by_side() -> None:
+def test_attributes_of_samples_are_joined() -> None:
     samples = [
         Sample(frames=clip(2, 4, 4), source="a", row=7, epoch=3, effective_fps=12.5, extra={"one": 1, "two": 2}),
         Sample(frames=clip(2, 4, 4), source="b", row=5, epoch=3, effective_fps=25.0, extra={"two": "x", "three": None}),
@@ -142,7 +142,9 @@ def test_other_labels_stay_a_list(labels: list[Any]) -> None:
         ({"image": image(4, 6)}, {}, ["no image"]),
     ],
 )
-def test_what_cannot_be_stacked_is_named(first: dict[str, Any], second: dict[str, Any], words: list[str]) -> None:
+def test_samples_that_cannot_be_stacked_are_named(
+    first: dict[str, Any], second: dict[str, Any], words: list[str]
+) -> None:
     samples = [Sample(**first, source="first.mp4"), Sample(**second, source="second.mp4")]
     with pytest.raises(InvalidArgumentError) as error:
         stack(samples)
@@ -189,7 +191,7 @@ def test_failures_and_timings_of_all_rows_are_kept(collate: Any) -> None:
 
 
 @pytest.mark.parametrize("collate", [stack, ragged, pad])
-def test_a_batch_of_nothing(collate: Any) -> None:
+def test_an_empty_list_makes_an_empty_batch(collate: Any) -> None:
     batch = collate([Skipped((failure(0),))])
     assert len(batch) == 0
     assert (batch.frames, batch.audio, batch.images, batch.label, batch.epoch) == (None, None, None, [], 2)

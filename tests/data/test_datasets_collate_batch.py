@@ -29,7 +29,7 @@ def with_whereabouts(samples: list[Any], collate: Any = stack) -> Batch:
 
 @pytest.mark.parametrize("side", [8, 160])  # below and above the size of inline transfer
 @pytest.mark.parametrize("collate", [stack, pad, ragged])
-def test_batches_of_workers_are_those_of_this_process(collate: Any, side: int) -> None:
+def test_batches_of_workers_match_this_process(collate: Any, side: int) -> None:
     dataset = made_dataset([3] * 6, side=side)
     here = list(DataLoader(dataset, 2, collate_fn=collate))
     there = list(DataLoader(dataset, 2, collate_fn=collate, num_workers=2))

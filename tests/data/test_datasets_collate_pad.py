@@ -102,7 +102,7 @@ def test_nothing_is_said_to_be_filled_up_that_was_not() -> None:
         ({"multiple_of": 2.0}, ["multiple_of", "2.0"]),
     ],
 )
-def test_what_pad_cannot_do_is_named(options: dict[str, Any], words: list[str]) -> None:
+def test_samples_that_cannot_be_padded_are_named(options: dict[str, Any], words: list[str]) -> None:
     samples = [
         Sample(frames=clip(2, 4, 6), audio=sound(8), source="short.mp4"),
         Sample(frames=clip(3, 4, 6), audio=sound(9), source="long.mp4"),

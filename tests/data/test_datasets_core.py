@@ -98,7 +98,7 @@ def bits_by_row(loader: Any) -> dict[int, bytes]:
 # One row
 
 
-def test_a_clip_is_what_a_linear_decode_has_there(videos: list[Path]) -> None:
+def test_a_clip_matches_a_linear_decode(videos: list[Path]) -> None:
     rows = VideoClips(videos, num_frames_per_clip=4, num_indices_between_frames=2, rows_per_file=5)
     for row in range(len(rows)):
         sample = rows[row]
@@ -158,7 +158,7 @@ def test_reading_leaves_the_generators_alone(videos: list[Path]) -> None:
     assert draws() == expected
 
 
-def test_any_sampler_and_labels(videos: list[Path]) -> None:
+def test_any_sampler_gives_clips_with_labels(videos: list[Path]) -> None:
     sampler = partial(clips_at_random_timestamps, num_frames_per_clip=3, seconds_between_frames=0.4)
     rows = VideoClips(videos, sampler, label=lambda item: Path(item.name).stem)
     sample = rows[2]
@@ -174,7 +174,7 @@ def test_any_sampler_and_labels(videos: list[Path]) -> None:
     assert several.frame_indices.shape == (5, 2)  # type: ignore[union-attr]
 
 
-def test_a_function_of_ones_own(videos: list[Path]) -> None:
+def test_a_users_function_gives_captions(videos: list[Path]) -> None:
     def last_frames(decoder: VideoDecoder) -> FrameBatch:
         return decoder.get_frames_in_range(len(decoder) - 2, len(decoder))
 
@@ -193,14 +193,14 @@ def test_random_transforms_of_the_decoder_draw_for_each_row(videos: list[Path]) 
     assert len(heights) > 5
 
 
-def test_transforms_that_do_not_fit(videos: list[Path]) -> None:
+def test_transforms_that_do_not_fit_are_errors(videos: list[Path]) -> None:
     with pytest.raises(InvalidArgumentError, match="times"):
         VideoClips(videos, transform=lambda frames: frames.data[:3])[0]
     with pytest.raises(InvalidArgumentError, match="FrameBatch or a tensor"):
         VideoClips(videos, transform=lambda frames: "no")[0]  # type: ignore[arg-type, return-value]
 
 
-def test_rows_out_of_range(videos: list[Path]) -> None:
+def test_rows_out_of_range_are_refused(videos: list[Path]) -> None:
     rows = VideoClips(videos)
     assert rows.spec(-1).row == 5
     for row in (6, -7):
@@ -222,12 +222,12 @@ def test_rows_out_of_range(videos: list[Path]) -> None:
     ],
     ids=str,
 )
-def test_bad_arguments(videos: list[Path], options: dict[str, Any]) -> None:
+def test_bad_arguments_are_refused(videos: list[Path], options: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError, match=next(iter(options))):
         VideoClips(videos, **options)
 
 
-def test_no_files() -> None:
+def test_empty_sources_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="no files"):
         VideoClips([])
 
@@ -252,7 +252,7 @@ def test_workers_give_the_same_bits(videos: list[Path], broken: list[Path], num_
     assert bits_by_row(loader) == expected
 
 
-def test_workers_that_outlive_an_epoch(videos: list[Path]) -> None:
+def test_persistent_workers_follow_epochs(videos: list[Path]) -> None:
     rows = dataset(videos)
     expected = [bits_by_row(DataLoader(rows, 4, shuffle=True, rank=0, num_ranks=1))]
     loader = DataLoader(rows, 4, shuffle=True)
@@ -272,7 +272,7 @@ def test_plain_indices_follow_set_epoch_in_running_workers(videos: list[Path]) -
     assert bits_by_row(loader) == first != second
 
 
-def test_how_rows_are_grouped_changes_nothing(videos: list[Path]) -> None:
+def test_grouping_of_rows_changes_nothing(videos: list[Path]) -> None:
     rows = dataset(videos)
     one_by_one = {row: rows[row].frames.data.contiguous().numpy().tobytes() for row in range(18)}  # type: ignore[union-attr]
     for shuffle, batch_size in ((Shuffle(rows_together=3), 6), (Shuffle(window=6), 5), (True, 18)):
@@ -414,7 +414,7 @@ def _read_as_rank(rank: int, num_ranks: int, store: str, paths: list[Path], queu
 
 
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="needs torch.distributed")
-def test_two_ranks_of_torch_distributed(videos: list[Path], tmp_path: Path) -> None:
+def test_two_ranks_of_torch_distributed_share_rows(videos: list[Path], tmp_path: Path) -> None:
     context = torch.multiprocessing.get_context("fork")  # a new Python would import everything again
     queue = context.SimpleQueue()
     arguments = (2, str(tmp_path / "store"), videos, queue)
@@ -467,7 +467,7 @@ def test_resuming_keeps_the_order(videos: list[Path]) -> None:
     assert len(other) == len(whole)
 
 
-def test_state_between_epochs(videos: list[Path]) -> None:
+def test_state_between_epochs_resumes(videos: list[Path]) -> None:
     loader = DataLoader(dataset(videos), 4, shuffle=True)
     bits_by_row(loader)
     other = DataLoader(dataset(videos), 4, shuffle=True)
@@ -499,7 +499,7 @@ def test_torch_dataloader_resumes_with_row_batches(videos: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_torchdata_stateful_dataloader(videos: list[Path], num_workers: int) -> None:
+def test_torchdata_stateful_dataloader_resumes(videos: list[Path], num_workers: int) -> None:
     stateful = pytest.importorskip("torchdata.stateful_dataloader", reason="needs torchdata")
     rows = dataset(videos)
     whole = bits_by_row(DataLoader(rows, 4, shuffle=True))
@@ -523,7 +523,7 @@ def test_torchdata_stateful_dataloader(videos: list[Path], num_workers: int) -> 
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_skipping(videos: list[Path], broken: list[Path], num_workers: int) -> None:
+def test_on_error_skip_skips_rows(videos: list[Path], broken: list[Path], num_workers: int) -> None:
     loader = DataLoader(dataset([*videos, *broken], on_error="skip"), 4, shuffle=True, num_workers=num_workers)
     assert sorted(bits_by_row(loader)) == list(range(18))
     assert sorted(failure.row for failure in loader.failures.failures) == list(range(18, 30))
@@ -541,7 +541,7 @@ def test_skipping(videos: list[Path], broken: list[Path], num_workers: int) -> N
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_replacing(videos: list[Path], broken: list[Path], num_workers: int) -> None:
+def test_on_error_replace_replaces_rows(videos: list[Path], broken: list[Path], num_workers: int) -> None:
     rows = dataset([*videos, *broken], on_error="replace")
     loader = DataLoader(rows, 4, shuffle=True, num_workers=num_workers)
     sources: dict[int, str] = {}
@@ -577,14 +577,14 @@ def test_rows_of_a_damaged_file_do_not_depend_on_those_before(clip: Path, tmp_pa
             assert torch.equal(sample.frames.data, alone[row].frames.data), row
 
 
-def test_a_batch_of_nothing_but_broken_rows_does_not_come(videos: list[Path], broken: list[Path]) -> None:
+def test_a_batch_of_only_broken_rows_is_left_out(videos: list[Path], broken: list[Path]) -> None:
     loader = DataLoader(dataset([*videos[:1], *broken[:2]], on_error="skip"), 3)
     batches = list(loader)
     assert [batch.row.tolist() for batch in batches] == [[0, 1, 2]]
     assert len(loader.failures) == 6
 
 
-def test_raising(videos: list[Path], broken: list[Path]) -> None:
+def test_on_error_raise_raises(videos: list[Path], broken: list[Path]) -> None:
     rows = dataset([*broken, *videos])
     with pytest.raises(OpenError):
         rows[0]
@@ -596,7 +596,7 @@ def test_raising(videos: list[Path], broken: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("on_error", ["skip", "replace"])
-def test_too_many_failures(videos: list[Path], broken: list[Path], on_error: Any) -> None:
+def test_too_many_failures_raise(videos: list[Path], broken: list[Path], on_error: Any) -> None:
     rows = dataset(broken, on_error=on_error, max_consecutive_failures=3, rows_per_file=1)
     with pytest.raises(TooManyFailuresError, match="max_consecutive_failures") as caught:
         list(DataLoader(rows, 4))
@@ -606,7 +606,7 @@ def test_too_many_failures(videos: list[Path], broken: list[Path], on_error: Any
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_an_epoch_of_nothing_is_an_error(broken: list[Path], num_workers: int) -> None:
+def test_an_empty_epoch_is_an_error(broken: list[Path], num_workers: int) -> None:
     """Each single worker sees too few failures to stop: a training without rows must not succeed."""
     loader = DataLoader(dataset(broken, on_error="skip"), 2, num_workers=num_workers)
     with pytest.raises(TooManyFailuresError, match="Not one row"):
@@ -615,7 +615,7 @@ def test_an_epoch_of_nothing_is_an_error(broken: list[Path], num_workers: int) -
 
 
 @pytest.mark.parametrize("option", ["sampler", "batch_sampler"])
-def test_the_order_is_not_to_be_given_twice(videos: list[Path], option: str) -> None:
+def test_the_order_cannot_be_given_twice(videos: list[Path], option: str) -> None:
     with pytest.raises(InvalidArgumentError, match=option):
         DataLoader(dataset(videos), 2, **{option: range(3)})
 
@@ -628,7 +628,7 @@ def test_mistakes_of_the_user_are_not_broken_files(videos: list[Path]) -> None:
         VideoClips(videos, transform=wrong, on_error="skip")[0]
 
 
-def test_a_recipe_that_gives_something_else(videos: list[Path]) -> None:
+def test_a_recipe_that_returns_no_sample_is_an_error(videos: list[Path]) -> None:
     class FirstFrame(Recipe):
         def open(self, item: Item) -> VideoDecoder:
             return VideoDecoder(item.source)
@@ -669,7 +669,7 @@ def test_files_are_closed_with_the_dataset(videos: list[Path]) -> None:
         gc.enable()
 
 
-def test_threads_read_the_same(videos: list[Path]) -> None:
+def test_threads_read_the_same_rows(videos: list[Path]) -> None:
     rows = dataset(videos)
     expected = [rows[row].frames.data for row in range(18)]  # type: ignore[union-attr]
     with ThreadPoolExecutor(4) as threads:
@@ -724,7 +724,7 @@ def test_rows_of_a_file_differ_by_a_random_transform(videos: list[Path]) -> None
     assert len(VideoClips(videos, scenes, rows_per_file=3)) == 18
 
 
-def test_names_of_classes(videos: list[Path]) -> None:
+def test_names_of_classes_are_kept(videos: list[Path]) -> None:
     rows = VideoClips([(videos[0], "run"), (videos[1], "jump"), (videos[2], "run")])
     assert rows.class_names == ["jump", "run"]
     assert [rows.spec(row).item.label for row in range(3)] == [1, 0, 1]
@@ -743,7 +743,7 @@ def test_the_loader_of_torch_stacks_samples(num_workers: int, videos: list[Path]
 
 
 @pytest.mark.parametrize("dataset", [VideoClips, AudioClips, VideoAudioClips, VideoTextClips, DocumentPages, WordCrops])
-def test_an_argument_that_is_not_known_is_the_fault_of_the_class_that_got_it(dataset: Any) -> None:
+def test_an_unknown_argument_is_an_error_of_the_class_that_received_it(dataset: Any) -> None:
     with pytest.raises(TypeError, match=rf"^{dataset.__name__}\(\) got an unexpected .* 'colour'.*max_open_files"):
         dataset(["missing.mp4"], colour="red")
 

@@ -74,7 +74,7 @@ def image_of(sample: Sample) -> Tensor:
 # Which pages are rows
 
 
-def test_all_pages(documents: list[Path]) -> None:
+def test_all_pages_are_rows(documents: list[Path]) -> None:
     rows = DocumentPages(documents)
     assert len(rows) == 5
     for row, (file, page) in enumerate([(0, 0), (0, 1), (0, 2), (1, 0), (2, 0)]):
@@ -87,13 +87,13 @@ def test_all_pages(documents: list[Path]) -> None:
         assert (sample.source, sample.extra) == (str(documents[file]), {"page_index": page})
 
 
-def test_first_pages(documents: list[Path]) -> None:
+def test_first_pages_are_rows(documents: list[Path]) -> None:
     rows = DocumentPages(documents[::-1], pages="first")
     assert len(rows) == 3
     assert torch.equal(image_of(sample_of(rows, 2)), pixels(picture(0)))
 
 
-def test_random_pages(documents: list[Path]) -> None:
+def test_random_pages_are_uniform(documents: list[Path]) -> None:
     """Chi-squared of three equally likely pages, 2 degrees of freedom: below 13.8 but once in a thousand."""
     rows = DocumentPages(documents[:1], pages="random", rows_per_file=300)
     counts = np.zeros(3)
@@ -107,7 +107,7 @@ def test_random_pages(documents: list[Path]) -> None:
     assert ((counts - 100) ** 2 / 100).sum() < 13.8
 
 
-def test_pages_of_a_pdf_file(pdf: Path) -> None:
+def test_pages_of_a_pdf_file_are_rendered(pdf: Path) -> None:
     pdfium = pytest.importorskip("pypdfium2")
     for dpi in (72, 144):
         rows = DocumentPages([pdf], dpi=dpi)
@@ -121,7 +121,7 @@ def test_pages_of_a_pdf_file(pdf: Path) -> None:
     assert image_of(sample_of(turned, 0)).shape == (3, SIZE[1], SIZE[0])
 
 
-def test_a_column_spares_counting(documents: list[Path], tmp_path: Path) -> None:
+def test_a_column_of_page_counts_avoids_opening_documents(documents: list[Path], tmp_path: Path) -> None:
     rows = DocumentPages([Item(documents[0], label=1, extra={"num_pages": 4, "kind": "fax"})], on_error="skip")
     assert len(rows) == 4
     assert sample_of(rows, 2).extra == {"page_index": 2, "kind": "fax"}
@@ -134,7 +134,7 @@ def test_a_column_spares_counting(documents: list[Path], tmp_path: Path) -> None
             DocumentPages([Item(documents[0], extra={"num_pages": number})])
 
 
-def test_counting_shows_progress_to_those_who_look(documents: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counting_shows_progress_on_a_terminal(documents: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     watched = []
 
     class Bar:
@@ -174,7 +174,7 @@ def test_documents_that_cannot_be_opened_are_replaced(documents: list[Path], bro
     assert torch.equal(image_of(sample), image_of(sample_of(rows, 1)))
 
 
-def test_one_damaged_page_does_not_concern_the_others(documents: list[Path], tmp_path: Path) -> None:
+def test_one_damaged_page_does_not_affect_other_pages(documents: list[Path], tmp_path: Path) -> None:
     data = documents[0].read_bytes()
     (tmp_path / "cut.tif").write_bytes(data[: len(data) - len(data) // 8])
     rows = DocumentPages([tmp_path / "cut.tif"], on_error="skip")
@@ -211,7 +211,7 @@ def contents(rows: MediaDataset, num_workers: int) -> dict[int, tuple[bytes, int
     return {sample.row: (sample.image.numpy().tobytes(), sample.extra["page_index"]) for sample in samples}
 
 
-def test_workers_do_not_matter(documents: list[Path], pdf: Path) -> None:
+def test_workers_do_not_change_rows(documents: list[Path], pdf: Path) -> None:
     rows = DocumentPages([*documents, pdf], pages="random", rows_per_file=3, transform=noisy, seed=1)
     alone = contents(rows, 0)
     assert len(set(alone.values())) == len(rows) == 12
@@ -243,7 +243,7 @@ def test_files_are_closed(documents: list[Path], pdf: Path) -> None:
     [{"pages": "last"}, {"rows_per_file": 2}, {"dpi": 0}, {"dpi": "72"}, {"max_pixels": 0}, {"max_pixels": 1.5}],
     ids=str,
 )
-def test_arguments_that_are_refused(documents: list[Path], options: dict[str, Any]) -> None:
+def test_wrong_arguments_are_refused(documents: list[Path], options: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError, match=next(iter(options))):
         DocumentPages(documents, **options)
 

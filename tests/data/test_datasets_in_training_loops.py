@@ -186,7 +186,7 @@ def test_a_loader_keeps_the_last_failures_of_many_epochs() -> None:
 
 
 @pytest.mark.parametrize("max_failures", [0, -1, None])
-def test_bad_sizes_of_a_report(max_failures: Any) -> None:
+def test_bad_sizes_of_a_report_are_refused(max_failures: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="max_failures"):
         FailureReport(max_failures)
 
@@ -245,7 +245,7 @@ def test_shuffling_by_something_else_is_refused(shuffle: Any) -> None:
 # Subsets
 
 
-def test_subsets_and_joined_datasets_in_torchs_loader() -> None:
+def test_torchs_loader_reads_subsets_and_joined_datasets() -> None:
     rows = dataset(8, seed=0)
     bits = {i: rows[i].image.sum().item() for i in range(8)}
     training, validation = torch.utils.data.random_split(rows, [6, 2])
@@ -262,7 +262,7 @@ def test_subsets_and_joined_datasets_in_torchs_loader() -> None:
 # Processes and devices
 
 
-def test_a_training_goes_on_after_a_worker_was_killed() -> None:
+def test_a_training_resumes_after_a_worker_was_killed() -> None:
     loader: Any = DataLoader(dataset(60), 2, shuffle=True, num_workers=2, persistent_workers=True)
     batches = iter(loader)
     seen = [row for _ in range(4) for row in next(batches).row.tolist()]
@@ -288,7 +288,7 @@ def test_reading_stays_on_the_cpu(num_workers: int, request: pytest.FixtureReque
         assert torch.equal(batch.row, other.row)
 
 
-def test_devices_that_there_are_not() -> None:
+def test_missing_devices_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="bogus"):
         ToDevice([], "bogus")
 

@@ -235,7 +235,7 @@ def test_a_state_of_files_in_another_order_is_refused() -> None:
         loader_of(items_of([*NAMES[:2], "/data/jump/2.mp4"])).load_state_dict(state)
 
 
-def test_a_state_goes_on_where_the_files_lie_in_another_folder() -> None:
+def test_a_state_resumes_with_files_in_another_folder() -> None:
     state = state_of(items_of(NAMES))
     for folder in ("/mnt/other/place", "https://example.org/videos", "videos"):
         loader = loader_of(items_of([name.replace("/data", folder) for name in NAMES]))

@@ -60,7 +60,7 @@ FORMS = ["blob", "blob of the old kind", "bytes", "structs"]
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_rows(form: str, videos: list[bytes], tmp_path: Path) -> None:
+def test_rows_are_read(form: str, videos: list[bytes], tmp_path: Path) -> None:
     path = written(tmp_path, videos, form)
     items = as_items(path, kind="video")
     assert len(items) == 5
@@ -105,7 +105,7 @@ def test_a_frame_costs_what_it_costs_in_a_file(form: str, long_video: bytes, tmp
     assert num_read < len(data) / 4
 
 
-def test_deleted_rows_and_versions(videos: list[bytes], tmp_path: Path) -> None:
+def test_deleted_rows_and_versions_are_respected(videos: list[bytes], tmp_path: Path) -> None:
     path = written(tmp_path, videos, "blob")
     before = as_items(path, kind="video")
     lance.dataset(path).delete("number = 1")
@@ -118,7 +118,7 @@ def test_deleted_rows_and_versions(videos: list[bytes], tmp_path: Path) -> None:
     assert len(old) == 5
 
 
-def test_paths_and_columns(videos: list[bytes], tmp_path: Path) -> None:
+def test_paths_and_columns_are_read(videos: list[bytes], tmp_path: Path) -> None:
     (tmp_path / "a.mp4").write_bytes(videos[0])
     table = pa.table({"path": ["a.mp4"], "label": [3], "left": [videos[1]]})
     lance.write_dataset(table, tmp_path / "paths.lance")
@@ -137,7 +137,7 @@ def test_paths_and_columns(videos: list[bytes], tmp_path: Path) -> None:
         as_items(tmp_path / "none.lance", kind="video")
 
 
-def test_workers(videos: list[bytes], tmp_path: Path) -> None:
+def test_workers_read_the_same_batches(videos: list[bytes], tmp_path: Path) -> None:
     clips = VideoClips(written(tmp_path, videos, "blob"), num_frames_per_clip=4, on_error="skip", seed=1)
     expected = [clips[row].frames.data for row in range(3)]
     loader = DataLoader(clips, 5, num_workers=1)  # which would fork, on Linux
@@ -173,7 +173,7 @@ def test_a_forked_process_is_told_and_does_not_hang(videos: list[bytes], tmp_pat
     assert found == (child, 0)
 
 
-def test_damaged_datasets(videos: list[bytes], tmp_path: Path) -> None:
+def test_damaged_datasets_are_refused(videos: list[bytes], tmp_path: Path) -> None:
     path = written(tmp_path, videos, "blob")
     rng = random.Random(2)
     num_failures = 0

@@ -53,7 +53,7 @@ def row_of(clips: LeRobotClips, index: int) -> ColumnDict:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("kind", ["plain", "deltas"])
-def test_rows_are_those_of_lerobot(folders: dict[str, Path], version: str, kind: str) -> None:
+def test_rows_match_lerobot(folders: dict[str, Path], version: str, kind: str) -> None:
     recorded = json.loads(RECORD.read_text("utf-8"))[f"{version} {kind}"]
     clips = LeRobotClips(folders[version], DELTAS if kind == "deltas" else None)
     assert len(clips) == recorded["num_rows"] == sum(LENGTHS)
@@ -87,7 +87,7 @@ def test_every_camera_shows_its_row_and_the_rows_around_it(folders: dict[str, Pa
         assert row["task"] == TASKS[row["episode_index"] % 2]
 
 
-def test_steps_whole_windows_and_chosen_episodes(folders: dict[str, Path]) -> None:
+def test_steps_whole_windows_and_episodes_select_rows(folders: dict[str, Path]) -> None:
     root, deltas = folders["v3.0"], {"action": [-0.2, 0.0, 0.5]}
     clips = LeRobotClips(root, deltas, episodes=[2, 0, 2], only_whole=True, step=4, cameras=[])
     rows = [row_of(clips, i) for i in range(len(clips))]
@@ -101,7 +101,7 @@ def test_steps_whole_windows_and_chosen_episodes(folders: dict[str, Path]) -> No
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_whole_episodes(folders: dict[str, Path], version: str) -> None:
+def test_whole_episodes_are_rows(folders: dict[str, Path], version: str) -> None:
     clips = LeRobotClips(folders[version], rows="episodes", step=3, cameras=[WRIST, STILL], output_dtype=torch.uint8)
     assert len(clips) == len(LENGTHS)
     for episode, length in enumerate(LENGTHS):
@@ -163,7 +163,7 @@ def test_a_row_can_be_read_elsewhere(folders: dict[str, Path]) -> None:
     assert all(torch.equal(value, elsewhere[name]) for name, value in row.items() if isinstance(value, torch.Tensor))
 
 
-def test_urls_of_fsspec(folders: dict[str, Path]) -> None:
+def test_urls_of_fsspec_are_read(folders: dict[str, Path]) -> None:
     fsspec = pytest.importorskip("fsspec", reason="needs fsspec")
     memory = fsspec.filesystem("memory")
     memory.put(str(folders["v3.0"]), "/robots/three", recursive=True)
@@ -417,7 +417,7 @@ def without(name: str) -> Callable[[Path], None]:
         ("v3.0", without("meta/episodes/chunk-000/file-000.parquet"), "has no episodes"),
     ],
 )  # fmt: skip
-def test_damaged_metadata(
+def test_damaged_metadata_are_refused(
     folders: dict[str, Path], tmp_path: Path, version: str, spoil: Callable[[Path], None], message: str
 ) -> None:
     root = tmp_path / "robot"
@@ -444,12 +444,12 @@ def test_damaged_metadata(
         ({"decoder_options": {"seek_mode": "approximate"}}, "must not have seek_mode"),
     ],
 )
-def test_wrong_arguments(folders: dict[str, Path], arguments: dict[str, Any], message: str) -> None:
+def test_wrong_arguments_are_refused(folders: dict[str, Path], arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         LeRobotClips(folders["v3.0"], **arguments)
 
 
-def test_rows_that_do_not_go_together(folders: dict[str, Path]) -> None:
+def test_rows_with_different_columns_are_refused(folders: dict[str, Path]) -> None:
     clips = LeRobotClips(folders["v2.1"], rows="episodes", cameras=[])
     with pytest.raises(InvalidArgumentError, match=r"float32 .20, 3. and torch.float32 .13, 3.. Set batch_size=1"):
         stack_columns([row_of(clips, 0), row_of(clips, 1)])

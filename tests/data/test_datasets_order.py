@@ -79,7 +79,7 @@ def test_no_rank_has_more_than_one_batch_more(
         assert all(len({row % num_buckets for row in batch}) == 1 for batch in batches)
 
 
-def test_number_of_batches_is_what_comes() -> None:
+def test_len_is_the_number_of_batches() -> None:
     for num_files, batch_size, num_ranks, drop_last in itertools.product((1, 5, 8, 9), (1, 2, 4), (1, 2, 3), (0, 1)):
         for rank in range(num_ranks):
             batches = RowBatches(
@@ -193,7 +193,7 @@ def test_a_window_keeps_rows_of_a_file_near_each_other() -> None:
     assert np.mean(files[1:] == files[:-1]) < 0.3  # 9 of 10 in file order
 
 
-def test_quality_of_a_shuffle() -> None:
+def test_quality_of_a_shuffle_is_measured() -> None:
     file_of_row = np.repeat(np.arange(64), 8)
     random = np.random.default_rng(0)
     none = shuffle_quality(np.arange(512), file_of_row, 8)
@@ -222,12 +222,12 @@ def test_buckets_hold() -> None:
         ({"batch_size": 2, "rank": 2, "num_ranks": 2}, "rank"),
     ],
 )
-def test_bad_arguments(arguments: dict[str, int], named: str) -> None:
+def test_bad_arguments_are_refused(arguments: dict[str, int], named: str) -> None:
     with pytest.raises(InvalidArgumentError, match=named):
         RowBatches(dataset(3), **arguments)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("arguments", [{"rows_together": 0}, {"window": 0}, {"window": 1.5}])
-def test_bad_shuffles(arguments: dict[str, int]) -> None:
+def test_bad_shuffles_are_refused(arguments: dict[str, int]) -> None:
     with pytest.raises(InvalidArgumentError, match=next(iter(arguments))):
         Shuffle(**arguments)

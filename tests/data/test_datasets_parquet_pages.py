@@ -64,7 +64,7 @@ WRITERS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("is_struct", [True, False])
-def test_values_are_those_that_were_written(writer: str, is_struct: bool, tmp_path: Path) -> None:
+def test_values_match_the_written_ones(writer: str, is_struct: bool, tmp_path: Path) -> None:
     values = drawn_values(23, seed=len(writer))
     rows = [{"video": {"bytes": one, "path": f"{i}.mp4"} if is_struct else one} for i, one in enumerate(values)]
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())]) if is_struct else pa.large_binary()
@@ -128,7 +128,7 @@ def test_bytes_in_every_layout_of_a_table_in_memory_are_not_copied(layout: str) 
         assert isinstance(item.source, Source) == (len(values[number]) >= LARGE)
 
 
-def test_values_that_must_be_there(tmp_path: Path) -> None:
+def test_required_values_are_checked(tmp_path: Path) -> None:
     values = [bytes([i]) * LARGE for i in range(5)]
     path = str(tmp_path / "rows.parquet")
     schema = pa.schema([pa.field("video", pa.binary(), nullable=False)])
@@ -199,7 +199,7 @@ def test_a_frame_costs_what_it_costs_in_a_file(video: Path, monkeypatch: pytest.
     assert cost(source) <= alone + 2 * (1 << 16)
 
 
-def test_columns_of_sound(tmp_path: Path) -> None:
+def test_columns_of_audio_have_their_types(tmp_path: Path) -> None:
     write_test_pattern(tmp_path / "a.mp4", num_frames=60, width=64, height=64)
     rows = [{"audio": {"bytes": (tmp_path / "a.mp4").read_bytes(), "path": None}}]
     parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet", compression="none")
@@ -209,7 +209,7 @@ def test_columns_of_sound(tmp_path: Path) -> None:
     assert ours.audio.data.equal(theirs.audio.data)
 
 
-def test_damage_is_an_error_or_what_pyarrow_reads(tmp_path: Path) -> None:
+def test_damage_is_an_error_or_reads_like_pyarrow(tmp_path: Path) -> None:
     values = [bytes([i]) * 90_000 for i in range(6)]
     path = tmp_path / "rows.parquet"
     parquet.write_table(pa.table({"video": values}), path, compression="none", use_dictionary=False, data_page_size=1)
@@ -230,7 +230,7 @@ def test_damage_is_an_error_or_what_pyarrow_reads(tmp_path: Path) -> None:
                 assert len(contents(item.source) or b"") <= len(sound)
 
 
-def test_a_file_that_is_gone(video: Path, tmp_path: Path) -> None:
+def test_a_deleted_file_is_a_finding(video: Path, tmp_path: Path) -> None:
     write_rows(tmp_path / "rows.parquet", video, 2)
     clips = VideoClips(tmp_path / "rows.parquet", num_frames_per_clip=2, on_error="skip")
     (tmp_path / "rows.parquet").unlink()

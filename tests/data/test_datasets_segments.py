@@ -148,7 +148,7 @@ def test_times_are_read_as_people_write_them() -> None:
         ({"start": [1]}, r"\[1\]"),
     ],
 )
-def test_what_is_no_segment_is_an_error_of_the_manifest(row: dict[str, Any], message: str) -> None:
+def test_an_invalid_segment_is_an_error_of_the_manifest(row: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         as_items([{"path": "a.mp4", **row}], kind="video")
 

@@ -85,11 +85,11 @@ def as_tuples(source: Any, **options: Any) -> list[tuple[Any, ...]]:
         ([{"label": 1, "labels": 2, "path": "p"}], [("p", 1, "p", {"labels": 2})]),
     ],
 )  # fmt: skip
-def test_what_collections_give(source: Any, expected: list[tuple[Any, ...]]) -> None:
+def test_collections_give_items(source: Any, expected: list[tuple[Any, ...]]) -> None:
     assert as_tuples(source) == expected
 
 
-def test_columns_by_name() -> None:
+def test_columns_are_found_by_name() -> None:
     rows = [{"path": "wrong", "clip": "a.mp4", "label": 0, "action": "run"}]
     assert as_tuples(rows, media_column="clip", label_column="action") == [
         ("a.mp4", 0, "a.mp4", {"path": "wrong", "label": 0, "class_name": "run"})
@@ -114,7 +114,7 @@ def test_columns_by_name() -> None:
         ([True, 2.5, None], [True, 2.5, None], [None] * 3),
     ],
 )
-def test_labels(labels: list[Any], numbers: list[Any], names: list[Any]) -> None:
+def test_labels_are_read(labels: list[Any], numbers: list[Any], names: list[Any]) -> None:
     items = as_items([{"path": "p", "label": label} for label in labels], kind="video")
     assert [(item.label, type(item.label)) for item in items] == [(number, type(number)) for number in numbers]
     assert [item.extra.get("class_name") for item in items] == names
@@ -129,7 +129,7 @@ def test_labels_of_items_are_not_touched() -> None:
     assert [item.label for item in items] == ["a text", 1, 0]
 
 
-def test_label_function() -> None:
+def test_a_label_function_replaces_labels() -> None:
     items = as_items([("1.mp4", "run"), ("2.mp4", "jump")], kind="video", label=lambda item: item.extra["class_name"])
     assert [item.label for item in items] == ["run", "jump"]
     assert [item.label for item in as_items(["7.mp4"], kind="video", label=file_number)] == [70]
@@ -185,18 +185,18 @@ def test_items_of_lazy_sequences_are_the_same_object_while_held() -> None:
         ("https://host/rows.csv", r"neither a folder nor a manifest on this machine"),
     ],
 )  # fmt: skip
-def test_bad_sources(source: Any, message: str) -> None:
+def test_bad_sources_are_refused(source: Any, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         as_items(source, kind="video")
 
 
 @pytest.mark.parametrize("source", [5, None])
-def test_sources_of_a_wrong_type(source: Any) -> None:
+def test_sources_of_a_wrong_type_are_refused(source: Any) -> None:
     with pytest.raises(SourceTypeError, match=f"of type {type(source).__name__}; it must be a folder"):
         as_items(source, kind="video")
 
 
-def test_bad_arguments() -> None:
+def test_bad_arguments_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="video, audio, image, document"):
         as_items(["a.mp4"], kind="film")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="no column 'action'; it has path"):
@@ -205,7 +205,7 @@ def test_bad_arguments() -> None:
         as_items([{"path": "a.mp4"}], kind="video", media_column="clip")
 
 
-def test_single_files(videos: list[Path]) -> None:
+def test_single_files_are_refused(videos: list[Path]) -> None:
     with pytest.raises(InvalidArgumentError, match="goes into a list"):
         as_items(videos[0], kind="video")
     for missing in ("no-such-folder", "no-such.csv", "no-such.parquet", "no-such.mp4"):
@@ -235,7 +235,7 @@ def test_endless_sources_end(monkeypatch: pytest.MonkeyPatch) -> None:
         as_items(endless(), kind="video")
 
 
-def test_rows_of_a_dict_reader(tmp_path: Path) -> None:
+def test_rows_of_a_dict_reader_are_read(tmp_path: Path) -> None:
     table = tmp_path / "odd.txt"
     table.write_text("path|label\na.mp4|2\nb.mp4|10\n")
     with table.open(newline="") as file:

@@ -38,7 +38,7 @@ def test_classes_are_sub_folders(tmp_path: Path) -> None:
     assert as_items(str(tmp_path), kind="video", label=lambda item: item.extra.get("class_name"))[0].label == "Jump"
 
 
-def test_against_pathlib(tmp_path: Path) -> None:
+def test_folder_items_match_pathlib(tmp_path: Path) -> None:
     generator = random.Random(0)
     parts = ["a", "B", "é", "a b", ".hidden", "b.mp4"]
     suffixes = [".mp4", ".MOV", ".txt", "", ".wav", ".jpg", ".pdf", ".mp4.part"]
@@ -112,7 +112,7 @@ def test_special_files_are_left_out(tmp_path: Path) -> None:
     assert names_under(tmp_path) == ["1.mp4"]
 
 
-def test_nothing_found(tmp_path: Path) -> None:
+def test_clean_files_have_no_findings(tmp_path: Path) -> None:
     touch(tmp_path, "a/1.txt", ".hidden/2.mp4", ".3.mp4", "4.wav")
     with pytest.raises(InvalidArgumentError, match=r"kind 'video'.*\.3g2 .*\.mp4 .*\.y4m"):
         as_items(tmp_path, kind="video")
@@ -121,13 +121,13 @@ def test_nothing_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every folder")
-def test_folders_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_folders_are_errors(tmp_path: Path) -> None:
     (tmp_path / "locked").mkdir(mode=0)
     with pytest.raises(ReadError, match="locked"):
         as_items(tmp_path, kind="video")
 
 
-def test_names_that_are_not_text(tmp_path: Path) -> None:
+def test_names_that_are_not_text_are_refused(tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.mp4")).touch()
     (item,) = as_items(tmp_path, kind="video")
     assert os.fsencode(item.source).endswith(b"/\xff.mp4")  # type: ignore[arg-type]

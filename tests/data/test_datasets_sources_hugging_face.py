@@ -65,7 +65,7 @@ def no_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_decoding")
-def test_rows(stored: Any, videos: list[Path]) -> None:
+def test_rows_are_read(stored: Any, videos: list[Path]) -> None:
     items = as_items(stored, kind="video")
     assert len(items) == 4
     assert [item.source for item in items] == [
@@ -102,7 +102,7 @@ def test_the_format_does_not_matter(change: str, stored: Any) -> None:
 
 
 @pytest.mark.usefixtures("no_decoding")
-def test_selected_and_shuffled_rows(stored: Any) -> None:
+def test_selected_and_shuffled_rows_are_read(stored: Any) -> None:
     order = list(stored.with_format(None).select_columns("label").shuffle(seed=3)["label"])
     assert [item.label for item in as_items(stored.shuffle(seed=3), kind="video")] == order
 
@@ -128,7 +128,7 @@ def test_items_are_picklable(stored: Any) -> None:
     assert list(pickle.loads(pickle.dumps(items))) == list(items)
 
 
-def test_columns_by_name(videos: list[Path]) -> None:
+def test_columns_are_found_by_name(videos: list[Path]) -> None:
     path = str(videos[0])
     for name in ("path", "file_name", "video", "url", "file"):
         (item,) = as_items(datasets.Dataset.from_dict({"note": ["n"], name: [path]}), kind="video")
@@ -145,7 +145,7 @@ def test_columns_by_name(videos: list[Path]) -> None:
     assert [(item.source, item.label) for item in as_items(binary, kind="video")] == [(b"x", [1, 2])]
 
 
-def test_labels_that_are_text() -> None:
+def test_text_labels_become_numbers() -> None:
     rows = datasets.Dataset.from_dict({"path": ["p"] * 4, "label": ["b", "a", None, "b"]})
     items = as_items(rows, kind="video")
     assert [item.label for item in items] == [1, 0, None, 1]
@@ -167,7 +167,7 @@ def test_rows_without_media_fail_when_they_are_read(videos: list[Path]) -> None:
         assert "names no file" in media[0].failures[0].message
 
 
-def test_bad_sources(stored: Any) -> None:
+def test_bad_sources_are_refused(stored: Any) -> None:
     splits = datasets.DatasetDict({"train": stored, "test": stored})
     features = datasets.Features({"left": datasets.Video(), "right": datasets.Video()})
     two = datasets.Dataset.from_dict({"left": ["l"], "right": ["r"]}, features=features)
@@ -190,13 +190,13 @@ def test_bad_sources(stored: Any) -> None:
         )
 
 
-def test_what_the_message_for_streams_says_works(stored: Any) -> None:
+def test_the_advice_for_streams_works(stored: Any) -> None:
     stream = stored.to_iterable_dataset()
     kept = datasets.Dataset.from_list(list(stream.decode(False).take(1000)), features=stream.features)
     assert list(as_items(kept, kind="video")) == list(as_items(stored, kind="video"))
 
 
-def test_other_modules_of_that_name() -> None:
+def test_other_modules_of_that_name_are_ignored() -> None:
     # A project may have its own module ``datasets``.
     class OwnList(list[Item]):
         pass
@@ -205,7 +205,7 @@ def test_other_modules_of_that_name() -> None:
     assert as_items(OwnList([Item("a.mp4")]), kind="video")[0].source == "a.mp4"
 
 
-def test_parquet_as_hugging_face_writes_it(stored: Any, tmp_path: Path) -> None:
+def test_parquet_of_hugging_face_is_read(stored: Any, tmp_path: Path) -> None:
     stored.to_parquet(tmp_path / "rows.parquet", batch_size=2)
     items = as_items(tmp_path / "rows.parquet", kind="video")
     for item, expected in zip(items, as_items(stored, kind="video"), strict=True):
@@ -216,7 +216,7 @@ def test_parquet_as_hugging_face_writes_it(stored: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])
-def test_clips_in_workers_are_those_of_the_paths(context: str, stored: Any, videos: list[Path]) -> None:
+def test_clips_in_workers_match_those_of_paths(context: str, stored: Any, videos: list[Path]) -> None:
     labels = [2, 0, 1, -1]
     dataset = VideoClips(stored.remove_columns("thumbnail"), num_frames_per_clip=NUM_FRAMES, rows_per_file=2, seed=5)
     of_paths = VideoClips(
@@ -261,7 +261,7 @@ def memory() -> list[int]:
     return [int(line.split()[1]) << 10 for line in lines if line.startswith(("RssAnon", "RssFile"))]
 
 
-def test_decoders_of_hugging_face_are_read_from_what_they_were_made_of(videos: list[Path]) -> None:
+def test_decoders_of_hugging_face_are_read_from_their_sources(videos: list[Path]) -> None:
     class TheirDecoder:
         def __init__(self, **encoded: Any) -> None:
             self._hf_encoded = encoded

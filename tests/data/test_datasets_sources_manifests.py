@@ -60,7 +60,7 @@ def located(folder: Path, name: str) -> str:
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_what_was_written_is_read(name: str, tmp_path: Path) -> None:
+def test_written_files_are_read(name: str, tmp_path: Path) -> None:
     WRITERS[name](tmp_path / name, ROWS)
     items = as_items(str(tmp_path / name), kind="video")
     assert [item.source for item in items] == [located(tmp_path, path) for path in NAMES]
@@ -98,7 +98,7 @@ def test_paths_are_relative_to_the_manifest(tmp_path: Path, monkeypatch: pytest.
     assert items[4].source == "./concat:e.mp4|f.mp4"
 
 
-def test_spaces_around_the_names_of_columns(tmp_path: Path) -> None:
+def test_spaces_around_the_names_of_columns_are_stripped(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("path, label , place\na.mp4,3,Oslo\n")
     (item,) = as_items(tmp_path / "rows.csv", kind="video")
     assert (item.label, item.extra) == (3, {"place": "Oslo"})
@@ -126,7 +126,7 @@ def test_cells_lose_the_spaces_that_the_header_loses(tmp_path: Path) -> None:
         assert [item.extra.get("class_name") for item in items] == names
 
 
-def test_columns_by_name_and_empty_fields(tmp_path: Path) -> None:
+def test_columns_are_found_by_name_and_empty_fields_are_ignored(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("\ufeffpath,url,clip,class\n,https://host/a.mp4,x.mp4,1\nb.mp4,,y.mp4,0\n", "utf-8")
     assert [item.source for item in as_items(path, kind="video")] == ["https://host/a.mp4", f"{tmp_path}/b.mp4"]
@@ -168,7 +168,7 @@ DAMAGED: list[tuple[str, bytes, str]] = [
 
 
 @pytest.mark.parametrize(("name", "content", "message"), DAMAGED)
-def test_damaged_manifests(name: str, content: bytes, message: str, tmp_path: Path) -> None:
+def test_damaged_manifests_name_the_line(name: str, content: bytes, message: str, tmp_path: Path) -> None:
     if name.endswith("parquet"):
         pytest.importorskip("pyarrow")
     (tmp_path / name).write_bytes(content)
@@ -176,7 +176,7 @@ def test_damaged_manifests(name: str, content: bytes, message: str, tmp_path: Pa
         as_items(tmp_path / name, kind="video")
 
 
-def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_over_the_limits_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_csv(tmp_path / "rows.csv", ROWS)
     WRITERS["rows.json"](tmp_path / "rows.json", ROWS)
     monkeypatch.setattr(limits, "MAX_ITEMS", 4)
@@ -224,7 +224,7 @@ def media_rows(num: int, column: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("column", ["video", "any_name"])
-def test_parquet_with_media_in_it(column: str, tmp_path: Path) -> None:
+def test_parquet_with_media_in_it_is_read(column: str, tmp_path: Path) -> None:
     rows = media_rows(20, column)
     write_parquet(tmp_path / "rows.parquet", rows, row_group_size=6)
     items = as_items(tmp_path / "rows.parquet", kind="video")
@@ -241,7 +241,7 @@ def test_parquet_with_media_in_it(column: str, tmp_path: Path) -> None:
     assert len(pickle.dumps(items)) == len(untouched)  # the media stay in the file
 
 
-def test_parquet_with_columns_of_bytes(tmp_path: Path) -> None:
+def test_parquet_with_columns_of_bytes_is_read(tmp_path: Path) -> None:
     rows = [{"path": f"{i}.mp4", "bytes": bytes([i]), "label": i} for i in range(3)]
     write_parquet(tmp_path / "flat.parquet", rows)
     assert [(i.source, i.name, i.label) for i in as_items(tmp_path / "flat.parquet", kind="video")] == [
@@ -254,7 +254,7 @@ def test_parquet_with_columns_of_bytes(tmp_path: Path) -> None:
     ]
 
 
-def test_parquet_with_several_columns_of_media(tmp_path: Path) -> None:
+def test_parquet_with_several_columns_of_media_needs_a_choice(tmp_path: Path) -> None:
     rows = [{"left": {"bytes": b"l", "path": "l"}, "right": {"bytes": b"r", "path": "r"}}]
     write_parquet(tmp_path / "rows.parquet", rows)
     with pytest.raises(InvalidArgumentError, match="several columns that may be meant: left, right"):
@@ -266,7 +266,7 @@ def test_parquet_with_several_columns_of_media(tmp_path: Path) -> None:
             as_items(tmp_path / "rows.parquet", kind="video", **options)
 
 
-def test_parquet_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_files_over_the_limits_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A dictionary page makes a file of a few hundred bytes out of a long text in many rows.
     write_parquet(tmp_path / "long.parquet", [{"path": "a" * 10_000}] * 2000)
     assert (tmp_path / "long.parquet").stat().st_size < 20_000
@@ -283,7 +283,7 @@ def test_parquet_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         as_items(tmp_path / "media.parquet", kind="video")
 
 
-def test_clips_of_a_parquet_file_are_those_of_the_files(tmp_path: Path) -> None:
+def test_clips_of_a_parquet_file_match_plain_files(tmp_path: Path) -> None:
     paths = [tmp_path / f"{number}.mp4" for number in range(3)]
     for number, path in enumerate(paths):
         write_test_pattern(path, width=64, height=48, num_frames=10 + number)

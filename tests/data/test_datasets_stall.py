@@ -34,7 +34,7 @@ class SleepyLoader:
 # Watching
 
 
-def test_waiting_and_working_are_told_apart() -> None:
+def test_waiting_and_working_are_measured_separately() -> None:
     with StallMeter() as meter:
         for _ in meter.watch(SleepyLoader(8, 0.03, first=0.2)):
             time.sleep(0.01)
@@ -95,7 +95,7 @@ def test_waiting_is_a_range_in_a_trace() -> None:
     assert events["mediatensor::wait"].count == 4  # the last one finds the end
 
 
-def test_a_device_that_is_not_there_is_refused() -> None:
+def test_a_missing_device_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="nonsense"):
         StallMeter(device="nonsense")
     if not torch.cuda.is_available():
@@ -104,7 +104,7 @@ def test_a_device_that_is_not_there_is_refused() -> None:
     assert list(StallMeter(device="cpu").watch([1])) == [1]
 
 
-def test_what_a_gpu_still_does_counts_as_working(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pending_gpu_work_counts_as_working(monkeypatch: pytest.MonkeyPatch) -> None:
     waited_for = []
 
     def synchronize(device: torch.device) -> None:

@@ -197,7 +197,7 @@ def test_advice_for_slow_workers_is_about_their_slowest_stage(stage: str, words:
     assert words in run(Loop(read=(0.6,), stage=stage), clock)[0].advice
 
 
-def test_figures_are_those_of_the_simulation(clock: Clock) -> None:
+def test_facts_match_the_simulation(clock: Clock) -> None:
     loop = Loop(body=0.1, read=(0.6,), start=2.0, send=0.01, copy=0.02, transform=0.03, num_batches=20)
     facts = run(loop, clock)[0].facts
     assert (facts.num_epochs, facts.num_batches, facts.num_workers, facts.num_cores) == (1, 20, 2, 8)

@@ -164,7 +164,7 @@ def test_items_and_sources_can_be_pickled(shards: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [[], ["--format=gnu"], ["--format=posix"], ["--format=ustar"], ["--format=v7"]])
-def test_archives_of_the_tar_program(tmp_path: Path, videos: list[Path], options: list[str]) -> None:
+def test_archives_of_the_tar_program_are_read(tmp_path: Path, videos: list[Path], options: list[str]) -> None:
     folder = tmp_path / "files"
     names = ["a.mp4", "sub.folder/b.front.mp4"]
     if options in ([], ["--format=gnu"], ["--format=posix"]):
@@ -183,7 +183,7 @@ def test_archives_of_the_tar_program(tmp_path: Path, videos: list[Path], options
         torch.testing.assert_close(VideoDecoder(item.source)[:], linear_decode(video), rtol=0, atol=0)
 
 
-def test_members_are_those_that_tarfile_lists(tmp_path: Path) -> None:
+def test_members_match_tarfile(tmp_path: Path) -> None:
     members = [(f"{'n' * length}/{length}.mp4", b"x" * length) for length in (1, 50, 98, 101, 255, 256, 3000)]
     for form in (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
         chosen = members[:3] if form == tarfile.USTAR_FORMAT else members
@@ -280,7 +280,7 @@ def test_keys_end_at_the_first_dot_of_the_base_name(tmp_path: Path) -> None:
     assert right[1].name == f"{path}/v1.0/b.right.mp4"
 
 
-def test_sound_may_be_that_of_a_video(tmp_path: Path) -> None:
+def test_audio_may_come_from_a_video(tmp_path: Path) -> None:
     sound = torch.linspace(-0.5, 0.5, 800)[None]
     wav = bytes(AudioEncoder(sound, sample_rate=8000).to_tensor("wav").numpy())
     path = tmp_path / "sound.tar"
@@ -425,7 +425,7 @@ def test_a_shard_that_shrinks_or_goes_is_an_error_of_its_rows(tmp_path: Path, vi
         items[1].source.open()
 
 
-def test_what_cannot_be_indexed_is_refused(tmp_path: Path, shards: Path) -> None:
+def test_shards_without_index_are_refused(tmp_path: Path, shards: Path) -> None:
     compressed = tmp_path / "shard.tar.gz"
     compressed.write_bytes(gzip.compress((shards / "train-000.tar").read_bytes()))
     with pytest.raises(OpenError, match=r"compressed.*TarSamples"):
@@ -442,7 +442,7 @@ def test_what_cannot_be_indexed_is_refused(tmp_path: Path, shards: Path) -> None
         TarItems([])
 
 
-def test_files_that_are_no_archives_are_errors_of_one_row(tmp_path: Path) -> None:
+def test_files_that_are_not_archives_are_errors_of_one_row(tmp_path: Path) -> None:
     (tmp_path / "empty.tar").touch()
     (tmp_path / "text.tar").write_text("no archive" * 100)
     (tmp_path / "no-samples.tar").write_bytes(tar_bytes([]))
@@ -453,7 +453,7 @@ def test_files_that_are_no_archives_are_errors_of_one_row(tmp_path: Path) -> Non
             item.source.open()
 
 
-def test_labels_from_a_function(shards: Path) -> None:
+def test_labels_come_from_a_function(shards: Path) -> None:
     def label(item: Item) -> str:
         return item.extra["txt"]
 

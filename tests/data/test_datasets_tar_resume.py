@@ -43,7 +43,7 @@ def read_some(loader: DataLoader, num_batches: int) -> tuple[list[str], Any]:
 
 @pytest.mark.parametrize("num_batches", [0, 1, 5, 9, 14])
 @pytest.mark.parametrize(("before", "after"), [(0, 2), (2, 0), (1, 3), (2, 2)])
-def test_an_epoch_goes_on_with_other_workers(shards: list[Path], before: int, after: int, num_batches: int) -> None:
+def test_an_epoch_resumes_with_other_workers(shards: list[Path], before: int, after: int, num_batches: int) -> None:
     given, state = read_some(make_loader(shards, before), num_batches)
     resumed = make_loader(shards, after, batch_size=3)
     resumed.load_state_dict(state)
@@ -65,7 +65,7 @@ def test_it_can_be_interrupted_again_and_again(shards: list[Path]) -> None:
     assert sorted(given + texts(loader)) == ALL
 
 
-def test_what_is_drawn_is_what_would_have_been_drawn(shards: list[Path]) -> None:
+def test_resumed_rows_have_the_same_random_numbers(shards: list[Path]) -> None:
     def drawn(batches: Any) -> dict[str, int]:
         return {sample.extra["text"]: sample.extra["drawn"] for batch in batches for sample in batch}
 
@@ -106,7 +106,7 @@ def test_states_of_all_ranks_serve_any_number_of_ranks(shards: list[Path], befor
     assert sorted(given + texts(loader)) == ALL
 
 
-def test_a_rank_goes_on_with_its_own_state(shards: list[Path]) -> None:
+def test_a_rank_resumes_from_its_own_state(shards: list[Path]) -> None:
     given = []
     for rank in range(3):
         more, state = read_some(make_loader(shards, 2, rank=rank, num_ranks=3), 2)
@@ -145,7 +145,7 @@ def test_persistent_workers_begin_an_epoch_that_was_resumed_from_its_beginning(s
     assert sorted(texts(loader)) == ALL
 
 
-def test_spawned_workers(shards: list[Path]) -> None:
+def test_spawned_workers_read_the_same(shards: list[Path]) -> None:
     options = {"multiprocessing_context": "spawn"}
     given, state = read_some(make_loader(shards, 1, loader_options=options), 5)
     resumed = make_loader(shards, 1, loader_options=options)
@@ -153,7 +153,7 @@ def test_spawned_workers(shards: list[Path]) -> None:
     assert sorted(given + texts(resumed)) == ALL
 
 
-def test_shards_of_which_nothing_is_left_are_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shards_without_remaining_rows_are_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shards = number_shards(tmp_path, (4, 4, 4, 4))
     given, state = read_some(make_loader(shards, 2, shuffle_buffer=None), 6)
     left = {shard for shard in range(4) if sum(text.startswith(f"{shard}-") for text in given) < 4}
@@ -173,7 +173,7 @@ def test_shards_of_which_nothing_is_left_are_not_opened(tmp_path: Path, monkeypa
     assert opened == [str(shards[shard]) for shard in sorted(left)]
 
 
-def test_a_rank_that_is_through_before_the_others(shards: list[Path]) -> None:
+def test_a_rank_that_finishes_first_keeps_its_rows_in_the_state(shards: list[Path]) -> None:
     given, states = [], []
     for rank, num_batches in enumerate((100, 1)):
         more, state = read_some(make_loader(shards, rank=rank, num_ranks=2), num_batches)

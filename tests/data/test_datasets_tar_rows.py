@@ -34,7 +34,7 @@ class Rows:
 
 
 @pytest.mark.parametrize("num_workers", [0, 1, 3])
-def test_any_iterable_of_rows(num_workers: int) -> None:
+def test_any_iterable_of_rows_is_a_source(num_workers: int) -> None:
     rows = [
         Item(b"item", label=1, name="i"),
         {"__key__": "k", "__url__": "u.tar", "mp4": b"key", "cls": b"2"},
@@ -60,7 +60,7 @@ def test_a_row_without_a_file_follows_the_error_policy() -> None:
 
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2])
-def test_rows_of_a_webdataset_pipeline(numbers: list[Path], num_workers: int) -> None:
+def test_rows_of_a_webdataset_pipeline_are_read(numbers: list[Path], num_workers: int) -> None:
     webdataset = pytest.importorskip("webdataset", reason="needs the webdataset package")
     shards = [str(path) for path, size in zip(numbers, SIZES, strict=True) if size]
     samples = TarSamples(webdataset.WebDataset(shards, shardshuffle=False), TextRecipe())
@@ -73,7 +73,7 @@ def test_rows_of_a_webdataset_pipeline(numbers: list[Path], num_workers: int) ->
         loader.state_dict()
 
 
-def test_items_are_those_that_webdataset_finds(tmp_path: Path) -> None:
+def test_items_match_webdataset(tmp_path: Path) -> None:
     webdataset = pytest.importorskip("webdataset", reason="needs the webdataset package")
     names = [
         "a.mp4",
@@ -97,7 +97,7 @@ def test_items_are_those_that_webdataset_finds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_rows_of_a_hugging_face_stream(num_workers: int) -> None:
+def test_rows_of_a_hugging_face_stream_are_read(num_workers: int) -> None:
     datasets = pytest.importorskip("datasets", reason="needs the datasets package")
     rows = {"path": [f"{number}.mp4" for number in range(7)], "bytes": [b"%d" % number for number in range(7)]}
     stream = datasets.Dataset.from_dict(rows).to_iterable_dataset(num_shards=3)

@@ -68,9 +68,7 @@ def check_videos(samples: TarSamples, videos: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress])
-def test_frames_are_those_of_the_plain_files(
-    tmp_path: Path, videos: list[Path], video_tar: bytes, compress: Any
-) -> None:
+def test_frames_match_plain_files(tmp_path: Path, videos: list[Path], video_tar: bytes, compress: Any) -> None:
     (tmp_path / "shard").write_bytes(compress(video_tar))
     check_videos(TarSamples(tmp_path / "shard", WHOLE_VIDEO), videos)
 
@@ -132,7 +130,7 @@ def test_every_sample_once_whatever_the_ranks(numbers: list[Path]) -> None:
         assert sorted(given) == ALL
 
 
-def test_what_is_drawn_depends_on_seed_epoch_and_place_only(numbers: list[Path]) -> None:
+def test_random_numbers_depend_only_on_seed_epoch_and_place(numbers: list[Path]) -> None:
     def drawn(epoch: int = 0, seed: int = 0, num_workers: int = 0, **options: Any) -> dict[str, int]:
         samples = TarSamples(numbers, TextRecipe(), seed=seed, **options)
         loader = DataLoader(samples, batch_size=3, num_workers=num_workers, collate_fn=list)
@@ -149,7 +147,7 @@ def test_what_is_drawn_depends_on_seed_epoch_and_place_only(numbers: list[Path])
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_the_order_is_shuffled_anew_in_each_epoch_and_reproducible(numbers: list[Path], num_workers: int) -> None:
+def test_the_order_differs_in_each_epoch_and_is_reproducible(numbers: list[Path], num_workers: int) -> None:
     def epochs(seed: int = 0) -> list[list[str]]:
         samples = TarSamples(numbers, TextRecipe(), shuffle_buffer=4, seed=seed)
         loader = DataLoader(samples, batch_size=2, num_workers=num_workers, collate_fn=list)
@@ -167,7 +165,7 @@ def test_without_a_shuffle_buffer_samples_come_in_order(numbers: list[Path]) -> 
     assert texts(TarSamples(numbers, TextRecipe())) == ALL
 
 
-def test_batches_are_those_of_map_style_datasets(tmp_path: Path, video_tar: bytes) -> None:
+def test_stream_batches_match_map_style_datasets(tmp_path: Path, video_tar: bytes) -> None:
     (tmp_path / "shard.tar").write_bytes(video_tar)
     recipe = VideoRecipe(partial(clips_at_random_indices, num_frames_per_clip=4))
     loader = DataLoader(TarSamples(tmp_path / "shard.tar", recipe), batch_size=2, num_workers=1)
@@ -229,7 +227,7 @@ def test_a_damaged_shard_gives_what_is_before_the_damage_and_one_failure(
     ],
     ids=["empty", "text", "xz", "cut gzip"],
 )
-def test_files_that_are_no_archives_are_one_failure(tmp_path: Path, data: bytes, message: str) -> None:
+def test_files_that_are_not_archives_are_one_failure(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "a.tar").write_bytes(data)
     (tmp_path / "b.tar").write_bytes(tar_bytes([("b.mp4", b"good")]))
     failed, good = TarSamples(tmp_path / "{a,b}.tar", TextRecipe(), on_error="skip")
@@ -240,7 +238,7 @@ def test_files_that_are_no_archives_are_one_failure(tmp_path: Path, data: bytes,
 
 
 @pytest.mark.parametrize("form", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
-def test_whatever_the_damage_both_ways_of_reading_agree(tmp_path: Path, form: int) -> None:
+def test_both_ways_of_reading_agree_on_damaged_files(tmp_path: Path, form: int) -> None:
     choose = random.Random(form)
     names = [f"{'long/' * 30 * (number % 2)}{number}.{suffix}" for number in range(5) for suffix in ("mp4", "cls")]
     whole = tar_bytes([(name, b"%d" % choose.randrange(1000)) for name in names], format=form)

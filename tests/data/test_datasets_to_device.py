@@ -102,7 +102,7 @@ def test_a_batch_arrives_on_the_device_and_its_times_stay(fake_device: torch.dev
     assert batch.frames.pts_seconds.device.type == batch.row.device.type == "cpu"
 
 
-def test_a_device_that_is_not_there_is_refused() -> None:
+def test_a_missing_device_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="Unsupported device: cuda:99"):
         ToDevice([], "cuda:99")
 
@@ -121,7 +121,7 @@ def test_copying_and_transforming_are_stages() -> None:
     assert set(seconds) == {"copy", "transform"}
 
 
-def test_what_the_loader_has_can_be_asked_for(num_ahead: int) -> None:
+def test_attributes_of_the_loader_are_available(num_ahead: int) -> None:
     loader = grey_loader([3, -1, 5, 6])
     batches = ToDevice(loader, "cpu")
     assert (len(batches), batches.dataset, batches.num_workers) == (2, loader.dataset, 0)
@@ -151,7 +151,7 @@ def test_a_batch_that_was_fetched_but_not_handed_over_is_read_again(
     assert used + rest == plain
 
 
-def test_the_state_is_that_of_the_loader_wherever_it_is_asked_for(num_ahead: int) -> None:
+def test_the_state_matches_the_loader_at_any_time(num_ahead: int) -> None:
     loader, plain = grey_loader(range(5)), grey_loader(range(5))
     batches = ToDevice(loader, "cpu")
     for epoch in range(2):
@@ -194,7 +194,7 @@ def test_torchdatas_loader_resumes(num_ahead: int, num_used: int) -> None:
 # --- errors and leaving early
 
 
-def test_an_error_comes_behind_the_batches_before_it(num_ahead: int) -> None:
+def test_an_error_is_raised_after_earlier_batches(num_ahead: int) -> None:
     def failing() -> Iterator[int]:
         yield 1
         yield 2

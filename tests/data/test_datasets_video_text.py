@@ -100,7 +100,7 @@ def test_subtitles_within_the_video_are_the_default(tmp_path: Path) -> None:
     assert [row(french, 0).label, len(french)] == ["Un", 1]
 
 
-def test_logos_and_blank_or_timeless_texts_are_no_captions(videos: list[Path]) -> None:
+def test_logos_and_blank_or_timeless_texts_are_not_captions(videos: list[Path]) -> None:
     logo = reading((0, 90), kind="overlay").tracks[0]
     read = reading((0, 15))
     mixed = VideoReading("a.mp4", 64, 96, NUM_FRAMES, 0.0, 3.0, (logo, *read.tracks))
@@ -164,7 +164,7 @@ def batches_of(dataset: VideoTextClips, **options: Any) -> list[tuple[list[int],
     return [(batch.row.tolist(), list(batch.label), batch.frames.data) for batch in loader]
 
 
-def test_batches_are_those_of_one_process_with_workers_and_after_resuming(videos: list[Path]) -> None:
+def test_batches_with_workers_and_after_resuming_match_one_process(videos: list[Path]) -> None:
     spans = [(first, first + 15) for first in range(0, 90, 15)]
     sampler = partial(clips_at_random_indices, num_frames_per_clip=4, num_indices_between_frames=2)
     dataset = VideoTextClips(videos, sampler, captions=partial(_captions, spans), seed=1)

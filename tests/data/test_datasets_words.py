@@ -67,7 +67,7 @@ def picture(sample: Sample) -> NDArray[np.uint8]:
     [BOXES, np.array(BOXES), np.array(BOXES) + 0.3, [[[x0, y0], [x1, y1]] for x0, y0, x1, y1 in BOXES]],
     ids=["list", "array", "floats", "corners"],
 )
-def test_straight_boxes_in_pixels(pages: Pages, boxes: Any) -> None:
+def test_straight_boxes_in_pixels_are_cropped(pages: Pages, boxes: Any) -> None:
     rows = WordCrops(annotated(pages, boxes, writer="me"))
     assert len(rows) == 9
     for row in range(9):
@@ -82,7 +82,7 @@ def test_straight_boxes_in_pixels(pages: Pages, boxes: Any) -> None:
 
 
 @pytest.mark.parametrize("unit", ["auto", "relative"])
-def test_straight_boxes_relative_to_the_page(pages: Pages, unit: Any) -> None:
+def test_straight_relative_boxes_are_cropped(pages: Pages, unit: Any) -> None:
     """As docTR cuts them, the last row and column included."""
     boxes = np.array(BOXES) / [WIDTH, HEIGHT, WIDTH, HEIGHT]
     rows = WordCrops(annotated(pages[:1], boxes.tolist()), box_unit=unit)
@@ -90,7 +90,7 @@ def test_straight_boxes_relative_to_the_page(pages: Pages, unit: Any) -> None:
         assert np.array_equal(picture(sample_of(rows, row)), pages[0][1][top : bottom + 1, left : right + 1])
 
 
-def test_the_unit_can_be_said(pages: Pages) -> None:
+def test_the_unit_can_be_given(pages: Pages) -> None:
     corner = [[0.0, 0.0, 2.0, 1.0]]
     assert picture(sample_of(WordCrops(annotated(pages, corner, ["i"]), box_unit="pixels"), 0)).shape == (1, 2, 3)
     assert picture(sample_of(WordCrops(annotated(pages, corner, ["i"])), 0)).shape == (HEIGHT, WIDTH, 3)
@@ -124,7 +124,7 @@ def test_an_upside_down_word_is_turned(pages: Pages) -> None:
     assert np.array_equal(last, pixels[top, left])
 
 
-def test_pages_without_texts_or_words(pages: Pages) -> None:
+def test_pages_without_texts_or_words_have_rows(pages: Pages) -> None:
     items = [
         Item(pages[0][0], label="all of it", extra={"boxes": BOXES}),
         Item(pages[1][0], extra={"boxes": [], "texts": []}),
@@ -138,7 +138,7 @@ def test_pages_without_texts_or_words(pages: Pages) -> None:
         WordCrops(items[1:2])
 
 
-def test_pages_of_a_document(tmp_path: Path) -> None:
+def test_pages_of_a_document_are_read(tmp_path: Path) -> None:
     pages = [write_page(tmp_path / "page.png", number) for number in range(3)]
     first, *others = map(Image.fromarray, pages)
     first.save(tmp_path / "scan.tif", save_all=True, append_images=others)
@@ -179,7 +179,7 @@ def test_a_page_is_decoded_once_for_all_its_words(pages: Pages, monkeypatch: pyt
     assert len(opened) == 3
 
 
-def test_words_of_real_pages() -> None:
+def test_words_of_real_pages_are_cropped() -> None:
     folder = TEST_DATA / "ocr" / "funsd"
     files = sorted((folder / "annotations").glob("*.json"))[:2]
     if not files:
@@ -232,7 +232,7 @@ def test_a_bad_annotation_is_one_row_that_fails(pages: Pages, boxes: Any, texts:
     assert isinstance(WordCrops(items, on_error="skip")[0], Skipped)
 
 
-def test_pages_that_cannot_be_read(pages: Pages, tmp_path: Path) -> None:
+def test_unreadable_pages_are_errors(pages: Pages, tmp_path: Path) -> None:
     (tmp_path / "text.png").write_text("not a picture")
     (tmp_path / "cut.png").write_bytes(pages[0][0].read_bytes()[:900])
     broken = [tmp_path / "text.png", tmp_path / "cut.png", tmp_path / "missing.png"]
@@ -251,7 +251,7 @@ def test_pages_that_cannot_be_read(pages: Pages, tmp_path: Path) -> None:
 # Words that are cut already
 
 
-def test_words_in_the_layout_of_doctr(tmp_path: Path) -> None:
+def test_words_in_the_layout_of_doctr_are_read(tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     labels = {f"{number}.png": text for number, text in enumerate(["Grüße", "12", "x"])}
     words = {name: write_page(tmp_path / "images" / name, number) for number, name in enumerate(labels)}
@@ -269,7 +269,7 @@ def test_words_in_the_layout_of_doctr(tmp_path: Path) -> None:
     assert sample_of(WordCrops.from_labels(tmp_path / "images", {"0.png": "given"}), 0).label == "given"
 
 
-def test_labels_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_labels_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     images = tmp_path / "images"
     with pytest.raises(SourceNotFoundError, match=r"labels\.json"):
         WordCrops.from_labels(images)
@@ -283,7 +283,7 @@ def test_labels_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         WordCrops.from_labels(images)
 
 
-def test_words_of_a_manifest(pages: Pages) -> None:
+def test_words_of_a_manifest_are_read(pages: Pages) -> None:
     rows = WordCrops([{"path": str(path), "text": f"0{number}"} for number, (path, _) in enumerate(pages)])
     assert [sample_of(rows, row).label for row in range(3)] == ["00", "01", "02"]
     assert sample_of(rows, 0).extra == {}
@@ -307,7 +307,7 @@ def contents(rows: MediaDataset, num_workers: int) -> dict[int, tuple[bytes, str
     return {sample.row: (sample.image.numpy().tobytes(), sample.label) for sample in samples}
 
 
-def test_workers_do_not_matter(pages: Pages) -> None:
+def test_workers_do_not_change_rows(pages: Pages) -> None:
     rows = WordCrops(annotated(pages), transform=noisy, seed=2)
     alone = contents(rows, 0)
     assert len(set(alone.values())) == len(rows) == 9

@@ -128,7 +128,7 @@ def test_replaced_frames_are_counted(tmp_path: Path) -> None:
 # Dependencies of a row
 
 
-def test_rows_are_those_of_a_dataset(videos: list[str], broken: str) -> None:
+def test_rows_match_a_dataset(videos: list[str], broken: str) -> None:
     options = {"transforms": [RandomResizedCrop((16, 16))]}
     paths = [*videos, broken]
     dataset = VideoClips(paths, num_frames_per_clip=CLIP, rows_per_file=3, decoder_options=options, seed=7)
@@ -270,7 +270,7 @@ def test_wrong_arguments_are_refused_at_once(options: dict[str, Any]) -> None:
         ClipDecoder(num_frames_per_clip=CLIP, **options)
 
 
-def test_a_mistake_of_a_sampler_is_no_error_of_a_file(videos: list[str]) -> None:
+def test_a_mistake_of_a_sampler_is_not_an_error_of_a_file(videos: list[str]) -> None:
     with pytest.raises(ZeroDivisionError):
         ClipDecoder(lambda decoder: 1 / 0)({"path": videos[:1]})  # type: ignore[arg-type, return-value]
 

@@ -19,7 +19,7 @@ daft = pytest.importorskip("daft", reason="needs Daft: pip install daft")
 CLIP_SHAPE = (4, 3, *SIZE)
 
 
-def test_rows_of_daft_are_those_of_a_dataset(tmp_path: Path) -> None:
+def test_rows_of_daft_match_a_dataset(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "shard.tar", "w") as shard:
         for path in make_videos(tmp_path / "videos", 3):
             shard.add(path, path.name)

@@ -197,7 +197,7 @@ def test_columns_without_a_common_shape_keep_their_type_where_everything_is_brok
         ("ray_ocr.py", r"[1-9]\d* files read, 1 with an error"),
     ],
 )
-def test_examples_read_what_they_can(
+def test_examples_read_all_readable_rows(
     name: str, last_line: str, cluster: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if name == "ray_ocr.py":

@@ -25,7 +25,7 @@ def ramp(path: Path, num_samples: int, rate: int = 8000) -> str:
     return str(path)
 
 
-def test_whole_files_of_sound(tmp_path: Path) -> None:
+def test_whole_audio_files_are_read(tmp_path: Path) -> None:
     broken = not_media(tmp_path)
     paths = [ramp(tmp_path / "a.wav", 4000), broken, ramp(tmp_path / "b.wav", 1000, 16_000)]
     result = AudioReader()({"path": paths})
@@ -41,7 +41,7 @@ def test_whole_files_of_sound(tmp_path: Path) -> None:
     assert [bool(error) for error in result["error"]] == [False, True, False]
 
 
-def test_clips_of_sound_are_those_of_a_dataset_and_say_what_was_filled_up(tmp_path: Path) -> None:
+def test_clips_of_audio_match_a_dataset_and_count_padding(tmp_path: Path) -> None:
     broken = not_media(tmp_path)
     paths = [ramp(tmp_path / "long.wav", 8000), ramp(tmp_path / "short.wav", 1000), broken]
     rows = clip_rows(paths, 2)

@@ -73,7 +73,7 @@ SOURCES = ["classes", "plain.jsonl", "shots.csv", "shard.tar", "table.parquet", 
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_rows_are_those_of_a_dataset_of_the_same_source(name: str, folder: Path) -> None:
+def test_rows_match_a_dataset_of_the_same_source(name: str, folder: Path) -> None:
     dataset = VideoClips(folder / name, num_frames_per_clip=CLIP, rows_per_file=3, seed=SEED)
     rows = clip_rows(folder / name, 3)
     assert json.loads(json.dumps(rows)) == rows, "nothing but plain values"
@@ -139,7 +139,7 @@ def test_of_a_table_or_shard_elsewhere_only_the_bytes_of_clips_are_fetched(folde
             assert np.array_equal(result["frames"][0], expected["frames"][0])
 
 
-def test_what_cannot_be_read_is_an_error_of_its_row(folder: Path, tmp_path: Path) -> None:
+def test_an_unreadable_file_is_an_error_of_its_row(folder: Path, tmp_path: Path) -> None:
     whole = (folder / "shard.tar").read_bytes()
     (tmp_path / "cut.tar").write_bytes(whole[: len(whole) // 2])
     dataset = VideoClips(tmp_path / "cut.tar", num_frames_per_clip=CLIP, on_error="skip")
@@ -222,7 +222,7 @@ def robot(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"delta_timestamps": {TOP: [0.0, 0.1]}, "only_whole": True, "image_transforms": Resize((24, 32))},
     ],
 )
-def test_rows_of_robots_are_those_of_their_dataset(options: dict[str, Any], robot: Path) -> None:
+def test_rows_of_robots_match_their_dataset(options: dict[str, Any], robot: Path) -> None:
     clips = LeRobotClips(robot, seed=SEED, **options)
     reader = pickle.loads(pickle.dumps(LeRobotReader(robot, seed=SEED, row_column="id", **options)))
     assert len(reader) == len(clips)

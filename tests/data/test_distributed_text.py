@@ -90,7 +90,7 @@ def words(result: dict[str, Any]) -> list[list[str]]:
     return [list(row) for row in result["words"]]
 
 
-def test_the_pages_of_each_document(reader: TextReader, means: Means, tmp_path: Path) -> None:
+def test_pages_of_each_document_are_read(reader: TextReader, means: Means, tmp_path: Path) -> None:
     paths = [tiff(tmp_path / "a.tif", 10, 0, 30), str(tmp_path / "missing.png"), tiff(tmp_path / "b.tif", 40)]
     result = reader({"path": paths, "id": [7, 8, 9]})
     assert list(result) == ["path", "id", *COLUMNS]
@@ -168,7 +168,7 @@ def test_words_in_cells_of_tables_are_among_the_words(tmp_path: Path) -> None:
     assert result["boxes"][0].tolist() == [[0.25, 0.25, 0.5, 0.5]]
 
 
-def test_bytes_of_documents(reader: TextReader, tmp_path: Path) -> None:
+def test_bytes_of_documents_are_read(reader: TextReader, tmp_path: Path) -> None:
     data = Path(tiff(tmp_path / "a.tif", 10, 20)).read_bytes()
     result = reader({"bytes": [data, b"nothing"], "path": ["a", "b"]})
     assert words(result) == [["10", "20"], []]
@@ -193,7 +193,7 @@ def test_frames_of_videos_are_read_at_their_times(means: Means, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("on_error", ["nearest", "skip"])
-def test_frames_that_cannot_be_decoded(on_error: str, means: Means, tmp_path: Path) -> None:
+def test_undecodable_frames_are_findings(on_error: str, means: Means, tmp_path: Path) -> None:
     path = media.make("damaged_packet_mpeg4_mp4", tmp_path)
     with VideoDecoder(path, on_error=on_error, dimension_order="NHWC") as decoder:  # type: ignore[arg-type]
         num_frames = len(decoder)
@@ -249,7 +249,7 @@ def test_a_reader_that_was_used_travels_without_its_models(tmp_path: Path) -> No
     assert words(pickle.loads(copy)(batch)) == words(result) == [["10"]]
 
 
-def test_models_that_cannot_be_loaded_are_no_error_of_a_file(tmp_path: Path) -> None:
+def test_models_that_cannot_be_loaded_are_not_an_error_of_a_file(tmp_path: Path) -> None:
     def fail() -> Any:
         raise WeightsNotFoundError("no weights")
 

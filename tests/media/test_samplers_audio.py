@@ -211,9 +211,7 @@ def test_a_header_that_promises_too_much_leaves_clips_to_the_policy(sampler: Cal
 @pytest.mark.parametrize("sampler", BOTH)
 def test_an_unknown_end_needs_an_end_of_the_range(sampler: Callable[..., AudioSamplesBatch]) -> None:
     decoder = FormulaSound(40, 8, header_end=None)
-    with pytest.raises(
-        InvalidArgumentError, match=r"do not have its end\. Give sampling_range_end.* end_seconds"
-    ):
+    with pytest.raises(InvalidArgumentError, match=r"do not have its end\. Give sampling_range_end.* end_seconds"):
         sampler(decoder, **required(sampler))
     assert decoder.calls == []
     clips = sampler(decoder, **required(sampler), sampling_range_start=2.0, sampling_range_end=4.0)

@@ -99,7 +99,7 @@ def test_real_films_of_one_shot_have_no_cuts(media_data: Callable[[str], Path], 
     assert len(find_scenes(VideoDecoder(media_data(name)))) == 1
 
 
-def test_quick_pans_flashes_and_noise_are_no_cuts(tmp_path: Path) -> None:
+def test_fast_pans_flashes_and_noise_are_not_cuts(tmp_path: Path) -> None:
     pictures = [*draw([Shot(40, 2, pan=19), Shot(40, 5, pan=1)])]
     for flash in (12, 60, 61, 70):
         pictures[flash] = np.full_like(pictures[flash], 255)
@@ -146,7 +146,7 @@ def test_bars_hide_no_cut_and_still_films_have_none(tmp_path: Path) -> None:
     assert len(find_scenes(VideoDecoder(still))) == 1
 
 
-def test_frames_of_a_variable_rate_and_repeated_ones(tmp_path: Path) -> None:
+def test_frames_of_a_variable_rate_and_repeated_frames_have_places(tmp_path: Path) -> None:
     shots = [Shot(20, 1, pan=12), Shot(21, 6, pan=12)]
     ticks = np.cumsum([1, 4, 2] * 14)[:41].tolist()
     decoder = VideoDecoder(film(tmp_path / "variable", shots, ticks=ticks))
@@ -159,7 +159,7 @@ def test_frames_of_a_variable_rate_and_repeated_ones(tmp_path: Path) -> None:
     assert starts(find_scenes(decoder)) == [0, 60]
 
 
-def test_key_frames_alone_show_cuts_at_them_and_others_late(tmp_path: Path) -> None:
+def test_key_frames_only_finds_cuts_at_or_after_their_place(tmp_path: Path) -> None:
     shots = [Shot(40, 1), Shot(35, 6), Shot(50, 2)]
     at_cuts = VideoDecoder(film(tmp_path / "at_cuts", shots, "key frames at cuts"))
     assert starts(find_scenes(at_cuts, key_frames_only=True)) == [0, 40, 75]
@@ -263,12 +263,14 @@ def test_rows_of_a_dataset_may_be_scenes(cut_film: tuple[Path, list[Shot]]) -> N
         ({"min_seconds": "1"}, "min_seconds must be a number (got '1')"),
     ],
 )
-def test_arguments_of_find_scenes(cut_film: tuple[Path, list[Shot]], options: dict[str, Any], message: str) -> None:
+def test_find_scenes_checks_its_arguments(
+    cut_film: tuple[Path, list[Shot]], options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InvalidArgumentError, match=re.escape(message)):
         find_scenes(VideoDecoder(cut_film[0]), **options)
 
 
-def test_arguments_of_clips_at_scenes(cut_film: tuple[Path, list[Shot]]) -> None:
+def test_clips_at_scenes_checks_its_arguments(cut_film: tuple[Path, list[Shot]]) -> None:
     decoder = VideoDecoder(cut_film[0])
     with pytest.raises(InvalidArgumentError, match="has no scene"):
         clips_at_scenes(decoder, scenes=[])
