@@ -169,18 +169,14 @@ def audio_clips_at_regular_timestamps(
             the end: then the policy completes the last clips. By default the last clip ends with the stream, or starts
             at ``sampling_range_start`` if the stream is too short for that. Needed for a stream whose header does not
             say where it ends.
-        policy: What to do with a clip that runs past the end of the stream: ``"pad"`` fills up with silence,
-            ``"wrap"`` goes back to the clip's start, ``"error"`` raises.
+        policy: As for `audio_clips_at_random_timestamps`.
 
     Returns:
         Samples float32 (clips, channels, samples), all clips of the same length. ``pts_seconds`` are the starts; the
         first sample is the one nearest to it. ``num_valid_samples`` counts the samples before the padding.
 
     Raises:
-        InvalidArgumentError: if an argument is not as described, the sampling range is empty, the end of the stream is
-            not known, or a clip runs past the end and ``policy`` is ``"error"``. It is a ValueError.
-        SourceTypeError: if ``decoder`` is not a decoder, but a path, for example.
-        DecodeError: if the samples cannot be decoded.
+        InvalidArgumentError, SourceTypeError, DecodeError: As for `audio_clips_at_random_timestamps`.
 
     Example:
         >>> from mediatensor.samplers import audio_clips_at_regular_timestamps

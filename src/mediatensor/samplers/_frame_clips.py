@@ -169,24 +169,15 @@ def clips_at_regular_indices(
     Args:
         decoder: The video.
         num_clips: Number of clips, at least 1; a single one starts at the start of the range.
-        num_frames_per_clip: Number of frames of a clip, at least 1.
-        num_indices_between_frames: Distance between two frames of a clip in frames, at least 1.
-        sampling_range_start: First frame at which a clip may start; negative counts from the end of the video.
-        sampling_range_end: Frame before which a clip must start; negative counts from the end, and a value beyond
-            the end means the end. By default clips start where all their frames exist, or at the first frame if
-            the video is shorter than a clip.
-        policy: What to do with a clip that runs past the end of the video: ``"repeat_last"`` repeats the last
-            frame that exists, ``"wrap"`` goes back to the clip's first frame, ``"error"`` raises.
+        num_frames_per_clip, num_indices_between_frames, sampling_range_start, sampling_range_end, policy: As for
+            `clips_at_random_indices`.
 
     Returns:
         Frames of shape (num_clips, num_frames_per_clip, C, H, W), or (..., H, W, C) in the decoder's dimension order,
         with times of shape (num_clips, num_frames_per_clip).
 
     Raises:
-        InvalidArgumentError: if an argument is not as described, the sampling range is empty, the video has no
-            frames, or a clip runs past the end and ``policy`` is ``"error"``. It is a ValueError.
-        SourceTypeError: if ``decoder`` is not a decoder, but a path, for example.
-        DecodeError: if a frame cannot be decoded, or the decoder left it out.
+        InvalidArgumentError, SourceTypeError, DecodeError: As for `clips_at_random_indices`.
 
     Example:
         >>> from mediatensor.samplers import clips_at_regular_indices
@@ -409,26 +400,15 @@ def clips_at_regular_timestamps(
     Args:
         decoder: The video.
         seconds_between_clip_starts: Time from the start of a clip to the start of the next in seconds, above 0.
-        num_frames_per_clip: Number of frames of a clip, at least 1.
-        seconds_between_frames: Time between two frames of a clip in seconds, above 0; by default
-            ``1 / decoder.metadata.average_fps``, which takes consecutive frames if the rate is constant.
         sampling_range_start: Start of the first clip in seconds; by default the beginning of the stream.
-        sampling_range_end: Time before which a clip must start in seconds; a value beyond the end of the stream means
-            the end. By default clips start where they end before the stream does, or at its beginning if it is shorter
-            than a clip.
-        policy: What to do with a clip that runs past the end of the stream: ``"repeat_last"`` repeats the last
-            time before the end, ``"wrap"`` goes back to the clip's start, ``"error"`` raises.
+        num_frames_per_clip, seconds_between_frames, sampling_range_end, policy: As for `clips_at_random_timestamps`.
 
     Returns:
         Frames of shape (clips, num_frames_per_clip, C, H, W), or (..., H, W, C) in the decoder's dimension order,
         with times of shape (clips, num_frames_per_clip). The times are those of the frames.
 
     Raises:
-        InvalidArgumentError: if an argument is not as described, the sampling range is empty, the video has no
-            frames or lacks the metadata needed, or a clip runs past the end and ``policy`` is ``"error"``.
-            It is a ValueError.
-        SourceTypeError: if ``decoder`` is not a decoder, but a path, for example.
-        DecodeError: if a frame cannot be decoded, or the decoder left it out.
+        InvalidArgumentError, SourceTypeError, DecodeError: As for `clips_at_random_timestamps`.
 
     Example:
         >>> from mediatensor.samplers import clips_at_regular_timestamps
