@@ -24,8 +24,7 @@ from .collate import stack, stack_columns
 from .order import Shuffle
 from .resuming import RowBatches, StreamProgress, WithRows
 
-B = TypeVar("B")
-B_co = TypeVar("B_co", covariant=True)
+B = TypeVar("B", covariant=True)
 
 
 class DataLoader(torch.utils.data.DataLoader[B]):
@@ -396,7 +395,7 @@ def _check_order_is_unset(order: Mapping[str, Any]) -> None:
 # Iterations: each has its own position, and the loader reports the position of the only open one
 
 
-class _AnyPosition(Protocol):
+class Position(Protocol):
     """The position of an iteration; ``has_begun`` once a batch was requested."""
 
     has_begun: bool
@@ -407,10 +406,10 @@ class _AnyPosition(Protocol):
     def state_dict(self) -> dict[str, Any]: ...
 
 
-P = TypeVar("P", bound=_AnyPosition)
+P = TypeVar("P", bound=Position)
 
 
-class BatchIterator(Iterator[B_co], Generic[B_co]):
+class BatchIterator(Iterator[B], Generic[B]):
     """One iteration over a `DataLoader` or over `ToDevice`; ``iter(loader)`` makes it.
 
     Several iterations over one loader do not disturb each other. Each has its own position.
@@ -427,15 +426,13 @@ class BatchIterator(Iterator[B_co], Generic[B_co]):
         2
     """
 
-    def __init__(
-        self, batches: Generator[B_co, None, None], position: _AnyPosition, leave: Callable[[], object]
-    ) -> None:
+    def __init__(self, batches: Generator[B, None, None], position: Position, leave: Callable[[], object]) -> None:
         # The generator must not refer to this object, so that it is closed when nothing else refers to this object.
         self._batches = batches
         self._position = position
         self._leave = leave
 
-    def __next__(self) -> B_co:
+    def __next__(self) -> B:
         return next(self._batches)
 
     @property
