@@ -13,7 +13,7 @@ _PAIRS_AT_ONCE = 1 << 20
 _MIN_ROWS = 3
 # The part of the lines of the shorter side that have a line of the other side level with them.
 _LEVEL_SHARE = 0.8
-# Fields are set apart by more than the height of a line and leave room before their values, where text fills its
+# Fields are set apart by more than the height of a line and leave space before their values, while text fills its
 # column; or one side is at most as wide, in heights, as numbers.
 _FIELD_GAP = 1.0
 _FIELD_FILL = 0.6
@@ -169,7 +169,7 @@ def _look_like_gutters(boxes: np.ndarray, heights: np.ndarray, height: float, pa
 
 def _neighbours(boxes: np.ndarray, heights: np.ndarray, height: float) -> np.ndarray:
     """Return int64 ``(P, 2)``: pairs of a line and the next level line to its right."""
-    found = []
+    level_pairs = []
     for index in range(len(boxes)):
         box = boxes[index]
         common = np.minimum(box[3], boxes[:, 3]) - np.maximum(box[1], boxes[:, 1])
@@ -178,10 +178,10 @@ def _neighbours(boxes: np.ndarray, heights: np.ndarray, height: float) -> np.nda
         level &= (boxes[:, 0] >= box[2] - _MAX_OVERLAP * height) & (boxes[:, 0] > box[0])
         candidates = np.flatnonzero(level)
         if len(candidates):
-            found.append((index, int(candidates[boxes[candidates, 0].argmin()])))
+            level_pairs.append((index, int(candidates[boxes[candidates, 0].argmin()])))
     # If several lines have the same one to their right, it goes with the nearest.
     nearest: dict[int, int] = {}
-    for first, second in found:
+    for first, second in level_pairs:
         if second not in nearest or boxes[first, 2] > boxes[nearest[second], 2]:
             nearest[second] = first
     return np.array([(first, second) for second, first in nearest.items()], dtype=np.int64).reshape(-1, 2)
@@ -331,11 +331,11 @@ class Relations:
 
     def _stacked_with(self, frontier: np.ndarray, others: np.ndarray) -> np.ndarray:
         """Return the boxes among ``others`` that are stacked with a box of ``frontier``."""
-        found = np.zeros(len(others), dtype=bool)
+        is_stacked = np.zeros(len(others), dtype=bool)
         step = max(1, _PAIRS_AT_ONCE // max(1, len(others)))
         for start in range(0, len(frontier), step):
-            found |= self.stacked(frontier[start : start + step], others).any(axis=0)
-        return others[found]
+            is_stacked |= self.stacked(frontier[start : start + step], others).any(axis=0)
+        return others[is_stacked]
 
 
 def _overlaps(intervals: np.ndarray, rows: np.ndarray, columns: np.ndarray | slice) -> np.ndarray:

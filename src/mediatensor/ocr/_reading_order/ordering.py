@@ -194,7 +194,7 @@ def _order_labelled(
         return order(list(range(len(boxes))))
     roles = [layout_label_role(label) for label in labels]
     parts = {
-        role: order([index for index, own in enumerate(roles) if own in members])
+        role: order([index for index, item_role in enumerate(roles) if item_role in members])
         for role, members in {
             "header": ("header",),
             "body": ("body", "float"),

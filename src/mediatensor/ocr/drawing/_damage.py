@@ -293,13 +293,13 @@ class Warp:
 
     def moved(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the points of the picture that show points of the sheet."""
-        found = points.copy()
+        moved = points.copy()
         for _ in range(60):
-            away = points - self.sources(found)
-            found += away * self.scale
+            away = points - self.sources(moved)
+            moved += away * self.scale
             if np.abs(away).max(initial=0) < 1e-3:
                 break
-        return found
+        return moved
 
     def moved_polygons(self, polygons: NDArray[np.float64]) -> NDArray[np.float64]:
         """Corners (N, 4, 2) around warped polygons, whose long sides may be bent."""
@@ -330,8 +330,8 @@ class Warp:
         sheet = torch.from_numpy(np.array(image)).permute(2, 0, 1)[None].float()
         sheet = torch.cat([sheet, torch.ones_like(sheet[:, :1])], 1)
         seen = functional.grid_sample(sheet, grid, mode="bilinear", padding_mode="zeros", align_corners=False)[0]
-        behind = torch.from_numpy(np.array(background)).permute(2, 0, 1)
-        levels = seen[:3] + (1 - seen[3:]) * behind
+        ground = torch.from_numpy(np.array(background)).permute(2, 0, 1)
+        levels = seen[:3] + (1 - seen[3:]) * ground
         return Image.fromarray(levels.round().clamp(0, 255).byte().permute(1, 2, 0).contiguous().numpy())
 
 

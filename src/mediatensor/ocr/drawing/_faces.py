@@ -160,10 +160,10 @@ def find_faces(fonts: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] 
     named = [Path(fonts)] if isinstance(fonts, str | os.PathLike) else [Path(path) for path in fonts]
     faces = []
     for path in named:
-        found = _fonts_of(path) if path.is_dir() else [path] if path.is_file() else []
-        if not found:
+        files = _fonts_of(path) if path.is_dir() else [path] if path.is_file() else []
+        if not files:
             raise FileNotFoundError(f"{path} is neither a font nor a folder with fonts (.ttf, .otf, .ttc)")
-        faces += [Face(file.stem, str(file)) for file in found]
+        faces += [Face(file.stem, str(file)) for file in files]
     return tuple(sorted(faces, key=lambda face: (face.name, face.file)))
 
 
@@ -240,6 +240,6 @@ def upright_face(
 def bold_of(face: Face, faces: tuple[Face, ...] | None = None) -> Face:
     """Return the bold face of the same family, or the face itself if there is none."""
     known = _installed() if faces is None else faces
-    found = [other for other in known if other.family == face.family and _BOLD.search(other.name)]
-    exact = [other for other in found if other.name.lower().endswith("-bold")]
-    return min(exact or found or [face], key=lambda other: len(other.name))
+    bold_faces = [other for other in known if other.family == face.family and _BOLD.search(other.name)]
+    exact = [other for other in bold_faces if other.name.lower().endswith("-bold")]
+    return min(exact or bold_faces or [face], key=lambda other: len(other.name))

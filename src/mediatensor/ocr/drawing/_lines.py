@@ -192,12 +192,12 @@ def _text_mask(text: str, face: Face, look: LineLook) -> tuple[Image.Image, tupl
         for character in text:
             places.append(round(x))
             x += font.getlength(character) + look.tracking * look.em_px
-        room = math.ceil(look.em_px)
-        mask = Image.new("L", (max(1, math.ceil(x) + 2 * room), 4 * room))
+        border = math.ceil(look.em_px)
+        mask = Image.new("L", (max(1, math.ceil(x) + 2 * border), 4 * border))
         pen = ImageDraw.Draw(mask)
         for place, character in zip(places, text, strict=True):
-            pen.text((room + place, 2 * room), character, fill=255, font=font, anchor="ls")
-        left, top = -room, -2 * room
+            pen.text((border + place, 2 * border), character, fill=255, font=font, anchor="ls")
+        left, top = -border, -2 * border
     else:
         box = font.getbbox(text, anchor="ls")
         left, top = round(box[0]) - 1, round(box[1]) - 1
@@ -211,10 +211,10 @@ def _render(text: str, face: Face, look: LineLook, rng: random.Random) -> Image.
     """Return the line without damage, cut out as by a detector."""
     em = look.em_px
     mask, (left, top) = _text_mask(text, face, look)
-    room = math.ceil(0.7 * em) + 2
-    canvas = Image.new("L", (mask.width + 2 * room, mask.height + 2 * room))
-    origin = (room - left, room - top)
-    canvas.paste(mask, (room, room))
+    border = math.ceil(0.7 * em) + 2
+    canvas = Image.new("L", (mask.width + 2 * border, mask.height + 2 * border))
+    origin = (border - left, border - top)
+    canvas.paste(mask, (border, border))
     for neighbour, step in ((look.above, -1), (look.below, 1)):
         if neighbour:
             other, (x, y) = _text_mask(neighbour, face, look)
@@ -223,7 +223,7 @@ def _render(text: str, face: Face, look: LineLook, rng: random.Random) -> Image.
             layer.paste(other, place)
             canvas = ImageChops.lighter(canvas, layer)
     pen, thickness = ImageDraw.Draw(canvas), max(1, round(em / 18))
-    start, end = (room, room + mask.width)
+    start, end = (border, border + mask.width)
     if look.rule in ("underline", "strike", "dotted"):
         y = origin[1] + round((-0.3 if look.rule == "strike" else 0.14) * em)
         if look.rule == "dotted":
@@ -234,7 +234,7 @@ def _render(text: str, face: Face, look: LineLook, rng: random.Random) -> Image.
     elif look.rule == "box":
         pad = round(0.12 * em)
         pen.rectangle(
-            (start - 2 * pad, room - pad, end + 2 * pad, room + mask.height + pad), outline=255, width=thickness
+            (start - 2 * pad, border - pad, end + 2 * pad, border + mask.height + pad), outline=255, width=thickness
         )
     if look.weight_px:
         size = 2 * look.weight_px + 1
@@ -243,7 +243,12 @@ def _render(text: str, face: Face, look: LineLook, rng: random.Random) -> Image.
     canvas = _warp(canvas, look, origin[1])
     before, over, after, under = (margin * em for margin in look.margins)
     lean = abs(look.slant) * em * 0.8
-    box = (room - before - lean * 0.3, room - over, room + mask.width + after + lean, room + mask.height + under)
+    box = (
+        border - before - lean * 0.3,
+        border - over,
+        border + mask.width + after + lean,
+        border + mask.height + under,
+    )
     canvas = canvas.crop((round(box[0]), round(box[1]), round(box[2]), round(box[3])))
     if look.stretch != 1:
         canvas = canvas.resize((max(4, round(canvas.width * look.stretch)), canvas.height), Image.Resampling.BILINEAR)

@@ -195,7 +195,7 @@ def _field(
             sheet.box(x0, y, x1, y + height, outline=sheet.ink)
         key = sheet.write(x0 + pad, y + (height * 0.32 if above else height * 0.66), name, small)
         start = x0 + pad if above else max(key.polygon[:, 0].max() + em * 0.7, x0 + (x1 - x0) * rng.choice([0, 0.3]))
-        room = x1 - pad - start
+        space = x1 - pad - start
         baseline = y + height * (0.85 if above else 0.66)
         if not boxed:
             end, below = x1 - em, baseline + em * 0.22
@@ -203,11 +203,11 @@ def _field(
                 sheet.rule(start, below, end, below)
             else:
                 sheet.dots(start, end, below)
-            room -= em
-        if rng.random() < 0.9 and room > 2 * em:
+            space -= em
+        if rng.random() < 0.9 and space > 2 * em:
             kinds = ("date", "number", "code", "price", "address")
             content = sheet.phrase(1, 3) if rng.random() < 0.5 else sheet.value(*kinds)
-            value = sheet.write(start + em * 0.2, baseline, sheet.cut(content, room, typed), typed, ink=filled)
+            value = sheet.write(start + em * 0.2, baseline, sheet.cut(content, space, typed), typed, ink=filled)
             sheet.fields.append(DrawnField(key, value))
 
 
@@ -215,18 +215,18 @@ def draw_receipt(sheet: Sheet) -> None:
     rng, em = sheet.rng, sheet.em
     margin = sheet.width * rng.uniform(0.05, 0.09)
     font, right, middle = sheet.body.at(em), sheet.width - margin, sheet.width / 2
-    big, y, room = sheet.strong.at(em * rng.uniform(1.2, 1.8)), margin + 2 * em, sheet.width - 2 * margin
+    big, y, width = sheet.strong.at(em * rng.uniform(1.2, 1.8)), margin + 2 * em, sheet.width - 2 * margin
     with sheet.region("Title"):
-        sheet.write(middle, y, sheet.cut(capitals(sheet.phrase(1, 2), sheet.language), room, big), big, align="centre")
+        sheet.write(middle, y, sheet.cut(capitals(sheet.phrase(1, 2), sheet.language), width, big), big, align="centre")
     with sheet.region("Text"):
         for kind in ("phrase", "number", "address", "code")[: rng.randint(1, 4)]:
             y += em * 1.4
             text = sheet.phrase(2, 4) if kind == "phrase" else sheet.value(kind)
-            sheet.write(middle, y, sheet.cut(text, room, font), font, align="centre")
+            sheet.write(middle, y, sheet.cut(text, width, font), font, align="centre")
     y += em * 2
     with sheet.region("Text"):
-        sheet.write(margin, y, sheet.cut(sheet.value("date"), room * 0.45, font), font)
-        sheet.write(right, y, sheet.cut(sheet.value("number"), room * 0.45, font), font, align="right")
+        sheet.write(margin, y, sheet.cut(sheet.value("date"), width * 0.45, font), font)
+        sheet.write(right, y, sheet.cut(sheet.value("number"), width * 0.45, font), font, align="right")
     y += em * 0.8
     _divide(sheet, margin, right, y)
     rows = []
@@ -250,17 +250,17 @@ def draw_receipt(sheet: Sheet) -> None:
         with sheet.region("Text"):
             used = big if number == 0 and rng.random() < 0.5 else font
             key = sheet.write(
-                margin, y, sheet.cut(capitals(sheet.phrase(1, 1), sheet.language), room * 0.45, used), used
+                margin, y, sheet.cut(capitals(sheet.phrase(1, 1), sheet.language), width * 0.45, used), used
             )
-            value = sheet.write(right, y, sheet.cut(sheet.value("amount"), room * 0.45, used), used, align="right")
+            value = sheet.write(right, y, sheet.cut(sheet.value("amount"), width * 0.45, used), used, align="right")
             sheet.fields.append(DrawnField(key, value))
         y += em * 1.6
     if y < sheet.height - 3 * em:
         with sheet.region("Text"):
-            sheet.write(middle, y + em, sheet.cut(sheet.sentence(), room, font), font, align="centre")
+            sheet.write(middle, y + em, sheet.cut(sheet.sentence(), width, font), font, align="centre")
     if y < sheet.height - 7 * em and rng.random() < 0.5:
         with sheet.region("Picture"):
-            sheet.bars(margin + room * 0.15, y + 2.5 * em, right - room * 0.15, y + 5 * em)
+            sheet.bars(margin + width * 0.15, y + 2.5 * em, right - width * 0.15, y + 5 * em)
 
 
 def _divide(sheet: Sheet, left: float, right: float, y: float) -> None:

@@ -385,11 +385,11 @@ def draw_grid(
     head = head or sheet.strong.at(sheet.em * 0.92)
     pad, step = sheet.em * rng.uniform(0.3, 0.6), font.size * 1.25
 
-    def room(at: int, cell: _Cell) -> float:
+    def space(at: int, cell: _Cell) -> float:
         return edges[at + cell.column_span] - edges[at] - 2 * pad
 
     texts = [
-        {at: sheet.broken(cell.text, room(at, cell), head if cell.header else font)[:3] for at, cell in row.items()}
+        {at: sheet.broken(cell.text, space(at, cell), head if cell.header else font)[:3] for at, cell in row.items()}
         for row in rows
     ]
     heights = [

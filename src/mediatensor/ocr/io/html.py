@@ -204,8 +204,8 @@ def _fetcher(weasyprint: Any, page: Fetched) -> Any:
                 return super().fetch(url, headers)
             if web_scheme(url) not in schemes:
                 raise InvalidArgumentError(f"{url[:200]!r} is not fetched for {page.url}: it is not {schemes[-1]}.")
-            found = fetch(url)
-            kind = found.content_type + (f"; charset={found.charset}" if found.charset else "")
-            return weasyprint.urls.URLFetcherResponse(found.url, found.data, {"Content-Type": kind})
+            response = fetch(url)
+            kind = response.content_type + (f"; charset={response.charset}" if response.charset else "")
+            return weasyprint.urls.URLFetcherResponse(response.url, response.data, {"Content-Type": kind})
 
     return Fetcher()

@@ -106,8 +106,8 @@ class DocumentFile:
             >>> from mediatensor.ocr import DocumentFile
             >>> pages = DocumentFile.from_url("https://www.example.com/report.pdf", dpi=200)  # doctest: +SKIP
         """
-        found = fetch(url)
-        data = found.data
+        response = fetch(url)
+        data = response.data
         if not data:
             raise OpenError(f"Could not open {url}: it is empty.")
         if is_pdf(data):
@@ -116,7 +116,7 @@ class DocumentFile:
             return _from_images(data, **kwargs)
         if b"<" not in data[:1024]:
             raise OpenError(f"Could not open {url}: it is not an image, PDF or HTML; it looks like {look_like(data)}.")
-        return read_pdf(print_page(found), **kwargs)
+        return read_pdf(print_page(response), **kwargs)
 
 
 def open_document(file: Any, *, max_pixels: int | None = MAX_PIXELS, **pdf_options: Any) -> Pages:

@@ -413,12 +413,12 @@ class ObjectDetectionMetric:
         """
         ious, truths, scores, count = [np.zeros(0)], [np.zeros(0, np.intp)], [np.zeros(0)], 0
         for iou, gt_labels, pred_labels, pred_scores in self._pages:
-            own = iou[gt_labels == label][:, pred_labels == label]
-            truth = own.argmax(axis=0) if len(own) else np.zeros(own.shape[1], np.intp)
-            ious.append(own.max(axis=0, initial=0))
+            class_iou = iou[gt_labels == label][:, pred_labels == label]
+            truth = class_iou.argmax(axis=0) if len(class_iou) else np.zeros(class_iou.shape[1], np.intp)
+            ious.append(class_iou.max(axis=0, initial=0))
             truths.append(truth + count)
             scores.append(pred_scores[pred_labels == label])
-            count += len(own)
+            count += len(class_iou)
         if count == 0:
             return None
         order = np.argsort(-np.concatenate(scores), kind="stable")
@@ -436,10 +436,10 @@ def _average_precision(near: NDArray[np.bool_], truth: NDArray[np.intp], count: 
     right = np.zeros(len(near))
     candidates = np.flatnonzero(near)
     right[candidates[np.unique(truth[candidates], return_index=True)[1]]] = 1
-    found = right.cumsum()
-    precision = found / np.arange(1, len(found) + 1)
+    num_right = right.cumsum()
+    precision = num_right / np.arange(1, len(num_right) + 1)
     envelope = np.append(np.maximum.accumulate(precision[::-1])[::-1], 0.0)
-    return float(envelope[np.searchsorted(found / count, _RECALLS)].mean())
+    return float(envelope[np.searchsorted(num_right / count, _RECALLS)].mean())
 
 
 def _check_labels(

@@ -224,7 +224,7 @@ def show_labels_on_hover(ax: Axes, patches: Sequence[Patch]) -> None:
                 annotation.set_visible(False)
                 ax.figure.canvas.draw_idle()
             return
-        # Place the label toward the middle of the page, where there is room.
+        # Place the label toward the middle of the page, where there is space.
         on_left, on_top = event.xdata < sum(ax.get_xlim()) / 2, event.ydata < sum(ax.get_ylim()) / 2
         annotation.set_horizontalalignment("left" if on_left else "right")
         annotation.set_verticalalignment("top" if on_top else "bottom")

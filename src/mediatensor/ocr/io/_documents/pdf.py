@@ -63,13 +63,13 @@ def places_of_words(characters: PageCharacters) -> list[tuple[int, int, Word]]:
     starts = np.flatnonzero(begins)
     ends = np.flatnonzero(is_space | np.append(begins[1:], True))
     stops = ends[np.searchsorted(ends, starts)]
-    found = []
+    words = []
     for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
         last = stop if is_space[stop] else stop + 1
         word = _word(codes[start:last], characters.boxes[start:last])
         if word is not None:
-            found.append((start, last, word))
-    return found
+            words.append((start, last, word))
+    return words
 
 
 def _word(codes: NDArray[np.uint32], boxes: NDArray[np.float64]) -> Word | None:
@@ -138,11 +138,11 @@ class PdfDocument(PageSource):
     def text_layer(self, number: int) -> list[Word]:
         with raising_page_error(number, self.name), working():
             if self._isolated is not None:
-                found = self._isolated.characters(number)
+                text = self._isolated.characters(number)
             else:
                 with self.file() as pdf:
-                    found = characters(pdf, number, self.options, self.copy)
-            return words_of(_placed(found))
+                    text = characters(pdf, number, self.options, self.copy)
+            return words_of(_placed(text))
 
     @property
     def pixels_per_point(self) -> float:
@@ -151,11 +151,11 @@ class PdfDocument(PageSource):
     def page_content(self, number: int) -> PageContent:
         with raising_page_error(number, self.name), working():
             if self._isolated is not None:
-                found = self._isolated.drawn(number)
+                drawing = self._isolated.drawn(number)
             else:
                 with self.file() as pdf:
-                    found = drawn_page(pdf, number, self.options, self.copy)
-            return _content_of(found)
+                    drawing = drawn_page(pdf, number, self.options, self.copy)
+            return _content_of(drawing)
 
 
 def _placed(characters: Characters) -> PageCharacters:
@@ -181,18 +181,18 @@ def _content_of(drawn: DrawnPage) -> PageContent:
     matrix = _matrix_of(drawn.characters) * size
     styles = np.asarray(drawn.styles, np.float64).reshape(-1, NUM_STYLE_VALUES)
     lines, fills = (np.asarray(values, np.float64).reshape(-1, 5) for values in (drawn.lines, drawn.fills))
-    found = places_of_words(characters)
-    chosen = np.array([_usual_style(styles[start:stop]) for start, stop, _ in found]).reshape(-1, NUM_STYLE_VALUES)
+    words = places_of_words(characters)
+    word_styles = np.array([_usual_style(styles[start:stop]) for start, stop, _ in words]).reshape(-1, NUM_STYLE_VALUES)
     return content_of_drawing(
         drawn.width,
         drawn.height,
-        np.array([word.geometry for _, _, word in found]).reshape(-1, 4) * np.tile(size, 2),
-        [word.value for _, _, word in found],
-        font_sizes=chosen[:, 0],
-        is_bold=chosen[:, 1] > 0,
-        origins=chosen[:, 2:4] @ matrix[:2] + matrix[2],
-        directions=chosen[:, 4:6] @ matrix[:2],
-        is_hidden=chosen[:, 6] > 0,
+        np.array([word.geometry for _, _, word in words]).reshape(-1, 4) * np.tile(size, 2),
+        [word.value for _, _, word in words],
+        font_sizes=word_styles[:, 0],
+        is_bold=word_styles[:, 1] > 0,
+        origins=word_styles[:, 2:4] @ matrix[:2] + matrix[2],
+        directions=word_styles[:, 4:6] @ matrix[:2],
+        is_hidden=word_styles[:, 6] > 0,
         lines=np.concatenate([_moved(lines[:, [0, 2, 1, 3]], matrix), lines[:, 4:]], axis=1),
         fills=np.concatenate([_moved(fills[:, [0, 2, 1, 3]], matrix), fills[:, 4:]], axis=1),
         areas=_moved(np.asarray(drawn.areas, np.float64).reshape(-1, 4)[:, [0, 2, 1, 3]], matrix),

@@ -190,17 +190,17 @@ def place_words(
 def _are_known(words: list[str], quads: list[NDArray[np.float64]], letters: NDArray[np.float64]) -> list[bool]:
     """Return for each word whether its box contains at least half as many letters as it has characters."""
     letters = letters[letters[:, 1].argsort()]
-    found = []
+    are_known = []
     for word, quad in zip(words, quads, strict=True):
         along, up = _sides(*_mean_sides(quad))
         first, last = np.searchsorted(letters[:, 1], [quad[:, 1].min(), quad[:, 1].max()])
         axes = np.stack([along, up])
         if not np.linalg.det(axes):
-            found.append(False)
+            are_known.append(False)
             continue
         places = (letters[first:last] - quad.mean(axis=0)) @ np.linalg.inv(axes)
-        found.append(2 * int((np.abs(places) <= 0.5).all(axis=1).sum()) >= len(word))
-    return found
+        are_known.append(2 * int((np.abs(places) <= 0.5).all(axis=1).sum()) >= len(word))
+    return are_known
 
 
 def _mean_sides(quads: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -136,8 +136,7 @@ def _stored_order(page: TextPage) -> tuple[list[Block | Table], list[str | None]
     if page.layout:
         geometries, regions = _upright_geometries(page, items, page.layout)
         labels = list(assign_layout_labels(geometries, regions, [region.type for region in page.layout]))
-    is_table = [isinstance(item, Table) for item in items]
-    return items, ["Table" if own else label for own, label in zip(is_table, labels, strict=True)]
+    return items, ["Table" if isinstance(item, Table) else label for item, label in zip(items, labels, strict=True)]
 
 
 def heading_levels(page: TextPage, items: Sequence[Block | Table]) -> list[int]:
@@ -183,9 +182,9 @@ def _insert(page: PageBase, items: Sequence[Block | Table], others: Sequence[_Ot
         nearest = int(np.lexsort((beside, above_or_below, beside > 0))[0])
         slots[nearest + bool(boxes[nearest, 1] < middle)].append(others[index])
     ordered += slots[0]
-    for item, behind in zip(items, slots[1:], strict=True):
+    for item, followers in zip(items, slots[1:], strict=True):
         ordered.append(item)
-        ordered += behind
+        ordered += followers
     return ordered
 
 
@@ -243,15 +242,15 @@ def _rows(
         upright[:, [0, 2]] = -upright[:, [2, 0]]
     numbers = row_numbers(upright)
     order = np.lexsort((boxes[: len(lines), 0], numbers)).tolist()
-    found: list[list[int]] = []
+    level_rows: list[list[int]] = []
     for index in order:
-        if found and numbers[found[-1][0]] == numbers[index] and kinds[found[-1][0]] == kinds[index]:
-            found[-1].append(index)
+        if level_rows and numbers[level_rows[-1][0]] == numbers[index] and kinds[level_rows[-1][0]] == kinds[index]:
+            level_rows[-1].append(index)
         else:
-            found.append([index])
+            level_rows.append([index])
     if direction == "rtl":
-        found = [row[::-1] for row in found]
-    return sorted(found, key=min) + rows[len(lines) :]
+        level_rows = [row[::-1] for row in level_rows]
+    return sorted(level_rows, key=min) + rows[len(lines) :]
 
 
 def line_boxes(page: PageBase, lines: Sequence[Line]) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -249,7 +249,7 @@ def _table_rows(table: Table, turn: object, width: int, height: int) -> tuple[Te
     rows: dict[int, list[TableCell]] = {}
     for cell in sorted(table.cells, key=lambda cell: (cell.row_start, cell.col_start)):
         rows.setdefault(cell.row_start, []).append(cell)
-    found = []
+    text_rows = []
     for row, cells in rows.items():
         tokens = [
             replace(_token(part, width, height), cell=(column, number))
@@ -258,8 +258,8 @@ def _table_rows(table: Table, turn: object, width: int, height: int) -> tuple[Te
         ]
         places = [Place.of(reading_geometry(cell.geometry, turn), width, height) for cell in cells]
         place = _enclosing_place(places)
-        found.append(TextRow(tuple(tokens), place, row))
-    return tuple(found)
+        text_rows.append(TextRow(tuple(tokens), place, row))
+    return tuple(text_rows)
 
 
 def _parts(cell: TableCell) -> Sequence[Word | TableCell]:

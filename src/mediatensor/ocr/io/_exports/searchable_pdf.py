@@ -205,11 +205,11 @@ class PDFExporter:
 
 def _base_file(origins: Sequence[tuple[PdfDocument, int] | None]) -> PdfDocument | None:
     """Return the PDF file that the result is based on: the first one, if its pages are used in their original order."""
-    found = [origin for origin in origins if origin is not None]
-    if not found:
+    file_origins = [origin for origin in origins if origin is not None]
+    if not file_origins:
         return None
-    first = found[0][0]
-    numbers = [number for document, number in found if document is first]
+    first = file_origins[0][0]
+    numbers = [number for document, number in file_origins if document is first]
     return first if all(before < after for before, after in pairwise(numbers)) else None
 
 
@@ -261,8 +261,8 @@ class _OwnLetters:
             self._files[source] = copy.copy(source.file), copy.copy(source.copy)
         file, second = self._files[source]
         with file() as pdf:
-            found = characters(pdf, number, source.options, second)
-        codes, boxes = np.asarray(found.codes), np.asarray(found.boxes).reshape(-1, 4)
+            text = characters(pdf, number, source.options, second)
+        codes, boxes = np.asarray(text.codes), np.asarray(text.boxes).reshape(-1, 4)
         # Without spaces, codes that are not characters, and the private use area.
         has_meaning = (codes > 0x20) & (codes < 0xFFF0) & ~((codes >= 0xE000) & (codes < 0xF900)) & (codes != 0xA0)
         middles = np.stack([boxes[:, :2].mean(axis=1), boxes[:, 2:].mean(axis=1)], axis=1)

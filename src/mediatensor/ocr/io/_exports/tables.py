@@ -97,10 +97,10 @@ def _fill(sheet: Any, table: Table) -> None:
     for cell in table.cells:
         rows = max(cell.row_start, 0), min(cell.row_end, table.num_rows - 1)
         columns = max(cell.col_start, 0), min(cell.col_end, table.num_cols - 1)
-        own = merged[rows[0] : rows[1] + 1, columns[0] : columns[1] + 1]
+        area = merged[rows[0] : rows[1] + 1, columns[0] : columns[1] + 1]
         # Merged cells that overlap would make the file unreadable.
-        if own.size > 1 and not own.any():
-            own[:] = True
+        if area.size > 1 and not area.any():
+            area[:] = True
             sheet.merge_cells(
                 start_row=rows[0] + 1, end_row=rows[1] + 1, start_column=columns[0] + 1, end_column=columns[1] + 1
             )
@@ -118,8 +118,8 @@ def joined_tables(document: DocumentBase) -> list[Table]:
     for parts in join_tables([_as_found(page) for page in pages]):
         cells: list[TableCell] = []
         num_rows = 0
-        own = [pages[page].tables[number] for page, number, _ in parts]
-        for table, (_, _, first_row) in zip(own, parts, strict=True):
+        members = [pages[page].tables[number] for page, number, _ in parts]
+        for table, (_, _, first_row) in zip(members, parts, strict=True):
             cells += [
                 TableCell(
                     cell.value,
@@ -136,8 +136,8 @@ def joined_tables(document: DocumentBase) -> list[Table]:
                 if cell.row_end >= first_row
             ]
             num_rows += table.num_rows - first_row
-        confidence = min(table.confidence for table in own)
-        tables.append(Table(cells, num_rows, own[0].num_cols, own[0].geometry, confidence))
+        confidence = min(table.confidence for table in members)
+        tables.append(Table(cells, num_rows, members[0].num_cols, members[0].geometry, confidence))
     return tables
 
 
@@ -146,7 +146,7 @@ def _as_found(page: TextPage) -> tuple[PageContent, list[FoundTable]]:
     height, width = page.dimensions
     boxes = [box_around(word.geometry) for block in page.blocks for line in block.lines for word in line.words]
     texts = [word.value for block in page.blocks for line in block.lines for word in line.words]
-    found = []
+    found_tables = []
     for table in page.tables:
         cells = []
         for cell in table.cells:
@@ -161,7 +161,7 @@ def _as_found(page: TextPage) -> tuple[PageContent, list[FoundTable]]:
                 middle, half = (box[1] + box[3]) / 2, min(box[3] - box[1], _TYPE_HEIGHT) / 2
                 boxes.append(np.array([box[0], middle - half, box[2], middle + half]))
         left, top, right, bottom = (box_around(table.geometry) * (width, height, width, height)).tolist()
-        found.append(FoundTable((left, top, right, bottom), table.num_rows, table.num_cols, tuple(cells)))
+        found_tables.append(FoundTable((left, top, right, bottom), table.num_rows, table.num_cols, tuple(cells)))
     content = PageContent(
         float(width),
         float(height),
@@ -172,4 +172,4 @@ def _as_found(page: TextPage) -> tuple[PageContent, list[FoundTable]]:
         np.full(len(texts), np.nan),
         np.zeros(len(texts), dtype=np.bool_),
     )
-    return content, found
+    return content, found_tables

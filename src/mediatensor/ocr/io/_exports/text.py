@@ -47,7 +47,7 @@ _CLOSE_GAP = 0.75
 _COLUMN_WITHIN = 1.0
 # Only cells up to this number of letters are right-aligned, such as numbers: justified text also ends in one column.
 _MAX_RIGHT_ALIGNED = 24
-# To make room for long cells, a line of the grid may have up to this factor more letters than a line of the page.
+# For long cells, a line of the grid may have up to this factor more letters than a line of the page.
 _MAX_STRETCH = 1.5
 _USUAL = 0.9
 # Maximum number of characters of a line, because a stored page may claim any positions.
@@ -135,9 +135,9 @@ def _edges(places: np.ndarray[tuple[int], np.dtype[np.float64]], letter: float) 
     groups = np.concatenate(([0], np.cumsum(np.diff(places[order]) > _COLUMN_WITHIN * letter)))
     sizes = np.bincount(groups)
     means = np.bincount(groups, places[order]) / sizes
-    found = np.empty(len(places), dtype=np.int64)
-    found[order] = groups
-    return [(float(means[group]), int(sizes[group])) for group in found.tolist()]
+    group_numbers = np.empty(len(places), dtype=np.int64)
+    group_numbers[order] = groups
+    return [(float(means[group]), int(sizes[group])) for group in group_numbers.tolist()]
 
 
 def _line(row: Sequence[Cell], columns: dict[int, int], letter: float) -> str:
@@ -207,10 +207,10 @@ class _Part:
 
 def _page_parts(page: TextPage, direction: str, include_furniture: bool) -> Iterator[_Part]:
     """Yield the content of the page in reading order, with unread lines and without blocks that have no text."""
-    found = list(_page_items(page, direction, include_furniture))
-    levels = heading_levels(page, [item for item, _, _ in found])
-    contents = {id(item): (label, cells, level) for (item, label, cells), level in zip(found, levels, strict=True)}
-    for item in with_unread_lines(page, [item for item, _, _ in found]):
+    content = list(_page_items(page, direction, include_furniture))
+    levels = heading_levels(page, [item for item, _, _ in content])
+    contents = {id(item): (label, cells, level) for (item, label, cells), level in zip(content, levels, strict=True)}
+    for item in with_unread_lines(page, [item for item, _, _ in content]):
         if isinstance(item, UnreadLine):
             yield _Part("unread", unread=item)
             continue
@@ -442,8 +442,8 @@ class TextExporter(TextFormat):
         if not layout:
             return super().export_page(page, direction, escape, include_furniture, block_break)
         cells = []
-        for item, _, own in _page_items(page, direction, include_furniture):
-            cells += _table_cells(page, item, direction) if isinstance(item, Table) else own
+        for item, _, item_cells in _page_items(page, direction, include_furniture):
+            cells += _table_cells(page, item, direction) if isinstance(item, Table) else item_cells
         return page_grid(cells)
 
     def render_table(self, table: Table, escape: bool = True) -> str:

@@ -175,13 +175,13 @@ class KIEDocumentBuilder(BuilderSettings):
         words = [
             {
                 name: ClassWords(
-                    own,
+                    class_boxes,
                     objectness_scores[index][name],
                     list(text_preds[index][name]),
                     list(crop_orientations[index][name]),
                     characters=None if spelled is None or name not in spelled else list(spelled[name]),
                 )
-                for name, own in boxes[index].items()
+                for name, class_boxes in boxes[index].items()
             }
             for index, spelled in enumerate(per_page(characters, number, "characters"))
         ]
@@ -235,8 +235,8 @@ def _gather_pages(
         per_page(tables, number, "tables"),
     )
     return [
-        PageWords(image, shape, own, orientation, language, error, structure=structure)
-        for image, shape, own, orientation, language, error, structure in zip(
+        PageWords(image, shape, words_by_class, orientation, language, error, structure=structure)
+        for image, shape, words_by_class, orientation, language, error, structure in zip(
             images,
             shapes,
             words,

@@ -164,14 +164,16 @@ def _build_text_page(settings: BuilderSettings, number: int, read: PageWords) ->
 
 
 def _build_kie_page(settings: BuilderSettings, number: int, read: PageWords) -> KIEPage:
-    found = {}
+    classes = {}
     for name, given in read.words.items():
         check_words(given, f"class {name!r} of page {number}")
-        found[name] = _make_elements(Prediction, given, settings.export_as_straight_boxes)
+        classes[name] = _make_elements(Prediction, given, settings.export_as_straight_boxes)
     structure = read.structure.found or PageStructure(1.0, 1.0)
     is_rotated = any(given.boxes.ndim == 3 for given in read.words.values())
-    fields = fields_of(structure, [word for words in found.values() for word in words], is_rotated)
-    predictions = {name: _sort_predictions(words, read.words[name].boxes, read.shape) for name, words in found.items()}
+    fields = fields_of(structure, [word for words in classes.values() for word in words], is_rotated)
+    predictions = {
+        name: _sort_predictions(words, read.words[name].boxes, read.shape) for name, words in classes.items()
+    }
     for one in fields:
         if one.name:
             predictions.setdefault(one.name, []).append(_prediction_of(one))
@@ -349,12 +351,12 @@ def _arrange(settings: BuilderSettings, page: Page) -> None:
 
 def _words_by_region(structure: PageStructure, is_used: np.ndarray) -> list[np.ndarray]:
     """Return the words of each region in turn, without the words of tables, and last the words outside all regions."""
-    left, groups = ~is_used, []
+    is_free, groups = ~is_used, []
     for region in structure.regions:
-        own = np.array(region.words, dtype=np.int64)
-        groups.append(own[left[own]])
-        left[own] = False
-    groups.append(np.flatnonzero(left))
+        region_words = np.array(region.words, dtype=np.int64)
+        groups.append(region_words[is_free[region_words]])
+        is_free[region_words] = False
+    groups.append(np.flatnonzero(is_free))
     return [group for group in groups if len(group)]
 
 

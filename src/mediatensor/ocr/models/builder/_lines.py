@@ -190,7 +190,7 @@ def _stacked_pairs(boxes: np.ndarray, line_break: float) -> tuple[np.ndarray, np
     begins = np.searchsorted(sorted_tops, (boxes[:, 1] + boxes[:, 3]) / 2, side="right")
     deepest = boxes[:, 3] + line_break * heights * (1 + _MAX_HEIGHT_RATIO) / 2
     counts = (np.searchsorted(sorted_tops, deepest, side="right") - begins).clip(0)
-    found = [np.empty((2, 0), dtype=np.int64)]
+    pairs_found = [np.empty((2, 0), dtype=np.int64)]
     cuts = np.searchsorted(np.cumsum(counts), np.arange(_PAIRS_AT_ONCE, counts.sum(), _PAIRS_AT_ONCE), side="right")
     for part in np.split(np.arange(len(boxes)), cuts):
         sizes = counts[part]
@@ -203,6 +203,6 @@ def _stacked_pairs(boxes: np.ndarray, line_break: float) -> tuple[np.ndarray, np
         kept = common > _MIN_BLOCK_OVERLAP * narrower
         kept &= boxes[lower, 1] - boxes[upper, 3] <= line_break * (smaller + taller) / 2
         kept &= taller <= _MAX_HEIGHT_RATIO * smaller
-        found.append(np.stack([upper[kept], lower[kept]]))
-    pairs = np.concatenate(found, axis=1)
+        pairs_found.append(np.stack([upper[kept], lower[kept]]))
+    pairs = np.concatenate(pairs_found, axis=1)
     return pairs[0], pairs[1]

@@ -135,7 +135,7 @@ def tables_of_grids(
             ) from None
         if cells:
             members = _words_in_cells(quads, boxes, ~is_used, shape)
-            is_used[[word for own in members for word in own]] = True
+            is_used[[word for cell_words in members for word in cell_words]] = True
             tables.append(_table_of_grid(quads, spans, scores, members, words, boxes.ndim == 3))
     return tables, is_used
 
@@ -157,12 +157,12 @@ def _table_of_grid(
     boxes = boxes_around(quads)
     cells = [
         _cell(
-            [words[index] for index in own],
+            [words[index] for index in cell_words],
             score,
             tuple((x, y) for x, y in quad.tolist()) if is_rotated else _geometry(box, False),
             (rows[0], rows[1], rows[2], rows[3]),
         )
-        for own, score, quad, box, rows in zip(members, scores, quads, boxes, spans.tolist(), strict=True)
+        for cell_words, score, quad, box, rows in zip(members, scores, quads, boxes, spans.tolist(), strict=True)
     ]
     num_rows, num_columns = int(spans[:, 1].max()) + 1, int(spans[:, 3].max()) + 1
     return Table(cells, num_rows, num_columns, _geometry(box_around(quads), is_rotated), float(np.mean(scores)))
@@ -196,7 +196,7 @@ def _words_in_cells(
             members[int(inside.argmax())].append(word)
         elif distances.min() <= furthest:
             members[int(distances.argmin())].append(word)
-    return [_by_rows(own, middles, heights) for own in members]
+    return [_by_rows(cell_words, middles, heights) for cell_words in members]
 
 
 def _by_rows(words: list[int], middles: np.ndarray, heights: np.ndarray) -> list[int]:
