@@ -515,7 +515,7 @@ def check_index_belongs(index: FrameIndex, source: SourceIdentity, time_base: Fr
     if not len(index):
         raise FrameIndexError(f"The frame index for {name} has no frames. Pass another one, or none to have it made.")
     if index.made_from is None:
-        differences = ["its source (unknown)"]
+        differences = ["its source, which is not known,"]
     else:
         differences = index.made_from.differences(source, is_decoded=index.settled)
     if index.time_base != time_base:
