@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from mediatensor.ocr.models._lines.characters import folded, shape_of
+from mediatensor.ocr.models._lines.characters import fold_character, shape_of
 
 _PAGES = Path("/usr/share/man")
 _LANGUAGES = ("", "de", "fr", "es", "it", "pl", "cs", "nl", "pt*", "sv", "da", "ro", "tr", "hu", "fi", "id", "hr", "sl")
@@ -85,7 +85,7 @@ def main() -> None:
     path = parser.parse_args().file
     random.seed(0)
     lines = [line for name in _LANGUAGES for line in prose(name, _LETTERS_EACH if name else _LETTERS_ENGLISH)]
-    frequent = Counter(folded(character) for line in lines for character in line)
+    frequent = Counter(fold_character(character) for line in lines for character in line)
     symbols = [s for s, n in frequent.items() if n >= _LEAST_OF_SYMBOL and ord(s) < 0x250 and s.isalnum()]
     symbols = sorted({*symbols, *_SIGNS, *"0€£ U"})
     if len(symbols) >= 1 << _SYMBOL_BITS:
@@ -104,7 +104,7 @@ def main() -> None:
                 table[key] += weight
 
     for line in [*lines, *numbers()]:
-        count("".join(map(folded, line)), letters, 1)
+        count("".join(map(fold_character, line)), letters, 1)
         count("".join(map(shape_of, line)), shapes, 1)
         count("".join(map(shape_of, line.upper())), shapes, _CAPITALS)
         count("".join(map(shape_of, line.title())), shapes, _TITLES)

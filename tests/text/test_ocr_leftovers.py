@@ -14,11 +14,11 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 
 from mediatensor.ocr.models.detection._leftovers import (
+    add_found_boxes,
+    extend_to_colons,
     ink_left_over,
-    tiles_joined,
+    join_tiles,
     windows_around,
-    with_colons,
-    with_found,
 )
 from ocr_pages import render_text, rotated
 from ocr_reading import reader
@@ -124,7 +124,7 @@ def test_letters_that_no_box_covers_get_a_window(inverted: bool) -> None:
     assert window.bottom > 106
     boxes = np.concatenate([covered, np.tile([[[0, 0.9]]], (2, 1, 1))], axis=1)
     found = np.array([[[140, 85], [310, 85], [310, 111], [140, 111], [0, 0.8]]])
-    (joined,) = with_found(boxes, found.astype(float), letters)
+    (joined,) = add_found_boxes(boxes, found.astype(float), letters)
     assert joined[:4].tolist() == [[10, 84], [390, 84], [390, 112], [10, 112]]
     everything = np.array([[[10, 84], [390, 84], [390, 112], [10, 112]]], dtype=float)
     assert len(ink_left_over(gray, everything).letters) == 0
@@ -145,7 +145,7 @@ def _colons_beside(
         page[top : top + side, left : left + side] = 20
     left, top, right, bottom = box
     boxes = np.array([[[left, top], [right, top], [right, bottom], [left, bottom], [0, 1]]], dtype=float)
-    return with_colons(boxes, ink_left_over(page, boxes[:, :4]))[0, :4]
+    return extend_to_colons(boxes, ink_left_over(page, boxes[:, :4]))[0, :4]
 
 
 def test_a_colon_beside_a_box_gets_into_it() -> None:
@@ -251,6 +251,6 @@ def test_boxes_of_tiles_are_joined_where_they_meet() -> None:
     tiles = [(0, 100), (80, 180)]  # they meet at 90
     first = np.array([box(10, 0, 100, 10), box(20, 20, 60, 30), box(92, 40, 100, 50), box(70, 60, 95, 70)])
     second = np.array([box(80, 0, 170, 10), box(80, 20, 86, 30), box(92, 40, 130, 50), box(80, 62, 95, 70)])
-    found = tiles_joined([first, second], tiles, 0)
+    found = join_tiles([first, second], tiles, 0)
     bounds = sorted((*own[:4].min(axis=0).tolist(), *own[:4].max(axis=0).tolist()) for own in found)
     assert bounds == [(10, 0, 170, 10), (20, 20, 60, 30), (70, 60, 95, 70), (92, 40, 130, 50)]

@@ -12,7 +12,7 @@ import torch
 
 from mediatensor.errors import InvalidArgumentError, WeightsError
 from mediatensor.ocr.models import ocr_predictor, ppocr_v6_small_det, ppocr_v6_small_reco
-from mediatensor.ocr.models._lines.characters import with_zeros
+from mediatensor.ocr.models._lines.characters import replace_zeros
 from mediatensor.ocr.models._lines.cutting import cut_lines, padded_width
 from mediatensor.ocr.models._lines.reading import read_lines
 from mediatensor.ocr.models.classification import ppocr_mobile_v2_line_orientation
@@ -269,4 +269,4 @@ def test_networks_see_blue_first_from_minus_one_to_one(monkeypatch: pytest.Monke
     ],
 )
 def test_what_looks_like_a_zero_beside_one_is_one(read: str, meant: str) -> None:
-    assert "".join(with_zeros(read)) == meant
+    assert "".join(replace_zeros(read)) == meant

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from mediatensor.ocr.models import recognition_predictor
-from mediatensor.ocr.models._lines.words import missing_spaces
+from mediatensor.ocr.models._lines.words import find_missing_spaces
 from ocr_onnx_sessions import require_weights
 
 STEP, LETTER, GAP, SPACE = 8, 12, 3, 11
@@ -38,7 +38,7 @@ def drawn(text: str, chance: float) -> tuple[np.ndarray, np.ndarray, np.ndarray,
 @pytest.mark.parametrize(("chance", "found"), [(0.4, True), (0.05, True), (1e-4, False)])
 def test_a_space_that_loses_narrowly_is_put_where_the_ink_has_a_gap(chance: float, found: bool) -> None:
     text = "some words here|and there"
-    seen = missing_spaces(text.replace("|", ""), *drawn(text, chance))
+    seen = find_missing_spaces(text.replace("|", ""), *drawn(text, chance))
     assert [space.index for space in seen] == ([text.index("|")] if found else [])
     assert all(0.5 < space.probability <= 1 for space in seen)
 
@@ -47,19 +47,19 @@ def test_the_inside_of_a_word_is_not_split_without_a_gap() -> None:
     text = "some words hereand there"
     peaks, middles, spaces, ink = drawn(text, 0.0)
     spaces[peaks[text.index("ean")] : peaks[text.index("and")] + 1] = 0.05
-    assert missing_spaces(text, peaks, middles, spaces, ink) == []
+    assert find_missing_spaces(text, peaks, middles, spaces, ink) == []
 
 
 @pytest.mark.parametrize(
     ("text", "num_found"), [('some words here.|"', 0), ('some words!|" he said', 0), ('some words.|"And here', 1)]
 )
 def test_a_closing_quotation_mark_stays_with_its_full_stop(text: str, num_found: int) -> None:
-    assert len(missing_spaces(text.replace("|", ""), *drawn(text, 0.4))) == num_found
+    assert len(find_missing_spaces(text.replace("|", ""), *drawn(text, 0.4))) == num_found
 
 
 def test_lines_without_letters_have_no_spaces() -> None:
     for text in ("", " ", "a", "ab", "   "):
-        assert missing_spaces(text, *drawn(text, 0.5)) == []
+        assert find_missing_spaces(text, *drawn(text, 0.5)) == []
 
 
 def font_of(name: str, size: int) -> ImageFont.FreeTypeFont:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from mediatensor.ocr.models._lines.characters import is_spelled, spelled
+from mediatensor.ocr.models._lines.characters import correct_spelling, is_spelled
 from mediatensor.ocr.models._lines.cutting import cut_lines, network_input
 from mediatensor.ocr.models._lines.reading import read_lines
 from mediatensor.ocr.utils.metrics import edit_distance
@@ -21,7 +21,7 @@ def decided(line: str, doubts: dict[int, dict[str, float]]) -> str:
     """``line`` as it is spelled if the characters at some places have these probabilities, and all others 0.99."""
     confidences = [doubts[place][value] if place in doubts else 0.99 for place, value in enumerate(line)]
     likely = {place: [(value, math.log(share)) for value, share in own.items()] for place, own in doubts.items()}
-    return "".join(spelled(list(line), confidences, likely))
+    return "".join(correct_spelling(list(line), confidences, likely))
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from ..._engine.common.checks import shown
 from ..._engine.sources.atomic_files import writing
 from ...errors import InvalidArgumentError, MissingDependencyError
 from ._networks.blocks import conv_sequence_pt
-from ._networks.transfers import plain
+from ._networks.transfers import uncompiled_module
 from ._networks.weights import load_pretrained_params
 
 __all__ = [
@@ -79,14 +79,14 @@ class _Restriction:
     targets: torch.Tensor
     _placed: dict[torch.device, tuple[torch.Tensor, ...]] = field(default_factory=dict, repr=False)
 
-    def _on(self, device: torch.device) -> tuple[torch.Tensor, ...]:
+    def _to_device(self, device: torch.device) -> tuple[torch.Tensor, ...]:
         """Return all three tensors on a device, to which they are copied once."""
         if device not in self._placed:
             self._placed[device] = tuple(part.to(device) for part in (self.forbidden, self.sources, self.targets))
         return self._placed[device]
 
     def __call__(self, module: nn.Module, inputs: Any, scores: torch.Tensor) -> torch.Tensor:
-        forbidden, sources, targets = self._on(scores.device)
+        forbidden, sources, targets = self._to_device(scores.device)
         if len(sources):
             given = scores[..., sources]
             scores = scores.scatter_reduce(-1, targets.expand(given.shape), given, reduce="amax", include_self=True)
@@ -143,9 +143,9 @@ def add_whitelist(
     if strategy == "mask":
         closest: dict[str, str] = {}
     elif mapping == "weights":
-        closest = _closest_by_weights(vocab, allowed, layer.weight.detach()[offset : offset + len(vocab)])
+        closest = _find_closest_weights(vocab, allowed, layer.weight.detach()[offset : offset + len(vocab)])
     else:
-        closest = _closest_by_letter(vocab, allowed) | (dict(mapping) if isinstance(mapping, Mapping) else {})
+        closest = _find_closest_letters(vocab, allowed) | (dict(mapping) if isinstance(mapping, Mapping) else {})
     restriction = _restriction(vocab, allowed, closest, layer.out_features, offset)
     return WhitelistHandle([layer.register_forward_hook(restriction)])
 
@@ -199,7 +199,7 @@ def _restriction(
     return _Restriction(forbidden, pairs[:, 0], pairs[:, 1])
 
 
-def _closest_by_letter(vocab: str, allowed: frozenset[str]) -> dict[str, str]:
+def _find_closest_letters(vocab: str, allowed: frozenset[str]) -> dict[str, str]:
     """Map each forbidden character to the allowed one of the same bare letter, if any."""
     by_letter: dict[str, str] = {}
     for char in vocab:
@@ -225,7 +225,7 @@ def _bare_letter(char: str) -> str:
     return named[2].lower() if named[1] == "SMALL" else named[2]
 
 
-def _closest_by_weights(vocab: str, allowed: frozenset[str], rows: torch.Tensor) -> dict[str, str]:
+def _find_closest_weights(vocab: str, allowed: frozenset[str], rows: torch.Tensor) -> dict[str, str]:
     """Map each forbidden character to the allowed one with the greatest cosine similarity."""
     kept = [index for index, char in enumerate(vocab) if char in allowed]
     dropped = [index for index, char in enumerate(vocab) if char not in allowed]
@@ -316,7 +316,7 @@ def export_model_to_onnx(
 
         predictor = ocr_predictor(pretrained=True) export_model_to_onnx(predictor.det_predictor.model, "detection")
     """
-    network = plain(model)
+    network = uncompiled_module(model)
     if dummy_input is None:
         if not getattr(network, "cfg", None):
             raise InvalidArgumentError(f"dummy_input: give an input, since {type(network).__name__} has no cfg.")

@@ -168,7 +168,7 @@ def _best_of_each_step(probabilities: torch.Tensor | tuple[torch.Tensor, torch.T
     return best_array, label_array.astype(np.int64, copy=False)
 
 
-def with_zeros(values: Sequence[str]) -> list[str]:
+def replace_zeros(values: Sequence[str]) -> list[str]:
     """Read letters that look like a zero as zeros, next to a zero in a number.
 
     A number is a word of digits, such look-alikes, and the signs of numbers, dates and times. A look-alike next to
@@ -209,7 +209,7 @@ def is_look_alike(character: str) -> bool:
     return sign or character in MULTIPLICATION_SIGNS
 
 
-def folded(character: str) -> str:
+def fold_character(character: str) -> str:
     """Return the symbol of a character whatever its case; one for all digits."""
     lower = character.lower()
     return "0" if character.isdecimal() else lower if len(lower) == 1 else character
@@ -230,7 +230,7 @@ class _Sequences:
     ) -> None:
         self._tables = []
         for length in range(1, ORDER + 1):
-            own_keys, own_counts = _shortened(keys, counts, length)
+            own_keys, own_counts = _shorten_sequences(keys, counts, length)
             contexts, starts = np.unique(own_keys >> SYMBOL_BITS, return_index=True)
             totals = np.add.reduceat(own_counts, starts)
             self._tables.append((own_keys, own_counts, contexts, totals, np.diff(np.append(starts, len(own_keys)))))
@@ -250,7 +250,7 @@ class _Sequences:
         return float(np.log(probability))
 
 
-def _shortened(
+def _shorten_sequences(
     keys: Mapping[int, npt.NDArray[np.int64]], counts: Mapping[int, npt.NDArray[np.float64]], length: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Return keys and counts of sequences of a length, summed from longer ones if they are not listed."""
@@ -275,7 +275,7 @@ def _place(ordered: npt.NDArray[np.int64], key: int) -> int | None:
 
 
 @lru_cache(maxsize=1)
-def _counted() -> tuple[dict[str, int], _Sequences, _Sequences]:
+def _load_counts() -> tuple[dict[str, int], _Sequences, _Sequences]:
     """Return the numbers of symbols, the sequences of folded characters, and of shapes."""
     with np.load(Path(__file__).with_name("letters.npz"), allow_pickle=False) as file:
         symbols = {chr(point): number for number, point in enumerate(file["symbols"].tolist(), 1)}
@@ -291,10 +291,10 @@ def _counted() -> tuple[dict[str, int], _Sequences, _Sequences]:
 
 def is_spelled(character: str) -> bool:
     """Whether sequences with it were counted: Latin letters, digits, and plain signs other than a space."""
-    return len(character) == 1 and character != " " and folded(character) in _counted()[0]
+    return len(character) == 1 and character != " " and fold_character(character) in _load_counts()[0]
 
 
-def spelled(
+def correct_spelling(
     values: Sequence[str], confidences: Sequence[float], alternatives: Mapping[int, Sequence[tuple[str, float]]]
 ) -> list[str]:
     """Replace doubtful characters of a line where another one fits better.
@@ -324,7 +324,7 @@ def spelled(
         ]
         if others:
             choices[place] = [(values[place], ADVANTAGE), *others]
-    return _likeliest(values, choices) if choices else list(values)
+    return _find_likeliest(values, choices) if choices else list(values)
 
 
 def _kind_at(values: Sequence[str], confidences: Sequence[float], place: int) -> Callable[[str], bool] | None:
@@ -362,9 +362,9 @@ def _is_in_numbers(character: str) -> bool:
     return character.isdecimal() or character in _SPELLED_IN_NUMBERS
 
 
-def _likeliest(values: Sequence[str], choices: Mapping[int, Sequence[tuple[str, float]]]) -> list[str]:
+def _find_likeliest(values: Sequence[str], choices: Mapping[int, Sequence[tuple[str, float]]]) -> list[str]:
     """Return the best of all combinations, by a beam of ``KEPT`` spellings."""
-    numbers, letters, shapes = _counted()
+    numbers, letters, shapes = _load_counts()
     spellings: list[tuple[float, list[str]]] = [(0.0, list(values[: min(choices)]))]
     # Sequences that have the last choice in them end within the line, or at a space after it.
     for place in range(min(choices), min(len(values) + 1, max(choices) + ORDER)):
@@ -373,7 +373,7 @@ def _likeliest(values: Sequence[str], choices: Mapping[int, Sequence[tuple[str, 
             for character, own in choices.get(place, [((*values, " ")[place], 0.0)]):
                 tried = [*text, character]
                 last = ([" "] * (ORDER - 1) + tried)[-ORDER:]
-                for sequences, symbol_of in ((letters, folded), (shapes, shape_of)):
+                for sequences, symbol_of in ((letters, fold_character), (shapes, shape_of)):
                     *before, symbol = (numbers.get(symbol_of(other), 0) for other in last)
                     own += TRUST * sequences.log_probability(tuple(before), symbol)
                 longer.append((score + own, tried))

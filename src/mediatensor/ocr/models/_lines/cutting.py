@@ -65,7 +65,7 @@ def place_boxes(line: FloatArray, boxes: npt.NDArray[np.floating]) -> FloatArray
     return placed.clip(0, 1)
 
 
-def in_pixels(quads: FloatArray, shape: tuple[int, int]) -> FloatArray:
+def scale_to_pixels(quads: FloatArray, shape: tuple[int, int]) -> FloatArray:
     """Scale relative quads (N, 4, 2) to a page of this height and width."""
     scaled: FloatArray = quads * np.array([shape[1], shape[0]], dtype=np.float64)
     return scaled
@@ -102,7 +102,7 @@ def longest_lines(quads: npt.NDArray[np.float64], page_shape: tuple[int, int]) -
     return chosen
 
 
-def turned(quads: npt.NDArray[np.float64], turns: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+def turn_quads(quads: npt.NDArray[np.float64], turns: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """Rotate the corners of quads (N, 4, 2), clockwise as they lie, so that they begin where reading begins.
 
     ``turns`` (N,) are degrees clockwise, multiples of 90: a line that is turned by 90 begins at its top right.
@@ -160,7 +160,7 @@ def line_cuts(
     Returns:
         Functions that each cut out a batch of lines of one padded width; they may be called in any thread.
     """
-    cuts = _planned(page, np.asarray(quads, dtype=np.float64), height, max_width)
+    cuts = _plan_cuts(page, np.asarray(quads, dtype=np.float64), height, max_width)
     if not cuts:
         return []
     spans = upload_spans([cut.spans for cut in cuts], page.device)
@@ -187,7 +187,7 @@ class _Cut:
     spans: FloatArray
 
 
-def _planned(page: Tensor, quads: FloatArray, height: int, max_width: int) -> list[_Cut]:
+def _plan_cuts(page: Tensor, quads: FloatArray, height: int, max_width: int) -> list[_Cut]:
     widths, heights = line_sizes(quads)
     targets = np.clip(np.ceil(height * widths / np.maximum(heights, 1e-6)), 8, max_width).astype(int)
     factors = np.clip(np.ceil(heights / height - 0.3), 1, MAX_OVERSAMPLING).astype(int)

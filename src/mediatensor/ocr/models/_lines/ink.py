@@ -39,7 +39,7 @@ def ink_map(gray: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
     return inked
 
 
-def without_rules(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def remove_rules(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Return the ink without rules, underlines and frames: boxes go around letters."""
     height = len(ink)
     length, thickness = int(RULE_LENGTH * height) + 1, int(RULE_THICKNESS * height) + 1
@@ -105,7 +105,7 @@ def inks_of_lines(pictures: Tensor) -> Tensor:
     """
     grays = pictures.mean(1)
     if grays.device.type != "cpu":
-        return _packed(_inked(grays))
+        return _pack_bits(_map_ink(grays))
     inks = torch.zeros(grays.shape, dtype=torch.bool)
     for gray, ink in zip(grays.numpy(), inks.numpy(), strict=True):
         width = int((~np.isnan(gray[0])).sum())
@@ -121,27 +121,27 @@ def ink_of_line(inks: npt.NDArray[np.generic], position: int, width: int) -> npt
     return line
 
 
-def _inked(grays: Tensor) -> Tensor:
+def _map_ink(grays: Tensor) -> Tensor:
     """Do the same as ``ink_map`` for lines of all widths at once: order statistics from sorted values."""
     rows, columns = grays.shape[1:]
     flat = grays.flatten(1)
     # As floats, which all devices have and which are exact so far.
     number = flat.isnan().logical_not_().sum(1, keepdim=True).float()
     levels = flat.sort(1).values
-    middle = (_at(levels, ((number - 1) / 2).floor()) + _at(levels, (number / 2).floor())) / 2
+    middle = (_select_ordered(levels, ((number - 1) / 2).floor()) + _select_ordered(levels, (number / 2).floor())) / 2
     contrasts = (flat - middle).abs()
     ordered = contrasts.sort(1).values
     place = (number - 1) * (STRONG_PERCENTILE / 100)
-    below, above = _at(ordered, place.floor()), _at(ordered, place.ceil())
+    below, above = _select_ordered(ordered, place.floor()), _select_ordered(ordered, place.ceil())
     loud = below + (above - below) * (place - place.floor())
     return (contrasts > (loud * INK_CONTRAST).clamp(min=LEAST_CONTRAST)).view(-1, rows, columns)
 
 
-def _at(ordered: Tensor, places: Tensor) -> Tensor:
+def _select_ordered(ordered: Tensor, places: Tensor) -> Tensor:
     return ordered.gather(1, places.long())
 
 
-def _packed(inks: Tensor) -> Tensor:
+def _pack_bits(inks: Tensor) -> Tensor:
     """Pack bool (N, H, W) into uint8 (N, H, W / 8), the first pixel in the lowest bit."""
     packed = torch.zeros((*inks.shape[:2], inks.shape[2] // 8), dtype=torch.uint8, device=inks.device)
     for place, bit in enumerate(BITS):

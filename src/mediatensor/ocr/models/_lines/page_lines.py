@@ -19,10 +19,10 @@ from .cutting import (
     box_quads,
     cut_lines,
     cut_words,
-    in_pixels,
     place_boxes,
+    scale_to_pixels,
     signed_turn,
-    turned,
+    turn_quads,
 )
 from .ink import ink_of_line, inks_of_lines
 from .reading import LineReading, LineRecognizer, read_lines
@@ -123,7 +123,7 @@ def read_page_words(
     ``boxes`` are relative: straight (N, 4), or (N, 4, 2), clockwise as they lie on the page; ``turns`` (N,) in degrees.
     """
     straight = boxes.ndim == 2
-    places = boxes if straight else turned(boxes.astype(np.float64), turns)
+    places = boxes if straight else turn_quads(boxes.astype(np.float64), turns)
     crops = cut_words(page, places)
     kept = [index for index, crop in enumerate(crops) if crop is not None]
     texts = read([crop for crop in crops if crop is not None])
@@ -164,13 +164,13 @@ def join_sideways_letters(
     from both sides, and replaced by that line if it reads well. Joined lines are at the end of the result.
     """
     shape = (page.shape[1], page.shape[2])
-    pixels = in_pixels(quads, shape)
+    pixels = scale_to_pixels(quads, shape)
     stacks = _stacks_of_letters(boxes_around(pixels))
     if not stacks:
         return quads, scores, readings
     joined = box_quads(np.stack([boxes_around(quads[stack].reshape(1, -1, 2))[0] for stack in stacks]))
     turns = np.tile([0, 90, 270], len(stacks))
-    read = read_lines(model, page, in_pixels(turned(np.repeat(joined, 3, axis=0), turns), shape), split_after)
+    read = read_lines(model, page, scale_to_pixels(turn_quads(np.repeat(joined, 3, axis=0), turns), shape), split_after)
     kept, added, more = np.ones(len(quads), dtype=bool), [], []
     for number, stack in enumerate(stacks):
         own: Readings = dict(zip((0, 90, 270), read[3 * number : 3 * number + 3], strict=True))
@@ -271,15 +271,15 @@ def read_page_lines(
     shape = (page.shape[1], page.shape[2])
     known = dict(readings or {})
     open_lines = np.array([index for index in range(len(quads)) if index not in known], dtype=np.int64)
-    lines = turned(quads, turns)
-    read = read_lines(model, page, in_pixels(lines[open_lines], shape), split_after)
+    lines = turn_quads(quads, turns)
+    read = read_lines(model, page, scale_to_pixels(lines[open_lines], shape), split_after)
     for index, reading in zip(open_lines, read, strict=True):
         known[int(index)] = reading
     if second_chance:
-        turns = _turn_bad_ones(model, page, quads, turns, known, split_after)
-        lines = turned(quads, turns)
+        turns = _turn_bad_lines(model, page, quads, turns, known, split_after)
+        lines = turn_quads(quads, turns)
     for script, reader in (script_readers or {}).items():
-        known |= _read_by_others(script, reader, page, lines, known, min_confidence, split_after)
+        known |= _read_by_script(script, reader, page, lines, known, min_confidence, split_after)
     if not report_scripts:
         known = {index: replace(reading, script=None) for index, reading in known.items()}
     kept = [
@@ -303,7 +303,7 @@ def read_page_lines(
     return words
 
 
-def _read_by_others(
+def _read_by_script(
     script: str,
     reader: LineRecognizer,
     page: Tensor,
@@ -314,7 +314,7 @@ def _read_by_others(
 ) -> dict[int, LineReading]:
     """Return readings of lines of a script by its own recogniser, if they are good enough."""
     own = [index for index, reading in known.items() if reading.script == script]
-    quads = in_pixels(lines[np.array(own, dtype=np.int64)], (page.shape[1], page.shape[2]))
+    quads = scale_to_pixels(lines[np.array(own, dtype=np.int64)], (page.shape[1], page.shape[2]))
     better = {}
     for index, reading in zip(own, read_lines(reader, page, quads, split_after), strict=True):
         # A line that the first model reads with such confidence may be in its own script, after all.
@@ -348,7 +348,7 @@ def _unread_of(
     return found
 
 
-def _turn_bad_ones(
+def _turn_bad_lines(
     model: LineRecognizer,
     page: Tensor,
     quads: FloatArray,
@@ -362,8 +362,8 @@ def _turn_bad_ones(
     )
     shape = (page.shape[1], page.shape[2])
     result = turns.copy()
-    other = turned(quads[weak], turns[weak] + 180)
-    read = read_lines(model, page, in_pixels(other, shape), split_after)
+    other = turn_quads(quads[weak], turns[weak] + 180)
+    read = read_lines(model, page, scale_to_pixels(other, shape), split_after)
     for index, reading in zip(weak.tolist(), read, strict=True):
         if legibility(reading) >= max(READS_TURNED, known[index].confidence + CLEARLY_BETTER):
             known[index] = reading

@@ -22,11 +22,11 @@ import torch
 from torch import Tensor, nn
 
 from ....errors import WeightsError
-from .._networks.transfers import download, plain, spread, spreads, with_open_sizes
-from .characters import BLANK, SURE, CtcCharacters, ctc_best_path, spelled, with_zeros
+from .._networks.transfers import download, mark_open_sizes, spread, spreads, uncompiled_module
+from .characters import BLANK, SURE, CtcCharacters, correct_spelling, ctc_best_path, replace_zeros
 from .cutting import LineBatch, line_cuts, network_input
 from .ink import ink_of_line, inks_of_lines
-from .words import LineCharacters, LineWord, in_reading_order, leaves_ink_over, missing_spaces, split_line
+from .words import LineCharacters, LineWord, find_missing_spaces, leaves_ink_over, sort_words, split_line
 
 FILE = Path(__file__).with_name("scripts.npz")
 FILE_SHA256 = "bf2a8d0e6b563ded8df77beeadbac874b26add2bc048fefc6c09ebaf95ef4589"
@@ -116,7 +116,7 @@ def script_classifier_for(*parameters: Tensor) -> ScriptClassifier | None:
     """
     if any(parameter.dtype != torch.float32 or parameter.device.type == "meta" for parameter in parameters):
         return None
-    arrays = _stored()
+    arrays = _stored_classifiers()
     if fingerprint(*parameters) != str(arrays["recogniser"]):
         return None
     names = [str(name) for name in arrays["names"]]
@@ -125,7 +125,7 @@ def script_classifier_for(*parameters: Tensor) -> ScriptClassifier | None:
 
 
 @cache
-def _stored() -> dict[str, npt.NDArray[np.generic]]:
+def _stored_classifiers() -> dict[str, npt.NDArray[np.generic]]:
     digest = hashlib.sha256(FILE.read_bytes()).hexdigest()
     if digest != FILE_SHA256:
         raise WeightsError(f"{FILE} is damaged: SHA-256 {digest}, expected {FILE_SHA256}. Install mediatensor again.")
@@ -231,7 +231,7 @@ def see_batch(model: LineRecognizer, batch: LineBatch) -> SeenBatch:
     """Run the network on lines of one padded width, without waiting for the device."""
     parameter = model.head.weight
     inputs = network_input(batch.data, model.cfg["mean"], model.cfg["std"], parameter)
-    inputs = with_open_sizes(model, inputs.contiguous(memory_format=torch.channels_last), 0, 3)
+    inputs = mark_open_sizes(model, inputs.contiguous(memory_format=torch.channels_last), 0, 3)
     # The model is called as a whole, as it may be compiled.
     found = model(inputs, return_steps=True)
     probabilities, classes, spaces = found["steps"]
@@ -265,7 +265,7 @@ def readings_of(
             )
         )
     )
-    classifier = getattr(plain(model), "script_classifier", None)
+    classifier = getattr(uncompiled_module(model), "script_classifier", None)
     names = () if classifier is None else classifier.names
     for place, batch in enumerate(seen):
         probabilities, classes, spaces, inks, scores, others, scripts = arrays[7 * place : 7 * place + 7]
@@ -298,7 +298,7 @@ def _texts_of(
         ]
         for place in doubtful
     }
-    return with_zeros(spelled(values, found.confidences.tolist(), alternatives))
+    return replace_zeros(correct_spelling(values, found.confidences.tolist(), alternatives))
 
 
 def _to_reading(
@@ -316,7 +316,7 @@ def _to_reading(
     starts, stops = np.minimum(found.start_steps * step, 1.0), np.minimum(found.stop_steps * step, 1.0)
     confidences = found.confidences.astype(np.float64)
     # Spaces come after spelling: a doubtful letter next to a wrong space would lack its word.
-    missing = missing_spaces(values, found.peak_steps, (starts + stops) / 2 * width, spaces, ink)
+    missing = find_missing_spaces(values, found.peak_steps, (starts + stops) / 2 * width, spaces, ink)
     if missing:
         places = [space.index for space in missing]
         steps = np.array([space.step for space in missing])
@@ -332,5 +332,5 @@ def _to_reading(
     characters = LineCharacters(values, starts, stops, confidences)
     words = split_line(characters, ink, split_after)
     if model.right_to_left:
-        words = in_reading_order(words)
+        words = sort_words(words)
     return LineReading(words, float(found.confidences.mean()), bool(words) and leaves_ink_over(characters, ink))

@@ -21,19 +21,19 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ....errors import InvalidArgumentError
-from .._networks.transfers import download, with_open_sizes
+from .._networks.transfers import download, mark_open_sizes
 from .characters import is_east_asian
 from .cutting import (
     TALL_RATIO,
     WHOLE_CROP,
     cut_lines,
-    in_pixels,
     line_sizes,
     lines_are_tall,
     longest_lines,
     network_input,
+    scale_to_pixels,
     side_lengths,
-    turned,
+    turn_quads,
 )
 from .reading import LineReading, LineRecognizer, read_lines
 
@@ -237,14 +237,14 @@ def upside_down_probabilities(
     """
     height, width = page.shape[1:]
     tall = lines_are_tall(quads, (height, width))
-    corners = turned(quads, np.where(tall, 90, 0)) * (width, height)
+    corners = turn_quads(quads, np.where(tall, 90, 0)) * (width, height)
     rows, columns = classifier.cfg["input_shape"][1:]
     result = np.zeros(len(quads))
     order: list[int] = []
     found = []
     for batch in cut_lines(page, corners, rows, columns):
         order += batch.indices
-        found.append(_upside_down(classifier, batch.data))
+        found.append(_compute_upside_down(classifier, batch.data))
     if found:
         (result[order],) = download(torch.cat(found))
     return result
@@ -258,22 +258,25 @@ def upside_down_crops(classifier: LineClassifier, crops: Sequence[Tensor], batch
         lines = []
         for crop in crops[start : start + batch_size]:
             height, width = crop.shape[1:]
-            corners = turned(WHOLE_CROP, np.where(lines_are_tall(WHOLE_CROP, (height, width)), 90, 0)) * (width, height)
+            corners = turn_quads(WHOLE_CROP, np.where(lines_are_tall(WHOLE_CROP, (height, width)), 90, 0)) * (
+                width,
+                height,
+            )
             lines += [
                 F.pad(line.data, (0, columns), value=torch.nan)[..., :columns]
                 for line in cut_lines(crop, corners, rows, columns)
             ]
-        found.append(_upside_down(classifier, torch.cat(lines)))
+        found.append(_compute_upside_down(classifier, torch.cat(lines)))
     (probabilities,) = download(torch.cat(found)) if found else (np.zeros(0),)
     return probabilities.astype(np.float64)
 
 
-def _upside_down(classifier: LineClassifier, lines: Tensor) -> Tensor:
+def _compute_upside_down(classifier: LineClassifier, lines: Tensor) -> Tensor:
     """Return probabilities (N,), float32 on the device, for lines (N, 3, H, W) of one padded width."""
     columns = classifier.cfg["input_shape"][2]
     parameter = next(classifier.parameters())
     data = network_input(lines, classifier.cfg["mean"], classifier.cfg["std"], parameter)[..., :columns]
-    data = with_open_sizes(classifier, F.pad(data, (0, columns - data.shape[3])), 0)
+    data = mark_open_sizes(classifier, F.pad(data, (0, columns - data.shape[3])), 0)
     probabilities: Tensor = classifier(data).float().softmax(1)[:, 1]
     return probabilities
 
@@ -292,7 +295,7 @@ def read_straight_lines(
     tall, others = np.flatnonzero(is_tall), np.flatnonzero(~is_tall)
     candidates = np.concatenate([np.repeat(tall, 3), others])
     tried = np.concatenate([np.tile([0, 90, 270], len(tall)), np.zeros(len(others), dtype=np.int64)])
-    read = read_lines(model, page, in_pixels(turned(quads[candidates], tried), shape), split_after)
+    read = read_lines(model, page, scale_to_pixels(turn_quads(quads[candidates], tried), shape), split_after)
     readings: list[Readings] = [{} for _ in range(len(quads))]
     for index, turn, reading in zip(candidates.tolist(), tried.tolist(), read, strict=True):
         readings[index][turn] = reading
@@ -307,14 +310,14 @@ def turns_of_straight_lines(
     Only text that runs along a margin is turned.
     """
     turns = np.zeros(len(quads), dtype=np.int64)
-    widths, heights = line_sizes(in_pixels(quads, shape))
+    widths, heights = line_sizes(scale_to_pixels(quads, shape))
     for index, own in enumerate(readings):
         if len(own) > 1:
-            turns[index] = _best_of_tall(own, float(heights[index] / max(widths[index], 1e-6)))
+            turns[index] = _choose_tall(own, float(heights[index] / max(widths[index], 1e-6)))
     return turns, {index: own[int(turns[index])] for index, own in enumerate(readings)}
 
 
-def _best_of_tall(readings: Readings, aspect: float) -> int:
+def _choose_tall(readings: Readings, aspect: float) -> int:
     """Choose among the readings at 0, 90 and 270 degrees."""
     sideways = 90 if readings[90].confidence >= readings[270].confidence else 270
     length = sum(len(word.value) for word in readings[sideways].words)
@@ -328,7 +331,7 @@ def turn_of_sideways_page(model: LineRecognizer, page: Tensor, quads: FloatArray
     A few lines decide, before every tall box is read at three turns.
     """
     shape = (page.shape[1], page.shape[2])
-    lengths = np.maximum(*line_sizes(in_pixels(quads, shape)))
+    lengths = np.maximum(*line_sizes(scale_to_pixels(quads, shape)))
     is_tall = lines_are_tall(quads, shape)
     if 2 * lengths[is_tall].sum() <= lengths.sum():
         return 0, 0.0
@@ -346,7 +349,7 @@ def turn_of_read_page(
     """
     shape = (page.shape[1], page.shape[2])
     sample = longest_lines(quads, shape)
-    lengths = line_sizes(in_pixels(quads[sample], shape))
+    lengths = line_sizes(scale_to_pixels(quads[sample], shape))
     weights = dict(zip(sample.tolist(), np.maximum(*lengths).tolist(), strict=True))
     confidences = {index: {turn: legibility(own) for turn, own in readings[index].items()} for index in weights}
     # A script that the model does not know reads as nothing when upright, and as other letters when upside down: lines
@@ -358,8 +361,8 @@ def turn_of_read_page(
         return 0, 0.0
     if wide and _mean(confidences, weights, wide, 0) < READS_WELL:
         few = sorted(wide, key=lambda index: -weights[index])[:LINES_READ_TWICE]
-        upside_down = turned(quads[few], np.full(len(few), 180))
-        for index, reading in zip(few, read_lines(model, page, in_pixels(upside_down, shape)), strict=True):
+        upside_down = turn_quads(quads[few], np.full(len(few), 180))
+        for index, reading in zip(few, read_lines(model, page, scale_to_pixels(upside_down, shape)), strict=True):
             if reading.words:
                 confidences[index][180] = reading.confidence
         # A line that was read one way only cannot be compared with lines that were read both ways.
@@ -416,8 +419,8 @@ def page_turn(
         return turn, confidence
     few = sample[:LINES_READ_TWICE]
     ways = (90, 270) if lines_are_tall(few, shape).mean() > 0.5 else (0, 180)
-    both = np.concatenate([turned(few, np.full(len(few), way)) for way in ways])
-    readings = read_lines(model, page, in_pixels(both, shape))
+    both = np.concatenate([turn_quads(few, np.full(len(few), way)) for way in ways])
+    readings = read_lines(model, page, scale_to_pixels(both, shape))
     confidences = [
         {way: readings[index + place * len(few)].confidence for place, way in enumerate(ways)}
         for index in range(len(few))

@@ -27,7 +27,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from .ink import ink_band, runs_of_true, without_rules
+from .ink import ink_band, remove_rules, runs_of_true
 
 LEAST, GREATEST = 1e-4, 1 - 1e-5
 """Confidences of characters are limited to this range, so that logarithms are finite."""
@@ -139,10 +139,10 @@ def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_], split_aft
 
     ``ink`` (H, W) is the ink of the line's picture, see :func:`~.ink.ink_map`. A line of spaces has no words.
     """
-    groups = _between_spaces(characters.values, split_after)
+    groups = _split_at_spaces(characters.values, split_after)
     if not groups:
         return []
-    ink = without_rules(ink)
+    ink = remove_rules(ink)
     height, width = ink.shape
     middles = (characters.starts + characters.stops) / 2 * width
     pitch = _pitch(middles, groups, height)
@@ -150,12 +150,12 @@ def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_], split_aft
     limits = max(0.0, first - REACH * pitch), min(float(width), last + REACH * pitch)
     band = ink_band(ink[:, max(0, int(first - pitch)) : int(last + pitch) + 1])
     inside: npt.NDArray[np.bool_] = np.asarray(ink[band[0] : band[1]].any(axis=0))
-    groups = _at_wide_gaps(groups, characters.values, middles, inside, band[1] - band[0], pitch)
+    groups = _split_at_gaps(groups, characters.values, middles, inside, band[1] - band[0], pitch)
     gaps = [_gap(inside, ink, middles[a[-1]], middles[b[0]]) for a, b in pairwise(groups)]
     begins = [limits[0], *(gap[1] for gap in gaps)]
     ends = [*(gap[0] for gap in gaps), limits[1]]
     return [
-        _word(characters, middles, group, (begin, end), inside, ink, band, pitch)
+        _make_word(characters, middles, group, (begin, end), inside, ink, band, pitch)
         for group, begin, end in zip(groups, begins, ends, strict=True)
     ]
 
@@ -165,7 +165,7 @@ def boxes_between_gaps(ink: npt.NDArray[np.bool_]) -> list[Box]:
 
     Without ink, the result is one box of the whole line.
     """
-    ink = without_rules(ink)
+    ink = remove_rules(ink)
     height, width = ink.shape
     top, bottom = ink_band(ink)
     runs = runs_of_true(np.asarray(ink[top:bottom].any(axis=0)))
@@ -188,7 +188,7 @@ def leaves_ink_over(characters: LineCharacters, ink: npt.NDArray[np.bool_]) -> b
 
     A recogniser skips letters that it does not know, and may seem sure of the rest of their line.
     """
-    groups = _between_spaces(characters.values, "")
+    groups = _split_at_spaces(characters.values, "")
     kept = [index for group in groups for index in group]
     if not kept:
         return False
@@ -230,7 +230,7 @@ def _check_boxes(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     return np.array(found, np.int64).reshape(-1, 2)
 
 
-def _between_spaces(values: Sequence[str], split_after: str) -> list[list[int]]:
+def _split_at_spaces(values: Sequence[str], split_after: str) -> list[list[int]]:
     groups: list[list[int]] = [[]]
     for index, value in enumerate(values):
         if value.isspace():
@@ -244,7 +244,7 @@ def _between_spaces(values: Sequence[str], split_after: str) -> list[list[int]]:
     return [group for group in groups if group]
 
 
-def _at_wide_gaps(
+def _split_at_gaps(
     groups: list[list[int]],
     values: Sequence[str],
     middles: FloatArray,
@@ -290,7 +290,7 @@ def _gap(inside: npt.NDArray[np.bool_], ink: npt.NDArray[np.bool_], left: float,
     return emptiest, emptiest
 
 
-def _word(
+def _make_word(
     characters: LineCharacters,
     middles: FloatArray,
     group: list[int],
@@ -338,7 +338,7 @@ class MissingSpace:
     probability: float
 
 
-def missing_spaces(
+def find_missing_spaces(
     values: Sequence[str], peaks: IntArray, middles: FloatArray, spaces: npt.NDArray[np.floating], ink: BoolArray
 ) -> list[MissingSpace]:
     """Find the spaces that the best path of a line left out, in the order of the line.
@@ -363,7 +363,7 @@ def missing_spaces(
         return []
     gaps, runs = _gaps_between(ink, middles[before], middles[behind])
     found = []
-    for place, gap in zip(doubtful.tolist(), _on_scale(gaps, is_space, ink)[doubtful].tolist(), strict=True):
+    for place, gap in zip(doubtful.tolist(), _scale_gaps(gaps, is_space, ink)[doubtful].tolist(), strict=True):
         beside = [other for other in (place - 1, place + 1) if 0 <= other < len(best)]
         # One gap parts one pair of letters. If the steps of letters are off, it seems to part two pairs.
         if any(runs[other] == runs[place] and best[other] > best[place] for other in beside):
@@ -399,7 +399,7 @@ def _gaps_between(ink: BoolArray, lefts: FloatArray, rights: FloatArray) -> tupl
     return widths, chosen
 
 
-def _on_scale(gaps: FloatArray, is_space: BoolArray, ink: BoolArray) -> FloatArray:
+def _scale_gaps(gaps: FloatArray, is_space: BoolArray, ink: BoolArray) -> FloatArray:
     """Scale gaps so that 0 is the line's usual gap between letters and 1 that between words."""
     top, bottom = ink_band(ink)
     height, num_spaces = bottom - top, int(is_space.sum())
@@ -411,7 +411,7 @@ def _on_scale(gaps: FloatArray, is_space: BoolArray, ink: BoolArray) -> FloatArr
     return scaled
 
 
-def in_reading_order(words: Sequence[LineWord]) -> list[LineWord]:
+def sort_words(words: Sequence[LineWord]) -> list[LineWord]:
     """Return the words of a line, and their characters, in the order in which they are read.
 
     Networks of PaddleOCR learn right-to-left lines by reversed texts in which runs of Latin letters, digits and signs
@@ -419,13 +419,13 @@ def in_reading_order(words: Sequence[LineWord]) -> list[LineWord]:
     """
     if not any(_is_right_to_left(character) for word in words for character in word.value):
         return list(words)
-    turned = [_turned_word(word) for word in words]
+    turned = [_reverse_word(word) for word in words]
     are_kept = [all(map(_LEFT_TO_RIGHT.fullmatch, word.value)) for word in turned]
-    return [turned[index] for index in _turned(are_kept)]
+    return [turned[index] for index in _reverse_order(are_kept)]
 
 
-def _turned_word(word: LineWord) -> LineWord:
-    order = _turned([_LEFT_TO_RIGHT.fullmatch(character) is not None for character in word.value])
+def _reverse_word(word: LineWord) -> LineWord:
+    order = _reverse_order([_LEFT_TO_RIGHT.fullmatch(character) is not None for character in word.value])
     return LineWord(
         "".join(word.value[index] for index in order),
         word.box,
@@ -434,7 +434,7 @@ def _turned_word(word: LineWord) -> LineWord:
     )
 
 
-def _turned(are_kept: Sequence[bool]) -> list[int]:
+def _reverse_order(are_kept: Sequence[bool]) -> list[int]:
     """Return the order from right to left, in which kept runs go from left to right."""
     order: list[int] = []
     run: list[int] = []

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from ....errors import WeightsError
 
-__all__ = ["OnnxGraph", "fill_layers", "read_onnx", "with_output"]
+__all__ = ["OnnxGraph", "add_output", "fill_layers", "read_onnx"]
 
 MAX_FILE_BYTES = 2**31 - 1
 """The limit of protocol buffers for a message; known files are far smaller."""
@@ -75,14 +75,14 @@ def read_onnx(path: Path) -> OnnxGraph:
         raise WeightsError(f"{path} is not a readable ONNX file ({error}): install or copy it again.") from error
 
 
-def with_output(data: bytes, name: str) -> bytes:
+def add_output(data: bytes, name: str) -> bytes:
     """Return the content of an ONNX file whose graph has an inner tensor as one more output.
 
     A message that occurs twice counts as one with the fields of both: a graph with only the output is appended.
     """
     message = name.encode()
     for number in (1, 12, 7):  # the name of a value, which is an output of the graph, which is that of the model
-        message = bytes([number << 3 | 2]) + _as_varint(len(message)) + message
+        message = bytes([number << 3 | 2]) + _write_varint(len(message)) + message
     return data + message
 
 
@@ -109,10 +109,10 @@ def fill_layers(layers: Sequence[nn.Module], graph: OnnxGraph) -> None:
         for name, array in zip(names, arrays, strict=True):
             target: Tensor = getattr(layer, name)
             with torch.no_grad():
-                target.copy_(torch.from_numpy(_without_denormals(array)))
+                target.copy_(torch.from_numpy(_clear_denormals(array)))
 
 
-def _without_denormals(array: Array) -> npt.NDArray[np.float32]:
+def _clear_denormals(array: Array) -> npt.NDArray[np.float32]:
     """Return a copy with denormal numbers set to 0.
 
     Training drives unused weights towards 0, and arithmetic with denormals is slow: the 250,000 in PP-OCRv6's detector
@@ -320,9 +320,9 @@ def _varint(data: memoryview, position: int) -> tuple[int, int]:
             raise ValueError("a number of more than 64 bits")
 
 
-def _as_varint(number: int) -> bytes:
+def _write_varint(number: int) -> bytes:
     rest = number >> 7
-    return bytes([number & 127 | 128]) + _as_varint(rest) if rest else bytes([number])
+    return bytes([number & 127 | 128]) + _write_varint(rest) if rest else bytes([number])
 
 
 def _integers(value: FieldValue) -> list[int]:

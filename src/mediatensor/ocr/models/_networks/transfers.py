@@ -112,7 +112,7 @@ def have_all_ended(ended: Tensor, step: int) -> bool:
     return bool(ended.all())
 
 
-def plain(model: Any) -> Any:
+def uncompiled_module(model: Any) -> Any:
     """Return the module inside one that ``torch.compile`` made; any other as it is.
 
     Attributes other than layers, such as names of classes, are read and set on this one.
@@ -122,7 +122,7 @@ def plain(model: Any) -> Any:
 
 def is_compiled(model: Any) -> bool:
     """Whether calls go through a compiler, by ``torch.compile(model)`` or ``model.compile()``."""
-    return plain(model) is not model or getattr(model, "_compiled_call_impl", None) is not None
+    return uncompiled_module(model) is not model or getattr(model, "_compiled_call_impl", None) is not None
 
 
 def compile_network(model: nn.Module | None, *args: Any, **kwargs: Any) -> None:
@@ -150,7 +150,7 @@ def not_compiled(method: Callable[ParametersT, ResultT]) -> Callable[ParametersT
     return call
 
 
-def with_open_sizes(model: Any, data: Tensor, *dimensions: int) -> Tensor:
+def mark_open_sizes(model: Any, data: Tensor, *dimensions: int) -> Tensor:
     """Mark dimensions of an input whose sizes differ from call to call, if the model is compiled.
 
     A size of 1 is never left open: it has its own graph.
@@ -165,7 +165,7 @@ def with_open_sizes(model: Any, data: Tensor, *dimensions: int) -> Tensor:
     return data
 
 
-def at_least_float32(values: Tensor) -> Tensor:
+def widen_floats(values: Tensor) -> Tensor:
     """Convert bfloat16 and float16 to float32; return other types as they are."""
     return values.float() if values.dtype in (torch.bfloat16, torch.float16) else values
 
@@ -189,14 +189,14 @@ def spread(work: Callable[[ItemT], ResultT], items: Iterable[ItemT], num_workers
     with _workers(num_workers) as pool:
         waiting: deque[Future[ResultT]] = deque()
         for item in items:
-            waiting.append(pool.submit(_without_gradients, work, item))
+            waiting.append(pool.submit(_run_without_gradients, work, item))
             if len(waiting) > 2 * num_workers:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
 
 
-def _without_gradients(work: Callable[[ItemT], ResultT], item: ItemT) -> ResultT:
+def _run_without_gradients(work: Callable[[ItemT], ResultT], item: ItemT) -> ResultT:
     with torch.inference_mode():
         return work(item)
 

@@ -25,7 +25,7 @@ from ...._engine.sources.atomic_files import write_file
 from ....errors import InvalidArgumentError, WeightsError, WeightsNotFoundError
 from .onnx import OnnxGraph, read_onnx
 from .registry import ModelCard, list_models, model_card, network_factory
-from .transfers import plain
+from .transfers import uncompiled_module
 
 MODELS_FOLDER_VARIABLE = "MEDIATENSOR_MODELS"
 """The environment variable that names a folder of weights files."""
@@ -90,7 +90,7 @@ def load_weights(
         WeightsError: The file is damaged, another file, or does not fit the model.
     """
     if path is not None:
-        file = given_file(path)
+        file = check_file(path)
         compare_checksum(file, checksum_in_name(file))
     else:
         file = find_weights(arch)
@@ -133,7 +133,7 @@ def load_pretrained_params(
         >>> torch.save(model.state_dict(), "linear.pt")
         >>> load_pretrained_params(model, "linear.pt")
     """
-    file = given_file(path_or_url)
+    file = check_file(path_or_url)
     compare_checksum(file, checksum_in_name(file) if hash_prefix is None else hash_prefix)
     load_state_dict_file(model, file, ignore_keys or ())
 
@@ -168,7 +168,7 @@ def is_file(name: str) -> bool:
         return False
 
 
-def given_file(path: str | os.PathLike[str]) -> Path:
+def check_file(path: str | os.PathLike[str]) -> Path:
     """Return the file of a path.
 
     Raises:
@@ -250,17 +250,17 @@ def _check_tensors(file: Path, value: Any) -> None:
         raise WeightsError(f"{file} has parameters that are not finite (NaN or infinite): its training failed.")
 
 
-def checked_network(network: nn.Module) -> nn.Module:
+def check_network(network: nn.Module) -> nn.Module:
     """Return a network if its parameters are finite, as those in files must be.
 
     Raises:
         WeightsError: A parameter or buffer has a number that is not finite.
     """
-    for name, value in plain(network).state_dict().items():
+    for name, value in uncompiled_module(network).state_dict().items():
         is_number = isinstance(value, Tensor) and value.is_floating_point() and not value.is_meta
         if is_number and not value.isfinite().all():
             raise WeightsError(
-                f"The {type(plain(network)).__name__} has parameters that are not finite (NaN or infinite), such as "
+                f"The {type(uncompiled_module(network)).__name__} has parameters that are not finite (NaN, infinite), such as "
                 f"{name}: its training failed. Load other weights."
             )
     return network
@@ -313,11 +313,11 @@ def load_state_dict_file(model: nn.Module, file: Path, ignore_keys: Collection[s
     missing = [name for name in missing if name not in ignore_keys]
     if missing or unexpected:
         raise WeightsError(
-            f"{file} does not fit the model: missing {_some(missing)}, not expected {_some(unexpected)}."
+            f"{file} does not fit the model: missing {_list_names(missing)}, not expected {_list_names(unexpected)}."
         )
 
 
-def _some(names: list[str]) -> str:
+def _list_names(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "") if names else "nothing"
 
 
@@ -413,12 +413,12 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         WeightsNotFoundError: There is no such file.
         WeightsError: It is damaged, or not a checkpoint.
     """
-    return _as_checkpoint(*_stored(path))
+    return _as_checkpoint(*_read_stored(path))
 
 
-def _stored(path: str | os.PathLike[str]) -> tuple[Path, Any]:
+def _read_stored(path: str | os.PathLike[str]) -> tuple[Path, Any]:
     """Return a file and its content."""
-    file = given_file(path)
+    file = check_file(path)
     compare_checksum(file, checksum_in_name(file))
     return file, read_safely(file)
 
@@ -470,7 +470,7 @@ def load_checkpoint(path: str | os.PathLike[str], task: str | None = None, archs
         >>> reader = load_checkpoint("fraktur.pt")  # doctest: +SKIP
         >>> ocr_predictor(reco_arch=reader, pretrained=True)  # doctest: +SKIP
     """
-    file, stored = _stored(path)
+    file, stored = _read_stored(path)
     if archs and isinstance(stored, dict) and "format" not in stored:
         return _bare_network(file, stored, archs)
     checkpoint = _as_checkpoint(file, stored)
@@ -480,7 +480,7 @@ def load_checkpoint(path: str | os.PathLike[str], task: str | None = None, archs
     return model
 
 
-def chosen_network(
+def choose_network(
     arch: str | os.PathLike[str] | nn.Module, pretrained: bool, archs: Sequence[str], kind: type[nn.Module]
 ) -> Any:
     """Return the network for a name of ``archs``, the path of a checkpoint or state dict, or a network.
@@ -490,7 +490,7 @@ def chosen_network(
         WeightsNotFoundError, WeightsError: As `load_checkpoint`.
     """
     if isinstance(arch, nn.Module):
-        if not isinstance(plain(arch), kind):
+        if not isinstance(uncompiled_module(arch), kind):
             raise InvalidArgumentError(f"unknown architecture: {type(arch)} is not a {kind.__name__}.")
         return arch
     if is_checkpoint(arch):

@@ -68,7 +68,7 @@ class PageBatch:
         return masks
 
 
-def normalized(data: Tensor, mean: Sequence[float], std: Sequence[float], dtype: torch.dtype) -> Tensor:
+def normalize_pixels(data: Tensor, mean: Sequence[float], std: Sequence[float], dtype: torch.dtype) -> Tensor:
     """Normalise uint8 in [0, 255] or floats in [0, 1], (N, 3, H, W), by mean and deviation of each channel."""
     scale = 255.0 if data.dtype == torch.uint8 else 1.0
     shape = (1, len(mean), 1, 1)
@@ -88,7 +88,7 @@ class Normalize(nn.Module):
         return f"mean={self.mean}, std={self.std}"
 
     def forward(self, data: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-        return normalized(data, self.mean, self.std, dtype)
+        return normalize_pixels(data, self.mean, self.std, dtype)
 
 
 class PreProcessor(nn.Module):
@@ -125,7 +125,7 @@ class PreProcessor(nn.Module):
         return_padding_mask: bool = False,
     ) -> None:
         super().__init__()
-        self.batch_size = positive("batch_size", batch_size)
+        self.batch_size = check_positive("batch_size", batch_size)
         self.resize = Resize(
             output_size,
             preserve_aspect_ratio=preserve_aspect_ratio,
@@ -158,7 +158,7 @@ class PreProcessor(nn.Module):
             masks = [torch.ones((len(batch), height, width), dtype=torch.bool) for batch in batches]
         else:
             batches = [batch.data for batch in self.batches(images)]
-            masks = self._in_batches([self._letterbox().padding_mask(image) for image in images])
+            masks = self._make_batches([self._letterbox().padding_mask(image) for image in images])
         return (batches, masks) if self.resize.return_padding_mask else batches
 
     def sample_transforms(self, x: Image) -> Tensor | tuple[Tensor, Tensor]:
@@ -198,8 +198,8 @@ class PreProcessor(nn.Module):
         """
         if samples and isinstance(samples[0], tuple):
             tensors, masks = zip(*samples, strict=True)
-            return self._in_batches(tensors), self._in_batches(masks)
-        return self._in_batches(cast("Sequence[Tensor]", samples))
+            return self._make_batches(tensors), self._make_batches(masks)
+        return self._make_batches(cast("Sequence[Tensor]", samples))
 
     def batches(
         self, images: Sequence[Tensor], device: torch.device | None = None, dtype: torch.dtype = torch.float32
@@ -224,7 +224,7 @@ class PreProcessor(nn.Module):
         # Read on each call: programs set the size of `resize` afterwards.
         return Letterbox(self.resize.size, self.resize.preserve_aspect_ratio, self.resize.symmetric_pad)
 
-    def _in_batches(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+    def _make_batches(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         return [
             torch.stack(tuple(tensors[start : start + self.batch_size]))
             for start in range(0, len(tensors), self.batch_size)
@@ -259,10 +259,10 @@ class FlexiblePreProcessor(nn.Module):
     ) -> None:
         super().__init__()
         self.shorter_side, self.longer_side = (
-            positive("shorter_side", shorter_side),
-            positive("longer_side", longer_side),
+            check_positive("shorter_side", shorter_side),
+            check_positive("longer_side", longer_side),
         )
-        self.batch_size = positive("batch_size", batch_size)
+        self.batch_size = check_positive("batch_size", batch_size)
         self.mean, self.std, self.multiple = tuple(mean), tuple(std), multiple
 
     def extra_repr(self) -> str:
@@ -273,7 +273,7 @@ class FlexiblePreProcessor(nn.Module):
         """Return height and width of the input for a page of this size."""
         scale = min(max(1.0, self.shorter_side / min(height, width)), MAX_ENLARGEMENT)
         scale = min(scale, self.longer_side / max(height, width))
-        return self._rounded(height * scale), self._rounded(width * scale)
+        return self._round_length(height * scale), self._round_length(width * scale)
 
     def tiles_for(self, height: int, width: int) -> list[tuple[int, int]]:
         """Return start and stop of the tiles of a long strip along its longer side, in pixels.
@@ -308,9 +308,9 @@ class FlexiblePreProcessor(nn.Module):
                     [resized(page, size) for page in (upload_images(chunk, device) if device else chunk)]
                 )
                 whole = Placement(0, 0, 1, 1)
-                yield PageBatch(normalized(data, self.mean, self.std, dtype), indices, [whole] * len(indices))
+                yield PageBatch(normalize_pixels(data, self.mean, self.std, dtype), indices, [whole] * len(indices))
 
-    def _rounded(self, length: float) -> int:
+    def _round_length(self, length: float) -> int:
         return max(self.multiple, round(length / self.multiple) * self.multiple)
 
 
@@ -345,10 +345,10 @@ def part_of_page(
     picture = resized(page[:, y0:y1, x0:x1], (height, width))
     unit = picture.float() / 255 if picture.dtype == torch.uint8 else picture.float()
     picture = ((unit - levels[0]) / (levels[1] - levels[0])).clamp(0, 1)
-    return normalized(picture[None], preprocessor.mean, preprocessor.std, dtype)
+    return normalize_pixels(picture[None], preprocessor.mean, preprocessor.std, dtype)
 
 
-def positive(name: str, value: int) -> int:
+def check_positive(name: str, value: int) -> int:
     """Return a value that is an integer of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InvalidArgumentError(f"{name}={value!r}: give an integer of at least 1.")

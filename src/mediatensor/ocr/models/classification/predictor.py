@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from .._lines.cutting import WHOLE_CROP, lines_are_tall, longest_lines, page_quads, signed_turn
 from .._lines.turning import LineEvidence, line_evidence, upside_down_crops, upside_down_probabilities, vote_page_turn
-from .._networks.transfers import compile_network, download, plain, upload_images, with_open_sizes
-from .._networks.weights import checked_network
+from .._networks.transfers import compile_network, download, mark_open_sizes, uncompiled_module, upload_images
+from .._networks.weights import check_network
 from .._pages.inputs import Image, as_images
 from .._pages.preprocessing import PreProcessor
 from .ppocr import LineOrientationClassifier
@@ -39,7 +39,7 @@ class OrientationPredictor(nn.Module):
     def __init__(self, pre_processor: PreProcessor | None, model: nn.Module | None) -> None:
         super().__init__()
         self.pre_processor = pre_processor
-        self.model: Any = None if model is None else checked_network(model).eval()
+        self.model: Any = None if model is None else check_network(model).eval()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile the network in place; arguments as ``torch.compile``."""
@@ -63,17 +63,17 @@ class OrientationPredictor(nn.Module):
             return [[], [], []]
         if self.model is None:
             return [[0] * len(images), [0] * len(images), [1.0] * len(images)]
-        if isinstance(plain(self.model), LineOrientationClassifier):
-            return _as_result(_line_turns(self.model, images, self._batch_size))
+        if isinstance(uncompiled_module(self.model), LineOrientationClassifier):
+            return _make_result(_line_turns(self.model, images, self._batch_size))
         parameter = next(self.model.parameters())
         pre_processor = self.pre_processor or PreProcessor(self.model.cfg["input_shape"][1:], self._batch_size)
         found = []
         for batch in pre_processor.batches(images, parameter.device, parameter.dtype):
-            found.append(self.model(with_open_sizes(self.model, batch.data, 0)).float().softmax(1).max(1))
+            found.append(self.model(mark_open_sizes(self.model, batch.data, 0)).float().softmax(1).max(1))
         # One download, for which the host waits once.
         confidences, classes = download(*(torch.cat(values) for values in zip(*found, strict=True)))
         degrees = [int(self.model.cfg["classes"][index]) for index in classes.tolist()]
-        return _as_result(list(zip(degrees, confidences.tolist(), strict=True)))
+        return _make_result(list(zip(degrees, confidences.tolist(), strict=True)))
 
     @property
     def _batch_size(self) -> int:
@@ -119,7 +119,7 @@ class LinePageOrientation(nn.Module):
             vote_page_turn(_evidence(self.classifier, image, page_quads(found.boxes)))
             for image, found in zip(images, located, strict=True)
         ]
-        return _as_result([(signed_turn(turn), confidence) for turn, confidence in turns])
+        return _make_result([(signed_turn(turn), confidence) for turn, confidence in turns])
 
 
 def _evidence(classifier: LineOrientationClassifier, image: Tensor, quads: np.ndarray) -> list[LineEvidence]:
@@ -143,6 +143,6 @@ def _line_turns(
     ]
 
 
-def _as_result(found: Sequence[tuple[int, float]]) -> Orientations:
+def _make_result(found: Sequence[tuple[int, float]]) -> Orientations:
     degrees = [value for value, _ in found]
     return [[CLASSES.index(value) for value in degrees], degrees, [round(confidence, 2) for _, confidence in found]]

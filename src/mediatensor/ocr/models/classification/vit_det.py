@@ -72,7 +72,7 @@ class _Windows(nn.Module):
         return cut.transpose(2, 3).flatten(1, 2)
 
 
-def _whole(x: torch.Tensor) -> torch.Tensor:
+def _join_windows(x: torch.Tensor) -> torch.Tensor:
     """Join windows (N, 16, h, w, D), with the channels in front: (N, D, 4 h, 4 w)."""
     cut = x.unflatten(1, (_WINDOWS, _WINDOWS)).permute(0, 5, 1, 3, 2, 4)  # type: ignore[no-untyped-call]
     together: torch.Tensor = cut.flatten(4, 5).flatten(2, 3)
@@ -143,7 +143,7 @@ class _Stage(nn.Module):
         for index, block in enumerate(self.blocks):
             x = block(x)
             if index in self.out_feature_indexes:
-                features.append(_whole(x))
+                features.append(_join_windows(x))
         return features
 
 

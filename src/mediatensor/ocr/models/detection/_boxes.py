@@ -64,7 +64,7 @@ class Regions:
         """Return the regions where ``keep`` (N,) is true, in the same order."""
         runs = keep[self.region]
         renumbered = np.cumsum(keep) - 1
-        return _group(renumbered[self.region[runs]], self.row[runs], self.left[runs], self.right[runs])
+        return _group_runs(renumbered[self.region[runs]], self.row[runs], self.left[runs], self.right[runs])
 
     def outline(self) -> Regions:
         """Return one run per row and region, from its first to its last pixel in that row."""
@@ -75,7 +75,7 @@ class Regions:
         first = np.flatnonzero(new_row)
         left = np.minimum.reduceat(self.left, first)
         right = np.maximum.reduceat(self.right, first)
-        return _group(self.region[first], self.row[first], left, right)
+        return _group_runs(self.region[first], self.row[first], left, right)
 
 
 def open_bitmap(bitmap: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -84,16 +84,16 @@ def open_bitmap(bitmap: NDArray[np.bool_]) -> NDArray[np.bool_]:
     Pixels outside count as set when eroding and as unset when dilating, so text that touches the border is kept.
     """
     eroded = bitmap.copy()
-    for target, source in _neighbours(eroded, bitmap):
+    for target, source in _shift_pixels(eroded, bitmap):
         target &= source
     vertical = eroded.copy()
-    for target, source in _neighbours(vertical.T, eroded.T):
+    for target, source in _shift_pixels(vertical.T, eroded.T):
         target &= source
     grown = vertical.copy()
-    for target, source in _neighbours(grown.T, vertical.T):
+    for target, source in _shift_pixels(grown.T, vertical.T):
         target |= source
     opened = grown.copy()
-    for target, source in _neighbours(opened, grown):
+    for target, source in _shift_pixels(opened, grown):
         target |= source
     return opened
 
@@ -132,7 +132,7 @@ def find_regions(bitmap: NDArray[np.bool_]) -> Regions:
     right = np.nonzero(change == -1)[1] - 1
     region = labels[row, left].astype(np.int64) - 1
     order = np.argsort(region, kind="stable")
-    regions = _group(region[order], row[order], left[order], right[order])
+    regions = _group_runs(region[order], row[order], left[order], right[order])
     if count > MAX_REGIONS:
         pixels = np.add.reduceat(regions.right - regions.left + 1, regions.starts)
         keep = np.zeros(count, dtype=bool)
@@ -142,14 +142,14 @@ def find_regions(bitmap: NDArray[np.bool_]) -> Regions:
     return regions
 
 
-def _neighbours(
+def _shift_pixels(
     target: NDArray[np.bool_], source: NDArray[np.bool_]
 ) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
     """Return views that put the pixels to the left and to the right of ``source`` onto ``target``."""
     return [(target[:, 1:], source[:, :-1]), (target[:, :-1], source[:, 1:])]
 
 
-def _group(
+def _group_runs(
     region: NDArray[np.int64], row: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64]
 ) -> Regions:
     starts = np.flatnonzero(np.diff(region, prepend=-1))

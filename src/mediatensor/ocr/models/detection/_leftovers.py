@@ -7,17 +7,17 @@ So after the first look
 * ink that no box covers is grouped into pieces, and letters are told from other ink (:func:`ink_left_over`);
 * letters that stand together, or next to a box, become windows of the page (:func:`windows_around`), each of which goes
   through the network again;
-* boxes found there that hold such letters join boxes of their line, or become lines (:func:`with_found`).
+* boxes found there that hold such letters join boxes of their line, or become lines (:func:`add_found_boxes`).
 
 Pages without letters left over need no second run. Pictures, rules and specks may be looked at again, and the network
 refuses them as before.
 
 Detectors also miss colons that stand apart from their word, as on receipts: ``Discount  :  0.00``. A box is made longer
 if two dots of one size, one above the other, are next to its end, on the band of its letters, with nothing around them
-(:func:`with_colons`). The recogniser decides whether they are a colon.
+(:func:`extend_to_colons`). The recogniser decides whether they are a colon.
 
-A long strip is searched in overlapping tiles (:func:`tiles_joined`), and lines too long to be read at once are cut
-(:func:`long_lines_cut`). Coordinates are pixels: of the detector's input, for strips of the page.
+A long strip is searched in overlapping tiles (:func:`join_tiles`), and lines too long to be read at once are cut
+(:func:`cut_long_lines`). Coordinates are pixels: of the detector's input, for strips of the page.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def ink_left_over(gray: NDArray[np.uint8], quads: FloatArray) -> InkLeftOver:
     contrast = _contrast(gray)
     noise = float(np.median(contrast[::3, ::3]))
     ink = contrast >= max(LEAST_CONTRAST, NOISE_FACTOR * noise)
-    covered = _covered(quads, gray.shape)
+    covered = _cover_map(quads, gray.shape)
     if not (ink & ~covered).any():
         return nothing
     labels, count = ndimage.label(ink, structure=np.ones((3, 3), dtype=np.int8))
@@ -217,12 +217,12 @@ def _contrast(gray: NDArray[np.uint8]) -> NDArray[np.int16]:
     return contrast
 
 
-def _covered(quads: FloatArray, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+def _cover_map(quads: FloatArray, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     """Return where boxes are, bool (H, W)."""
     canvas = PIL.Image.new("L", (shape[1], shape[0]))
     draw = PIL.ImageDraw.Draw(canvas)
     for quad in quads:
-        along, across = _frame(quad)
+        along, across = _axes_of(quad)
         low = min(np.ptp(quad @ along), np.ptp(quad @ across))
         middle = quad.mean(axis=0)
         signs = np.sign(np.stack([(quad - middle) @ along, (quad - middle) @ across], axis=1))
@@ -231,7 +231,7 @@ def _covered(quads: FloatArray, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     return np.asarray(canvas, dtype=bool)
 
 
-def _frame(quad: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _axes_of(quad: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return unit vectors along the longer side of a quad, and across it."""
     top, side = quad[1] - quad[0], quad[3] - quad[0]
     longer = top if np.hypot(*top) >= np.hypot(*side) else side
@@ -269,7 +269,7 @@ def windows_around(letters: IntArray, quads: FloatArray, gray: NDArray[np.uint8]
         x1, y1 = own[:, 2:].max(axis=0)
         if _is_dashed(own) or _is_pattern(own):
             continue
-        if _number(own) < FEWEST_LETTERS and not _is_beside(np.array([x0, y0, x1, y1], dtype=np.float64), boxes):
+        if _count_letters(own) < FEWEST_LETTERS and not _is_beside(np.array([x0, y0, x1, y1], dtype=np.float64), boxes):
             continue
         margin = max(MARGIN * height, 12.0)
         window = Window(
@@ -278,12 +278,12 @@ def windows_around(letters: IntArray, quads: FloatArray, gray: NDArray[np.uint8]
             min(int(np.ceil(x1 + 2 * margin)), shape[1]),
             min(int(np.ceil(y1 + margin)), shape[0]),
             float(min(max(WANTED_HEIGHT / height, 1.0), MOST_ENLARGED)),
-            *_levels(gray, own),
+            *_measure_levels(gray, own),
         )
         found.append((len(own), window))
     found.sort(key=lambda pair: -pair[0])
     chosen, budget = [], MOST_AREA * shape[0] * shape[1]
-    for _, window in _merged(found):
+    for _, window in _merge_windows(found):
         # A large one is rather seen smaller than not at all.
         affordable = window.scale * float(np.sqrt(max(budget, 0.0) / window.cost))
         fitting = replace(window, scale=min(window.scale, affordable))
@@ -293,7 +293,7 @@ def windows_around(letters: IntArray, quads: FloatArray, gray: NDArray[np.uint8]
     return chosen
 
 
-def _levels(gray: NDArray[np.uint8], letters: IntArray) -> tuple[float, float]:
+def _measure_levels(gray: NDArray[np.uint8], letters: IntArray) -> tuple[float, float]:
     """Return the levels of ink and background of some letters, the darker one first."""
     some = letters[:: -(-len(letters) // 200)].tolist()
     levels = np.concatenate([gray[y0:y1, x0:x1].ravel() for x0, y0, x1, y1 in some])
@@ -302,7 +302,7 @@ def _levels(gray: NDArray[np.uint8], letters: IntArray) -> tuple[float, float]:
     return float(middle - half), float(middle + half)
 
 
-def _number(letters: IntArray) -> int:
+def _count_letters(letters: IntArray) -> int:
     """Count letters, some of which may touch."""
     widths, heights = (letters[:, 2:] - letters[:, :2]).T
     return int(np.maximum(widths // np.maximum(heights, 1), 1).sum())
@@ -334,7 +334,7 @@ def _is_beside(letter: FloatArray, boxes: FloatArray) -> bool:
     return bool((fits & (common >= 0.8 * own) & (gap <= height)).any())
 
 
-def _merged(found: list[tuple[int, Window]]) -> list[tuple[int, Window]]:
+def _merge_windows(found: list[tuple[int, Window]]) -> list[tuple[int, Window]]:
     """Merge windows that overlap, unless the result is much larger than both."""
     result: list[tuple[int, Window]] = []
     for number, window in found:
@@ -361,7 +361,7 @@ def _merged(found: list[tuple[int, Window]]) -> list[tuple[int, Window]]:
     return result
 
 
-def without_screens(boxes: FloatArray) -> FloatArray:
+def remove_screens(boxes: FloatArray) -> FloatArray:
     """Return the boxes (N, 5, 2) of a first look without those around the dots of a screen."""
     if len(boxes) < FEWEST_SCREEN:
         return boxes
@@ -373,7 +373,7 @@ def without_screens(boxes: FloatArray) -> FloatArray:
     return kept
 
 
-def with_found(boxes: FloatArray, found: FloatArray, letters: IntArray) -> FloatArray:
+def add_found_boxes(boxes: FloatArray, found: FloatArray, letters: IntArray) -> FloatArray:
     """Add the boxes of a second look to the first ones, (N, 5, 2) each: corners, then (0, score).
 
     A box that was found counts if a letter that was left over is in it. If it overlaps boxes of its line, one box goes
@@ -393,12 +393,12 @@ def with_found(boxes: FloatArray, found: FloatArray, letters: IntArray) -> Float
             continue
         own, kept = box, []
         for other in result:
-            both = joined(own, other)
+            both = join_boxes(own, other)
             if both is None:
                 kept.append(other)
             else:
                 own = both
-        if len(kept) < len(result) or (_number(letters[inside]) >= FEWEST_LETTERS and box[4, 1] >= SURE):
+        if len(kept) < len(result) or (_count_letters(letters[inside]) >= FEWEST_LETTERS and box[4, 1] >= SURE):
             result = [*kept, own]
     if not result:
         return boxes
@@ -406,10 +406,10 @@ def with_found(boxes: FloatArray, found: FloatArray, letters: IntArray) -> Float
     return joined_boxes[np.argsort(joined_boxes[:, :4, 1].min(axis=1), kind="stable")]
 
 
-def joined(box: FloatArray, other: FloatArray) -> FloatArray | None:
+def join_boxes(box: FloatArray, other: FloatArray) -> FloatArray | None:
     """Return one box around two that overlap on one line, in the direction of the longer one, or ``None``."""
     longer = box if _length(box) >= _length(other) else other
-    along, across = _frame(longer[:4])
+    along, across = _axes_of(longer[:4])
     spans = [(quad[:4] @ along, quad[:4] @ across) for quad in (box, other)]
     (a0, a1), (b0, b1) = [(float(x.min()), float(x.max())) for x, _ in spans]
     (c0, c1), (d0, d1) = [(float(y.min()), float(y.max())) for _, y in spans]
@@ -429,7 +429,7 @@ def _length(box: FloatArray) -> float:
     return float(max(np.hypot(*(box[1] - box[0])), np.hypot(*(box[3] - box[0]))))
 
 
-def with_colons(boxes: FloatArray, ink: InkLeftOver) -> FloatArray:
+def extend_to_colons(boxes: FloatArray, ink: InkLeftOver) -> FloatArray:
     """Make boxes (N, 5, 2) longer that have a colon next to them."""
     sizes = ink.bounds[:, 2:] - ink.bounds[:, :2]
     low, high = sizes.min(axis=1, initial=1 << 30), sizes.max(axis=1, initial=0)
@@ -497,7 +497,7 @@ def _is_clear(upper: int, lower: int, ink: InkLeftOver, margin: float) -> bool:
     return int(ink.pixels[top:bottom, left:right].sum()) == own
 
 
-def tiles_joined(parts: Sequence[FloatArray], tiles: Sequence[tuple[int, int]], axis: int) -> FloatArray:
+def join_tiles(parts: Sequence[FloatArray], tiles: Sequence[tuple[int, int]], axis: int) -> FloatArray:
     """Join the boxes of a long page that was searched in overlapping tiles.
 
     Each box is taken from the tile that shows more around it. A line that runs across the middle of the overlap is seen
@@ -518,7 +518,7 @@ def tiles_joined(parts: Sequence[FloatArray], tiles: Sequence[tuple[int, int]], 
                 continue
             own, kept = box, []
             for other in result if low < meeting else ():
-                both = joined(own, other) if other[:4, axis].max() > low else None
+                both = join_boxes(own, other) if other[:4, axis].max() > low else None
                 if both is None:
                     kept.append(other)
                 else:
@@ -528,7 +528,7 @@ def tiles_joined(parts: Sequence[FloatArray], tiles: Sequence[tuple[int, int]], 
     return np.stack(result) if result else np.zeros((0, 5, 2))
 
 
-def long_lines_cut(gray: NDArray[np.uint8], boxes: FloatArray, axis: int) -> FloatArray:
+def cut_long_lines(gray: NDArray[np.uint8], boxes: FloatArray, axis: int) -> FloatArray:
     """Cut lines too long to be read at once between words; ``boxes`` are (N, 5, 2), in pixels.
 
     ``axis`` is the direction of the long lines, 0 for x and 1 for y.

@@ -71,7 +71,7 @@ def draw_targets(
             layers = TargetMaps(*(getattr(maps, field)[where] for field in TargetMaps.__dataclass_fields__))
             if len(boxes) == 0:
                 layers.known[:] = False
-            for corners, extent in zip(*_absolute(boxes, size), strict=True):
+            for corners, extent in zip(*_scale_boxes(boxes, size), strict=True):
                 _draw(layers, corners, extent, shrink_ratio)
     return maps
 
@@ -112,7 +112,7 @@ def _check_boxes(name: str, boxes: NDArray[np.floating[Any]]) -> None:
         raise InvalidArgumentError(f"Boxes of {name!r} are expected to take values between 0 and 1.")
 
 
-def _absolute(
+def _scale_boxes(
     boxes: NDArray[np.floating[Any]], size: tuple[int, int]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return corners (K, 4, 2) in pixels, and the extent (K,) that must not be too small."""

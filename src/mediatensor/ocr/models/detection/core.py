@@ -13,7 +13,7 @@ from torch import nn
 from ....errors import InvalidArgumentError
 from ...file_utils import CLASS_NAME
 from .._networks.blocks import FeatureExtractor
-from .._networks.transfers import at_least_float32, not_compiled
+from .._networks.transfers import widen_floats, not_compiled
 from .._networks.weights import load_pretrained_params, load_weights
 from ._boxes import boxes_from_bitmap, boxes_from_map
 
@@ -139,7 +139,7 @@ class SegmentationDetector(nn.Module):
 
     def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
         """Return probabilities (N, classes, H, W), float32 or better."""
-        return at_least_float32(logits).sigmoid()
+        return widen_floats(logits).sigmoid()
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
         """Load a checkpoint file; see :func:`~mediatensor.ocr.models.utils.load_pretrained_params`."""

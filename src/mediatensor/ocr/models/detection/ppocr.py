@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ...file_utils import CLASS_NAME
 from .._networks.blocks import SqueezeExcitation, Stem, convolve, make_stage, parameter_layers
 from .._networks.onnx import OnnxGraph, fill_layers
-from .._networks.transfers import at_least_float32, not_compiled
+from .._networks.transfers import widen_floats, not_compiled
 from .._networks.weights import load_weights
 from ._boxes import boxes_from_bitmap
 from ._targets import dice_loss, draw_targets, focal_loss
@@ -200,12 +200,12 @@ class PPOCRDetector(nn.Module):
         if self.exportable:
             return {"logits": logits}
         if maps_only:
-            return {"out_map": at_least_float32(logits).sigmoid()}
+            return {"out_map": widen_floats(logits).sigmoid()}
         out: dict[str, Any] = {}
         if target is not None:
             out["loss"] = text_region_loss(logits, target, self.class_names)
         if return_model_output or target is None or return_preds:
-            probabilities = at_least_float32(logits.detach() if target is not None else logits).sigmoid()
+            probabilities = widen_floats(logits.detach() if target is not None else logits).sigmoid()
             if return_model_output:
                 out["out_map"] = probabilities
             if target is None or return_preds:

@@ -11,19 +11,19 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from .._networks.transfers import compile_network, download, plain, upload_images, with_open_sizes
-from .._networks.weights import checked_network
+from .._networks.transfers import compile_network, download, mark_open_sizes, uncompiled_module, upload_images
+from .._networks.weights import check_network
 from .._pages.inputs import Image, as_images
 from .._pages.preprocessing import FlexiblePreProcessor, PageBatch, PreProcessor, part_of_page
 from ._leftovers import (
     Window,
+    add_found_boxes,
+    cut_long_lines,
+    extend_to_colons,
     ink_left_over,
-    long_lines_cut,
-    tiles_joined,
+    join_tiles,
+    remove_screens,
     windows_around,
-    with_colons,
-    with_found,
-    without_screens,
 )
 from .core import SegmentationDetector
 from .ppocr import PPOCRDetector
@@ -58,7 +58,7 @@ class DetectionPredictor(nn.Module):
     def __init__(self, pre_processor: PreProcessor | FlexiblePreProcessor, model: nn.Module) -> None:
         super().__init__()
         self.pre_processor = pre_processor
-        self.model: Any = checked_network(model).eval()
+        self.model: Any = check_network(model).eval()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile the network in place, for pages of all sizes; arguments as ``torch.compile``."""
@@ -67,7 +67,7 @@ class DetectionPredictor(nn.Module):
     @property
     def finds_lines(self) -> bool:
         """Whether the network marks whole lines rather than words."""
-        return getattr(plain(self.model), "text_unit", "word") == "line"
+        return getattr(uncompiled_module(self.model), "text_unit", "word") == "line"
 
     @torch.inference_mode()
     def forward(self, pages: Iterable[Image], return_maps: bool = False, **kwargs: Any) -> Any:
@@ -119,12 +119,12 @@ class DetectionPredictor(nn.Module):
                 if position in found:
                     yield found.pop(position)
                 else:
-                    yield self._located_in_tiles(images[position], tiles[position], kwargs)
+                    yield self._locate_in_tiles(images[position], tiles[position], kwargs)
                 position += 1
         for rest in range(position, len(images)):
-            yield self._located_in_tiles(images[rest], tiles[rest], kwargs)
+            yield self._locate_in_tiles(images[rest], tiles[rest], kwargs)
 
-    def _located_in_tiles(self, page: Tensor, tiles: Sequence[tuple[int, int]], kwargs: dict[str, Any]) -> Located:
+    def _locate_in_tiles(self, page: Tensor, tiles: Sequence[tuple[int, int]], kwargs: dict[str, Any]) -> Located:
         """Find lines on a long strip, whose letters would be too small in one input."""
         axis = 0 if page.shape[2] > page.shape[1] else 1
         views = [page[:, :, low:high] if axis == 0 else page[:, low:high] for low, high in tiles]
@@ -139,7 +139,7 @@ class DetectionPredictor(nn.Module):
         whole = np.concatenate([np.tile([page.shape[2], page.shape[1]], (4, 1)), [[1, 1]]])
         shades = page.float().mean(0)
         (gray,) = download((shades if page.dtype == torch.uint8 else shades * 255).to(torch.uint8))
-        lines = {name: long_lines_cut(gray, tiles_joined(own, tiles, axis), axis) for name, own in parts.items()}
+        lines = {name: cut_long_lines(gray, join_tiles(own, tiles, axis), axis) for name, own in parts.items()}
         return Located({name: boxes / whole for name, boxes in lines.items()}, None)
 
     def _open_sizes(self) -> tuple[int, ...]:
@@ -160,8 +160,8 @@ class DetectionPredictor(nn.Module):
         grays = ((data.float().mean(1) * 127.5 + 127.5).clamp(0, 255).to(torch.uint8),) if looks_again else ()
         if self.model.cfg.get("color_order") == "BGR":
             data = data.flip(1)
-        data = with_open_sizes(self.model, data.contiguous(memory_format=torch.channels_last), *self._open_sizes())
-        out = self.model(data, **self._asked(rotated, return_maps), **kwargs)
+        data = mark_open_sizes(self.model, data.contiguous(memory_format=torch.channels_last), *self._open_sizes())
+        out = self.model(data, **self._network_arguments(rotated, return_maps), **kwargs)
         maps: npt.NDArray[np.floating] | None = None
         if "out_map" in out:
             # The one download of the batch, for which the host waits: boxes are found on the host.
@@ -171,7 +171,7 @@ class DetectionPredictor(nn.Module):
             if rotated and maps is not None:
                 boxes = self._rotated_boxes(maps[position])
                 if looks_again:
-                    boxes = self._with_second_look(images[index], shades[0][position], boxes)
+                    boxes = self._look_again(images[index], shades[0][position], boxes)
             else:
                 found = out["preds"][position] if maps is None or "preds" in out else self._boxes(maps[position])
                 boxes = {name: placement.restore(own) for name, own in found.items()}
@@ -179,16 +179,18 @@ class DetectionPredictor(nn.Module):
 
     @property
     def _can_look_again(self) -> bool:
-        return isinstance(plain(self.model), PPOCRDetector) and isinstance(self.pre_processor, FlexiblePreProcessor)
+        return isinstance(uncompiled_module(self.model), PPOCRDetector) and isinstance(
+            self.pre_processor, FlexiblePreProcessor
+        )
 
-    def _with_second_look(
+    def _look_again(
         self, page: Tensor, gray: npt.NDArray[np.uint8], boxes: dict[str, npt.NDArray[np.floating]]
     ) -> dict[str, npt.NDArray[np.floating]]:
         """Add lines found in letters left over, and colons, to boxes of lines, relative."""
         name, first = next(iter(boxes.items()))
         size = np.array([gray.shape[1], gray.shape[0]])
         scale = np.concatenate([np.tile(size, (4, 1)), [[1, 1]]])
-        in_pixels = without_screens(first * scale)
+        in_pixels = remove_screens(first * scale)
         changed, seen = in_pixels[:, :4], set[Window]()
         for look in range(MOST_LOOKS):
             ink = ink_left_over(gray, in_pixels[:, :4])
@@ -198,7 +200,7 @@ class DetectionPredictor(nn.Module):
             if not windows:
                 break
             seen.update(windows)
-            parts = self._looked_at(page, gray.shape, windows)
+            parts = self._map_windows(page, gray.shape, windows)
             found = [
                 self.model.postprocessor.boxes(part, straight=False)
                 * np.concatenate([np.tile([w.right - w.left, w.bottom - w.top], (4, 1)), [[1, 1]]])
@@ -206,13 +208,13 @@ class DetectionPredictor(nn.Module):
                 for w, part in zip(windows, parts, strict=True)
             ]
             before = {box.tobytes() for box in in_pixels}
-            in_pixels = with_found(in_pixels, np.concatenate(found), ink.letters)
+            in_pixels = add_found_boxes(in_pixels, np.concatenate(found), ink.letters)
             changed = np.array([box[:4] for box in in_pixels if box.tobytes() not in before])
             if not len(changed):
                 break
-        return {name: with_colons(in_pixels, ink) / scale}
+        return {name: extend_to_colons(in_pixels, ink) / scale}
 
-    def _looked_at(
+    def _map_windows(
         self, page: Tensor, shape: tuple[int, ...], windows: Sequence[Window]
     ) -> list[npt.NDArray[np.floating]]:
         """Return the map (h, w) of each window; the host waits once."""
@@ -226,13 +228,13 @@ class DetectionPredictor(nn.Module):
             data = part_of_page(page, shape, box, window.scale, levels, self.pre_processor, parameter.dtype)
             if self.model.cfg.get("color_order") == "BGR":
                 data = data.flip(1)
-            data = with_open_sizes(self.model, data.contiguous(memory_format=torch.channels_last), 2, 3)
+            data = mark_open_sizes(self.model, data.contiguous(memory_format=torch.channels_last), 2, 3)
             maps.append(self.model(data, maps_only=True)["out_map"].float()[0, 0])
         return download(*maps)
 
-    def _asked(self, rotated: bool, return_maps: bool) -> dict[str, bool]:
+    def _network_arguments(self, rotated: bool, return_maps: bool) -> dict[str, bool]:
         """Return arguments of the network: ours return only the map, so that it is downloaded once."""
-        if isinstance(plain(self.model), SegmentationDetector | PPOCRDetector):
+        if isinstance(uncompiled_module(self.model), SegmentationDetector | PPOCRDetector):
             return {"maps_only": True}
         return {"return_preds": not rotated, "return_model_output": return_maps or rotated}
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from ....errors import InvalidArgumentError
 from .._networks.registry import list_models, network_factory, refuse_unknown, register_predictor
-from .._networks.transfers import plain
+from .._networks.transfers import uncompiled_module
 from .._networks.weights import is_checkpoint, load_checkpoint
 from .._pages.preprocessing import FlexiblePreProcessor, PreProcessor
 from .fast import FAST, reparameterize
@@ -80,7 +80,7 @@ def _model(
     arch: str | os.PathLike[str] | nn.Module, pretrained: bool, assume_straight_pages: bool, pretrained_backbone: bool
 ) -> Any:
     if isinstance(arch, nn.Module):
-        model = plain(arch)
+        model = uncompiled_module(arch)
         if not (hasattr(model, "postprocessor") and hasattr(model, "class_names")):
             raise InvalidArgumentError(f"unknown architecture: {type(arch)} is not a detection model.")
         model.assume_straight_pages = assume_straight_pages

@@ -51,7 +51,7 @@ def oriented_regions(target: LayoutTarget, class_names: Sequence[str]) -> list[R
         for name, own in page.items():
             if name not in class_names:
                 raise InvalidArgumentError(f"unknown class {name!r}: choose one of {', '.join(class_names)}.")
-            found = _oriented(_corners(name, own))
+            found = _boxes_of_quads(_corners(name, own))
             boxes.append(found)
             labels.append(np.full(len(found), list(class_names).index(name)))
         joined = np.concatenate(boxes).astype(np.float32)
@@ -72,7 +72,7 @@ def _corners(name: str, boxes: NDArray[Any]) -> NDArray[np.float64]:
     return corners
 
 
-def _oriented(quads: NDArray[np.float64]) -> NDArray[np.float64]:
+def _boxes_of_quads(quads: NDArray[np.float64]) -> NDArray[np.float64]:
     edges = np.roll(quads, -1, axis=1) - quads
     lengths = np.linalg.norm(edges, axis=2)
     every = np.arange(len(quads))
@@ -85,7 +85,7 @@ def _oriented(quads: NDArray[np.float64]) -> NDArray[np.float64]:
     return wide
 
 
-def _overlap(ones: Tensor, others: Tensor, scale: float) -> Tensor:
+def _overlap_boxes(ones: Tensor, others: Tensor, scale: float) -> Tensor:
     """Return the overlap of boxes (..., 6) as normal distributions: in (0, 1), with a gradient even for boxes apart.
 
     ProbIoU of Llerena et al., "Gaussian Bounding Boxes and Probabilistic Intersection-over-Union for Object Detection",
@@ -136,7 +136,7 @@ def layout_loss(logits: Tensor, boxes: Tensor, pages: Sequence[Regions], scale: 
     pages = [Regions(page.boxes.to(boxes), page.labels.to(boxes.device)) for page in pages]
     probabilities = logits.sigmoid()
     number = max(sum(len(page.labels) for page in pages), 1)
-    matched = _matched(probabilities.detach(), boxes.detach(), pages, scale)
+    matched = _match_regions(probabilities.detach(), boxes.detach(), pages, scale)
     sets, on_page, query, region = (torch.from_numpy(part).to(boxes.device) for part in matched)
     starts = np.cumsum([0, *(len(page.labels) for page in pages)])[:-1]
     offsets = torch.from_numpy(starts).to(boxes.device)[on_page]
@@ -145,7 +145,7 @@ def layout_loss(logits: Tensor, boxes: Tensor, pages: Sequence[Regions], scale: 
     found = boxes[sets, on_page, query]
 
     place = (sets, on_page, query, labels)
-    overlap = _overlap(found, truth, scale)
+    overlap = _overlap_boxes(found, truth, scale)
     with torch.no_grad():
         wanted = (probabilities[place] ** _ALPHA * overlap.clamp(0, 1) ** (1 - _ALPHA)).clamp(min=0.01)
     for_it = torch.zeros_like(logits).index_put(place, wanted)
@@ -156,7 +156,7 @@ def layout_loss(logits: Tensor, boxes: Tensor, pages: Sequence[Regions], scale: 
 
 
 @torch.no_grad()
-def _matched(
+def _match_regions(
     probabilities: Tensor, boxes: Tensor, pages: Sequence[Regions], scale: float
 ) -> tuple[NDArray[np.int64], ...]:
     """Match predictions and regions at the least cost (Hungarian): set, page, query and region of each pair."""
@@ -173,7 +173,7 @@ def _matched(
         mistaken = (1 - _ALPHA) * probability**_GAMMA * -(1 - probability + _EPSILON).log()
         cost = _CLASS_COST * (missed - mistaken)[..., page.labels]
         cost += _PLACE_COST * torch.cdist(own[..., :4], page.boxes[:, :4], p=1)
-        cost -= _OVERLAP_COST * _overlap(own[:, :, None], page.boxes, scale)
+        cost -= _OVERLAP_COST * _overlap_boxes(own[:, :, None], page.boxes, scale)
         for number, table in enumerate(cost.cpu().numpy()):
             query, region = linear_sum_assignment(table)
             pairs.append(np.stack([np.full_like(query, number), np.full_like(query, index), query, region]))

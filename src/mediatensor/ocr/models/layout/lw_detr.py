@@ -19,7 +19,7 @@ from ...structure import REGION_KINDS
 from ...utils import order_points, polygon_iou
 from ...utils.geometry import boxes_around
 from .._networks.blocks import conv_sequence_pt
-from .._networks.transfers import at_least_float32, constant, download, not_compiled
+from .._networks.transfers import widen_floats, constant, download, not_compiled
 from .._networks.weights import load_pretrained_params, load_weights
 from ..classification import vit_det_m, vit_det_s
 from ._learning import LayoutTarget, layout_loss, oriented_regions
@@ -32,13 +32,13 @@ Found = tuple[list[int], NDArray[np.float32], list[float]]
 """The regions of a page: labels; relative boxes, (K, 4) or (K, 4, 2); scores."""
 
 
-def moved(boxes: Tensor, steps: Tensor) -> Tensor:
+def move_boxes(boxes: Tensor, steps: Tensor) -> Tensor:
     """Return boxes (..., 6) after a step (..., 6) relative to their size and direction, at least float32.
 
     Boxes have centre, width and height relative to the page, and sine and cosine of their direction. Steps have those
     of the centre in widths and heights, logarithms of the growth, and sine and cosine of the turn, not normalized.
     """
-    boxes, steps = at_least_float32(boxes), at_least_float32(steps)
+    boxes, steps = widen_floats(boxes), widen_floats(steps)
     size = boxes[..., 2:4]
     centre = boxes[..., :2] + steps[..., :2] * size
     grown = size * steps[..., 2:4].clamp(_LEAST_GROWTH, _MOST_GROWTH).exp()
@@ -72,7 +72,7 @@ class _ChannelNorm(nn.LayerNorm):
         return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
-def _convolved(in_channels: int, out_channels: int, kernel_size: int) -> list[nn.Module]:
+def _convolution(in_channels: int, out_channels: int, kernel_size: int) -> list[nn.Module]:
     """Return a convolution that keeps the size, batch norm and SiLU."""
     silu = nn.SiLU(inplace=True)
     return conv_sequence_pt(
@@ -86,11 +86,11 @@ class _CrossStage(nn.Module):
     def __init__(self, in_channels: int, out_channels: int, num_blocks: int) -> None:
         super().__init__()
         half = out_channels // 2
-        self.conv_seq_1 = nn.Sequential(*_convolved(in_channels, 2 * half, 1))
+        self.conv_seq_1 = nn.Sequential(*_convolution(in_channels, 2 * half, 1))
         self.blocks = nn.ModuleList(
-            nn.Sequential(*_convolved(half, half, 3), *_convolved(half, half, 3)) for _ in range(num_blocks)
+            nn.Sequential(*_convolution(half, half, 3), *_convolution(half, half, 3)) for _ in range(num_blocks)
         )
-        self.conv_seq_2 = nn.Sequential(*_convolved((2 + num_blocks) * half, out_channels, 1))
+        self.conv_seq_2 = nn.Sequential(*_convolution((2 + num_blocks) * half, out_channels, 1))
 
     def forward(self, x: Tensor) -> Tensor:
         parts = list(self.conv_seq_1(x).chunk(2, dim=1))
@@ -171,7 +171,7 @@ class _DeformableAttention(nn.Module):
         by_head = values.reshape(*values.shape[:3], self.num_heads, values.shape[3] // self.num_heads)
         maps = by_head.permute(0, 3, 4, 1, 2).flatten(0, 1)
 
-        offsets = at_least_float32(self.sampling_offsets(queries))
+        offsets = widen_floats(self.sampling_offsets(queries))
         across, down = offsets.reshape(*offsets.shape[:2], *shape, 2).unbind(-1)
         centre_x, centre_y, width, height, sine, cosine = boxes[..., None, None, :].unbind(-1)
         across, down = across * width / (2 * self.num_points), down * height / (2 * self.num_points)
@@ -180,7 +180,7 @@ class _DeformableAttention(nn.Module):
         # Places and sums of features are float32: half precision has no parts of pixels.
         grid = (2 * places - 1).transpose(1, 2).flatten(0, 1)
         sampled = F.grid_sample(maps.to(grid.dtype), grid, mode="bilinear", align_corners=False)
-        weights = at_least_float32(self.attention_weights(queries)).reshape(*offsets.shape[:2], *shape).softmax(-1)
+        weights = widen_floats(self.attention_weights(queries)).reshape(*offsets.shape[:2], *shape).softmax(-1)
         gathered = (sampled * weights.transpose(1, 2).flatten(0, 1)[:, None]).sum(-1)
         heads = gathered.reshape(len(queries), -1, queries.shape[1])
         projected: Tensor = self.output_proj(heads.transpose(1, 2).to(queries.dtype))
@@ -260,8 +260,8 @@ class Decoder(nn.Module):
             normed = self.layernorm(queries)
             step = self.bbox_embed(normed)
             # The prediction of a layer also teaches the one before it, and no other; hence one of both is detached.
-            yield normed, moved(start, step)
-            start = moved(looked_at, step)
+            yield normed, move_boxes(start, step)
+            start = move_boxes(looked_at, step)
             looked_at = start.detach()
 
     def _positions(self, boxes: Tensor, dtype: torch.dtype) -> Tensor:
@@ -333,14 +333,18 @@ class LWDETRPostProcessor:
         best = best[scores[best] > self.score_thresh]
         query, labels = np.divmod(best, logits.shape[1])
         quads = order_points(_corners(boxes[query].astype(np.float64)))
-        kept = [index for label in np.unique(labels) for index in self._apart(np.flatnonzero(labels == label), quads)]
+        kept = [
+            index
+            for label in np.unique(labels)
+            for index in self._drop_overlaps(np.flatnonzero(labels == label), quads)
+        ]
         found = quads[kept].reshape(-1, 4, 2)
         if self.assume_straight_pages:
             found = boxes_around(found)
         clipped = found.clip(0, 1).astype(np.float32)
         return labels[kept].tolist(), clipped, scores[best][kept].astype(np.float32).tolist()
 
-    def _apart(self, members: NDArray[np.intp], quads: NDArray[np.float64]) -> list[int]:
+    def _drop_overlaps(self, members: NDArray[np.intp], quads: NDArray[np.float64]) -> list[int]:
         """Return the members, ordered by score, that do not overlap an earlier one too much."""
         too_near = polygon_iou(quads[members], quads[members]) >= self.iou_thresh
         kept: list[int] = []
@@ -483,16 +487,16 @@ class LWDETR(nn.Module):
         valid = (
             torch.ones(len(input), *grid, dtype=torch.bool, device=input.device)
             if masks is None
-            else _shrunk(masks, grid)
+            else _shrink_masks(masks, grid)
         )
         groups = self.group_detr if self.training else 1
-        scores, first = self._proposed(features, valid, groups)
+        scores, first = self._propose(features, valid, groups)
         number = groups * self.num_queries
         queries = self.query_feat.weight[:number].expand(len(input), -1, -1)
-        boxes = moved(first.detach(), self.reference_point_embed.weight[:number])
+        boxes = move_boxes(first.detach(), self.reference_point_embed.weight[:number])
         layers = list(self.decoder(queries, boxes, features, valid, groups))
         last, boxes = layers[-1]
-        logits = at_least_float32(self.class_embed(last))
+        logits = widen_floats(self.class_embed(last))
 
         if self.exportable:
             return {"logits": logits, "pred_boxes": boxes}
@@ -506,7 +510,7 @@ class LWDETR(nn.Module):
             out["loss"] = self._loss(predictions, target, groups, max(input.shape[-2:]))
         return out
 
-    def _proposed(self, features: Tensor, valid: Tensor, groups: int) -> tuple[Tensor, Tensor]:
+    def _propose(self, features: Tensor, valid: Tensor, groups: int) -> tuple[Tensor, Tensor]:
         """Return scores (N, groups * Q, C) and boxes (N, groups * Q, 6) of the likeliest places of each group."""
         places, inside = _places(features)
         usable = valid.flatten(1) & inside
@@ -517,9 +521,9 @@ class LWDETR(nn.Module):
             seen = self.enc_output_norm[group](self.enc_output[group](tokens))
             likely = self.enc_out_class_embed[group](seen)
             best = likely.amax(-1).masked_fill(~usable, -torch.inf).topk(self.num_queries, dim=1).indices
-            scores.append(_chosen(likely, best))
-            step = self.enc_out_bbox_embed[group](_chosen(seen, best))
-            boxes.append(moved(_chosen(start, best), step))
+            scores.append(_take_rows(likely, best))
+            step = self.enc_out_bbox_embed[group](_take_rows(seen, best))
+            boxes.append(move_boxes(_take_rows(start, best), step))
         return torch.cat(scores, 1), torch.cat(boxes, 1)
 
     def _loss(
@@ -557,14 +561,14 @@ class LWDETR(nn.Module):
             self.reference_point_embed.weight.copy_(stay)
 
 
-def _shrunk(masks: Tensor, grid: torch.Size) -> Tensor:
+def _shrink_masks(masks: Tensor, grid: torch.Size) -> Tensor:
     """Return bool (N, h, w): whether any pixel of a place is valid."""
     # Plain numbers, also while an exporter traces shapes.
     kernel = (int(masks.shape[-2]) // int(grid[0]), int(masks.shape[-1]) // int(grid[1]))
     return F.max_pool2d(masks.float()[:, None], kernel)[:, 0] > 0
 
 
-def _chosen(values: Tensor, indices: Tensor) -> Tensor:
+def _take_rows(values: Tensor, indices: Tensor) -> Tensor:
     """Return rows (N, Q, D) of values (N, L, D) by indices (N, Q)."""
     return values.gather(1, indices[..., None].expand(-1, -1, values.shape[-1]))
 

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from .._networks.transfers import compile_network, plain, with_open_sizes
-from .._networks.weights import checked_network
+from .._networks.transfers import compile_network, mark_open_sizes, uncompiled_module
+from .._networks.weights import check_network
 from .._pages.inputs import Image, as_images
 from .._pages.preprocessing import PreProcessor
 
@@ -27,7 +27,7 @@ class LayoutPredictor(nn.Module):
     def __init__(self, pre_processor: PreProcessor, model: nn.Module) -> None:
         super().__init__()
         self.pre_processor = pre_processor
-        self.model: Any = checked_network(model).eval()
+        self.model: Any = check_network(model).eval()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile the network in place; arguments as ``torch.compile``."""
@@ -49,11 +49,11 @@ class LayoutPredictor(nn.Module):
         Raises:
             InvalidArgumentError: Something is not a page.
         """
-        names = plain(self.model).class_names
+        names = uncompiled_module(self.model).class_names
         parameter = next(self.model.parameters())
         regions = []
         for batch in self.pre_processor.batches(as_images(pages), parameter.device, parameter.dtype):
-            data, masks = (with_open_sizes(self.model, part, 0) for part in (batch.data, batch.padding_masks()))
+            data, masks = (mark_open_sizes(self.model, part, 0) for part in (batch.data, batch.padding_masks()))
             preds = self.model(data, masks, return_preds=True, **kwargs)["preds"]
             for placement, (labels, boxes, scores) in zip(batch.placements, preds, strict=True):
                 found = {"class_names": [names[label] for label in labels], "boxes": placement.restore(boxes)}

@@ -8,8 +8,8 @@ from typing import Any
 from torch import nn
 
 from .._networks.registry import list_models, refuse_unknown
-from .._networks.transfers import plain
-from .._networks.weights import chosen_network
+from .._networks.transfers import uncompiled_module
+from .._networks.weights import choose_network
 from .._pages.preprocessing import PreProcessor
 from .lw_detr import LWDETR
 from .predictor import LayoutPredictor
@@ -55,10 +55,10 @@ def layout_predictor(
         >>> [region["class_names"] for region in predictor([np.zeros((64, 96, 3), np.uint8)])]
         [[]]
     """
-    model = chosen_network(arch, pretrained, ARCHS, LWDETR)
-    plain(model).assume_straight_pages = assume_straight_pages
+    model = choose_network(arch, pretrained, ARCHS, LWDETR)
+    uncompiled_module(model).assume_straight_pages = assume_straight_pages
     kwargs.pop("pretrained_backbone", None)
-    cfg = plain(model).cfg
+    cfg = uncompiled_module(model).cfg
     scales = {name: kwargs.pop(name, cfg[name]) for name in ("mean", "std")}
     refuse_unknown(kwargs)
     pre_processor = PreProcessor(

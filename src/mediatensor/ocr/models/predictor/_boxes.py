@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,34 +12,27 @@ import torch
 from torch import Tensor
 
 from ....errors import InvalidArgumentError
+from ..._reading_order.ordering import sort_reading_order
 from ...io.elements import Document, Field, KIEPage, Page, Word
-from .._lines.cutting import box_quads, signed_turn, turned
-from .._pages.straightening import Straightening, map_boxes
+from ...utils.geometry import boxes_around
+from .._lines.cutting import box_quads, cut_words, signed_turn, turn_quads
+from .._pages.inputs import as_tensor
+from .._pages.straightening import Straightening, map_boxes, straighten
 from ..builder._document import PageWords
 from ..detection.predictor import Located
-
-__all__ = [
-    "IgnoredRegion",
-    "checked_boxes",
-    "checked_regions",
-    "located_upright",
-    "restore_original",
-    "revised_boxes",
-    "without_regions",
-]
 
 IgnoredRegion = Sequence[float]
 """xmin, ymin, xmax, ymax, relative to the page."""
 
 
-def located_upright(located: Located, plan: Straightening) -> Located:
+def set_located_upright(located: Located, plan: Straightening) -> Located:
     """Move boxes from a page to its upright form; rotated ones are clockwise as they then lie."""
     boxes = {}
     for name, found in located.boxes.items():
         places = found[:, :4]
         if found.ndim == 3:
             quarter_turns = np.full(len(found), round(plan.angle / 90) * 90 % 360)
-            places = turned(places.astype(np.float64), quarter_turns)
+            places = turn_quads(places.astype(np.float64), quarter_turns)
         boxes[name] = np.concatenate([map_boxes(places, plan.forward), found[:, 4:]], axis=1)
     return Located(boxes, None)
 
@@ -58,12 +52,12 @@ def _restore(page: Page | KIEPage, plan: Straightening) -> None:
     page.dimensions = plan.page_shape
     quarter_turns = round(plan.angle / 90) * 90 % 360
     for element in _elements(page):
-        element.geometry = _mapped(element.geometry, plan.back)
+        element.geometry = _map_geometry(element.geometry, plan.back)
         if isinstance(element, Word):
             own = (element.crop_orientation["value"] + quarter_turns) % 360
             element.crop_orientation = {**element.crop_orientation, "value": signed_turn(own)}
         if isinstance(element, Field) and element.key_geometry is not None:
-            element.key_geometry = _mapped(element.key_geometry, plan.back)
+            element.key_geometry = _map_geometry(element.key_geometry, plan.back)
 
 
 def _elements(page: Page | KIEPage) -> Iterator[Any]:
@@ -85,7 +79,7 @@ def _elements(page: Page | KIEPage) -> Iterator[Any]:
         yield from word.characters
 
 
-def _mapped(geometry: Any, matrix: npt.NDArray[np.float64]) -> Any:
+def _map_geometry(geometry: Any, matrix: npt.NDArray[np.float64]) -> Any:
     corners = np.array(geometry, dtype=np.float64)
     if len(corners) == 2:
         left, top, right, bottom = map_boxes(corners.reshape(1, 4), matrix)[0].tolist()
@@ -93,10 +87,10 @@ def _mapped(geometry: Any, matrix: npt.NDArray[np.float64]) -> Any:
     return tuple(tuple(point) for point in map_boxes(corners[None], matrix)[0].tolist())
 
 
-def checked_boxes(changed: Any, offered: Any) -> Any:
+def check_boxes(changed: Any, offered: Any) -> Any:
     """Return the boxes of a hook, if they can be boxes of these pages."""
     problem = InvalidArgumentError(
-        f"a hook returned {_described(changed)}: it must return the boxes of all {len(offered)} pages, finite arrays "
+        f"a hook returned {_describe(changed)}: it must return the boxes of all {len(offered)} pages, finite arrays "
         "of shape (N, 4) or (N, 4, 2) as it got them."
     )
     if not isinstance(changed, Sequence) or isinstance(changed, str) or len(changed) != len(offered):
@@ -112,14 +106,14 @@ def checked_boxes(changed: Any, offered: Any) -> Any:
     return changed
 
 
-def _described(changed: Any) -> str:
+def _describe(changed: Any) -> str:
     if isinstance(changed, (list, tuple)):
         kinds = [str(getattr(item, "shape", type(item).__name__)) for item in changed[:3]]
         return f"{len(changed)} items ({', '.join(kinds)})"
     return type(changed).__name__
 
 
-def revised_boxes(
+def take_hook_boxes(
     changed: npt.NDArray[np.floating],
     offered: npt.NDArray[np.floating],
     boxes: npt.NDArray[np.floating],
@@ -141,7 +135,7 @@ def revised_boxes(
     return np.array(rows).reshape(-1, 5, 2) if rotated else np.array(rows).reshape(-1, 5)
 
 
-def checked_regions(regions: Sequence[IgnoredRegion] | None) -> npt.NDArray[np.float64]:
+def check_regions(regions: Sequence[IgnoredRegion] | None) -> npt.NDArray[np.float64]:
     """Return the regions as an array (N, 4).
 
     Raises:
@@ -164,7 +158,7 @@ def checked_regions(regions: Sequence[IgnoredRegion] | None) -> npt.NDArray[np.f
     return boxes
 
 
-def without_regions(image: Tensor, regions: npt.NDArray[np.float64]) -> Tensor:
+def whiten_regions(image: Tensor, regions: npt.NDArray[np.float64]) -> Tensor:
     """Return the page (3, H, W), white in the regions: a copy, if there are any."""
     if not len(regions):
         return image
@@ -173,3 +167,54 @@ def without_regions(image: Tensor, regions: npt.NDArray[np.float64]) -> Tensor:
     for left, top, right, bottom in (regions * (width, height, width, height)).round().astype(int):
         image[:, top:bottom, left:right] = 255 if image.dtype == torch.uint8 else 1
     return image
+
+
+@dataclass(frozen=True, eq=False)
+class CutLine:
+    """A line of a page, or a word if the recogniser reads words.
+
+    Attributes:
+        image: (H, W, 3) uint8, RGB: the recogniser's view, upright, before it was scaled to the size of its input.
+        value: The text.
+        confidence: The probability that it is right, in [0, 1].
+        geometry: Its place on the page as it came, relative: ((xmin, ymin), (xmax, ymax)), or four points in the
+            direction of reading.
+        unread: Why it is not part of the page's text, or not all of it: a reason of
+            :class:`~mediatensor.ocr.io.UnreadLine`, or ``None``.
+    """
+
+    image: npt.NDArray[np.uint8]
+    value: str
+    confidence: float
+    geometry: Any
+    unread: str | None
+
+
+def cut_found_lines(page: PageWords, regions: npt.NDArray[np.float64], straight: bool) -> list[CutLine]:
+    """Cut out the lines of a page in reading order, except those without pixels.
+
+    ``regions`` (N, 4) were not read; ``straight`` gives enclosing boxes rather than quads.
+    """
+    image = whiten_regions(as_tensor(page.image), regions)
+    plan = page.straightened
+    if plan is not None:
+        image = straighten(image, plan)
+    lines = []
+    for words in page.words.values():
+        if not words.found:
+            continue
+        places = np.stack([line.place for line in words.found])
+        crops = cut_words(image, places, "border")
+        boxes = places if places.ndim == 2 else boxes_around(places)
+        order = sort_reading_order(boxes.clip(0, 1), page_shape=page.shape)
+        shown = boxes if straight else places
+        shown = shown.clip(0, 1) if plan is None else map_boxes(shown, plan.back)
+        for index in order:
+            line, crop = words.found[index], crops[index]
+            if crop is None:
+                continue
+            pixels = crop if crop.dtype == torch.uint8 else (crop.float() * 255).round().clamp(0, 255).to(torch.uint8)
+            array = np.ascontiguousarray(pixels.permute(1, 2, 0).cpu().numpy())
+            points = shown[index].reshape(-1, 2).tolist()
+            lines.append(CutLine(array, line.value, line.confidence, tuple(map(tuple, points)), line.unread))
+    return lines

@@ -39,7 +39,7 @@ from .._lines.turning import (
     turns_of_straight_lines,
     turns_on_turned_page,
 )
-from .._networks.transfers import compile_network, plain, spread, spreads, upload_images
+from .._networks.transfers import compile_network, spread, spreads, uncompiled_module, upload_images
 from .._pages.inputs import Image, as_tensor, check_values, get_language, page_sources
 from .._pages.preprocessing import FlexiblePreProcessor
 from .._pages.straightening import estimate_page_skew, plan_straightening, straighten
@@ -53,17 +53,26 @@ from ..recognition.onnx_lines import readers_by_script
 from ..recognition.predictor import RecognitionPredictor
 from ..table_structure.predictor import TablePredictor
 from ._boxes import (
+    CutLine,
     IgnoredRegion,
-    checked_boxes,
-    checked_regions,
-    located_upright,
+    check_boxes,
+    check_regions,
+    cut_found_lines,
     restore_original,
-    revised_boxes,
-    without_regions,
+    set_located_upright,
+    take_hook_boxes,
+    whiten_regions,
 )
-from ._cutting import CutLine, cut_found_lines
-from ._structure import StructureFinder, checked_kinds, without_kinds
-from ._text_layer import joined, outside_pictures, set_upright, with_words, words_of_layer
+from ._structure import (
+    StructureFinder,
+    boxes_outside_pictures,
+    check_kinds,
+    join_words,
+    remove_kinds,
+    replace_words,
+    set_upright,
+    words_of_layer,
+)
 
 __all__ = ["TextPredictor"]
 
@@ -152,8 +161,8 @@ class TextPredictor(nn.Module):
         self.disable_page_orientation = disable_page_orientation
         self.disable_crop_orientation = disable_crop_orientation
         kinds, boxes = _kinds_and_boxes(ignore_regions)
-        self.ignore_regions = checked_regions(boxes)
-        self.ignored_kinds = checked_kinds(kinds)
+        self.ignore_regions = check_regions(boxes)
+        self.ignored_kinds = check_kinds(kinds)
         self.detect_layout = detect_layout
         self.detect_tables = detect_tables
         self.text_layer = text_layer
@@ -249,19 +258,19 @@ class TextPredictor(nn.Module):
             yield from self._read_with_hooks(sources)
             return
         if (num_workers := self._num_workers(len(sources))) > 1:
-            yield from spread(self._read_alone, self._loaded_alone(sources), num_workers)
+            yield from spread(self._read_alone, self._load_pages(sources), num_workers)
             return
         at_once = self.det_predictor.pre_processor.batch_size
         for start in range(0, len(sources), at_once):
             chosen = range(start, min(start + at_once, len(sources)))
-            loaded = self._placed([self._load(sources, index) for index in chosen])
+            loaded = self._move_to_device([self._load(sources, index) for index in chosen])
             images = [image for image in loaded if not isinstance(image, PageWords)]
             located = self._locate(images)
             for index, image in enumerate(loaded, start):
                 if isinstance(image, PageWords):
                     yield image
                 else:
-                    yield self._read_page(_original(sources, index), image, next(located))
+                    yield self._read_page(_result_image(sources, index), image, next(located))
 
     def _num_workers(self, num_pages: int) -> int:
         """Return how many pages are read at once, each in a thread; 1 if they share batches."""
@@ -271,11 +280,11 @@ class TextPredictor(nn.Module):
         is_alone = isinstance(self.det_predictor.pre_processor, FlexiblePreProcessor)
         return min(torch.get_num_threads(), num_pages, PAGES_AT_ONCE) if is_alone and spreads(*models) else 1
 
-    def _loaded_alone(self, sources: Any) -> Iterator[tuple[Image, Tensor] | PageWords]:
+    def _load_pages(self, sources: Any) -> Iterator[tuple[Image, Tensor] | PageWords]:
         """Yield pages as the result shows them, and for networks; loaded in the caller's thread."""
         for index in range(len(sources)):
-            (image,) = self._placed([self._load(sources, index)])
-            yield image if isinstance(image, PageWords) else (_original(sources, index), image)
+            (image,) = self._move_to_device([self._load(sources, index)])
+            yield image if isinstance(image, PageWords) else (_result_image(sources, index), image)
 
     def _read_alone(self, page: tuple[Image, Tensor] | PageWords) -> PageWords:
         if isinstance(page, PageWords):
@@ -287,24 +296,24 @@ class TextPredictor(nn.Module):
         """Search every page before the first one is read: hooks see the boxes of all pages."""
         found: list[Located | PageWords] = []
         for index in range(len(sources)):
-            (image,) = self._placed([self._load(sources, index)])
+            (image,) = self._move_to_device([self._load(sources, index)])
             found.append(image if isinstance(image, PageWords) else next(self._locate([image])))
         pages = [page for page in found if not isinstance(page, PageWords)]
         scores = [{name: scores_of(boxes) for name, boxes in page.boxes.items()} for page in pages]
-        places = [{name: self._offered(boxes) for name, boxes in page.boxes.items()} for page in pages]
+        places = [{name: self._boxes_for_hooks(boxes) for name, boxes in page.boxes.items()} for page in pages]
         # Copies: hooks that change boxes in place must not change the originals, too.
         changed: Any = [{name: boxes.copy() for name, boxes in page.items()} for page in places]
         if not self._keeps_classes_apart:
             changed = [next(iter(page.values())) for page in changed]
         for hook in self.hooks:
-            changed = checked_boxes(hook(changed), changed)
+            changed = check_boxes(hook(changed), changed)
         if not self._keeps_classes_apart:
             names = [next(iter(page)) for page in places]
             changed = [{name: boxes} for name, boxes in zip(names, changed, strict=True)]
         revised = iter(
             Located(
                 {
-                    name: revised_boxes(np.asarray(boxes), places[k][name], pages[k].boxes[name], scores[k][name])
+                    name: take_hook_boxes(np.asarray(boxes), places[k][name], pages[k].boxes[name], scores[k][name])
                     for name, boxes in page.items()
                 },
                 None,
@@ -312,11 +321,11 @@ class TextPredictor(nn.Module):
             for k, page in enumerate(changed)
         )
         for index, page in enumerate(found):
-            (image,) = self._placed([page if isinstance(page, PageWords) else self._load(sources, index)])
+            (image,) = self._move_to_device([page if isinstance(page, PageWords) else self._load(sources, index)])
             if isinstance(image, PageWords):
                 yield image
             else:
-                yield self._read_page(_original(sources, index), image, next(revised))
+                yield self._read_page(_result_image(sources, index), image, next(revised))
 
     def _load(self, sources: Any, index: int) -> Tensor | PageWords:
         """Return a page to be read, or the words of its text layer, or why it cannot be read."""
@@ -332,13 +341,13 @@ class TextPredictor(nn.Module):
             warnings.warn(f"page {index} is left empty: {error}", stacklevel=4)
             return self._unreadable(sources, index, str(error))
 
-    def _placed(self, loaded: Sequence[Tensor | PageWords]) -> list[Tensor | PageWords]:
+    def _move_to_device(self, loaded: Sequence[Tensor | PageWords]) -> list[Tensor | PageWords]:
         """Move pages to the detector's device, in one copy from the CPU, until they are read."""
         images = [image for image in loaded if isinstance(image, Tensor)]
         check_values(images)
         placed = iter(upload_images(images, next(self.det_predictor.parameters()).device))
         return [
-            without_regions(next(placed), self.ignore_regions) if isinstance(image, Tensor) else image
+            whiten_regions(next(placed), self.ignore_regions) if isinstance(image, Tensor) else image
             for image in loaded
         ]
 
@@ -359,19 +368,19 @@ class TextPredictor(nn.Module):
         plan = plan_straightening(shape, turn) if turn else None
         if plan is not None:
             words, content = set_upright(words, content, plan)
-        image, outside = None, outside_pictures(content)
+        image, outside = None, boxes_outside_pictures(content)
         if outside is not None or (plan is not None and self.straighten_pages):
-            (loaded,) = self._placed([as_tensor(sources[index])])
+            (loaded,) = self._move_to_device([as_tensor(sources[index])])
             assert isinstance(loaded, Tensor)
             image = loaded if plan is None else straighten(loaded, plan)
         if image is not None and outside is not None:
-            in_pictures = without_regions(image, outside)
+            in_pictures = whiten_regions(image, outside)
             (read,) = self._words(in_pictures, next(self._locate([in_pictures])), {}).values()
-            words = joined(words, read)
+            words = join_words(words, read)
         by_class = {self._class_names[0]: words}
-        structure = self.structure_finder.of_content(with_words(content, words, kept))
+        structure = self.structure_finder.of_content(replace_words(content, words, kept))
         orientation = {"value": signed_turn(turn), "confidence": 1.0} if turn or self.detect_orientation else None
-        original, language = _original(sources, index), self._language(by_class)
+        original, language = _result_image(sources, index), self._language(by_class)
         if plan is None:
             return PageWords(original, shape, by_class, orientation, language, structure=structure)
         if image is None or not self.straighten_pages or self.preserve_original_coords:
@@ -389,12 +398,12 @@ class TextPredictor(nn.Module):
 
     @property
     def _class_names(self) -> list[str]:
-        return list(plain(self.det_predictor.model).class_names)
+        return list(uncompiled_module(self.det_predictor.model).class_names)
 
     def _locate(self, images: Sequence[Tensor]) -> Iterator[Located]:
         return self.det_predictor.locate(images, rotated=True)
 
-    def _offered(self, boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+    def _boxes_for_hooks(self, boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
         """Return boxes as hooks see them."""
         if boxes.ndim == 2:
             return boxes[:, :4]
@@ -437,7 +446,7 @@ class TextPredictor(nn.Module):
         plan = plan_straightening((image.shape[1], image.shape[2]), angle)
         upright = straighten(image, plan)
         # A hook has decided on the boxes: they are moved, not searched for again.
-        found = located_upright(located, plan) if self.hooks else next(self._locate([upright]))
+        found = set_located_upright(located, plan) if self.hooks else next(self._locate([upright]))
         words = self._words(upright, found, {})
         shape, language = (upright.shape[1], upright.shape[2]), self._language(words)
         structure = self.structure_finder(upright, words)
@@ -561,7 +570,7 @@ class TextPredictor(nn.Module):
         document = build_document(self.doc_builder, read, by_class=self._keeps_classes_apart)
         for page in document.pages:
             if self.ignored_kinds:
-                without_kinds(page, self.ignored_kinds)
+                remove_kinds(page, self.ignored_kinds)
             if not (self.detect_layout or self.detect_tables):
                 page.layout = []
         restore_original(document, read)
@@ -576,12 +585,12 @@ def _kinds_and_boxes(regions: Any) -> tuple[list[str], Any]:
     return [one for one in listed if isinstance(one, str)], [one for one in listed if not isinstance(one, str)]
 
 
-def _original(sources: Any, index: int) -> Any:
+def _result_image(sources: Any, index: int) -> Any:
     """Return the image for the result; pages of files are read again on demand, to save memory."""
-    return PageOfFile(sources, index) if isinstance(sources, Pages) else _shown(sources[index])
+    return PageOfFile(sources, index) if isinstance(sources, Pages) else _convert_for_result(sources[index])
 
 
-def _shown(source: Image) -> Any:
+def _convert_for_result(source: Image) -> Any:
     if isinstance(source, PIL.Image.Image):
         return np.asarray(source.convert("RGB"))
     return source.data if isinstance(source, Frame) else source

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from ...._engine.common.checks import path_text, shown
 from ....errors import InvalidArgumentError, MissingDependencyError, WeightsError
-from .._networks.onnx import OnnxGraph, read_onnx, with_output
-from .._networks.transfers import not_compiled, plain
-from .._networks.weights import given_file, is_file
+from .._networks.onnx import OnnxGraph, read_onnx, add_output
+from .._networks.transfers import not_compiled, uncompiled_module
+from .._networks.weights import check_file, is_file
 from .ppocr import CtcLineRecognizer
 
 __all__ = ["OnnxLineRecognizer", "load_line_recognizer"]
@@ -180,7 +180,7 @@ def load_line_recognizer(
         raise InvalidArgumentError(f"vocab={vocab!r}: give a string of the characters that may be read.")
     if not (right_to_left is None or isinstance(right_to_left, bool)):
         raise InvalidArgumentError(f"right_to_left={right_to_left!r}: give True, False or None.")
-    file = given_file(path)
+    file = check_file(path)
     if file.stat().st_size > LARGEST_FILE:
         raise WeightsError(f"{file} has more than {LARGEST_FILE} bytes: it is not a recogniser of lines.")
     graph = read_onnx(file)
@@ -189,7 +189,7 @@ def load_line_recognizer(
             f"{file} is not a recogniser of lines: its inputs are {', '.join(graph.inputs) or 'missing'}."
         )
     features_name, head = _last_linear(graph, file)
-    network = FeatureSession(with_output(file.read_bytes(), features_name), graph.inputs[0], features_name, file)
+    network = FeatureSession(add_output(file.read_bytes(), features_name), graph.inputs[0], features_name, file)
     num_steps = [_num_steps(network, head, file, width) for width in TRIED_WIDTHS]
     step_pixels = TRIED_WIDTHS[0] // max(num_steps[0], 1)
     if not step_pixels or num_steps != [width // step_pixels for width in TRIED_WIDTHS]:
@@ -201,8 +201,8 @@ def load_line_recognizer(
             raise InvalidArgumentError("dictionary has entries that are no text: give one character for each class.")
         characters, source = list(dictionary), "the list that was given"
     else:
-        characters, source = _dictionary(file, dictionary, graph.metadata.get("character"))
-    characters = _for_classes(characters, head.out_features, file, source)
+        characters, source = _find_dictionary(file, dictionary, graph.metadata.get("character"))
+    characters = _fit_to_classes(characters, head.out_features, file, source)
     if right_to_left is None:
         right_to_left = sum(map(_is_right_to_left, characters)) >= RIGHT_TO_LEFT_LETTERS
     model = OnnxLineRecognizer(network, head, characters, step_pixels, right_to_left)
@@ -227,7 +227,7 @@ def readers_by_script(
         raise InvalidArgumentError(f"script_readers={shown(readers)}: give a dict of readers by the name of a script.")
     if not readers:
         return {}
-    classifier = getattr(plain(recogniser), "script_classifier", None)
+    classifier = getattr(uncompiled_module(recogniser), "script_classifier", None)
     if classifier is None:
         raise InvalidArgumentError(
             "script_readers need the default recogniser with its published weights and all of its characters, which "
@@ -241,7 +241,7 @@ def readers_by_script(
     found = {}
     for script, reader in readers.items():
         if isinstance(reader, nn.Module):
-            if not isinstance(plain(reader), CtcLineRecognizer):
+            if not isinstance(uncompiled_module(reader), CtcLineRecognizer):
                 raise InvalidArgumentError(
                     f"the reader for {script} is a {type(reader).__name__}: give a recogniser of lines, as "
                     "load_line_recognizer returns it, or the path of its file."
@@ -292,7 +292,7 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
-def _dictionary(file: Path, dictionary: str | os.PathLike[str] | None, own: str | None) -> tuple[list[str], str]:
+def _find_dictionary(file: Path, dictionary: str | os.PathLike[str] | None, own: str | None) -> tuple[list[str], str]:
     """Return the characters, and where they come from."""
     if dictionary is not None:
         name = path_text("dictionary", dictionary)
@@ -326,7 +326,7 @@ def _lines_of(file: Path) -> list[str]:
     return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
 
 
-def _for_classes(characters: list[str], num_classes: int, file: Path, source: str) -> list[str]:
+def _fit_to_classes(characters: list[str], num_classes: int, file: Path, source: str) -> list[str]:
     """Return the characters of the classes after the blank; dictionaries may omit the space, or list the blank."""
     missing = num_classes - 1 - len(characters)
     if missing == 1:

@@ -247,10 +247,10 @@ class PARSeq(RecognitionModel):
             if not self.exportable and max_len is None and have_all_ended(ended, step):
                 break
         # Column j holds character j - 1: all but the one that is asked for.
-        mask = (columns != columns[:, None] + 1) & self._before_end(known)
+        mask = (columns != columns[:, None] + 1) & self._mask_before_end(known)
         return self.decode(known, features, mask, queries)
 
-    def _before_end(self, known: torch.Tensor) -> torch.Tensor:
+    def _mask_before_end(self, known: torch.Tensor) -> torch.Tensor:
         """Return (N, 1, 1, K) bool: True before the first end mark or fill."""
         # ONNX cannot add up booleans.
         after = ((known == self.end) | (known == self.pad)).long().cumsum(dim=-1) > 0
@@ -267,7 +267,7 @@ class PARSeq(RecognitionModel):
             permutations: (K, W) orders, as :func:`draw_permutations` gives them.
         """
         known, wanted = classes[:, :-1], classes[:, 1:]
-        before_end = self._before_end(known)
+        before_end = self._mask_before_end(known)
         queries = self.pos_queries[:, : known.shape[1]].expand(known.shape[0], -1, -1)
         total, count = features.new_zeros(()), wanted.new_zeros(())
         for index, permutation in enumerate(permutations):

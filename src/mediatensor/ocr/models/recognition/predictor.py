@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from ...utils._page_images import resized
 from .._lines.cutting import LineBatch, padded_width, to_float
 from .._lines.reading import MAX_LINE_WIDTH, readings_of, see_batch
-from .._networks.transfers import compile_network, plain, upload_images, with_open_sizes
-from .._networks.weights import checked_network
+from .._networks.transfers import compile_network, mark_open_sizes, uncompiled_module, upload_images
+from .._networks.weights import check_network
 from .._pages.inputs import Image, as_images
 from .._pages.preprocessing import PreProcessor
 from .ppocr import CtcLineRecognizer
@@ -55,7 +55,7 @@ class RecognitionPredictor(nn.Module):
     ) -> None:
         super().__init__()
         self.pre_processor = pre_processor
-        self.model: Any = checked_network(model).eval()
+        self.model: Any = check_network(model).eval()
         self.split_wide_crops = split_wide_crops
         self.batch_size = batch_size
 
@@ -66,7 +66,7 @@ class RecognitionPredictor(nn.Module):
     @property
     def reads_lines(self) -> bool:
         """Whether the model reads whole lines, spaces included."""
-        return isinstance(plain(self.model), CtcLineRecognizer)
+        return isinstance(uncompiled_module(self.model), CtcLineRecognizer)
 
     @torch.inference_mode()
     def forward(self, crops: Iterable[Image], **kwargs: Any) -> list[tuple[str, float]]:
@@ -97,7 +97,7 @@ class RecognitionPredictor(nn.Module):
         parameter = next(self.model.parameters())
         read: list[tuple[str, float]] = []
         for batch in self.pre_processor.batches(parts, parameter.device, parameter.dtype):
-            read += self.model(with_open_sizes(self.model, batch.data, 0), return_preds=True, **kwargs)["preds"]
+            read += self.model(mark_open_sizes(self.model, batch.data, 0), return_preds=True, **kwargs)["preds"]
         return read if pieces is None else remap_preds(read, pieces, self.overlap_ratio)
 
     def _read_lines(self, images: Sequence[Tensor]) -> list[tuple[str, float]]:

@@ -9,9 +9,9 @@ from torch import nn
 
 from ....errors import InvalidArgumentError
 from .._networks.registry import list_models, network_factory, refuse_unknown
-from .._networks.transfers import plain
+from .._networks.transfers import uncompiled_module
 from .._networks.weights import is_checkpoint, load_checkpoint
-from .._pages.preprocessing import PreProcessor, positive
+from .._pages.preprocessing import PreProcessor, check_positive
 from .predictor import RecognitionPredictor
 
 __all__ = ["ARCHS", "recognition_predictor"]
@@ -52,8 +52,8 @@ def recognition_predictor(
     mean, std = kwargs.pop("mean", None), kwargs.pop("std", None)
     model = _model(arch, pretrained, kwargs)
     cfg = model.cfg
-    if getattr(plain(model), "text_unit", "word") == "line":
-        return RecognitionPredictor(None, model, split_wide_crops, positive("batch_size", batch_size))
+    if getattr(uncompiled_module(model), "text_unit", "word") == "line":
+        return RecognitionPredictor(None, model, split_wide_crops, check_positive("batch_size", batch_size))
     pre_processor = PreProcessor(
         cfg["input_shape"][1:],
         batch_size,
@@ -67,7 +67,7 @@ def recognition_predictor(
 
 def _model(arch: str | os.PathLike[str] | nn.Module, pretrained: bool, kwargs: dict[str, Any]) -> Any:
     if isinstance(arch, nn.Module):
-        if not hasattr(plain(arch), "vocab"):
+        if not hasattr(uncompiled_module(arch), "vocab"):
             raise InvalidArgumentError(f"unknown architecture: {type(arch)} is not a recognition model.")
         if kwargs:
             raise InvalidArgumentError(f"{', '.join(sorted(kwargs))}: the model is made already.")

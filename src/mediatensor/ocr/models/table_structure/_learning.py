@@ -14,7 +14,7 @@ from torch import Tensor
 from ....errors import InvalidArgumentError
 from ...utils.geometry import boxes_to_polygons
 
-__all__ = ["TableTarget", "TableTruth", "drawn_tables", "table_loss"]
+__all__ = ["TableTarget", "TableTruth", "draw_tables", "table_loss"]
 
 TableTarget = Sequence[Mapping[str, NDArray[Any]]]
 """Per picture ``cells``, relative (K, 4), or corners (K, 4, 2) clockwise from the top left; and ``logic``,
@@ -63,7 +63,7 @@ class TableTruth(NamedTuple):
     quads: Tensor
 
 
-def drawn_tables(target: TableTarget, size: tuple[int, int]) -> TableTruth:
+def draw_tables(target: TableTarget, size: tuple[int, int]) -> TableTruth:
     """Draw the cells of tables on maps of ``size`` (height, width).
 
     Raises:
@@ -71,7 +71,7 @@ def drawn_tables(target: TableTarget, size: tuple[int, int]) -> TableTruth:
     """
     drawings, corners_before = [], 0
     for index, table in enumerate(target):
-        drawing = _drawn(*_checked(table), size, index, corners_before)
+        drawing = _draw_cells(*_check_table(table), size, index, corners_before)
         corners_before += drawing.corners.shape[1]
         drawings.append(drawing)
     joined = {}
@@ -81,7 +81,7 @@ def drawn_tables(target: TableTarget, size: tuple[int, int]) -> TableTruth:
     return TableTruth(**joined)
 
 
-def _checked(table: Mapping[str, NDArray[Any]]) -> tuple[Floats, Indices]:
+def _check_table(table: Mapping[str, NDArray[Any]]) -> tuple[Floats, Indices]:
     cells, logic = np.asarray(table["cells"], dtype=np.float32), np.asarray(table["logic"], dtype=np.int64)
     if cells.size == 0:
         cells, logic = np.zeros((0, 4, 2), np.float32), logic.reshape(-1, 4)
@@ -96,7 +96,7 @@ def _checked(table: Mapping[str, NDArray[Any]]) -> tuple[Floats, Indices]:
     return cells, logic
 
 
-def _drawn(cells: Floats, logic: Indices, size: tuple[int, int], index: int, corners_before: int) -> TableTruth:
+def _draw_cells(cells: Floats, logic: Indices, size: tuple[int, int], index: int, corners_before: int) -> TableTruth:
     """Draw the cells of the ``index``-th picture."""
     height, width = size
     quads = (cells * np.array([width, height], np.float32)).clip(0, np.array([width - 1, height - 1], np.float32))
@@ -123,7 +123,7 @@ def _drawn(cells: Floats, logic: Indices, size: tuple[int, int], index: int, cor
         _draw_peak(heat[0], pixel, int(_radius(*extent.tolist())))
     for pixel in flat[first]:
         _draw_peak(heat[1], pixel, _CORNER_RADIUS)
-    logical, known = _interpolated(quads, logic, size)
+    logical, known = _interpolate_cells(quads, logic, size)
     corners = flat[first]
     arrays = (
         heat[None],
@@ -169,7 +169,7 @@ def _draw_peak(heat: Floats, pixel: Indices, radius: int) -> None:
     np.maximum(part, peak, out=part, casting="same_kind")
 
 
-def _interpolated(quads: Floats, logic: Indices, size: tuple[int, int]) -> tuple[Floats, NDArray[np.bool_]]:
+def _interpolate_cells(quads: Floats, logic: Indices, size: tuple[int, int]) -> tuple[Floats, NDArray[np.bool_]]:
     """Return columns and rows, from 1, at each pixel of a cell, linear between its corners, and where they are known.
 
     Of cells that overlap, the smallest counts.
@@ -238,7 +238,7 @@ def table_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
     )
 
 
-def _at(values: Tensor, pixels: Tensor) -> Tensor:
+def _take_pixels(values: Tensor, pixels: Tensor) -> Tensor:
     """Return vectors (..., C) of maps (N, C, h, w) at pixels (3, ...): picture, row, column."""
     return values[pixels[0], :, pixels[1], pixels[2]]
 
@@ -254,19 +254,19 @@ def _heat_loss(logits: Tensor, heat: Tensor) -> Tensor:
 
 def _place_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
     """Return how far key points are from their places within their pixels."""
-    found = torch.cat([_at(maps["reg"], truth.centers), _at(maps["reg"], truth.corners)])
+    found = torch.cat([_take_pixels(maps["reg"], truth.centers), _take_pixels(maps["reg"], truth.corners)])
     wanted = torch.cat([truth.center_offsets, truth.corner_offsets])
     return (found - wanted).abs().sum() / (wanted.numel() + _TINY)
 
 
 def _way_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
     """Return how wrong the ways from corners to centres and back are; pairs that are nearly right count less."""
-    there = _at(maps["ct2cn"], truth.centers).reshape(-1, 4, 2)
-    all_back = _at(maps["cn2ct"], truth.corners).reshape(-1, 4, 2)
+    there = _take_pixels(maps["ct2cn"], truth.centers).reshape(-1, 4, 2)
+    all_back = _take_pixels(maps["cn2ct"], truth.corners).reshape(-1, 4, 2)
     position = torch.arange(4, device=there.device)
     back, wanted_back = all_back[truth.corner_of, position], truth.back[truth.corner_of, position]
     wrong_there, wrong_back = (there - truth.ways).abs(), (back - wanted_back).abs()
-    weight = _eased((wrong_there + wrong_back) / (truth.ways.abs() + _TINY))
+    weight = _ease_errors((wrong_there + wrong_back) / (truth.ways.abs() + _TINY))
     pairs = ((wrong_there + wrong_back / 2) * weight).sum() / (truth.ways.numel() + _TINY)
     # Ways to cells that are not there are to be 0; so are those along an axis that has no length.
     unused = truth.back == 0
@@ -279,18 +279,18 @@ def _span_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
     wrong = ((maps["lc"] - truth.logical).abs() * nearly * truth.known[:, None]).sum()
     inside = wrong / (2 * truth.known.sum() + _TINY)
 
-    corners, spans = _at(maps["lc"], truth.quads), _at(maps["sp"], truth.centers)
+    corners, spans = _take_pixels(maps["lc"], truth.quads), _take_pixels(maps["sp"], truth.centers)
     across = corners[:, [1, 2], 0] - corners[:, [0, 3], 0]
     down = corners[:, [3, 2], 1] - corners[:, [0, 1], 1]
     between = torch.stack([across, down], dim=1)
     wanted, said = truth.spans[..., None], spans[..., None]
     wrong_between = (between - wanted).abs()
-    weight = _eased(5 * ((said - wanted).abs() + wrong_between))
+    weight = _ease_errors(5 * ((said - wanted).abs() + wrong_between))
     number = 2 * len(spans) + _TINY
     wrong_spans = (spans - truth.spans).abs() * weight.mean(dim=-1)
     return inside + (wrong_between * weight).sum() / number + wrong_spans.sum() / number
 
 
-def _eased(error: Tensor) -> Tensor:
+def _ease_errors(error: Tensor) -> Tensor:
     """Map errors from 0 to 1, with less weight on small ones."""
     return torch.sin(_QUARTER_TURN * error.clamp(max=1))

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from .._networks.transfers import compile_network, with_open_sizes
-from .._networks.weights import checked_network
+from .._networks.transfers import compile_network, mark_open_sizes
+from .._networks.weights import check_network
 from .._pages.inputs import Image, as_images
 from .._pages.preprocessing import PreProcessor
 
@@ -27,7 +27,7 @@ class TablePredictor(nn.Module):
     def __init__(self, pre_processor: PreProcessor, model: nn.Module) -> None:
         super().__init__()
         self.pre_processor = pre_processor
-        self.model: Any = checked_network(model).eval()
+        self.model: Any = check_network(model).eval()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile the network in place; arguments as ``torch.compile``."""
@@ -53,7 +53,7 @@ class TablePredictor(nn.Module):
         parameter = next(self.model.parameters())
         tables = []
         for batch in self.pre_processor.batches(as_images(pages), parameter.device, parameter.dtype):
-            preds = self.model(with_open_sizes(self.model, batch.data, 0), return_preds=True, **kwargs)["preds"]
+            preds = self.model(mark_open_sizes(self.model, batch.data, 0), return_preds=True, **kwargs)["preds"]
             for placement, pred in zip(batch.placements, preds, strict=True):
                 places = placement.restore(pred["polygons"]).tolist()
                 rows = zip(places, pred["scores"].tolist(), pred["logical"].tolist(), strict=True)

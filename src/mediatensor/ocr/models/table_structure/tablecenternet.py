@@ -14,10 +14,10 @@ from torch.nn import functional as F
 from ...utils import order_points
 from ...utils.geometry import boxes_around
 from .._networks.blocks import FeatureExtractor
-from .._networks.transfers import at_least_float32, download, not_compiled
+from .._networks.transfers import widen_floats, download, not_compiled
 from .._networks.weights import load_pretrained_params, load_weights
 from ..classification import starnet_s3
-from ._learning import TableTarget, drawn_tables, table_loss
+from ._learning import TableTarget, draw_tables, table_loss
 
 __all__ = ["TableCenterNet", "TableCenterNetPostProcessor", "tablecenternet"]
 
@@ -56,12 +56,12 @@ class _DeformableConvolution(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         count, _, height, width = x.shape
-        chosen = at_least_float32(self.conv_offset_mask(x))
+        chosen = widen_floats(self.conv_offset_mask(x))
         down, across = chosen[:, : 2 * _TAPS].reshape(count, _TAPS, 2, height, width).unbind(2)
         rows, columns = (torch.arange(size, device=x.device, dtype=chosen.dtype) for size in (height, width))
         down, across = down + rows[:, None], across + columns
         taps = chosen[:, 2 * _TAPS :].sigmoid()
-        pixels, out = at_least_float32(x), self.bias[:, None, None].expand(count, -1, height, width)
+        pixels, out = widen_floats(x), self.bias[:, None, None].expand(count, -1, height, width)
         # Row by row of the kernel: all nine taps at once would need nine times the memory of the features.
         for row in range(3):
             own = slice(3 * row, 3 * row + 3)
@@ -211,7 +211,7 @@ class TableCenterNetPostProcessor:
         spans = np.rint(maps["sp"][:, centers.rows, centers.columns].T)
         places = np.zeros((len(quads), 4, 2))
         if self.not_relocate:
-            places[:] = _looked_up(maps["lc"], quads)
+            places[:] = _look_up(maps["lc"], quads)
         else:
             of_corners = maps["lc"][:, corners.rows, corners.columns].T
             extents = corners.quads.min(axis=1), corners.quads.max(axis=1)
@@ -220,7 +220,7 @@ class TableCenterNetPostProcessor:
                 found = nearest >= 0
                 quads[index, found] = corners.places[nearest[found]]
                 places[index] = np.where(found[:, None], of_corners[nearest], 0) if len(of_corners) else 0
-                places[index, ~found] = _looked_up(maps["lc"], quads[index, ~found])
+                places[index, ~found] = _look_up(maps["lc"], quads[index, ~found])
                 scores[index] *= _DOUBT if count <= _LEAST_CORNERS else 1
         order = np.argsort(-scores, kind="stable")
         order = order[scores[order] >= self.center_thresh]
@@ -258,7 +258,7 @@ def _corners_of(quad: Floats, corners: _Points, extents: tuple[Floats, Floats]) 
     """
     low, high = extents
     near = np.flatnonzero(((low <= quad.max(axis=0)) & (high >= quad.min(axis=0))).all(axis=1))
-    near = near[_inside(corners.quads[near], quad).any(axis=1)]
+    near = near[_is_inside(corners.quads[near], quad).any(axis=1)]
     squares = ((corners.places[near, None] - quad) ** 2).sum(axis=2)
     at = squares.argmin(axis=1)
     nearest, count = np.full(4, -1), 0
@@ -273,7 +273,7 @@ def _corners_of(quad: Floats, corners: _Points, extents: tuple[Floats, Floats]) 
     return nearest, count
 
 
-def _inside(points: Floats, quad: Floats) -> NDArray[np.bool_]:
+def _is_inside(points: Floats, quad: Floats) -> NDArray[np.bool_]:
     """Whether points (..., 2) are inside a quadrangle (4, 2), which may cross itself (even-odd rule)."""
     x, y = points[..., None, 0], points[..., None, 1]
     begin, end = quad, np.roll(quad, -1, axis=0)
@@ -284,7 +284,7 @@ def _inside(points: Floats, quad: Floats) -> NDArray[np.bool_]:
     return odd
 
 
-def _looked_up(logical: Floats, points: Floats) -> Floats:
+def _look_up(logical: Floats, points: Floats) -> Floats:
     """Return column and row (..., 2) at points (..., 2), limited to the map (2, h, w)."""
     height, width = logical.shape[1:]
     columns = points[..., 0].astype(np.intp).clip(0, width - 1)
@@ -418,7 +418,7 @@ class TableCenterNet(nn.Module):
         """
         merged = self.dla_up(self.feat_extractor(x)[self.first_level :])
         finest = self.ida_up(merged[: self.last_level - self.first_level])[-1]
-        maps = {name: at_least_float32(self.get_submodule(name)(finest)) for name in self.heads}
+        maps = {name: widen_floats(self.get_submodule(name)(finest)) for name in self.heads}
         if self.exportable:
             return maps
         out: dict[str, Any] = {}
@@ -439,7 +439,7 @@ class TableCenterNet(nn.Module):
     def _loss(self, maps: dict[str, Tensor], target: TableTarget) -> Tensor:
         most = self.max_objects
         tables = [{name: np.asarray(table[name])[:most] for name in ("cells", "logic")} for table in target]
-        return table_loss(maps, drawn_tables(tables, (maps["hm"].shape[-2], maps["hm"].shape[-1])))
+        return table_loss(maps, draw_tables(tables, (maps["hm"].shape[-2], maps["hm"].shape[-1])))
 
 
 def tablecenternet(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> TableCenterNet:

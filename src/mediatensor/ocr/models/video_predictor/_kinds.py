@@ -133,7 +133,7 @@ class TrackGroup:
         return float(np.median(spreads))
 
 
-def belongs(group: TrackGroup, track: LineTrack) -> bool:
+def is_part_of(group: TrackGroup, track: LineTrack) -> bool:
     """Whether a line comes and goes with the others, next to or below them."""
     if track.places or any(line.places for line in group.lines):
         return False
@@ -265,7 +265,7 @@ def join_interrupted(ended: list[LineTrack], active: Sequence[LineTrack]) -> Non
                 break
 
 
-def tie_grown(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
+def tie_growing_texts(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
     """Find texts that continue as longer ones, word by word, and tie them together."""
     for shorter in ended:
         if shorter.places or (shorter.continued_by is not None and shorter.continued_by.rolled_from is shorter):
@@ -287,7 +287,7 @@ def tie_grown(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
             shorter.continued_by = None
 
 
-def tie_rolled(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
+def tie_rolling_lines(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
     """Find lines that continue one line higher, as in live captions, and tie them together."""
     for lower in ended:
         if lower.continued_by is not None:
@@ -345,7 +345,7 @@ def _begins_with(longer: str, shorter: str) -> bool:
     return bool(letters_of(shorter)) and letters_of(longer).startswith(letters_of(shorter))
 
 
-def tidy(text: str) -> str:
+def write_ellipses(text: str) -> str:
     """Write two dots as three, of which the recogniser has taken two for one."""
     return re.sub(r"(?<!\.)\.\.(?!\.)", "...", text)
 
@@ -358,7 +358,7 @@ def alternatives(group: TrackGroup) -> tuple[Alternative, ...]:
     found = []
     for number, line in enumerate(rows):
         for text, share in line.vote()[1:]:
-            lines = [tidy(text if other == number else one.text) for other, one in enumerate(rows)]
+            lines = [write_ellipses(text if other == number else one.text) for other, one in enumerate(rows)]
             if all(lines):
                 found.append(Alternative("\n".join(lines), share))
     return tuple(sorted(found, key=lambda one: -one.share)[:MOST_ALTERNATIVES])

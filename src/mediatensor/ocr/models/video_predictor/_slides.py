@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ._tracking import MAX_GAP, LineTrack
 from ._watching import AT_REST, CELL, EDGE, Gray, count_in_cells
 
-__all__ = ["SlideWatch", "StillPage", "is_slide", "is_within", "stands_on"]
+__all__ = ["SlideWatch", "StillPage", "is_on_page", "is_part_of_page", "is_slide"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -117,10 +117,10 @@ class SlideWatch:
         if page is None:
             return self._turn(frame, seconds, small)
         if has_changed or not self._is_clear:
-            self._is_clear = self._shows(page, small)
+            self._is_clear = self._is_shown(page, small)
         if self._is_clear:
             page.last_frame = frame
-            if self._rests(small, seconds):
+            if self._is_at_rest(small, seconds):
                 page.rest_frame = frame
         elif frame - page.last_frame > MAX_GAP or not page.is_established:
             return self._turn(frame, seconds, small)
@@ -143,7 +143,7 @@ class SlideWatch:
         if has_changed:
             self._activity += count_in_cells(changed) > 3
 
-    def _resting(self, shape: tuple[int, ...]) -> Mask:
+    def _pixels_at_rest(self, shape: tuple[int, ...]) -> Mask:
         """Return the pixels around which the picture does not keep moving."""
         if self._activity is None:
             return np.ones(shape, bool)
@@ -151,10 +151,10 @@ class SlideWatch:
         resting: Mask = calm.repeat(CELL, 0).repeat(CELL, 1)[: shape[0], : shape[1]]
         return resting
 
-    def _shows(self, page: StillPage, small: Gray) -> bool:
+    def _is_shown(self, page: StillPage, small: Gray) -> bool:
         if self._activity is not None and (self._activity > 1.5).mean() > MOST_MOVING:
             return False
-        resting = self._resting(small.shape)
+        resting = self._pixels_at_rest(small.shape)
         core, ink = page.core & resting, page.ink & resting
         if core.sum() < FEWEST_INK:
             return False
@@ -163,12 +163,12 @@ class SlideWatch:
         kept = (was_same & core).sum() / core.sum()
         return bool(kept >= KEPT and (is_same & ink).sum() >= KEPT_OF_ALL * ink.sum())
 
-    def _rests(self, small: Gray, seconds: float) -> bool:
+    def _is_at_rest(self, small: Gray, seconds: float) -> bool:
         """Whether the picture has not changed for a moment, except where it keeps moving."""
         earlier = next((one for _, shown_at, one in reversed(self._recent) if seconds - shown_at >= REST_SECONDS), None)
         if earlier is None:
             return False
-        unrest = (_difference(small, earlier) > AT_REST) & self._resting(small.shape)
+        unrest = (_difference(small, earlier) > AT_REST) & self._pixels_at_rest(small.shape)
         return bool(unrest.sum() <= MOST_UNREST)
 
     def _turn(self, frame: int, seconds: float, small: Gray) -> StillPage | None:
@@ -184,7 +184,7 @@ class SlideWatch:
     def _update(self, page: StillPage, small: Gray, seconds: float) -> None:
         """Take over changes that have come to rest, and find the first frame of a page that has stayed."""
         if self._rested is not None:
-            at_rest = (_difference(small, self._rested) <= AT_REST) & self._resting(small.shape)
+            at_rest = (_difference(small, self._rested) <= AT_REST) & self._pixels_at_rest(small.shape)
             state = np.where(at_rest, small, page.small)
             if (_difference(state, page.small) > SAME).any():
                 ink = _ink(state)
@@ -194,7 +194,7 @@ class SlideWatch:
             page.small = state
         if not page.is_established and seconds - page.first_seconds >= FEWEST_SECONDS:
             page.is_established = True
-            page.core = page.core & self._resting(small.shape) & (_difference(small, page.first_small) <= SAME)
+            page.core = page.core & self._pixels_at_rest(small.shape) & (_difference(small, page.first_small) <= SAME)
             for frame, shown_at, earlier in reversed(self._recent):
                 if frame >= page.first_frame:
                     continue
@@ -209,14 +209,14 @@ def is_slide(page: StillPage, lines: Sequence[LineTrack], top: int, height: int)
 
     ``top`` is the first row of the pictures if they are a part of others, whose height is ``height``, in pixels.
     """
-    own = [line for line in lines if line.readings and not line.places and stands_on(line, page)]
+    own = [line for line in lines if line.readings and not line.places and is_on_page(line, page)]
     rows = {round(((line.box[1] + line.box[3]) / 2 + top) / height, 2): line for line in own}
     body = [line for middle, line in rows.items() if BODY[0] < middle < BODY[1]]
     is_large = any(line.box[3] - line.box[1] >= LARGE * height for line in body)
     return is_large or (len(rows) >= FEWEST_LINES and len(body) >= FEWEST_LINES - 1)
 
 
-def stands_on(line: LineTrack, page: StillPage) -> bool:
+def is_on_page(line: LineTrack, page: StillPage) -> bool:
     """Whether a line belongs to a page: it comes with it, or stays to its end; captions come and go in between.
 
     The frames in which the line fades in or out need not show the page.
@@ -230,7 +230,7 @@ def stands_on(line: LineTrack, page: StillPage) -> bool:
     return first <= page.first_frame + TOGETHER_FRAMES or last >= page.last_frame - TOGETHER_FRAMES
 
 
-def is_within(page: StillPage, other: StillPage) -> bool:
+def is_part_of_page(page: StillPage, other: StillPage) -> bool:
     """Whether a page is the same as another one, or an earlier state of it."""
     if page.small.shape != other.small.shape or page.ink.sum() < FEWEST_INK:
         return False

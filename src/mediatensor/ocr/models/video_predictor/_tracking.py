@@ -435,11 +435,11 @@ class LineTracker:
             beside = [track for track in self._active if not track.num_missed and _overlap(track.box, box)]
             if any(_is_within(box, track.box) for track in beside):
                 continue
-            track = self._started(picture, box)
+            track = self._begin_track(picture, box)
             if track is None:
                 continue
             grown = [shorter for shorter in beside if _is_within(shorter.box, box)]
-            if came := max((self._added_in(shorter, track, picture) for shorter in grown), default=0):
+            if came := max((self._frame_of_growth(shorter, track, picture) for shorter in grown), default=0):
                 track.begin(came)
             self._end(grown, picture, reader)
             for shorter in grown:
@@ -455,12 +455,12 @@ class LineTracker:
                     earlier.continued_by, track.follows = track, earlier
                     track.grew_from = shorter.grew_from
             self._active.append(track)
-            moving = self._moved_to(box)
+            moving = self._find_moved_line(box)
             if not track.is_at_rest and moving is not None and len(moving.places) in READ_AGAIN_AT:
                 moving.readings += reader.read([box], 1.0)
         return ended
 
-    def _started(self, picture: Picture, box: Box) -> LineTrack | None:
+    def _begin_track(self, picture: Picture, box: Box) -> LineTrack | None:
         template = Template(picture.luma, box)
         if not template.is_usable:
             return None
@@ -490,7 +490,7 @@ class LineTracker:
             earliest_frame=recent[0].frame if num_fading else 0,
         )
 
-    def _added_in(self, shorter: LineTrack, longer: LineTrack, picture: Picture) -> int:
+    def _frame_of_growth(self, shorter: LineTrack, longer: LineTrack, picture: Picture) -> int:
         """Return the frame in which a text that was read before grew into a longer one, or 0.
 
         Most strokes of the longer text belong to the shorter one, so only the added part counts.
@@ -508,12 +508,12 @@ class LineTracker:
         was_absent = all(template.share(one.luma) < SHOWS for one in alone)
         return added if shorter.first_read < added and len(alone) >= FEWEST_AT_REST and was_absent else 0
 
-    def _moved_to(self, box: Box) -> LineTrack | None:
+    def _find_moved_line(self, box: Box) -> LineTrack | None:
         return next((track for track in self._moving if _has_moved_to(track.box, box)), None)
 
     def _move(self, passed: LineTrack, picture: Picture) -> None:
         """Continue a moving text, or start one, by a line that was not still."""
-        track = self._moved_to(passed.box)
+        track = self._find_moved_line(passed.box)
         if track is None:
             track = passed
             self._moving.append(track)

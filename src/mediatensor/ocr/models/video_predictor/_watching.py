@@ -82,7 +82,7 @@ class Template:
         pad = max(2, (bottom - top) // 8)
         self.box = (max(left - pad, 0), max(top - pad, 0), min(right + pad, width), min(bottom + pad, height))
         picture = self.part(luma).astype(np.float32)
-        strokes = picture - _blurred(picture, max(2, (bottom - top) // 2))
+        strokes = picture - _blur(picture, max(2, (bottom - top) // 2))
         size = np.abs(strokes)
         greatest = float(np.quantile(size, 0.98)) if size.size else 0.0
         mask = size > STROKE * greatest
@@ -150,7 +150,7 @@ def _steps_forward(course: Brightness) -> bool:
     return bool(once and (np.diff(at) >= 0).all() and len(set(at.tolist())) >= FEWEST_STEPS)
 
 
-def _blurred(picture: npt.NDArray[np.float32], reach: int) -> npt.NDArray[np.float32]:
+def _blur(picture: npt.NDArray[np.float32], reach: int) -> npt.NDArray[np.float32]:
     """Return the mean of the pixels up to ``reach`` pixels away, in rows and columns."""
     padded = np.pad(picture, reach + 1, mode="edge").astype(np.float64)
     sums = padded.cumsum(0).cumsum(1)

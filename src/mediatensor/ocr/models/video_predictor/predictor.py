@@ -28,17 +28,17 @@ from ._kinds import (
     KindJudge,
     TrackGroup,
     alternatives,
-    belongs,
     is_awaited,
     is_better,
+    is_part_of,
     join_interrupted,
     rolls_up_to,
-    tidy,
-    tie_grown,
-    tie_rolled,
+    tie_growing_texts,
+    tie_rolling_lines,
+    write_ellipses,
 )
 from ._reading import FrameReader
-from ._slides import SlideWatch, StillPage, is_slide, is_within, stands_on
+from ._slides import SlideWatch, StillPage, is_on_page, is_part_of_page, is_slide
 from ._tracking import LineTrack, LineTracker, Picture
 from ._watching import Box
 
@@ -104,8 +104,8 @@ class VideoTextPredictor(nn.Module):
             )
         self.det_predictor = det_predictor.eval()
         self.reco_predictor = reco_predictor.eval()
-        self.region = _checked_region(region)
-        self.kinds = _checked_kinds(kinds)
+        self.region = _check_region(region)
+        self.kinds = _check_kinds(kinds)
         if not 0 <= finite_number("min_confidence", min_confidence) <= 1:
             raise InvalidArgumentError(f"min_confidence={min_confidence!r}: give a number in [0, 1].")
         self.min_confidence = float(min_confidence)
@@ -473,13 +473,13 @@ class TextStream(Iterator[TextTrack]):
             lines = (*self._ended, *self._tracker.active)
             if not is_slide(page, lines, self._part[1], self.height):
                 continue
-            comes_back = any(is_within(page, known) for known in self._pages)
+            comes_back = any(is_part_of_page(page, known) for known in self._pages)
             self._pages.append(page)
             if not comes_back and "slide" in self._predictor.kinds:
                 self._read_slide(page, lines)
 
     def _read_slide(self, page: StillPage, lines: Sequence[LineTrack]) -> None:
-        others = [line for line in lines if line.readings and not line.places and not stands_on(line, page)]
+        others = [line for line in lines if line.readings and not line.places and not is_on_page(line, page)]
         # Another page that is wiped over it also adds ink, but does not rest.
         last_frame = page.rest_frame if page.rest_frame > page.first_frame else page.last_frame
         began = page.grown_frame if page.first_frame < page.grown_frame <= last_frame else page.first_frame
@@ -522,8 +522,8 @@ class TextStream(Iterator[TextTrack]):
         """Make the texts whose lines had all ended by a frame."""
         waiting, active = self._ended, self._tracker.active
         join_interrupted(waiting, active)
-        tie_grown(waiting, active)
-        tie_rolled(waiting, active)
+        tie_growing_texts(waiting, active)
+        tie_rolling_lines(waiting, active)
         known = [line for line in (*waiting, *active) if line.readings]
         groups: list[TrackGroup] = []
         left_out: list[LineTrack] = []
@@ -532,7 +532,7 @@ class TextStream(Iterator[TextTrack]):
             if line.continued_by is not None or is_doubtful:
                 left_out.append(line)
                 continue
-            group = next((group for group in groups if belongs(group, line)), None)
+            group = next((group for group in groups if is_part_of(group, line)), None)
             if group is None:
                 groups.append(TrackGroup([line]))
             else:
@@ -580,7 +580,9 @@ class TextStream(Iterator[TextTrack]):
         if kind is None or group.confidence < self._predictor.min_confidence or end <= start:
             return None
         lines = tuple(
-            TrackLine(tidy(" ".join(line.text for line in row.lines)), self._geometry(row.box), row.confidence)
+            TrackLine(
+                write_ellipses(" ".join(line.text for line in row.lines)), self._geometry(row.box), row.confidence
+            )
             for row in map(TrackGroup, group.rows)
         )
         places = tuple(
@@ -611,7 +613,7 @@ class TextStream(Iterator[TextTrack]):
         lines = (*group.lines, *self._ended, *self._tracker.active)
         if page is not None and page.is_established and is_slide(page, lines, self._part[1], self.height):
             pages = [*pages, page]
-        return any(stands_on(line, page) for page in pages for line in group.lines)
+        return any(is_on_page(line, page) for page in pages for line in group.lines)
 
     def _geometry(self, box: Box) -> tuple[tuple[float, float], tuple[float, float]]:
         x, y = self._part[:2]
@@ -630,7 +632,7 @@ def _rolled_places(line: LineTrack) -> list[tuple[int, Box]]:
     ]
 
 
-def _checked_region(region: Sequence[float] | None) -> Region:
+def _check_region(region: Sequence[float] | None) -> Region:
     if region is None:
         return 0.0, 0.0, 1.0, 1.0
     problem = InvalidArgumentError(
@@ -645,7 +647,7 @@ def _checked_region(region: Sequence[float] | None) -> Region:
     return left, top, right, bottom
 
 
-def _checked_kinds(kinds: Sequence[TextKind] | None) -> tuple[TextKind, ...]:
+def _check_kinds(kinds: Sequence[TextKind] | None) -> tuple[TextKind, ...]:
     if kinds is None:
         return KINDS
     chosen: tuple[Any, ...] = (kinds,) if isinstance(kinds, str) else tuple(kinds)

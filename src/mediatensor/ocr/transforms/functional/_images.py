@@ -78,7 +78,7 @@ def rotate_sample(img: Tensor, geoms: Array, angle: float, expand: bool = False)
     """
     if geoms.shape[1:] not in ((4,), (4, 2)):
         raise InvalidArgumentError(f"geoms must be of shape (N, 4) or (N, 4, 2) (got {geoms.shape}).")
-    rotated = rotated_image(img, angle, expand)
+    rotated = rotate_image(img, angle, expand)
     if len(geoms) == 0:
         return rotated, np.zeros((0, 4, 2), np.float32)
     height, width = img.shape[-2:]
@@ -90,7 +90,7 @@ def rotate_sample(img: Tensor, geoms: Array, angle: float, expand: bool = False)
     return rotated, (turned / size).round(15).clip(0, 1)
 
 
-def rotated_image(image: Tensor, angle: float, expand: bool = False) -> Tensor:
+def rotate_image(image: Tensor, angle: float, expand: bool = False) -> Tensor:
     """Rotate a picture or mask (..., H, W) counter-clockwise about its centre by ``angle`` degrees."""
     height, width = image.shape[-2:]
     cosine, sine = math.cos(math.radians(angle)), math.sin(math.radians(angle))
@@ -178,11 +178,11 @@ def random_shadow(img: Tensor, opacity_range: tuple[float, float], **kwargs: flo
     """
     mask = torch.from_numpy(create_shadow_mask((img.shape[-2], img.shape[-1]), **kwargs))
     opacity, sigma = float(np.random.uniform(*opacity_range)), float(np.random.uniform(0.5, 5.0))
-    light = 1 - opacity * blurred(mask, sigma).to(img.device)
+    light = 1 - opacity * blur_image(mask, sigma).to(img.device)
     return (light * img).to(img.dtype if img.dtype.is_floating_point else torch.float32)
 
 
-def blurred(image: Tensor, sigma: float) -> Tensor:
+def blur_image(image: Tensor, sigma: float) -> Tensor:
     """Blur a picture (..., H, W) by a Gaussian, mirrored at its edges; float64 stays, other dtypes become float32."""
     image = image if image.dtype == torch.float64 else image.float()
     radius = int(_TRUNCATE * sigma + 0.5)

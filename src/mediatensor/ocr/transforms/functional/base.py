@@ -101,8 +101,8 @@ def create_shadow_mask(
     in_pixels = (upright * np.array([width, height], np.float32)).round().astype(np.int32)
     turn = np.random.rand(1)[0]
     outline = rotate_abs_geoms(in_pixels[None], 360 * turn, (height, width), expand=False)[0].round().astype(np.int32)
-    shape = _filled(_from_the_edge(outline, (height, width)), (height, width))
-    return (shape * _fading(int(turn / 0.25), (height, width))).astype(np.float32)
+    shape = _fill_outline(_extend_to_edge(outline, (height, width)), (height, width))
+    return (shape * _darkness_of_shadow(int(turn / 0.25), (height, width))).astype(np.float32)
 
 
 def expand_line(line: Array, target_shape: tuple[int, int]) -> tuple[float, float]:
@@ -128,7 +128,7 @@ def expand_line(line: Array, target_shape: tuple[int, int]) -> tuple[float, floa
     return min(max(far_x + step * across, 0), width), min(max(far_y + step * down, 0), height)
 
 
-def _from_the_edge(outline: Array, shape: tuple[int, int]) -> Array:
+def _extend_to_edge(outline: Array, shape: tuple[int, int]) -> Array:
     """Move the base of a shadow's outline to the edge of the picture, with a corner if it is on two sides."""
     height, width = shape
     outline = outline.copy()
@@ -142,7 +142,7 @@ def _from_the_edge(outline: Array, shape: tuple[int, int]) -> Array:
     return np.concatenate([outline[:1], [corner], outline[1:]])
 
 
-def _filled(outline: Array, shape: tuple[int, int]) -> NDArray[np.float32]:
+def _fill_outline(outline: Array, shape: tuple[int, int]) -> NDArray[np.float32]:
     """Fill an outline of pixels: 1 inside, 0 outside, and shades between."""
     height, width = shape
     # Drawn larger, so that the edge has shades when it is made smaller.
@@ -157,7 +157,7 @@ def _filled(outline: Array, shape: tuple[int, int]) -> NDArray[np.float32]:
     return shades
 
 
-def _fading(quarter: int, shape: tuple[int, int]) -> Array:
+def _darkness_of_shadow(quarter: int, shape: tuple[int, int]) -> Array:
     """Return how dark a shadow is, by its origin: the top, the left, the bottom or the right."""
     height, width = shape
     rows, columns = np.arange(height)[:, None], np.arange(width)

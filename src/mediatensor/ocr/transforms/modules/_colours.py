@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ....errors import InvalidArgumentError
 from ...utils.common_types import Nested, Sample
-from ..functional import blurred, invert_colors, random_shadow
+from ..functional import blur_image, invert_colors, random_shadow
 from ._samples import image_of, range_of
 
 
@@ -107,10 +107,10 @@ class GaussianBlur(nn.Module):
             raise InvalidArgumentError(f"sigma must be (least, greatest), both at least 0 (got {sigma}).")
 
     def forward(self, sample: Sample) -> Sample:
-        """Return the sample with its image blurred, of the same dtype."""
+        """Return the sample with its image blur_image, of the same dtype."""
         image = image_of(sample)
         sigma = torch.empty(1, device="cpu").uniform_(*self.sigma_range).item()
-        return sample.replace(image=_as_dtype(blurred(image, sigma), image.dtype))
+        return sample.replace(image=_convert_floats(blur_image(image, sigma), image.dtype))
 
 
 class ChannelShuffle(nn.Module):
@@ -160,7 +160,7 @@ class RandomShadow(nn.Module):
         """Return the sample with a shadow on its image, of the same dtype."""
         image = image_of(sample)
         if image.dtype == torch.uint8:
-            return sample.replace(image=_as_dtype(random_shadow(image.float(), self.opacity_range), torch.uint8))
+            return sample.replace(image=_convert_floats(random_shadow(image.float(), self.opacity_range), torch.uint8))
         return sample.replace(image=random_shadow(image, self.opacity_range).clamp(0, 1))
 
     def extra_repr(self) -> str:
@@ -168,6 +168,6 @@ class RandomShadow(nn.Module):
         return f"opacity_range={self.opacity_range}"
 
 
-def _as_dtype(values: Tensor, dtype: torch.dtype) -> Tensor:
+def _convert_floats(values: Tensor, dtype: torch.dtype) -> Tensor:
     """Convert floats to pixels of a dtype, rounded and limited for integers."""
     return values.to(dtype) if dtype.is_floating_point else values.round().clamp(0, 255).to(dtype)

@@ -16,7 +16,7 @@ from ...._engine.common.checks import shown, whole_number
 from ....errors import InvalidArgumentError
 from ...utils._page_images import Letterbox
 from ...utils.common_types import Nested, Sample
-from ..functional import crop_window, rotate_sample, rotated_image
+from ..functional import crop_window, rotate_image, rotate_sample
 from ._samples import Array, corners_of, image_of, move_boxes, range_of
 
 # As torchvision names them, and as Pillow numbers them.
@@ -93,7 +93,7 @@ class Resize(nn.Module):
 
         def move(boxes: Array) -> tuple[Array, NDArray[np.bool_]]:
             moved = boxes.reshape(len(boxes), -1, 2) * scale + offset
-            return moved.clip(0, 1).reshape(boxes.shape).astype(_floating(boxes)), np.ones(len(boxes), bool)
+            return moved.clip(0, 1).reshape(boxes.shape).astype(_convert_to_floats(boxes)), np.ones(len(boxes), bool)
 
         return Sample(picture, mask, move_boxes(sample.target, move))
 
@@ -143,7 +143,7 @@ class RandomResize(nn.Module):
 
     def forward(self, sample: Sample) -> Sample:
         """Return the sample at another size, or as it is."""
-        if not _happens(self.p):
+        if not _draw_chance(self.p):
             return sample
         scales = [np.random.uniform(*self.scale_range) for _ in range(2)]
         height, width = (
@@ -192,11 +192,11 @@ class RandomHorizontalFlip(nn.Module):
 
     def forward(self, sample: Sample) -> Sample:
         """Return the sample mirrored, or as it is."""
-        if not _happens(self.p):
+        if not _draw_chance(self.p):
             return sample
         _refuse_text(sample, "mirrored")
         mask = None if sample.mask is None else sample.mask.flip(-1)
-        return Sample(image_of(sample).flip(-1), mask, move_boxes(sample.target, _mirrored))
+        return Sample(image_of(sample).flip(-1), mask, move_boxes(sample.target, _mirror_boxes))
 
     def extra_repr(self) -> str:
         """Return the probability."""
@@ -244,8 +244,8 @@ class RandomRotate(Nested):
             low, high = corners_of(polygons)
             return polygons if boxes.ndim == 3 else np.concatenate([low, high], axis=1), np.all(high > low, axis=1)
 
-        mask = None if sample.mask is None else rotated_image(sample.mask, angle, self.expand)
-        return Sample(rotated_image(image, angle, self.expand), mask, move_boxes(sample.target, turn))
+        mask = None if sample.mask is None else rotate_image(sample.mask, angle, self.expand)
+        return Sample(rotate_image(image, angle, self.expand), mask, move_boxes(sample.target, turn))
 
 
 class RandomCrop(Nested):
@@ -297,7 +297,7 @@ class RandomCrop(Nested):
         counts: list[int] = []
 
         def cut(boxes: Array) -> tuple[Array, NDArray[np.bool_]]:
-            cropped, kept = _cut(boxes, crop_box, window)
+            cropped, kept = _cut_boxes(boxes, crop_box, window)
             counts.append(int(kept.sum()))
             return cropped, kept
 
@@ -317,11 +317,11 @@ def _interpolation_name(interpolation: Any) -> str:
     raise InvalidArgumentError(f"interpolation must be one of {', '.join(_INTERPOLATIONS)} (got {shown(value)}).")
 
 
-def _happens(probability: float) -> bool:
+def _draw_chance(probability: float) -> bool:
     return bool(torch.rand(1, device="cpu") < probability)
 
 
-def _floating(boxes: Array) -> np.dtype[Any]:
+def _convert_to_floats(boxes: Array) -> np.dtype[Any]:
     return boxes.dtype if boxes.dtype.kind == "f" else np.dtype(np.float32)
 
 
@@ -333,7 +333,7 @@ def _refuse_text(sample: Sample, changed: str) -> None:
         )
 
 
-def _mirrored(boxes: Array) -> tuple[Array, NDArray[np.bool_]]:
+def _mirror_boxes(boxes: Array) -> tuple[Array, NDArray[np.bool_]]:
     mirrored = boxes.copy()
     if boxes.ndim == 2:
         mirrored[:, ::2] = 1 - boxes[:, [2, 0]]
@@ -342,12 +342,12 @@ def _mirrored(boxes: Array) -> tuple[Array, NDArray[np.bool_]]:
     return mirrored, np.ones(len(boxes), bool)
 
 
-def _cut(
+def _cut_boxes(
     boxes: Array, crop_box: tuple[float, float, float, float], window: tuple[int, int, int, int]
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Cut boxes or polygons, and find which are left: relative ones by the crop, others by its pixels."""
     relative = boxes.max() <= 1
-    edges = np.array(crop_box, _floating(boxes)) if relative else np.array(window, boxes.dtype)
+    edges = np.array(crop_box, _convert_to_floats(boxes)) if relative else np.array(window, boxes.dtype)
     corners = boxes.reshape(len(boxes), -1, 2) - edges[:2]
     extent = edges[2:] - edges[:2]
     cropped = (corners / extent).clip(0, 1) if relative else corners.clip(0, extent)

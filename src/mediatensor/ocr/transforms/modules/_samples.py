@@ -42,9 +42,9 @@ def move_boxes(target: Any, change: Change) -> Any:
         InvalidArgumentError: The target is of another kind, or an array of another shape.
     """
     if not isinstance(target, dict):
-        return _moved(*change(target)) if _has_boxes(target, is_value=False) else target
+        return _take_kept(*change(target)) if _has_boxes(target, is_value=False) else target
     changed = {name: change(value) for name, value in target.items() if _has_boxes(value, is_value=True)}
-    moved = {name: _moved(*changed[name]) if name in changed else value for name, value in target.items()}
+    moved = {name: _take_kept(*changed[name]) if name in changed else value for name, value in target.items()}
     labels = moved.get("labels")
     if "boxes" in changed and "labels" not in changed and isinstance(labels, np.ndarray | list | tuple):
         indices = changed["boxes"][1].nonzero()[0]
@@ -75,5 +75,5 @@ def _has_boxes(value: object, *, is_value: bool) -> bool:
     )
 
 
-def _moved(boxes: Array, kept: NDArray[np.bool_]) -> Array:
+def _take_kept(boxes: Array, kept: NDArray[np.bool_]) -> Array:
     return boxes[kept]
