@@ -332,12 +332,12 @@ def fit(read: Sequence[ReadLine]) -> dict[str, float]:
     offset, of_least, of_all, ceiling = free.tolist()
     found = {
         "OFFSET": offset, "OF_LEAST": math.exp(of_least), "OF_ALL": math.exp(of_all),
-        "CEILING": 1 / (1 + math.exp(-ceiling)),
+        "MAX_CONFIDENCE": 1 / (1 + math.exp(-ceiling)),
     }  # fmt: skip
 
     def confidence(word: ReadWord) -> float:
         known = found["OF_LEAST"] * _log_odds(min(word.characters)) + found["OF_ALL"] * _log_of_all(word.characters)
-        return found["CEILING"] / (1 + math.exp(-found["OFFSET"] - known))
+        return found["MAX_CONFIDENCE"] / (1 + math.exp(-found["OFFSET"] - known))
 
     lines = [(line, sorted(map(confidence, line.words))) for line in read if line.right is not None]
     numbers = Counter(line.pages for line, _ in lines)

@@ -41,22 +41,22 @@ _LIKE_ZERO = frozenset("O\u041e\u039f\u00d8\u0398")
 _IN_NUMBERS = frozenset(".,:;/-+%()")
 NUM_ALTERNATIVES = 4
 """Number of characters weighed against each other at a place."""
-SURE = 0.9
+SURE_PROBABILITY = 0.9
 """Characters of at least this probability stay."""
-FARTHEST = 3.0
+MAX_LOG_DISTANCE = 3.0
 """Greatest difference between the log probabilities of the likeliest character and its replacement."""
-TRUST = 0.2
+SEQUENCE_WEIGHT = 0.2
 """Weight of the log probabilities of sequences, relative to the network's."""
-ADVANTAGE = 0.3
+NETWORK_BONUS = 0.3
 """Bonus of the network's own likeliest character."""
-KEPT = 16
+BEAM_WIDTH = 16
 """Number of spellings of a line that are followed at the same time."""
-ORDER = 4
+SEQUENCE_LENGTH = 4
 """Length of the longest sequences that were counted."""
 SYMBOL_BITS = 7
 """Bits of a symbol within the key of a sequence."""
 _SPELLED_IN_NUMBERS = frozenset(".,:;/-+%()$")
-_STOPS = frozenset(".,;:")
+_LIKE_SIGNS = frozenset(".,;:")
 """Signs that stand for each other in most places: their neighbours do not decide between them."""
 
 
@@ -229,7 +229,7 @@ class _Sequences:
         self, keys: Mapping[int, npt.NDArray[np.int64]], counts: Mapping[int, npt.NDArray[np.float64]]
     ) -> None:
         self._tables = []
-        for length in range(1, ORDER + 1):
+        for length in range(1, SEQUENCE_LENGTH + 1):
             own_keys, own_counts = _shorten_sequences(keys, counts, length)
             contexts, starts = np.unique(own_keys >> SYMBOL_BITS, return_index=True)
             totals = np.add.reduceat(own_counts, starts)
@@ -284,7 +284,7 @@ def _load_counts() -> tuple[dict[str, int], _Sequences, _Sequences]:
                 {length: np.cumsum(file[f"{name}_{length}_steps"].astype(np.int64)) for length in lengths},
                 {length: 2.0 ** (file[f"{name}_{length}_counts"] / 8) for length in lengths},
             )
-            for name, lengths in (("letters", (ORDER - 1, ORDER)), ("shapes", (ORDER,)))
+            for name, lengths in (("letters", (SEQUENCE_LENGTH - 1, SEQUENCE_LENGTH)), ("shapes", (SEQUENCE_LENGTH,)))
         ]
     return symbols, parts[0], parts[1]
 
@@ -312,18 +312,22 @@ def correct_spelling(
     choices: dict[int, list[tuple[str, float]]] = {}
     for place, likely in alternatives.items():
         own = dict(likely).get(values[place])
-        if own is None or confidences[place] >= SURE or (fits := _kind_at(values, confidences, place)) is None:
+        if (
+            own is None
+            or confidences[place] >= SURE_PROBABILITY
+            or (fits := _kind_at(values, confidences, place)) is None
+        ):
             continue
         others = [
             (other, score - own)
             for other, score in likely
             if other != values[place]
-            and score > own - FARTHEST
+            and score > own - MAX_LOG_DISTANCE
             and fits(other)
-            and not (values[place] in _STOPS and other in _STOPS)
+            and not (values[place] in _LIKE_SIGNS and other in _LIKE_SIGNS)
         ]
         if others:
-            choices[place] = [(values[place], ADVANTAGE), *others]
+            choices[place] = [(values[place], NETWORK_BONUS), *others]
     return _find_likeliest(values, choices) if choices else list(values)
 
 
@@ -341,7 +345,7 @@ def _kind_at(values: Sequence[str], confidences: Sequence[float], place: int) ->
         end += 1
     if "@" in values[start:end]:
         return None
-    sure = [values[i] for i in range(start, end) if confidences[i] >= SURE and i != place]
+    sure = [values[i] for i in range(start, end) if confidences[i] >= SURE_PROBABILITY and i != place]
     letters, digits = sum(map(str.isalpha, sure)), sum(map(str.isdecimal, sure))
     if not letters + digits or not all(map(is_spelled, sure)):
         return None
@@ -363,21 +367,21 @@ def _is_in_numbers(character: str) -> bool:
 
 
 def _find_likeliest(values: Sequence[str], choices: Mapping[int, Sequence[tuple[str, float]]]) -> list[str]:
-    """Return the best of all combinations, by a beam of ``KEPT`` spellings."""
+    """Return the best of all combinations, by a beam of ``BEAM_WIDTH`` spellings."""
     numbers, letters, shapes = _load_counts()
     spellings: list[tuple[float, list[str]]] = [(0.0, list(values[: min(choices)]))]
     # Sequences that have the last choice in them end within the line, or at a space after it.
-    for place in range(min(choices), min(len(values) + 1, max(choices) + ORDER)):
+    for place in range(min(choices), min(len(values) + 1, max(choices) + SEQUENCE_LENGTH)):
         longer = []
         for score, text in spellings:
             for character, own in choices.get(place, [((*values, " ")[place], 0.0)]):
                 tried = [*text, character]
-                last = ([" "] * (ORDER - 1) + tried)[-ORDER:]
+                last = ([" "] * (SEQUENCE_LENGTH - 1) + tried)[-SEQUENCE_LENGTH:]
                 for sequences, symbol_of in ((letters, fold_character), (shapes, shape_of)):
                     *before, symbol = (numbers.get(symbol_of(other), 0) for other in last)
-                    own += TRUST * sequences.log_probability(tuple(before), symbol)
+                    own += SEQUENCE_WEIGHT * sequences.log_probability(tuple(before), symbol)
                 longer.append((score + own, tried))
         # Sorting is stable, and the network's own character comes first.
-        spellings = sorted(longer, key=lambda spelling: -spelling[0])[:KEPT]
+        spellings = sorted(longer, key=lambda spelling: -spelling[0])[:BEAM_WIDTH]
     best = spellings[0][1][: len(values)]
     return best + list(values[len(best) :])

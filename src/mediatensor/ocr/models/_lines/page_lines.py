@@ -26,7 +26,7 @@ from .cutting import (
 )
 from .ink import ink_of_line, inks_of_lines
 from .reading import LineReading, LineRecognizer, read_lines
-from .turning import CLEARLY_BETTER, READS_TURNED, READS_WELL, Readings, legibility
+from .turning import MIN_ADVANTAGE, READS_TURNED, READS_WELL, Readings, legibility
 from .words import boxes_between_gaps
 
 FloatingArray = npt.NDArray[np.floating]
@@ -365,7 +365,7 @@ def _turn_bad_lines(
     other = turn_quads(quads[weak], turns[weak] + 180)
     read = read_lines(model, page, scale_to_pixels(other, shape), split_after)
     for index, reading in zip(weak.tolist(), read, strict=True):
-        if legibility(reading) >= max(READS_TURNED, known[index].confidence + CLEARLY_BETTER):
+        if legibility(reading) >= max(READS_TURNED, known[index].confidence + MIN_ADVANTAGE):
             known[index] = reading
             result[index] = (result[index] + 180) % 360
     return result

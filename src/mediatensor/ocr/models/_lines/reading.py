@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from ....errors import WeightsError
 from .._networks.transfers import download, mark_open_sizes, spread, spreads, uncompiled_module
-from .characters import BLANK, SURE, CtcCharacters, correct_spelling, ctc_best_path, replace_zeros
+from .characters import BLANK, SURE_PROBABILITY, CtcCharacters, correct_spelling, ctc_best_path, replace_zeros
 from .cutting import LineBatch, line_cuts, network_input
 from .ink import ink_of_line, inks_of_lines
 from .words import LineCharacters, LineWord, find_missing_spaces, leaves_ink_over, sort_words, split_line
@@ -36,7 +36,7 @@ SURE_OF_SHORT = 1.25
 """The same for short lines, which have less evidence."""
 SHORT_STEPS = 28
 """Lines with fewer steps, about seven characters, are short."""
-AGAINST_SCRIPT = 2.0
+READABLE_BONUS = 2.0
 """Added to the log ratio, times the share of words expected right beyond one half: look-alikes rarely
 read well.
 """
@@ -94,7 +94,7 @@ def script_of(names: Sequence[str], scores: npt.NDArray[np.floating], num_steps:
     highest = others.max()
     sure = SURE_OF_SCRIPT if num_steps >= SHORT_STEPS else SURE_OF_SHORT
     evidence = highest + np.log(np.exp(others - highest).sum()) - scores[0]
-    sure += AGAINST_SCRIPT * max(share_right - 0.5, 0.0)
+    sure += READABLE_BONUS * max(share_right - 0.5, 0.0)
     return names[1 + int(others.argmax())] if evidence > sure else None
 
 
@@ -290,7 +290,7 @@ def _texts_of(
 ) -> list[str]:
     """Return the characters of a line, with doubtful ones decided by the rest."""
     values = [model.characters[label - 1] for label in found.labels]
-    doubtful = np.flatnonzero(found.confidences < SURE) if scores.shape[-1] else ()
+    doubtful = np.flatnonzero(found.confidences < SURE_PROBABILITY) if scores.shape[-1] else ()
     alternatives = {
         int(place): [
             (model.characters[label - 1], float(score))

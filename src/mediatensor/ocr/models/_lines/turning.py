@@ -66,7 +66,7 @@ READS_WELL = 0.85
 """A page whose long lines read at least this well is not upside down: such pages rarely exceed 0.75."""
 READS_TURNED = 0.8
 """A page or line counts as turned if it reads at least this well when turned, and clearly better."""
-CLEARLY_BETTER = 0.1
+MIN_ADVANTAGE = 0.1
 LONG_LINE = 3.0
 """A tall box on an upright page, this many times as high as wide, is a line on its side, not a character."""
 Readings = dict[int, LineReading]
@@ -378,7 +378,7 @@ def turn_of_read_page(
     against = 0 if turn == 180 else 360 - turn
     upright = _mean(confidences, weights, voters, turn)
     better = upright - _mean(confidences, weights, voters, against)
-    return (turn, probability) if upright >= READS_TURNED and better >= CLEARLY_BETTER else (0, 0.0)
+    return (turn, probability) if upright >= READS_TURNED and better >= MIN_ADVANTAGE else (0, 0.0)
 
 
 def legibility(reading: LineReading) -> float:

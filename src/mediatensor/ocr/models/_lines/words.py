@@ -35,14 +35,14 @@ OFFSET, OF_LEAST, OF_ALL = 0.34, 0.63, 0.65
 """Log odds that a word is right: a constant, the weight of the log odds of the least sure character, and the
 weight of the log of the product of all characters.
 """
-CEILING = 0.983
+MAX_CONFIDENCE = 0.983
 """Even words of the surest characters are right no more often than this on scanned pages."""
 FloatArray = npt.NDArray[np.float64]
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom as fractions of the line's picture."""
-REACH = 0.85
+MAX_REACH = 0.85
 """How far the line may extend beyond the middle of its first and last character, in character widths."""
-NEAR_OWN = 0.6
+INK_REACH = 0.6
 """In character widths: separate ink farther than this from a word's first and last character is not its ink."""
 MARGIN_LEFT_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 2.5 / 48, 0.22, 0.13
 """Space between ink and box: sideways as a share of the picture's height, else of the ink's."""
@@ -59,7 +59,7 @@ LINE_SHARE, LOW_LINE_SHARE = 0.25, 0.75
 
 Annotators draw boxes around the word's ink or as high as its line; around a dash almost always as high.
 """
-LOW = 0.5
+LOW_INK = 0.5
 """A word is low if its ink is lower than this share of its line's."""
 CHECK_BOXES = "□☐☑☒"
 """Signs that are words of their own, even if they stand close to the answer."""
@@ -75,14 +75,14 @@ LEAST_PROBABILITY = 0.01
 """Least probability of a space, at its best step, that is considered."""
 USUAL_SPACE, USUAL_GAP = 0.28, 0.06
 """Width of a space beyond a gap between letters, and of such a gap, as shares of the ink's height."""
-WORTH = 2
+USUAL_SPACE_WEIGHT = 2
 """The usual space counts as many gaps of the line."""
 LEAST_SPACE = 2.0
 """Least difference between the gaps of words and letters, in pixels."""
 WEIGHTS = (-0.8, 1.05, 4.5, -2.1)
 """Of a constant, the log of the probability, the gap, and being inside a number."""
 IN_NUMBERS = frozenset("0123456789.,:/-'")
-CLOSING = frozenset(",.;)]}")
+CLOSING_SIGNS = frozenset(",.;)]}")
 """Signs that follow a word without a space in all languages; a gap before them is displaced."""
 STOPS, QUOTATION_MARKS = frozenset(".,;:!?"), frozenset("\"'\u2019\u201d")
 """A full stop is narrow, so that the quotation mark after it seems separate."""
@@ -99,7 +99,7 @@ def word_confidence(confidences: Sequence[float]) -> float:
     known = [min(max(confidence, LEAST), GREATEST) for confidence in confidences]
     least = min(known)
     odds = OFFSET + OF_LEAST * math.log(least / (1 - least)) + OF_ALL * sum(map(math.log, known))
-    return CEILING / (1 + math.exp(-odds))
+    return MAX_CONFIDENCE / (1 + math.exp(-odds))
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_], split_aft
     middles = (characters.starts + characters.stops) / 2 * width
     pitch = _pitch(middles, groups, height)
     first, last = middles[groups[0][0]], middles[groups[-1][-1]]
-    limits = max(0.0, first - REACH * pitch), min(float(width), last + REACH * pitch)
+    limits = max(0.0, first - MAX_REACH * pitch), min(float(width), last + MAX_REACH * pitch)
     band = ink_band(ink[:, max(0, int(first - pitch)) : int(last + pitch) + 1])
     inside: npt.NDArray[np.bool_] = np.asarray(ink[band[0] : band[1]].any(axis=0))
     groups = _split_at_gaps(groups, characters.values, middles, inside, band[1] - band[0], pitch)
@@ -305,7 +305,7 @@ def _make_word(
     stop = int(np.ceil(min(float(width), max(limits[1], middles[group[-1]] + 1))))
     runs = start + runs_of_true(inside[start:stop])
     first, last = middles[group[0]], middles[group[-1]]
-    own_runs = runs[(runs[:, 1] > first - NEAR_OWN * pitch) & (runs[:, 0] < last + NEAR_OWN * pitch)]
+    own_runs = runs[(runs[:, 1] > first - INK_REACH * pitch) & (runs[:, 0] < last + INK_REACH * pitch)]
     runs = own_runs if len(own_runs) else runs
     if len(runs):
         left, right = float(runs[0, 0]), float(runs[-1, 1])
@@ -314,7 +314,7 @@ def _make_word(
     margin = MARGIN_LEFT_RIGHT * height
     left, right = max(0.0, left - margin), min(float(width), right + margin)
     own = ink_band(ink[:, int(left) : int(right) + 1])
-    share = LOW_LINE_SHARE if own[1] - own[0] < LOW * (band[1] - band[0]) else LINE_SHARE
+    share = LOW_LINE_SHARE if own[1] - own[0] < LOW_INK * (band[1] - band[0]) else LINE_SHARE
     first_row = (1 - share) * own[0] + share * min(band[0], own[0])
     end_row = (1 - share) * own[1] + share * max(band[1], own[1])
     top = max(0.0, first_row - MARGIN_TOP * (end_row - first_row)) / height
@@ -370,7 +370,7 @@ def find_missing_spaces(
             continue
         left, right = values[before[place]], values[behind[place]]
         # Signs that are repeated, as in ++, are wide apart.
-        if right in CLOSING or (left == right and not left.isalnum()):
+        if right in CLOSING_SIGNS or (left == right and not left.isalnum()):
             continue
         is_last = "".join(values[behind[place] + 1 : behind[place] + 2]).strip() == ""
         if left in STOPS and right in QUOTATION_MARKS and is_last:
@@ -406,7 +406,9 @@ def _scale_gaps(gaps: FloatArray, is_space: BoolArray, ink: BoolArray) -> FloatA
     letter = float(np.median(gaps[~is_space])) if num_spaces < len(gaps) else USUAL_GAP * height
     space = letter + USUAL_SPACE * height
     if num_spaces:
-        space = (num_spaces * float(np.median(gaps[is_space])) + WORTH * space) / (num_spaces + WORTH)
+        space = (num_spaces * float(np.median(gaps[is_space])) + USUAL_SPACE_WEIGHT * space) / (
+            num_spaces + USUAL_SPACE_WEIGHT
+        )
     scaled: FloatArray = ((gaps - letter) / max(space - letter, LEAST_SPACE)).clip(-0.5, 1.25)
     return scaled
 

@@ -29,7 +29,7 @@ from .transfers import uncompiled_module
 
 MODELS_FOLDER_VARIABLE = "MEDIATENSOR_MODELS"
 """The environment variable that names a folder of weights files."""
-_INSTEAD = {
+_ALTERNATIVES = {
     "layout": " ocr_predictor(detect_layout=True) finds regions by rules, which need none.",
     "table_structure": " ocr_predictor(detect_tables=True) finds tables by rules, which need none.",
 }
@@ -156,7 +156,7 @@ def _how_to_get(card: ModelCard) -> str:
     published = f"Its makers publish the file at {card.source}" if card.source else "Its makers publish none"
     return (
         f"No weights for {card.name}: {file}, or give the path to from_pretrained(). "
-        f"{published}; nothing is downloaded here.{_INSTEAD.get(card.task, '')}"
+        f"{published}; nothing is downloaded here.{_ALTERNATIVES.get(card.task, '')}"
     )
 
 
@@ -259,8 +259,9 @@ def check_network(network: nn.Module) -> nn.Module:
     for name, value in uncompiled_module(network).state_dict().items():
         is_number = isinstance(value, Tensor) and value.is_floating_point() and not value.is_meta
         if is_number and not value.isfinite().all():
+            name_of_network = type(uncompiled_module(network)).__name__
             raise WeightsError(
-                f"The {type(uncompiled_module(network)).__name__} has parameters that are not finite (NaN, infinite), such as "
+                f"The {name_of_network} has parameters that are not finite (NaN or infinite), such as "
                 f"{name}: its training failed. Load other weights."
             )
     return network

@@ -36,7 +36,7 @@ from ._boxes import image_tools
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-BLOCK = 32
+BLOCK_SIZE = 32
 """The background is the median of squares of this many pixels, and of their neighbours."""
 LEAST_CONTRAST = 20.0
 """Least difference between ink and background, in levels of 256..."""
@@ -44,7 +44,7 @@ NOISE_FACTOR = 3.5
 """...and in median deviations of the page, which grain has everywhere."""
 SMALLEST_LETTER, LARGEST_LETTER = 5, 60
 """Heights of letters, in pixels."""
-WIDEST = 8.0
+MAX_LETTER_WIDTH = 8.0
 """Touching letters are at most this many times as wide as high; wider pieces are rules."""
 WIDEST_DASH, DASH_FILL = 1.4, 0.75
 """Pieces wider than this, in their height, and filled by more than this share are dashes."""
@@ -66,7 +66,7 @@ some letters of a line may be too faint.
 """
 MOST_LETTERS = 4000
 """Pages with more pieces are not looked at again: they are pictures or noise."""
-MARGIN = 1.5
+WINDOW_MARGIN = 1.5
 """Space that a window shows around its letters, in their heights; sideways twice as much."""
 WANTED_HEIGHT = 14.0
 """Lower letters are looked at enlarged..."""
@@ -78,7 +78,7 @@ MOST_AREA = 1.0
 """Limit on the area of a page's windows, enlarged ones as they are seen, as a share of its pixels."""
 FEWEST_LETTERS = 3
 """This many letters without a box are a line; fewer must be next to a box, or join one."""
-SURE = 0.7
+SURE_SCORE = 0.7
 """Least score of a line with no box of the first look in it."""
 LEAST_FILLED = 0.3
 """Least height of letters, in heights of their box."""
@@ -103,7 +103,7 @@ MOST_SLANT = 0.05
 """Greatest sideways distance between the dots."""
 COLON_REACH = 1.3
 """Greatest distance of the dots from the end of the box."""
-PREFERRED = 0.4
+START_ADVANTAGE = 0.4
 """How much nearer a colon must be to the start of one box than to the end of another: most follow a word."""
 COLON_CLEAR = 0.12
 """Space around the dots that has no other ink."""
@@ -160,7 +160,7 @@ class InkLeftOver:
         """Bounds of the pieces with the size and shape of letters; none if there are too many."""
         width, height = (self.bounds[:, 2:] - self.bounds[:, :2]).T
         is_letter = (height >= SMALLEST_LETTER) & (height <= LARGEST_LETTER)
-        is_letter &= width <= np.where(self.fill > DASH_FILL, WIDEST_DASH, WIDEST) * height
+        is_letter &= width <= np.where(self.fill > DASH_FILL, WIDEST_DASH, MAX_LETTER_WIDTH) * height
         is_letter &= (width >= 2) & (self.fill >= LEAST_FILL) & ((self.fill <= MOST_FILL) | (width * 2 < height))
         return self.bounds[is_letter] if is_letter.sum() <= MOST_LETTERS else self.bounds[:0]
 
@@ -205,14 +205,14 @@ def _contrast(gray: NDArray[np.uint8]) -> NDArray[np.int16]:
     """Return how far each pixel is from the background around it."""
     ndimage = image_tools()
     height, width = gray.shape
-    rows, columns = -(-height // BLOCK), -(-width // BLOCK)
+    rows, columns = -(-height // BLOCK_SIZE), -(-width // BLOCK_SIZE)
     # Every second pixel is enough for a median.
-    padded = np.pad(gray, ((0, rows * BLOCK - height), (0, columns * BLOCK - width)), mode="edge")[::2, ::2]
-    half = BLOCK // 2
+    padded = np.pad(gray, ((0, rows * BLOCK_SIZE - height), (0, columns * BLOCK_SIZE - width)), mode="edge")[::2, ::2]
+    half = BLOCK_SIZE // 2
     blocks = padded.reshape(rows, half, columns, half).transpose(0, 2, 1, 3).reshape(rows, columns, -1)
     middle = half * half // 2
     levels = ndimage.median_filter(np.partition(blocks, middle, axis=2)[:, :, middle], 3, mode="nearest")
-    background = levels.repeat(BLOCK, axis=0)[:height].repeat(BLOCK, axis=1)[:, :width]
+    background = levels.repeat(BLOCK_SIZE, axis=0)[:height].repeat(BLOCK_SIZE, axis=1)[:, :width]
     contrast: NDArray[np.int16] = np.abs(gray.astype(np.int16) - background)
     return contrast
 
@@ -271,7 +271,7 @@ def windows_around(letters: IntArray, quads: FloatArray, gray: NDArray[np.uint8]
             continue
         if _count_letters(own) < FEWEST_LETTERS and not _is_beside(np.array([x0, y0, x1, y1], dtype=np.float64), boxes):
             continue
-        margin = max(MARGIN * height, 12.0)
+        margin = max(WINDOW_MARGIN * height, 12.0)
         window = Window(
             max(int(x0 - 2 * margin), 0),
             max(int(y0 - margin), 0),
@@ -398,7 +398,7 @@ def add_found_boxes(boxes: FloatArray, found: FloatArray, letters: IntArray) -> 
                 kept.append(other)
             else:
                 own = both
-        if len(kept) < len(result) or (_count_letters(letters[inside]) >= FEWEST_LETTERS and box[4, 1] >= SURE):
+        if len(kept) < len(result) or (_count_letters(letters[inside]) >= FEWEST_LETTERS and box[4, 1] >= SURE_SCORE):
             result = [*kept, own]
     if not result:
         return boxes
@@ -470,7 +470,7 @@ def extend_to_colons(boxes: FloatArray, ink: InkLeftOver) -> FloatArray:
             is_behind = bool(x[uppers[upper]] > width)
             far = [float(x[place]) for place in (uppers[upper], lowers[lower])]
             gap = max(far) - width if is_behind else -min(far)
-            weighed = gap + (0 if is_behind else PREFERRED * height)
+            weighed = gap + (0 if is_behind else START_ADVANTAGE * height)
             if (first, second) not in nearest or weighed < nearest[first, second][0]:
                 nearest[first, second] = weighed, number, is_behind, gap + COLON_MARGIN * height
     result = boxes.copy()

@@ -24,7 +24,7 @@ from ..classification.vit import VisionTransformer
 __all__ = ["LeastCertainPostProcessor", "RecognitionModel", "RecognitionPostProcessor", "SequencePostProcessor"]
 
 _HEAD_LAYERS = 3
-_SKIPPED = 5
+_SKIPPED_LAYER = 5
 """The activation before the first pool, which the published recognisers were trained without.
 
 docTR cuts the head off in a way that keeps a layer object once that occurs twice.
@@ -218,7 +218,7 @@ class ResNetFeatures(nn.ModuleDict):
 
     def __init__(self, network: ResNet) -> None:
         layers = list(network)[:-_HEAD_LAYERS]
-        super().__init__({str(index): layer for index, layer in enumerate(layers) if index != _SKIPPED})
+        super().__init__({str(index): layer for index, layer in enumerate(layers) if index != _SKIPPED_LAYER})
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """Map (N, 3, H, W) images to ``{"features": (N, C, H / 8, W / 4)}``."""

@@ -78,7 +78,7 @@ default_cfgs: dict[str, dict[str, Any]] = {
 
 _HEAD = ("embed.embedding.weight", "head.weight", "head.bias")
 # Checkpoints from before docTR 0.11.1 have two normalizations that the network never used.
-_UNUSED = tuple(
+_UNUSED_KEYS = tuple(
     f"decoder.{name}.{part}" for name in ("attention_norm", "cross_attention_norm") for part in ("weight", "bias")
 )
 
@@ -193,7 +193,7 @@ class PARSeq(RecognitionModel):
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
         """Load a checkpoint file, also from before docTR 0.11.1; see the base class."""
-        kwargs["ignore_keys"] = (*(kwargs.get("ignore_keys") or ()), *_UNUSED)
+        kwargs["ignore_keys"] = (*(kwargs.get("ignore_keys") or ()), *_UNUSED_KEYS)
         super().from_pretrained(path_or_url, **kwargs)
 
     def score_layer(self) -> tuple[nn.Linear, int]:
@@ -328,6 +328,8 @@ def parseq(pretrained: bool = False, **kwargs: Any) -> PARSeq:
     model = PARSeq(PatchFeatures(vit_s(False, **backbone_arguments)), embedding_units=384, cfg=cfg, **kwargs)
     if pretrained:
         load_weights(
-            model, arch, ignore_keys=_UNUSED if cfg["vocab"] == default_cfgs[arch]["vocab"] else _UNUSED + _HEAD
+            model,
+            arch,
+            ignore_keys=_UNUSED_KEYS if cfg["vocab"] == default_cfgs[arch]["vocab"] else _UNUSED_KEYS + _HEAD,
         )
     return model

@@ -24,7 +24,7 @@ integers (K, 4): first and last column, first and last row, from 0.
 _CORNER_RADIUS = 2
 _OVERLAP = 0.7
 """A centre drawn at the greatest distance still makes a cell that overlaps the true one by this."""
-_TINY = 1e-4
+_SMALL_NUMBER = 1e-4
 _QUARTER_TURN = 1.570796
 
 Floats = NDArray[np.float32]
@@ -245,7 +245,7 @@ def _take_pixels(values: Tensor, pixels: Tensor) -> Tensor:
 
 def _heat_loss(logits: Tensor, heat: Tensor) -> Tensor:
     """Return the focal loss of key points, which counts less near to them (Law and Deng, 2018)."""
-    probability = logits.sigmoid().clamp(_TINY, 1 - _TINY)
+    probability = logits.sigmoid().clamp(_SMALL_NUMBER, 1 - _SMALL_NUMBER)
     is_point = heat == 1
     found = torch.where(is_point, (1 - probability) ** 2 * probability.log(), 0)
     rest = torch.where(is_point, 0, (1 - heat) ** 4 * probability**2 * (1 - probability).log())
@@ -256,7 +256,7 @@ def _place_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
     """Return how far key points are from their places within their pixels."""
     found = torch.cat([_take_pixels(maps["reg"], truth.centers), _take_pixels(maps["reg"], truth.corners)])
     wanted = torch.cat([truth.center_offsets, truth.corner_offsets])
-    return (found - wanted).abs().sum() / (wanted.numel() + _TINY)
+    return (found - wanted).abs().sum() / (wanted.numel() + _SMALL_NUMBER)
 
 
 def _way_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
@@ -266,18 +266,18 @@ def _way_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
     position = torch.arange(4, device=there.device)
     back, wanted_back = all_back[truth.corner_of, position], truth.back[truth.corner_of, position]
     wrong_there, wrong_back = (there - truth.ways).abs(), (back - wanted_back).abs()
-    weight = _ease_errors((wrong_there + wrong_back) / (truth.ways.abs() + _TINY))
-    pairs = ((wrong_there + wrong_back / 2) * weight).sum() / (truth.ways.numel() + _TINY)
+    weight = _ease_errors((wrong_there + wrong_back) / (truth.ways.abs() + _SMALL_NUMBER))
+    pairs = ((wrong_there + wrong_back / 2) * weight).sum() / (truth.ways.numel() + _SMALL_NUMBER)
     # Ways to cells that are not there are to be 0; so are those along an axis that has no length.
     unused = truth.back == 0
-    return pairs + 0.2 * (all_back.abs() * unused).sum() / (unused.sum() + _TINY)
+    return pairs + 0.2 * (all_back.abs() * unused).sum() / (unused.sum() + _SMALL_NUMBER)
 
 
 def _span_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
     """Return how wrong columns, rows and their numbers are, and how far the corners of a cell contradict them."""
     nearly = (1 - (truth.logical - truth.logical.round()).abs()) ** 2
     wrong = ((maps["lc"] - truth.logical).abs() * nearly * truth.known[:, None]).sum()
-    inside = wrong / (2 * truth.known.sum() + _TINY)
+    inside = wrong / (2 * truth.known.sum() + _SMALL_NUMBER)
 
     corners, spans = _take_pixels(maps["lc"], truth.quads), _take_pixels(maps["sp"], truth.centers)
     across = corners[:, [1, 2], 0] - corners[:, [0, 3], 0]
@@ -286,7 +286,7 @@ def _span_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
     wanted, said = truth.spans[..., None], spans[..., None]
     wrong_between = (between - wanted).abs()
     weight = _ease_errors(5 * ((said - wanted).abs() + wrong_between))
-    number = 2 * len(spans) + _TINY
+    number = 2 * len(spans) + _SMALL_NUMBER
     wrong_spans = (spans - truth.spans).abs() * weight.mean(dim=-1)
     return inside + (wrong_between * weight).sum() / number + wrong_spans.sum() / number
 

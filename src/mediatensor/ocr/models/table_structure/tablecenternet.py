@@ -35,7 +35,7 @@ default_cfgs: dict[str, dict[str, Any]] = {
     },
 }
 _HEADS = {"hm": 2, "reg": 2, "ct2cn": 8, "cn2ct": 8, "lc": 2, "sp": 2}
-_RARE = -2.19
+_PRIOR_SCORE = -2.19
 """Key points have a probability of a tenth before anything is learnt."""
 
 
@@ -372,7 +372,7 @@ class TableCenterNet(nn.Module):
         self.ida_up = Merging(channels[:used], [2**level for level in range(used)])
         for name, out_channels in self.heads.items():
             last = nn.Conv2d(head_conv, out_channels, 1)
-            nn.init.constant_(last.bias, _RARE if "hm" in name else 0.0)  # type: ignore[arg-type]
+            nn.init.constant_(last.bias, _PRIOR_SCORE if "hm" in name else 0.0)  # type: ignore[arg-type]
             head = nn.Sequential(nn.Conv2d(channels[0], head_conv, 3, padding=1), nn.ReLU(inplace=True), last)
             self.add_module(name, head)
         self.postprocessor = TableCenterNetPostProcessor(

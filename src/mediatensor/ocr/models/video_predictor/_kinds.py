@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...video import Alternative, TextKind
-from ._tracking import MAX_GAP, WHOLE, LineTrack, letters_of
+from ._tracking import MAX_GAP, WHOLE_STROKES, LineTrack, letters_of
 from ._watching import Box
 
 FEWEST_SECONDS = 0.2
@@ -21,27 +21,27 @@ TOGETHER_FRAMES = 3
 """Lines that begin and end within this many frames of each other are one text; fades differ a little."""
 LEAST_LEGIBILITY = 0.3
 FEWEST_LETTERS = 2
-MOST_UNSTEADY = 0.12
+MAX_UNSTEADINESS = 0.12
 """Strokes drawn into a film stay as they are: text on things in the picture varies by more."""
-MOST_UNSTEADY_IF_SURE = 0.35
+MAX_UNSTEADINESS_IF_SURE = 0.35
 """The same for texts that read well, which may be on a translucent panel."""
-SURE = 0.7
+SURE_CONFIDENCE = 0.7
 EVER_PRESENT_SHARE, EVER_PRESENT_SECONDS = 0.6, 8.0
 LONGEST_CAPTION_SECONDS = 20.0
-CENTRED = 0.1
+MAX_OFF_CENTRE = 0.1
 """Greatest distance of a caption's middle from the picture's, as a share of its width."""
 TOP, BOTTOM = 0.3, 0.6
 """Captions are above the first or below the second, by the middle of their box."""
 SPEECH_ENDS = (".", "!", "?", ",", ";", "…")
-ODD = 1.6
+MAX_HEIGHT_RATIO = 1.6
 """Text taller or lower than the captions by more than this factor is not a caption, unless it reads well."""
 SHORTEST_STAY_SECONDS = 0.5
 """Captions that roll up stay at each place for longer; credits move steadily."""
 MOST_ROWS = 4
 """Captions that roll up have at most this many lines; more of them are a scrolling screen."""
-MARGIN = 0.15
+CORNER_MARGIN = 0.15
 """Text this near to a corner, as a share of width and height, belongs to the programme."""
-CLEARLY_BETTER = 1.3
+MIN_READING_GAIN = 1.3
 """A line reads clearly more than another if its letters, times its confidence, are more by this factor."""
 MOST_ALTERNATIVES = 3
 LONGEST_ROLL_FRAMES = 20
@@ -117,7 +117,7 @@ class TrackGroup:
         text = " ".join(line.text for row in self.rows for line in row)
         sizes = [line.box[3] - line.box[1] for line in self.lines]
         is_even = max(sizes) < 1.25 * min(sizes)
-        return is_even and len(text.split()) > 1 and text.endswith(SPEECH_ENDS) and self.confidence > SURE
+        return is_even and len(text.split()) > 1 and text.endswith(SPEECH_ENDS) and self.confidence > SURE_CONFIDENCE
 
     @property
     def unsteadiness(self) -> float:
@@ -126,7 +126,7 @@ class TrackGroup:
         for line in self.lines:
             shares = line.shares
             if line.follows is not None:  # while it is written, a part of its strokes is there
-                shares = shares[next((number for number, share in enumerate(shares) if share > WHOLE), 0) :]
+                shares = shares[next((number for number, share in enumerate(shares) if share > WHOLE_STROKES), 0) :]
             inner = shares[4:-4] or shares
             low, high = np.quantile(inner, [0.1, 0.9])
             spreads.append(max(high - low, 0.9 - np.median(inner)))
@@ -203,10 +203,10 @@ class KindJudge:
             return "caption"
         near_side, near_end = min(left, self._width - right), min(top, self._height - bottom)
         # Two people who speak have their lines side by side, and some films have all captions on the left.
-        is_aside = abs(x - 0.5) > CENTRED and not (group.is_speech and y > BOTTOM and not is_cut)
-        if near_side < MARGIN * self._width and near_end < MARGIN * self._height and is_aside:
+        is_aside = abs(x - 0.5) > MAX_OFF_CENTRE and not (group.is_speech and y > BOTTOM and not is_cut)
+        if near_side < CORNER_MARGIN * self._width and near_end < CORNER_MARGIN * self._height and is_aside:
             return "overlay"
-        if group.unsteadiness > (MOST_UNSTEADY_IF_SURE if group.confidence > SURE else MOST_UNSTEADY):
+        if group.unsteadiness > (MAX_UNSTEADINESS_IF_SURE if group.confidence > SURE_CONFIDENCE else MAX_UNSTEADINESS):
             return "scene"
         if is_aside or TOP < y < BOTTOM:
             return "scene"
@@ -215,8 +215,10 @@ class KindJudge:
         # Text that comes and goes with one picture is in the picture, unless it looks like the other captions.
         if is_cut and not is_usual:
             return "scene"
-        is_odd = self.caption_heights and not any(1 / ODD < size / known < ODD for known in self.caption_heights)
-        if is_odd and group.confidence < SURE:
+        is_odd = self.caption_heights and not any(
+            1 / MAX_HEIGHT_RATIO < size / known < MAX_HEIGHT_RATIO for known in self.caption_heights
+        )
+        if is_odd and group.confidence < SURE_CONFIDENCE:
             return "scene"
         if not is_cut:
             self.caption_heights.append(size)
@@ -244,7 +246,7 @@ class KindJudge:
         boxes = np.array([box for _, box in line.places])
         middles = (boxes[:, 1] + boxes[:, 3]) / 2 / self._height
         is_level = np.ptp(middles) < 0.02
-        is_at_edge = bool((middles > 1 - MARGIN).all() or (middles < MARGIN).all())
+        is_at_edge = bool((middles > 1 - CORNER_MARGIN).all() or (middles < CORNER_MARGIN).all())
         return "overlay" if is_level and is_at_edge and len(boxes) > 2 else "scene"
 
 
@@ -324,7 +326,7 @@ def is_better(other: LineTrack, line: LineTrack) -> bool:
     ]
     if 2 * together <= line.num_frames or not all(overlaps):
         return False
-    return other.confidence * len(other.text) >= CLEARLY_BETTER * line.confidence * len(line.text)
+    return other.confidence * len(other.text) >= MIN_READING_GAIN * line.confidence * len(line.text)
 
 
 def is_awaited(line: LineTrack, active: Sequence[LineTrack]) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._tracking import MAX_GAP, LineTrack
-from ._watching import AT_REST, CELL, EDGE, Gray, count_in_cells
+from ._watching import CELL_SIZE, EDGE_CONTRAST, REST_DIFFERENCE, Gray, count_in_cells
 
 __all__ = ["SlideWatch", "StillPage", "is_on_page", "is_part_of_page", "is_slide"]
 
@@ -25,26 +25,26 @@ Mask = npt.NDArray[np.bool_]
 
 SMALL_HEIGHT = 120
 """Approximate height in pixels of the small pictures that are compared."""
-SAME = 24
+MAX_INK_CHANGE = 24
 """Greatest difference of a pixel of ink while its page is shown."""
 FEWEST_INK = 40
-MOST_MOVING = 0.2
+MAX_MOVING_SHARE = 0.2
 """Greatest share of the picture that may keep moving."""
-KEPT, KEPT_OF_ALL = 0.7, 0.5
+MIN_SHOWN_CORE, MIN_SHOWN_INK = 0.7, 0.5
 """Least share of the initial ink, and of all ink, that must still be there."""
-SAME_PAGE = 0.9
+MIN_SHARED_INK = 0.9
 """Share of a page's ink that an earlier state of it has."""
 FEWEST_SECONDS = 1.5
 REMEMBERED_SECONDS = 3.5
 SECONDS_BETWEEN_UPDATES = 0.2
 REST_SECONDS = 0.12
 """A picture without change for this long is at rest; slow fades change little from frame to frame."""
-MOST_UNREST = 8
+MAX_CHANGED_PIXELS = 8
 """Pixels of small pictures that may differ at rest: cursors blink, and codecs are not exact."""
 FEWEST_LINES = 3
-LARGE = 0.08
+LARGE_TEXT_HEIGHT = 0.08
 """Least height of large text, as a share of the picture's: one such line makes a slide."""
-BODY = (0.1, 0.78)
+BODY_RANGE = (0.1, 0.78)
 """Range of the middles of two lines of a slide, as shares of the picture's height: captions are below."""
 TOGETHER_FRAMES = 3
 
@@ -111,7 +111,7 @@ class SlideWatch:
             self._activity, self._rested, self._recent = None, None, deque([(frame, seconds, small)])
             return self._turn(frame, seconds, small)
         page = self.page
-        changed = _difference(small, before) > AT_REST
+        changed = _difference(small, before) > REST_DIFFERENCE
         has_changed = bool(changed.any())
         self._note_activity(changed, has_changed)
         if page is None:
@@ -148,28 +148,28 @@ class SlideWatch:
         if self._activity is None:
             return np.ones(shape, bool)
         calm = self._activity <= 1.5
-        resting: Mask = calm.repeat(CELL, 0).repeat(CELL, 1)[: shape[0], : shape[1]]
+        resting: Mask = calm.repeat(CELL_SIZE, 0).repeat(CELL_SIZE, 1)[: shape[0], : shape[1]]
         return resting
 
     def _is_shown(self, page: StillPage, small: Gray) -> bool:
-        if self._activity is not None and (self._activity > 1.5).mean() > MOST_MOVING:
+        if self._activity is not None and (self._activity > 1.5).mean() > MAX_MOVING_SHARE:
             return False
         resting = self._pixels_at_rest(small.shape)
         core, ink = page.core & resting, page.ink & resting
         if core.sum() < FEWEST_INK:
             return False
-        is_same = _difference(small, page.small) <= SAME
-        was_same = _difference(small, page.first_small) <= SAME
+        is_same = _difference(small, page.small) <= MAX_INK_CHANGE
+        was_same = _difference(small, page.first_small) <= MAX_INK_CHANGE
         kept = (was_same & core).sum() / core.sum()
-        return bool(kept >= KEPT and (is_same & ink).sum() >= KEPT_OF_ALL * ink.sum())
+        return bool(kept >= MIN_SHOWN_CORE and (is_same & ink).sum() >= MIN_SHOWN_INK * ink.sum())
 
     def _is_at_rest(self, small: Gray, seconds: float) -> bool:
         """Whether the picture has not changed for a moment, except where it keeps moving."""
         earlier = next((one for _, shown_at, one in reversed(self._recent) if seconds - shown_at >= REST_SECONDS), None)
         if earlier is None:
             return False
-        unrest = (_difference(small, earlier) > AT_REST) & self._pixels_at_rest(small.shape)
-        return bool(unrest.sum() <= MOST_UNREST)
+        unrest = (_difference(small, earlier) > REST_DIFFERENCE) & self._pixels_at_rest(small.shape)
+        return bool(unrest.sum() <= MAX_CHANGED_PIXELS)
 
     def _turn(self, frame: int, seconds: float, small: Gray) -> StillPage | None:
         """Start another page; return the one before if it had stayed."""
@@ -184,22 +184,24 @@ class SlideWatch:
     def _update(self, page: StillPage, small: Gray, seconds: float) -> None:
         """Take over changes that have come to rest, and find the first frame of a page that has stayed."""
         if self._rested is not None:
-            at_rest = (_difference(small, self._rested) <= AT_REST) & self._pixels_at_rest(small.shape)
+            at_rest = (_difference(small, self._rested) <= REST_DIFFERENCE) & self._pixels_at_rest(small.shape)
             state = np.where(at_rest, small, page.small)
-            if (_difference(state, page.small) > SAME).any():
+            if (_difference(state, page.small) > MAX_INK_CHANGE).any():
                 ink = _ink(state)
-                if (ink & ~page.ink).sum() > CELL:
+                if (ink & ~page.ink).sum() > CELL_SIZE:
                     page.grown_frame = page.last_frame
                 page.ink = ink
             page.small = state
         if not page.is_established and seconds - page.first_seconds >= FEWEST_SECONDS:
             page.is_established = True
-            page.core = page.core & self._pixels_at_rest(small.shape) & (_difference(small, page.first_small) <= SAME)
+            page.core = (
+                page.core & self._pixels_at_rest(small.shape) & (_difference(small, page.first_small) <= MAX_INK_CHANGE)
+            )
             for frame, shown_at, earlier in reversed(self._recent):
                 if frame >= page.first_frame:
                     continue
-                is_same = _difference(earlier, page.first_small) <= SAME
-                if frame <= self._ended_at or (is_same & page.core).sum() < KEPT * page.core.sum():
+                is_same = _difference(earlier, page.first_small) <= MAX_INK_CHANGE
+                if frame <= self._ended_at or (is_same & page.core).sum() < MIN_SHOWN_CORE * page.core.sum():
                     break
                 page.first_frame, page.first_seconds = frame, shown_at
 
@@ -211,8 +213,8 @@ def is_slide(page: StillPage, lines: Sequence[LineTrack], top: int, height: int)
     """
     own = [line for line in lines if line.readings and not line.places and is_on_page(line, page)]
     rows = {round(((line.box[1] + line.box[3]) / 2 + top) / height, 2): line for line in own}
-    body = [line for middle, line in rows.items() if BODY[0] < middle < BODY[1]]
-    is_large = any(line.box[3] - line.box[1] >= LARGE * height for line in body)
+    body = [line for middle, line in rows.items() if BODY_RANGE[0] < middle < BODY_RANGE[1]]
+    is_large = any(line.box[3] - line.box[1] >= LARGE_TEXT_HEIGHT * height for line in body)
     return is_large or (len(rows) >= FEWEST_LINES and len(body) >= FEWEST_LINES - 1)
 
 
@@ -234,8 +236,8 @@ def is_part_of_page(page: StillPage, other: StillPage) -> bool:
     """Whether a page is the same as another one, or an earlier state of it."""
     if page.small.shape != other.small.shape or page.ink.sum() < FEWEST_INK:
         return False
-    is_same = _difference(page.small, other.small) <= SAME
-    return bool((is_same & page.ink & other.ink).sum() >= SAME_PAGE * page.ink.sum())
+    is_same = _difference(page.small, other.small) <= MAX_INK_CHANGE
+    return bool((is_same & page.ink & other.ink).sum() >= MIN_SHARED_INK * page.ink.sum())
 
 
 def _difference(one: Gray, other: Gray) -> npt.NDArray[np.uint8]:
@@ -246,6 +248,6 @@ def _difference(one: Gray, other: Gray) -> npt.NDArray[np.uint8]:
 def _ink(small: Gray) -> Mask:
     """Return the pixels on strong edges."""
     ink = np.zeros(small.shape, bool)
-    ink[:, 1:] |= _difference(small[:, 1:], small[:, :-1]) > EDGE
+    ink[:, 1:] |= _difference(small[:, 1:], small[:, :-1]) > EDGE_CONTRAST
     ink[:, :-1] |= ink[:, 1:]
     return ink

@@ -24,13 +24,13 @@ REMEMBERED_SECONDS = 1.5
 FEWEST_REMEMBERED = 12
 REMEMBERED_BYTES = 192 * 2**20
 """Limit on the remembered pictures, which are fewer if they are larger."""
-SHOWS = 0.4
+MIN_VISIBLE_STROKES = 0.4
 """Least share of a text's strokes that can be read, as it fades in or out."""
-SUDDEN = 0.4
+SUDDEN_LOSS = 0.4
 """A text that loses more than this share of its strokes between two frames was replaced."""
-WHOLE = 0.9
+WHOLE_STROKES = 0.9
 """A text that shows this share of its strokes has faded in."""
-BRIGHTER = 1.2
+FADE_IN_GROWTH = 1.2
 """A text that shows this much more than when it was found was still fading in then."""
 SETTLED_SECONDS = 0.2
 """When the strokes of a text are looked at again after it was found: it may have been fading in."""
@@ -38,7 +38,7 @@ FADE_STEP_SECONDS = 0.08
 """Distance of the pictures by which fading text is distinguished from moving text."""
 LEAST_FADE = 2.5
 """Least mean difference of fading strokes from one such step to the next, of 255."""
-STEADY = 0.6
+MIN_FADE_COSINE = 0.6
 """Least cosine between the differences of two steps of a fade; movements change direction."""
 FADED_STEPS = 3
 """A text found within this many steps after a fade has faded in."""
@@ -56,20 +56,20 @@ FEWEST_LETTERS_TO_AGREE, MOSTLY_EQUAL = 10, 0.9
 """Readings of at least this many letters agree if this share of them is equal."""
 MAX_READINGS = 2
 """Readings of a still text; a third one is of its mean."""
-STRETCHES = (1.15, 1.0, 1.3)
+STRETCH_FACTORS = (1.15, 1.0, 1.3)
 """How much wider lines are made for each reading: readings that agree are right more often."""
 SECOND_READING_SECONDS = 0.35
-CERTAIN = 0.9
+CERTAIN_CONFIDENCE = 0.9
 """Readings that agree with at least this confidence each need no third one."""
-KNOWN = 0.8
+KNOWN_CONFIDENCE = 0.8
 """Lines read with this confidence are not looked for again while they are shown."""
 FEWEST_FOR_MEAN = 8
 """Least frames whose mean is better to read than each of them."""
-READ_AGAIN_AT = (1, 4, 8, 12)
+REREAD_PLACES = (1, 4, 8, 12)
 """A moving text is read again at these of its places."""
-SECONDS_LOST = 0.7
+MAX_LOST_SECONDS = 0.7
 """A moving text is found again within this time."""
-OTHERS = 4
+NUM_BACKGROUNDS = 4
 """Number of pictures used to separate strokes from a moving background."""
 TIME_TOLERANCE = 1e-6
 CUT_ROWS = 60
@@ -165,7 +165,7 @@ class LineTrack:
     @property
     def whole_frames(self) -> range:
         """The frames from the first to the last that shows all of it, without fades."""
-        whole = [number for number, share in enumerate(self.shares) if share > WHOLE]
+        whole = [number for number, share in enumerate(self.shares) if share > WHOLE_STROKES]
         if not whole:
             return range(self.first_frame, self.last_frame + 1)
         return range(self.first_frame + whole[0], self.last_frame + 1 - (len(self.shares) - 1 - whole[-1]))
@@ -232,7 +232,7 @@ class LineTrack:
         """Note that a picture shows the line."""
         self.last_frame, self.num_missed = picture.frame, 0
         self.shares.append(share)
-        if share > WHOLE:
+        if share > WHOLE_STROKES:
             part = self.template.part(picture.luma)
             self._sum = part.astype(np.float32) if self._sum is None else self._sum + part
             self._num_summed += 1
@@ -331,7 +331,7 @@ class LineTracker:
             known = [
                 track.box
                 for track in self._active
-                if not track.num_missed and any(reading.confidence >= KNOWN for reading in track.readings)
+                if not track.num_missed and any(reading.confidence >= KNOWN_CONFIDENCE for reading in track.readings)
             ]
             if bands := self._watch.see(picture.luma, known):
                 ended += self._take_new(picture, reader.find(bands), reader)
@@ -375,21 +375,21 @@ class LineTracker:
         gone = []
         for track in self._active:
             share = track.template.share(picture.luma)
-            if share >= SHOWS:
+            if share >= MIN_VISIBLE_STROKES:
                 if not track.is_settled:
                     track.is_fading = self._is_fading(track, picture)
                 age = picture.seconds - track.found_seconds
                 is_due = not track.is_settled and not track.is_fading and age >= SETTLED_SECONDS
-                if (is_due or share > BRIGHTER) and self._renew(track, picture):
+                if (is_due or share > FADE_IN_GROWTH) and self._renew(track, picture):
                     continue
-                if track.shares[-1] - share < SUDDEN:
+                if track.shares[-1] - share < SUDDEN_LOSS:
                     track.add(picture, share)
                     continue
             track.num_missed += 1
             if track.num_missed > MAX_GAP:
                 gone.append(track)
         self._end(gone, picture, reader)
-        lost = [track for track in self._moving if picture.seconds - track.read_seconds > SECONDS_LOST]
+        lost = [track for track in self._moving if picture.seconds - track.read_seconds > MAX_LOST_SECONDS]
         self._moving = [track for track in self._moving if track not in lost]
         for track in gone:
             if not track.readings:
@@ -400,7 +400,7 @@ class LineTracker:
         """Follow a text by how it looks now that it has faded in."""
         recent = [one for one in self._recent if one.frame >= track.earliest_frame]
         # Pixels that stay while one text fades into another belong to both.
-        others = [] if track.is_fading else [one.luma for one in recent[-OTHERS - 1 : -1]]
+        others = [] if track.is_fading else [one.luma for one in recent[-NUM_BACKGROUNDS - 1 : -1]]
         template = Template(picture.luma, track.box, others)
         if not template.is_usable:
             return False
@@ -456,7 +456,7 @@ class LineTracker:
                     track.grew_from = shorter.grew_from
             self._active.append(track)
             moving = self._find_moved_line(box)
-            if not track.is_at_rest and moving is not None and len(moving.places) in READ_AGAIN_AT:
+            if not track.is_at_rest and moving is not None and len(moving.places) in REREAD_PLACES:
                 moving.readings += reader.read([box], 1.0)
         return ended
 
@@ -472,7 +472,7 @@ class LineTracker:
         # Now that some pictures are known to show the text, its moving background can be told from its strokes.
         alike = [one.luma for one in recent[len(recent) - len(shares) : -1]]
         if alike and not num_fading:
-            chosen = np.linspace(0, len(alike) - 1, min(OTHERS, len(alike))).round().astype(int)
+            chosen = np.linspace(0, len(alike) - 1, min(NUM_BACKGROUNDS, len(alike))).round().astype(int)
             better = Template(picture.luma, box, [alike[index] for index in chosen])
             if better.is_usable:
                 template = better
@@ -505,7 +505,7 @@ class LineTracker:
         recent = list(self._recent)
         added = recent[len(recent) - len(_shares_before(template, recent))].frame
         alone = [one for one in recent if max(shorter.first_frame, longer.first_frame) <= one.frame < added]
-        was_absent = all(template.share(one.luma) < SHOWS for one in alone)
+        was_absent = all(template.share(one.luma) < MIN_VISIBLE_STROKES for one in alone)
         return added if shorter.first_read < added and len(alone) >= FEWEST_AT_REST and was_absent else 0
 
     def _find_moved_line(self, box: Box) -> LineTrack | None:
@@ -533,7 +533,7 @@ class LineTracker:
             and (not track.readings or picture.seconds - track.read_seconds >= SECOND_READING_SECONDS)
         ]
         for track in due:
-            track.readings += reader.read([track.box], STRETCHES[len(track.readings)])
+            track.readings += reader.read([track.box], STRETCH_FACTORS[len(track.readings)])
             track.first_read = picture.frame if track.first_read is None else track.first_read
             track.read_seconds = picture.seconds
 
@@ -555,10 +555,12 @@ def _agree(one: str, other: str) -> bool:
 def _read_mean(track: LineTrack, reader: PictureReader) -> None:
     mean = track.take_mean()
     first = track.readings[0] if len(track.readings) == MAX_READINGS else None
-    if first is not None and all(one.text == first.text and one.confidence >= CERTAIN for one in track.readings):
+    if first is not None and all(
+        one.text == first.text and one.confidence >= CERTAIN_CONFIDENCE for one in track.readings
+    ):
         return
     if mean is not None and any(reading.text for reading in track.readings):
-        track.readings.append(reader.read_gray(mean, STRETCHES[min(len(track.readings), 2)]))
+        track.readings.append(reader.read_gray(mean, STRETCH_FACTORS[min(len(track.readings), 2)]))
 
 
 def _shares_before(template: Template, recent: Sequence[Picture]) -> list[float]:
@@ -567,7 +569,7 @@ def _shares_before(template: Template, recent: Sequence[Picture]) -> list[float]
     shows = 0
     for one in reversed(recent):
         share = template.share(one.luma)
-        if not shares or (share >= SHOWS and shares[-1] - share < SUDDEN):
+        if not shares or (share >= MIN_VISIBLE_STROKES and shares[-1] - share < SUDDEN_LOSS):
             shares.append(share)
             shows = len(shares)
         else:
@@ -604,7 +606,7 @@ def _num_fading(template: Template, recent: Sequence[Picture], most_at_rest: int
             continue
         if later is not None:
             size = float(np.linalg.norm(difference) * np.linalg.norm(later))
-            if float(np.vdot(difference, later)) < STEADY * size:
+            if float(np.vdot(difference, later)) < MIN_FADE_COSINE * size:
                 break
             number += 1
         later = difference

@@ -24,13 +24,13 @@ Gray = npt.NDArray[np.uint8]
 Brightness = npt.NDArray[np.float32]
 Box = tuple[int, int, int, int]
 """Left, top, right, bottom in pixels."""
-STROKE = 0.3
+STROKE_CONTRAST = 0.3
 """Pixels that differ from their surroundings by at least this share of the greatest difference are strokes."""
-FAINTEST = 10.0
+MIN_STROKE_CONTRAST = 10.0
 """Least greatest difference of strokes that can be told from noise, of 255."""
-STILL = 24
+STILL_DIFFERENCE = 24
 """A pixel of a stroke differs by less from frame to frame."""
-SOLID = 0.45
+INNER_CONTRAST = 0.45
 """Pixels that differ by this share of the greatest difference are inside a stroke."""
 NUM_PARTS = 16
 """Parts from left to right whose brightness is followed: sung words change it one after the other."""
@@ -40,21 +40,21 @@ LEAST_CHANGE = 6.0
 MOST_SUNG_BEFORE = 0.4
 """Greatest share of parts that may have been sung when the text was found."""
 FEWEST_STEPS = 3
-FEWEST_STILL = 0.25
+MIN_STILL_SHARE = 0.25
 """Least share of strokes that must be still to be told from a moving background."""
 SMALL_HEIGHT = 360
 """Approximate height in pixels of the small pictures that are compared."""
-AT_REST = 12
+REST_DIFFERENCE = 12
 """Greatest difference of a pixel at rest from one moment to the next, of 255."""
-CHANGED = 32
+CHANGE_DIFFERENCE = 32
 """Least difference of a changed pixel from the last look."""
-EDGE = 36
+EDGE_CONTRAST = 36
 """Least difference of strokes from their surroundings."""
-CELL = 8
+CELL_SIZE = 8
 """Side of the cells in which edges are counted, in pixels."""
 EDGES_IN_WINDOW = 36
-"""Least pixels of edges that may be text, in a window of WINDOW cells on a row."""
-WINDOW = 5
+"""Least pixels of edges that may be text, in a window of WINDOW_CELLS cells on a row."""
+WINDOW_CELLS = 5
 MARGIN_CELLS = 3
 """Rows of cells above and below that are looked at as well."""
 HESITANT_COMPARISONS = 2
@@ -64,7 +64,7 @@ Pictures that move in turns would otherwise be looked at again and again; new te
 """
 KNOWN_MARGIN = 5
 """Outlines of known lines reach beyond their boxes by up to 1 / KNOWN_MARGIN of their height."""
-_UNSEEN = -1000  # differs from every brightness
+_UNSEEN_BRIGHTNESS = -1000  # differs from every brightness
 
 
 class Template:
@@ -85,12 +85,12 @@ class Template:
         strokes = picture - _blur(picture, max(2, (bottom - top) // 2))
         size = np.abs(strokes)
         greatest = float(np.quantile(size, 0.98)) if size.size else 0.0
-        mask = size > STROKE * greatest
+        mask = size > STROKE_CONTRAST * greatest
         if others:
             still = np.ones_like(mask)
             for other in others:
-                still &= np.abs(self.part(other).astype(np.float32) - picture) < STILL
-            if (mask & still).sum() >= FEWEST_STILL * mask.sum():
+                still &= np.abs(self.part(other).astype(np.float32) - picture) < STILL_DIFFERENCE
+            if (mask & still).sum() >= MIN_STILL_SHARE * mask.sum():
                 mask &= still
         weights = np.where(mask, strokes, 0)
         # The background's own brightness must not count.
@@ -98,10 +98,10 @@ class Template:
             weights[mask] -= weights[mask].mean()
         norm = float((weights * picture).sum())
         self.contrast = greatest
-        self.is_usable = greatest >= FAINTEST and norm > 0
+        self.is_usable = greatest >= MIN_STROKE_CONTRAST and norm > 0
         self._weights = weights / norm if self.is_usable else np.zeros_like(weights)
         columns = np.broadcast_to(np.arange(strokes.shape[1]) * NUM_PARTS // max(strokes.shape[1], 1), strokes.shape)
-        self._solid = [np.flatnonzero(sign * strokes > SOLID * greatest) for sign in (1, -1)]
+        self._solid = [np.flatnonzero(sign * strokes > INNER_CONTRAST * greatest) for sign in (1, -1)]
         self._parts = [columns.ravel()[solid] for solid in self._solid]
 
     def part(self, luma: Gray) -> Gray:
@@ -191,15 +191,15 @@ class ChangeWatch:
         earlier, before = self._earlier, self._before
         self._earlier, self._before = before, small
         if before is None or self._looked_at is None or before.shape != small.shape:
-            self._looked_at = np.full_like(small, _UNSEEN)
+            self._looked_at = np.full_like(small, _UNSEEN_BRIGHTNESS)
             return []
-        news = np.abs(small - self._looked_at) > CHANGED
-        news &= np.abs(small - before) <= AT_REST
+        news = np.abs(small - self._looked_at) > CHANGE_DIFFERENCE
+        news &= np.abs(small - before) <= REST_DIFFERENCE
         if earlier is not None and earlier.shape == small.shape:
             for part in itertools.chain(*self._searched):
-                news[part] &= np.abs(small[part] - earlier[part]) <= AT_REST
+                news[part] &= np.abs(small[part] - earlier[part]) <= REST_DIFFERENCE
         edges = np.zeros_like(news)
-        edges[:, 1:-1] = np.abs(small[:, 2:] - small[:, :-2]) > EDGE
+        edges[:, 1:-1] = np.abs(small[:, 2:] - small[:, :-2]) > EDGE_CONTRAST
         news &= edges
         for left, top, right, bottom in known:
             pad = (bottom - top) // KNOWN_MARGIN
@@ -217,7 +217,7 @@ class ChangeWatch:
         if self._before is None or self._looked_at is None:
             return
         gone = _pixels(box, *self._before.shape)
-        self._looked_at[gone] = _UNSEEN
+        self._looked_at[gone] = _UNSEEN_BRIGHTNESS
         for parts in self._searched:
             parts[:] = [part for part in parts if not all(map(_overlap, part, gone))]
 
@@ -228,7 +228,7 @@ class ChangeWatch:
         # Text is on cells of two rows if its line lies across them.
         pairs = cells + np.concatenate([cells[1:], np.zeros((1, columns), np.int32)])
         sums = np.cumsum(np.pad(pairs, ((0, 0), (1, 0))), axis=1)
-        window = min(WINDOW, columns)
+        window = min(WINDOW_CELLS, columns)
         hits = (sums[:, window:] - sums[:, :-window]).max(axis=1) >= EDGES_IN_WINDOW
         marked = np.zeros(rows + 2 * MARGIN_CELLS, bool)
         for shift in range(2 * MARGIN_CELLS + 2):  # a hit is of its row and the next
@@ -236,23 +236,25 @@ class ChangeWatch:
         marked = marked[MARGIN_CELLS : MARGIN_CELLS + rows]
         # No known line is cut in two: its parts would be taken for other lines.
         spans = sorted(
-            (max(int(above * height) // CELL - 1, 0), int(below * height) // CELL + 2) for above, below in known
+            (max(int(above * height) // CELL_SIZE - 1, 0), int(below * height) // CELL_SIZE + 2)
+            for above, below in known
         )
         for first, end in (*spans, *reversed(spans)):
             marked[first:end] |= marked[first:end].any()
         edges = np.flatnonzero(np.diff(np.concatenate([[False], marked, [False]]).astype(np.int8)))
         return [
-            Band(top * CELL / height, min(bottom * CELL / height, 1.0)) for top, bottom in edges.reshape(-1, 2).tolist()
+            Band(top * CELL_SIZE / height, min(bottom * CELL_SIZE / height, 1.0))
+            for top, bottom in edges.reshape(-1, 2).tolist()
         ]
 
 
 def count_in_cells(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
     """Count the marked pixels of each cell: (rows, columns) of cells, the last of which may be cut off."""
     height, width = mask.shape
-    rows, columns = -(-height // CELL), -(-width // CELL)
-    padded = np.zeros((rows * CELL, columns * CELL), np.uint8)
+    rows, columns = -(-height // CELL_SIZE), -(-width // CELL_SIZE)
+    padded = np.zeros((rows * CELL_SIZE, columns * CELL_SIZE), np.uint8)
     padded[:height, :width] = mask
-    counts: npt.NDArray[np.int32] = padded.reshape(rows, CELL, columns, CELL).sum(axis=(1, 3), dtype=np.int32)
+    counts: npt.NDArray[np.int32] = padded.reshape(rows, CELL_SIZE, columns, CELL_SIZE).sum(axis=(1, 3), dtype=np.int32)
     return counts
 
 
