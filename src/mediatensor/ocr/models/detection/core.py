@@ -13,7 +13,7 @@ from torch import nn
 from ....errors import InvalidArgumentError
 from ...file_utils import CLASS_NAME
 from .._networks.blocks import FeatureExtractor
-from .._networks.transfers import widen_floats, not_compiled
+from .._networks.transfers import not_compiled, widen_floats
 from .._networks.weights import load_pretrained_params, load_weights
 from ._boxes import boxes_from_bitmap, boxes_from_map
 

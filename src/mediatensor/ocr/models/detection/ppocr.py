@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ...file_utils import CLASS_NAME
 from .._networks.blocks import SqueezeExcitation, Stem, convolve, make_stage, parameter_layers
 from .._networks.onnx import OnnxGraph, fill_layers
-from .._networks.transfers import widen_floats, not_compiled
+from .._networks.transfers import not_compiled, widen_floats
 from .._networks.weights import load_weights
 from ._boxes import boxes_from_bitmap
 from ._targets import dice_loss, draw_targets, focal_loss

@@ -19,7 +19,7 @@ from ...structure import REGION_KINDS
 from ...utils import order_points, polygon_iou
 from ...utils.geometry import boxes_around
 from .._networks.blocks import conv_sequence_pt
-from .._networks.transfers import widen_floats, constant, download, not_compiled
+from .._networks.transfers import constant, download, not_compiled, widen_floats
 from .._networks.weights import load_pretrained_params, load_weights
 from ..classification import vit_det_m, vit_det_s
 from ._learning import LayoutTarget, layout_loss, oriented_regions

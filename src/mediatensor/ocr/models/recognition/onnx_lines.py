@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ...._engine.common.checks import path_text, shown
 from ....errors import InvalidArgumentError, MissingDependencyError, WeightsError
-from .._networks.onnx import OnnxGraph, read_onnx, add_output
+from .._networks.onnx import OnnxGraph, add_output, read_onnx
 from .._networks.transfers import not_compiled, uncompiled_module
 from .._networks.weights import check_file, is_file
 from .ppocr import CtcLineRecognizer

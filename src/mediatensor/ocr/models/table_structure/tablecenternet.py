@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from ...utils import order_points
 from ...utils.geometry import boxes_around
 from .._networks.blocks import FeatureExtractor
-from .._networks.transfers import widen_floats, download, not_compiled
+from .._networks.transfers import download, not_compiled, widen_floats
 from .._networks.weights import load_pretrained_params, load_weights
 from ..classification import starnet_s3
 from ._learning import TableTarget, draw_tables, table_loss
