@@ -126,9 +126,7 @@ def test_checkpoint_of_another_network_is_refused(tmp_path: Path) -> None:
         classification.mobilenet_v3_small().from_pretrained(str(tmp_path / "other.pt"))
 
 
-def test_published_weights_of_other_classes_leave_the_head_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_published_weights_of_other_classes_keep_the_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arch = "mobilenet_v3_small_crop_orientation"
     published = fill(classification.mobilenet_v3_small_crop_orientation())
     torch.save(published.state_dict(), tmp_path / f"{arch}.pt")

@@ -137,9 +137,7 @@ def test_checkpoint_loads_by_path(tmp_path: Path) -> None:
         assert_summary(model(formula_input((2, 3, 64, 96)), return_model_output=True)["out_map"], record["out_map"])
 
 
-def test_published_weights_of_other_classes_leave_the_head_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_published_weights_of_other_classes_keep_the_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     published = fill(detection.db_mobilenet_v3_large())
     torch.save(published.state_dict(), tmp_path / "db_mobilenet_v3_large.pt")
     monkeypatch.setenv("MEDIATENSOR_MODELS", str(tmp_path))

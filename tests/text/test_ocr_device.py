@@ -212,7 +212,7 @@ def test_hooks_and_ignored_regions_work_on_the_device(fake_device: torch.device)
     assert torch.equal(given.cpu(), pages()[:1])
 
 
-def test_key_information_by_class(fake_device: torch.device) -> None:
+def test_key_information_waits_as_seldom_as_text(fake_device: torch.device) -> None:
     predictor = kie_predictor(pretrained=True, shorter_side=192)
     (expected,) = predictor(pages()[:1]).pages
     with crossings() as seen:
@@ -223,7 +223,7 @@ def test_key_information_by_class(fake_device: torch.device) -> None:
     assert len(values[0]) > 8
 
 
-def test_detection_alone(fake_device: torch.device) -> None:
+def test_detection_waits_once(fake_device: torch.device) -> None:
     predictor = detection_predictor(pretrained=True, shorter_side=192)
     expected, maps = predictor(pages(), return_maps=True)
     with crossings() as seen:

@@ -205,7 +205,7 @@ def test_rotated_words_are_cut_without_a_wait(fake_device: torch.device) -> None
     assert cut_words(placed, np.zeros((1, 4, 2))) == [None]
 
 
-def test_a_reader_of_words_behind_a_finder_of_lines(fake_device: torch.device) -> None:
+def test_a_recogniser_of_words_works_with_a_detector_of_lines(fake_device: torch.device) -> None:
     require_weights()
     torch.manual_seed(0)
     words = recognition_predictor("crnn_mobilenet_v3_small").model

@@ -196,7 +196,7 @@ def test_letters_are_near_without_their_marks_and_in_other_scripts() -> None:
             assert read(model, 1) == [target]
 
 
-def test_the_nearest_by_weights_points_the_same_way() -> None:
+def test_the_nearest_character_by_weights_has_the_same_direction() -> None:
     model = small_crnn("abcd")
     weight = model.linear.weight.data
     weight[2], weight[3] = 3 * weight[1], -weight[1]
@@ -264,7 +264,7 @@ def test_whitelists_name_what_is_wrong(vocabs: Any, options: dict[str, Any], mes
         add_whitelist(small_crnn(), vocabs, **options)
 
 
-def test_layers_of_a_convolution() -> None:
+def test_conv_sequence_makes_the_layers_asked_for() -> None:
     layers = conv_sequence_pt(3, 8, act=True, bn=True, kernel_size=3)
     assert [type(layer).__name__ for layer in layers] == ["Conv2d", "BatchNorm2d", "ReLU"]
     assert isinstance(layers[0], nn.Conv2d)

@@ -325,7 +325,7 @@ class TestOtherFiles:
         with pytest.raises(WeightsError, match=match):
             load_line_recognizer(path)
 
-    def test_missing_and_foreign_files(self, tmp_path: Path) -> None:
+    def test_missing_and_foreign_files_raise(self, tmp_path: Path) -> None:
         with pytest.raises(WeightsNotFoundError, match=r"gone\.onnx"):
             load_line_recognizer(tmp_path / "gone.onnx")
         with pytest.raises(InvalidArgumentError, match="nothing is downloaded"):
@@ -407,7 +407,7 @@ def test_special_files_beside_a_network_are_no_dictionaries(tmp_path: Path) -> N
         ({"right_to_left": "x"}, "right_to_left='x'"),
     ],
 )
-def test_arguments_of_other_types(tmp_path: Path, arguments: dict[str, Any], named: str) -> None:
+def test_arguments_of_other_types_raise(tmp_path: Path, arguments: dict[str, Any], named: str) -> None:
     path = tmp_path / "lines.onnx"
     onnx.save(line_model(CYRILLIC), path)
     with pytest.raises(InvalidArgumentError, match=named):

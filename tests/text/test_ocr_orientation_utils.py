@@ -55,7 +55,7 @@ def test_vertical_bars_of_a_page_that_nothing_is_known_of_are_not_its_text() -> 
     assert estimate_orientation(np.rot90(turned_map(0)).copy()) == 0
 
 
-def test_orientation_of_nothing() -> None:
+def test_empty_pages_have_no_orientation() -> None:
     assert estimate_orientation(np.zeros((50, 50, 1), np.uint8)) == 0
     assert estimate_orientation(np.zeros((50, 50, 3), np.uint8)) == 0
     assert estimate_orientation(np.full((50, 50, 1), 255, np.uint8), (180, 0.5)) == 180
@@ -115,7 +115,7 @@ def test_masks_cover_boxes_and_quads() -> None:
         mask_boxes(image, np.zeros((1, 3)))
 
 
-def test_data_inside_out_and_back() -> None:
+def test_invert_data_structure_restores_its_input() -> None:
     rows = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
     columns = {"a": [1, 2], "b": ["x", "y"]}
     assert invert_data_structure(rows) == columns

@@ -93,7 +93,7 @@ def test_snippet_detection_with_scores_and_drawing(picture: Path, plots: Any) ->
     assert plots.gca().get_lines()
 
 
-def test_snippet_the_full_pipeline(picture: Path, plots: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snippet_of_the_full_pipeline_runs(picture: Path, plots: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = []
     monkeypatch.setattr(plots, "show", lambda **kwargs: shown.append(kwargs))
 
@@ -188,7 +188,7 @@ def test_options_of_the_builder_reach_it() -> None:
 
 
 @pytest.mark.parametrize("convert", [lambda model: model.to("cpu"), lambda model: model.bfloat16(), lambda m: m.half()])
-def test_devices_and_half_precision(convert: Any) -> None:
+def test_half_precision_reads_the_same_text(convert: Any) -> None:
     page = text_page().image
     predictor = convert(copy.deepcopy(reader(assume_straight_pages=False)))
     assert isinstance(predictor, torch.nn.Module)
@@ -244,7 +244,7 @@ def test_regions_to_ignore() -> None:
 
 
 @pytest.mark.parametrize("regions", [["tabel"], [(0, 0, 1)], [(0, 0, 2, 1)], [(-0.1, 0, 1, 1)], 3, [(0, 0, 1, np.nan)]])
-def test_regions_that_are_none(regions: Any) -> None:
+def test_invalid_regions_raise(regions: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="ignore_regions"):
         ocr_predictor(ignore_regions=regions)
 

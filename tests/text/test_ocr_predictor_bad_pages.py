@@ -82,7 +82,7 @@ def test_no_images_give_nothing() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", ["straightened"])
-def test_a_very_large_page(options: str) -> None:
+def test_a_very_large_page_is_read(options: str) -> None:
     page = white(9000, 9000)
     page[4000 : 4000 + PAGE.shape[0] * 8, 1000 : 1000 + PAGE.shape[1] * 8] = PAGE.repeat(8, 0).repeat(8, 1)
     predictor = ocr_predictor(pretrained=True, **PREDICTORS[options])
@@ -176,7 +176,7 @@ def test_a_page_that_cannot_be_read_raises_where_that_is_wanted() -> None:
         predictor(DocumentFile.from_images(files()))
 
 
-def test_a_document_of_bad_pages_only() -> None:
+def test_a_document_of_bad_pages_is_empty() -> None:
     bad = files()[1]
     for make in (ocr_predictor, kie_predictor):
         predictor = make(pretrained=True, shorter_side=192)

@@ -187,7 +187,7 @@ def test_boxes_without_pixels_do_not_shift_the_scores_of_others() -> None:
     assert expected.items() <= found.items()
 
 
-def test_a_hook_of_the_default_predictor() -> None:
+def test_a_hook_gets_the_boxes_of_the_default_predictor() -> None:
     require_weights()
     read = ocr_predictor(pretrained=True, shorter_side=192)
     seen = []
@@ -217,7 +217,7 @@ def test_a_box_that_a_hook_makes_is_read_by_the_default_predictor() -> None:
         assert read([PAGE]).render() == LINES[1]
 
 
-def test_key_information_of_two_classes() -> None:
+def test_key_information_has_two_classes() -> None:
     read = kie_predictor(detector(True, "amount", "date"), recogniser(), preserve_aspect_ratio=False)
     seen = []
     read.add_hook(
@@ -242,7 +242,7 @@ def test_a_hook_may_empty_a_class() -> None:
 
 
 @pytest.mark.parametrize("straight", [True, False])
-def test_a_detector_of_lines_with_a_recogniser_of_words(straight: bool) -> None:
+def test_a_recogniser_of_words_reads_crops_of_lines(straight: bool) -> None:
     require_weights()
     page = text_page()
     crops: list[tuple[int, ...]] = []
@@ -268,7 +268,7 @@ def test_a_detector_of_lines_with_a_recogniser_of_words(straight: bool) -> None:
     line_detector.assume_straight_pages = straight
 
 
-def test_a_detector_of_words_with_the_recogniser_of_lines() -> None:
+def test_the_recogniser_of_lines_reads_boxes_of_words() -> None:
     require_weights()
     read = ocr_predictor(detector(), reader().reco_predictor.model, preserve_aspect_ratio=False, min_confidence=0.5)
     page = text_page()
@@ -277,7 +277,7 @@ def test_a_detector_of_words_with_the_recogniser_of_lines() -> None:
     assert [word.value for word in words_of(read([page.image]))] == [word.text for word in page.words]
 
 
-def test_detection_and_recognition_of_doctrs_models_alone() -> None:
+def test_doctrs_detectors_and_recognisers_run_alone() -> None:
     out = detection_predictor(detector(), preserve_aspect_ratio=False)([PAGE])
     assert out[0]["words"].shape == (3, 5)
     rotated = detection_predictor(detector(False), assume_straight_pages=False, preserve_aspect_ratio=False)([PAGE])

@@ -115,7 +115,7 @@ def test_a_file_that_is_not_there_or_no_document(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_floats_from_0_to_1(dtype: torch.dtype) -> None:
+def test_floats_from_0_to_1_are_read(dtype: torch.dtype) -> None:
     page = (torch.from_numpy(PAGE) / 255).to(dtype)
     document = reader()([page])
     if dtype != torch.bfloat16:
@@ -166,7 +166,7 @@ def test_documents_are_read_page_by_page(tmp_path: Path) -> None:
     np.testing.assert_array_equal(document.pages[1].page, PAGE)
 
 
-def test_pages_of_a_pdf() -> None:
+def test_pages_of_a_pdf_are_read() -> None:
     pytest.importorskip("pypdfium2")
     contents = [pdf_files.text_page((40, 700, f"Page number {number}")) for number in range(3)]
     pages = DocumentFile.from_pdf(pdf_files.document(contents, box="0 620 320 760"), dpi=100)

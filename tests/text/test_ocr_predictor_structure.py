@@ -54,7 +54,7 @@ def structured(image: Any, **options: Any) -> Document:
     return document
 
 
-def test_a_table_a_title_and_their_words() -> None:
+def test_a_table_and_a_title_have_their_words() -> None:
     page = structured(picture()).pages[0]
     (table,) = page.tables
     assert table.to_grid() == [HEAD, *ROWS]
@@ -94,7 +94,7 @@ def test_a_turned_page_has_the_same_structure(quarters: int) -> None:
         assert np.allclose(np.ravel(other.geometry), box, atol=0.02)
 
 
-def test_named_fields_of_a_page_and_of_classes() -> None:
+def test_named_fields_are_found_on_pages_and_by_class() -> None:
     page = reader(fields=RULES)([picture()]).pages[0]
     (field,) = page.fields
     assert (field.name, field.value) == ("total", "$21.49")

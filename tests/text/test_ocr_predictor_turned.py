@@ -118,7 +118,7 @@ def test_the_turn_of_sparse_pages(angle: float) -> None:
     assert read.orientation["value"] == clockwise(angle)
 
 
-def test_one_turned_page_of_a_document() -> None:
+def test_turned_pages_of_a_document_are_read() -> None:
     pages = [turned_page(angle).image for angle in (0, 180, 0, 90)]
     for predictor in (reader(), reader(detect_orientation=True)):
         document = predictor(pages)
@@ -247,7 +247,7 @@ def test_straightened_pages_are_upright(angle: float, straight: bool) -> None:
 
 
 @pytest.mark.parametrize(("angle", "straight"), zip(ANGLES, [False, True] * 3, strict=True))
-def test_boxes_of_the_page_as_it_came(angle: float, straight: bool) -> None:
+def test_boxes_refer_to_the_page_as_it_came(angle: float, straight: bool) -> None:
     page = turned_page(angle)
     predictor = reader(assume_straight_pages=straight, straighten_pages=True, preserve_original_coords=True)
     document = predictor([page.image])
@@ -265,7 +265,7 @@ def test_boxes_of_the_page_as_it_came(angle: float, straight: bool) -> None:
 
 
 @pytest.mark.parametrize("angle", [90, 180, -7])
-def test_straight_boxes_of_rotated_text(angle: float) -> None:
+def test_straight_boxes_surround_rotated_text(angle: float) -> None:
     page = turned_page(angle)
     quads = pixels(reader(assume_straight_pages=False)([page.image]), page)
     document = reader(assume_straight_pages=False, export_as_straight_boxes=True)([page.image])
@@ -277,14 +277,14 @@ def test_straight_boxes_of_rotated_text(angle: float) -> None:
 
 
 @pytest.mark.parametrize("angle", [0, 90, 180, 270])
-def test_key_information_of_turned_pages(angle: float) -> None:
+def test_key_information_is_read_on_turned_pages(angle: float) -> None:
     predictor = kie_predictor(pretrained=True, assume_straight_pages=False, detect_orientation=True, shorter_side=192)
     (page,) = predictor([turned_page(angle).image]).pages
     assert {word.value for word in page.predictions["words"]} == set(TEXT.split())
     assert page.orientation["value"] == clockwise(angle)
 
 
-def test_key_information_of_turned_pages_in_straight_boxes() -> None:
+def test_key_information_of_turned_pages_has_straight_boxes() -> None:
     predictor = kie_predictor(pretrained=True, shorter_side=192)
     for angle in (0, 90, 180, 270):
         (page,) = predictor([turned_page(angle).image]).pages
@@ -307,7 +307,7 @@ def test_without_page_and_line_turns_everything_is_upright() -> None:
     assert not set(upright([turned_page(180).image]).render().split()) & set(TEXT.split())
 
 
-def test_a_page_turned_by_its_users_own_predictor() -> None:
+def test_the_users_orientation_predictor_turns_the_page() -> None:
     predictor = ocr_predictor(pretrained=True, assume_straight_pages=False, detect_orientation=True, shorter_side=192)
     asked = []
 
@@ -323,7 +323,7 @@ def test_a_page_turned_by_its_users_own_predictor() -> None:
 
 
 @pytest.mark.parametrize("quarter", [1, 3])
-def test_text_along_the_margin_of_an_upright_page(quarter: int) -> None:
+def test_text_along_the_margin_of_an_upright_page_is_read(quarter: int) -> None:
     sheet = np.full((400, 500, 3), 255, np.uint8)
     body, note = text_page().image, render_text(["confidential copy"], dpi=100, font_size=14, margin=5).image
     sheet[100 : 100 + body.shape[0], 80 : 80 + body.shape[1]] = body
@@ -338,7 +338,7 @@ def test_a_single_character_is_not_a_line_on_its_side() -> None:
     assert reader()([text_page("1", "B", "7", font_size=20).image]).render().split() == ["1", "B", "7"]
 
 
-def test_page_orientation_predictor() -> None:
+def test_page_orientation_predictor_finds_quarter_turns() -> None:
     predictor = page_orientation_predictor(pretrained=True)
     predictor.detector.pre_processor.shorter_side = 192
     classes, degrees, confidences = predictor([turned_page(angle).image for angle in (0, 90, 180, 270, 0)])
@@ -365,7 +365,7 @@ def test_orientation_can_be_disabled(make: Any) -> None:
     assert predictor([turned_page(180).image] * 2) == [[0, 0], [0, 0], [1.0, 1.0]]
 
 
-def test_orientation_by_doctrs_networks() -> None:
+def test_doctrs_orientation_networks_run() -> None:
     for make, arch in (
         (crop_orientation_predictor, "mobilenet_v3_small_crop_orientation"),
         (page_orientation_predictor, "mobilenet_v3_small_page_orientation"),

@@ -59,7 +59,7 @@ def test_scores_of_backbones_are_docTRs(name: str) -> None:
         assert_summary(model(formula_input((2, 3, 32, 32))), recorded["scores"])
 
 
-def test_factories_remember_what_they_were_asked_for() -> None:
+def test_factories_record_their_arguments() -> None:
     model = classification.vip_tiny(num_classes=3, classes=["a", "b", "c"], input_shape=(3, 64, 32))
     assert (model.cfg["num_classes"], model.cfg["classes"], model.cfg["input_shape"]) == (
         3,

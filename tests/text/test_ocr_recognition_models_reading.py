@@ -56,7 +56,7 @@ def test_best_path_equals_a_slow_one() -> None:
 
 
 @pytest.mark.parametrize("shape", [(0, 5, 3), (2, 0, 3), (0, 0, 3)])
-def test_best_path_of_nothing(shape: tuple[int, ...]) -> None:
+def test_best_path_of_no_steps_has_no_labels(shape: tuple[int, ...]) -> None:
     decoded = ctc_best_path(torch.zeros(shape), blank=0)
     assert len(decoded) == shape[0]
     assert decoded.labels.size == 0

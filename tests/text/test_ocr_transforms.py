@@ -228,7 +228,7 @@ def test_chances_are_as_given() -> None:
 
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float16, torch.float64])
-def test_any_size_and_dtype(name: str, dtype: torch.dtype) -> None:
+def test_transforms_accept_any_size_and_dtype(name: str, dtype: torch.dtype) -> None:
     for height, width in ((1, 1), (1, 40), (40, 1), (2, 3), (33, 50)):
         for channels in (1, 3):
             image = picture(height, width, channels).mul(255 if dtype == torch.uint8 else 1).to(dtype)
@@ -267,7 +267,7 @@ EMPTY = [
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_pages_without_boxes(name: str) -> None:
+def test_transforms_keep_targets_without_boxes(name: str) -> None:
     for target in EMPTY:
         sample = seeded(1, lambda target=target: ALL[name](Sample(picture(20, 30), target=target)))
         same(summary(sample.target), summary(target))
@@ -332,7 +332,7 @@ def test_boxes_in_pixels_are_cropped_in_pixels() -> None:
         (lambda: expand_line(np.array([[3, 3], [3, 3]]), (9, 9)), "two points"),
     ],
 )
-def test_wrong_arguments(call: Callable[[], object], message: str) -> None:
+def test_wrong_arguments_raise(call: Callable[[], object], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         call()
 

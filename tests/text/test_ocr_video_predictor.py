@@ -228,7 +228,7 @@ def test_a_region_leaves_out_the_rest(clip: Path, reading: VideoReading) -> None
     assert np.allclose(logo.geometry, whole.geometry, atol=0.01)
 
 
-def test_kinds_choose(clip: Path) -> None:
+def test_kinds_limit_the_tracks(clip: Path) -> None:
     chosen = video_text_predictor(pretrained=True, kinds=["caption"])(clip)
     assert {track.kind for track in chosen.tracks} == {"caption"}
 
@@ -597,7 +597,7 @@ def test_lines_between_music_notes_are_captions(predictor: VideoTextPredictor, t
     assert (track.first_frame, track.last_frame) == (10, 49)
 
 
-def test_a_blinking_cursor_behind_typed_text(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+def test_a_blinking_cursor_does_not_split_typed_text(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     command = "$ git clone https://example.org/lantern.git"
     face = ImageFont.truetype(font_manager.findfont("DejaVu Sans Mono"), 18)
     pictures = []

@@ -352,13 +352,13 @@ def assert_words_are_placed(page: RenderedPage, share: float = 0.95, **options: 
 
 
 @pytest.mark.parametrize("options", [{}, {"inverted": True}, {"noise": 8, "blur": 0.5}, {"contrast": 0.3}])
-def test_words_of_a_drawn_receipt(options: dict[str, Any]) -> None:
+def test_words_of_a_drawn_receipt_are_placed(options: dict[str, Any]) -> None:
     require_weights()
     assert_words_are_placed(render_page("receipt", 3, size=(3.5, 4), **options))
 
 
 @pytest.mark.parametrize("rotation", [0.0, 0.6])
-def test_words_on_rules_and_in_tight_cells(rotation: float) -> None:
+def test_words_on_rules_and_in_tight_cells_are_placed(rotation: float) -> None:
     require_weights()
     assert_words_are_placed(render_page("ruled", 4, rotation=rotation), 0.98, shorter_side=960)
 
@@ -366,6 +366,6 @@ def test_words_on_rules_and_in_tight_cells(rotation: float) -> None:
 @pytest.mark.parametrize(
     ("kind", "seed", "size"), [("letter", 0, (5, 5)), ("form", 1, None), ("columns", 0, (5, 5)), ("receipt", 1, None)]
 )
-def test_words_of_drawn_pages(kind: str, seed: int, size: tuple[float, float] | None) -> None:
+def test_words_of_drawn_pages_are_placed(kind: str, seed: int, size: tuple[float, float] | None) -> None:
     require_weights()
     assert_words_are_placed(render_page(kind, seed, size=size, noise=6, blur=0.4), shorter_side=960)

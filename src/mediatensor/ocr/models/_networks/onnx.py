@@ -95,15 +95,15 @@ def fill_layers(layers: Sequence[nn.Module], graph: OnnxGraph) -> None:
     try:
         found = list(_layers_of(graph))
     except LookupError as error:
-        raise WeightsError(f"The weights are those of another network: {error} is missing.") from error
+        raise WeightsError(f"The weights belong to another network: {error} is missing.") from error
     if len(found) != len(layers):
-        raise WeightsError(f"The weights are those of another network: {len(found)} layers, {len(layers)} expected.")
+        raise WeightsError(f"The weights belong to another network: {len(found)} layers, {len(layers)} expected.")
     for position, (layer, arrays) in enumerate(zip(layers, found, strict=True)):
         names = [name for name in _PARAMETERS if getattr(layer, name, None) is not None]
         shapes = [tuple(getattr(layer, name).shape) for name in names]
         if shapes != [array.shape for array in arrays]:
             raise WeightsError(
-                f"The weights are those of another network: layer {position} is {layer} with {shapes}, "
+                f"The weights belong to another network: layer {position} is {layer} with {shapes}, "
                 f"the file has {[array.shape for array in arrays]}."
             )
         for name, array in zip(names, arrays, strict=True):
@@ -127,8 +127,7 @@ def _layers_of(graph: OnnxGraph) -> Iterator[list[Array]]:
     """Yield the arrays of each layer in the order of :data:`_PARAMETERS`, in the order of execution.
 
     Exporters write the bias of a convolution or linear layer as an addition after it, and a layer norm as its
-    arithmetic:
-    the multiplication by a vector and the addition of another have the parameters.
+    arithmetic: the multiplication by a vector and the addition of another have the parameters.
     """
     tensors = graph.tensors
     addends = {node.inputs[0]: node.inputs[1] for node in reversed(graph.nodes) if node.op == "Add"}

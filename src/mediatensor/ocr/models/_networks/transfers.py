@@ -134,7 +134,7 @@ def compile_network(model: nn.Module | None, *args: Any, **kwargs: Any) -> None:
 def not_compiled(method: Callable[ParametersT, ResultT]) -> Callable[ParametersT, ResultT]:
     """Keep a method out of compiled graphs, as `torch.compiler.disable` does.
 
-    That imports the compiler at once, which takes more than a second; this waits until somebody compiles.
+    That imports the compiler at once, which takes more than a second; this waits until a model is compiled.
     """
 
     @wraps(method)

@@ -33,8 +33,8 @@ def crop_orientation_predictor(
 
     Args:
         arch: A name of :data:`ARCHS`, the path of a checkpoint (``.pt``), or a model. The default takes a crop for a
-            line, which lies if it is taller than wide, and
-            finds lines that are upside down; docTR's has all four directions of a word.
+            line, which lies if it is taller than wide, and finds lines that are upside down; docTR's has all four
+            directions of a word.
         pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`.
         batch_size: Crops in a batch.
         **kwargs: ``disabled``: take everything for upright, and load nothing.

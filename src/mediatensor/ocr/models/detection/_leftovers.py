@@ -4,7 +4,7 @@ A detector sees the whole page at once, and other parts of it weaken its answer:
 letters, or a whole line of small letters may stay below its threshold. The same line in its own picture is found.
 So after the first look
 
-* ink that no box covers is grouped into pieces, and letters are told from other ink (:func:`ink_left_over`);
+* ink that no box covers is grouped into pieces, and letters are separated from other ink (:func:`ink_left_over`);
 * letters that stand together, or next to a box, become windows of the page (:func:`windows_around`), each of which goes
   through the network again;
 * boxes found there that hold such letters join boxes of their line, or become lines (:func:`add_found_boxes`).

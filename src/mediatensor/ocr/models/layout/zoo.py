@@ -34,9 +34,8 @@ def layout_predictor(
     Args:
         arch: A name of :data:`ARCHS`; the path of a checkpoint (``.pt``), also of docTR's state dicts with its eleven
             classes; or a model.
-        pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`. No package has
-            any:
-            docTR publishes some for ``lw_detr_s``.
+        pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`. No
+            package has them; docTR publishes some for ``lw_detr_s``.
         assume_straight_pages: Straight boxes; else corners.
         preserve_aspect_ratio: Scale both sides of a page alike, and pad.
         symmetric_pad: Pad on all sides; else on the right and below.

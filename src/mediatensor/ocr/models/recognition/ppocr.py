@@ -511,7 +511,7 @@ class PPOCRRecognizer(CtcLineRecognizer):
     def load_graph(self, graph: OnnxGraph) -> None:
         """Take the parameters and the characters of the exported network."""
         if "character" not in graph.metadata:
-            raise WeightsError("The weights are those of another network: the file lists no characters.")
+            raise WeightsError("The weights belong to another network: the file lists no characters.")
         characters = [*graph.metadata["character"].split("\n"), " "]
         self.head = nn.Linear(120, 1 + len(characters), device=self.head.weight.device)
         first = parameter_layers(self.stem, self.blocks, self.shortcut, self.reduce, self.local)

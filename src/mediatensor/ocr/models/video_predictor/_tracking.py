@@ -469,7 +469,7 @@ class LineTracker:
             # It was not there before it began to fade in, though another text may look much like it.
             recent = recent[-num_fading:]
         shares = _shares_before(template, recent)
-        # Now that some pictures are known to show the text, its moving background can be told from its strokes.
+        # Now that some pictures are known to show the text, its moving background can be separated from its strokes.
         alike = [one.luma for one in recent[len(recent) - len(shares) : -1]]
         if alike and not num_fading:
             chosen = np.linspace(0, len(alike) - 1, min(NUM_BACKGROUNDS, len(alike))).round().astype(int)

@@ -27,7 +27,7 @@ Box = tuple[int, int, int, int]
 STROKE_CONTRAST = 0.3
 """Pixels that differ from their surroundings by at least this share of the greatest difference are strokes."""
 MIN_STROKE_CONTRAST = 10.0
-"""Least greatest difference of strokes that can be told from noise, of 255."""
+"""Least greatest difference of strokes, which noise does not reach, of 255."""
 STILL_DIFFERENCE = 24
 """A pixel of a stroke differs by less from frame to frame."""
 INNER_CONTRAST = 0.45
@@ -41,7 +41,7 @@ MOST_SUNG_BEFORE = 0.4
 """Greatest share of parts that may have been sung when the text was found."""
 FEWEST_STEPS = 3
 MIN_STILL_SHARE = 0.25
-"""Least share of strokes that must be still to be told from a moving background."""
+"""Least share of strokes that must be still; fewer may be a moving background."""
 SMALL_HEIGHT = 360
 """Approximate height in pixels of the small pictures that are compared."""
 REST_DIFFERENCE = 12

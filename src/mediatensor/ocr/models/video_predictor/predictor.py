@@ -435,8 +435,8 @@ class TextStream(Iterator[TextTrack]):
     def _note_missing(self, seconds: float | None) -> None:
         """Note the frames of the file between the last picture and the one of a time, or the end of the file.
 
-        Frames of the file are told by their times: in damaged files, frames are counted without most of the missing
-        ones.
+        Frames of the file are identified by their times: in damaged files, frames are counted without most of the
+        missing ones.
         """
         times = self._promised
         here = after = len(times)

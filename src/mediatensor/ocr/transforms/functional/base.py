@@ -61,7 +61,7 @@ def create_shadow_mask(
 ) -> NDArray[np.float32]:
     """Make a random shadow, which falls from one side of a picture to a tip within it and fades on the way.
 
-    Its eight random numbers are those of docTR, from NumPy's global generator.
+    It draws docTR's eight random numbers from NumPy's global generator.
 
     Args:
         target_shape: Height and width of the mask.

@@ -1,4 +1,4 @@
-"""The transforms: composed ones, those of colours, and those that move pixels."""
+"""Transforms of colours and of places, and compositions."""
 
 from ._colours import ChannelShuffle, ColorInversion, GaussianBlur, GaussianNoise, RandomShadow
 from ._composition import ImageTorchvisionTransform, ImageTransform, OneOf, RandomApply, SampleCompose

@@ -174,7 +174,7 @@ class RandomHorizontalFlip(nn.Module):
 
     Raises:
         InvalidArgumentError: On a call: the image is not a tensor (C, H, W), the target not that of a sample, or a
-            text, which nobody reads in a mirror.
+            text, which cannot be read when mirrored.
 
     Example:
         >>> import numpy as np
