@@ -68,16 +68,12 @@ class FAST(SegmentationDetector):
     """FAST (Chen et al., "FAST: Faster Arbitrarily-Shaped Text Detector with Minimalist Kernel Representation", 2021,
     https://arxiv.org/abs/2111.02394).
 
+    Arguments that are not listed are as for :class:`~mediatensor.ocr.models.DBNet`.
+
     Args:
         feat_extractor: The backbone: features at a quarter of the resolution, an eighth, and so on.
-        bin_thresh: Pixels of at least this probability are text.
-        box_thresh: Boxes with a lower score are left out.
         dropout_prob: Share of the head's features that training drops.
         pooling_size: How far text reaches beyond its kernel, in pixels; even.
-        assume_straight_pages: Axis-aligned boxes; otherwise rectangles at any angle.
-        exportable: Return only the logits, as exporters need.
-        cfg: The configuration that the model was made for.
-        class_names: The classes that it finds.
 
     Example:
         >>> import torch
@@ -208,13 +204,7 @@ def _fast(
 def fast_tiny(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
     """Make a FAST with a TextNet-Tiny backbone, in training mode.
 
-    Args:
-        pretrained: Load docTR's weights, if their file is on this machine.
-        pretrained_backbone: Load only the backbone's weights.
-        **kwargs: Options of :class:`FAST`; ``class_names`` are sorted.
-
-    Raises:
-        WeightsNotFoundError: Weights are asked for and not there.
+    Arguments are as for :func:`~mediatensor.ocr.models.db_resnet34`, with the options of :class:`FAST`.
     """
     return _fast("fast_tiny", pretrained, textnet_tiny, pretrained_backbone, kwargs)
 

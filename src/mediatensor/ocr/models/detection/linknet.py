@@ -66,15 +66,11 @@ class LinkNet(SegmentationDetector):
     """LinkNet (Chaurasia and Culurciello, "LinkNet: Exploiting Encoder Representations for Efficient Semantic
     Segmentation", 2017, https://arxiv.org/abs/1707.03718).
 
+    Arguments that are not listed are as for :class:`~mediatensor.ocr.models.DBNet`.
+
     Args:
         feat_extractor: The backbone: features at a quarter of the resolution, an eighth, and so on.
-        bin_thresh: Pixels of at least this probability are text.
-        box_thresh: Boxes with a lower score are left out.
         head_chans: Channels of the layers before the last.
-        assume_straight_pages: Axis-aligned boxes; otherwise rectangles at any angle.
-        exportable: Return only the logits, as exporters need.
-        cfg: The configuration that the model was made for.
-        class_names: The classes that it finds.
 
     Example:
         >>> import torch
@@ -200,13 +196,7 @@ def _linknet(
 def linknet_resnet18(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
     """Make a LinkNet with a ResNet-18 backbone, in training mode.
 
-    Args:
-        pretrained: Load docTR's weights, if their file is on this machine.
-        pretrained_backbone: Load only the backbone's weights.
-        **kwargs: Options of :class:`LinkNet`; ``class_names`` are sorted.
-
-    Raises:
-        WeightsNotFoundError: Weights are asked for and not there.
+    Arguments are as for :func:`~mediatensor.ocr.models.db_resnet34`, with the options of :class:`LinkNet`.
     """
     return _linknet("linknet_resnet18", pretrained, resnet18, pretrained_backbone, kwargs)
 

@@ -122,8 +122,8 @@ def crnn_vgg16_bn(pretrained: bool = False, **kwargs: Any) -> CRNN:
     """Make a CRNN on VGG-16, docTR's default recogniser.
 
     Args:
-        pretrained: Load docTR's weights, if their file is on this machine. With another vocabulary the last layer stays
-            as it is.
+        pretrained: Load docTR's weights, if their file is on this machine. With another vocabulary, the
+            layers of characters stay as they are.
         **kwargs: Options of :class:`CRNN`; ``pretrained_backbone=True`` loads only the backbone.
 
     Raises:

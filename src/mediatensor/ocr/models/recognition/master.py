@@ -104,9 +104,10 @@ class MASTER(RecognitionModel):
     The confidence of a word also depends on the other words of its batch, through the steps after its end; the word
     itself does not.
 
+    Arguments that are not listed are as for :class:`~mediatensor.ocr.models.recognition.CRNN`.
+
     Args:
         feature_extractor: Maps images to ``{"features": (N, d_model, H', W')}``.
-        vocab: The characters, in the order of the classes.
         d_model: Width of the features.
         dff: Width inside the feed-forward parts.
         num_heads: Heads of each attention.
@@ -114,8 +115,6 @@ class MASTER(RecognitionModel):
         max_length: Most characters of a word, with its two marks.
         dropout: Share of the decoder's features that training drops.
         input_shape: Channels, height and width of the images; other sizes work.
-        exportable: Return only ``{"logits"}``.
-        cfg: The configuration that the model was made for.
 
     Example:
         >>> import torch
@@ -222,13 +221,7 @@ class MASTER(RecognitionModel):
 def master(pretrained: bool = False, **kwargs: Any) -> MASTER:
     """Make a MASTER on ResNet-31 with global context attention.
 
-    Args:
-        pretrained: Load docTR's weights, if their file is on this machine. With another vocabulary the embedding and
-            the last layer stay as they are.
-        **kwargs: Options of :class:`MASTER`; ``pretrained_backbone=True`` loads only the backbone.
-
-    Raises:
-        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
+    Arguments are as for :func:`~mediatensor.ocr.models.crnn_vgg16_bn`, with the options of :class:`MASTER`.
     """
     arch = "master"
     features, cfg = build_features(magc_resnet31, default_cfgs[arch], pretrained, kwargs)

@@ -134,9 +134,10 @@ class PARSeqDecoder(nn.Module):
 class PARSeq(RecognitionModel):
     """PARSeq (Bautista and Atienza, 2022): reads from left to right, then once more with all of the word in view.
 
+    Arguments that are not listed are as for :class:`~mediatensor.ocr.models.recognition.CRNN`.
+
     Args:
         feature_extractor: Maps images to ``{"features": (N, 1 + patches, D)}``.
-        vocab: The characters, in the order of the classes.
         embedding_units: Width D of the features.
         max_length: Most characters of a word.
         dropout_prob: Share of the decoder's features that training drops.
@@ -144,8 +145,6 @@ class PARSeq(RecognitionModel):
         dec_ff_dim: A unit of the width inside the feed-forward part.
         dec_ffd_ratio: Number of these units.
         input_shape: Channels, height and width of the images.
-        exportable: Return only ``{"logits"}``.
-        cfg: The configuration that the model was made for.
 
     Example:
         >>> import torch
@@ -315,13 +314,8 @@ class PARSeq(RecognitionModel):
 def parseq(pretrained: bool = False, **kwargs: Any) -> PARSeq:
     """Make a PARSeq on the small vision transformer.
 
-    Args:
-        pretrained: Load docTR's weights, if their file is on this machine. With another vocabulary the embedding and
-            the last layer stay as they are.
-        **kwargs: Options of :class:`PARSeq`; ``patch_size`` of the backbone is 4 by 8 pixels.
-
-    Raises:
-        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
+    Arguments are as for :func:`~mediatensor.ocr.models.crnn_vgg16_bn`, with the options of :class:`PARSeq`;
+    ``patch_size`` is 4 by 8 pixels.
     """
     arch = "parseq"
     cfg, backbone_arguments = take_backbone_arguments(default_cfgs[arch], kwargs)

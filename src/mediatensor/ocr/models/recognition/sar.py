@@ -121,17 +121,16 @@ class SARDecoder(nn.Module):
 class SAR(RecognitionModel):
     """SAR (Li et al., "Show, Attend and Read: A Simple and Strong Baseline for Irregular Text Recognition", 2018).
 
+    Arguments that are not listed are as for :class:`~mediatensor.ocr.models.recognition.CRNN`.
+
     Args:
         feature_extractor: Maps images to ``{"features": (N, C, H', W')}``.
-        vocab: The characters, in the order of the classes.
         rnn_units: Units of all LSTMs; equal to the channels of the features and the width of the embedding.
         embedding_units: Width of the embedding.
         attention_units: Width of the attention.
         max_length: Most characters of a word.
         dropout_prob: Share of features that training drops.
         input_shape: Channels, height and width of the images; other sizes work.
-        exportable: Return only ``{"logits"}``.
-        cfg: The configuration that the model was made for.
 
     Raises:
         InvalidArgumentError: The vocabulary is empty, or not smaller than ``embedding_units``.
@@ -221,13 +220,7 @@ class SAR(RecognitionModel):
 def sar_resnet31(pretrained: bool = False, **kwargs: Any) -> SAR:
     """Make a SAR on ResNet-31.
 
-    Args:
-        pretrained: Load docTR's weights, if their file is on this machine. With another vocabulary the embedding and
-            the last layer stay as they are.
-        **kwargs: Options of :class:`SAR`; ``pretrained_backbone=True`` loads only the backbone.
-
-    Raises:
-        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
+    Arguments are as for :func:`~mediatensor.ocr.models.crnn_vgg16_bn`, with the options of :class:`SAR`.
     """
     arch = "sar_resnet31"
     features, cfg = build_features(resnet31, default_cfgs[arch], pretrained, kwargs)

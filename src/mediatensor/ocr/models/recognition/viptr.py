@@ -39,13 +39,12 @@ class VIPFeatures(nn.ModuleDict):
 class VIPTR(CTCModel):
     """VIPTR (Cheng et al., "A Vision Permutable Extractor for Fast and Efficient Scene Text Recognition", 2024).
 
+    Arguments that are not listed are as for :class:`~mediatensor.ocr.models.recognition.CRNN`.
+
     Args:
         feature_extractor: Maps images to ``{"features": (N, T, D)}``.
-        vocab: The characters, in the order of the classes.
         embedding_units: Width D of the features.
         input_shape: Channels, height and width of the images; other sizes work.
-        exportable: Return only ``{"logits"}``.
-        cfg: The configuration that the model was made for.
 
     Example:
         >>> import torch
@@ -96,13 +95,7 @@ class VIPTR(CTCModel):
 def viptr_tiny(pretrained: bool = False, **kwargs: Any) -> VIPTR:
     """Make a VIPTR on the tiny VIP network.
 
-    Args:
-        pretrained: Load docTR's weights, if their file is on this machine. With another vocabulary the last layer stays
-            as it is.
-        **kwargs: Options of :class:`VIPTR`; ``pretrained_backbone=True`` loads only the backbone.
-
-    Raises:
-        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
+    Arguments are as for :func:`~mediatensor.ocr.models.crnn_vgg16_bn`, with the options of :class:`VIPTR`.
     """
     arch = "viptr_tiny"
     cfg = deepcopy(default_cfgs[arch])

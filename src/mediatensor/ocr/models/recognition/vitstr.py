@@ -39,14 +39,13 @@ class ViTSTRPostProcessor(SequencePostProcessor):
 class ViTSTR(RecognitionModel):
     """ViTSTR (Atienza, "Vision Transformer for Fast and Efficient Scene Text Recognition", 2021).
 
+    Arguments that are not listed are as for :class:`~mediatensor.ocr.models.recognition.CRNN`.
+
     Args:
         feature_extractor: Maps images to ``{"features": (N, 1 + patches, D)}``.
-        vocab: The characters, in the order of the classes.
         embedding_units: Width D of the features.
         max_length: Most characters of a word.
         input_shape: Channels, height and width of the images.
-        exportable: Return only ``{"logits"}``.
-        cfg: The configuration that the model was made for.
 
     Example:
         >>> import torch
@@ -130,13 +129,8 @@ def _vitstr(
 def vitstr_small(pretrained: bool = False, **kwargs: Any) -> ViTSTR:
     """Make a ViTSTR on the small vision transformer.
 
-    Args:
-        pretrained: Load docTR's weights, if their file is on this machine. With another vocabulary the last layer stays
-            as it is.
-        **kwargs: Options of :class:`ViTSTR`; ``patch_size`` of the backbone is 4 by 8 pixels.
-
-    Raises:
-        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
+    Arguments are as for :func:`~mediatensor.ocr.models.crnn_vgg16_bn`, with the options of :class:`ViTSTR`;
+    ``patch_size`` is 4 by 8 pixels.
     """
     return _vitstr("vitstr_small", pretrained, vit_s, 384, kwargs)
 
