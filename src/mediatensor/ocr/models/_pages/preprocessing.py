@@ -1,9 +1,9 @@
-"""Turn images of any size into batches for a network, on their device"""
+"""Turn images of any size into batches for a network, on their device."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -346,6 +346,21 @@ def part_of_page(
     unit = picture.float() / 255 if picture.dtype == torch.uint8 else picture.float()
     picture = ((unit - levels[0]) / (levels[1] - levels[0])).clamp(0, 1)
     return normalize_pixels(picture[None], preprocessor.mean, preprocessor.std, dtype)
+
+
+def make_pre_processor(
+    cfg: Mapping[str, Any], batch_size: int, preserve_aspect_ratio: bool, symmetric_pad: bool, scales: Mapping[str, Any]
+) -> PreProcessor:
+    """Make the batches of the size in ``cfg``, with ``mean`` and ``std`` of ``scales`` if they are given there."""
+    mean, std = scales.get("mean"), scales.get("std")
+    return PreProcessor(
+        cfg["input_shape"][1:],
+        batch_size,
+        cfg["mean"] if mean is None else mean,
+        cfg["std"] if std is None else std,
+        preserve_aspect_ratio=preserve_aspect_ratio,
+        symmetric_pad=symmetric_pad,
+    )
 
 
 def check_positive(name: str, value: int) -> int:

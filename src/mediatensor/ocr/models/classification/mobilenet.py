@@ -214,6 +214,9 @@ def mobilenet_v3_small(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
         pretrained: Load docTR's weights, if their file is on this machine.
         **kwargs: ``num_classes``, ``classes`` (their names, for ``cfg``), ``dropout``, and ``input_shape``: channels,
             height and width of the inputs of predictors.
+
+    Raises:
+        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
     """
     return _mobilenet("mobilenet_v3_small", pretrained, kwargs)
 

@@ -224,9 +224,7 @@ RESNET31: dict[str, Any] = {
 def resnet18(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
     """Make a ResNet-18 for 32 x 32 pictures of characters, in training mode.
 
-    Args:
-        pretrained: Load docTR's weights, if their file is on this machine.
-        **kwargs: ``num_classes``, ``classes`` (their names, for ``cfg``).
+    Arguments are as for :func:`~mediatensor.ocr.models.mobilenet_v3_small`.
     """
     network = partial(NamedResNet, (2, 2, 2, 2), False)
     return build_classifier("resnet18", default_cfgs["resnet18"], network, "fc", pretrained, kwargs)
@@ -247,12 +245,7 @@ def resnet50(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
 def resnet31(pretrained: bool = False, **kwargs: Any) -> ResNet:
     """Make a ResNet-31, the backbone of SAR, in training mode.
 
-    Args:
-        pretrained: Load docTR's weights, if their file is on this machine.
-        **kwargs: ``num_classes``, ``classes`` (their names, for ``cfg``), ``include_top``.
-
-    Raises:
-        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
+    Arguments are as for :func:`~mediatensor.ocr.models.mobilenet_v3_small`, with ``include_top``.
     """
     network = partial(ResNet, **RESNET31)
     return build_classifier("resnet31", default_cfgs["resnet31"], network, "13", pretrained, kwargs)

@@ -101,11 +101,6 @@ class StarNet(nn.Sequential, Classifier):
 def starnet_s3(pretrained: bool = False, **kwargs: Any) -> StarNet:
     """Make a StarNet-S3 for 32 x 32 pictures of characters, in training mode.
 
-    Args:
-        pretrained: Load docTR's weights, if their file is on this machine.
-        **kwargs: Options of :class:`StarNet`; ``classes`` gives the names of the classes for ``cfg``.
-
-    Raises:
-        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
+    Arguments are as for :func:`~mediatensor.ocr.models.mobilenet_v3_small`, with the options of :class:`StarNet`.
     """
     return build_classifier("starnet_s3", default_cfgs["starnet_s3"], StarNet, "5.3", pretrained, kwargs)

@@ -164,9 +164,7 @@ def _textnet(arch: str, pretrained: bool, kwargs: dict[str, Any]) -> TextNet:
 def textnet_tiny(pretrained: bool = False, **kwargs: Any) -> TextNet:
     """Make a TextNet-Tiny for 32 x 32 pictures of characters, in training mode.
 
-    Args:
-        pretrained: Load docTR's weights, if their file is on this machine.
-        **kwargs: ``num_classes``, ``classes`` (their names, for ``cfg``), ``include_top``.
+    Arguments are as for :func:`~mediatensor.ocr.models.mobilenet_v3_small`, with ``include_top``.
     """
     return _textnet("textnet_tiny", pretrained, kwargs)
 

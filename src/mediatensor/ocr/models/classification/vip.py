@@ -337,12 +337,7 @@ def _vip(arch: str, network: partial[VIPNet], pretrained: bool, kwargs: dict[str
 def vip_tiny(pretrained: bool = False, **kwargs: Any) -> VIPNet:
     """Make the tiny VIP network.
 
-    Args:
-        pretrained: Load docTR's weights, if their file is on this machine.
-        **kwargs: Options of :class:`VIPNet`; ``classes`` gives the names of the classes for ``cfg``.
-
-    Raises:
-        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
+    Arguments are as for :func:`~mediatensor.ocr.models.mobilenet_v3_small`, with the options of :class:`VIPNet`.
     """
     return _vip("vip_tiny", partial(VIPNet, 192, (64, 128, 256), (3, 3, 3), (2, 4, 8), (3, 4, 4)), pretrained, kwargs)
 

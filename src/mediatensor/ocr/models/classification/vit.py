@@ -118,12 +118,8 @@ def _vit(arch: str, pretrained: bool, d_model: int, num_heads: int, kwargs: dict
 def vit_s(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
     """Make the small vision transformer of ViTSTR and PARSeq: 12 layers, 6 heads, width 384.
 
-    Args:
-        pretrained: Load docTR's weights, if their file is on this machine.
-        **kwargs: Options of :class:`VisionTransformer`; ``classes`` gives the names of the classes for ``cfg``.
-
-    Raises:
-        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
+    Arguments are as for :func:`~mediatensor.ocr.models.mobilenet_v3_small`, with the options of
+    :class:`VisionTransformer`.
     """
     return _vit("vit_s", pretrained, 384, 6, kwargs)
 

@@ -228,12 +228,8 @@ def _vit_det(arch: str, d_model: int, pretrained: bool, kwargs: dict[str, Any]) 
 def vit_det_s(pretrained: bool = False, **kwargs: Any) -> VisionDetectionTransformer:
     """Make the small transformer for detectors: 10 layers, 12 heads, width 192; in training mode.
 
-    Args:
-        pretrained: Load docTR's weights, if their file is on this machine.
-        **kwargs: Options of :class:`VisionDetectionTransformer`; ``classes`` gives names of the classes for ``cfg``.
-
-    Raises:
-        WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
+    Arguments are as for :func:`~mediatensor.ocr.models.mobilenet_v3_small`, with the options of
+    :class:`VisionDetectionTransformer`.
     """
     return _vit_det("vit_det_s", 192, pretrained, kwargs)
 

@@ -11,7 +11,7 @@ from ...._engine.common.checks import shown
 from ....errors import InvalidArgumentError
 from .._networks.registry import list_models, make_predictor, network_factory, refuse_unknown
 from .._networks.weights import is_checkpoint, load_checkpoint
-from .._pages.preprocessing import PreProcessor
+from .._pages.preprocessing import make_pre_processor
 from .ppocr import ppocr_mobile_v2_line_orientation
 from .predictor import LinePageOrientation, OrientationPredictor
 
@@ -78,7 +78,7 @@ def _predictor(
 ) -> OrientationPredictor:
     if kwargs.pop("disabled", False):
         return OrientationPredictor(None, None)
-    mean, std = kwargs.pop("mean", None), kwargs.pop("std", None)
+    scales = {name: kwargs.pop(name, None) for name in ("mean", "std")}
     refuse_unknown(kwargs)
     model: Any = arch
     if isinstance(arch, str | os.PathLike) and is_checkpoint(arch):
@@ -96,12 +96,4 @@ def _predictor(
             f"unknown architecture: {type(model).__name__} knows no directions; its cfg needs classes out of "
             f"{sorted(TURNS)}, mean, std and input_shape."
         )
-    pre_processor = PreProcessor(
-        cfg["input_shape"][1:],
-        batch_size,
-        cfg["mean"] if mean is None else mean,
-        cfg["std"] if std is None else std,
-        preserve_aspect_ratio=True,
-        symmetric_pad=True,
-    )
-    return OrientationPredictor(pre_processor, model)
+    return OrientationPredictor(make_pre_processor(cfg, batch_size, True, True, scales), model)

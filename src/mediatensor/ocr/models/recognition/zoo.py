@@ -11,7 +11,7 @@ from ....errors import InvalidArgumentError
 from .._networks.registry import list_models, network_factory, refuse_unknown
 from .._networks.transfers import uncompiled_module
 from .._networks.weights import is_checkpoint, load_checkpoint
-from .._pages.preprocessing import PreProcessor, check_positive
+from .._pages.preprocessing import check_positive, make_pre_processor
 from .predictor import RecognitionPredictor
 
 __all__ = ["ARCHS", "recognition_predictor"]
@@ -49,19 +49,12 @@ def recognition_predictor(
         3
     """
     split_wide_crops = kwargs.pop("split_wide_crops", True)
-    mean, std = kwargs.pop("mean", None), kwargs.pop("std", None)
+    scales = {name: kwargs.pop(name, None) for name in ("mean", "std")}
     model = _model(arch, pretrained, kwargs)
     cfg = model.cfg
     if getattr(uncompiled_module(model), "text_unit", "word") == "line":
         return RecognitionPredictor(None, model, split_wide_crops, check_positive("batch_size", batch_size))
-    pre_processor = PreProcessor(
-        cfg["input_shape"][1:],
-        batch_size,
-        cfg["mean"] if mean is None else mean,
-        cfg["std"] if std is None else std,
-        preserve_aspect_ratio=True,
-        symmetric_pad=symmetric_pad,
-    )
+    pre_processor = make_pre_processor(cfg, batch_size, True, symmetric_pad, scales)
     return RecognitionPredictor(pre_processor, model, split_wide_crops)
 
 

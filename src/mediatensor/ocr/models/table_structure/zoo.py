@@ -10,7 +10,7 @@ from torch import nn
 from .._networks.registry import list_models, refuse_unknown
 from .._networks.transfers import uncompiled_module
 from .._networks.weights import choose_network
-from .._pages.preprocessing import PreProcessor
+from .._pages.preprocessing import make_pre_processor
 from .predictor import TablePredictor
 from .tablecenternet import TableCenterNet
 
@@ -56,14 +56,8 @@ def table_predictor(
     model = choose_network(arch, pretrained, ARCHS, TableCenterNet)
     uncompiled_module(model).assume_straight_pages = assume_straight_pages
     kwargs.pop("pretrained_backbone", None)
-    cfg = uncompiled_module(model).cfg
-    scales = {name: kwargs.pop(name, cfg[name]) for name in ("mean", "std")}
+    scales = {name: kwargs.pop(name, None) for name in ("mean", "std")}
     refuse_unknown(kwargs)
-    pre_processor = PreProcessor(
-        cfg["input_shape"][1:],
-        batch_size,
-        preserve_aspect_ratio=preserve_aspect_ratio,
-        symmetric_pad=symmetric_pad,
-        **scales,
-    )
+    cfg = uncompiled_module(model).cfg
+    pre_processor = make_pre_processor(cfg, batch_size, preserve_aspect_ratio, symmetric_pad, scales)
     return TablePredictor(pre_processor, model)
