@@ -151,7 +151,7 @@ def test_what_does_not_fit_is_refused(small: LWDETR) -> None:
     page, boxes = torch.zeros(1, 3, 256, 256), np.zeros((1, 4), np.float32)
     with pytest.raises(InvalidArgumentError, match="choose one of lw_detr_m, lw_detr_s"):
         layout_predictor("lw_detr_l")
-    with pytest.raises(InvalidArgumentError, match="is no LWDETR"):
+    with pytest.raises(InvalidArgumentError, match="is not of class LWDETR"):
         layout_predictor(torch.nn.Linear(2, 2))
     with pytest.raises(InvalidArgumentError, match="threshold"):
         layout_predictor(small, threshold=0.3)

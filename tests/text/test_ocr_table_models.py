@@ -122,7 +122,7 @@ def test_what_does_not_fit_is_refused(model: TableCenterNet) -> None:
     images, boxes = torch.zeros(1, 3, 64, 64, dtype=torch.float64), np.array([[0.1, 0.1, 0.4, 0.2]], np.float32)
     with pytest.raises(InvalidArgumentError, match="choose one of tablecenternet"):
         table_predictor("tablenet")
-    with pytest.raises(InvalidArgumentError, match="is no TableCenterNet"):
+    with pytest.raises(InvalidArgumentError, match="is not of class TableCenterNet"):
         table_predictor(torch.nn.Linear(2, 2))
     for cells, logic, message in (
         (10 * boxes, [[0, 0, 0, 0]], r"relative, in \[0, 1\]"),

@@ -492,7 +492,7 @@ def choose_network(
     """
     if isinstance(arch, nn.Module):
         if not isinstance(uncompiled_module(arch), kind):
-            raise InvalidArgumentError(f"unknown architecture: {type(arch)} is not a {kind.__name__}.")
+            raise InvalidArgumentError(f"unknown architecture: {type(arch)} is not of class {kind.__name__}.")
         return arch
     if is_checkpoint(arch):
         return load_checkpoint(arch, model_card(archs[0]).task, archs)
