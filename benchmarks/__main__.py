@@ -64,7 +64,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         type=float,
         default=Effort.budget_seconds,
         metavar="SECONDS",
-        help="stop repeating a library in a scenario after so much time (default: %(default)g)",
+        help="stop repeating a library in a scenario after this time (default: %(default)g)",
     )
     parser.add_argument("--minutes", type=float, help="as many rounds as a suite probably has time for; at least one")
     parser.add_argument("--libraries", nargs="+", default=[], choices=list(LIBRARIES), metavar="NAME")
@@ -84,7 +84,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     check_counts(parser, options, "repeats")
     if options.update_docs and options.suites != ["everyday"]:
-        parser.error("--update-docs is for a run of everyday alone")
+        parser.error("--update-docs needs everyday as the only suite")
     if options.update_docs and options.quick:
         parser.error("--update-docs takes real figures, and --quick measures tiny clips")
     return options

@@ -1,9 +1,9 @@
 """Fifty clients on two cores: ``python -m benchmarks.apps.serve [--quick] [--clients N] [-o FOLDER]``.
 
-A service of this machine, ``mediatensor serve`` with two workers, is asked to read pages: by one client, by two, and by
-fifty at once. Every answer is compared with what the bare predictor reads. Beside the waiting times stands the time
-that the bare predictor takes, in one process and in two; with it goes the least that fifty clients can wait, if nothing
-but reading took time. Nothing leaves 127.0.0.1; it stops by itself, and fails if an answer is lost or another one.
+One, two and fifty clients at once ask a local ``mediatensor serve`` with two workers to read pages. Every answer is
+compared with the bare predictor's. The report has the waiting times, the time of the bare predictor in one process and
+in two, and the lower bound of the wait of fifty clients, if only reading took time. All traffic stays on 127.0.0.1. The
+command stops by itself, and fails if an answer is lost or wrong.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Load:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that so many are not above.
+    """Return the smallest value such that this share of the values is not above it.
 
     >>> percentile([3.0, 1.0, 2.0, 4.0], 0.5), percentile([3.0, 1.0, 2.0, 4.0], 0.95)
     (2.0, 4.0)
@@ -146,7 +146,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--each", type=int, default=3, metavar="N", help="pages of each of them (default: 3)")
     parser.add_argument("--pages", type=int, default=20, metavar="N", help="pages of the other loads (default: 20)")
     parser.add_argument(
-        "--max-seconds", type=float, default=900.0, metavar="S", help="give up what is left (default: 900)"
+        "--max-seconds", type=float, default=900.0, metavar="S", help="give up the remaining requests (default: 900)"
     )
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, Markdown and a chart there")
     options = parser.parse_args(arguments)
@@ -207,7 +207,7 @@ def _serving(folder: Path) -> Iterator[int]:
 
 
 class _Clients:
-    """Clients of a service, each in a thread of its own."""
+    """Clients of a service, each in its own thread."""
 
     def __init__(self, port: int, page: bytes, expected: str, deadline: float) -> None:
         boundary = uuid.uuid4().hex
@@ -246,7 +246,7 @@ class _Clients:
         return Load(name, num_clients, tuple(seconds), time.monotonic() - begin, len(lost), len(waits))
 
     def _ask_once(self, number: int, waits: list[int]) -> str | None:
-        """What is wrong with the answer, if anything is."""
+        """Send a page and return the fault of the answer, if any."""
         for _ in range(_MAX_RETRIES):
             left = self._deadline - time.monotonic()
             if left <= 0:
@@ -269,14 +269,14 @@ class _Clients:
                 return repr(error)
             finally:
                 connection.close()
-        return "always told to wait"
+        return "always answered with a request to wait"
 
 
 # The report
 
 
 def to_markdown(stamp: dict[str, str], loads: Sequence[Load]) -> str:
-    """What was found, as a page."""
+    """Format the results as Markdown."""
     lines = [
         "# A service under load",
         "",
@@ -284,7 +284,7 @@ def to_markdown(stamp: dict[str, str], loads: Sequence[Load]) -> str:
         "",
         *(f"* {name}: {value}" for name, value in stamp.items()),
         "",
-        "| who | answers | lost | told to wait | median s | p95 s | slowest s | pages per second |",
+        "| load | answers | lost | asked to wait | median s | p95 s | slowest s | pages per second |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for load in loads:
@@ -307,8 +307,8 @@ def to_markdown(stamp: dict[str, str], loads: Sequence[Load]) -> str:
     load_before = stamp.get("load average at the start", "0").split()[0]
     if float(load_before) > 1:
         waiting += (
-            f"\n\nOthers worked on this machine meanwhile (load average {load_before}): what was lost and how long the "
-            "queue was can be told from this run, how fast the service is beside the predictor cannot."
+            f"\n\nOther programs used this machine meanwhile (load average {load_before}). Lost answers and the length "
+            "of the queue are valid, but the speed of the service compared with the predictor is not."
         )
     return "\n".join([*lines, "", waiting, ""])
 

@@ -1,9 +1,9 @@
 """Do handles, threads or memory pile up? ``python -m benchmarks.apps.soak [--work mixed] [--quick] [-o FOLDER]``.
 
-Two things that a training does thousands of times, while the process and its DataLoader workers are watched: decoders
-are opened and closed, and epochs are read over files of which a third is broken. After a warm-up a straight line is
-laid through each series; it is flat if it rises by next to nothing. With ``--work mixed`` it is everything that the
-library does, for some minutes, see `benchmarks.apps.soak_mixed`.
+Repeats two operations of a training, while the process and its DataLoader workers are watched: opening and closing
+decoders, and reading epochs over files of which a third is broken. A straight line is fitted to each series after a
+warm-up; it is flat if it rises by next to nothing. ``--work mixed`` repeats everything that the library does, for some
+minutes, see `benchmarks.apps.soak_mixed`.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class Effort:
 
 @dataclass
 class Part:
-    """What was watched.
+    """The record of one workload.
 
     Attributes:
-        name: What was done.
-        unit: What steps count.
-        seconds: How long it took.
-        series: By process, what it held after each step that was looked at.
-        facts: What else is worth knowing.
+        name: Name of the workload.
+        unit: Unit of the steps.
+        seconds: Duration.
+        series: Resources held after each recorded step, by process.
+        facts: Further facts for the report.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Part:
     facts: dict[str, Any] = field(default_factory=dict)
 
     def look(self, step: int) -> None:
-        """Note what this process and its children hold now."""
+        """Record the resources that this process and its children hold now."""
         for name, usage in _by_name(usages()).items():
             self.series.setdefault(name, Series()).add(step, usage)
 
@@ -121,7 +121,7 @@ def _as_json(part: Part) -> dict[str, Any]:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.apps.soak", description=__doc__.partition("\n")[0])
-    parser.add_argument("--work", choices=("training", "mixed"), default="training", help="what is done")
+    parser.add_argument("--work", choices=("training", "mixed"), default="training", help="the workload")
     parser.add_argument(
         "--quick", action="store_true", help="300 decoders, and an epoch over 30 files; of mixed work three rounds"
     )

@@ -23,7 +23,7 @@ def _flip_bits(content: bytes, chance: random.Random) -> bytes:
     return bytes(changed)
 
 
-#: What can be wrong with a file; what gives ``None`` leaves no file.
+#: Kinds of damage; ``None`` as a result means that the file is missing.
 BREAKAGES: dict[str, Callable[[bytes, random.Random], bytes | None]] = {
     "truncated": _cut,
     "flipped bits": _flip_bits,

@@ -1,7 +1,7 @@
-"""Everything that the library does, again and again in ever another order, while the process is watched.
+"""Repeat everything that the library does, in random order, while the process is watched.
 
-A round does each of `WORKS` once. Now and then a round also spawns a process, and works in an isolated one. After each
-round what the process holds is noted, its children and the files that it left behind included.
+A round does each of `WORKS` once. Some rounds also spawn a process, and work in an isolated one. After each round, the
+resources of the process are recorded, including its children and leftover files.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ _WORDS = ("Invoice 2041", "Total due: 1,250.00")
 
 @dataclass
 class Bench:
-    """What the works share.
+    """Data shared by the works.
 
     Attributes:
         good: Videos that are sound.
         all_files: Copies of these, a third of them broken.
         sound: A file with a minute of sound, and a WAV file of it.
-        folder: For what is written; everything in it is deleted again.
-        chance: Draws what comes next.
+        folder: Folder for output; everything in it is deleted again.
+        chance: Source of random choices.
         read_text: Reads a page; ``None`` where OCR's weights are not installed.
-        counts: How often what was done.
+        counts: Number of runs of each work.
     """
 
     good: Sequence[Path]
@@ -78,7 +78,7 @@ class Bench:
 
 @dataclass
 class Mixed:
-    """What was seen, see `benchmarks.apps.soak.Part`."""
+    """The record of the mixed workload, see `benchmarks.apps.soak.Part`."""
 
     usages: list[tuple[int, FullUsage]] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
@@ -281,7 +281,7 @@ WORKS: tuple[Callable[[Bench], None], ...] = (
     _threads,
     _forks,
 )
-#: What takes a new Python, and so some seconds.
+#: Works that start a new Python process, which takes some seconds.
 OCCASIONAL: tuple[Callable[[Bench], None], ...] = (_spawned_process, _isolated_process)
 
 

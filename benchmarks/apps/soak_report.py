@@ -1,4 +1,4 @@
-"""What a soak saw: series, the lines through them, a table, and the chart."""
+"""The report of a soak: series, fitted lines, a table, and the chart."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MEASURES: dict[str, tuple[str, float]] = {
     "num_handles": ("file handles", 2.0),
     "num_threads": ("threads", 0.5),
     "num_children": ("child processes", 0.5),
-    "num_files": ("files left behind", 0.5),
+    "num_files": ("leftover files", 0.5),
     "rss_mib": ("RSS, MiB", 12.0),
     "pss_mib": ("PSS, MiB", 12.0),
 }
@@ -29,13 +29,13 @@ _WARM_UP = 1 / 3
 
 @dataclass(frozen=True)
 class Trend:
-    """A line through what comes after the warm-up.
+    """A line fitted to a series after the warm-up.
 
     Attributes:
         measure: Field of `Usage`.
         level: The median.
-        slope_per_thousand_steps: Of the line.
-        rise: Of the line, from the warm-up to the end.
+        slope_per_thousand_steps: Slope of the line.
+        rise: Rise of the line from the warm-up to the end.
         is_flat: Whether it rises by next to nothing.
     """
 
@@ -48,13 +48,13 @@ class Trend:
 
 @dataclass
 class Series:
-    """What a process held, step by step."""
+    """Resources of a process, step by step."""
 
     steps: list[int] = field(default_factory=list)
     usages: list[Usage] = field(default_factory=list)
 
     def add(self, step: int, usage: Usage) -> None:
-        """Add what it holds after a step."""
+        """Add the resources held after a step."""
         self.steps.append(step)
         self.usages.append(usage)
 
@@ -64,7 +64,7 @@ class Series:
 
     @property
     def measures(self) -> list[str]:
-        """What was looked at, of `MEASURES`."""
+        """The recorded `MEASURES`."""
         return [measure for measure in MEASURES if hasattr(self.usages[0], measure)]
 
     def trends(self) -> list[Trend]:
@@ -140,5 +140,5 @@ def draw(parts: Sequence[Watched], path: Path) -> None:
                 axis.set_title(part.name, fontsize=9)
                 axis.legend(fontsize=7, loc="lower right")
         grid[-1][column].set_xlabel(part.unit, fontsize=8)
-    figure.suptitle("What is held while work goes on")
+    figure.suptitle("Resources held during the work")
     figure.savefig(path, dpi=110)

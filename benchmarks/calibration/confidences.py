@@ -2,18 +2,17 @@
 
 ``python -m benchmarks.calibration.confidences [--pages FOLDER...]``.
 
-Pages whose text is known are drawn in many faces, sizes and states, and read. A word counts as right if its text is
-that of the true word in its place (an IoU of at least 0.5); where only lines are known, if it stands in the line that
-it lies in, in any case and whatever its spaces. Words in the place of no true word are left out: what annotators cut
-otherwise says nothing of the reading.
+Pages with known text are rendered in many fonts, sizes and conditions, and read. A word counts as right if its text
+equals the true word in its place (an IoU of at least 0.5). If only lines are known, it must occur in its line, ignoring
+case and spaces. Words without a true word in their place are left out, because annotators may split words differently.
 
-A line counts as right if its letters are those of the true words in its place, whatever their spaces: annotators part
-``4162/158`` and ``Name:`` as they like. Where only lines are known, its letters must stand side by side in the true
-line that they lie in, in any case; a line that was read in two parts may have two right parts. Lines where nothing is
+A line counts as right if its letters equal the true words in its place, ignoring spaces: annotators split ``4162/158``
+and ``Name:`` in different ways. If only lines are known, its letters must be consecutive in the true line at their
+place, ignoring case; a line that was read in two parts may have two right parts. Lines where nothing is
 known are left out. A third kind of rows is about the share of a line's words that are right, which `min_confidence`
 is compared with.
 
-The expected calibration error is the mean distance between confidence and share of what is right over 15 bins, weighted
+The expected calibration error is the mean distance between confidence and share of right words over 15 bins, weighted
 by the words in each (Guo et al., 2017), once with bins of equal width and once with bins of equally many words. It is
 never 0: a few hundred lines that are right exactly as often as their confidences say show the error in the column
 "chance", the mean over many draws.
@@ -208,11 +207,11 @@ def judged_page(
 
 
 def _right_by_words(lines: Sequence[Sequence[Word]], words: Sequence[Any]) -> list[bool | None]:
-    """Whether the letters of each line are those of the true words in its place."""
+    """Return whether the letters of each line equal the true words in its place."""
     own: list[list[Word]] = [[] for _ in lines]
     around = [_around(line) for line in lines]
     for text, box in words:
-        # First the line whose words cover most of it; a word of which nothing was read is that of the line around it.
+        # Prefer the line whose words cover most of it; a word that was not read belongs to the line around it.
         shares = [sum(_area(_common(word.box, box)) for word in line) for line in lines]
         if max(shares, default=0.0) < 0.5 * _area(box):
             shares = [_area(_common(other, box)) for other in around]
@@ -222,7 +221,7 @@ def _right_by_words(lines: Sequence[Sequence[Word]], words: Sequence[Any]) -> li
 
 
 def _right_by_lines(line: Sequence[Word], true_lines: Sequence[Any]) -> bool | None:
-    """Whether the letters of a line stand in the true line that they lie in; in all of them, if there are several."""
+    """Return whether the letters of a line occur in the true line at their place, or in all of them if several."""
     parts: dict[int, list[Word]] = {}
     for word in line:
         place, share = _place_of(word.box, true_lines)
@@ -307,7 +306,7 @@ def _mean_of_characters(words: Sequence[ReadWord]) -> float:
 def fit(read: Sequence[ReadLine]) -> dict[str, float]:
     """The constants of ``ocr/models/_lines/words.py``, and ``OTHER_WORDS_EXPONENT`` of ``ocr/io/_elements/leaves.py``.
 
-    Each set of pages weighs the same. The numbers are those of the greatest likelihood.
+    Each set of pages weighs the same. The numbers maximise the likelihood.
     """
     import torch
 
@@ -394,7 +393,7 @@ def report(read: Sequence[ReadLine]) -> tuple[str, list[dict[str, Any]]]:
 
 
 def draw(read: Sequence[ReadLine], path: Path) -> None:
-    """A diagram of reliability: the share of what is right over confidence, before and after, for each set."""
+    """Draw a reliability diagram: the share of right words over confidence, before and after, for each set."""
     from matplotlib.figure import Figure
 
     sets = list(dict.fromkeys(line.pages for line in read))

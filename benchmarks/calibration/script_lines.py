@@ -1,4 +1,4 @@
-"""Lines of many scripts, drawn to fit and to measure what tells the scripts that a recogniser cannot read.
+"""Lines of many scripts, rendered to fit and to measure the classifier of scripts that a recogniser cannot read.
 
 A line is common words of its script in any order, words made of its letters, or both, with digits and a Latin word
 here and there; in any installed face that has its letters, as it is or stretched, slanted, thicker or thinner; small or
@@ -34,7 +34,7 @@ def _sections(kind: str) -> dict[str, str]:
 
 WORDS = {script: words.split() for script, words in _sections("words").items()}
 LATIN_WORDS = WORDS.pop("Latin")
-"""Words of many languages in Latin letters; the others are common words of scripts that cannot be read."""
+"""Words of many languages in Latin letters; ``WORDS`` keeps common words of scripts that cannot be read."""
 
 LETTERS = {
     "Cyrillic": "russian ukrainian serbian_cyrillic bulgarian kazakh",
@@ -62,7 +62,7 @@ LETTERS = {
 """Which vocabularies have the letters of a script."""
 
 MORE_WORDS = tuple(script for script in LETTERS if script not in WORDS)
-"""Scripts of which there are letters alone: drawn less often."""
+"""Scripts with letters but no words here: rendered less often."""
 SCRIPTS = (*WORDS, *MORE_WORDS)
 
 KANA = "".join(map(chr, [*range(0x3041, 0x3094), *range(0x30A1, 0x30F7)]))
@@ -77,7 +77,7 @@ class ScriptLine:
 
     Attributes:
         script: Its script, or `READABLE`.
-        kind: What it is made of: a script's name, "Latin", "Chinese", "upside down", ...
+        kind: Kind of text: a script's name, "Latin", "Chinese", "upside down", ...
         text: Its text.
         face: The file of its face.
         picture: RGB, uint8 (H, W, 3), cut out as a detector would.
@@ -117,7 +117,7 @@ def installed_faces(folders: tuple[str, ...]) -> tuple[Face, ...]:
                 ):
                     continue
                 faces.append(Face(str(path), index, family, frozenset(font.getBestCmap() or {})))
-        except Exception as error:  # a font that fontTools cannot read is no use here
+        except Exception as error:  # a font that fontTools cannot read is useless here
             print(f"{path}: {error}")
     return tuple(faces)
 
@@ -126,7 +126,7 @@ SUFFIXES = {".ttf", ".otf", ".ttc"}
 
 
 def family_of(face: Face) -> str:
-    """The family without the words that tell near twins apart."""
+    """Return the family without the words that distinguish near twins."""
     words = [word for word in face.family.split() if word not in TWINS]
     return " ".join(words)
 
@@ -135,7 +135,7 @@ TWINS = {"UI", "Display", "Looped", "Condensed", "SemiCondensed", "ExtraCondense
 
 
 def is_held_out(face: Face, families: Sequence[str]) -> bool:
-    """Whether lines in this face measure, and are not fitted: DejaVu, and every fourth family of a script."""
+    """Whether this font is only for measuring, not fitting: DejaVu, and every fourth family of a script."""
     family = family_of(face)
     return family.startswith("DejaVu") or (len(families) > 1 and sorted(families).index(family) % 4 == 1)
 
@@ -153,15 +153,15 @@ def _faces_for(characters: str, faces: Sequence[Face], held_out: bool) -> dict[s
 
 
 PROBES = {**_sections("face"), "Chinese": COMMON_HANZI[:1500]}
-"""Characters that a face must have to serve a kind of line."""
+"""Characters that a font must have for a kind of line."""
 
 
 class LinePainter:
     """Draws lines at random.
 
     Args:
-        folders: Where fonts are.
-        held_out: Draw in the faces that nothing is fitted on.
+        folders: Folders with fonts.
+        held_out: Render in the fonts that are not used for fitting.
         seed: The same one draws the same lines on one machine.
         latin_words: More words in Latin letters.
     """
@@ -174,7 +174,7 @@ class LinePainter:
         self.faces = {kind: _faces_for(probe, faces, held_out) for kind, probe in PROBES.items()}
 
     def lines(self, counts: dict[str, int]) -> Iterator[ScriptLine]:
-        """So many lines of each kind, one after the other; none of kinds without a face."""
+        """Yield this many lines of each kind, one kind after the other; skip kinds without a font."""
         for kind, count in counts.items():
             if kind != "Blots" and not self.faces[_face_kind(kind)]:
                 continue
@@ -380,7 +380,7 @@ class LinePainter:
     def _crowd(
         self, canvas: Image.Image, rows: tuple[int, int], ink: tuple[int, int, int], face: Face, size: int
     ) -> None:
-        """Add what often stands beside text: a rule below it, a frame, or a bit of the next line."""
+        """Add things often found next to text: a rule below it, a frame, or a bit of the next line."""
         rng = self.random
         draw = ImageDraw.Draw(canvas)
         top, bottom = rows
@@ -403,7 +403,7 @@ class LinePainter:
             draw.text((rng.randint(-size, size), y), words, font=font, fill=ink)
 
     def _blot(self) -> Image.Image:
-        """What a detector takes for text and is none: scrawls, bars, stains, corners of frames."""
+        """Draw shapes that a detector mistakes for text: scrawls, bars, stains, corners of frames."""
         rng = self.random
         height = rng.randint(14, 56)
         canvas = Image.new("RGB", (int(height * rng.uniform(1, 10)), height), self._paper())

@@ -1,12 +1,12 @@
-"""Fit, and measure, what tells lines in scripts that the default recogniser cannot read.
+"""Fit and measure the classifier of lines in scripts that the default recogniser cannot read.
 
 ::
 
     python -m benchmarks.calibration.scripts table          # flagged and falsely flagged lines, in held-out faces
-    python -m benchmarks.calibration.scripts fit --scale 1  # the numbers in models/_lines/scripts.npz anew
+    python -m benchmarks.calibration.scripts fit --scale 1  # the numbers in models/_lines/scripts.npz
 
-Both draw lines in the faces of this machine (``--fonts``, folders); the table in those that fitting leaves alone. After
-a fit, the SHA-256 that is printed goes into ``models/_lines/reading.py``. The stored file is that of ``fit --scale 1``
+Both render lines in the installed fonts (``--fonts``, folders); the table uses fonts that are held out from fitting.
+After a fit, copy the printed SHA-256 into ``models/_lines/reading.py``. The stored file comes from ``fit --scale 1``
 with the seed 0: the same fonts, PyTorch and kind of processor give the same bytes, and other ones nearly the same
 numbers.
 """
@@ -59,7 +59,7 @@ def drawn(fonts: Sequence[str], *, held_out: bool, scale: float, seed: int) -> I
 
 
 def _page(line: ScriptLine) -> tuple[Tensor, np.ndarray]:
-    """The line as a page of its own, and its corners."""
+    """Return the line as a separate page, and its corners."""
     page = torch.from_numpy(line.picture.copy()).permute(2, 0, 1)
     height, width = page.shape[1:]
     return page, np.array([[[0, 0], [width, 0], [width, height], [0, height]]], dtype=np.float64)
@@ -67,7 +67,7 @@ def _page(line: ScriptLine) -> tuple[Tensor, np.ndarray]:
 
 @dataclass(frozen=True)
 class Sample:
-    """What the head of the recogniser sees of a line, float16 (T, 120), and the script and kind of the line."""
+    """The input of the recogniser's head for a line, float16 (T, 120), and the script and kind of the line."""
 
     features: Tensor
     script: str
@@ -87,7 +87,7 @@ def samples_of(model: Any, lines: Iterable[ScriptLine]) -> list[Sample]:
 
 
 def kept_samples(file: Path | None, model: Any, lines: Iterable[ScriptLine]) -> list[Sample]:
-    """The samples in a file; where there is none, those of the lines, which go into it."""
+    """Load the samples in a file, or compute them from the lines and store them if there is no file."""
     if file is not None and file.exists():
         with np.load(file, allow_pickle=False) as stored:
             features = torch.from_numpy(stored["features"]).split(stored["lengths"].tolist())
@@ -121,7 +121,7 @@ def fit(samples: Sequence[Sample], seed: int) -> ScriptClassifier:
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 6e-3, total_steps=EPOCHS * num_batches)
     for _ in range(EPOCHS):
         for chosen in torch.split(torch.randperm(len(samples)), BATCH):
-            # As `ScriptClassifier` does it, without steps behind the ends of lines.
+            # As in `ScriptClassifier`, without steps after the ends of lines.
             rows = torch.cat([every[offsets[index] : offsets[index + 1]] for index in chosen.tolist()])
             hidden = torch.relu(first((rows.float() - mean) / deviation))
             parts = hidden.split(lengths[chosen].tolist())
@@ -159,7 +159,7 @@ def table(model: Any, lines: Sequence[ScriptLine]) -> str:
 
 
 def main() -> None:
-    """Run what the command line says."""
+    """Run the command."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.calibration.scripts", description=__doc__.split("\n")[0]
     )
@@ -167,8 +167,8 @@ def main() -> None:
     parser.add_argument("--fonts", nargs="+", default=["/usr/share/fonts"], help="folders of fonts")
     parser.add_argument("--scale", type=float, default=0.25, help="how many lines; 1 is about 20,000")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--features", type=Path, help="a file that keeps what a fit starts from, for the next one")
-    parser.add_argument("-o", "--output", type=Path, help="the file for the table, or that of a fit: scripts.npz")
+    parser.add_argument("--features", type=Path, help="a file that keeps the features for the next fit")
+    parser.add_argument("-o", "--output", type=Path, help="the file for the table, or for the fit: scripts.npz")
     args = parser.parse_args()
     model = ppocr_v6_small_reco(pretrained=True)
     lines = drawn(args.fonts, held_out=args.action == "table", scale=args.scale, seed=args.seed)

@@ -1,8 +1,8 @@
 """Clips of many files on a cluster of Ray, with a killed actor: ``python -m benchmarks.data.cluster [--quick]``.
 
-The same files lie in a folder, in tar shards and in Parquet tables, some of them broken; a LeRobot dataset is beside
-them. Each is read by one actor, by several, and by several of which one is killed. Every row must come once, with the
-bits that a dataset in one process gives. To compare, the folder is also read by Ray, which passes on its bytes.
+The same files, some of them broken, are stored in a folder, in tar shards and in Parquet tables. There is also a
+LeRobot dataset. Each source is read by one actor, by several, and by several of which one is killed. Every row must be
+returned once, bit-identical to a dataset in one process. To compare, Ray reads the folder and passes on its bytes.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = _write(folder, num_files)
     found = []
     stamp = machine_stamp() | package_versions("torch", "av", "pyarrow", "ray")
-    with _cluster(num_actors + 1):  # one for what the rows come from
+    with _cluster(num_actors + 1):  # one for the source of the rows
         for name, way in given.items():
             expected = way["expected"]()
             ways = [(1, False), (num_actors, False), (num_actors, True)] if name == "folder" else [(num_actors, True)]
@@ -133,7 +133,7 @@ def _write(folder: Path, num_files: int) -> dict[str, dict[str, Any]]:
     clip_shape = (_CLIP, 3, *_SIZE)
     reading = {"num_frames_per_clip": _CLIP, "clip_shape": clip_shape, "seed": _SEED}
     camera = {sources._CAMERA: [0.0, 1 / sources._FPS]}
-    # Rows of several tables are numbered as those of one.
+    # Rows of several tables are numbered like one table.
     table_rows = [row for table in tables for row in clip_rows(table, 2)]
     table_rows = [{**row, "row": number} for number, row in enumerate(table_rows)]
     return {
@@ -160,7 +160,7 @@ def _write(folder: Path, num_files: int) -> dict[str, dict[str, Any]]:
 
 
 def _part(paths: Sequence[Path], number: int, num_parts: int) -> Sequence[Path]:
-    """One of so many parts of a list, which follow one another."""
+    """Return one of ``num_parts`` consecutive parts of a list."""
     return paths[len(paths) * number // num_parts : len(paths) * (number + 1) // num_parts]
 
 
@@ -185,7 +185,7 @@ def _digest(pictures: Any) -> str:
 
 @contextmanager
 def _cluster(num_cpus: int) -> Iterator[None]:
-    """Ray on the loopback interface; it leaves nothing behind."""
+    """Run Ray on the loopback interface, and clean up afterwards."""
     import ray
 
     folder = tempfile.mkdtemp(prefix="ray")  # paths of sockets must be short
@@ -225,7 +225,7 @@ def _digesting(mapper: type, deaths: str | None, dies_with_row: int) -> type:
 
 
 def _run(way: dict[str, Any], num_actors: int, expected: list[str], *, is_killed: bool) -> dict[str, Any]:
-    """What came out of a pool of actors, beside what should have."""
+    """Compare the rows from a pool of actors with the expected ones."""
     import ray
 
     with tempfile.TemporaryDirectory() as folder:
@@ -278,9 +278,7 @@ def _markdown(stamp: dict[str, str], rows: Sequence[dict[str, Any]]) -> str:
             f"| {row['source']} | {row['how']} | {counts} | {row['seconds']:.1f} | {row['rows_per_second']:.0f} |"
         )
     parts += ["", "Two clips of 8 frames of each file; of LeRobot each row with two frames of a camera. Other bits are"]
-    parts += [
-        "rows whose frames differ from those of a dataset in one process. Seconds include the start of the actors."
-    ]
+    parts += ["rows whose frames differ from a dataset in one process. Seconds include the start of the actors."]
     if any(row["load"] > 1.5 * (os.cpu_count() or 1) for row in rows):
         parts += ["", "The machine did other work meanwhile: compare counts, not seconds."]
     return "\n".join(parts) + "\n"

@@ -1,7 +1,7 @@
 """Training loaders side by side: ``python -m benchmarks.data.loaders [--quick] [-o FOLDER]``.
 
-Each way of loading has a process of its own, and reads the same clips with two DataLoader workers; in each round the
-ways take turns in another order. Before the clock runs, frames are compared with those of a linear decode.
+Each way of loading has its own process, and reads the same clips with two DataLoader workers. In each round the ways
+take turns in another order. Before the timed runs, frames are compared with a linear decode.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for set_name, scenario, case in _cases(options, effort, notes):
                 _say(f"{set_name}: {scenario}")
                 rows += _measure(set_name, scenario, case, processes, effort)
-        except KeyboardInterrupt:  # what was measured until then took its time, and is worth reporting
-            notes.append("The run was interrupted: what is not here was not measured.")
+        except KeyboardInterrupt:  # the completed measurements are still worth reporting
+            notes.append("The run was interrupted: missing rows were not measured.")
         stamp |= processes.versions | {"runs": f"{effort.repeats} after a comparison of frames"}
     document = {
         "machine": stamp,
@@ -113,7 +113,7 @@ class _Processes:
 
     Attributes:
         alive: By name.
-        versions: Of what they import.
+        versions: Versions of their packages.
     """
 
     def __init__(self, names: Sequence[str], interpreter: Interpreter, notes: list[str]) -> None:
@@ -172,9 +172,9 @@ def _accuracy(case: LoaderCase, processes: _Processes) -> dict[str, tuple[dict[s
     """
     resized = planned(replace(case, paths=case.paths[:2], rows_per_file=2, batch_size=2, rows_together=0))
     whole = planned(replace(resized, size=None))
-    for told in (resized, whole):
-        for row in range(len(told.starts)):
-            make_reference(Path(told.path(row)), told.indices(row), told.size)
+    for loader_case in (resized, whole):
+        for row in range(len(loader_case.starts)):
+            make_reference(Path(loader_case.path(row)), loader_case.indices(row), loader_case.size)
     found = {}
     for name in list(processes.alive):
         own = None if WAYS[name].needs_size else processes.ask(name, "check", whole)

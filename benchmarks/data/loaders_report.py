@@ -26,10 +26,10 @@ class LoaderRow:
     """One way of loading one set.
 
     Attributes:
-        clip, scenario, library: The set, what is read of it, and the way.
-        num_clips: Of an epoch.
+        clip, scenario, library: The set, the clips read from it, and the way.
+        num_clips: Clips per epoch.
         clips_per_second: Of every timed epoch, in order, from asking for the first batch to the end.
-        clips_per_second_median, clips_per_second_first_quartile, clips_per_second_third_quartile: Of these.
+        clips_per_second_median, clips_per_second_first_quartile, clips_per_second_third_quartile: Statistics of these.
         cpu_seconds_per_clip: Median, of all processes.
         start_up_seconds: Median, for the dataset and the loader.
         first_batch_seconds: Median, from asking for the first batch to having it.
@@ -63,7 +63,7 @@ class LoaderRatio:
     """Ours against one of torchcodec's datasets in full shuffle.
 
     Attributes:
-        clip, scenario: The set, and what is read of it.
+        clip, scenario: The set, and the clips read from it.
         ours, rival: Names of ways.
         times_as_fast: In clips per second.
         cpu_ratio: How much more CPU time the rival takes for a clip.
@@ -116,7 +116,7 @@ def summarise(
 
 
 def ratios(rows: Iterable[LoaderRow]) -> list[LoaderRatio]:
-    """Each of ours against each of torchcodec's datasets that read the same clips in full shuffle."""
+    """Compare our ways with torchcodec's datasets that read the same clips in full shuffle."""
     found = []
     for (clip, scenario), group in itertools.groupby(rows, lambda row: (row.clip, row.scenario)):
         members = list(group)
@@ -226,7 +226,7 @@ def draw(rows: Sequence[LoaderRow], path: Path) -> None:
     lines = []
     for (clip, scenario), group in itertools.groupby(rows, lambda row: (row.clip, row.scenario)):
         everybody = list(group)
-        # Reading small JPEG files is so much faster that nothing else would be seen beside it.
+        # Reading small JPEG files is many times faster, and would squash all other bars.
         members = [row for row in everybody if row.library != FOLDERS]
         beside = "".join(
             f"; {row.library}: {row.clips_per_second_median:.3g}" for row in everybody if row.library == FOLDERS

@@ -27,9 +27,9 @@ class LoaderCase:
         num_indices_between_frames: 1 for neighbours, 2 for every second frame.
         size: (height, width) to scale to, if any.
         rows_together: Rows of one video that stay side by side when rows are shuffled; 0 for rows in order.
-        num_frames_per_clip: Of each clip.
+        num_frames_per_clip: Frames of each clip.
         batch_size: Clips of a batch.
-        num_workers: Of the DataLoader.
+        num_workers: Workers of the DataLoader.
         starts: For each row the first frame of its clip.
         batches: The rows of each batch, in the order of reading.
     """
@@ -63,9 +63,9 @@ class LoaderCase:
 
 
 def training_sets(num_files: int, *, is_quick: bool) -> dict[str, list[Clip]]:
-    """Sets of different videos by name: pairs of encoded parts, one behind the other.
+    """Return sets of different videos by name: pairs of consecutive encoded parts.
 
-    The parts are those of the suite ``published``: 10 s of zoom in 1080p60 with one key frame, and 10 s of film.
+    As in the suite ``published``, the parts are 10 s of zoom in 1080p60 with one key frame, and 10 s of film.
     """
     zooms = [
         Encoded("", (mandelbrot(filters=",fps=60", begin_seconds=begin),), (1920, 1080), Fraction(60), 10, options=gop)

@@ -113,8 +113,8 @@ class TorchDatasetWay(Way):
 
     Args:
         dataset: Makes it.
-        package: What does the work, as it is imported.
-        distribution: What its version is known by.
+        package: Import name of the loading package.
+        distribution: Distribution name, for its version.
     """
 
     def __init__(self, dataset: Callable[[LoaderCase], Dataset[Any]], package: str, distribution: str = "") -> None:
@@ -124,7 +124,7 @@ class TorchDatasetWay(Way):
     def loader(self, case: LoaderCase) -> Iterable[Any]:
         return torch.utils.data.DataLoader(
             self._dataset(case),
-            batch_sampler=case.batches,  # type: ignore[arg-type] # lists of rows; the order is the same for everybody
+            batch_sampler=case.batches,  # type: ignore[arg-type] # lists of rows; the order is the same for all ways
             num_workers=case.num_workers,
         )
 
@@ -146,7 +146,7 @@ class TorchcodecClips(Dataset[dict[str, Any]]):
 
     Attributes:
         case: What to read.
-        seek_mode: Of the decoders.
+        seek_mode: Seek mode of the decoders.
         keeps_decoders: Whether a worker keeps the decoders of all files.
     """
 
@@ -239,8 +239,8 @@ class WayChoice:
 
     Attributes:
         create: Imports the library; raises ImportError, OSError or RuntimeError if it cannot be used.
-        rows_together: Of the order in which it reads; see `LoaderCase`.
-        needs_size: Whether there is nothing to read without a size.
+        rows_together: Order of reading; see `LoaderCase`.
+        needs_size: Whether it can only read with a size.
     """
 
     create: Callable[[], Way]

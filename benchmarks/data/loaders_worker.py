@@ -1,9 +1,9 @@
-"""One way of loading in a process of its own, which answers requests (`shared.workers`).
+"""A worker process for one way of loading, which answers requests (`shared.workers`).
 
 ::
 
-    {"do": "start", "library": ..}          imports what it needs
-    {"do": "check", "case": {..}}           reads an epoch and compares its frames with those of a linear decode
+    {"do": "start", "library": ..}          imports its packages
+    {"do": "check", "case": {..}}           reads an epoch and compares its frames with a linear decode
     {"do": "time", "case": {..}}            reads an epoch under the clock
 """
 
@@ -31,29 +31,29 @@ class LoaderWorker:
         self._way: Way | None = None
 
     def start(self, library: str) -> dict[str, Any]:
-        """Import what a way needs."""
+        """Import a way's packages."""
         self._way = WAYS[library].create()
         return {"versions": self._way.versions()}
 
     def check(self, case: dict[str, Any]) -> dict[str, Any]:
         """Compare every frame of the epoch."""
-        way, told = self._needs_way(), LoaderCase.from_json(case)
+        way, loader_case = self._needs_way(), LoaderCase.from_json(case)
         comparison = Comparison()
-        for rows, batch in zip(told.batches, way.loader(told), strict=False):
+        for rows, batch in zip(loader_case.batches, way.loader(loader_case), strict=False):
             for row, frames in zip(rows, way.frames(batch), strict=True):
-                reference = load_reference(Path(told.path(row)), told.size)
-                for index, frame in zip(told.indices(row), frames, strict=True):
+                reference = load_reference(Path(loader_case.path(row)), loader_case.size)
+                for index, frame in zip(loader_case.indices(row), frames, strict=True):
                     comparison.add(frame.permute(1, 2, 0).numpy(), reference, index)
         return asdict(comparison)
 
     def time(self, case: dict[str, Any]) -> dict[str, Any]:
         """Read the epoch, and do nothing with its batches."""
-        way, told = self._needs_way(), LoaderCase.from_json(case)
+        way, loader_case = self._needs_way(), LoaderCase.from_json(case)
         gc.collect()
         cpu_before = cpu_seconds()
         with PeakMemory() as memory:
             begin = time.perf_counter()
-            loader = way.loader(told)
+            loader = way.loader(loader_case)
             start_up = time.perf_counter() - begin
             begin = time.perf_counter()
             first, num_clips, batches = 0.0, 0, iter(loader)

@@ -63,10 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name in shuffled.sample(sorted(found), len(found)):
             print(f"round {repeat + 1}: {name}", file=sys.stderr, flush=True)
             places = random.Random(repeat)
-            told = {**ways[name], "rows": [places.random() for _ in range(num_rows)], "clip": _CLIP}
-            told["rows_per_file"] = num_frames
+            request = {**ways[name], "rows": [places.random() for _ in range(num_rows)], "clip": _CLIP}
+            request["rows_per_file"] = num_frames
             try:
-                found[name].append(_run(told, options.python))
+                found[name].append(_run(request, options.python))
             except subprocess.CalledProcessError as error:
                 notes.append(f"{name}: failed ({error.stderr.strip().splitlines()[-1:]})")
                 del found[name]
@@ -99,20 +99,20 @@ def _median(runs: list[dict[str, Any]], key: str) -> float | None:
     return statistics.median(values) if values else None
 
 
-def _run(told: dict[str, Any], python: str | None) -> dict[str, Any]:
-    """What a process found out, with one thread for everybody."""
-    program = python if told["way"] == "lerobot" and python else sys.executable
+def _run(request: dict[str, Any], python: str | None) -> dict[str, Any]:
+    """Measure in a new process with one thread."""
+    program = python if request["way"] == "lerobot" and python else sys.executable
     environment = {
         **single_threaded(),
         "MEDIATENSOR_NUM_THREADS": "1",
         "HF_HUB_OFFLINE": "1",
         "HF_DATASETS_OFFLINE": "1",
-        "HF_DATASETS_CACHE": str(Path(told["source"]).parent / "hugging-face"),
+        "HF_DATASETS_CACHE": str(Path(request["source"]).parent / "hugging-face"),
     }
     if program != sys.executable:
         environment["PYTHONPATH"] = ""
     with WorkerProcess("benchmarks.data.sources_worker", python=program, environment=environment) as worker:
-        return worker.ask("measure", told=told)
+        return worker.ask("measure", request=request)
 
 
 # The sources
@@ -274,13 +274,14 @@ def _markdown(stamp: dict[str, str], rows: Sequence[dict[str, Any]], notes: Sequ
         )
     parts = ["# Rows from many sources", "", *(f"- {key}: {value}" for key, value in stamp.items()), ""]
     parts += [f"| {' | '.join(line)} |" for line in lines]
-    parts += ["", "Medians of the runs. Bytes are those that the process asked the system for while it read rows, the"]
-    parts += ["opening of files in between included; needed are those of the groups of pictures that a row's frames"]
     parts += [
-        "are in. The packed page with all videos was read for the first row, which is part of the start; the start"
+        "",
+        "Medians of the runs. Bytes are requested from the system while the process reads rows and opens their",
+        "files. Needed bytes are the groups of pictures with a row's frames. The start is the time from the first",
+        "import to the first row; it includes reading the packed page with all videos. Hugging Face's rows request",
+        "no bytes, because their file is mapped into memory.",
+        "",
     ]
-    parts += ["goes from the first import to the first row. Of Hugging Face's rows nothing is asked for: their file is"]
-    parts += ["mapped into memory.", ""]
     return "\n".join([*parts, *(f"- {note}" for note in notes)]) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Reads rows of one source and measures it, in a process of its own, also where lerobot is installed."""
+"""Read rows of one source and measure it, in a separate process, which may be one with lerobot."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ..shared.workers import serve
 __all__ = ["measure"]
 
 
-def measure(told: dict[str, Any]) -> dict[str, Any]:
-    """Open a source, read rows, and say what it took.
+def measure(request: dict[str, Any]) -> dict[str, Any]:
+    """Open a source, read rows, and measure time and memory.
 
     Args:
-        told: ``way``, "lerobot" or "mediatensor"; ``source``; ``rows``, numbers from 0 to 1, each a place in the
+        request: ``way``, "lerobot" or "mediatensor"; ``source``; ``rows``, numbers from 0 to 1, each a place in the
             source; ``fps``, of a LeRobot dataset, or ``None``; ``clip``, how many frames a row has; ``rows_per_file``.
     """
     begin = time.perf_counter()
@@ -25,8 +25,8 @@ def measure(told: dict[str, Any]) -> dict[str, Any]:
 
     torch.set_num_threads(1)
     imported = time.perf_counter()
-    dataset = _opened(told)
-    rows = [int(place * len(dataset)) for place in told["rows"]]
+    dataset = _opened(request)
+    rows = [int(place * len(dataset)) for place in request["rows"]]
     dataset[rows[0]]
     first = time.perf_counter()
     bytes_before, cpu_before = _bytes_read(), _cpu_seconds()
@@ -38,34 +38,36 @@ def measure(told: dict[str, Any]) -> dict[str, Any]:
         "rows_per_second": len(rows) / seconds,
         "cpu_ms_per_row": 1e3 * cpu / len(rows),
         "bytes_per_row": num_bytes / len(rows),
-        "needed_bytes_per_row": sum(_needed(dataset, row) for row in rows) / len(rows) if _is_ours(told) else None,
+        "needed_bytes_per_row": sum(_needed(dataset, row) for row in rows) / len(rows) if _is_ours(request) else None,
         "start_seconds": first - begin,
         "import_seconds": imported - begin,
         "peak_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
 
 
-def _is_ours(told: dict[str, Any]) -> bool:
-    return bool(told["way"] == "mediatensor")
+def _is_ours(request: dict[str, Any]) -> bool:
+    return bool(request["way"] == "mediatensor")
 
 
-def _opened(told: dict[str, Any]) -> Any:
-    camera, fps, length = "observation.images.top", told["fps"], told["clip"]
+def _opened(request: dict[str, Any]) -> Any:
+    camera, fps, length = "observation.images.top", request["fps"], request["clip"]
     deltas = None if fps is None else {camera: [i / fps for i in range(length)], "action": [i / fps for i in range(16)]}
-    if not _is_ours(told):
+    if not _is_ours(request):
         from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
-        return LeRobotDataset("local/drawn", root=told["source"], delta_timestamps=deltas, video_backend="torchcodec")
+        return LeRobotDataset(
+            "local/drawn", root=request["source"], delta_timestamps=deltas, video_backend="torchcodec"
+        )
     from mediatensor.datasets import LeRobotClips, VideoClips
 
     if fps is not None:
-        return LeRobotClips(told["source"], deltas)
-    source = told["source"]
+        return LeRobotClips(request["source"], deltas)
+    source = request["source"]
     if source.endswith(".hf"):
         import datasets
 
         source = datasets.load_from_disk(source)
-    return VideoClips(source, num_frames_per_clip=length, rows_per_file=told["rows_per_file"])
+    return VideoClips(source, num_frames_per_clip=length, rows_per_file=request["rows_per_file"])
 
 
 def _needed(dataset: Any, row: int) -> int:
@@ -98,7 +100,7 @@ _indexes: dict[Any, Any] = {}
 
 
 def _bytes_read() -> int:
-    """What this process has asked the system to read, from caches or not; 0 where that is not known."""
+    """Return the bytes that this process requested from the system, cached or not; 0 if unknown."""
     path = Path("/proc/self/io")
     if not path.exists():
         return 0

@@ -1,12 +1,12 @@
-"""Check and measure everything that a GPU does here, in one command: ``python -m benchmarks.gpu_check``.
+"""Check and measure everything that runs on a GPU, in one command: ``python -m benchmarks.gpu_check``.
 
-``--part checks`` asks whether frames, streams, fallbacks and words are right; ``decode`` measures the published
-scenarios, ``throughput`` full decoding and where NVDEC begins to pay, ``ocr`` pages a second. Without ``--part`` all
-are run. It makes its own media, and needs no network. Results are written while it goes on, into
-``gpu_check[-PART].json`` and ``.md``: a run that is killed leaves what it had.
+``--part checks`` checks frames, streams, fallbacks and words; ``decode`` measures the published scenarios,
+``throughput`` full decoding and the break-even point of NVDEC, ``ocr`` pages a second. By default, all parts are run.
+The command generates its media, and needs no network. Results are written during the run to ``gpu_check[-PART].json``
+and ``.md``, so that a killed run keeps its results.
 
-It ends with 0 if all checks that were run passed, with 1 if one failed, and with 2 if there is no GPU. What was not run
-is said to be not run, with the reason, and is never counted as passed.
+The exit code is 0 if all checks that were run passed, 1 if one failed, and 2 without a GPU. Checks that were not run
+are reported as not run, with the reason, and never count as passed.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ __all__ = ["CPU", "EFFORTS", "HYBRID", "NVDEC", "WAYS", "Bench", "Difference", "
 
 CPU, HYBRID, NVDEC = "cpu", "hybrid", "nvdec"
 WAYS = (CPU, HYBRID, NVDEC)
-#: How far a level of 256 may be from what the CPU path gives.
+#: Largest accepted difference from the CPU path, in levels of 256.
 MAX_LEVELS = 2.0
 
 NO_CUDA = "no CUDA device"
@@ -31,16 +31,16 @@ class Effort:
 
     Attributes:
         size: (width, height) of the clips of the checks; codecs of GPUs refuse less than 144 rows.
-        num_frames: Of each of them.
+        num_frames: Frames of each clip.
         repeats: Timed runs.
         clip_seconds: Longest part of a clip of the figures that is encoded.
         sizes: (width, height) at which the paths are compared.
         counts: Numbers of frames for which they are.
         num_decoders: Decoders side by side.
-        seconds: How long a measurement of throughput goes on.
+        seconds: Duration of a throughput measurement.
         batch_sizes: Pages at a time.
         num_pages: Drawn pages that are read in the checks.
-        num_decodes: Of the scenario with threads.
+        num_decodes: Decodes in the scenario with threads.
     """
 
     size: tuple[int, int] = (320, 240)
@@ -74,7 +74,7 @@ EFFORTS = {
 
 
 class _PlanesOnTheCpu(DecodeBackend):
-    """The hybrid path where there is no device: decoded in software, and converted by what converts on devices."""
+    """The hybrid path without a device: decoded in software, and converted by the code for devices."""
 
     name = "gpu-check-planes"
 
@@ -95,8 +95,8 @@ class Bench:
     Attributes:
         device: Of torch.
         effort: How much to run.
-        folder: For the clips.
-        cached: What steps leave for each other.
+        folder: Folder for the clips.
+        cached: Values shared between steps.
     """
 
     device: torch.device
@@ -160,7 +160,7 @@ class Difference:
 
 
 def compare(found: Sequence[Tensor] | Tensor, expected: Sequence[Tensor] | Tensor) -> Difference:
-    """Compare frames, on any devices; others in number or size are as far apart as can be."""
+    """Compare frames, on any devices; a different number or size gives the largest difference."""
     if len(found) != len(expected):
         return Difference(float("inf"), float("inf"))
     largest, means = 0.0, list[float]()

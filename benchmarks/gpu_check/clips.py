@@ -35,15 +35,15 @@ class GpuClip:
         name: Unique, and the name of the file.
         encoder: Of FFmpeg.
         pix_fmt: Pixel format.
-        options: Of the encoder.
-        extension: Of the file, which decides on the container.
-        add: Added to the width and the height that all clips have.
+        options: Encoder options.
+        extension: File extension, which selects the container.
+        add: Added to the common width and height of the clips.
         size: (width, height) instead of those.
         colour: (matrix, range) by the numbers of ITU-T H.273 and of FFmpeg.
         pts: In milliseconds, instead of a constant rate.
         rotation: In degrees, in the container.
         num_cut: How many frames an edit list cuts off at the beginning.
-        then: A pixel format in which as many frames follow, with parameter sets of their own.
+        then: Pixel format of a second half of equal length, with its own parameter sets.
     """
 
     name: str
@@ -99,7 +99,7 @@ def _colours() -> list[GpuClip]:
     ]
 
 
-#: What a GPU is to decode as a CPU does, as far as it has the codec.
+#: Clips that a GPU must decode like a CPU, if it supports the codec.
 CLIPS: tuple[GpuClip, ...] = (
     GpuClip("h264", options=_x264()),
     GpuClip("hevc", "libx265", options=_x265("open-gop=0")),
@@ -131,7 +131,7 @@ REFUSED: tuple[GpuClip, ...] = (
     GpuClip("h264 4:2:2", pix_fmt="yuv422p", options=_x264()),
     GpuClip("h264 4:4:4", pix_fmt="yuv444p", options=_x264()),
     GpuClip("tiny hevc", "libx265", options=_x265(), size=(64, 64)),
-    # What the header promises NVDEC decodes; it fails midway.
+    # According to the header NVDEC decodes it; it fails midway.
     GpuClip("h264 4:2:2 from the middle on", options=_x264(), extension="ts", then="yuv422p"),
 )
 
@@ -141,8 +141,8 @@ def make_clip(clip: GpuClip, folder: Path, size: tuple[int, int], num_frames: in
 
     Args:
         clip: What to encode.
-        folder: Where to.
-        size: (width, height) of clips that have none of their own.
+        folder: Output folder.
+        size: (width, height) of clips without their own size.
         num_frames: How many pictures are encoded.
 
     Raises:
@@ -203,7 +203,7 @@ def _with_later_edit(data: bytes, num_cut: int, num_frames: int) -> bytes:
         time_base = container.streams.video[0].time_base
     if time_base is None:
         raise ValueError("it has no time base")
-    at = data.index(b"elst") + 12  # behind type, version, flags and number of entries
+    at = data.index(b"elst") + 12  # after type, version, flags and number of entries
     _, media_time = struct.unpack(">Ii", data[at : at + 8])
     ticks = round(Fraction(num_cut, _RATE) / time_base)
     entry = struct.pack(">Ii", 1000 * (num_frames - num_cut) // _RATE, media_time + ticks)

@@ -30,13 +30,13 @@ from .records import NOT_RUN, PASS, Check, Figure, Found, Step, contained
 __all__ = ["life_steps"]
 
 _MIB = 2**20
-# What kernels that are loaded late, and other programs, may take.
+# Allowance for kernels that are loaded late, and for other programs.
 _MAX_LEAK_MIB = 64
 _PATIENCE_SECONDS = 120
 
 
 def life_steps(bench: Bench) -> list[Step]:
-    """Everything that is not about pixels alone."""
+    """Return all steps that are not only about pixels."""
     steps = [Step(f"refused: {clip.name}", partial(_check_refused, bench, clip)) for clip in REFUSED]
     return [
         *steps,
@@ -128,7 +128,7 @@ def _check_damaged_way(
     all_of_them = compare(found.data, expected.data)
     good = compare([found.data[i] for i in spared if i < len(found)], [whole[i] for i in spared])
     figure = f"{len(found)} of {len(expected)}; {len(spared)} undamaged ones {good}; all {all_of_them}; {by}"
-    # What is shown for damaged pictures is up to the decoder.
+    # The content of damaged frames is up to the decoder.
     is_right = same_times and good.largest <= MAX_LEVELS
     yield Check.of(name, is_right, figure, "frames are missing or wrong")
 
@@ -158,7 +158,7 @@ def _check_threads_way(bench: Bench, name: str, way: str) -> Iterator[Found]:
 
 
 def _answer(path: str, way: str, options: dict[str, Any], answers: Any) -> None:
-    """What a spawned worker does."""
+    """Decode in a spawned worker."""
     Bench(torch.device("cpu"), EFFORTS["tiny"], Path())  # registers its backend in this process
     with VideoDecoder(path, **options) as decoder:
         data = decoder[:4]
@@ -166,7 +166,7 @@ def _answer(path: str, way: str, options: dict[str, Any], answers: Any) -> None:
 
 
 def _check_spawned(bench: Bench) -> Iterator[Found]:
-    """A process of its own, as a DataLoader's workers are made with CUDA."""
+    """Decode in a spawned process, as DataLoader workers with CUDA do."""
     path, way = str(plain_clip(bench)), NVDEC if bench.has_cuda else HYBRID
     with bench.open(path, way) as decoder:
         expected = decoder[:4].cpu().numpy().tobytes()
@@ -261,7 +261,7 @@ def _check_bound(bench: Bench) -> Iterator[Found]:
 
 
 def _used_mib(bench: Bench) -> float:
-    """Memory of the GPU in use, after everything that nobody holds was given back."""
+    """Return the used GPU memory after releasing all unreferenced memory."""
     gc.collect()
     bench.synchronize()
     torch.cuda.empty_cache()

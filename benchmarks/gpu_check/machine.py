@@ -1,4 +1,4 @@
-"""The GPU in the machine stamp: versions, what its driver says it decodes, and how busy it is."""
+"""The GPU in the machine stamp: versions, decoding capabilities according to its driver, and load."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def stamp(device: torch.device) -> dict[str, str]:
     }
     found |= package_versions("mediatensor", "numpy", "pillow", "torchcodec", "scipy")
     if device.type != "cuda":
-        return found | {"GPU": "none: what follows ran on the CPU"}
+        return found | {"GPU": "none: the results are from the CPU"}
     facts: Any = torch.cuda.get_device_properties(device)
     return found | {
         "GPU": f"{facts.name}, {facts.total_memory / 2**30:.0f} GiB, compute capability {facts.major}.{facts.minor}",
@@ -84,7 +84,7 @@ class _Capabilities(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Support:
-    """What the driver says of a kind of stream.
+    """The driver's capabilities for a kind of stream.
 
     Attributes:
         is_supported: ``None`` if the driver cannot be asked.
@@ -153,7 +153,7 @@ class EngineLoad:
 
 
 def parse_load(text: str) -> EngineLoad:
-    """What ``nvidia-smi dmon`` printed: the names of the columns are in a comment; ``-`` is no value.
+    """Parse the output of ``nvidia-smi dmon``: a comment has the column names; ``-`` is a missing value.
 
     >>> parse_load("# gpu    sm   mem   enc   dec\\n# Idx     %     %     %     %\\n    0    12    3    0    97\\n").dec
     [97.0]
@@ -177,8 +177,8 @@ def sampled_load(device: torch.device, seconds: float) -> Iterator[EngineLoad]:
     """Have ``nvidia-smi dmon`` look at the GPU once a second while the block runs; then the load is filled in.
 
     Args:
-        device: Of torch.
-        seconds: How long the block takes at least. The program must end by itself, or what it printed last is lost.
+        device: Torch device.
+        seconds: Minimum duration of the block. The program must end by itself, or its last output is lost.
     """
     load = EngineLoad()
     program = shutil.which("nvidia-smi") if device.type == "cuda" else None

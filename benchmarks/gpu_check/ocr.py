@@ -94,14 +94,14 @@ def _expected(bench: Bench) -> list[str]:
 
 
 def _check_words(bench: Bench, name: str) -> Iterator[Found]:
-    """The words of the drawn pages, against those of the CPU in fp32."""
+    """Compare the words of the generated pages with the CPU in fp32."""
     if name == "fp32":
         bench.require_cuda()
     expected = _expected(bench)
     found = words_of(predictor_on(bench.device, name)(_on_device(bench, bench.effort.num_pages)))
     share = share_of_words(found, expected)
     figure = f"{100 * share:.2f} % of {len(expected)} words"
-    label = f"words on {bench.device.type} in {name} are those of the CPU in fp32"
+    label = f"words on {bench.device.type} in {name} match the CPU in fp32"
     yield Check.of(label, bool(expected) and share >= _MIN_SHARE[name], figure, f"under {100 * _MIN_SHARE[name]:g} %")
 
 
@@ -206,7 +206,7 @@ def _check_compiling(bench: Bench) -> Iterator[Found]:
     second, share = read([(700 + 60 * k, 1000 - 50 * k) for k in range(8)])
     figure = f"{first} graphs for the first 3 pages, {second} more for 8 of other sizes"
     yield Check.of("torch.compile: no compiling for each page", second <= 1, figure, "it compiles again")
-    yield Check.of("torch.compile: the same words", share >= 0.99, f"{100 * share:.2f} % on the worst page", "others")
+    yield Check.of("torch.compile: the same words", share >= 0.99, f"{100 * share:.2f} % on the worst page", "changed")
 
 
 def _measure_cpu(bench: Bench) -> Iterator[Found]:
@@ -226,7 +226,7 @@ def _measure(bench: Bench, name: str, batch_size: int) -> Iterator[Found]:
 
 
 def _speed(bench: Bench, predictor: Any, pages: Any, device: str, name: str, batch_size: int) -> Figure:
-    words = words_of(predictor(pages))  # it is the warm-up, too
+    words = words_of(predictor(pages))  # also the warm-up
     reference = words if device == "cpu" else _words_one_by_one(bench, batch_size)
     walls: list[float] = []
     while len(walls) < bench.effort.repeats and sum(walls) < _BUDGET_SECONDS:

@@ -1,4 +1,4 @@
-"""Are frames of the device those of the CPU? Every codec, colour and structure, in any order, resized and turned."""
+"""Do frames of the device match the CPU? Every codec, colour and structure, in any order, resized and rotated."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _check_way(
     yield Figure("Frames against the CPU path, in levels of 256", {**row, "decoded by": by})
     yield _judged(f"{clip.name}, {way}: frames", way, by, difference)
     place = f"{len(found)} of {len(expected)} frames, on {found.data.device}"
-    yield Check.of(f"{clip.name}, {way}: times and device", same_times and here, place, "not those of the CPU path")
+    yield Check.of(f"{clip.name}, {way}: times and device", same_times and here, place, "they differ from the CPU path")
     yield _check_random_access(bench, clip, path, way, found, key_frames)
 
 
@@ -85,8 +85,8 @@ def _check_backend(bench: Bench, clip: GpuClip, by: str) -> Check:
     size = (width + clip.add[0], height + clip.add[1])
     can = support.takes(size)
     if can is None:
-        return Check(name, NOT_RUN, by, f"the driver cannot be asked what it decodes: {support.reason}")
-    says = f"the driver says that NVDEC {'decodes it' if can else 'does not decode it'}"
+        return Check(name, NOT_RUN, by, f"the driver's decoding capabilities are unknown: {support.reason}")
+    says = f"according to the driver, NVDEC {'decodes it' if can else 'does not decode it'}"
     is_odd = size[0] % 2 or size[1] % 2  # for which PyAV does not hand over all chroma samples: either is right
     return Check.of(name, bool(is_odd) or can == (by == NVDEC_DECODED), f"{by}; {says}", "one contradicts the other")
 

@@ -34,11 +34,11 @@ class Check:
     """One question with a yes or a no.
 
     Attributes:
-        name: What is asked.
+        name: Checked statement.
         status: `PASS`, `FAIL` or `NOT_RUN`.
-        figure: What was measured, in words.
+        figure: Measurement, in words.
         reason: Why it failed or was not run.
-        group: Of the checks; filled in by whoever runs the step.
+        group: Group of the check; set when the step is run.
     """
 
     name: str
@@ -66,9 +66,9 @@ class Target:
     """Something that is to be reached, and how far it is: no check, because machines differ.
 
     Attributes:
-        name: What is aimed at.
+        name: Aim.
         is_met: Whether it is reached; ``None`` if it could not be measured.
-        figure: What was measured, or why nothing was.
+        figure: Measurement, or the reason why there is none.
     """
 
     name: str
@@ -82,11 +82,11 @@ _KINDS: dict[str, type[Check] | type[Figure] | type[Target]] = {"check": Check, 
 
 @dataclass(frozen=True)
 class Step:
-    """What is run as a whole: if it fails, or the process dies, the next one is not concerned.
+    """A unit of work: its failure, or the death of its process, does not affect the next step.
 
     Attributes:
         name: Unique within its group.
-        run: Yields what it finds.
+        run: Yields its findings.
     """
 
     name: str
@@ -94,7 +94,7 @@ class Step:
 
 
 def contained(name: str, found: Iterable[Found]) -> Iterator[Found]:
-    """What is found, and if that ends with an exception, a check of this name that says so.
+    """Yield the findings, and a failed check of this name if they end with an exception.
 
     Example:
         >>> def broken():
@@ -107,7 +107,7 @@ def contained(name: str, found: Iterable[Found]) -> Iterator[Found]:
         yield from found
     except NotRun as reason:
         yield Check(name, NOT_RUN, reason=str(reason))
-    except Exception as error:  # whatever it is, what comes next is not concerned
+    except Exception as error:  # no failure may affect the next step
         yield Check(name, FAIL, reason=in_a_line(error))
 
 
@@ -121,7 +121,7 @@ def in_a_line(error: Exception) -> str:
 
 
 def to_line(found: Found) -> dict[str, Any]:
-    """Return what was found as plain data that can be sent to another process."""
+    """Convert a finding to plain data that can be sent to another process."""
     (kind,) = (name for name, its_type in _KINDS.items() if type(found) is its_type)
     return {"kind": kind, **asdict(found)}
 

@@ -28,7 +28,7 @@ class Report:
     """Everything that was found, in order.
 
     Args:
-        machine: What it depends on, in words.
+        machine: Facts that affect the results.
         found: Checks, figures and targets.
         is_complete: Whether the run came to its end.
     """
@@ -50,7 +50,7 @@ class Report:
 
 
 def summary(report: Report) -> str:
-    """One line: never more than what was run."""
+    """Return a line that only claims checks that were run."""
     counts = Counter(check.status for check in report.checks)
     words = f"{counts[PASS]} checks passed, {counts[FAIL]} failed, {counts[NOT_RUN]} were not run"
     if report.tables:
@@ -82,7 +82,7 @@ def to_json(report: Report) -> dict[str, Any]:
 
 
 def to_markdown(report: Report) -> str:
-    """The document as headings, lists and tables; what failed stands first."""
+    """Format the document as headings, lists and tables, with failures first."""
     parts = [
         summary(report),
         "\n## Machine and versions\n",
@@ -127,10 +127,10 @@ def write(report: Report, folder: Path, name: str, *, has_chart: bool) -> None:
     """Write ``NAME.json`` and ``NAME.md``, each at once, so that there is always a whole one.
 
     Args:
-        report: What was found.
-        folder: Where to.
-        name: Of the files.
-        has_chart: Draw ``NAME.png``, too, if there is something to draw and matplotlib is installed.
+        report: The findings.
+        folder: Output folder.
+        name: Name of the files.
+        has_chart: Also draw ``NAME.png``, if there is something to draw and matplotlib is installed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     texts = {"json": json.dumps(to_json(report), indent=2) + "\n", "md": to_markdown(report)}

@@ -1,4 +1,4 @@
-"""Runs groups of steps so that a crash, or a step that hangs, costs one step: each group has a process of its own."""
+"""Run groups of steps, each in its own process, so that a crash or a hang costs one step."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from .worker import PARTS, run_step
 
 __all__ = ["Plan", "run_part"]
 
-# A step that does not end for so long hangs; encoding the long clips takes most of it.
+# A step that takes longer hangs; encoding the long clips takes most of this time.
 _PATIENCE_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is run.
+    """The plan of a run.
 
     Attributes:
         device: Of torch.
         effort: Key of `bench.EFFORTS`.
         folder: For clips.
-        budget_seconds: For each part; steps that would begin later are not run.
-        has_processes: Whether groups have processes of their own.
-        patience_seconds: After which a step is given up.
-        module: Of the processes.
+        budget_seconds: Time budget of each part; steps that would begin later are not run.
+        has_processes: Whether groups have their own processes.
+        patience_seconds: Time limit of a step.
+        module: Module of the processes.
     """
 
     device: str
@@ -49,7 +49,7 @@ def run_part(plan: Plan, part: str, found: list[Found], say: Callable[[str], Non
     Args:
         plan: What to run.
         part: Key of `worker.PARTS`.
-        found: Gets what is found.
+        found: Receives the findings.
         say: Takes a line about the progress.
         save: Called when something new was found.
     """

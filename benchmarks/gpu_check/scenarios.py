@@ -1,4 +1,4 @@
-"""Figures of decoding: the published scenarios by every way, beside torchcodec's CUDA wheel where that can be had."""
+"""Decoding figures: the published scenarios by every way, and by torchcodec's CUDA wheel if available."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["SCENARIOS_TABLE", "clip_names", "published_clips", "scenario_steps"]
 SCENARIOS_TABLE = "Published scenarios"
 _TORCHCODEC = "torchcodec cuda"
 _RIVALS = ("torchcodec cpu", _TORCHCODEC)
-# Who has taken this long in a scenario is not run again.
+# A library that has taken this long in a scenario is not run again.
 _BUDGET_SECONDS = 15.0
 
 
@@ -37,8 +37,8 @@ class _OnDevice(TensorLibrary):
 
     Args:
         package: ``"mediatensor"`` or ``"torchcodec"``.
-        way: Of this library; none of others.
-        options: Of its ``VideoDecoder``.
+        way: Way of mediatensor; not used for torchcodec.
+        options: Options of the ``VideoDecoder``.
     """
 
     def __init__(self, package: str, way: str = "", **options: Any) -> None:
@@ -133,11 +133,11 @@ def _measure(bench: Bench, clip: Clip, scenario: Scenario) -> Iterator[Found]:
     for name, create in _ways(bench).items():
         try:
             library = create()
-            accuracy[name] = _compared(library, case)  # it is the warm-up, too
+            accuracy[name] = _compared(library, case)  # also the warm-up
             ready[name] = library
         except NotRun as reason:
             yield _row(clip.name, scenario.name, name, f"{NOT_RUN}: {reason}")
-        except Exception as error:  # the others are measured all the same
+        except Exception as error:  # the rest is still measured
             yield _row(clip.name, scenario.name, name, f"{NOT_RUN}: {in_a_line(error)}")
             if name in WAYS:
                 yield Check.of(f"{clip.name}, {scenario.name}, {name}", False, "", in_a_line(error))
@@ -221,7 +221,7 @@ def _target(clip: str, scenario: str, medians: dict[str, float]) -> Target:
         missing = [way for way in (NVDEC, _TORCHCODEC) if way not in medians]
         return Target(name, None, f"{' and '.join(missing)} did not run")
     ratio = medians[_TORCHCODEC] / medians[NVDEC]
-    return Target(name, ratio > 1, f"NVDEC {ratio:.2f} times as fast; {_best(medians)} is the fastest of ours")
+    return Target(name, ratio > 1, f"NVDEC {ratio:.2f} times as fast; {_best(medians)} is our fastest way")
 
 
 def _best(medians: dict[str, float]) -> str:

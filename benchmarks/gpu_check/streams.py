@@ -1,4 +1,4 @@
-"""Are frames right on streams beside the default one, while others are busy, and do loaders copy ahead?"""
+"""Are frames right on side streams, while other streams are busy, and do loaders copy ahead?"""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _check_held(bench: Bench) -> Iterator[Found]:
 
 
 def _check_prefetch(bench: Bench) -> Iterator[Found]:
-    """The copy of a batch runs beside the computation on the one before it."""
+    """Check that the copy of a batch overlaps with the computation on the previous one."""
     bench.require_cuda()
     batches = [torch.full((48, 1024, 1024), number, dtype=torch.uint8).pin_memory() for number in range(10)]
     weights = torch.randn(4096, 4096, device=bench.device)
@@ -123,12 +123,12 @@ def _check_prefetch(bench: Bench) -> Iterator[Found]:
         if str(event.device_type).endswith("CUDA")
     ]
     share = share_overlapped(spans)
-    figure = f"{100 * share:.0f} % of the copying time beside kernels"
-    yield Check.of("ToDevice: copies run beside the computation", share > 0.3, figure, "they do not")
+    figure = f"{100 * share:.0f} % of the copying time overlaps with kernels"
+    yield Check.of("ToDevice: copies overlap with the computation", share > 0.3, figure, "they do not")
 
 
 def share_overlapped(spans: list[tuple[str, float, float]]) -> float:
-    """How much of the time of copies to the device lies within that of kernels; 0 if there were no copies.
+    """Return the share of the copying time to the device that overlaps with kernels; 0 without copies.
 
     Args:
         spans: (name, begin, end) of everything that ran on the device.

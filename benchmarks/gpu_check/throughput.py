@@ -28,10 +28,10 @@ THROUGHPUT_TABLE = "Every frame in order, several decoders in threads"
 CROSSOVER_TABLE = "Open and get the first frames: hybrid against NVDEC"
 _FLOOR = "NVDEC alone"
 _FRAMES_AT_A_TIME = 32
-#: Within which share of what the engines can do full decoding is to be.
+#: Share of the engines' maximum rate that full decoding must reach.
 _SHARE = 0.9
 
-# Decodes a file, or what it can until the event is set, and returns the number of frames.
+# Decodes a file until its end or until the event is set, and returns the number of frames.
 _Decode = Callable[[threading.Event], int]
 
 
@@ -108,7 +108,7 @@ def _decode_all(bench: Bench, path: Path, way: str, stop: threading.Event) -> in
 
 
 def _nvdec_alone(bench: Bench, path: Path, stop: threading.Event) -> int:
-    """All packets through FFmpeg's NVDEC decoder, and nothing else: what the engines can do, read by this demuxer."""
+    """Send all packets through FFmpeg's NVDEC decoder and nothing else: the engines' limit with this demuxer."""
     bench.require_cuda()
     count = 0
     with torch.cuda.device(bench.device), av.open(str(path)) as container:
@@ -163,7 +163,7 @@ def _target(
     best, floor = max(ours, key=ours.__getitem__), max(floors.values())
     busy = loads[NVDEC, best].busy("dec")
     share = ours[best] / floor
-    words = f"{ours[best]:.0f} frames/s with {best} decoders, {100 * share:.0f} % of {floor:.0f} with NVDEC alone"
+    words = f"{ours[best]:.0f} frames/s with {best} decoders, {100 * share:.0f} % of {floor:.0f} with bare NVDEC"
     words += "" if busy is None else f"; engines busy {busy:.0f} %"
     return Target(aim, share >= _SHARE or (busy or 0) >= 100 * _SHARE, words)
 
@@ -208,7 +208,7 @@ def _open_and_get(bench: Bench, path: Path, way: str, count: int) -> float:
 
 
 def crossover_rule(rows: list[dict[str, Any]]) -> list[str]:
-    """What the table says, a sentence for each size; none where NVDEC did not run.
+    """Summarise the table in a sentence for each size; return none if NVDEC did not run.
 
     Example:
         >>> row = {"size": "640x360", "frames": 16, "faster": "nvdec"}

@@ -22,7 +22,7 @@ from .throughput import crossover_steps, throughput_steps
 
 __all__ = ["PARTS", "GroupWorker", "run_step"]
 
-#: Groups by name, and what makes their steps, by part of the run.
+#: Groups by name, with the functions that make their steps, by part of the run.
 PARTS: dict[str, dict[str, Callable[[Bench], list[Step]]]] = {
     "checks": {"pixels": pixel_steps, "life": life_steps, "streams": stream_steps, "reading": ocr_check_steps},
     "decode": {"scenarios": scenario_steps},
@@ -32,7 +32,7 @@ PARTS: dict[str, dict[str, Callable[[Bench], list[Step]]]] = {
 
 
 def run_step(group: str, step: Step) -> list[Found]:
-    """Return what a step finds, with the group of its checks."""
+    """Run a step and return its findings, with the group of its checks."""
     return [
         replace(found, group=group) if isinstance(found, Check) else found for found in contained(step.name, step.run())
     ]

@@ -1,8 +1,8 @@
-"""Sound to tensors, beside torchcodec, soundfile and a plain loop over PyAV: ``python -m benchmarks.media.audio``.
+"""Decode audio with mediatensor, torchcodec, soundfile and a PyAV loop: ``python -m benchmarks.media.audio``.
 
-A file of each format is decoded whole; 100 random seconds are taken from an open file of one hour, and one of its last
-seconds with opening included. All take turns, in another order each round. What they return is compared with a plain
-decode of the whole file: who returns other samples faster is not faster.
+Measures a whole file of each format, 100 random seconds of an open file of one hour, and one of its last seconds with
+opening included. Libraries take turns, in another order each round. Their samples are compared with a plain decode of
+the whole file.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ WHOLE, RANDOM, FIRST = "whole file", "random seconds", "open and get a second ne
 #: How many times as fast as torchcodec we have to be.
 TARGETS = {WHOLE: 1.0, RANDOM: 3.0}
 
-#: Below this, in dB, samples are not the right ones. FFmpeg's AAC decoder makes up noise anew after a seek, where the
-#: encoder asks for it; that leaves more than 20. Sound that is a sample late leaves less.
+#: Samples with a lower SNR, in dB, are wrong. FFmpeg's AAC decoder generates new noise after a seek if the encoder
+#: asks for it, which gives more than 20 dB. Audio that is one sample late gives less.
 MIN_SNR = 20.0
 
 NOTE = (
-    "For each range torchcodec decodes on from the last one, or from the beginning. It gets few of the ranges, from "
-    "every part of the file and in the same order as the others; times are per range."
+    "torchcodec decodes from the last range, or from the start of the file, to each range. It gets few of them, from "
+    "every part of the file, in the same order as the other libraries. Times are per range."
 )
 
 #: Instead of the start of a range.
 WHOLE_FILE = -1.0
-#: Who has taken this long in a scenario is not run again.
+#: A library that has taken this long in a scenario is not run again.
 SECONDS_PER_WAY = 8.0
 
 
@@ -76,9 +76,9 @@ class SoundRow:
         wall_median, wall_first_quartile, wall_third_quartile, cpu_median: In seconds.
         identical, compared: Items that were equal to the reference in every bit, and all; ``compared`` is 0 for what
             returns no samples.
-        samples_missing: Samples that should have come and did not; negative if there were more.
-        largest_difference: Of a sample, where full scale is 1.
-        snr_decibels: Of the samples against the reference; ``None`` if all are identical or none were compared.
+        samples_missing: Expected samples that were not returned; negative for surplus samples.
+        largest_difference: Largest difference of a sample; full scale is 1.
+        snr_decibels: SNR against the reference; ``None`` if all samples are identical or none were compared.
     """
 
     clip: str
@@ -118,9 +118,9 @@ def measure(
     """A row for each way; the first run of each is not counted, but compared.
 
     Args:
-        clip: What reports call the file.
-        scenario: What reports call what is done with it.
-        ways: By the name of the library.
+        clip: Name of the file in reports.
+        scenario: Name of the work in reports.
+        ways: Ways by library name.
         references: The right samples by the start of the range; for a whole file, by `WHOLE_FILE`.
         repeats: Timed runs of each, fewer if they take long.
     """
@@ -129,7 +129,7 @@ def measure(
         accuracy[name] = compared(way.begin()(), [references[start] for start in way.starts or [WHOLE_FILE]])
         wall[name], cpu[name] = list[float](), list[float]()
     for number in range(repeats):
-        # Always another one before: what it leaves of memory makes the next one up to twice as slow.
+        # Random order: the memory left by one library makes the next one up to twice as slow.
         for name in random.Random(number).sample(list(ways), len(ways)):
             if sum(wall[name]) > SECONDS_PER_WAY:
                 continue
@@ -150,7 +150,7 @@ def measure(
 
 
 def compared(found: Sequence[Tensor], expected: Sequence[Tensor]) -> tuple[int, int, int, float, float | None]:
-    """(identical items, items, samples missing, largest difference, SNR in dB) of what was returned."""
+    """Return (identical items, items, samples missing, largest difference, SNR in dB)."""
     if not found:
         return 0, 0, 0, 0.0, None
     identical = missing = 0
@@ -192,7 +192,7 @@ def measure_format(clip: SoundClip, paths: dict[SoundClip, Path], effort: Effort
 
 
 def ratios(rows: Sequence[SoundRow]) -> list[SoundRatio]:
-    """All of ours against all rivals, of the same file and scenario; only torchcodec is a target."""
+    """Compare our rows with all rivals for the same file and scenario; only torchcodec is a target."""
     found = []
     for ours in rows:
         for rival in rows:
@@ -209,7 +209,7 @@ def ratios(rows: Sequence[SoundRow]) -> list[SoundRatio]:
 
 
 def is_right(row: SoundRow) -> bool:
-    """Whether the samples are those of the reference as far as they can be."""
+    """Whether the samples match the reference within the decoder's noise."""
     if row.scenario == WHOLE:
         return row.identical == row.compared
     return row.samples_missing == 0 and (row.snr_decibels is None or row.snr_decibels >= MIN_SNR)

@@ -1,7 +1,7 @@
-"""Count the Python functions that a call of a video decoder runs: what a small frame costs besides its decoding.
+"""Count the Python functions that a video decoder calls: the overhead of a small frame.
 
-Counts do not depend on the machine's speed, so that they show what a change adds or removes. One thread decodes, as in
-a worker of a loader.
+Counts do not depend on the machine's speed, so they show the effect of a change. One thread decodes, as in a worker of a
+loader.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NUM_FRAMES = 240
 _SIZE = (180, 320)
 # Groups of pictures, and how far after its key frame a jump goes.
 _SHORT_GROUP, _LONG_GROUP = 8, 120
-# Jumps to frames that are far apart, so that none is kept.
+# Number of jumps, to frames that are far apart, so that none of them is cached.
 _NUM_JUMPS = 20
 
 
@@ -54,7 +54,7 @@ _GROUPS = (_SHORT_GROUP, _LONG_GROUP)
 
 
 def write_clip(path: Path, group_length: int) -> Path:
-    """Write an H.264 clip, 320x180, with a key frame every so many frames and no B frames."""
+    """Write an H.264 clip, 320x180, with a key frame every ``group_length`` frames and no B frames."""
     noise = np.random.default_rng(0).integers(0, 64, (*_SIZE, 3), np.uint8)
     with av.open(str(path), "w") as container:
         stream: Any = container.add_stream("libx264", rate=30)
@@ -68,9 +68,9 @@ def write_clip(path: Path, group_length: int) -> Path:
 
 
 def measure(path: Path) -> dict[str, Counter[str]]:
-    """Return the functions that each kind of call runs, with their numbers; the median of several calls."""
+    """Return the number of calls of each function, by kind of call; the median of several calls."""
     with VideoDecoder(path) as decoder:
-        decoder[0]  # imports, and what is looked up once
+        decoder[0]  # imports, and one-time lookups
         opened: list[VideoDecoder] = []
         opening = count_calls(lambda: opened.append(VideoDecoder(path)))
         opened[0].close()
@@ -119,7 +119,7 @@ def _median(counts: list[Counter[str]]) -> Counter[str]:
 
 
 def count_calls(work: Callable[[], object]) -> Counter[str]:
-    """Run a function, and return how often each Python function was called in it, itself left out."""
+    """Run a function, and return how often each Python function was called in it, without the function itself."""
     counts: Counter[str] = Counter()
 
     def profile(frame: FrameType, event: str, _: object) -> None:

@@ -88,7 +88,7 @@ class Library(ABC):
     gives_frames = True
 
     def prepare(self, case: Case) -> None:  # noqa: B027 - most libraries need none
-        """What is done once for a case, long before it is run."""
+        """Prepare a case once, long before it is run."""
 
     @abstractmethod
     def open(self, path: str, size: Size | None) -> Any:

@@ -17,7 +17,7 @@ __all__ = ["can_draw", "draw_chart"]
 
 _OURS, _THEIRS, _FLOOR, _BEHIND = "#1b7f5c", "#8a94a6", "#d9dde4", "#c8643c"
 _PEER_MARKERS = dict(zip(PEERS, ("x", "+"), strict=True))
-# With more panels than this nobody sees at a glance who is ahead.
+# With more panels than this, a chart is unreadable.
 _MAX_PANELS = 16
 _MAX_COLUMNS = 4
 _BAR_INCHES = 0.24
@@ -65,7 +65,7 @@ def draw_chart(title: str, rows: Sequence[Row], path: Path) -> None:
 
 
 def _ratios(panels: dict[tuple[str, str], list[Row]]) -> dict[tuple[str, str], dict[str, float]]:
-    """How many times as fast as the better of torchcodec's settings: ours, ours in CPU time, and others."""
+    """Return speed relative to torchcodec's better setting: ours, ours in CPU time, and other libraries."""
     found = {}
     for key, rows in panels.items():
         beside = {row.library: row for row in rows}
@@ -80,7 +80,7 @@ def _ratios(panels: dict[tuple[str, str], list[Row]]) -> dict[tuple[str, str], d
 
 
 def _draw_ratios(axis: Any, ratios: dict[tuple[str, str], dict[str, float]]) -> None:
-    """A bar for each work, to the right of 1 where we are ahead; the works of a clip stand together."""
+    """Draw a bar for each scenario, to the right of 1 if mediatensor is faster, grouped by clip."""
     places, place, last_clip = [], 0.0, next(iter(ratios))[0]
     for clip, _ in ratios:
         place += 1.0 if clip == last_clip else 1.7
@@ -138,7 +138,7 @@ def _draw_panel(axis: Any, title: str, rows: Sequence[Row]) -> None:
     axis.set_xlabel("ms (less is better)", fontsize=8)
     axis.tick_params(axis="x", labelsize=8)
     axis.spines[["top", "right"]].set_visible(False)
-    # A library that is many times slower would press all others against the edge.
+    # A library that is many times slower would squash all other bars.
     if max(medians) > 20 * min(medians):
         axis.set_xscale("log")
         axis.set_xlim(left=min(medians) / 2)

@@ -40,15 +40,15 @@ class Encoded:
     """A clip of one run of an encoder.
 
     Attributes:
-        name: What reports call it; unique within a suite.
+        name: Name in reports, unique within a suite.
         scenes: lavfi graphs with ``{w}``, ``{h}`` and ``{r}`` for width, height and rate, and with ``{detail}`` for the
             size of a detailed picture; each has an equal share of the clip.
         size: (width, height).
         rate: Frames per second.
         seconds: Length.
         codec: Name of the encoder.
-        options: Of the encoder; what is not given is the encoder's default.
-        extension: Of the file, which decides on the container.
+        options: Encoder options other than the defaults.
+        extension: File extension, which selects the container.
         has_variable_rate: Whether frames are shown for 1 to 4 ticks of ``rate`` in turn instead of one.
         has_sound: Whether a stereo AAC stream is interleaved.
     """
@@ -81,13 +81,13 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Joined:
-    """A clip made of the packets of others.
+    """A clip made of the packets of other clips.
 
     Attributes:
-        name: What reports call it; unique within a suite.
+        name: Name in reports, unique within a suite.
         parts: Clips of the same size, rate and encoder settings.
         times: How many times all parts are written.
-        extension: Of the file, which decides on the container.
+        extension: File extension, which selects the container.
     """
 
     name: str
@@ -115,7 +115,7 @@ def mandelbrot(rate: str = "", filters: str = "", *, begin_seconds: int = 0) -> 
 
     Args:
         rate: Pictures per second; the source's default is 25.
-        filters: What follows in the graph.
+        filters: Filters appended to the graph.
         begin_seconds: Where in the zoom to begin, at the default rate.
     """
     # The source's own law of zooming: from 3 to 0.3 within 400 pictures.
@@ -127,7 +127,7 @@ def mandelbrot(rate: str = "", filters: str = "", *, begin_seconds: int = 0) -> 
 
 
 def film(num_scenes: int) -> tuple[str, ...]:
-    """Scenes like those of an edited film: a camera that pans over a detailed picture, with grain, and cuts between.
+    """Return scenes like an edited film: a camera pans over a detailed picture, with grain, and cuts between scenes.
 
     Every other scene is a zoom.
     """
@@ -165,7 +165,7 @@ def _quick_encoded(clip: Encoded) -> Encoded:
 
 
 def make_clips(clips: Iterable[Clip], folder: Path) -> dict[str, Path]:
-    """Paths of clips by name; those that are not in ``folder`` yet are made, several at a time."""
+    """Return paths of clips by name; make the missing ones in ``folder``, several at a time."""
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     wanted = list(clips)
@@ -215,7 +215,7 @@ def _encode(clip: Encoded, path: Path) -> None:
 
 
 def _sound_track(output: Any) -> Callable[[float | None], None]:
-    """What adds sound to a file, up to a time; ``None`` ends it. Two tones and noise, so that the encoder has work."""
+    """Return a function that adds tones and noise up to a time, or ends the audio for ``None``."""
     stream: Any = output.add_stream("aac", rate=_SOUND_RATE)
     stream.bit_rate = 128_000
     chance = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""The tables of ``docs/speed.md`` and of the README that a run of ``everyday`` writes anew, between two marks."""
+"""Write the tables of ``docs/speed.md`` and of the README from a run of ``everyday``, between two marks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .reporting import Report, speed_table, speed_table_in_short
 __all__ = ["update_documents"]
 
 _BEGIN = "<!-- Written by: python -m benchmarks everyday --update-docs -->\n"
-_END = "<!-- Here ends what is written. -->\n"
+_END = "<!-- End of the written part. -->\n"
 _ROOT = Path(__file__).parents[2]
 _CHART = "benchmarks/results/everyday.png"
 
@@ -27,8 +27,8 @@ def update_documents(report: Report, root: Path = _ROOT) -> None:
     """Put the figures of a run where users read them.
 
     Args:
-        report: Of the suite ``everyday``.
-        root: Of the checkout.
+        report: Report of the suite ``everyday``.
+        root: Root folder of the checkout.
 
     Raises:
         ValueError: if a page has no place for them.

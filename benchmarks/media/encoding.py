@@ -1,7 +1,7 @@
-"""Encode beside the ``ffmpeg`` program and torchcodec, same settings: ``python -m benchmarks.media.encoding``.
+"""Encode with mediatensor, ``ffmpeg`` and torchcodec at the same settings: ``python -m benchmarks.media.encoding``.
 
-All get the same tensors and write a file. The program reads raw frames or samples from a pipe. What was written is
-decoded with PyAV and compared with what was to be encoded: who writes worse or larger files faster is not faster.
+All get the same tensors and write a file. The ``ffmpeg`` program reads raw frames or samples from a pipe. PyAV decodes
+the files, to compare their quality and size.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def cases(*, is_quick: bool) -> list[Case]:
 
 def by_mediatensor(case: Case, path: Path) -> None:
     if case.is_video:
-        # The others convert to BT.601 whatever the size, and other colours make files of another size.
+        # The other encoders convert to BT.601 at every size, and other colours change the file size.
         same = {"colorspace": "smpte170m"} if case.options["pixel_format"] == "yuv420p" else {}
         VideoEncoder(case.data, frame_rate=FRAME_RATE).to_file(path, **case.options, extra_options=same)
     else:
@@ -159,7 +159,7 @@ def ways() -> dict[str, Callable[[Case, Path], None]]:
 
 
 def decoded(path: Path, *, is_video: bool) -> np.ndarray[Any, Any]:
-    """What a file holds: frames (N, H, W, 3), or samples (C, N)."""
+    """Decode a file to frames (N, H, W, 3) or samples (C, N)."""
     with av.open(str(path)) as container:
         if is_video:
             return np.stack([frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)])
@@ -169,7 +169,7 @@ def decoded(path: Path, *, is_video: bool) -> np.ndarray[Any, Any]:
 
 
 def psnr(case: Case, path: Path) -> float:
-    """Of the file against what was encoded, in dB; infinite if equal."""
+    """Return the PSNR of the file against the input, in dB; infinite if equal."""
     found = decoded(path, is_video=case.is_video)
     if case.is_video:
         squares = (
@@ -184,7 +184,7 @@ def psnr(case: Case, path: Path) -> float:
 
 
 def measure(case: Case, repeats: int, folder: Path) -> list[Result]:
-    """One warm-up each, which is what is checked; then they take turns, in another order each round."""
+    """Run and check a warm-up of each encoder; then they take turns, in another order each round."""
     paths, quality, times = {}, {}, {}
     encoders = ways()
     for name, encode in list(encoders.items()):

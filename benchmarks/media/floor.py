@@ -1,4 +1,4 @@
-"""The floor: libavcodec alone, decoding exactly the packets that mediatensor feeds, without converting a picture."""
+"""The lower bound: libavcodec only, decoding exactly the packets that mediatensor feeds, without converting frames."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .case import Case, Image, Library, Size
 
 __all__ = ["FedPacket", "FloorLibrary", "fed_packets"]
 
-# What tells the packets of one stream apart: dts, pts and size.
+# Identity of a packet within its stream: dts, pts and size.
 FedPacket = tuple[int | None, int | None, int]
 
 
@@ -51,7 +51,7 @@ class FloorLibrary(Library):
     """Runs the packets of a case through a codec. Choosing them and reading them from the file is not timed.
 
     Args:
-        num_threads: Of the codec; 0 for as many as there are cores.
+        num_threads: Codec threads; 0 for one per core.
     """
 
     gives_frames = False

@@ -1,7 +1,6 @@
-"""Decode JPEG and PNG files from memory, beside other libraries: ``python -m benchmarks.media.images [--quick]``.
+"""Decode JPEG and PNG from memory and compare libraries: ``python -m benchmarks.media.images [--quick]``.
 
-The libraries take turns, run by run, so that what else the machine does hits all alike. Every result is compared with
-what Pillow alone gives.
+The libraries take turns, run by run, so that disturbances affect all of them. Every result is compared with Pillow.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ from .chart import can_draw, draw_chart
 
 __all__ = ["main"]
 
-# What gives images (C, H, W) for the bytes of files.
+# Decodes the bytes of files to images (C, H, W).
 Decode = Callable[[Sequence[bytes]], list[torch.Tensor]]
 
 
 @dataclass(frozen=True)
 class Case:
-    """Files, and what decodes them, by name; the first one is the reference for the pixels."""
+    """Files, and decode functions by name; the first function is the reference for the pixels."""
 
     clip: str
     scenario: str
@@ -60,7 +59,7 @@ class ImageRow:
         wall_median, wall_first_quartile, wall_third_quartile, cpu_median: In seconds; CPU of all threads.
         times_as_fast: The median of Pillow with numpy, divided by this one.
         identical: Images that were equal to the reference in every bit.
-        largest_difference: Of the others, in levels.
+        largest_difference: Largest difference of the other images, in levels.
         is_contiguous: Whether channels lie one after the other in memory.
     """
 
@@ -133,7 +132,7 @@ def ways_of_others(depth: int = 8) -> dict[str, Decode]:
 
 
 def cases(is_quick: bool) -> list[Case]:
-    """What is measured."""
+    """Return the cases to measure."""
     large = (3000, 4000) if not is_quick else (300, 400)
     num_small = 200 if not is_quick else 4
     pillow = {"Pillow, numpy": one_by_one(by_pillow)}

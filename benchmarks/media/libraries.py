@@ -1,7 +1,7 @@
-"""The libraries that are compared, behind one small interface. Each is imported only where it is used.
+"""The compared libraries, with one small interface. Each is imported only when it is used.
 
-A library opens a file anew for every measurement, as a data loader does. Pictures stay in the library's own type until
-`Library.images` makes them comparable, outside of the clock.
+A library opens the file again for every measurement, as a data loader does. Frames stay in the library's own type
+until `Library.images` makes them comparable, which is not timed.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ OURS_BESIDE = "mediatensor, other sources"
 EXACT = ("torchcodec exact, 1 thread", "torchcodec exact, auto threads")
 #: torchcodec without an index.
 APPROXIMATE = ("torchcodec approximate, 1 thread", "torchcodec approximate, auto threads")
-#: What no library that uses libavcodec can beat; not a library that anybody could use.
-FLOORS = ("libavcodec alone, all threads", "libavcodec alone, 1 thread")
+#: Lower bounds for every library that uses libavcodec; not usable libraries.
+FLOORS = ("libavcodec only, all threads", "libavcodec only, 1 thread")
 OPENCV = "OpenCV"
 DECORD = "decord"
-#: Others whom a user may ask about; their frames may differ.
+#: Other libraries that users ask about; their frames may differ.
 PEERS = (OPENCV, DECORD)
 
 
@@ -125,7 +125,7 @@ def _index_path(path: str) -> Path:
 
 
 class PyAVLibrary(Library):
-    """What is written most often with PyAV: seek by time, decode up to the frame, convert it."""
+    """The most common use of PyAV: seek by time, decode up to the frame, convert it."""
 
     def __init__(self) -> None:
         self._av = importlib.import_module("av")
@@ -136,7 +136,7 @@ class PyAVLibrary(Library):
         return container, size
 
     def count(self, decoder: Any) -> int:
-        """What the header states."""
+        """Return the count from the header."""
         container, _ = decoder
         stream = container.streams.video[0]
         return int(stream.frames or container.duration / self._av.time_base * stream.average_rate)

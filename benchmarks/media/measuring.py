@@ -7,9 +7,9 @@
         time     one worker after the other, in another order each round: the first call of its process
         memory   the largest resident set of that
         check    in the first round: run again, and compare the frames
-        packets  in the first round: run again, and count what ours feeds its codecs
+        packets  in the first round: run again, and count the packets that mediatensor feeds to its codecs
 
-A library that is missing, fails or crashes becomes a note, and the others go on.
+If a library is missing, fails or crashes, the report has a note and the run continues.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Effort:
         repeats: Timed runs of each library in each scenario.
         budget_seconds: A library whose runs took longer than this together is not run again in that scenario.
         minutes: A round is begun only if it probably ends within this time; the first one always.
-        keeps_workers: Use one process for everything that a library does. Quick, but what one run leaves behind, memory
-            above all, shows in the next.
+        keeps_workers: Use one process for all runs of a library. Fast, but each run is affected by the earlier ones,
+            above all by their memory.
     """
 
     repeats: int = 5
@@ -61,7 +61,7 @@ class Interpreter:
     """Where workers run.
 
     Attributes:
-        python: The program, of an environment that has the libraries. mediatensor itself is that of this checkout.
+        python: Python program of an environment with the libraries. mediatensor comes from this checkout.
         other_sources: The ``src`` folder of another checkout, for `libraries.OURS_BESIDE`.
     """
 
@@ -69,7 +69,7 @@ class Interpreter:
     other_sources: Path | None = None
 
     def environment(self, library: str) -> dict[str, str]:
-        """The variables that a worker gets beside those of this process."""
+        """Return the variables that a worker gets in addition to the inherited ones."""
         sources = self.other_sources if library == OURS_BESIDE and self.other_sources else ROOT / "src"
         paths = [str(sources), os.environ.get("PYTHONPATH", "")]
         own = {"NUMPY_MADVISE_HUGEPAGE": "0"} if library == OURS_SMALL_PAGES else {}
@@ -82,9 +82,9 @@ class Measurement:
 
     Attributes:
         rows: One for each clip, scenario and library.
-        notes: What went wrong with whom.
-        versions: Of the libraries that ran.
-        is_complete: Whether the suite ran to its end; if not, somebody interrupted it.
+        notes: Failures of libraries.
+        versions: Versions of the libraries that ran.
+        is_complete: Whether the suite ran to its end; if not, it was interrupted.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -153,13 +153,13 @@ def measure_suite(
     """Run a suite; Ctrl-C ends it early.
 
     Args:
-        name: Of the suite.
+        name: Name of the suite.
         suite: What to run.
         clips_folder: Where clips are kept.
-        libraries: Who takes part; if there is nobody, those whom the suite means.
+        libraries: Libraries to measure; the suite's defaults if empty.
         effort: How much to run.
         say: Takes lines about the progress.
-        interpreter: What runs the libraries.
+        interpreter: Environment of the libraries.
     """
     say(f"{name}: making {len(suite.clips)} clips in {clips_folder}, if they are not there")
     paths = make_clips(suite.clips, clips_folder)
@@ -185,9 +185,9 @@ def measure_suite(
                     _make_references(case)
                 wanted = [library for library in LIBRARIES if library in allowed and library in scenario.libraries]
                 _run_round(where, number, case, wanted, workers, effort, found[place])
-    except KeyboardInterrupt:  # what was measured until then took its time, and is worth reporting
+    except KeyboardInterrupt:  # the completed measurements are still worth reporting
         measurement.is_complete = False
-        measurement.notes.append(f"{name} was interrupted: what is not here was not measured")
+        measurement.notes.append(f"{name} was interrupted: missing rows were not measured")
     finally:
         workers.close()
     for (clip_name, scenario, case), of_case in zip(cases, found, strict=True):
@@ -230,7 +230,7 @@ def _run_round(
     effort: Effort,
     found: dict[str, dict[str, Any]],
 ) -> None:
-    """Run a case once with each library, and add to what was found of those that came through."""
+    """Run a case once with each library, and record the runs that succeeded."""
     order = [
         library
         for library in random.Random(f"{where} {number}").sample(libraries, len(libraries))
@@ -244,7 +244,7 @@ def _run_round(
 
 
 def _run_once(where: str, case: Case, library: str, workers: _Workers, found: dict[str, dict[str, Any]]) -> None:
-    """Add a timed run to what was found of a library, and what is looked at once."""
+    """Record a timed run of a library and, in the first round, its one-time checks."""
     answers: list[dict[str, Any] | None] = [workers.ask(library, where, "load", case=asdict(case))]
     answers += [workers.ask(library, where, "time"), workers.ask(library, where, "memory")]
     if library not in found:

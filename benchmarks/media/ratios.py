@@ -13,13 +13,13 @@ __all__ = ["TARGETS", "Ratio", "Target", "compute_ratios"]
 
 @dataclass(frozen=True)
 class Target:
-    """A figure to reach: so many times as fast as the better of the rivals.
+    """A speed to reach, relative to the better of the rivals.
 
     Attributes:
         suite, scenario: Which; a scenario is named by how its name begins.
         clip: How the clip's name begins; any by default.
         at_least, aim: Factors of wall time; an aim may be missing.
-        ours: Who is measured.
+        ours: Measured library.
         rivals: Settings of torchcodec, the better of which counts.
     """
 
@@ -57,7 +57,7 @@ TARGETS = (
     Target("everyday", "5 files", 1.0),
     Target("opening", "open and count", 3.0, clip="23 min, 100 MB mp4"),
     Target("opening", "open and count", 3.0, clip="1 min, 100 MB mp4"),
-    # Within a fifth of what it takes without an index.
+    # At most a fifth slower than without an index.
     Target("opening", "open and count", 1 / 1.2, clip="23 min, 100 MB mp4", rivals=APPROXIMATE),
     Target("opening", "open and count", 1 / 1.2, clip="1 min, 100 MB mp4", rivals=APPROXIMATE),
     Target("opening", "open and", 1.0, ours=OURS_SAVED_INDEX, rivals=APPROXIMATE),
@@ -69,7 +69,7 @@ TARGETS = (
 
 @dataclass(frozen=True)
 class Ratio:
-    """A target and what was measured.
+    """A target and its measurement.
 
     Attributes:
         suite, clip, scenario: Which.
@@ -78,7 +78,7 @@ class Ratio:
         ours_seconds, rival_seconds: Medians of wall time.
         at_least, aim: The target.
         is_met: Whether ``wall_ratio`` reaches ``at_least`` and all of our frames are identical to the reference.
-        floor_seconds: Wall time of libavcodec alone on the packets that we fed, where it was measured.
+        floor_seconds: Wall time of libavcodec only, on the packets that mediatensor fed, if measured.
     """
 
     suite: str

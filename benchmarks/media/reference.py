@@ -1,4 +1,4 @@
-"""What the frames must be: fingerprints from a plain linear decode with PyAV, kept beside the clips."""
+"""Expected frames: fingerprints from a plain linear decode with PyAV, stored next to the clips."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .case import Image, Size
 
 __all__ = ["Comparison", "Reference", "load_reference", "make_reference"]
 
-# Of every so many rows and columns the pixels themselves are kept, to tell a rounding difference from a wrong frame.
+# Pixels of every 8th row and column are kept, to distinguish a rounding difference from a wrong frame.
 _SAMPLE_STEP = 8
 
 
@@ -29,7 +29,7 @@ class Reference:
 
 @dataclass
 class Comparison:
-    """How many frames were compared, how many were identical, and how far the others were off, in levels of 256."""
+    """Compared frames, identical frames, and the largest difference of the other frames, in levels of 256."""
 
     compared: int = 0
     identical: int = 0
@@ -48,7 +48,7 @@ class Comparison:
 
 
 def make_reference(path: Path, indices: Collection[int], size: Size | None) -> None:
-    """Decode a file from its beginning, and leave the fingerprints of some frames beside it.
+    """Decode a file from its beginning, and write the fingerprints of some frames next to it.
 
     Args:
         path: The file.

@@ -1,7 +1,7 @@
 """Requests and bytes for one clip of a large file on a web server: ``python -m benchmarks.media.remote``.
 
-The server runs on this machine and counts what it hands to the network. What a client has not read when it hangs up
-counts too, up to what the buffers of the system hold: on a real network some of it is sent as well.
+The server runs on this machine and counts the bytes that it hands to the network. This includes bytes that a client has
+not read when it disconnects, up to the size of the system's buffers: a real network sends some of them as well.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Counts:
 
 @contextmanager
 def counting_server(path: Path) -> Iterator[tuple[str, Counts]]:
-    """(URL of the file, what is counted)."""
+    """Yield (URL of the file, counts)."""
     counts, content = Counts(), path.read_bytes()
 
     class Handler(BaseHTTPRequestHandler):
@@ -183,7 +183,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.media.remote", description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=int, default=30, help="length of the video (default 30)")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the rows as JSON, too")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="also write the rows as JSON")
     arguments = parser.parse_args()
     start = arguments.seconds * FRAMES_PER_SECOND // 2 + FRAMES_PER_GOP // 6
     with tempfile.TemporaryDirectory() as folder:

@@ -22,11 +22,11 @@ class Report:
     """Everything that a run found out.
 
     Attributes:
-        machine: What the numbers depend on, in words.
+        machine: Facts that affect the numbers.
         clips: Descriptions of clips by "suite: name".
-        rows: Of all suites.
-        ratios: Targets and what was measured.
-        notes: What went wrong with whom.
+        rows: Rows of all suites.
+        ratios: Targets and their measurements.
+        notes: Failures of libraries.
     """
 
     machine: dict[str, str]
@@ -76,7 +76,7 @@ def _bullets(items: Iterable[tuple[str, str]]) -> str:
 
 
 def _table(head: Sequence[str], lines: Iterable[Sequence[str]], num_texts: int) -> str:
-    """A table whose first ``num_texts`` columns are words and the others numbers."""
+    """Format a table whose first ``num_texts`` columns are words; all further columns are numbers."""
     rule = ["---"] * num_texts + ["---:"] * (len(head) - num_texts)
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *lines))
 
@@ -105,7 +105,7 @@ def _ratio_table(ratios: Sequence[Ratio]) -> str:
 
 
 def speed_table(rows: Sequence[Row]) -> str:
-    """Medians with quartiles of ours and of the better of torchcodec's settings, and the medians of others.
+    """Format medians with quartiles of mediatensor and torchcodec's better setting, and medians of other libraries.
 
     CPU time is compared with the setting that takes least. Empty where not both were measured.
     """

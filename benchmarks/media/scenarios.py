@@ -1,4 +1,4 @@
-"""What is measured: a scenario says what is prepared, what runs under the clock, and which frames come out."""
+"""Scenarios: each defines its preparation, its timed run, and the frames that it returns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Kind:
 
     Attributes:
         run: Runs a case on what ``prepare`` gave: this is timed.
-        prepare: What comes before, with the clock stopped.
+        prepare: Untimed preparation.
         num_frames: How many frames a run returns.
         rehearsal: A smaller case that shows the same frames, to compare them.
     """
@@ -39,7 +39,7 @@ def _count(library: Library, case: Case, _: Any, see: See) -> None:
 
 
 def _fetch(library: Library, case: Case, _: Any, see: See) -> None:
-    """Open every file and get frames: those of each call together."""
+    """Open every file and get the frames of each call together."""
     for path, calls in case.calls():
         decoder = library.open(path, case.size)
         for call in calls:

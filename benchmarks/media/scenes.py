@@ -1,7 +1,7 @@
 """Finding the scenes of a film: ``python -m benchmarks.media.scenes``.
 
-Each way goes over the same films with one thread for the codec. Two bounds stand beside them: every frame as RGB, which
-a detector on tensors would have to decode, and the bare codec, than which no way is quicker that decodes every frame.
+Each way reads the same films with one codec thread. Two rows are for reference: every frame as RGB, which a detector on
+tensors needs, and the bare codec, the lower bound for every way that decodes all frames.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ..shared.results import summarise
 from .chart import can_draw, draw_chart
 from .clips import Encoded, film, make_clips
 
-RGB, FLOOR = "mediatensor, every frame as RGB", "PyAV, decoding alone"
+RGB, FLOOR = "mediatensor, every frame as RGB", "PyAV, decoding only"
 
 _NUM_SHOTS, _SECONDS, _RATE = 8, 24, Fraction(25)
 _TWO_SECONDS = (("g", "50"), ("sc_threshold", "0"))
@@ -46,7 +46,7 @@ CLIPS = (
     Encoded("VP9", film(_NUM_SHOTS), (640, 360), _RATE, _SECONDS, "libvpx-vp9", _QUICKLY, "webm"),
 )
 
-#: The first frames of the scenes of a file; empty of what looks for none.
+#: Returns the first frames of the scenes of a file; nothing if the way does not detect scenes.
 FindStarts = Callable[[Path], list[int]]
 
 
@@ -56,11 +56,11 @@ class Result:
 
     Attributes:
         clip, way: Which.
-        num_frames: Of the film.
+        num_frames: Frames of the film.
         wall, cpu: Seconds of each run, opening included; CPU of all threads.
-        num_cuts: Cuts of the film; ``None`` where nobody knows.
-        found, extra: How many of these the way finds, at the very frame, and how many others; ``None`` if it looks for
-            none, or nobody knows.
+        num_cuts: Cuts of the film; ``None`` if unknown.
+        found, extra: Cuts that the way finds at the exact frame, and false cuts; ``None`` if it does not detect
+            scenes, or if the cuts are unknown.
     """
 
     clip: str
@@ -103,7 +103,7 @@ def _by_scenedetect(package: Any, path: Path) -> list[int]:
 
 
 def ways() -> dict[str, FindStarts]:
-    """How to do it, by name; what is not installed is left out."""
+    """Return the installed ways by name."""
     found: dict[str, FindStarts] = {
         "mediatensor": _ours,
         "mediatensor, key frames only": lambda path: _ours(path, key_frames_only=True),
@@ -147,9 +147,9 @@ def measure(name: str, path: Path, starts: Sequence[int] | None, repeats: int) -
 
 
 def table(results: Sequence[Result]) -> str:
-    """A line for each film and way; "times" is CPU time of every frame as RGB over that of the way."""
+    """Format a line for each film and way; "times" is the CPU time of every frame as RGB divided by the way's."""
     lines = [
-        "| film | way | CPU ms a frame | wall ms a frame | times | cuts found | others |",
+        "| film | way | CPU ms a frame | wall ms a frame | times | cuts found | false cuts |",
         "|---|---|---:|---:|---:|---:|---:|",
     ]
     for result in results:
@@ -187,7 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.media.scenes", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument("--films", type=Path, nargs="+", default=[], metavar="FILE", help="films of yours instead")
+    parser.add_argument("--films", type=Path, nargs="+", default=[], metavar="FILE", help="measure your own films")
     parser.add_argument("--repeats", type=int, default=5, help="timed runs of each way (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="tiny films and one run: does everything work?")
     parser.add_argument("--clips", type=Path, metavar="FOLDER", help="where films are made, and kept")

@@ -1,4 +1,4 @@
-"""How each library gets all samples of a file, or those of some seconds of it."""
+"""How each library decodes all samples of a file, or some seconds of it."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Way:
     """A library in a scenario.
 
     Attributes:
-        begin: Makes what a run works with; what it takes is not timed. Gives the run.
-        starts: Of the ranges that a run returns, in seconds; empty for the whole file.
+        begin: Prepares a run, untimed, and returns it.
+        starts: Starts of the ranges that a run returns, in seconds; empty for the whole file.
     """
 
     begin: Callable[[], Callable[[], list[Tensor]]]
@@ -101,7 +101,7 @@ def ways_to_get_seconds(
     """How to get the seconds that begin at ``starts``, by the name of the library.
 
     Args:
-        clip: What the file holds.
+        clip: Description of the file.
         path: The file.
         starts: Times in seconds.
         begin: The time of the first sample.
@@ -121,7 +121,7 @@ def ways_to_get_seconds(
     if (torchcodec := imported("torchcodec.decoders")) is not None:
         share = max(1, len(starts) // NUM_SLOW_RANGES)
         spread = sorted(starts)[share // 2 :: share]
-        # In the order in which the others get them: in the order of time it would decode the file once.
+        # In the same order as the other libraries: in time order it would decode the file only once.
         few = [start for start in starts if start in spread]
         found[TORCHCODEC] = way(seconds_by_decoder, torchcodec.AudioDecoder, few)
     if (soundfile := imported("soundfile")) is not None and can_read(soundfile, path):

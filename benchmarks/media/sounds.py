@@ -3,7 +3,7 @@
 ::
 
     tones, beeps and pink noise (lavfi) ──► encoder ──► file, under the hash of its description
-    file ──► every frame in order (PyAV) ──► the samples that the others are compared with
+    file ──► every frame in order (PyAV) ──► reference samples for the other libraries
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class SoundClip:
     """A stereo file to make.
 
     Attributes:
-        name: What reports call its format.
+        name: Name of the format in reports.
         codec: FFmpeg's encoder.
-        extension: Of the file, which decides on the container.
+        extension: File extension, which selects the container.
         rate: Samples per second.
-        bit_rate: Bits per second; 0 for what has none to choose.
+        bit_rate: Bits per second; 0 for formats without a choice.
         seconds: Length.
     """
 
@@ -78,7 +78,7 @@ FORMATS = {
 
 
 def make_sounds(clips: Iterable[SoundClip], folder: Path) -> dict[SoundClip, Path]:
-    """Paths of the clips; those that are not in ``folder`` yet are made, several at a time."""
+    """Return the paths of the clips; make the missing ones in ``folder``, several at a time."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = list(clips)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -108,7 +108,7 @@ def _encode(clip: SoundClip, path: Path) -> None:
 
 
 def begin_seconds(path: Path) -> float:
-    """The time of the first sample, as the container has it: of an mp3 file, that of the encoder's delay."""
+    """Return the container's time of the first sample; in an mp3 file it reflects the encoder's delay."""
     with av.open(str(path)) as container:
         return float(next(container.decode(audio=0)).time or 0.0)
 
@@ -118,8 +118,8 @@ def linear_samples(path: Path, clip: SoundClip, spans: Sequence[tuple[int, int]]
 
     Args:
         path: The file.
-        clip: What it holds: what a decoder gives beyond that is padding of the last packet.
-        spans: Pairs of (first sample, the one behind the last).
+        clip: Description of the file: further samples from a decoder are padding of the last packet.
+        spans: Pairs of (first sample, exclusive end).
 
     Returns:
         A float32 tensor of shape (2, samples) for each span.

@@ -1,8 +1,7 @@
-"""From a sound file to log-mel spectrograms, in multiples of real time: ``python -m benchmarks.media.speech``.
+"""Turn audio files into log-mel spectrograms; speed in multiples of real time: ``python -m benchmarks.media.speech``.
 
-Every way decodes a file to 16 kHz mono, cuts it into pieces of 30 s, and makes a spectrogram of each, padded to 30 s as
-Whisper has it. The real-time factor is how many seconds of sound a second of wall clock, or of CPU time of all threads,
-takes in.
+Every way decodes a file to 16 kHz mono, cuts it into pieces of 30 s, and computes a spectrogram of each, padded to 30 s
+as in Whisper. The real-time factor is the seconds of audio per second of wall clock, or of CPU time of all threads.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ RATE = 16_000
 CHUNK_SECONDS = 30
 NUM_MELS = 80
 
-#: Pieces of 30 s, or what is left, as 1-D float32 tensors.
+#: Yields pieces of at most 30 s as 1-D float32 tensors.
 Decode = Callable[[Path], Iterator[Tensor]]
 #: The (bands, frames) of a piece.
 ToMels = Callable[[Tensor], Any]
@@ -51,8 +50,8 @@ class Clip:
     Attributes:
         name: Its file name.
         codec: FFmpeg's encoder.
-        rate, layout: As it is stored.
-        bit_rate: Bits per second; 0 for what has none to choose.
+        rate, layout: Stored rate and channel layout.
+        bit_rate: Bits per second; 0 for formats without a choice.
     """
 
     name: str
@@ -81,9 +80,9 @@ class Result:
         sound_seconds: Length of what came out.
         decode_wall, decode_cpu: Seconds of each run until the samples were there.
         wall, cpu: Seconds of each run until the spectrograms were there.
-        samples_missing: Samples that were written and did not come; negative if there were more.
-        largest_difference: Of a value of the spectrograms from float64 spectrograms of a plain decode, where 0.25 is a
-            factor of ten in power.
+        samples_missing: Written samples that were not returned; negative for surplus samples.
+        largest_difference: Largest difference of the spectrograms from float64 spectrograms of a plain decode; 0.25 is
+            a factor of ten in power.
     """
 
     clip: str
@@ -171,7 +170,7 @@ def by_whisper_extractor(extract: Any, piece: Tensor) -> NDArray[np.float32]:
 
 
 def ways(clip: Clip) -> dict[str, tuple[Decode, ToMels]]:
-    """How to do it, by name; what is not installed is left out."""
+    """Return the installed ways by name."""
     ours = LogMelSpectrogram(RATE, num_mels=NUM_MELS, pad_to_seconds=CHUNK_SECONDS)
     found: dict[str, tuple[Decode, ToMels]] = {"mediatensor": (by_chunks, ours)}
     is_plain = clip.rate == RATE and clip.layout == "mono"
@@ -222,7 +221,7 @@ def plain_decode(clip: Clip, path: Path, num_seconds: int) -> Tensor:
 
 
 def reference_mels(piece: Tensor) -> NDArray[np.float64]:
-    """The formula in float64; the filters are those that the tests of the library check."""
+    """Compute the formula in float64, with the filters that the library's tests check."""
     samples = np.pad(padded(piece.numpy()).astype(np.float64), 200, mode="reflect")
     window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(400) / 400)
     frames = np.lib.stride_tricks.sliding_window_view(samples, 400)[::160][: CHUNK_SECONDS * RATE // 160]
@@ -275,7 +274,7 @@ def measure(clip: Clip, path: Path, num_seconds: int, repeats: int) -> list[Resu
 
 
 def table(results: Sequence[Result]) -> str:
-    head = "| file | way | times real time | per CPU second | decoding alone | samples missing | largest difference |"
+    head = "| file | way | times real time | per CPU second | decoding only | samples missing | largest difference |"
     lines = [head, "|---|---|---:|---:|---:|---:|---:|"]
     for result in results:
         wall, cpu, decode = (

@@ -32,13 +32,13 @@ _NTSC = Fraction(30000, 1001)
 
 _WITH_FLOOR = tuple(name for name in LIBRARIES if name != OURS_SAVED_INDEX)
 _EVERYBODY = tuple(name for name in _WITH_FLOOR if name not in FLOORS)
-# Who runs if the command line names nobody.
+# Default libraries.
 _USUAL = tuple(
     name for name in LIBRARIES if name not in (OURS_ALL_THREADS, OURS_BESIDE, OURS_SMALL_PAGES, OURS_TWO_THREADS)
 )
 _WHOLE = 1 << 30
 
-# Chooses frames of a clip of so many, or beginnings of clips of which there may be so many.
+# Chooses frames, or starts of clips, from this number of candidates.
 Choose = Callable[[int], tuple[int, ...]]
 
 
@@ -47,15 +47,15 @@ class Scenario:
     """One column of a suite.
 
     Attributes:
-        name: What reports call it; unique within a suite.
+        name: Name in reports, unique within a suite.
         kind: Key of `scenarios.KINDS`.
         choose: The frames of a clip that are decoded, or with a ``clip_length`` where clips begin.
-        libraries: Who can take part.
+        libraries: Libraries that support it.
         size: (height, width) to scale to, if any.
         num_decodes, num_threads: See `Case`.
         num_files: How many of the suite's clips a run goes over, again and again; 0 for a run with each clip.
-        files: What reports call these.
-        clip_length: See `Case`; not more than the clip has.
+        files: Name of these files in reports.
+        clip_length: See `Case`; at most the length of the clip.
     """
 
     name: str
@@ -79,12 +79,12 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Suite:
-    """Clips and what is measured on each of them.
+    """Clips and the scenarios measured on each of them.
 
     Attributes:
         title: One line for reports.
         plan: (clips, scenarios) groups: every scenario of a group runs on every clip of it.
-        libraries: Who runs if the command line names nobody.
+        libraries: Default libraries.
     """
 
     title: str
@@ -150,7 +150,7 @@ def _all(num_frames: int) -> tuple[int, ...]:
 
 
 def _beginning(count: int = 1) -> Choose:
-    """The first frame, so many times."""
+    """Return the first frame, ``count`` times."""
     return lambda num_frames: (0,) * count
 
 
@@ -221,7 +221,7 @@ def _everyday() -> Suite:
     )
 
     def loader(num_decodes: int) -> Scenario:
-        # The others take so long that fewer rounds would fit.
+        # PEERS take so long that fewer rounds would fit.
         return replace(_loader(num_decodes), libraries=tuple(name for name in _EVERYBODY if name not in PEERS))
 
     def of_many(files: str) -> tuple[Scenario, ...]:

@@ -1,4 +1,4 @@
-"""One library in a process of its own, which answers requests (`shared.workers`).
+"""A worker process for one library, which answers requests (`shared.workers`).
 
 ::
 

@@ -1,4 +1,4 @@
-"""What the numbers depend on besides the libraries."""
+"""Facts about the machine that affect the numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this process and its children hold: memory, file handles, threads. Linux tells; elsewhere there is nothing."""
+"""Resources of this process and its children: memory, file handles, threads. Only available on Linux."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Usage:
-    """What a process holds.
+    """Resources of a process.
 
     Attributes:
         rss_mib: Resident set; pages that processes share count in each.
@@ -45,7 +45,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class FullUsage(Usage):
-    """What this process holds, and what it has left elsewhere.
+    """Resources of this process, its children and leftover files.
 
     Attributes:
         pss_mib: Proportional set: of pages that processes share, its part.
@@ -59,13 +59,13 @@ class FullUsage(Usage):
 
 
 def full_usage(folders: Iterable[Path]) -> FullUsage:
-    """What this process holds.
+    """Return the resources of this process.
 
     Args:
         folders: In which files are counted.
 
     Raises:
-        OSError: if the system does not tell.
+        OSError: if the system does not report them.
     """
     usage = _usage(_PROCESSES / "self")
     lines = (_PROCESSES / "self" / "smaps_rollup").read_text().splitlines()
@@ -78,7 +78,7 @@ def full_usage(folders: Iterable[Path]) -> FullUsage:
 
 
 def usages() -> dict[int, Usage]:
-    """What this process and its children hold, by process id; empty where the system does not tell."""
+    """Return the resources of this process and its children, by process id; empty if the system has no report."""
     found = {}
     for process in [os.getpid(), *_children()]:
         with suppress(OSError):  # it has ended

@@ -1,4 +1,4 @@
-"""The numbers of one run as plain data: what the JSON file holds."""
+"""The numbers of one run as plain data, as in the JSON file."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Row:
         wall_median, wall_first_quartile, wall_third_quartile, cpu_median: In seconds.
         system_median: CPU seconds in the kernel; ``None`` where they were not looked at.
         page_faults: Median; ``None`` where they were not counted.
-        decoded_per_frame: Pictures that codecs were fed, for each frame returned; ``None`` where that is not known.
-        peak_rss_mib, rss_before_mib: Largest resident set in the timed runs, and what the libraries alone took.
+        decoded_per_frame: Packets fed to codecs per returned frame; ``None`` if unknown.
+        peak_rss_mib, rss_before_mib: Largest resident set in the timed runs, and after the imports.
         identical, compared: Frames that were equal to the reference in every bit, and all that were compared.
-        largest_difference: Of the others, in levels of 256.
+        largest_difference: Largest difference of the other frames, in levels of 256.
     """
 
     suite: str

@@ -3,8 +3,8 @@
 A module that calls `serve` is one side, and `WorkerProcess` is the other. Requests and answers are lines of JSON ::
 
     {"do": "start", "library": "OpenCV"}    calls worker.start(library="OpenCV")
-    {"versions": {"opencv": "4.12"}}        is what it returned
-    {"error": "ImportError: no cv2"}        is the exception that it raised
+    {"versions": {"opencv": "4.12"}}        is the returned value
+    {"error": "ImportError: no cv2"}        is the raised exception
 
 A crash ends the worker; the other side gets a `WorkerError` with its last words.
 """
@@ -44,9 +44,9 @@ class WorkerProcess:
 
     Args:
         module: Name of the module.
-        python: The program; mediatensor itself is that of this checkout unless the environment says otherwise.
-        environment: Variables beside those of this process.
-        patience_seconds: A worker that does not answer for so long is ended.
+        python: The Python program; mediatensor comes from this checkout unless the environment overrides it.
+        environment: Variables in addition to the inherited ones.
+        patience_seconds: A worker that does not answer for this long is ended.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class WorkerProcess:
         """End the process."""
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
-            with suppress(BrokenPipeError):  # what it was not able to read any more
+            with suppress(BrokenPipeError):  # the worker has ended without reading everything
                 pipe.close()
         try:
             self._process.wait(timeout=10)
@@ -138,8 +138,8 @@ class WorkerProcess:
 
 
 def serve(worker: Any) -> None:
-    """Answer requests with what the methods of a worker return, until the input ends."""
-    # Libraries print; the answers have a channel of their own.
+    """Answer requests with the results of a worker's methods, until the input ends."""
+    # Libraries print; the answers have their own channel.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     for line in sys.stdin:

@@ -1,7 +1,7 @@
 """How fast lines and pages are drawn, and a sheet of samples: ``python -m benchmarks.text.drawing [-o samples.png]``.
 
-Rates are for one second of CPU time, after a first round in which fonts and textures are opened. Faces are those of the
-machine: the same seeds give other pictures on machines with other fonts.
+Rates are for one second of CPU time, after a first round that opens fonts and textures. The installed fonts are used,
+so the same seeds give other images on machines with other fonts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def rate(draw: Callable[[random.Random], Any], count: int) -> float:
 
 
 def samples(seed: int = 0) -> Image.Image:
-    """Pages of all kinds, and lines beside them."""
+    """Return a sheet with pages of all kinds, and lines next to them."""
     sheet, gap, paper = Image.new("RGB", (1500, 1130), (236, 238, 242)), 10, (455, 300)
     left, tops = gap, [gap, gap, gap]
     for number, kind in enumerate(("letter", "form", "table", "columns", "report", "receipt", "slide", "caption")):

@@ -1,9 +1,9 @@
-"""Read pages whose text is known, beside other readers: ``python -m benchmarks.text.ocr [--pages FOLDER...]``.
+"""Read pages with known text and compare readers: ``python -m benchmarks.text.ocr [--pages FOLDER...]``.
 
-``--languages`` draws pages in each language that the default reader may claim, ``--numbers`` invoices, and ``--holes``
-pages and lines in many faces and sizes, to count the characters that vanish; these are read by this library alone.
-Without these and without folders, a few pages are drawn. Each reader that is installed reads every page in a process of
-its own, with the same number of threads; what it read is compared with the truth, and the time of each page is taken.
+``--languages`` renders pages in each language that the default reader may claim, ``--numbers`` invoices, and
+``--holes`` pages and lines in many fonts and sizes, to count lost characters; only this library reads these. Without
+these options and without folders, a few pages are rendered. Each installed reader reads every page in its own process,
+with the same number of threads. The results are compared with the truth, and each page is timed.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from .ocr_truth import TruePage, draw_pages, load_sets
 
 __all__ = ["Accuracy", "SpeedRow", "main", "measure_accuracy"]
 
-# What is also scored, by reader: the same words in boxes that are cut at top and bottom by this share of their height.
-# The detector of PP-OCR makes its boxes half as high again as the ink, so that an IoU of 0.5 is often missed.
+# By reader: the same words are also scored in boxes that are cropped at top and bottom by this share of their height.
+# PP-OCR's detector makes boxes 1.5 times as high as the ink, so that an IoU of 0.5 is often missed.
 _TIGHTENED = {"rapidocr": 0.15}
 
 
@@ -41,8 +41,8 @@ class Accuracy:
     Attributes:
         pages, reader: Which.
         num_pages: Pages of the set.
-        words: Of all pages; its detection and end-to-end counts are those of pages with boxes of words.
-        has_word_boxes: Whether there are such.
+        words: Score of all pages; detection and end-to-end counts only include pages with word boxes.
+        has_word_boxes: Whether any page has word boxes.
         page: Edits of whole pages.
         line: Edits of true lines, where there are any.
     """
@@ -62,8 +62,8 @@ class SpeedRow:
 
     Attributes:
         pages, reader: Which.
-        wall_seconds: A page on average, in each round.
-        wall_median, wall_first_quartile, wall_third_quartile, cpu_median: Of these.
+        wall_seconds: Mean seconds per page, by round.
+        wall_median, wall_first_quartile, wall_third_quartile, cpu_median: Statistics over the rounds.
         first_result_median: From the start of a process to the words of the first page of the first set.
         peak_rss_mib: Largest resident set of any round.
     """
@@ -80,7 +80,7 @@ class SpeedRow:
 
 
 def measure_accuracy(name: str, reader: str, pages: Sequence[TruePage], words: Sequence[Sequence[Word]]) -> Accuracy:
-    """Compare what was read on each page with what stands there."""
+    """Compare the words read on each page with the true words."""
     total, page_total, line_total = WordScore(), Errors(), Errors()
     for page, found in zip(pages, words, strict=True):
         total += score_words(page.words, found)
@@ -125,7 +125,7 @@ def _panels(accuracies: Sequence[Accuracy], speeds: Sequence[SpeedRow]) -> list[
         if rows[0].has_word_boxes:
             measure, counts = "words in their places, F1", [row.words.end_to_end["raw"] for row in rows]
         else:
-            measure, counts = "words wherever they stand, caseless, F1", [row.words.bag["caseless"] for row in rows]
+            measure, counts = "words anywhere on the page, caseless, F1", [row.words.bag["caseless"] for row in rows]
         right = [Bar(row.reader, 100 * count.f1) for row, count in zip(rows, counts, strict=True)]
         seconds = [
             Bar(
@@ -220,7 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     stamp = machine_stamp() | {name: value for run in runs.values() for name, value in run.versions.items()}
     stamp |= {"threads": str(effort.num_threads), "rounds": f"{repeats}, each in a new process after a warm-up page"}
     stamp |= {"shorter side for detectors": "as each library has it" if effort.side is None else str(effort.side)}
-    notes += [f"{reader}: rounds differ in what was read" for reader, run in runs.items() if not run.is_stable]
+    notes += [f"{reader}: the text differs between rounds" for reader, run in runs.items() if not run.is_stable]
     facts = "\n".join([*(f"- {key}: {value}" for key, value in stamp.items()), *(f"- {note}" for note in notes)])
     tables = [_accuracy_table(accuracies), _speed_table(speeds, runs)]
     text = "\n\n".join([facts, f"In percent; sums over all pages of a set.\n\n{tables[0]}", tables[1]]) + "\n"
@@ -280,7 +280,7 @@ def _holes(limit: int | None, effort: Effort, output: Path | None) -> None:
 
 
 def _read(files: Sequence[Path], effort: Effort) -> tuple[list[list[Word]], dict[str, str]]:
-    """What this library reads on pages, and the facts of the run."""
+    """Read pages with this library; return the words and the facts of the run."""
     runs, notes = run_readers([OURS], files, Effort(1, effort.num_threads, effort.side), _say)
     if not runs:
         raise RuntimeError("; ".join(notes))
@@ -300,7 +300,7 @@ def _report(
 
 
 def _times(run: Run) -> dict[str, object]:
-    """A run without the words: what was read stays out of reports, for pages may not be ours to publish."""
+    """Return a run without the words: the pages may not be ours to publish."""
     return {key: value for key, value in asdict(run).items() if key != "words"}
 
 
@@ -322,7 +322,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=_positive, default=1, help="of every reader alike (default: 1)")
     parser.add_argument(
         "--side", type=_positive, metavar="PX",
-        help="enlarge pages for every detector until their shorter side is so long (default: as each library does)",
+        help="enlarge pages for every detector to this shorter side, in pixels (default: as each library does)",
     )  # fmt: skip
     parser.add_argument("--repeats", type=_positive, help=f"rounds of each reader (default: {Effort.repeats})")
     parser.add_argument("--quick", action="store_true", help="one page and one round: does everything work?")

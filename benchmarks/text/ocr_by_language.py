@@ -57,10 +57,10 @@ class LanguageRow:
     """How well a language is read.
 
     Attributes:
-        code, name: Of the language.
-        faces: In which it was drawn.
+        code, name: Code and name of the language.
+        faces: Fonts used for rendering.
         exact, words: Words that came out exactly, and all of them; characters where there are no spaces.
-        edits, characters: Edits to the truth, without those of spaces, and what they are counted in.
+        edits, characters: Edits to the truth without spaces, and the true characters.
         space_edits, spaces: Spaces that are missing or too many, and the spaces of the truth.
         unknown: Characters of the sentences that the reader does not know.
         mistakes: Words of the truth that did not come out.
@@ -86,7 +86,7 @@ class LanguageRow:
 def draw_languages(
     folder: Path, codes: Sequence[str] = tuple(TEXTS), limit: int | None = None
 ) -> tuple[list[LanguagePage], list[str]]:
-    """Pages of these languages, at most ``limit`` of each, and notes on those that no installed face can draw."""
+    """Return at most ``limit`` pages of each language, and notes on languages that no installed font can render."""
     from PIL import Image
 
     pages, notes = [], []
@@ -114,11 +114,11 @@ def _first_with(names: Sequence[str], text: str) -> Face | None:
 
 
 def measure(pages: Sequence[LanguagePage], words: Sequence[Sequence[Word]], known: str) -> list[LanguageRow]:
-    """Compare what was read on each page with its lines.
+    """Compare the words read on each page with its lines.
 
     Args:
-        pages: The pages, those of a language one behind the other.
-        words: What was read on each.
+        pages: The pages, grouped by language.
+        words: The words read on each page.
         known: The characters that the reader knows.
     """
     rows = []

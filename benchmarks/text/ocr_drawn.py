@@ -1,17 +1,17 @@
-"""Lines and pages drawn in the faces of this machine, with the place and text of each word and line.
+"""Render lines and pages in the installed fonts, with the position and text of each word and line.
 
 ::
 
     face = find_face("Roboto-LightItalic")               # by the name of its file; None where it is not installed
-    faces = faces_for("Žluťoučký kůň")                   # those of FACES that are installed and have the letters
+    faces = faces_for("Žluťoučký kůň")                   # the installed FACES that have the letters
     look = Look(face, em_px=32, tracking=0.05, noise=8)
     page = draw_lines(["Total due:", "1,250.00 EUR"], look)
     page = draw_text(TEXTS["cs"], look, width_px=1200)   # broken into lines of this width
     page.image, page.words, page.lines                   # as in tests/shared/ocr_pages.py
 
 The same arguments give the same page, with the same versions of Pillow and of the fonts. `em_of_x_height` converts from
-the height of an x to the em. ``DrawnSheet`` is what both draw on; layouts of one's own can use it, too. matplotlib's
-faces are always there where matplotlib is; others depend on the machine.
+the height of an x to the em. Both functions draw on a ``DrawnSheet``, which custom layouts can use as well.
+matplotlib's fonts are always available with matplotlib; other fonts depend on the machine.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mediatensor.ocr.drawing import Face, find_faces
 _TESTS = str(Path(__file__).parents[2] / "tests" / "shared")
 if _TESTS not in sys.path:
     sys.path.append(_TESTS)
-# What draws pages for the tests draws them here, too.
+# The pages are rendered by the helpers of the tests.
 from ocr_pages import RenderedPage, as_scanned, finished, rotated  # noqa: E402
 from ocr_pages_sheet import Font, Sheet  # noqa: E402
 
@@ -47,7 +47,7 @@ __all__ = [
     "finished_page",
 ]
 
-#: Files of faces by kind. The first of each kind but the last two come with matplotlib.
+#: Font files by kind. The first of each kind, except the last two kinds, comes with matplotlib.
 FACES = {
     "sans": "DejaVuSans Roboto-Regular OpenSans-Regular Lato-Regular Carlito-Regular LiberationSans-Regular "
     "NotoSans-Regular NimbusSans-Regular FreeSans",
@@ -91,13 +91,13 @@ class Look:
         face: The face.
         em_px: Its em in pixels of the page; see `em_of_x_height`.
         slant: How far letters lean to the right, as a share of their height (0.2 is a usual slant).
-        tracking: Added behind every letter, in em.
+        tracking: Space added after every letter, in em.
         leading: From baseline to baseline, in em.
         margin_px: Around the text.
         ink, paper: Grey levels.
         rotation: Turns the page counter-clockwise, in degrees.
         blur, noise, jpeg: As in ``ocr_pages.render_page``.
-        seed: Of the noise.
+        seed: Seed of the noise.
     """
 
     face: Face
@@ -192,12 +192,12 @@ def draw_text(sentences: Sequence[str], look: Look, width_px: float = 1200, spac
 
 
 def finished_page(sheet: DrawnSheet) -> RenderedPage:
-    """What was written on a sheet, as a page of its look's paper, turned and with its damage."""
+    """Return the sheet as a page with its look's paper, rotation and damage."""
     look = sheet.look
     page = rotated(finished(sheet), look.rotation)
     image = page.image
     if look.paper != 255:
-        # Ink keeps its level; what is whiter moves with the paper.
+        # Ink keeps its level; lighter levels move with the paper.
         image = (look.ink + (image.astype(float) - look.ink) * (look.paper - look.ink) / (255 - look.ink)).astype(
             "uint8"
         )

@@ -2,9 +2,9 @@
 
 Pages, and pictures of single lines, are drawn with the sentences of `ocr_languages` in European languages, line by
 line in changing faces, slants, sizes and tracking; pages differ in size, scale, ink, paper and damage. The default
-predictor reads them. A character is lost if its middle lies in the box of no word, and of no line that the page reports
-as unread; what was read there does not matter. Characters that the reader does not know, such as `„`, count nowhere.
-A page is drawn from its number alone: it is the same every time, as long as the same faces are installed.
+predictor reads them. A character is lost if its middle is not in the box of any word, or of any line that the page
+reports as unread; the recognised text does not matter. Characters that the reader does not know, such as `„`, are not
+counted. A page depends only on its number: it is the same every time if the same fonts are installed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _TOLERANCE = 0.15
 
 
 class Character(NamedTuple):
-    """One that is no space: the number of its line, and its middle in pixels, where the line's ink is half as high."""
+    """A character other than a space: its line number, and its middle in pixels, at half the line's ink height."""
 
     text: str
     line: int
@@ -62,7 +62,7 @@ class HolesPage:
     Attributes:
         image: (H, W, 3) uint8, RGB.
         characters: In the order of the lines.
-        groups: Of each line, what it is counted in, by the name of the group.
+        groups: For each line, its value in every group, by the name of the group.
     """
 
     image: NDArray[np.uint8]
@@ -72,7 +72,7 @@ class HolesPage:
 
 @dataclass
 class Loss:
-    """Characters that were drawn, of these those in lines that are reported as unread, and those that are nowhere."""
+    """Rendered characters, the ones in lines reported as unread, and lost ones."""
 
     drawn: int = 0
     unread: int = 0
@@ -143,7 +143,7 @@ def draw_page(number: int, kinds: Sequence[str] = KINDS) -> HolesPage:
 
 
 def _groups(style: _Style, picture: str, width: int) -> dict[str, str]:
-    """What a line is counted in."""
+    """Return the groups in which a line is counted."""
     return {
         "all": "all",
         "picture": picture,
@@ -198,8 +198,8 @@ def measure(
 
     Args:
         predictor: The reader.
-        numbers: Of the pages.
-        kinds: Of faces.
+        numbers: Page numbers.
+        kinds: Kinds of fonts.
         say: Takes lines about the progress.
 
     Returns:

@@ -21,7 +21,7 @@ __all__ = ["KINDS", "InvoicePage", "Value", "draw_invoice", "draw_invoices", "ib
 
 KINDS = ("amount", "date", "IBAN", "e-mail", "phone", "number")
 
-# Six kinds of faces; of each, the first that is installed. The last of each comes with matplotlib.
+# Six kinds of fonts; the first installed font of each kind is used. The last of each comes with matplotlib.
 _FACES = (
     ("LiberationSans-Regular", "DejaVuSans"),
     ("LiberationSerif-Regular", "STIXGeneral"),
@@ -30,7 +30,7 @@ _FACES = (
     ("EBGaramond12-Regular", "DejaVuSerif"),
     ("Carlito-Italic", "DejaVuSans-Oblique"),
 )
-# The em in pixels, and the damage, of each invoice of a face.
+# The em in pixels and the damage of each invoice in a font.
 _LOOKS: tuple[dict[str, Any], ...] = (
     {"em_px": 30},
     {"em_px": 22},
@@ -55,7 +55,7 @@ _FIRMS = ["nordwind-druck", "papier24", "kontor-ost", "office_direct", "bluebird
 
 
 class Value(NamedTuple):
-    """What stands on an invoice: its kind, its text, and the box around its ink."""
+    """A value on an invoice: its kind, its text, and the box around its ink."""
 
     kind: str
     text: str
@@ -64,7 +64,7 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True)
 class InvoicePage:
-    """A drawn invoice: the file, the face, and its values."""
+    """A rendered invoice: the file, the font, and its values."""
 
     image: Path
     face: str
@@ -245,7 +245,7 @@ def _look(face: Face, seed: int, options: Mapping[str, Any]) -> Look:
 
 
 def score_values(values: Sequence[Value], found: Sequence[Word]) -> list[tuple[Value, str]]:
-    """(value, what was read inside its box), for each value of a page."""
+    """Return (value, text read inside its box) for each value of a page."""
     read = []
     for value in values:
         x0, y0, x1, y1 = value.box

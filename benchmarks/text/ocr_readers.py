@@ -1,4 +1,4 @@
-"""What reads pages: this library and others, behind one small interface. Importing this module imports none of them."""
+"""Readers of pages: this library and its peers, with one interface. Importing this module imports none of them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Reading:
     """What came of a page.
 
     Attributes:
-        words: In pixels of the page.
-        stages: Seconds by the name of the stage, as far as they are known.
+        words: Words with boxes in pixels of the page.
+        stages: Known seconds by the name of the stage.
     """
 
     words: list[Word]
@@ -44,7 +44,7 @@ class Reader(Protocol):
         """Read a page.
 
         Args:
-            path: Its file, for what reads only files.
+            path: File of the page, for readers that only read files.
             image: (H, W, 3) RGB.
         """
 

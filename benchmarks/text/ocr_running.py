@@ -15,7 +15,7 @@ from .ocr_scores import Word
 
 __all__ = ["Effort", "Run", "run_readers"]
 
-# A reader that says nothing for so long is given up.
+# A reader that does not answer for this long is stopped.
 _PATIENCE_SECONDS = 900
 
 
@@ -36,15 +36,15 @@ class Effort:
 
 @dataclass
 class Run:
-    """What a reader did.
+    """The results of a reader.
 
     Attributes:
-        words: Of each page, in the first round.
+        words: Words of each page, in the first round.
         wall_seconds, cpu_seconds: By round, then by page; CPU of all threads and processes.
-        stages: Median seconds a page, by the name of the stage, as far as the reader tells.
-        first_result_seconds: Of each round, from the start of the process to the words of the first page.
-        peak_rss_mib: Of each round.
-        versions: Of the packages.
+        stages: Median seconds per page, by the name of the stage, if the reader reports stages.
+        first_result_seconds: Seconds from the start of the process to the words of the first page, by round.
+        peak_rss_mib: Peak RSS by round.
+        versions: Package versions.
         is_stable: Whether every round read the same.
     """
 
@@ -61,7 +61,7 @@ class Run:
 def run_readers(
     readers: Sequence[str], files: Sequence[Path], effort: Effort, say: Callable[[str], None]
 ) -> tuple[dict[str, Run], list[str]]:
-    """(what each reader did, what went wrong with the others).
+    """Return (results by reader, notes on failed readers).
 
     Args:
         readers: Keys of `READERS`.

@@ -34,7 +34,7 @@ __all__ = [
 
 _IOU_THRESHOLD = 0.5
 
-#: What is made of a text before it is compared. What becomes empty is left out on both sides.
+#: Normalisations of texts before comparison. Texts that become empty are dropped on both sides.
 NORMAL_FORMS: Mapping[str, Callable[[str], str]] = {
     "raw": str,
     "caseless": str.lower,
@@ -76,11 +76,11 @@ class Count:
 
 @dataclass(frozen=True)
 class Errors:
-    """Edits from what was read to the truth, and what they are counted in.
+    """Edits from the recognised text to the truth, and the true characters.
 
     Attributes:
         edits: Insertions, deletions and substitutions of characters.
-        characters: Of the truth.
+        characters: Characters of the truth.
         exact, texts: Texts without a single edit, and all texts.
     """
 
@@ -113,7 +113,7 @@ class WordScore:
     Attributes:
         detection: Pairs of boxes with an IoU of at least 0.5.
         end_to_end: Those of them whose texts agree, by normal form.
-        bag: Words of the page as a multiset, wherever they stand, by normal form.
+        bag: Words of the page as a multiset, regardless of their position, by normal form.
     """
 
     detection: Count = Count()
@@ -185,8 +185,8 @@ def tightened(words: Sequence[Word], share: float) -> list[Word]:
 def reading_order(words: Sequence[Word]) -> list[Word]:
     """Row by row, each from left to right.
 
-    A row begins with the highest word that is left, and takes in every word whose middle lies within the height of
-    that word. Truth and what was found are put in order alike, so that only reading is compared.
+    A row begins with the highest remaining word, and includes every word whose middle lies within the height of
+    that word. True and found words are ordered in the same way, so that only recognition is compared.
     """
     left = sorted(words, key=lambda word: (word.box[1] + word.box[3], word.box[0]))
     ordered = []
@@ -210,7 +210,7 @@ def page_errors(truth: Sequence[Word], found: Sequence[Word]) -> Errors:
 
 
 def score_lines(lines: Sequence[Word], found: Sequence[Word]) -> Errors:
-    """Edits line by line: what was read in a line is the words whose centres lie inside its true box.
+    """Count edits line by line: the words read in a line have their centres inside its true box.
 
     Caseless and without spaces. Words outside of all lines do not count.
     """

@@ -1,8 +1,8 @@
-"""Spaces missed and invented by language, size and kind of face: ``python -m benchmarks.text.ocr_spaces [-o FILE]``.
+"""Spaces missed and invented by language, size and kind of font: ``python -m benchmarks.text.ocr_spaces [-o FILE]``.
 
-The sentences of `ocr_languages` are drawn in every size and kind of face, one page for each size. What is read is laid
-beside the truth letter by letter; where two letters that stand side by side in both have a space in one of them alone,
-a space is missed or invented. Words that the detector lost count for nothing here.
+The sentences of `ocr_languages` are rendered in every size and kind of font, one page for each size. The recognised
+text is aligned with the truth letter by letter. If two letters are adjacent in both, and only one of the texts has a
+space between them, a space is missed or invented. Words that the detector lost are ignored.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SIZES = (14, 18, 22, 28, 34, 40)
 KINDS = ("sans", "serif", "mono", "bold", "italic", "narrow")
 TRACKINGS = (0.0, -0.03, 0.0, 0.05)
 _GROUPS = ("all", "text", "size", "face")
-#: Beside prose: code, numbers, abbreviations, addresses.
+#: Text other than prose: code, numbers, abbreviations, addresses.
 OTHERS = (
     "for (i = 0; i < n; i++) { x[i] += y[i] * z; }",
     "usage: copy [-f full name] [-o office] [-p phone] [-u] [-v] name",
@@ -42,7 +42,7 @@ OTHERS = (
 
 @dataclass
 class SpaceErrors:
-    """Spaces of the truth, those that were missed, and those that were invented."""
+    """True, missed and invented spaces."""
 
     spaces: int = 0
     missed: int = 0
@@ -82,7 +82,7 @@ def _parted(text: str) -> tuple[str, list[bool]]:
 
 
 def _looks(number: int, text: str) -> Iterator[tuple[str, Look]]:
-    """How the pages of the language of this number are drawn: each size once, in changing kinds of faces."""
+    """Yield (kind, look) for a language's pages: each size once, in changing kinds of fonts."""
     for place, size in enumerate(SIZES):
         kind = KINDS[(place + number) % len(KINDS)]
         faces = faces_for(text, [kind])
@@ -91,7 +91,7 @@ def _looks(number: int, text: str) -> Iterator[tuple[str, Look]]:
 
 
 def measure(codes: Sequence[str]) -> dict[tuple[str, str], SpaceErrors]:
-    """Errors by what they are grouped by and its value, such as ``("size", "18 px")``."""
+    """Return errors by group and value, such as ``("size", "18 px")``."""
     from mediatensor.ocr.models import ocr_predictor
 
     predictor = ocr_predictor(pretrained=True)
@@ -112,7 +112,7 @@ def measure(codes: Sequence[str]) -> dict[tuple[str, str], SpaceErrors]:
 
 
 def _lines_read(predictor: Any, page: RenderedPage) -> list[str]:
-    """What was read of each line that was drawn: words belong to the line whose middle is the nearest."""
+    """Return the text read for each rendered line; words belong to the line with the nearest middle."""
     image, lines = page.image, page.lines
     middles = np.array([line.quad[:, 1].mean() for line in lines])
     found: list[list[tuple[float, str]]] = [[] for _ in lines]
@@ -143,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prog="python -m benchmarks.text.ocr_spaces", description=str(__doc__).split("\n")[0]
     )
     parser.add_argument("--languages", nargs="+", choices=sorted(TEXTS), default=CODES, help="codes of ISO 639")
-    parser.add_argument("-o", "--output", type=Path, help="a file for the table, too")
+    parser.add_argument("-o", "--output", type=Path, help="also write the table to this file")
     options = parser.parse_args(arguments)
     stamp = machine_stamp()
     text = table(measure(options.languages))

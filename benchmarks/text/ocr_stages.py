@@ -1,8 +1,8 @@
-"""Seconds of each stage of reading a page, beside RapidOCR: ``python -m benchmarks.text.ocr_stages FILE...``.
+"""Time each stage of reading a page, and compare with RapidOCR: ``python -m benchmarks.text.ocr_stages FILE...``.
 
-Every reader has a process of its own for each number of threads, and they take turns. A stage's wall time is the sum
-over the threads that work on it, and so is its CPU time; the detector's network, alone at its time, has all of the
-process. RapidOCR tells the wall time of its three networks with what is around them.
+Every reader has its own process for each number of threads, and readers take turns. A stage's wall and CPU times are
+sums over the threads that work on it. The detector's network runs while no other stage does, so it gets the CPU time of
+the whole process. RapidOCR reports the wall time of its three networks including the work around them.
 """
 
 from __future__ import annotations

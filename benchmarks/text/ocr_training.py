@@ -3,11 +3,11 @@
 ``plates``: a small recogniser with random weights learns drawn lines of digits and capitals.
 
 ``script``: the default recogniser gets classes for the characters of languages that it cannot read, and learns them
-from drawn lines alone, beside lines of what it knows. It is scored on texts and families of fonts that it was not
-trained on, and so is the recogniser that it was.
+only from generated lines, mixed with lines that it can read. It is scored on texts and font families that it was not
+trained on, before and after training.
 
-Each writes DIR/NAME.pt, its log and its curves, and DIR/ocr_training_NAME.json and .md with the scores. A training that
-was stopped goes on when the same command is given again; of one that is done the scores are taken anew.
+Each writes DIR/NAME.pt, its log and its curves, and DIR/ocr_training_NAME.json and .md with the scores. The same
+command resumes an interrupted training; a finished training is scored again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ..shared.machine import machine_stamp
 __all__ = ["main", "parted_faces", "parted_texts"]
 
 _CAPITALS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-#: What the default recogniser reads, to see whether it still does.
+#: Languages that the default recogniser reads, to check whether it still does.
 _KNOWN = ("en", "de", "fr", "es", "pl", "it", "zh-Hans", "ja")
 _SCORED_KNOWN = ("en", "de", "zh-Hans", "ja")
 #: Families that lines are drawn in when they are scored, and never when they are learnt.
@@ -46,7 +46,7 @@ def parted_texts(texts: Sequence[str], num_held_out: int) -> tuple[list[str], li
 
 
 def parted_faces(faces: Sequence[Face], letters: str, held_out: str) -> tuple[list[str], list[str]]:
-    """The files of faces with some letters: those to learn, and those whose names match an expression."""
+    """Return font files with these letters: files to learn from, and held-out files whose names match an expression."""
     files = sorted({str(face.file) for face in faces if face.has(letters)})
     return (
         [file for file in files if not re.search(held_out, file)],
@@ -180,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="DIR",
         help="with CODE.txt to learn and CODE.scored.txt to score, a text a line (default: our few sentences)",
     )
-    parser.add_argument("--held-out", default=HELD_OUT, metavar="REGEX", help="names of faces that are only scored")
+    parser.add_argument("--held-out", default=HELD_OUT, metavar="REGEX", help="names of fonts that are only scored")
     args = parser.parse_args(arguments)
     args.output.mkdir(parents=True, exist_ok=True)
     began, cpu = time.monotonic(), time.process_time()

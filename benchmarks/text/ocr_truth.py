@@ -64,7 +64,7 @@ def _load_page(folder: Path, annotation: Path) -> TruePage:
     try:
         words, lines = parse_annotation(json.loads(annotation.read_text(encoding="utf-8")))
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{annotation} is not laid out as that of FUNSD or SROIE: {error!r}") from error
+        raise ValueError(f"{annotation} is not a FUNSD or SROIE annotation: {error!r}") from error
     return TruePage(images[0], words, lines, has_word_boxes=not lines)
 
 
@@ -82,7 +82,7 @@ def _word(fields: dict[str, Any]) -> Word:
     return Word(fields["text"].strip(), (x0, y0, x1, y1))
 
 
-# What is drawn where no folder is given: kind, seed, options of `render_page`.
+# Pages rendered without a folder: kind, seed, options of `render_page`.
 _DRAWN: tuple[tuple[str, int, dict[str, Any]], ...] = (
     ("letter", 0, {}),
     ("columns", 1, {"dpi": 150, "noise": 8, "jpeg": 60}),
@@ -95,7 +95,7 @@ _DRAWN: tuple[tuple[str, int, dict[str, Any]], ...] = (
 
 
 def draw_pages(folder: Path, limit: int | None = None) -> dict[str, list[TruePage]]:
-    """Pages with known text, drawn into ``folder`` by what draws them for the tests."""
+    """Render pages with known text into ``folder``, with the helpers of the tests."""
     from PIL import Image
 
     tests = str(Path(__file__).parents[2] / "tests" / "shared")

@@ -1,4 +1,4 @@
-"""One reader of pages in a process of its own, which answers requests (`shared.workers`).
+"""A worker process for one reader of pages, which answers requests (`shared.workers`).
 
 ::
 
@@ -31,7 +31,7 @@ class ReaderWorker:
     _reader: Reader
 
     def start(self, reader: str, threads: int, side: int | None) -> dict[str, Any]:
-        """Import what a reader needs."""
+        """Import a reader's packages."""
         self._reader = READERS[reader](threads, side)
         return {}
 
@@ -48,7 +48,7 @@ class ReaderWorker:
         return measure_stages(threads, files)
 
     def end(self) -> dict[str, Any]:
-        """What the process took."""
+        """Return peak memory and versions."""
         return {"rss_mib": peak_rss_mib(), "versions": self._reader.versions()}
 
 

@@ -1,6 +1,6 @@
 """How well is the structure of pages found? ``python -m benchmarks.text.structure fields --pages FOLDER``.
 
-Each kind of structure is a command of its own, with its own truth and measure: see ``--help``.
+Each kind of structure is a command with its own truth and measure: see ``--help``.
 """
 
 from __future__ import annotations

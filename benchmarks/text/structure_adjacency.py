@@ -2,8 +2,8 @@
 
 A table is taken as its relations: each cell that is not empty with its next such cell to the right, and below, in each
 of its rows and columns (Göbel et al., "A methodology for evaluating algorithms for table understanding in PDF
-documents", 2012). The relations of a document that were found are compared with the true ones, so that tables that are
-missed cost recall and tables that are none cost precision.
+documents", 2012). The relations found in a document are compared with the true ones, so that missed tables cost recall
+and false tables cost precision.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["AdjacencyScore", "Relation", "TextCell", "relations_of", "score_rela
 #: The text of a cell, of its neighbour, and where that is: "right" or "below".
 Relation = tuple[str, str, str]
 
-# Texts of which so much agrees are one text, read from a picture.
+# Two texts with at least this similarity are the same text, read from an image.
 _ALIKE = 0.8
 _MIN_ALIKE = 3
 
@@ -48,12 +48,12 @@ class AdjacencyScore:
 
     @property
     def precision(self) -> float:
-        """The share of what was found that is right; 0 if nothing was."""
+        """The share of found relations that are right; 0 if none were found."""
         return self.right / self.found if self.found else 0.0
 
     @property
     def recall(self) -> float:
-        """The share of what is true that was found; 0 if nothing is."""
+        """The share of true relations that were found; 0 if there are none."""
         return self.right / self.wanted if self.wanted else 0.0
 
     @property
@@ -97,8 +97,8 @@ def score_relations(wanted: Sequence[Relation], found: Sequence[Relation], *, fu
 
     Args:
         wanted: The true ones.
-        found: Those that were found.
-        fuzzy: Whether texts may differ by a fifth, as those that were read from pictures do.
+        found: The found relations.
+        fuzzy: Whether texts may differ by a fifth, for texts that were read from images.
     """
     missed, others = Counter(wanted), Counter(found)
     same = missed & others

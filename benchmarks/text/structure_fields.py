@@ -3,10 +3,10 @@
 A folder has ``images/`` and ``annotations/`` in the layout of FUNSD (entities with links) or of SROIE (four fields of a
 receipt), or is a folder of such folders. Forms that are drawn here are always among the pages.
 
-Of forms, the links from questions to answers are counted: a pair is found where the boxes around the words of its key
-and of its value each meet those of the truth with an IoU of at least 0.5, each truth once. They are looked for in the
-true entities, in the true words, and in what was read. Of receipts, values count that agree character by character, in
-any case, as in the third task of the competition; beside them, such as agree in letters and digits.
+For forms, the links from questions to answers are counted. A pair is found if the boxes around the words of its key and
+of its value each match the true boxes with an IoU of at least 0.5, each true pair once. Three inputs are scored: the
+true entities, the true words, and the OCR result. For receipts, a value counts if it is equal character by character,
+ignoring case, as in the third task of the competition; a second column only compares letters and digits.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NUM_DRAWN = 40
 
 @dataclass(frozen=True)
 class LinkScore:
-    """Counts of pairs: those of the truth, those found, and those found that are right."""
+    """Counts of true, found, and correctly found pairs."""
 
     wanted: int = 0
     found: int = 0
@@ -309,8 +309,8 @@ def _link_row(pages: str, source: str, count: int, score: LinkScore, seconds: fl
 
 def _markdown(document: Mapping[str, Any]) -> str:
     note = (
-        "F1 of links between keys and values of forms; share of the values of receipts that are right. Seconds are "
-        "those of finding alone."
+        "F1 of links between keys and values of forms; share of the values of receipts that are right. Seconds do "
+        "not include OCR."
     )
     head = "| pages | number | from | score | in detail | seconds a page |"
     lines = ["# Fields", "", note, "", head, "| --- | ---: | --- | ---: | --- | ---: |"]

@@ -9,7 +9,7 @@ of its kind with an IoU of at least 0.5, each once; the mean average precision i
 Drawn pages with their true words are the second set.
 
 ``order`` takes pages of DocBank (words with boxes and labels) and compares orders by Kendall's tau. The words of a file
-come row by row, across columns; those of the pages that are known to have two are sorted into them first, notes last.
+are stored row by row, across columns. On pages known to have two columns, words are sorted by column, notes last.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ _LABELS = {
     "Table": "table",
     "Title": "title",
 }
-# What DocBank tells apart by its contents alone.
+# Labels that DocBank distinguishes only by content.
 _ONE_LABEL = {"abstract": "paragraph", "author": "paragraph", "date": "paragraph", "reference": "list"}
 _DRAWN_KINDS = ("letter", "columns", "report", "slide", "table")
 _IOUS = np.linspace(0.5, 0.95, 10)
@@ -146,7 +146,7 @@ def kendall_tau(order: Sequence[int]) -> float:
 
 
 def in_columns(boxes: NDArray[np.float64], labels: Sequence[str], top: float) -> NDArray[np.int64]:
-    """The true order of words of two columns: what is above them, left, right, notes; boxes in thousandths."""
+    """Return the true order of words in two columns: above, left, right, notes; boxes are in thousandths."""
     middles = (boxes[:, :2] + boxes[:, 2:]) / 2
     keys = np.where(middles[:, 1] < top, 0, np.where(middles[:, 0] < 500, 1, 2))
     keys[[index for index, label in enumerate(labels) if label == "footer"]] = 3
@@ -154,7 +154,7 @@ def in_columns(boxes: NDArray[np.float64], labels: Sequence[str], top: float) ->
 
 
 def in_columns_or_rows(path: Path, boxes: NDArray[np.float64], labels: Sequence[str]) -> NDArray[np.int64]:
-    """The true order of the words of a page of DocBank: that of its file, unless the page is known to have columns."""
+    """Return the true order of words of a DocBank page: the file's order, unless the page is known to have columns."""
     top = _COLUMNS_BEGIN.get(path.name.partition(".")[0])
     return np.arange(len(labels)) if top is None else in_columns(boxes, labels, top)
 

@@ -3,7 +3,7 @@
 Every named number of the rules is set to 0, to 0.7 and 1.4 times its value and to a million times its value, every
 predicate is fixed to true and to false, and every step that only corrects a result is left out. The pages are scored
 after each change: links of forms and values of receipts, cell adjacency of tables, regions and their order. The pages
-that the rules were made on (``--known``) are scored apart from the others. A rule that can be switched off without a
+that the rules were developed on (``--known``) are scored separately. A rule that can be switched off without a
 lower score on any set is not worth its lines.
 """
 
@@ -43,7 +43,7 @@ __all__ = ["add_command"]
 
 Scores = dict[str, float]
 Measure = Callable[[], Scores]
-# A change: its name, and what is set on which modules.
+# A change: its name, and (module, attribute, value) to set.
 Change = tuple[str, list[tuple[Any, str, Any]]]
 
 _FACTORS = {"0": 0.0, "x 0.7": 0.7, "x 1.4": 1.4, "x 10^6": 1e6}

@@ -1,9 +1,9 @@
 """How well are tables found? ``python -m benchmarks.text.structure tables --data FOLDER -o results``.
 
 The folder has PDF files, NAME.pdf, and their truth, NAME-str.xml, as the data sets of the ICDAR 2013 table competition
-have. Measured is cell adjacency, over all relations of all files. Ours are read in two ways: from the words and the
-vectors of the file, and from pictures of its pages alone, whose words are read first. Pages of all files are searched,
-those without tables, too.
+have. The measure is cell adjacency, over all relations of all files. This library is scored in two ways: from the words
+and the vectors of the file, and only from images of its pages, with OCR. All pages of all files are searched, including
+pages without tables.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _RESOLUTION = 170
 
 @dataclass
 class _Result:
-    """What a reader found, by file, how long the tables took, and what went wrong."""
+    """A reader's relations by file, the seconds for the tables, and failures."""
 
     relations: dict[str, list[Relation]] = field(default_factory=dict)
     seconds: float = 0.0
@@ -109,7 +109,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _ours(paths: Mapping[str, Path]) -> _Result:
-    """What is found in the words and the vectors of files."""
+    """Find tables in the words and the vectors of files."""
     result = _Result()
     for name, path in paths.items():
         pages = DocumentFile.from_pdf(path)
@@ -118,7 +118,7 @@ def _ours(paths: Mapping[str, Path]) -> _Result:
 
 
 def _of_pictures(paths: Mapping[str, Path], kept: Path | None) -> _Result:
-    """What is found in pictures of their pages."""
+    """Find tables in images of the pages."""
     predictor = ocr_predictor(pretrained=True)
     result = _Result()
 
@@ -228,8 +228,8 @@ def _report(
 def _markdown(document: Mapping[str, Any]) -> str:
     note = (
         f"Cell adjacency as in the ICDAR 2013 table competition, {document['files']} files, {document['relations']} "
-        "relations. Texts of *F1* may differ by a fifth; those of *F1, exact* may not. Seconds are for all pages: of "
-        "ours the tables alone, of others with what they read the file by."
+        "relations. For *F1*, texts may differ by a fifth; for *F1, exact*, they must be equal. Seconds are for all "
+        "pages; for mediatensor they only include finding tables, for other libraries also reading the file."
     )
     lines = [
         "# Tables",

@@ -1,4 +1,4 @@
-"""Tables by other libraries, in a process of their own Python, which answers requests (`shared.workers`).
+"""A worker process that finds tables with other libraries and answers requests (`shared.workers`).
 
 Nothing of mediatensor is imported.
 """

@@ -1,8 +1,8 @@
-"""Read text in video, beside what users write today and other readers: ``python -m benchmarks.text.video_text``.
+"""Read text in video and compare with a common baseline and other readers: ``python -m benchmarks.text.video_text``.
 
-Without ``--clips``, clips are drawn: captions in many styles and languages, on moving grounds, or on videos of yours
-(``--footage``). Each reader reads each clip in a process of its own, with the same number of threads; readers take
-turns, clip by clip. What they read is compared with the truth.
+Without ``--clips``, clips are generated: captions in many styles and languages, on moving backgrounds, or on your
+videos (``--footage``). Each reader reads each clip in its own process, with the same number of threads; readers take
+turns, clip by clip. Their results are compared with the truth.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .video_text_scores import Event, Score, TextInTime, parse_srt, score_clip
 
 __all__ = ["main"]
 
-# A reader that needs so long for a clip is given up.
+# A reader that needs this long for a clip is stopped.
 _PATIENCE_SECONDS = 3600
 # Readers that need no other environment.
 _HERE = (OURS, BASELINE)
@@ -36,7 +36,7 @@ _HERE = (OURS, BASELINE)
 
 @dataclass
 class _Clip:
-    """A clip, its truth, and what readers did."""
+    """A clip, its truth, and the readers' results."""
 
     path: Path
     truth: dict[str, Any]
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _load(folder: Path) -> list[_Clip]:
-    """Clips that were made elsewhere: each NAME.json that has a video beside it."""
+    """Load existing clips: each NAME.json that has a video next to it."""
     clips = []
     for path in sorted(folder.glob("*.json")):
         videos = sorted(video for video in folder.glob(f"{path.stem}.*") if video.suffix not in (".json", ".srt"))
@@ -115,7 +115,7 @@ def _clips_note(clips: Sequence[_Clip], options: argparse.Namespace) -> str:
 
 
 def _read(clips: Sequence[_Clip], options: argparse.Namespace) -> list[str]:
-    """Let every reader read every clip; returns notes on those that could not."""
+    """Let every reader read every clip; return notes on readers that failed."""
     notes, readers = list[str](), list(options.readers)
     shuffled = random.Random(0)
     for number, clip in enumerate(clips, 1):
@@ -124,7 +124,7 @@ def _read(clips: Sequence[_Clip], options: argparse.Namespace) -> list[str]:
             try:
                 answer = _answer(reader, clip, options)
             except WorkerError as error:
-                notes.append(f"{reader}: left out of {clip.path.stem} and what follows ({error})")
+                notes.append(f"{reader}: failed on {clip.path.stem}, and skipped from there on ({error})")
                 readers.remove(reader)
                 continue
             captions = [Event(*event) for event in answer["captions"]]
@@ -137,7 +137,7 @@ def _read(clips: Sequence[_Clip], options: argparse.Namespace) -> list[str]:
 
 
 def _add_predicted(clips: Sequence[_Clip], folder: Path) -> None:
-    """Scores of subtitle files that something else wrote: NAME.srt for each clip; no file is no caption."""
+    """Score subtitle files from another program: NAME.srt for each clip; without a file, there are no captions."""
     for clip in clips:
         path = folder / f"{clip.path.stem}.srt"
         events = parse_srt(path.read_text(encoding="utf-8")) if path.exists() else []
@@ -145,7 +145,7 @@ def _add_predicted(clips: Sequence[_Clip], folder: Path) -> None:
 
 
 def _answer(reader: str, clip: _Clip, options: argparse.Namespace) -> dict[str, Any]:
-    """What a reader says about a clip, in a process of its own, or has said in a run before."""
+    """Return a reader's result for a clip, from a new process or stored by an earlier run."""
     kept = options.answers / f"{clip.path.stem}.{reader.partition(',')[0]}.json" if options.answers else None
     status = clip.path.stat()
     state = [status.st_size, status.st_mtime_ns]
@@ -195,7 +195,7 @@ def _to_markdown(clips: Sequence[_Clip], readers: Sequence[str], stamp: dict[str
         [
             facts, "",
             "*Near*: within one frame, in clips that fade within three. *Kinds right*: of the tracks that read a known",
-            "text, for readers that tell kinds. *Slides*: those found with their first frame, and false ones.", "",
+            "text, for readers that classify. *Slides*: slides found with their first frame, and false ones.", "",
             f"| reader | {head}", f"| --- |{rule}", *pooled, "",
             f"| clip | reader | {head}", f"| --- | --- |{rule}", *single, "",
         ]
@@ -229,7 +229,7 @@ def _near(near: int, count: int, median: float | None) -> str:
 
 
 def _document(clip: _Clip) -> dict[str, Any]:
-    """Figures of a clip, without what was read: clips may not be ours to publish."""
+    """Return the figures of a clip without the text: clips may not be ours to publish."""
     facts = {"clip": clip.path.stem, "seconds": clip.truth["seconds"], "style": clip.truth.get("style")}
     measured = ("wall", "cpu", "rss_mib")
     times = {reader: {name: answer[name] for name in measured} for reader, answer in clip.answers.items()}
@@ -254,7 +254,7 @@ def _panels(clips: Sequence[_Clip], readers: Sequence[str]) -> list[list[Panel]]
         ],
         [
             Panel("captions missed", "less is better", missed),
-            Panel("phantoms: captions that are none", "less is better", phantoms),
+            Panel("phantoms: false captions", "less is better", phantoms),
         ],
         [
             Panel("starts and ends within a frame (fades: three)", "% (more is better)", near),
@@ -289,7 +289,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--keep",
         type=Path,
         metavar="FOLDER",
-        help="keep the clips there; those that are there already are not drawn again",
+        help="keep the clips there; existing clips are not generated again",
     )
     parser.add_argument("--readers", nargs="+", default=list(READERS), choices=list(READERS), metavar="NAME",
                         help=f"{', '.join(map(repr, READERS))} (default: all)")  # fmt: skip

@@ -1,12 +1,12 @@
 """Clips with burnt-in text, and the truth about it: drawn for ``python -m benchmarks.text.video_text``.
 
-Captions are our own sentences (`ocr_languages`), drawn in the faces of this machine onto moving backgrounds that are
-drawn, too, or onto videos of the user. Some clips have text that is no caption: a logo, a clock, a score, a ticker, a
-sign in the picture. Beside each NAME.mp4 stands NAME.json::
+Captions are our own sentences (`ocr_languages`), rendered in the installed fonts onto generated moving backgrounds, or
+onto the user's videos. Some clips have text that is not a caption: a logo, a clock, a score, a ticker, a sign in the
+scene. Each NAME.mp4 has a NAME.json::
 
     {"fps": 25, "seconds": 12.0, "style": "outline",
      "events": [{"text", "start", "end", "first_frame", "num_frames"}],      the captions
-     "decoys": [{"text", "kind", "box"}],                                    what is in the picture and no caption
+     "decoys": [{"text", "kind", "box"}],                                    text that is not a caption
      "slides": [{"text", "start", "end", "first_frame", "num_frames"}]}
 
 ``end`` is the time of the first frame without the caption. The box of a decoy is relative to the picture, and null if
@@ -45,22 +45,22 @@ _TICKER = "Ferries run every hour   Museum open until nine   Rain from the west 
 
 @dataclass(frozen=True)
 class ClipPlan:
-    """What a clip looks like.
+    """The appearance of a clip.
 
     Attributes:
         name: Of its files.
         style: ``outline``, ``yellow``, ``boxed``, ``shadow`` (no outline), ``small``, ``top`` (bottom and top in turn),
             ``two lines``, ``fast`` (0.4 to 0.8 s, back to back), ``fade`` (over four frames), ``italic``, ``words``
             (word by word), ``slides``, or ``none`` (no caption).
-        language: Of the sentences: a key of ``TEXTS``.
-        faces: Names of faces; the first that is installed and has the letters is taken.
+        language: Language of the sentences: a key of ``TEXTS``.
+        faces: Names of fonts; the first installed one that has the letters is used.
         size: Width and height in pixels.
-        ground: What is behind: ``pan``, ``shapes``, ``gradient``, ``grain``, ``cuts`` or ``footage``.
+        ground: Background: ``pan``, ``shapes``, ``gradient``, ``grain``, ``cuts`` or ``footage``.
         fps: Frames a second.
         seconds: How long it is.
         is_variable: Whether the steps between frames differ.
         decoys: ``logo``, ``clock``, ``score``, ``ticker``, ``sign``.
-        seed: Of all that is random.
+        seed: Seed of everything random.
     """
 
     name: str
@@ -121,7 +121,7 @@ class _Event:
 
 
 def _pieces(sentences: Sequence[str], most: int, num_lines: int) -> list[str]:
-    """Captions of at most so many lines of at most so many characters, as sentences are cut for subtitles."""
+    """Split sentences like subtitles: captions of at most ``num_lines`` lines of at most ``most`` characters."""
     captions = []
     for sentence in sentences:
         lines = [""]
@@ -184,7 +184,7 @@ def _caption_patch(text: str, plan: ClipPlan, font: ImageFont.FreeTypeFont, is_t
         at, text, font=font, fill=(*(_YELLOW if style == "yellow" else _WHITE), 255), align="center",
         stroke_width=stroke, stroke_fill=(*_BLACK, 255), spacing=spacing,
     )  # fmt: skip
-    # Two captions of a clip stand on the same line, whatever letters they have.
+    # All captions of a clip are on the same line, whatever letters they have.
     y = round(height * 0.06) if is_top else round(height * 0.92) - (bottom - top)
     return _Patch(picture, (width - (right - left)) // 2 - pad, y - pad)
 
@@ -221,7 +221,7 @@ def _decoy_truths(plan: ClipPlan, small: ImageFont.FreeTypeFont) -> list[dict[st
 
 
 def _draw_decoys(picture: Image.Image, plan: ClipPlan, small: ImageFont.FreeTypeFont, now: float, shift: float) -> None:
-    """Draw what is no caption; ``shift`` is how far the ground has moved to the right, in pixels."""
+    """Draw text that is not a caption; ``shift`` is the background's shift to the right, in pixels."""
     width, height = plan.size
     draw, grey = ImageDraw.Draw(picture), (235, 235, 235)
     if "logo" in plan.decoys:
@@ -402,15 +402,15 @@ def draw_clip(plan: ClipPlan, folder: Path, footage: Sequence[Path] = ()) -> Pat
     """Write a clip and its truth; returns the path of the clip.
 
     Args:
-        plan: What it looks like.
-        folder: Where to.
+        plan: The appearance.
+        folder: The output folder.
         footage: Videos for the ground of that name.
     """
     rng = random.Random(plan.seed)
     letters = "".join(TEXTS[plan.language])
     face = next((face for name in plan.faces if (face := find_face(name)) and face.has(letters)), None)
     if face is None:
-        raise ValueError(f"none of the faces {', '.join(plan.faces)} is installed and has the letters of {plan.name}")
+        raise ValueError(f"{plan.name}: no installed font has its letters; install one of {', '.join(plan.faces)}")
     width, height = plan.size
     font = face.at(min(height, width * 3 // 4) / (26 if plan.style == "small" else 15))
     small = face.at(height / 22)

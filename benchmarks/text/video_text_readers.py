@@ -1,4 +1,4 @@
-"""What reads text in video: this library, what users write today, and peers. Importing this module imports none.
+"""Readers of text in video: this library, a common baseline, and peers. Importing this module imports none of them.
 
 As a program, ``python -m benchmarks.text.video_text_readers READER FILE``, it reads a clip and prints one JSON line.
 """
@@ -27,11 +27,11 @@ _SAMPLES_PER_SECOND = 4
 
 @dataclass(frozen=True)
 class Reading:
-    """What was read in a clip.
+    """A reader's result for a clip.
 
     Attributes:
-        captions: The captions; everything that was read, for readers that know no kinds.
-        tracks: Text of all kinds, from readers that tell them.
+        captions: The captions; all text, for readers that do not classify it.
+        tracks: Text of all kinds, from readers that classify it.
         slides: Start and end of each, in seconds.
     """
 
@@ -51,7 +51,7 @@ class Reader(Protocol):
 
 
 def merge_equal(texts: Iterable[tuple[float, str]], step: float) -> list[Event]:
-    """Captions from what was read every ``step`` seconds: equal neighbours are one.
+    """Build captions from texts read every ``step`` seconds: merge equal neighbours.
 
     >>> merge_equal([(0.0, ""), (0.25, "Hi"), (0.5, "Hi"), (0.75, "you")], 0.25)
     [Event(start=0.25, end=0.75, text='Hi'), Event(start=0.75, end=1.0, text='you')]
@@ -92,7 +92,7 @@ class Ours:
 
 
 class Baseline:
-    """What a user writes today: four frames a second through ``ocr_predictor``, and equal neighbours are one."""
+    """A common baseline: four frames a second through ``ocr_predictor``, with equal neighbours merged."""
 
     def __init__(self, num_threads: int) -> None:
         import torch

@@ -1,8 +1,8 @@
 """How well captions were read: text, times and kinds, against the truth of a clip.
 
 Captions are paired one to one by how long they overlap, longest first. White space, line breaks and markup aside, a
-caption is *exact* if its text is equal. The *character error rate* counts characters that were misread or missed, among
-those of all captions. Captions without a partner are *missed*, and what was read without one is a *phantom*. *Onset*
+caption is *exact* if its text is equal. The *character error rate* is the share of characters of all captions that were
+misread or missed. True captions without a partner are *missed*; found ones without a partner are *phantoms*. *Onset*
 and *offset* are the errors of start and end in frames, at the clip's nominal rate.
 """
 
@@ -18,9 +18,9 @@ from .ocr_scores import edit_distance
 
 __all__ = ["Event", "Mistake", "Score", "TextInTime", "parse_srt", "plain_text", "score_clip"]
 
-# Errors of time up to so many frames count as right; in clips that fade, three frames.
+# Time errors of up to this many frames count as right; in clips that fade, three frames.
 _NEAR, _NEAR_FADING = 1.05, 3.05
-# Tracks whose text is so much like a true one are readings of it.
+# Tracks with at least this similarity to a true text are readings of it.
 _LIKE = 0.6
 
 
@@ -62,8 +62,8 @@ class Score:
         onsets_near, offsets_near: How many of them are near: one frame off at most, three in clips that fade.
         kinds, kinds_right: Tracks that read something known, and those whose kind is right.
         slides, slides_right: True slides, and those whose first frame is met within one frame.
-        false_slides: Slides that are none.
-        mistakes: What was not exact.
+        false_slides: Found slides that are not slides.
+        mistakes: Captions that were not exact.
     """
 
     captions: int = 0
@@ -96,7 +96,7 @@ class Score:
         return self.exact / max(1, self.captions)
 
     def document(self) -> dict[str, Any]:
-        """The figures for a JSON file, without what was read."""
+        """Return the figures for a JSON file, without the text."""
         whole = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "mistakes"}
         medians = {"onset_median": _median(self.onsets), "offset_median": _median(self.offsets)}
         return whole | {"error_rate": self.error_rate} | medians
@@ -108,12 +108,12 @@ def score_clip(
     tracks: Sequence[TextInTime] = (),
     slides: Sequence[tuple[float, float]] = (),
 ) -> Score:
-    """Compare what was read with the truth of a clip.
+    """Compare the found captions with the truth of a clip.
 
     Args:
         truth: As `video_text_clips` writes it. Decoys may be plain texts.
         found: The captions.
-        tracks: Text of all kinds, if the reader tells kinds.
+        tracks: Text of all kinds, if the reader classifies it.
         slides: Start and end of each slide.
     """
     found = [event for event in found if plain_text(event.text)]
@@ -188,7 +188,7 @@ def _kinds(truth: dict[str, Any], wanted: Sequence[Event], tracks: Sequence[Text
 
 
 def _kinds_of(track: TextInTime, truth: dict[str, Any], wanted: Sequence[Event]) -> tuple[str, ...]:
-    """The kinds that the track may have; none if it is not known what it reads."""
+    """Return the kinds that the track may have; none if its text is unknown."""
     text = plain_text(track.text)
     for event in wanted:
         together = min(event.end, track.end) > max(event.start, track.start)

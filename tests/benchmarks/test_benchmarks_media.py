@@ -75,7 +75,7 @@ def test_scenes(tmp_path: Path) -> None:
     assert len(ours) == 4, "a row for each film"
     for row in ours:
         assert (row["num_frames"], row["num_cuts"], row["found"], row["extra"]) == (50, 1, 1, 0), row
-    assert "| PyAV, decoding alone |" in printed
+    assert "| PyAV, decoding only |" in printed
 
 
 def test_comparison_tells_wrong_sound() -> None:

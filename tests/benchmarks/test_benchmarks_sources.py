@@ -19,7 +19,7 @@ from benchmarks.data.sources_worker import measure as read_rows
 def test_every_source_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sources, "_run", lambda told, python: read_rows(told))
+    monkeypatch.setattr(sources, "_run", lambda request, python: read_rows(request))
     monkeypatch.setattr(sources, "_WIDTH", 96)
     monkeypatch.setattr(sources, "_HEIGHT", 64)
     sources.main(["--quick", "--rows", "4", "--clips", str(tmp_path), "-o", str(tmp_path / "results")])

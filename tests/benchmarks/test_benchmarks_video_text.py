@@ -106,7 +106,7 @@ def test_a_run_scores_given_files_and_says_who_is_missing(tmp_path: Path, capsys
     figures = document["clips"][0]["readers"]["given files"]
     assert (figures["exact"], figures["phantoms"], figures["onsets"]) == (1, 0, pytest.approx([0], abs=0.03))
     assert figures["missed"] == len(truth["events"]) - 1
-    assert "videocr: left out of small" in document["notes"][0]
+    assert "videocr: failed on small" in document["notes"][0]
     assert (output / "video_text.md").read_text() in capsys.readouterr().out
 
 
@@ -127,4 +127,4 @@ def test_what_was_read_before_is_not_read_again(tmp_path: Path, capsys: pytest.C
     assert row.endswith("| 0.50 | 0.50 | 9 |")
     path.write_text(json.dumps(answer | {"clip": [1, 2]}))  # another clip of this name
     video_text.main(arguments)
-    assert "left out of small" in capsys.readouterr().out
+    assert "failed on small" in capsys.readouterr().out
