@@ -1,7 +1,7 @@
 """Count the Python functions that a video decoder calls: the overhead of a small frame.
 
-Counts do not depend on the machine's speed, so they show the effect of a change. One thread decodes, as in a worker of a
-loader.
+Counts do not depend on the machine's speed, so they show the effect of a change. One thread decodes, as in a loader's
+worker.
 """
 
 from __future__ import annotations
