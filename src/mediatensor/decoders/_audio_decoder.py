@@ -70,17 +70,15 @@ class AudioDecoder(Closing):
 
     Args:
         source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, the same as a 1-D uint8 tensor, or
-        a
-            binary file object with ``read(size)`` and ``seek(offset, whence)``, which the decoder does not close. URLs
-            of other file systems (``s3://...``) are read through fsspec, if it is installed.
+            a binary file object with ``read(size)`` and ``seek(offset, whence)``, which the decoder does not close.
+            URLs of other file systems (``s3://...``) are read through fsspec, if it is installed.
         stream_index: Index of the audio stream among all streams; by default FFmpeg's choice.
         sample_rate: Samples per second of the result; ``None`` for the stream's own. FFmpeg's resampler converts.
         num_channels: Channels of the result; ``None`` for the stream's own. FFmpeg mixes to its default layout for that
             number.
         num_ffmpeg_threads: Codec threads, for codecs that can use them (FLAC, ALAC, WavPack, TTA). ``None`` takes the
-        free
-            threads of the process's budget (`mediatensor.set_num_threads`) for long ranges, and 1 inside a DataLoader
-            worker; 0 lets FFmpeg decide.
+            free threads of the process's budget (`mediatensor.set_num_threads`) for long ranges, and 1 inside a
+            DataLoader worker; 0 lets FFmpeg decide.
         downmix: How to mix to fewer channels: ``"sum"`` weighs them as FFmpeg and torchcodec do, so that stereo becomes
             0.707 times the sum of left and right, and may leave [-1, 1]; ``"mean"`` divides by the sum of the weights,
             so that stereo becomes the mean of left and right, and is never louder than the loudest channel.
@@ -132,6 +130,9 @@ class AudioDecoder(Closing):
     def get_all_samples(self) -> AudioSamples:
         """Return all samples of the stream: float32 of shape (channels, samples), with the time of the first sample.
 
+        Returns:
+            `AudioSamples`: ``data`` float32 (channels, samples) at full scale 1, and the time of the first sample.
+
         Raises:
             DecodeError: if the stream is damaged.
             StreamError: if nothing in it can be decoded.
@@ -157,6 +158,9 @@ class AudioDecoder(Closing):
             stop_seconds: End of the range, not included; ``None``, or a time after the end, for the end of the stream.
             If it
                 equals the start, there are no samples.
+
+        Returns:
+            `AudioSamples`: ``data`` float32 (channels, samples) at full scale 1, and the time of the first sample.
 
         Raises:
             InvalidArgumentError: if a time is not finite, or start > stop.
@@ -184,6 +188,9 @@ class AudioDecoder(Closing):
 
         Args:
             ranges: Pairs of (start, stop) in seconds, see `get_samples_played_in_range`.
+
+        Returns:
+            A list of `AudioSamples`, one for each range: ``data`` float32 (channels, samples).
 
         Raises:
             InvalidArgumentError: if an item is not such a pair, or its start > stop; before anything is decoded.
@@ -228,8 +235,10 @@ class AudioDecoder(Closing):
             sample_rate: Samples per second; ``None`` for the stream's own.
             num_channels: Channels, mixed according to the decoder's ``downmix``; ``None`` for the stream's own.
             pad_last: Pad the last chunk, or one with a gap, with silence at its end. ``duration_seconds`` is still that
-            of the
-                audio.
+                of the audio.
+
+        Returns:
+            An iterator of `AudioSamples`: ``data`` float32 (channels, samples).
 
         Raises:
             InvalidArgumentError: if an argument is not accepted; before the first chunk.

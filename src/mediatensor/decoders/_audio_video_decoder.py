@@ -132,6 +132,9 @@ class AudioVideoDecoder(Closing):
             stop_seconds: From ``start_seconds`` (an empty clip) to the end of the video; ``None`` is its end.
             fps: Frames per second to resample the frames to.
 
+        Returns:
+            An `AudioVideoClip`, which unpacks as frames (`FrameBatch`) and samples (`AudioSamples`).
+
         Raises:
             OutOfRangeError: if a time lies outside of the video.
             InvalidArgumentError: if start > stop, or ``fps`` is not positive.
@@ -154,6 +157,9 @@ class AudioVideoDecoder(Closing):
         Args:
             ranges: Pairs (start, stop) in seconds, see `get_played_in_range`.
             fps: Frames per second to resample the frames to.
+
+        Returns:
+            A list of `AudioVideoClip`, one for each range.
 
         Raises:
             OutOfRangeError, InvalidArgumentError, DecodeError: see `get_played_in_range`.

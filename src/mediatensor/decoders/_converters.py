@@ -133,9 +133,8 @@ class AudioConverter:
 
         Raises:
             InvalidArgumentError: if they are not `RawAudioSamples`, have another rate or other channels than the ones
-            before,
-                come after a `Demuxer.seek` that no `reset` followed, or the converter has been drained; or if FFmpeg
-                cannot convert to the result.
+                before, come after a `Demuxer.seek` that no `reset` followed, or the converter has been drained; or if
+                FFmpeg cannot convert to the result.
         """
         if not isinstance(raw_samples, RawAudioSamples):
             raise InvalidArgumentError(f"raw_samples must be RawAudioSamples (got {shown(raw_samples)}).")
@@ -179,6 +178,9 @@ class AudioConverter:
 
     def drain(self) -> AudioSamples:
         """Take the samples that the resampler has held back; none if the rate stays the same.
+
+        Returns:
+            `AudioSamples`: ``data`` float32 (channels, samples).
 
         Raises:
             InvalidArgumentError: if nothing was converted yet.

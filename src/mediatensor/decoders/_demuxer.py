@@ -51,8 +51,7 @@ class _OpenContainer:
 
     Attributes:
         generation: A different number for every open container and every seek in it: packets with the same number
-        follow
-            each other.
+            follow each other.
     """
 
     def __init__(self, source: Source, selectors: Sequence[int | str]) -> None:
@@ -305,8 +304,7 @@ class Demuxer(Closing):
         Args:
             seconds: The time; before the first key frame, the demuxer goes to the beginning.
             stream: The stream whose key frames count, by default the first one of `streams`. The others continue from
-            the same
-                place of the file, which need not be one of their key frames.
+                the same place of the file, which need not be one of their key frames.
 
         Raises:
             InvalidArgumentError: if ``seconds`` is not a number, or ``stream`` is not one of `streams`.

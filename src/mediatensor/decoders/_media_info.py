@@ -325,8 +325,7 @@ def collect(file: str, stream_index: int | None, *, scan: bool) -> FileInfo:
 
     Raises:
         MediaTensorError: if the file cannot be opened. A video stream that cannot be decoded does not raise: the result
-        has
-            ``error``, in addition to all values from headers.
+            has ``error``, in addition to all values from headers.
     """
     container = read_container_info(make_source(file))
     info = FileInfo(

@@ -202,8 +202,7 @@ class RawFrame(ProcessBound):
 
         Raises:
             DecodeError: if the components are not whole bytes (palettes, packed bits, floats), or the frame is stored
-            upside
-                down. `ColorConverter` converts such frames.
+                upside down. `ColorConverter` converts such frames.
         """
         return self._component_views
 
@@ -335,8 +334,7 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
 
         Raises:
             InvalidArgumentError: if it is not a packet of this stream, comes after a `Demuxer.seek` that no `reset`
-            followed or
-                from another demuxer than the ones before, or the decoder has been drained.
+                followed or from another demuxer than the ones before, or the decoder has been drained.
             DecodeError: if the codec refuses it; the next ones may still decode.
             ClosedError: after `close`, and in a forked process.
         """

@@ -182,8 +182,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
         stream_index: Index of the stream among all streams; by default the first text stream that is marked as default,
             else the first text stream.
         encoding: Python's name of the encoding, such as ``"cp1252"``, for text that is not UTF-8. UTF-16 with a byte
-        order
-            mark is recognised without it.
+            order mark is recognised without it.
 
     Attributes:
         stream_index: Index of the stream that is read.
@@ -257,6 +256,9 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
     def get_all_subtitles(self) -> list[Subtitle]:
         """Return all subtitles, by start time; those that start together keep the order of the file.
 
+        Returns:
+            A list of `Subtitle`, with times in seconds.
+
         Raises:
             ReadError: if the source cannot be read.
             DecodeError: if a subtitle is damaged or in another encoding; the message names its time.
@@ -268,6 +270,9 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
 
         Args:
             seconds: A finite time in seconds, inside the file or not.
+
+        Returns:
+            A list of `Subtitle`, with times in seconds.
 
         Raises:
             InvalidArgumentError: if the time is not a finite number.
@@ -285,6 +290,9 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
         Args:
             start_seconds: Start of the range.
             stop_seconds: End of the range, not included; ``None`` for the end of the file.
+
+        Returns:
+            A list of `Subtitle`, with times in seconds.
 
         Raises:
             InvalidArgumentError: if the times are not finite, or start is after stop.

@@ -56,34 +56,30 @@ class VideoDecoder(Closing):
 
     Args:
         source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, the same as a 1-D uint8 tensor, or
-        a
-            binary file object with ``read(size)`` and ``seek(offset, whence)``, which the decoder does not close. URLs
-            of other file systems (``s3://...``) are read through fsspec, if it is installed.
+            a binary file object with ``read(size)`` and ``seek(offset, whence)``, which the decoder does not close.
+            URLs of other file systems (``s3://...``) are read through fsspec, if it is installed.
         stream_index: Index of the video stream among all streams; by default FFmpeg's choice.
         dimension_order: ``"NCHW"`` or ``"NHWC"``. NCHW tensors are views of channels-last memory.
         num_ffmpeg_threads: Codec threads. ``None`` takes the free threads of the process's budget
             (`mediatensor.set_num_threads`), and 1 inside a DataLoader worker; 0 lets FFmpeg decide. With a number, a
             call has one codec.
         device: Where frames come out: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, or another device of torch; ``None`` is
-        torch's
-            default device. Times stay on the CPU. On a CUDA device NVDEC decodes, if it can; if not, the CPU does, and
-            the device converts (`cpu_fallback`). Colours, rotation and transforms are computed on the device, within 2
-            levels of 255 of the CPU's result.
+            torch's default device. Times stay on the CPU. On a CUDA device NVDEC decodes, if it can; if not, the CPU
+            does, and the device converts (`cpu_fallback`). Colours, rotation and transforms are computed on the device,
+            within 2 levels of 255 of the CPU's result.
         seek_mode: ``"exact"``, or ``"approximate"``: no scan; frame i is taken to be shown at begin + i / average fps
-        of
-            the header, and the nearest frame is returned. With a variable frame rate, or a wrong header, indices name
-            other frames than in exact mode, and the number of frames is an estimate. Access by time is not affected.
+            of the header, and the nearest frame is returned. With a variable frame rate, or a wrong header, indices
+            name other frames than in exact mode, and the number of frames is an estimate. Access by time is not
+            affected.
         transforms: `mediatensor.transforms.DecoderTransform` objects, or torchvision's v2 ``Resize``, ``CenterCrop``
-        and
-            ``RandomCrop``, applied to every frame after rotation. Random ones draw once, here.
+            and ``RandomCrop``, applied to every frame after rotation. Random ones draw once, here.
         output_dtype: ``torch.uint8`` (0 to 255), ``torch.float32`` (0 to 1, from 16 bits a component), or ``"auto"``:
             float32 if the video has more than 8 bits a component.
         custom_frame_mappings: Frames as ``ffprobe -show_frames -of json`` lists them, as JSON text or a file object;
             replaces the scan. The table is trusted.
         frame_index: The index of this source and stream that another decoder made (`frame_index`), or the path of a
-        file
-            that `FrameIndex.save` wrote: nothing is read to make one. It must belong to the source: the size and the
-            first and last 64 KiB must be the same (for a URL that FFmpeg opens, the header).
+            file that `FrameIndex.save` wrote: nothing is read to make one. It must belong to the source: the size and
+            the first and last 64 KiB must be the same (for a URL that FFmpeg opens, the header).
             `mediatensor.set_index_cache` does the same without an argument, for all files.
         on_error: What to do about damage: frames that the codec flags as damaged, frames that do not decode, and holes
             (`FrameIndex.holes`). Frames always have the numbers of a plain decode.
@@ -97,8 +93,7 @@ class VideoDecoder(Closing):
             A device's decoder does not report damage: with all but ``"keep"`` the CPU decodes. In approximate mode
             holes are not known.
         on_size_change: What to do when frames of a batch have different sizes. ``"raise"``: `SizeChangeError` that
-        names
-            the frame. ``"scale"``: all frames are scaled to the size of the first frame of the stream.
+            names the frame. ``"scale"``: all frames are scaled to the size of the first frame of the stream.
         decode_backend: A name of `mediatensor.backends.available_backends`; ``None`` for the device's own. ``"cpu"``
             together with a CUDA device decodes on the CPU, uploads the planes and converts them on the device, which
             for a few small frames is faster than NVDEC.
@@ -250,6 +245,10 @@ class VideoDecoder(Closing):
         Args:
             index: From -len to len - 1.
 
+        Returns:
+            A `Frame`: ``data`` (3, H, W), or (H, W, 3) with ``dimension_order="NHWC"``, uint8 or float32, and its time
+            seconds.
+
         Raises:
             OutOfRangeError: if there is no such frame.
             InvalidArgumentError: if it is not a whole number.
@@ -272,6 +271,10 @@ class VideoDecoder(Closing):
         Args:
             indices: Whole numbers, in any order, with or without duplicates; negative ones count from the end.
 
+        Returns:
+            A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, uint8 or float32;
+            ``pts_seconds`` and ``duration_seconds`` float64 (N,). N is the number of indices.
+
         Raises:
             OutOfRangeError: if one of them is out of range.
             InvalidArgumentError: if they are not whole numbers.
@@ -287,6 +290,10 @@ class VideoDecoder(Closing):
 
     def get_frames_in_range(self, start: int | None, stop: int | None, step: int | None = 1) -> FrameBatch:
         """Return the frames of the Python slice ``start:stop:step``; an empty or reversed range is an empty batch.
+
+        Returns:
+            A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, uint8 or float32;
+            ``pts_seconds`` and ``duration_seconds`` float64 (N,).
 
         Raises:
             InvalidArgumentError: if ``step`` is not positive, or one of them is neither a whole number nor ``None``.
@@ -333,6 +340,10 @@ class VideoDecoder(Closing):
         Args:
             seconds: In [begin_stream_seconds, end_stream_seconds).
 
+        Returns:
+            A `Frame`: ``data`` (3, H, W), or (H, W, 3) with ``dimension_order="NHWC"``, uint8 or float32, and its time
+            seconds.
+
         Raises:
             OutOfRangeError: if the time lies outside.
             InvalidArgumentError: if it is not one number.
@@ -351,6 +362,10 @@ class VideoDecoder(Closing):
 
         Args:
             seconds: Times in [begin_stream_seconds, end_stream_seconds).
+
+        Returns:
+            A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, uint8 or float32;
+            ``pts_seconds`` and ``duration_seconds`` float64 (N,). N is the number of times.
 
         Raises:
             OutOfRangeError: if one of them lies outside.
@@ -378,6 +393,10 @@ class VideoDecoder(Closing):
             stop_seconds: From ``start_seconds`` (an empty batch) to end_stream_seconds.
             fps: Frames per second to resample to.
 
+        Returns:
+            A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, uint8 or float32;
+            ``pts_seconds`` and ``duration_seconds`` float64 (N,).
+
         Raises:
             OutOfRangeError: if a time lies outside.
             InvalidArgumentError: if start > stop, ``fps`` is not positive, or one of them is not a number.
@@ -397,6 +416,10 @@ class VideoDecoder(Closing):
 
     def get_all_frames(self, fps: float | None = None) -> FrameBatch:
         """Return every frame, or with ``fps`` the whole stream resampled to that rate.
+
+        Returns:
+            A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, uint8 or float32;
+            ``pts_seconds`` and ``duration_seconds`` float64 (N,).
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder

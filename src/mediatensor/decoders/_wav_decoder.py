@@ -75,6 +75,9 @@ class WavDecoder(Closing):
     def get_all_samples(self) -> AudioSamples:
         """Return all samples of the file: float32 of shape (channels, samples) in [-1, 1].
 
+        Returns:
+            `AudioSamples`: ``data`` float32 (channels, samples) at full scale 1, and the time of the first sample.
+
         Raises:
             StreamError: if there are none.
             ReadError: if reading fails, or the file was cut short after it was opened.
@@ -92,8 +95,10 @@ class WavDecoder(Closing):
         Args:
             start_seconds: Start of the range; a time before 0 counts as 0.
             stop_seconds: End of the range, not included; ``None``, or a time after the end, for the end of the file. If
-            it
-                equals the start, there are no samples.
+                it equals the start, there are no samples.
+
+        Returns:
+            `AudioSamples`: ``data`` float32 (channels, samples) at full scale 1, and the time of the first sample.
 
         Raises:
             InvalidArgumentError: if a time is not finite, or start is greater than stop.
@@ -120,6 +125,9 @@ class WavDecoder(Closing):
 
         Args:
             ranges: Pairs of (start, stop) in seconds, see `get_samples_played_in_range`.
+
+        Returns:
+            A list of `AudioSamples`, one for each range: ``data`` float32 (channels, samples).
 
         Raises:
             InvalidArgumentError: if an item is not such a pair; before anything is read.

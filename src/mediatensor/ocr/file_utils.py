@@ -20,7 +20,7 @@ def requires_package(name: str, extra_message: str | None = None) -> None:
         extra_message: A text for the beginning of the error message.
 
     Raises:
-        MissingDependencyError: The package is not installed; it is an :class:`ImportError`.
+        MissingDependencyError: The package is not installed; it is an `ImportError`.
 
     Example:
         >>> from mediatensor.ocr.file_utils import requires_package

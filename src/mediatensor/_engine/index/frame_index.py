@@ -201,6 +201,9 @@ class FrameIndex:
         Args:
             seconds: Times in [begin_seconds, end_seconds), in any order.
 
+        Returns:
+            Frame indices, int64, of the shape of ``seconds``.
+
         Raises:
             OutOfRangeError: if one of them lies outside.
             InvalidArgumentError: if they are not numbers.

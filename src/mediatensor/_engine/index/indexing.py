@@ -34,8 +34,7 @@ def index_stream(source: Source, lend_reader: LendReader, before_decoding: Calla
         source: Where the stream is read from.
         lend_reader: Lends a reader of the stream, at any position, before and afterwards.
         before_decoding: Called with the reason if the packets do not show which frames there are. From then on the
-        readers
-            that `lend_reader` lends must decode in software.
+            readers that `lend_reader` lends must decode in software.
 
     Raises:
         StreamError: if there is no frame at all.

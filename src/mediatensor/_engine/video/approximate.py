@@ -222,8 +222,7 @@ class ApproximateFrames:
 
         Raises:
             DecodeError: under ``"raise"`` if it is damaged, under ``"keep"`` and ``"raise"`` if there is none, or if
-            nothing
-                can take its place.
+                nothing can take its place.
         """
         on_error = self._video.options.on_error
         try:

@@ -169,8 +169,7 @@ def decode_rows(
 
     Raises:
         DecodeError: for damage under ``on_error="raise"``, if there is no such frame under ``"keep"``, or if nothing
-        can
-            replace a frame.
+            can replace a frame.
         ReadError: under ``"keep"`` and ``"raise"``.
         SizeChangeError: see `PixelWriter`.
     """

@@ -37,7 +37,7 @@ def translate(input_string: str, vocab_name: str, unknown_char: str = "■") -> 
 
     Args:
         input_string: the text.
-        vocab_name: a key of :data:`~mediatensor.ocr.datasets.VOCABS`.
+        vocab_name: a key of `VOCABS`.
         unknown_char: the replacement of other characters.
 
     Returns:

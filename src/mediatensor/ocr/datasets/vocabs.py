@@ -1,4 +1,4 @@
-"""The character sets that recognition networks are trained on: :data:`VOCABS`.
+"""The character sets that recognition networks are trained on: `VOCABS`.
 
 Names, characters and their order are as in docTR, so that class ``i`` of a network trained with docTR is ``vocab[i]``.
 The parts of languages are included (``"digits"``, ``"hebrew_vowels"``, ...).

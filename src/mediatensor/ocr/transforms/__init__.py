@@ -1,6 +1,6 @@
 """Transforms of pictures with their truth, for training: docTR's names, arguments and semantics, without torchvision.
 
-Each takes a :class:`~mediatensor.ocr.utils.Sample` and returns a new one, whose image, mask and target agree. Random
+Each takes a `Sample` and returns a new one, whose image, mask and target agree. Random
 numbers come from the global generators of Python, NumPy and PyTorch, as in docTR, so that seeds and the workers of a
 ``DataLoader`` apply to them.
 """

@@ -434,7 +434,7 @@ class Letterbox:
         return top, left, *scaled
 
     def fit(self, image: Tensor, mode: str = "bilinear") -> Tensor:
-        """Fit an image (C, H, W) to the size; see :func:`resized`."""
+        """Fit an image (C, H, W) to the size; see `resized`."""
         top, left, height, width = self.place(image)
         below, right = self.size[0] - top - height, self.size[1] - left - width
         return F.pad(resized(image, (height, width), mode), (left, right, top, below))

@@ -130,7 +130,7 @@ def crop_detection(img: Tensor, boxes: Array, crop_box: tuple[float, float, floa
         crop_box: (xmin, ymin, xmax, ymax) of the crop, relative. As in docTR, 1 is the last pixel, not its end.
 
     Returns:
-        The crop, at least one pixel wide and high, and boxes (M, 4) as from :func:`crop_boxes`.
+        The crop, at least one pixel wide and high, and boxes (M, 4) as from `crop_boxes`.
 
     Raises:
         InvalidArgumentError: ``crop_box`` is not relative.
@@ -164,7 +164,7 @@ def random_shadow(img: Tensor, opacity_range: tuple[float, float], **kwargs: flo
     Args:
         img: (C, H, W), floating point in [0, 1].
         opacity_range: Least and greatest darkness, in [0, 1], drawn by NumPy like the shadow.
-        **kwargs: Arguments of :func:`create_shadow_mask`.
+        **kwargs: Arguments of `create_shadow_mask`.
 
     Returns:
         (C, H, W), of the dtype of the picture; float32 for integers.

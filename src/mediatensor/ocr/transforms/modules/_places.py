@@ -115,7 +115,7 @@ class RandomResize(nn.Module):
         p: The probability of another size.
 
     Raises:
-        InvalidArgumentError: ``scale_range`` is not two positive numbers; on a call: as :class:`Resize`.
+        InvalidArgumentError: ``scale_range`` is not two positive numbers; on a call: as `Resize`.
 
     Example:
         >>> import torch
