@@ -1,4 +1,4 @@
-"""Transforms made of others: in sequence, one of several, sometimes, or on the image only."""
+"""Compositions of transforms: in sequence, one of several, sometimes, or on the image only."""
 
 from __future__ import annotations
 

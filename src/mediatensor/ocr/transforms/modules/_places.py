@@ -36,7 +36,7 @@ class Resize(nn.Module):
 
     Raises:
         InvalidArgumentError: The size is not two positive integers, or the interpolation is unknown; on a call: the
-            image is not a tensor (C, H, W), or the target not that of a sample.
+            image is not a tensor (C, H, W), or the target of another kind.
 
     Example:
         >>> import numpy as np
@@ -173,7 +173,7 @@ class RandomHorizontalFlip(nn.Module):
         p: The probability.
 
     Raises:
-        InvalidArgumentError: On a call: the image is not a tensor (C, H, W), the target not that of a sample, or a
+        InvalidArgumentError: On a call: the image is not a tensor (C, H, W), the target of another kind, or a
             text, which cannot be read when mirrored.
 
     Example:
@@ -211,7 +211,7 @@ class RandomRotate(Nested):
         expand: Enlarge the picture so that no part of it is lost.
 
     Raises:
-        InvalidArgumentError: On a call: the image is not a tensor (C, H, W), or the target not that of a sample.
+        InvalidArgumentError: On a call: the image is not a tensor (C, H, W), or the target of another kind.
 
     Example:
         >>> import numpy as np
@@ -257,7 +257,7 @@ class RandomCrop(Nested):
 
     Raises:
         InvalidArgumentError: The arguments are not two positive numbers each; on a call: the image is not a tensor
-            (C, H, W), the target not that of a sample, or a text, whose letters would be cut off.
+            (C, H, W), the target of another kind, or a text, whose letters would be cut off.
 
     Example:
         >>> import numpy as np

@@ -36,7 +36,7 @@ def range_of(name: str, limits: object) -> tuple[float, float]:
 def move_boxes(target: Any, change: Change) -> Any:
     """Return a target whose arrays of boxes and polygons are changed by ``change``.
 
-    Texts and class numbers stay as they are; ``"labels"`` next to ``"boxes"`` keep those of the boxes that are left.
+    Texts and class numbers stay as they are; ``"labels"`` next to ``"boxes"`` are reduced to the boxes that are left.
 
     Raises:
         InvalidArgumentError: The target is of another kind, or an array of another shape.
