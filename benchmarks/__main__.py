@@ -55,7 +55,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "suites", nargs="+", metavar="SUITE", choices=[*SUITES, "all"], help=f"{', '.join(SUITES)}, all"
     )
-    parser.add_argument("--quick", action="store_true", help="tiny clips and one run: does everything work?")
+    parser.add_argument("--quick", action="store_true", help="smoke test: tiny clips and one run")
     parser.add_argument(
         "--repeats", type=int, help=f"timed runs of each library (default: {Effort.repeats}, with --quick 1)"
     )
@@ -66,7 +66,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="SECONDS",
         help="stop repeating a library in a scenario after this time (default: %(default)g)",
     )
-    parser.add_argument("--minutes", type=float, help="as many rounds as a suite probably has time for; at least one")
+    parser.add_argument("--minutes", type=float, help="time limit of a suite; at least one round is run")
     parser.add_argument("--libraries", nargs="+", default=[], choices=list(LIBRARIES), metavar="NAME")
     parser.add_argument(
         "--only", nargs="+", default=[], metavar="TEXT", help='measure where "clip: scenario" contains all of these'

@@ -62,15 +62,15 @@ print(repr(text))
 
 @dataclass(frozen=True)
 class Load:
-    """What happened under one load.
+    """The result of one load.
 
     Attributes:
-        name: Who read, or asked.
-        num_clients: How many at once.
-        seconds: How long each answer took.
-        total_seconds: How long all took.
+        name: Name of the load.
+        num_clients: Concurrent clients.
+        seconds: Duration of each answer.
+        total_seconds: Total duration.
         num_lost: Requests without a right answer.
-        num_told_to_wait: Answers 429 and 503, after which a client asked again.
+        num_told_to_wait: Answers 429 and 503, after which the client retried.
     """
 
     name: str
@@ -82,11 +82,11 @@ class Load:
 
     @property
     def pages_per_second(self) -> float:
-        """All pages by all the time."""
+        """Pages divided by the total time."""
         return len(self.seconds) / self.total_seconds
 
     def and_then(self, more: Load) -> Load:
-        """Both together, one after the other."""
+        """Combine two runs, one after the other."""
         return replace(self, seconds=self.seconds + more.seconds, total_seconds=self.total_seconds + more.total_seconds)
 
 
@@ -109,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         page = Path(folder) / "page.png"
         image, _ = draw_page()
         image.crop((0, 0, image.width, _PAGE_HEIGHT)).save(page)
-        # Half of it before the service and half after it: the machine may have other work meanwhile.
+        # Half of it runs before the service and half after it, because the machine may have other work meanwhile.
         half = (options.pages + 1) // 2
         one, expected = _bare("predictor, 1 process", page, 1, half)
         two, _ = _bare("predictor, 2 processes", page, _NUM_WORKERS, half)
@@ -141,9 +141,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.apps.serve", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument("--quick", action="store_true", help="four clients, a few pages: does everything work?")
-    parser.add_argument("--clients", type=int, default=50, metavar="N", help="how many at most, up to 60 (default: 50)")
-    parser.add_argument("--each", type=int, default=3, metavar="N", help="pages of each of them (default: 3)")
+    parser.add_argument("--quick", action="store_true", help="smoke test: four clients, a few pages")
+    parser.add_argument("--clients", type=int, default=50, metavar="N", help="clients, up to 60 (default: 50)")
+    parser.add_argument("--each", type=int, default=3, metavar="N", help="pages per client (default: 3)")
     parser.add_argument("--pages", type=int, default=20, metavar="N", help="pages of the other loads (default: 20)")
     parser.add_argument(
         "--max-seconds", type=float, default=900.0, metavar="S", help="give up the remaining requests (default: 900)"
@@ -161,7 +161,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _bare(name: str, page: Path, num_processes: int, num_pages: int) -> tuple[Load, str]:
-    """The predictor in processes with one thread each, which begin together."""
+    """Run the predictor in processes with one thread each, which start together."""
     command = [sys.executable, "-c", _BARE, str(page), str(_WARM_UP), str(max(1, num_pages // num_processes))]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     processes = [
@@ -217,7 +217,7 @@ class _Clients:
         self._port, self._expected, self._deadline = port, expected, deadline
 
     def ask(self, num_clients: int, num_each: int) -> Load:
-        """Let clients ask, each one page after the other."""
+        """Let clients send pages, each one page after the other."""
         seconds: list[float] = []
         lost: list[str] = []
         waits: list[int] = []
@@ -280,7 +280,7 @@ def to_markdown(stamp: dict[str, str], loads: Sequence[Load]) -> str:
     lines = [
         "# A service under load",
         "",
-        "`python -m benchmarks.apps.serve`: one page, 800x240 with three lines, is read again and again.",
+        "`python -m benchmarks.apps.serve` reads the same page, 800x240 with three lines, repeatedly.",
         "",
         *(f"* {name}: {value}" for name, value in stamp.items()),
         "",

@@ -2,9 +2,9 @@
 
 ``python -m benchmarks.apps.serve_attack --minutes 10``.
 
-The attacker sends slow uploads that announce much, worthless jobs under many names, forms with repeated fields, long
-queries, and requests for pictures that it does not read. The other client has a page read again and again, and fetches
-a result from before the attack at its end. Each has its own address of this machine (127.0.0.2 and 127.0.0.3).
+The attacker sends slow uploads with large announced sizes, useless jobs under many names, forms with repeated fields,
+long queries, and requests for images that it does not read. The other client sends the same page repeatedly, and at the
+end fetches a result from before the attack. Each has its own local address (127.0.0.2 and 127.0.0.3).
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _LOOK_SECONDS = 0.5
 
 @dataclass
 class Outcome:
-    """What came of an attack.
+    """The outcome of an attack.
 
     Attributes:
-        num_read: Pages of the other client that were read.
-        refused: Statuses of its requests that were refused.
-        longest_seconds: The longest that it waited for a page.
-        keeps_result: Whether its result from before the attack is there at the end.
-        num_attacks: Requests of the attacker that were answered.
-        peak_stored_bytes: Most bytes in the folder of the service.
-        peak_memory_bytes: Most memory of the process that answers requests.
+        num_read: Pages read for the other client.
+        refused: Statuses of its refused requests.
+        longest_seconds: Its longest wait for a page.
+        keeps_result: Whether its result from before the attack still exists at the end.
+        num_attacks: Answered requests of the attacker.
+        peak_stored_bytes: Peak bytes in the folder of the service.
+        peak_memory_bytes: Peak memory of the process that answers requests.
     """
 
     num_read: int = 0
@@ -59,14 +59,14 @@ class Outcome:
 
 
 def attack(port: int, pid: int, folder: Path, seconds: float, announced_bytes: int) -> Outcome:
-    """Attack a service that runs on this machine.
+    """Attack a local service.
 
     Args:
         port: Its port.
         pid: Its process.
         folder: The folder of its uploads and results.
-        seconds: How long.
-        announced_bytes: How much slow uploads announce.
+        seconds: Duration.
+        announced_bytes: Size that slow uploads announce.
     """
     outcome, stop = Outcome(), threading.Event()
     page = _page("Invoice 2048")

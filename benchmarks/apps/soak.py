@@ -42,7 +42,7 @@ _NUM_WORKERS = 2
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to do: decoders to open, files, epochs."""
+    """The amount of work: decoders to open, files, epochs."""
 
     num_decoders: int = 5000
     num_files: int = 300
@@ -80,7 +80,7 @@ def _by_name(found: dict[int, Usage]) -> dict[str, Usage]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Parse the command line, run, report; fails if anything is not flat."""
+    """Parse the command line, run, report; fail if a series is not flat."""
     options = _parse(arguments)
     usual = Effort(300, 30, 1) if options.quick else Effort()
     effort = replace(usual, num_epochs=options.epochs or usual.num_epochs)
@@ -111,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if can_draw():
             draw(parts, options.output / f"{name}.png")
     if not all(trend.is_flat for part in parts for series in part.series.values() for trend in series.trends()):
-        sys.exit("Something is not flat.")
+        sys.exit("At least one series is not flat.")
 
 
 def _as_json(part: Part) -> dict[str, Any]:

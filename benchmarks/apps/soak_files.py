@@ -34,12 +34,12 @@ BREAKAGES: dict[str, Callable[[bytes, random.Random], bytes | None]] = {
 
 
 def write_files(good: Sequence[Path], folder: Path, num_files: int) -> tuple[list[Path], dict[str, int]]:
-    """(paths, how many are of which kind): every third file is broken, each time in another way.
+    """Return (paths, number of files by kind); every third file is broken, each time in another way.
 
     Args:
-        good: What to copy.
-        folder: Where to.
-        num_files: How many.
+        good: Files to copy.
+        folder: Output folder.
+        num_files: Number of files.
     """
     chance = random.Random(0)
     paths, kinds = [], []

@@ -49,9 +49,9 @@ class Bench:
     """Data shared by the works.
 
     Attributes:
-        good: Videos that are sound.
+        good: Valid videos.
         all_files: Copies of these, a third of them broken.
-        sound: A file with a minute of sound, and a WAV file of it.
+        sound: A file with a minute of audio, and a WAV file of it.
         folder: Folder for output; everything in it is deleted again.
         chance: Source of random choices.
         read_text: Reads a page; ``None`` where OCR's weights are not installed.
@@ -67,12 +67,12 @@ class Bench:
     counts: Counter[str] = field(default_factory=Counter)
 
     def video(self) -> Path:
-        """One of the sound videos."""
+        """Return a random valid video."""
         return self.chance.choice(self.good)
 
     @property
     def output(self) -> str:
-        """The beginning of a path to write to."""
+        """Return the start of an output path."""
         return str(self.folder / "output")
 
 
@@ -86,13 +86,13 @@ class Mixed:
 
 
 def work_for(minutes: float, good: Sequence[Path], folder: Path, say: Callable[[str], None]) -> Mixed:
-    """Do rounds of everything for some minutes, at least three.
+    """Repeat rounds of all works for some minutes, at least three rounds.
 
     Args:
-        minutes: How long.
+        minutes: Duration.
         good: Videos.
-        folder: An empty one; also the folder for temporary files in the meantime.
-        say: Gets a line every minute or so.
+        folder: An empty folder, also used for temporary files during the run.
+        say: Receives a line about every minute.
     """
     _share_one_heap()
     files, _ = write_files(good, _made(folder / "files"), _NUM_FILES)
@@ -118,7 +118,7 @@ def work_for(minutes: float, good: Sequence[Path], folder: Path, say: Callable[[
 
 
 def _share_one_heap() -> None:
-    """Have glibc use one heap: as threads come it makes many more, and RSS creeps until those are full."""
+    """Limit glibc to one heap; by default it adds heaps for new threads, and RSS rises until these are full."""
     with suppress(OSError, AttributeError):  # another C library
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
@@ -264,7 +264,7 @@ def _isolated_process(bench: Bench) -> None:
             worker.run(_last_frame, bench.all_files[1])
 
 
-#: What every round does.
+#: Works of every round.
 WORKS: tuple[Callable[[Bench], None], ...] = (
     _random_frames,
     _decoders_that_are_dropped,

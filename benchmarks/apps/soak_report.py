@@ -14,7 +14,7 @@ from ..shared.processes import Usage
 
 __all__ = ["MEASURES", "Series", "Trend", "Watched", "draw", "to_markdown"]
 
-#: By the field of `Usage` (label, how much the line may rise from the warm-up to the end).
+#: (label, accepted rise of the line from the warm-up to the end) by field of `Usage`.
 MEASURES: dict[str, tuple[str, float]] = {
     "num_handles": ("file handles", 2.0),
     "num_threads": ("threads", 0.5),
@@ -23,7 +23,7 @@ MEASURES: dict[str, tuple[str, float]] = {
     "rss_mib": ("RSS, MiB", 12.0),
     "pss_mib": ("PSS, MiB", 12.0),
 }
-# Caches fill, and allocators find their size, in this share of a series.
+# Share of a series for the warm-up, in which caches fill and allocators grow.
 _WARM_UP = 1 / 3
 
 
@@ -59,7 +59,7 @@ class Series:
         self.usages.append(usage)
 
     def values(self, measure: str) -> list[float]:
-        """One measure of it, step by step."""
+        """Return one measure, step by step."""
         return [getattr(usage, measure) for usage in self.usages]
 
     @property
@@ -68,7 +68,7 @@ class Series:
         return [measure for measure in MEASURES if hasattr(self.usages[0], measure)]
 
     def trends(self) -> list[Trend]:
-        """The line of each measure."""
+        """Return the line of each measure."""
         first = int(len(self.steps) * _WARM_UP)
         return [_trend(measure, self.steps[first:], self.values(measure)[first:]) for measure in self.measures]
 
@@ -84,14 +84,14 @@ class Watched(Protocol):
 
 
 def _trend(measure: str, steps: Sequence[int], values: Sequence[float]) -> Trend:
-    """By least squares; a single step has no slope."""
+    """Fit a line by least squares; a single step has no slope."""
     slope = float(np.polyfit(steps, values, 1)[0]) if len(set(steps)) > 1 else 0.0
     rise = slope * (steps[-1] - steps[0])
     return Trend(measure, float(np.median(values)), 1000 * slope, rise, rise <= MEASURES[measure][1])
 
 
 def to_markdown(stamp: Mapping[str, str], parts: Sequence[Watched]) -> str:
-    """The report as lists and tables."""
+    """Format the report as lists and tables."""
     text = ["## Machine", "", *(f"- {key}: {value}" for key, value in stamp.items())]
     for part in parts:
         text += ["", f"## {part.name}", "", f"- seconds: {part.seconds:.0f}"]
@@ -114,7 +114,7 @@ def _line(process: str, trend: Trend) -> str:
 
 
 def draw(parts: Sequence[Watched], path: Path) -> None:
-    """Draw for each part what each process held: handles, threads, memory and what else was looked at.
+    """Draw the recorded measures of each part and process: handles, threads, memory and more.
 
     Args:
         parts: From left to right.

@@ -1,4 +1,4 @@
-"""Are the confidences of words and lines probabilities? Measure, and fit the numbers that make them so.
+"""Measure whether the confidences of words and lines are probabilities, and fit the numbers that calibrate them.
 
 ``python -m benchmarks.calibration.confidences [--pages FOLDER...]``.
 
@@ -50,7 +50,7 @@ SPACED_LANGUAGES = ("en", "de", "fr", "es", "it", "pl", "cs", "sv", "fi", "tr", 
 
 @dataclass(frozen=True)
 class ReadWord:
-    """A word that was read, and whether it is right.
+    """A recognised word, and whether it is right.
 
     Attributes:
         characters: The confidence of each character, as the recogniser gave it.
@@ -65,7 +65,7 @@ class ReadWord:
 
 @dataclass(frozen=True)
 class ReadLine:
-    """A line that was read, and whether it is right.
+    """A recognised line, and whether it is right.
 
     Attributes:
         pages: The set of its page.
@@ -83,7 +83,7 @@ class ReadLine:
 
     @property
     def known_words(self) -> list[ReadWord]:
-        """Those in the place of a true word."""
+        """Words in the place of a true word."""
         return [word for word in self.words if word.right is not None]
 
 
@@ -94,7 +94,7 @@ class Judged:
     Attributes:
         confidences: In [0, 1].
         right: In [0, 1].
-        sizes: The number of words whose share each is; ones for words and lines themselves.
+        sizes: The number of words of each share; ones for single words and lines.
     """
 
     confidences: Array
@@ -113,14 +113,14 @@ class Judged:
         return float(sum(gaps) / max(len(self.right), 1))
 
     def error_by_chance(self) -> float:
-        """The mean error of things that are right exactly as often as their confidences say."""
+        """The mean error of perfectly calibrated confidences, due to chance."""
         generator = np.random.default_rng(0)
         draws = (generator.binomial(self.sizes, self.confidences) / self.sizes for _ in range(CHANCES))
         return float(np.mean([replace(self, right=draw).error() for draw in draws]))
 
 
 def drawn_pages(num_pages: int) -> Iterable[tuple[str, npt.NDArray[np.uint8], list[Any], list[Any]]]:
-    """Pages in turn of clean, blurred, noisy, compressed, small and faint print, in all faces of this machine."""
+    """Render pages of clean, blurred, noisy, compressed, small and faint print in turn, in all installed fonts."""
     for number in range(num_pages):
         code = SPACED_LANGUAGES[number % len(SPACED_LANGUAGES)]
         text = TEXTS[code]
@@ -140,7 +140,7 @@ def drawn_pages(num_pages: int) -> Iterable[tuple[str, npt.NDArray[np.uint8], li
 
 
 def pages_of(folders: Sequence[Path]) -> Iterable[tuple[str, npt.NDArray[np.uint8], list[Any], list[Any]]]:
-    """Annotated pages, see ``ocr_truth.load_sets``."""
+    """Load annotated pages, see ``ocr_truth.load_sets``."""
     from PIL import Image
 
     for name, pages in load_sets(folders).items() if folders else ():
@@ -179,7 +179,7 @@ def read_lines(pages: Iterable[tuple[str, npt.NDArray[np.uint8], list[Any], list
 def judged_page(
     name: str, number: int, found: Sequence[Any], placed: Sequence[Sequence[Word]], words: list[Any], lines: list[Any]
 ) -> list[ReadLine]:
-    """The lines of a page, judged.
+    """Judge the lines of a page.
 
     Args:
         name: The set of the page.
@@ -254,7 +254,7 @@ def _is_in_line(text: str, box: Sequence[float], lines: Sequence[Any]) -> bool |
 
 
 def _place_of(box: Sequence[float], lines: Sequence[Any]) -> tuple[int, float]:
-    """The true line that has the greatest share of a box, and the share."""
+    """Return the true line with the largest share of a box, and the share."""
     area = max(_area(box), 1e-9)
     share, place = max(
         ((_area(_common(box, own)) / area, place) for place, (_, own) in enumerate(lines)), default=(0.0, 0)
@@ -276,13 +276,13 @@ def _arrays(triples: Iterable[tuple[float, float, int]]) -> Judged:
 
 
 def judged_words(read: Sequence[ReadLine], raw: bool) -> Judged:
-    """Of words; ``raw``: by their least sure character."""
+    """Return outcomes of words; ``raw``: by their least confident character."""
     words = [word for line in read for word in line.known_words]
     return _arrays((min(word.characters) if raw else word.confidence, float(word.right or 0), 1) for word in words)
 
 
 def judged_lines(read: Sequence[ReadLine], raw: bool) -> Judged:
-    """Of lines; ``raw``: by the mean of their characters."""
+    """Return outcomes of lines; ``raw``: by the mean of their characters."""
     return _arrays(
         (_mean_of_characters(line.words) if raw else line.confidence, float(line.right), 1)
         for line in read
@@ -291,7 +291,7 @@ def judged_lines(read: Sequence[ReadLine], raw: bool) -> Judged:
 
 
 def judged_shares(read: Sequence[ReadLine], raw: bool) -> Judged:
-    """Of the shares of lines' words that are right; ``raw``: by the mean of their characters."""
+    """Return outcomes of the shares of right words in lines; ``raw``: by the mean of their characters."""
     triples = []
     for words in (line.known_words for line in read if line.known_words):
         sure = _mean_of_characters(words) if raw else sum(word.confidence for word in words) / len(words)
@@ -304,7 +304,7 @@ def _mean_of_characters(words: Sequence[ReadWord]) -> float:
 
 
 def fit(read: Sequence[ReadLine]) -> dict[str, float]:
-    """The constants of ``ocr/models/_lines/words.py``, and ``OTHER_WORDS_EXPONENT`` of ``ocr/io/_elements/leaves.py``.
+    """Fit the constants of ``ocr/models/_lines/words.py``, and ``OTHER_WORDS_EXPONENT`` of ``_elements/leaves.py``.
 
     Each set of pages weighs the same. The numbers maximise the likelihood.
     """
@@ -320,7 +320,7 @@ def fit(read: Sequence[ReadLine]) -> dict[str, float]:
 
     def closure() -> torch.Tensor:
         optimizer.zero_grad()
-        # Exponentials keep the weights positive: a surer character makes no word less sure.
+        # Exponentials keep the weights positive: a more confident character never lowers the word's confidence.
         odds = free[0] + free[1].exp() * least + free[2].exp() * product
         p = (free[3].sigmoid() * odds.sigmoid()).clamp(1e-6, 1 - 1e-6)
         loss = -(weights * (right * p.log() + (1 - right) * (1 - p).log())).sum()
@@ -366,7 +366,7 @@ def _log_odds(confidence: float) -> float:
 
 
 def report(read: Sequence[ReadLine]) -> tuple[str, list[dict[str, Any]]]:
-    """A table of the errors of calibration, and the same as rows."""
+    """Return a table of the calibration errors, and the same as rows."""
     rows = []
     units = (("words", judged_words), ("lines", judged_lines), ("shares of lines", judged_shares))
     for name in dict.fromkeys(line.pages for line in read):

@@ -1,4 +1,4 @@
-"""Count how letters, digits and signs follow each other, for ``spelling`` of the reader of lines.
+"""Count sequences of letters, digits and signs, for ``spelling`` of the reader of lines.
 
 ``python -m benchmarks.calibration.letters FILE.npz`` reads the manual pages of a Debian system in eighteen languages
 (packages ``manpages``, ``manpages-de`` and so on), takes the same amount of prose from each, and numbers that it makes
@@ -34,7 +34,7 @@ _ORDER, _SYMBOL_BITS = 4, 7
 
 
 def prose(language: str, most: int) -> list[str]:
-    """Lines of running text of a language's manual pages, in an order by chance."""
+    """Return lines of running text of a language's manual pages, in random order."""
     paths = sorted(_PAGES.glob(f"{language}/man*/*.gz" if language else "man[1578]/*.gz"))
     random.shuffle(paths)
     lines: list[str] = []
@@ -55,7 +55,7 @@ def prose(language: str, most: int) -> list[str]:
 
 
 def numbers() -> Iterator[str]:
-    """Amounts, dates, times, numbers of telephones and of parts."""
+    """Generate amounts, dates, times, telephone numbers and part numbers."""
     pick = random.randint
     for _ in range(_NUMBERS):
         amount = f"{pick(0, 10 ** pick(1, 6)):,}.{pick(0, 99):02}"
@@ -81,7 +81,7 @@ def numbers() -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Count sequences of characters in manual pages.")
-    parser.add_argument("file", type=Path, help="where to write, .npz")
+    parser.add_argument("file", type=Path, help="output file, .npz")
     path = parser.parse_args().file
     random.seed(0)
     lines = [line for name in _LANGUAGES for line in prose(name, _LETTERS_EACH if name else _LETTERS_ENGLISH)]

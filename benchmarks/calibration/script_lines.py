@@ -21,11 +21,11 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 from mediatensor.ocr.datasets import VOCABS
 
 READABLE = ""
-"""Stands for all lines that the default recogniser can read."""
+"""Represents all lines that the default recogniser can read."""
 
 
 def _sections(kind: str) -> dict[str, str]:
-    """The parts of ``script_lines.txt`` of one kind, by name."""
+    """Return the sections of ``script_lines.txt`` of one kind, by name."""
     text = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8")
     parts = (part.split("]\n", 1) for part in text.split("[")[1:])
     named = {heading: " ".join(body.split()) for heading, body in parts}
@@ -59,7 +59,7 @@ LETTERS = {
     "Myanmar": "burmese_consonants burmese_vowels",
     "Ethiopic": "ethiopic",
 }
-"""Which vocabularies have the letters of a script."""
+"""Vocabularies with the letters of each script."""
 
 MORE_WORDS = tuple(script for script in LETTERS if script not in WORDS)
 """Scripts with letters but no words here: rendered less often."""
@@ -73,7 +73,7 @@ COMMON_HANZI = bytes(value for row in range(0xB0, 0xD7) for cell in range(0xA1, 
 
 @dataclass(frozen=True)
 class ScriptLine:
-    """A drawn line.
+    """A rendered line.
 
     Attributes:
         script: Its script, or `READABLE`.
@@ -92,7 +92,7 @@ class ScriptLine:
 
 @dataclass(frozen=True)
 class Face:
-    """An installed face: its file, the number of it in the file, its family, and the characters that it has."""
+    """An installed font: its file, its number in the file, its family, and its characters."""
 
     path: str
     index: int
@@ -102,7 +102,7 @@ class Face:
 
 @cache
 def installed_faces(folders: tuple[str, ...]) -> tuple[Face, ...]:
-    """The faces below these folders, without those for symbols."""
+    """Return the fonts below these folders, without symbol fonts."""
     from fontTools.ttLib import TTCollection, TTFont  # type: ignore[import-untyped]
 
     faces = []
@@ -141,7 +141,7 @@ def is_held_out(face: Face, families: Sequence[str]) -> bool:
 
 
 def _faces_for(characters: str, faces: Sequence[Face], held_out: bool) -> dict[str, list[Face]]:
-    """The faces with all of these characters, by family."""
+    """Return the fonts with all of these characters, by family."""
     wanted = set(map(ord, characters))
     fitting = [face for face in faces if wanted <= face.characters]
     families = sorted({family_of(face) for face in fitting})
@@ -157,7 +157,7 @@ PROBES = {**_sections("face"), "Chinese": COMMON_HANZI[:1500]}
 
 
 class LinePainter:
-    """Draws lines at random.
+    """Render random lines.
 
     Args:
         folders: Folders with fonts.
@@ -182,7 +182,7 @@ class LinePainter:
                 yield self.line(kind)
 
     def line(self, kind: str) -> ScriptLine:
-        """One line of a kind: a script, or one of `READABLE_KINDS`."""
+        """Render a line of a kind: a script, or one of `READABLE_KINDS`."""
         while kind == "Blots":
             picture = self._degraded(self._blot())
             if picture is not None:
@@ -203,7 +203,7 @@ class LinePainter:
             return ScriptLine(kind if kind in SCRIPTS else READABLE, kind, text, face.path, picture)
 
     def text(self, kind: str) -> str:
-        """The text of a line."""
+        """Return the text of a line."""
         rng = self.random
         number = rng.choice([1, 1, 2, 3, 4, 5, 6, 8])
         if kind in ("Latin", "Plain", "upside down"):
@@ -229,14 +229,14 @@ class LinePainter:
             return self._east_asian(KANA * 4 + COMMON_HANZI[:1500], number)
         words = [self._script_word(kind) for _ in range(number)]
         if kind == "Vietnamese":
-            # Many a Vietnamese word has plain letters only: a line needs words that do not.
+            # Many Vietnamese words have plain letters only: a line needs words with accents.
             while sum(0x1EA0 <= ord(character) < 0x1F00 for character in "".join(words)) < max(1, number // 2):
                 words[rng.randrange(len(words))] = self._script_word(kind)
             if sum(map(len, words)) < 4:
                 words.append(self._script_word(kind))
         while sum(map(len, words)) < 4:
             words.append(self._script_word(kind))
-        # A line is in the script that most of its characters are in.
+        # A line belongs to the script of most of its characters.
         num_letters = sum(map(len, words))
         if rng.random() < 0.3:
             more = rng.choice([self._number, self._number, self._latin_word])()
@@ -288,7 +288,7 @@ class LinePainter:
         return "".join(rng.choice(letters) for _ in range(rng.randint(2, 14)))
 
     def _marks(self) -> str:
-        """A rule of signs, a line to fill in, an empty box before a word, or signs with little between them."""
+        """Return a rule of signs, a line to fill in, an empty box before a word, or dense signs."""
         rng = self.random
         rule = rng.choice(".-=*_~#+:/") * rng.randint(3, 40)
         return rng.choice(
@@ -349,7 +349,7 @@ class LinePainter:
         if angle:
             canvas = canvas.rotate(angle, Image.Resampling.BICUBIC, fillcolor=tuple(paper.tolist()))
         height = canvas.height - 2 * pad
-        # A detector's box: some air around the ink, or a little too little.
+        # A detector's box: some space around the ink, or slightly too tight.
         air = [rng.uniform(-0.02, 0.25) * height for _ in range(2)] + [rng.uniform(0.0, 0.5) * height for _ in range(2)]
         return canvas.crop(
             (
@@ -361,7 +361,7 @@ class LinePainter:
         )
 
     def _reshaped(self, canvas: Image.Image, paper: np.ndarray, size: int) -> Image.Image:
-        """The picture as it is or stretched, slanted, or with thicker or thinner strokes."""
+        """Return the image unchanged, stretched, slanted, or with thicker or thinner strokes."""
         rng = self.random
         way = rng.random()
         if way < 0.12:

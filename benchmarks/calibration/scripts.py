@@ -46,14 +46,14 @@ COUNTS = {
     "Japanese": 700,
     "upside down": 800,
 }
-"""How many lines of each kind are drawn at scale 1."""
+"""Return how many lines of each kind are rendered at scale 1."""
 HIDDEN = 64
 EPOCHS = 12
 BATCH = 128
 
 
 def drawn(fonts: Sequence[str], *, held_out: bool, scale: float, seed: int) -> Iterator[ScriptLine]:
-    """Lines of all kinds."""
+    """Render lines of all kinds."""
     painter = LinePainter(fonts, held_out=held_out, seed=seed)
     return painter.lines({kind: round(count * scale) for kind, count in COUNTS.items()})
 
@@ -75,7 +75,7 @@ class Sample:
 
 
 def samples_of(model: Any, lines: Iterable[ScriptLine]) -> list[Sample]:
-    """The features of lines."""
+    """Compute the features of lines."""
     found = []
     for line in lines:
         (batch,) = cut_lines(*_page(line), 48, 4096)
@@ -105,7 +105,7 @@ def kept_samples(file: Path | None, model: Any, lines: Iterable[ScriptLine]) -> 
 
 
 def fit(samples: Sequence[Sample], seed: int) -> ScriptClassifier:
-    """A classifier of these lines, by AdamW on the cross-entropy."""
+    """Train a classifier of these lines, with AdamW on the cross-entropy."""
     torch.manual_seed(seed)
     every = torch.cat([each.features for each in samples])
     lengths = torch.tensor([len(each.features) for each in samples])
@@ -137,7 +137,7 @@ def fit(samples: Sequence[Sample], seed: int) -> ScriptClassifier:
 
 
 def save(model: Any, network: ScriptClassifier, file: Path) -> str:
-    """Write the numbers of a classifier; returns the SHA-256 of the file."""
+    """Write the numbers of a classifier, and return the SHA-256 of the file."""
     layers = {name: values.numpy() for name, values in network.named_buffers()}
     known_by = fingerprint(model.norm.weight, model.norm.bias, model.head.bias)
     np.savez(file, names=np.array(network.names), recogniser=np.array(known_by), **layers)  # type: ignore[arg-type]
@@ -145,7 +145,7 @@ def save(model: Any, network: ScriptClassifier, file: Path) -> str:
 
 
 def table(model: Any, lines: Sequence[ScriptLine]) -> str:
-    """By kind of lines, how many there are, how many are flagged, and how many of those by their script."""
+    """Return the numbers of lines, flagged lines, and lines flagged with the right script, by kind of line."""
     rows = ["| lines | drawn | flagged | by their script |", "| --- | ---: | ---: | ---: |"]
     scripts = {id(line): read_lines(model, *_page(line))[0].script for line in lines}
     for kind in [*WORDS, *MORE_WORDS, *READABLE_KINDS, "all readable"]:
@@ -165,7 +165,7 @@ def main() -> None:
     )
     parser.add_argument("action", choices=("table", "fit"))
     parser.add_argument("--fonts", nargs="+", default=["/usr/share/fonts"], help="folders of fonts")
-    parser.add_argument("--scale", type=float, default=0.25, help="how many lines; 1 is about 20,000")
+    parser.add_argument("--scale", type=float, default=0.25, help="number of lines; 1 is about 20,000")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--features", type=Path, help="a file that keeps the features for the next fit")
     parser.add_argument("-o", "--output", type=Path, help="the file for the table, or for the fit: scripts.npz")
@@ -173,7 +173,7 @@ def main() -> None:
     model = ppocr_v6_small_reco(pretrained=True)
     lines = drawn(args.fonts, held_out=args.action == "table", scale=args.scale, seed=args.seed)
     if args.action == "fit":
-        torch.set_num_threads(1)  # Sums differ with the number of threads.
+        torch.set_num_threads(1)  # Sums depend on the number of threads.
         samples = kept_samples(args.features, model, lines)
         print(save(model, fit(samples, args.seed), args.output or Path("scripts.npz")))
     else:

@@ -43,7 +43,7 @@ _NUM_FRAMES, _SIZE = 48, (240, 320)
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line, write the files, start the cluster, run, report."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.data.cluster", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="30 files: does everything work?")
+    parser.add_argument("--quick", action="store_true", help="smoke test: 30 files")
     parser.add_argument("--files", type=int, help="files (default: 1000)")
     parser.add_argument("--actors", type=int, help="actors with a CPU each (default: 2)")
     add_folders(parser)
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _write(folder: Path, num_files: int) -> dict[str, dict[str, Any]]:
-    """The ways to read the files, which are written unless they are there."""
+    """Return the ways to read the files; write missing files."""
     import pyarrow as pa
     import torch
     from pyarrow import parquet
@@ -165,7 +165,7 @@ def _part(paths: Sequence[Path], number: int, num_parts: int) -> Sequence[Path]:
 
 
 def _digests(dataset: Any) -> list[str]:
-    """For each row of a dataset the digest of its pictures; empty if it cannot be read."""
+    """Return a digest of the frames of each row, empty if it cannot be read."""
     digests = []
     for number in range(len(dataset)):
         row = dataset[number]
@@ -189,7 +189,7 @@ def _cluster(num_cpus: int) -> Iterator[None]:
     import ray
 
     folder = tempfile.mkdtemp(prefix="ray")  # paths of sockets must be short
-    os.environ.update({"HOME": folder, "RAY_USAGE_STATS_ENABLED": "0"})  # there Ray keeps the token of its clusters
+    os.environ.update({"HOME": folder, "RAY_USAGE_STATS_ENABLED": "0"})  # Ray stores the token of its clusters there
     try:
         ray.init(
             num_cpus=num_cpus, include_dashboard=False, object_store_memory=300 << 20, log_to_driver=False,
@@ -205,7 +205,7 @@ def _cluster(num_cpus: int) -> Iterator[None]:
 
 
 def _digesting(mapper: type, deaths: str | None, dies_with_row: int) -> type:
-    """A reader that gives digests in place of pictures, and that is killed once."""
+    """Define a reader that returns digests of frames, and that is killed once."""
 
     class Digesting(mapper):  # type: ignore[misc, valid-type]
         def __call__(self, batch: Any) -> dict[str, Any]:
@@ -236,7 +236,7 @@ def _run(way: dict[str, Any], num_actors: int, expected: list[str], *, is_killed
             first_rows = {name: 2 * number for number, name in enumerate(names)}
 
             def numbered(batch: dict[str, Any]) -> dict[str, Any]:
-                """Two rows of each file, with its bytes in both."""
+                """Return two rows of each file, both with the bytes of the file."""
                 rows = [first_rows[os.path.basename(path)] + clip for path in batch["path"] for clip in range(2)]
                 return {name: np.repeat(values, 2) for name, values in batch.items()} | {"row": np.array(rows)}
 

@@ -35,7 +35,7 @@ _STEPS = {"16 neighbouring frames": 1, "16 frames, every 2nd": 2}
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to run: files of a set, and timed epochs."""
+    """The amount of work: files of a set, and timed epochs."""
 
     num_files: int = 6
     repeats: int = 2
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.data.loaders", description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="tiny videos and one run: does everything work?")
+    parser.add_argument("--quick", action="store_true", help="smoke test: tiny videos and one run")
     parser.add_argument("--repeats", type=int, help=f"timed epochs of each way (default: {Effort.repeats})")
     parser.add_argument("--files", type=int, help=f"videos of each set (default: {Effort.num_files})")
     parser.add_argument("--sets", nargs="+", default=["mandelbrot", "film"], choices=["mandelbrot", "film"])
@@ -89,7 +89,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _cases(options: argparse.Namespace, effort: Effort, notes: list[str]) -> Iterator[tuple[str, str, LoaderCase]]:
-    """(set, scenario, case); the files are made first."""
+    """Yield (set, scenario, case) after making the files."""
     for name, clips in training_sets(effort.num_files, is_quick=options.quick).items():
         if name not in options.sets:
             continue
@@ -109,10 +109,10 @@ def _megabytes(num_bytes: int) -> str:
 
 
 class _Processes:
-    """A process for each way. One that cannot be started, or that fails, is noted and left out from then on.
+    """A process for each way. Ways that fail to start or to answer are noted, and skipped from then on.
 
     Attributes:
-        alive: By name.
+        alive: Running processes by name.
         versions: Versions of their packages.
     """
 
@@ -130,7 +130,7 @@ class _Processes:
                 notes.append(f"{name}: left out, because it cannot be used here ({error})")
 
     def ask(self, name: str, what: str, case: LoaderCase) -> dict[str, Any] | None:
-        """The answer, or ``None`` if there is none: then the process is gone."""
+        """Return the answer, or ``None`` if the process failed; it is then removed."""
         if name not in self.alive:
             return None
         try:
@@ -149,7 +149,7 @@ class _Processes:
 
 
 def _measure(set_name: str, scenario: str, case: LoaderCase, processes: _Processes, effort: Effort) -> list[LoaderRow]:
-    """A row for each way that came through."""
+    """Return a row for each way that succeeded."""
     accuracy = _accuracy(case, processes)
     orders = {together: planned(replace(case, rows_together=together)) for together in _groupings()}
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in accuracy}
@@ -166,9 +166,9 @@ def _groupings() -> set[int]:
 
 
 def _accuracy(case: LoaderCase, processes: _Processes) -> dict[str, tuple[dict[str, int] | None, dict[str, int]]]:
-    """For each way how its frames compare, in their own size and resized.
+    """Compare the frames of each way, in their own size and resized.
 
-    Everybody reads the same two rows of two files, in order.
+    All ways read the same two rows of two files, in order.
     """
     resized = planned(replace(case, paths=case.paths[:2], rows_per_file=2, batch_size=2, rows_together=0))
     whole = planned(replace(resized, size=None))

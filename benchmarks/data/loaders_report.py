@@ -1,4 +1,4 @@
-"""The numbers of training loaders: rows, the target, tables, and the chart."""
+"""The report of training loaders: rows, the target, tables, and the chart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .loaders_ways import FOLDERS, OURS, RIVALS
 
 __all__ = ["AT_LEAST", "LoaderRatio", "LoaderRow", "draw", "ratios", "shuffle_table", "summarise", "to_markdown"]
 
-#: How many times as many clips per second as torchcodec's datasets.
+#: Target for clips per second, relative to torchcodec's datasets.
 AT_LEAST = 1.5
 
 
@@ -28,7 +28,7 @@ class LoaderRow:
     Attributes:
         clip, scenario, library: The set, the clips read from it, and the way.
         num_clips: Clips per epoch.
-        clips_per_second: Of every timed epoch, in order, from asking for the first batch to the end.
+        clips_per_second: Rate of every timed epoch, in order, from asking for the first batch to the end.
         clips_per_second_median, clips_per_second_first_quartile, clips_per_second_third_quartile: Statistics of these.
         cpu_seconds_per_clip: Median, of all processes.
         start_up_seconds: Median, for the dataset and the loader.
@@ -66,7 +66,7 @@ class LoaderRatio:
         clip, scenario: The set, and the clips read from it.
         ours, rival: Names of ways.
         times_as_fast: In clips per second.
-        cpu_ratio: How much more CPU time the rival takes for a clip.
+        cpu_ratio: CPU time per clip of the rival, divided by ours.
         at_least: The target.
         is_met: Whether it is reached, with every frame identical, in its own size and resized.
     """
@@ -89,7 +89,7 @@ def summarise(
     whole: Mapping[str, int] | None,
     resized: Mapping[str, int],
 ) -> LoaderRow:
-    """A row from the answers of a process."""
+    """Build a row from the answers of a process."""
     speeds = [run["num_clips"] / run["wall_seconds"] for run in runs]
     first, middle, third = quartiles(speeds)
 
@@ -133,7 +133,7 @@ def ratios(rows: Iterable[LoaderRow]) -> list[LoaderRatio]:
 
 
 def shuffle_table() -> list[dict[str, Any]]:
-    """How well orders mix 10,000 files of 4 rows in batches of 32: arithmetic, so that nothing has to be read."""
+    """Compute how well orders mix 10,000 files of 4 rows in batches of 32, without reading files."""
     from mediatensor.datasets import Shuffle, shuffle_quality
     from mediatensor.datasets._batches.order import epoch_order
 
@@ -222,7 +222,7 @@ def _shuffle_table() -> str:
 
 
 def draw(rows: Sequence[LoaderRow], path: Path) -> None:
-    """Draw for each set and scenario clips per second, CPU time, the wait for the first batch, and memory."""
+    """Draw clips per second, CPU time, the wait for the first batch, and memory, for each set and scenario."""
     lines = []
     for (clip, scenario), group in itertools.groupby(rows, lambda row: (row.clip, row.scenario)):
         everybody = list(group)

@@ -1,4 +1,4 @@
-"""What training loaders are measured on: sets of videos, which rows are read in which order, and folders of frames."""
+"""Data for training loaders: sets of videos, the order of their rows, and folders of frames."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ class LoaderCase:
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> LoaderCase:
-        """A case from what became of ``dataclasses.asdict`` on its way through JSON."""
+        """Restore a case from ``dataclasses.asdict`` and JSON."""
         batches = tuple(map(tuple, fields["batches"]))
         tuples = {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
         return cls(**(tuples | {"batches": batches}))
 
     def indices(self, row: int) -> list[int]:
-        """The frames of a row's clip."""
+        """Return the frames of a row's clip."""
         step = self.num_indices_between_frames
         return list(range(self.starts[row], self.starts[row] + step * self.num_frames_per_clip, step))
 
     def path(self, row: int) -> str:
-        """The video of a row."""
+        """Return the video of a row."""
         return self.paths[row // self.rows_per_file]
 
 
@@ -81,7 +81,7 @@ def training_sets(num_files: int, *, is_quick: bool) -> dict[str, list[Clip]]:
 
 
 def _pairs(name: str, parts: Sequence[Encoded], num_files: int) -> list[Clip]:
-    # By distance, so that the first pairs have every part about equally often.
+    # Ordered by distance, so that the first pairs use every part about equally often.
     pairs = [(i, (i + step) % len(parts)) for step in range(1, len(parts)) for i in range(len(parts))]
     return [
         Joined(f"{name} {number}", (parts[i], parts[j]), 1)
@@ -90,12 +90,12 @@ def _pairs(name: str, parts: Sequence[Encoded], num_files: int) -> list[Clip]:
 
 
 def frame_folder(path: str, size: Size) -> Path:
-    """Where the frames of a video are, as JPEG files of a size."""
+    """Return the folder of a video's frames as JPEG files of this size."""
     return Path(path).with_suffix(f".frames-{size[0]}x{size[1]}")
 
 
 def write_frames(path: str, size: Size) -> int:
-    """Write all frames of a video as JPEG files, unless they are there; how many bytes they have."""
+    """Write all frames of a video as JPEG files unless they exist, and return their total bytes."""
     folder = frame_folder(path, size)
     if not folder.exists():
         unfinished = folder.with_suffix(".unfinished")
@@ -106,7 +106,7 @@ def write_frames(path: str, size: Size) -> int:
 
 
 def _extract(path: str, size: Size, folder: Path) -> None:
-    import av  # workers of other libraries must not carry a second FFmpeg
+    import av  # workers of other libraries must not load a second FFmpeg
 
     with av.open(path) as container:
         container.streams.video[0].thread_type = "AUTO"

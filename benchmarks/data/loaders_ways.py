@@ -1,4 +1,4 @@
-"""The loaders that are compared: ours, and what people write today. Each library is imported only where it is used."""
+"""The compared loaders: ours, and common alternatives. Each library is imported only when it is used."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ __all__ = ["FOLDERS", "OURS", "RIVALS", "WAYS", "Way", "WayChoice", "our_batches
 
 OURS = "mediatensor"
 FOLDERS = "JPEG frames, Pillow"
-#: The two that the target is about.
+#: The two ways of the target.
 RIVALS = ("torchcodec", "torchcodec, decoders kept")
 
 
 class Way(ABC):
-    """One way to load clips, whose library is imported."""
+    """A way to load clips, with its library imported."""
 
     @abstractmethod
     def loader(self, case: LoaderCase) -> Iterable[Any]:
-        """The loader of an epoch."""
+        """Return the loader of an epoch."""
 
     @abstractmethod
     def frames(self, batch: Any) -> torch.Tensor:
-        """The frames of a batch, uint8 (B, T, C, H, W)."""
+        """Return the frames of a batch, uint8 (B, T, C, H, W)."""
 
     @abstractmethod
     def versions(self) -> dict[str, str]:
-        """Versions by the name of the software."""
+        """Return versions by the name of the software."""
 
 
 def our_dataset(case: LoaderCase, *, is_fast: bool = False, **options: Any) -> Any:
-    """`VideoClips` of a case; ``is_fast``: resized while colours are converted."""
+    """Return `VideoClips` for a case; with ``is_fast``, frames are resized during colour conversion."""
     from mediatensor.datasets import VideoClips
     from mediatensor.transforms import Resize
 
@@ -57,14 +57,14 @@ def our_dataset(case: LoaderCase, *, is_fast: bool = False, **options: Any) -> A
 
 
 def our_batches(case: LoaderCase, dataset: Any) -> Any:
-    """The batches of a case."""
+    """Return the batches of a case."""
     from mediatensor.datasets import RowBatches
 
     return RowBatches(dataset, case.batch_size, shuffle=_our_shuffle(case))
 
 
 def planned(case: LoaderCase) -> LoaderCase:
-    """The case with its rows in the order in which mediatensor's loader reads them, and with where clips begin."""
+    """Add the starts of clips to a case, and the row order of mediatensor's loader."""
     from mediatensor.datasets._rows.recipe import OpenFiles  # workers of other libraries read cases without it
 
     dataset = our_dataset(case)
@@ -83,11 +83,11 @@ def _our_shuffle(case: LoaderCase) -> Any:
 class OurWay(Way):
     """`VideoClips` and `DataLoader`.
 
-    Few files stand for a set of many, in which a worker hardly ever meets one again by chance. Therefore it keeps no
-    more than two open.
+    The few files represent a large set, in which a worker rarely reads the same file twice in a short time. Therefore
+    it keeps at most two files open.
 
     Args:
-        is_fast: Whether frames are resized while colours are converted, which gives other pixels than in two passes.
+        is_fast: Whether frames are resized during colour conversion, which gives other pixels than two passes.
     """
 
     def __init__(self, *, is_fast: bool = False) -> None:
@@ -109,10 +109,10 @@ class OurWay(Way):
 
 
 class TorchDatasetWay(Way):
-    """A ``Dataset`` of one's own and torch's DataLoader, which stacks the clips.
+    """A custom ``Dataset`` and torch's DataLoader, which stacks the clips.
 
     Args:
-        dataset: Makes it.
+        dataset: Makes the dataset.
         package: Import name of the loading package.
         distribution: Distribution name, for its version.
     """
@@ -142,7 +142,7 @@ def _versions(*packages: str) -> dict[str, str]:
 
 @dataclass
 class TorchcodecClips(Dataset[dict[str, Any]]):
-    """A decoder for each clip, as the documentation of torchcodec shows it.
+    """A decoder for each clip, as in the documentation of torchcodec.
 
     Attributes:
         case: What to read.
@@ -168,7 +168,7 @@ class TorchcodecClips(Dataset[dict[str, Any]]):
             num_clips=1,
             num_frames_per_clip=self.case.num_frames_per_clip,
             num_indices_between_frames=self.case.num_indices_between_frames,
-            # It draws from this range: the clip that mediatensor draws.
+            # torchcodec samples from this range, which only contains mediatensor's clip.
             sampling_range_start=start,
             sampling_range_end=start + 1,
         )
@@ -212,7 +212,7 @@ class PyAVClips(Dataset[dict[str, Any]]):
 
 @dataclass
 class FrameFolderClips(Dataset[dict[str, Any]]):
-    """Frames that were written as JPEG files of the wanted size beforehand, read as torchvision's folders are."""
+    """Frames stored beforehand as JPEG files of the final size, read like torchvision's folders."""
 
     case: LoaderCase
 

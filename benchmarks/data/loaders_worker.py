@@ -25,7 +25,7 @@ __all__ = ["LoaderWorker"]
 
 
 class LoaderWorker:
-    """The state between requests."""
+    """State of the worker between requests."""
 
     def __init__(self) -> None:
         self._way: Way | None = None
@@ -47,7 +47,7 @@ class LoaderWorker:
         return asdict(comparison)
 
     def time(self, case: dict[str, Any]) -> dict[str, Any]:
-        """Read the epoch, and do nothing with its batches."""
+        """Read the epoch and discard its batches."""
         way, loader_case = self._needs_way(), LoaderCase.from_json(case)
         gc.collect()
         cpu_before = cpu_seconds()

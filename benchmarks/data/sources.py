@@ -1,9 +1,9 @@
 """Rows of the same clips from many kinds of sources: ``python -m benchmarks.data.sources [--quick] [-o FOLDER]``.
 
-The same videos lie in a folder, in a tar shard, in Parquet files, plain and packed, in Lance datasets, as blobs and as
-bytes, in a Hugging Face dataset, and in a LeRobot dataset, which lerobot reads as well, where ``--python`` has it. Each
-way reads the same number of random rows of two neighbouring frames in a new process with one thread; in each round the
-ways take turns.
+The same videos are stored in a folder, in a tar shard, in Parquet files (plain and packed), in Lance datasets (blobs
+and bytes), in a Hugging Face dataset, and in a LeRobot dataset. lerobot reads the latter as well, if ``--python`` has
+it. Each way reads the same number of random rows of two neighbouring frames in a new process with one thread; in each
+round the ways take turns.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _WIDTH, _HEIGHT = 640, 480
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line, write the sources, measure, report."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.data.sources", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="two short videos and one round: does everything work?")
+    parser.add_argument("--quick", action="store_true", help="smoke test: two short videos and one round")
     parser.add_argument("--rows", type=int, help="rows of a run (default: 200)")
     parser.add_argument("--repeats", type=int, help="rounds (default: 3)")
     parser.add_argument("--python", metavar="PROGRAM", help="a Python that has lerobot")
@@ -119,7 +119,7 @@ def _run(request: dict[str, Any], python: str | None) -> dict[str, Any]:
 
 
 def _write(folder: Path, num_videos: int, num_frames: int) -> dict[str, dict[str, Any]]:
-    """The ways to read the sources, which are written unless they are there."""
+    """Return the ways to read the sources; write missing sources."""
     videos = [folder / "videos" / f"{number:03d}.mp4" for number in range(num_videos)]
     if not (folder / "done").exists():
         (folder / "videos").mkdir(parents=True, exist_ok=True)
@@ -148,7 +148,7 @@ def _write(folder: Path, num_videos: int, num_frames: int) -> dict[str, dict[str
 
 
 def _write_video(path: Path, numbers: Sequence[int]) -> None:
-    """A pattern that moves, under the noise of a camera."""
+    """Generate a moving pattern with camera noise."""
     base = np.add.outer(np.arange(_HEIGHT) // 2, np.arange(_WIDTH) // 2).astype(np.uint8)
     noise = np.random.default_rng(0).integers(0, 9, (_HEIGHT + 16, _WIDTH + 16), dtype=np.uint8)
     frames = np.empty((len(numbers), _HEIGHT, _WIDTH, 3), np.uint8)
@@ -189,7 +189,7 @@ def _write_tables(folder: Path, videos: Sequence[Path]) -> None:
 
 
 def _write_lerobot(root: Path, num_videos: int, num_frames: int) -> None:
-    """A dataset of version 3 with a camera: as many episodes as there are videos, four of them in a video."""
+    """Write a dataset of version 3 with a camera: one episode per source video, four of them in a file."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -215,7 +215,7 @@ def _write_lerobot(root: Path, num_videos: int, num_frames: int) -> None:
         (root / name).mkdir(parents=True, exist_ok=True)
     (root / "meta/info.json").write_text(json.dumps(info), encoding="utf-8")
     tasks = pa.table({"task_index": [0], "task": ["Push the block."]})
-    # As pandas writes a table whose index are the texts.
+    # As pandas writes a table with the texts as its index.
     about = {"name": "task", "field_name": "task", "pandas_type": "unicode", "numpy_type": "object", "metadata": None}
     index = {"index_columns": ["task"], "column_indexes": [], "columns": [about]}
     parquet.write_table(tasks.replace_schema_metadata({"pandas": json.dumps(index)}), root / "meta/tasks.parquet")

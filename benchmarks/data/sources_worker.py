@@ -71,7 +71,7 @@ def _opened(request: dict[str, Any]) -> Any:
 
 
 def _needed(dataset: Any, row: int) -> int:
-    """The bytes of the groups of pictures that the frames of a row are in."""
+    """Return the bytes of the groups of pictures with the frames of a row."""
     import numpy as np
 
     from mediatensor.decoders import VideoDecoder
@@ -81,7 +81,7 @@ def _needed(dataset: Any, row: int) -> int:
     sample = spec.load()
     if sample.frame_indices is not None:
         frames = sample.frame_indices.numpy()
-    else:  # a row of a LeRobot dataset, one of whose episodes after the other is in the video
+    else:  # a row of a LeRobot dataset, whose video contains its episodes one after the other
         source = dict(source.videos)["observation.images.top"]
         begin = round(spec.item.extra["episode"].begin_seconds["observation.images.top"] * dataset.fps)
         length = spec.item.extra["episode"].num_frames

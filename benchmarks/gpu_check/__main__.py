@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"no CUDA device {device}: nothing was checked")
             return 2
         device = torch.device("cuda", device.index or 0)
-    warnings.simplefilter("ignore")  # fallbacks warn, and are looked at here one by one
+    warnings.simplefilter("ignore")  # fallbacks warn, and the checks inspect each of them
     name = "gpu_check" if options.part is None else f"gpu_check-{options.part}"
     options.output.mkdir(parents=True, exist_ok=True)
     found: list[Found] = []
@@ -76,16 +76,16 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--quick", action="store_const", const="quick", dest="effort", help="about five minutes for everything"
     )
     efforts.add_argument(
-        "--tiny", action="store_const", const="tiny", dest="effort", help="sizes at which a CPU is done in seconds"
+        "--tiny", action="store_const", const="tiny", dest="effort", help="tiny sizes that a CPU finishes in seconds"
     )
     parser.add_argument(
         "--budget",
         type=float,
         default=480,
         metavar="SECONDS",
-        help="for each part: what would begin later is not run (default: %(default)g)",
+        help="time limit of each part; steps that would begin later are not run (default: %(default)g)",
     )
-    parser.add_argument("--one-process", action="store_true", help="no processes for groups of checks")
+    parser.add_argument("--one-process", action="store_true", help="run groups of checks in this process")
     add_folders(parser)
     parser.set_defaults(output=Path("benchmark-results"), effort="full")
     return parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""Where the checks of the device run, with how much effort, and the ways of decoding that they compare."""
+"""The context of the checks of the device: folder, amount of work, and the compared ways of decoding."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NO_CUDA = "no CUDA device"
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is run.
+    """The amount of work.
 
     Attributes:
         size: (width, height) of the clips of the checks; codecs of GPUs refuse less than 144 rows.
@@ -35,7 +35,7 @@ class Effort:
         repeats: Timed runs.
         clip_seconds: Longest part of a clip of the figures that is encoded.
         sizes: (width, height) at which the paths are compared.
-        counts: Numbers of frames for which they are.
+        counts: Numbers of frames for this comparison.
         num_decoders: Decoders side by side.
         seconds: Duration of a throughput measurement.
         batch_sizes: Pages at a time.
@@ -90,11 +90,11 @@ class _PlanesOnTheCpu(DecodeBackend):
 
 @dataclass
 class Bench:
-    """What every step needs.
+    """The context of every step.
 
     Attributes:
-        device: Of torch.
-        effort: How much to run.
+        device: Torch device.
+        effort: The amount of work.
         folder: Folder for the clips.
         cached: Values shared between steps.
     """
@@ -120,7 +120,7 @@ class Bench:
             raise NotRun(NO_CUDA)
 
     def options(self, way: str) -> dict[str, Any]:
-        """Arguments of `VideoDecoder` that make it decode one way.
+        """Return arguments that make `VideoDecoder` decode one way.
 
         Raises:
             NotRun: if there is no such way here.
@@ -133,16 +133,16 @@ class Bench:
         return {"device": self.device, "decode_backend": "cpu" if self.has_cuda else _PlanesOnTheCpu.name}
 
     def open(self, path: Path | str, way: str, **options: Any) -> VideoDecoder:
-        """A decoder of a file that decodes one way."""
+        """Open a decoder of a file that decodes one way."""
         return VideoDecoder(str(path), **self.options(way), **options)
 
     def synchronize(self) -> None:
-        """Wait for everything that the device is to do."""
+        """Wait for all queued work of the device."""
         if self.has_cuda:
             torch.cuda.synchronize(self.device)
 
     def once(self, key: str, make: Callable[[], Any]) -> Any:
-        """What ``make`` gave when it was first asked for under this key."""
+        """Return the cached result of ``make`` for this key."""
         if key not in self.cached:
             self.cached[key] = make()
         return self.cached[key]
@@ -150,7 +150,7 @@ class Bench:
 
 @dataclass(frozen=True)
 class Difference:
-    """How far values are apart, in levels of 256, whatever their type."""
+    """Return the difference of values in levels of 256, whatever their type."""
 
     largest: float
     mean: float

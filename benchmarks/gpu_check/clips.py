@@ -32,8 +32,8 @@ class GpuClip:
     """A clip to be encoded.
 
     Attributes:
-        name: Unique, and the name of the file.
-        encoder: Of FFmpeg.
+        name: Unique name, also of the file.
+        encoder: FFmpeg's encoder.
         pix_fmt: Pixel format.
         options: Encoder options.
         extension: File extension, which selects the container.
@@ -70,7 +70,7 @@ class GpuClip:
 
 
 def _x264(extra: str = "", **options: str) -> dict[str, str]:
-    # No mbtree: with pictures this small it reads uninitialised memory, and files would not be the same every time.
+    # No mbtree: with frames this small it reads uninitialised memory, so that files would differ every time.
     fixed = {"preset": "veryfast", "mbtree": "0", "sc_threshold": "0"}
     return {**fixed, "g": "12", "bf": "3", "x264-params": extra, **options}
 
@@ -125,7 +125,7 @@ CLIPS: tuple[GpuClip, ...] = (
     GpuClip("rotated", options=_x264(), rotation=90),
 )
 
-#: What NVDEC, or its way to torch, refuses, so that the CPU decodes.
+#: Streams that NVDEC, or its path to torch, refuses, so that the CPU decodes.
 REFUSED: tuple[GpuClip, ...] = (
     GpuClip("h264 10 bit", pix_fmt="yuv420p10le", options=_x264()),
     GpuClip("h264 4:2:2", pix_fmt="yuv422p", options=_x264()),
@@ -137,18 +137,18 @@ REFUSED: tuple[GpuClip, ...] = (
 
 
 def make_clip(clip: GpuClip, folder: Path, size: tuple[int, int], num_frames: int) -> Path:
-    """The file of a clip, encoded if it is not there yet.
+    """Return the file of a clip; encode it if it is missing.
 
     Args:
-        clip: What to encode.
+        clip: The clip.
         folder: Output folder.
         size: (width, height) of clips without their own size.
-        num_frames: How many pictures are encoded.
+        num_frames: Number of encoded frames.
 
     Raises:
-        NotRun: if the encoder is not there, or does not take it.
+        NotRun: if the encoder is missing, or refuses the clip.
     """
-    os.environ.setdefault("SVT_LOG", "0")  # the AV1 encoder prints otherwise
+    os.environ.setdefault("SVT_LOG", "0")  # silence the AV1 encoder
     width, height = clip.size or (size[0] + clip.add[0], size[1] + clip.add[1])
     stem = "".join(letter if letter.isalnum() else "-" for letter in clip.name)
     digest = hashlib.sha256(
@@ -178,7 +178,7 @@ def _write(clip: GpuClip, path: Path, num_frames: int) -> None:
 
 
 def _write_joined(clips: Sequence[GpuClip], path: Path, num_frames: int) -> None:
-    """The packets of clips one after the other, with the parameter sets in them; the container knows of the first."""
+    """Concatenate packets of clips with in-band parameter sets; the container only describes the first clip."""
     parts = [io.BytesIO() for _ in clips]
     for clip, part in zip(clips, parts, strict=True):
         with av.open(part, "w", format="mpegts") as output:
@@ -198,7 +198,7 @@ def _write_joined(clips: Sequence[GpuClip], path: Path, num_frames: int) -> None
 
 
 def _with_later_edit(data: bytes, num_cut: int, num_frames: int) -> bytes:
-    """An mp4 file whose edit list (ISO/IEC 14496-12, 8.6.6) shows all but the first frames, which are still needed."""
+    """Write an mp4 file whose edit list (ISO/IEC 14496-12, 8.6.6) hides the first frames, which are still needed."""
     with av.open(io.BytesIO(data), "r") as container:
         time_base = container.streams.video[0].time_base
     if time_base is None:
@@ -247,7 +247,7 @@ def _frames(clip: GpuClip, num_frames: int) -> Any:
 
 
 def paint(number: int, width: int, height: int) -> NDArray[np.uint8]:
-    """Picture ``number`` as RGB (height, width, 3): moving gradients, a hard-edged block of colour, one of noise."""
+    """Return frame ``number`` as RGB (height, width, 3): moving gradients, a sharp block of colour, one of noise."""
     y, x = np.mgrid[:height, :width]
     rgb = np.stack([255 * x / width + 3 * number, 255 * y / height + 2 * number, x + y + 5 * number], axis=-1) % 256
     rows, columns = max(2, height // 4), max(2, width // 4)
@@ -259,12 +259,12 @@ def paint(number: int, width: int, height: int) -> NDArray[np.uint8]:
 
 
 def open_damaged(path: Path, share: float = 0.5, num_bytes: int = 400) -> bytes:
-    """The bytes of a file in which some, of pictures in the middle, are noise; the header is as it was.
+    """Return a file with noise in some bytes of frames in the middle, and an intact header.
 
     Args:
         path: An mp4 file.
-        share: Where in the pictures' data.
-        num_bytes: How many.
+        share: Position in the frames' data.
+        num_bytes: Number of noise bytes.
     """
     data = bytearray(path.read_bytes())
     begin = data.index(b"mdat") + 4

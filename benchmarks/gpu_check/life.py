@@ -1,4 +1,4 @@
-"""What else the device must do: refuse and fail as promised, in processes and threads, and give everything back."""
+"""Further checks of the device: refusals and failures, processes and threads, and release of memory."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def life_steps(bench: Bench) -> list[Step]:
 
 
 def plain_clip(bench: Bench, name: str = "h264") -> Path:
-    """The file of one of the clips of the checks."""
+    """Return the file of a clip of the checks."""
     clip = next(clip for clip in CLIPS if clip.name == name)
     return make_clip(clip, bench.folder, bench.effort.size, bench.effort.num_frames)
 
 
 def _check_refused(bench: Bench, clip: GpuClip) -> Iterator[Found]:
-    """A stream that NVDEC does not take: DeviceError if that is asked for, else the right frames and the reason."""
+    """Check a stream that NVDEC refuses: DeviceError if NVDEC is required, else the right frames and the reason."""
     path = make_clip(clip, bench.folder, bench.effort.size, bench.effort.num_frames)
     with bench.open(path, CPU) as decoder:
         expected = decoder.get_all_frames().data
@@ -91,7 +91,7 @@ def _check_refused(bench: Bench, clip: GpuClip) -> Iterator[Found]:
 
 
 def _check_default_device(bench: Bench) -> Iterator[Found]:
-    """No device given: torch's default."""
+    """Check that torch's default device is used if none is given."""
     bench.require_cuda()
     before = torch.get_default_device()
     try:
@@ -106,7 +106,7 @@ def _check_default_device(bench: Bench) -> Iterator[Found]:
 
 
 def _check_damaged(bench: Bench) -> Iterator[Found]:
-    """Noise in the middle of the file: frames that it cannot reach are right, and nothing hangs or is missing."""
+    """Check a file with noise in the middle: unaffected frames are right, and nothing hangs or is missing."""
     data = open_damaged(plain_clip(bench))
     with VideoDecoder(data, device="cpu") as decoder:
         expected = decoder.get_all_frames()
@@ -134,7 +134,7 @@ def _check_damaged_way(
 
 
 def _check_threads(bench: Bench) -> Iterator[Found]:
-    """Several threads with one decoder, and each with its own."""
+    """Check several threads with one decoder, and with a decoder each."""
     for way in (HYBRID, NVDEC):
         name = f"4 threads, {way}"
         yield from contained(name, _check_threads_way(bench, name, way))
@@ -183,7 +183,7 @@ def _check_spawned(bench: Bench) -> Iterator[Found]:
 
 
 def _check_forked(bench: Bench) -> Iterator[Found]:
-    """CUDA cannot be used in a forked child: it must say so, and not hang or crash."""
+    """Check that a forked child, which cannot use CUDA, raises an error and does not hang or crash."""
     bench.require_cuda()
     path = str(plain_clip(bench))
     torch.zeros(1, device=bench.device)
@@ -219,7 +219,7 @@ def _in_forked_child(decode: Any) -> str:
 
 
 def _check_cache(bench: Bench) -> Iterator[Found]:
-    """An idle decoder of the same kind is used again, and no more are kept than is allowed."""
+    """Check that an idle decoder of the same kind is reused, and that the limit of cached decoders holds."""
     bench.require_cuda()
     path, capacity = plain_clip(bench), get_nvdec_cache_capacity()
 
@@ -247,7 +247,7 @@ def _check_cache(bench: Bench) -> Iterator[Found]:
 
 
 def _check_bound(bench: Bench) -> Iterator[Found]:
-    """Memory after decoders of many sizes, of which two may stay."""
+    """Check memory after decoders of many sizes, of which two may stay."""
     set_nvdec_cache_capacity(2)
     used = []
     for number in range(8):
@@ -270,7 +270,7 @@ def _used_mib(bench: Bench) -> float:
 
 
 def _check_memory(bench: Bench) -> Iterator[Found]:
-    """Decoders that were closed and frames that were dropped leave nothing; surfaces are not held by frames."""
+    """Check that closed decoders and dropped frames release their memory, and that frames do not hold surfaces."""
     bench.require_cuda()
     path, capacity = plain_clip(bench), get_nvdec_cache_capacity()
     set_nvdec_cache_capacity(0)

@@ -25,7 +25,7 @@ _CHROMA = {"420": 1, "422": 2, "444": 3}
 
 
 def stamp(device: torch.device) -> dict[str, str]:
-    """`machine_stamp`, and the versions and the GPU that these figures depend on."""
+    """Return `machine_stamp` with the versions and the GPU that affect these figures."""
     found = machine_stamp() | {
         "torch": f"{torch.__version__} (CUDA {torch.version.cuda or 'none'})",
         "PyAV": f"{av.__version__} (FFmpeg {getattr(av, 'ffmpeg_version_info', 'unknown')})",
@@ -45,7 +45,7 @@ def stamp(device: torch.device) -> dict[str, str]:
 
 
 def _selector(device: torch.device) -> str:
-    """What ``nvidia-smi -i`` knows the device by, whatever CUDA_VISIBLE_DEVICES says."""
+    """Return the device's id for ``nvidia-smi -i``, independent of CUDA_VISIBLE_DEVICES."""
     uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
     return f"GPU-{uuid}" if uuid else str(device.index or 0)
 
@@ -99,20 +99,20 @@ class Support:
     sizes: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))
 
     def takes(self, size: tuple[int, int]) -> bool | None:
-        """Whether it decodes pictures of a size."""
+        """Whether it decodes frames of this size."""
         if not self.is_supported:
             return self.is_supported
         return all(low <= side <= high for low, side, high in zip(self.sizes[0], size, self.sizes[1], strict=True))
 
 
 def driver_support(codec: str, chroma: str, bits: int, device: torch.device) -> Support:
-    """Ask the driver itself, past FFmpeg and past this library, whether NVDEC decodes a kind of stream.
+    """Ask the driver directly, without FFmpeg and this library, whether NVDEC decodes a kind of stream.
 
     Args:
         codec: FFmpeg's name.
         chroma: ``"420"``, ``"422"`` or ``"444"``.
-        bits: For each component.
-        device: Of CUDA.
+        bits: Bits per component.
+        device: CUDA device.
     """
     if device.type != "cuda":
         return Support(None, "no CUDA device")
@@ -134,11 +134,11 @@ def driver_support(codec: str, chroma: str, bits: int, device: torch.device) -> 
 
 @dataclass
 class EngineLoad:
-    """How busy a GPU was, in percent, second by second; empty if it could not be looked at.
+    """Load of a GPU in percent, second by second; empty if it could not be measured.
 
     Attributes:
-        sm: Its processors.
-        dec: Its decoding engines, on average.
+        sm: Load of its processors.
+        dec: Mean load of its decoding engines.
         reason: Why there are no numbers.
     """
 
@@ -147,7 +147,7 @@ class EngineLoad:
     reason: str = ""
 
     def busy(self, name: str) -> float | None:
-        """The median of the seconds in which the decoding engines did something."""
+        """The median over the seconds in which the decoding engines were busy."""
         values = [value for value, dec in zip(getattr(self, name), self.dec, strict=True) if dec > 0]
         return statistics.median(values) if values else None
 
@@ -174,7 +174,7 @@ def parse_load(text: str) -> EngineLoad:
 
 @contextlib.contextmanager
 def sampled_load(device: torch.device, seconds: float) -> Iterator[EngineLoad]:
-    """Have ``nvidia-smi dmon`` look at the GPU once a second while the block runs; then the load is filled in.
+    """Record the GPU load with ``nvidia-smi dmon`` once a second during the block; the load is filled in afterwards.
 
     Args:
         device: Torch device.

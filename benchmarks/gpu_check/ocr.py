@@ -1,4 +1,4 @@
-"""Reading text on the device: the words of the CPU in every precision, few waits, no compiling again; and how fast."""
+"""OCR on the device: same words as on the CPU in every precision, few waits, no recompilation; and speed."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ __all__ = ["OCR_TABLE", "ocr_check_steps", "ocr_figure_steps"]
 OCR_TABLE = "Pages read a second"
 SYNC_TABLE = "Waits for the device while pages are read"
 _TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-#: Share of words that have to be the same: all, but for rounding where bits were given up.
+#: Share of words that must be the same: all, except for rounding in lower precision.
 _MIN_SHARE = {"fp32": 1.0, "bf16": 0.99, "fp16": 0.99}
 _BUDGET_SECONDS = 12.0
 
 
 def ocr_check_steps(bench: Bench) -> list[Step]:
-    """Are the words right, and how is the device used?"""
+    """Return the steps that check words and the use of the device."""
     steps = [Step(f"words, {name}", partial(_check_words, bench, name)) for name in _TYPES]
     return [
         *steps,
@@ -44,7 +44,7 @@ def ocr_check_steps(bench: Bench) -> list[Step]:
 
 
 def ocr_figure_steps(bench: Bench) -> list[Step]:
-    """A step for each precision and batch size, and one for the CPU."""
+    """Return a step for each precision and batch size, and one for the CPU."""
     steps = [
         Step(f"{name}, {size} at a time", partial(_measure, bench, name, size))
         for name in ("fp32", "bf16")
@@ -58,20 +58,20 @@ def _page_size(bench: Bench) -> tuple[int, int]:
 
 
 def _pages(bench: Bench, count: int) -> list[NDArray[np.uint8]]:
-    """That many pages, of which some are different."""
+    """Return this many pages; some are equal."""
     different = bench.once("pages", lambda: [draw_page(n, _page_size(bench)) for n in range(bench.effort.num_pages)])
     return [different[number % len(different)] for number in range(count)]
 
 
 def _on_device(bench: Bench, count: int) -> FrameBatch:
-    """Pages as decoded frames are: a batch on the device, with times."""
+    """Return pages like decoded frames: a batch on the device, with times."""
     data = torch.from_numpy(np.stack(_pages(bench, count))).permute(0, 3, 1, 2).to(bench.device)
     times = torch.arange(count, dtype=torch.float64)
     return FrameBatch(data, times, torch.ones_like(times))
 
 
 def predictor_on(device: torch.device | str, name: str = "fp32", batch_size: int = 2) -> Any:
-    """The default predictor.
+    """Return the default predictor.
 
     Raises:
         NotRun: if there are no weights on this machine, or a package is missing.
@@ -106,7 +106,7 @@ def _check_words(bench: Bench, name: str) -> Iterator[Found]:
 
 
 def _check_waits(bench: Bench) -> Iterator[Found]:
-    """How often the host waits for the device: as torch warns, by place, and as the profiler counts."""
+    """Count how often the host waits for the device: by torch's warnings, by place, and by the profiler."""
     bench.require_cuda()
     count = bench.effort.num_pages
     predictor = predictor_on(bench.device, batch_size=count)
@@ -135,7 +135,7 @@ def _check_waits(bench: Bench) -> Iterator[Found]:
         name = f"one wait a call: {stage}"
         if waits:
             yield Check.of(name, waits <= batches[stage], figure, "more waits than calls")
-        else:  # words cannot come without one
+        else:  # there are no words without a wait
             yield Check(name, NOT_RUN, figure, "torch does not warn of the way in which it waits: see the profile")
     yield from _profiled(bench, predictor, pages, sum(batches.values()))
 
@@ -146,7 +146,7 @@ def _stage_of(filename: str) -> str:
 
 
 def _counted_calls(predictor: Any) -> Counter[str]:
-    """Counts from now on how often each network is asked."""
+    """Count the calls of each network from now on."""
     calls: Counter[str] = Counter()
 
     def count(network: Any, method: str, stage: str) -> None:
@@ -183,7 +183,7 @@ def _profiled(bench: Bench, predictor: Any, pages: FrameBatch, num_calls: int) -
 
 
 def _check_compiling(bench: Bench) -> Iterator[Found]:
-    """Pages of other sizes, after some were read, compile next to nothing, and have the same words."""
+    """Check that pages of new sizes cause almost no recompilation, and give the same words."""
     bench.require_cuda()
     try:
         torch.compile(lambda x: x + 1)(torch.zeros(2, device=bench.device))
@@ -248,7 +248,7 @@ def _speed(bench: Bench, predictor: Any, pages: Any, device: str, name: str, bat
 
 
 def _words_one_by_one(bench: Bench, count: int) -> list[str]:
-    """As the device reads them in fp32, which the checks compare with the CPU, a page at a time."""
+    """Return the words of the device in fp32, a page at a time; the checks compare these with the CPU."""
 
     def read() -> list[list[str]]:
         predictor = predictor_on(bench.device)

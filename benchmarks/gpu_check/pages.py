@@ -1,4 +1,4 @@
-"""Pages to read on the device, drawn with Pillow and the font that comes with it, and how alike two readings are."""
+"""Pages to read on the device, rendered with Pillow and its own font, and the similarity of two readings."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def draw_page(number: int, size: tuple[int, int]) -> NDArray[np.uint8]:
 
 
 def words_of(document: Any) -> list[str]:
-    """All words of a document in reading order."""
+    """Return all words of a document in reading order."""
     return [
         word.value for page in document.pages for block in page.blocks for line in block.lines for word in line.words
     ]
 
 
 def share_of_words(found: list[str], expected: list[str]) -> float:
-    """Words that are the same and in the same order, of the longer list.
+    """Return the share of equal words in the same order, relative to the longer list.
 
     Example:
         >>> share_of_words(["a", "b", "c", "d"], ["a", "b", "x", "d"])

@@ -19,12 +19,12 @@ from .records import NOT_RUN, Check, Figure, Found, Step, contained
 
 __all__ = ["NVDEC_DECODED", "pixel_steps", "who_decoded"]
 
-#: What `who_decoded` says if there was no fallback.
+#: Result of `who_decoded` without a fallback.
 NVDEC_DECODED = "NVDEC"
 
 
 def pixel_steps(bench: Bench) -> list[Step]:
-    """A step for each clip, and some more with transforms."""
+    """Return a step for each clip, and some more with transforms."""
     steps = [Step(clip.name, partial(_check_clip, bench, clip)) for clip in CLIPS]
     transformed = [clip for clip in CLIPS if clip.name in ("h264", "rotated", "hevc 10 bit")]
     return [
@@ -34,7 +34,7 @@ def pixel_steps(bench: Bench) -> list[Step]:
 
 
 def who_decoded(decoder: Any, way: str = NVDEC) -> str:
-    """Who decoded, and why not NVDEC where that was asked for, in words."""
+    """Describe the decoder that was used, and the reason if NVDEC was requested but not used."""
     status = decoder.cpu_fallback
     if way != NVDEC:
         return f"the CPU, as asked for; {status.reason}" if status else "the CPU, as asked for"
@@ -78,7 +78,7 @@ def _check_way(
 
 
 def _check_backend(bench: Bench, clip: GpuClip, by: str) -> Check:
-    """Did NVDEC decode what the driver says it can?"""
+    """Check that NVDEC decoded the stream if it can according to the driver."""
     name = f"{clip.name}: who decoded"
     support = driver_support(clip.codec, "420", clip.bits, bench.device)
     width, height = bench.effort.size
@@ -87,14 +87,14 @@ def _check_backend(bench: Bench, clip: GpuClip, by: str) -> Check:
     if can is None:
         return Check(name, NOT_RUN, by, f"the driver's decoding capabilities are unknown: {support.reason}")
     says = f"according to the driver, NVDEC {'decodes it' if can else 'does not decode it'}"
-    is_odd = size[0] % 2 or size[1] % 2  # for which PyAV does not hand over all chroma samples: either is right
+    is_odd = size[0] % 2 or size[1] % 2  # PyAV does not pass all chroma samples of it: both results are right
     return Check.of(name, bool(is_odd) or can == (by == NVDEC_DECODED), f"{by}; {says}", "one contradicts the other")
 
 
 def _check_random_access(
     bench: Bench, clip: GpuClip, path: Any, way: str, linear: FrameBatch, key_frames: list[int]
 ) -> Check:
-    """Frames one by one, backwards, at random, from a decoder that was never asked for the ones before."""
+    """Check single frames, backwards and at random, from a decoder that has not read the earlier ones."""
     count = len(linear)
     order = [*random.Random(0).choices(range(count), k=count // 2), *key_frames, count - 1, 0]
     with bench.open(path, way) as decoder:
@@ -111,14 +111,14 @@ def _check_random_access(
 
 
 def _judged(name: str, way: str, by: str, difference: Difference) -> Check:
-    """Is it near enough? Of frames that NVDEC was asked for and did not decode nothing is said."""
+    """Check the difference; frames that NVDEC was asked for and did not decode are not judged."""
     if way == NVDEC and by != NVDEC_DECODED:
         return Check(name, NOT_RUN, str(difference), by)
     return Check.of(name, difference.largest <= MAX_LEVELS, str(difference), f"over {MAX_LEVELS:g} levels of 256")
 
 
 def _check_float(bench: Bench, clip: GpuClip, path: Any, way: str) -> Iterator[Found]:
-    """More than 8 bits as float32: within what 2 levels of 256 are."""
+    """Check streams of more than 8 bits as float32, within 2 of 256 levels."""
     with bench.open(path, CPU, output_dtype=torch.float32) as decoder:
         expected = decoder.get_all_frames().data
     with bench.open(path, way, output_dtype="auto") as decoder:
@@ -128,7 +128,7 @@ def _check_float(bench: Bench, clip: GpuClip, path: Any, way: str) -> Iterator[F
 
 
 def _check_transforms(bench: Bench, clip: GpuClip) -> Iterator[Found]:
-    """Resized, cropped, and both."""
+    """Check resizing, cropping, and both."""
     width, height = bench.effort.size
     smaller, larger = (height // 2 + 3, width // 2 + 5), (height * 3 // 2, width * 3 // 2)
     crop = CenterCrop((height // 2, width // 2 + 1))

@@ -1,4 +1,4 @@
-"""What `benchmarks.gpu_check` finds out: checks, figures and targets."""
+"""The findings of `benchmarks.gpu_check`: checks, figures and targets."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ PASS, FAIL, NOT_RUN = "pass", "FAIL", "not run"
 
 
 class NotRun(Exception):
-    """A check or a figure cannot be had here; the message says why."""
+    """A check or a figure is not available here; the message has the reason."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One question with a yes or a no.
+    """A check that passes or fails.
 
     Attributes:
         name: Checked statement.
@@ -49,7 +49,7 @@ class Check:
 
     @classmethod
     def of(cls, name: str, is_right: bool, figure: str = "", reason: str = "") -> Check:
-        """The answer to a question that was asked; the reason is left out if it is yes."""
+        """Return the check; the reason is dropped if it passed."""
         return cls(name, PASS if is_right else FAIL, figure, "" if is_right else reason)
 
 
@@ -63,7 +63,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Target:
-    """Something that is to be reached, and how far it is: no check, because machines differ.
+    """An aim and its measurement. It is not a check, because machines differ.
 
     Attributes:
         name: Aim.
@@ -112,7 +112,7 @@ def contained(name: str, found: Iterable[Found]) -> Iterator[Found]:
 
 
 def in_a_line(error: Exception) -> str:
-    """Type and message.
+    """Format the type and message of an error in one line.
 
     >>> in_a_line(ValueError("too large\\nby far"))
     'ValueError: too large by far'
@@ -127,5 +127,5 @@ def to_line(found: Found) -> dict[str, Any]:
 
 
 def from_line(line: dict[str, Any]) -> Found:
-    """Return what `to_line` was given."""
+    """Restore a finding from `to_line`."""
     return _KINDS[line["kind"]](**{key: value for key, value in line.items() if key != "kind"})

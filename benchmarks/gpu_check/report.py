@@ -1,4 +1,4 @@
-"""What `benchmarks.gpu_check` found, as JSON, Markdown, a chart and an exit code."""
+"""The findings of `benchmarks.gpu_check` as JSON, Markdown, a chart and an exit code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Row = dict[str, Any]
 
 
 class Report:
-    """Everything that was found, in order.
+    """All findings, in order.
 
     Args:
         machine: Facts that affect the results.
@@ -45,7 +45,7 @@ class Report:
 
     @property
     def rule(self) -> list[str]:
-        """From which number of frames on NVDEC is faster than the hybrid path, by size."""
+        """Return the number of frames from which NVDEC is faster than the hybrid path, by size."""
         return crossover_rule(self.tables.get(CROSSOVER_TABLE, []))
 
 
@@ -61,14 +61,14 @@ def summary(report: Report) -> str:
 
 
 def exit_code(report: Report) -> int:
-    """1 if a check failed, if the run is not complete, or if nothing at all was found; else 0."""
+    """Return 1 if a check failed, if the run is incomplete, or if there are no findings; else 0."""
     has_failed = any(check.status == FAIL for check in report.checks)
     has_found = any(check.status == PASS for check in report.checks) or any(report.tables.values())
     return int(has_failed or not report.is_complete or not has_found)
 
 
 def to_json(report: Report) -> dict[str, Any]:
-    """The document as `json.dumps` takes it."""
+    """Return the document for `json.dumps`."""
     return {
         "schema_version": SCHEMA_VERSION,
         "machine": report.machine,
@@ -124,7 +124,7 @@ def _cell(value: Any) -> str:
 
 
 def write(report: Report, folder: Path, name: str, *, has_chart: bool) -> None:
-    """Write ``NAME.json`` and ``NAME.md``, each at once, so that there is always a whole one.
+    """Write ``NAME.json`` and ``NAME.md``, each atomically, so that files are always complete.
 
     Args:
         report: The findings.
@@ -144,7 +144,7 @@ def write(report: Report, folder: Path, name: str, *, has_chart: bool) -> None:
 
 
 def _panels(report: Report) -> list[list[Panel]]:
-    """Two panels a line: the scenarios, full decoding, reading."""
+    """Arrange two panels per line: the scenarios, full decoding, OCR."""
     tables = report.tables
     panels = [
         *_grouped(tables.get(SCENARIOS_TABLE, []), ("clip", "scenario"), ("way",), "frames/s"),

@@ -25,7 +25,7 @@ class Plan:
     """The plan of a run.
 
     Attributes:
-        device: Of torch.
+        device: Torch device.
         effort: Key of `bench.EFFORTS`.
         folder: For clips.
         budget_seconds: Time budget of each part; steps that would begin later are not run.
@@ -47,11 +47,11 @@ def run_part(plan: Plan, part: str, found: list[Found], say: Callable[[str], Non
     """Run all groups of a part.
 
     Args:
-        plan: What to run.
+        plan: The plan.
         part: Key of `worker.PARTS`.
         found: Receives the findings.
         say: Takes a line about the progress.
-        save: Called when something new was found.
+        save: Called after new findings.
     """
     deadline = time.time() + plan.budget_seconds
     for group in PARTS[part]:
@@ -71,7 +71,7 @@ def _run_here(plan: Plan, part: str, group: str, found: list[Found], deadline: f
 def _run_in_processes(
     plan: Plan, part: str, group: str, found: list[Found], deadline: float, save: Callable[[], None]
 ) -> None:
-    """Use a process for the group, and another one for the rest of it whenever one dies."""
+    """Run the group in a process; if it dies, run the remaining steps in a new one."""
     names, number = [f"start of {group}"], 0
     while number < len(names):
         with WorkerProcess(plan.module, patience_seconds=plan.patience_seconds) as worker:

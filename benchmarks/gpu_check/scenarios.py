@@ -58,7 +58,7 @@ class _OnDevice(TensorLibrary):
 
 
 def scenario_steps(bench: Bench) -> list[Step]:
-    """A step for each clip and scenario."""
+    """Return a step for each clip and scenario."""
     return [
         Step(f"{clip.name}: {scenario.name}", partial(_measure, bench, clip, scenario))
         for clip, scenario in _plan(bench)
@@ -66,19 +66,19 @@ def scenario_steps(bench: Bench) -> list[Step]:
 
 
 def published_clips(bench: Bench) -> dict[str, Path]:
-    """The files of the clips, 1080p and 540p, encoded when they are first asked for."""
+    """Return the files of the clips, 1080p and 540p; encode them on first use."""
     clips = list(dict.fromkeys(clip for clip, _ in _plan(bench)))
     paths: dict[str, Path] = bench.once("published clips", lambda: make_clips(clips, bench.folder))
     return paths
 
 
 def clip_names(bench: Bench) -> list[str]:
-    """The names of the clips, of which none is made for it."""
+    """Return the names of the clips without encoding any."""
     return list(dict.fromkeys(clip.name for clip, _ in _plan(bench)))
 
 
 def _plan(bench: Bench) -> list[tuple[Clip, Scenario]]:
-    """The 10 s zoom in 1080p and the film in 540p, with all four scenarios."""
+    """Return the 10 s zoom in 1080p and the film in 540p, with all four scenarios."""
     clips, scenarios = SUITES["published"]().plan[0]
     return [
         (_shortened(clip, bench), replace(scenario, num_decodes=min(scenario.num_decodes, bench.effort.num_decodes)))
@@ -171,7 +171,7 @@ def _compared(library: _OnDevice, case: Case) -> Comparison:
 
 
 def _timed(bench: Bench, case: Case, ready: dict[str, _OnDevice]) -> dict[str, list[float]]:
-    """Seconds of each run; the libraries take turns, in another order each round."""
+    """Return the seconds of each run; the libraries take turns, in another order each round."""
     kind = KINDS[case.kind]
     walls: dict[str, list[float]] = {name: [] for name in ready}
     generator = torch.Generator().manual_seed(0)

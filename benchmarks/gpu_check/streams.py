@@ -23,7 +23,7 @@ _BUSY_CYCLES = 400_000_000
 
 
 def stream_steps(bench: Bench) -> list[Step]:
-    """Everything about the order of work on the device."""
+    """Return the steps about the order of work on the device."""
     steps = [Step(f"side stream, {way}", partial(_check_side_stream, bench, way)) for way in (HYBRID, NVDEC)]
     return [
         *steps,
@@ -68,7 +68,7 @@ def _check_side_stream(bench: Bench, way: str) -> Iterator[Found]:
 
 
 def _check_two_streams(bench: Bench) -> Iterator[Found]:
-    """Decoders on two streams in turn: memory of a picture may be used again only after its own stream has read it."""
+    """Alternate decoders on two streams: memory of a frame may only be reused after its stream has read it."""
     bench.require_cuda()
     expected = _linear(bench, NVDEC)
     streams: list[Any] = [torch.cuda.Stream(bench.device) for _ in range(2)]  # type: ignore[no-untyped-call]
@@ -88,7 +88,7 @@ def _check_two_streams(bench: Bench) -> Iterator[Found]:
 
 
 def _check_held(bench: Bench) -> Iterator[Found]:
-    """More frames than NVDEC has surfaces, each asked for by itself and kept."""
+    """Keep more single frames than NVDEC has surfaces."""
     way = NVDEC if bench.has_cuda else HYBRID
     expected = _linear(bench, way)
     with bench.open(plain_clip(bench), way) as decoder:

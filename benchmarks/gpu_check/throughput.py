@@ -1,4 +1,4 @@
-"""Figures of decoding: how much the engines are used, and where decoding on the GPU begins to pay."""
+"""Decoding figures: the load of the engines, and the break-even point of decoding on the GPU."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _Decode = Callable[[threading.Event], int]
 
 
 def throughput_steps(bench: Bench) -> list[Step]:
-    """A step for each clip."""
+    """Return a step for each clip."""
     return [Step(f"full decoding: {name}", partial(_measure_clip, bench, name)) for name in clip_names(bench)]
 
 
 def crossover_steps(bench: Bench) -> list[Step]:
-    """A step for each size of pictures."""
+    """Return a step for each frame size."""
     return [Step(f"crossover: {w}x{h}", partial(_measure_crossover, bench, (w, h))) for w, h in bench.effort.sizes]
 
 
@@ -75,7 +75,7 @@ def _measure_clip(bench: Bench, name: str) -> Iterator[Found]:
 
 
 def _check_engines(bench: Bench, name: str, loads: dict[tuple[str, int], EngineLoad]) -> Check:
-    """Another witness than this library that NVDEC decodes."""
+    """Check independently of this library that NVDEC decodes."""
     question = f"the engines are busy while NVDEC decodes: {name}"
     bench.require_cuda()
     seen = [load for (way, _), load in loads.items() if way == NVDEC]
@@ -86,7 +86,7 @@ def _check_engines(bench: Bench, name: str, loads: dict[tuple[str, int], EngineL
 
 
 def _off_by(bench: Bench, path: Path, way: str) -> float:
-    """The largest difference from the CPU path of three frames of a file, in levels of 256."""
+    """Return the largest difference of three frames of a file from the CPU path, in levels of 256."""
     with bench.open(path, way) as decoder, bench.open(path, CPU) as reference:
         some = sorted({0, len(decoder) // 2, len(decoder) - 1})
         return compare(decoder.get_frames_at(some).data, reference.get_frames_at(some).data).largest
@@ -132,7 +132,7 @@ def _nvdec_alone(bench: Bench, path: Path, stop: threading.Event) -> int:
 
 
 def _in_threads(decode: _Decode, num_threads: int, seconds: float) -> tuple[int, float]:
-    """Frames and seconds of decoding the file again and again in each thread."""
+    """Decode the file repeatedly in each thread; return the frames and seconds."""
     stop = threading.Event()
 
     def repeat(_: int) -> int:

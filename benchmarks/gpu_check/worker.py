@@ -1,4 +1,4 @@
-"""Runs the steps of a group, in this process or in one that may die and answers requests (`shared.workers`)."""
+"""Run the steps of a group in this process, or in a worker process that answers requests (`shared.workers`)."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def run_step(group: str, step: Step) -> list[Found]:
 
 
 class GroupWorker:
-    """The state between requests."""
+    """State of the worker between requests."""
 
     def start(self, part: str, group: str, device: str, effort: str, folder: str) -> dict[str, Any]:
-        """Make the steps of a group; their names."""
+        """Make the steps of a group, and return their names."""
         warnings.simplefilter("ignore")  # fallbacks warn, and are looked at here one by one
         self._group = group
         self._steps = PARTS[part][group](Bench(torch.device(device), EFFORTS[effort], Path(folder)))

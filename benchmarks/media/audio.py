@@ -34,7 +34,7 @@ from .sounds import FORMATS, SoundClip, begin_seconds, linear_samples, make_soun
 __all__ = ["main"]
 
 WHOLE, RANDOM, FIRST = "whole file", "random seconds", "open and get a second near the end"
-#: How many times as fast as torchcodec we have to be.
+#: Required speed relative to torchcodec.
 TARGETS = {WHOLE: 1.0, RANDOM: 3.0}
 
 #: Samples with a lower SNR, in dB, are wrong. FFmpeg's AAC decoder generates new noise after a seek if the encoder
@@ -54,7 +54,7 @@ SECONDS_PER_WAY = 8.0
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured: lengths of the files in seconds, random ranges, timed runs of each library."""
+    """Amount of work: lengths of the files in seconds, random ranges, timed runs of each library."""
 
     short_seconds: int = 600
     long_seconds: int = 3600
@@ -74,8 +74,8 @@ class SoundRow:
         num_items: Ranges, or files, that a run returns.
         wall_seconds, cpu_seconds: Of every timed run, in order, divided by the items; CPU of all threads.
         wall_median, wall_first_quartile, wall_third_quartile, cpu_median: In seconds.
-        identical, compared: Items that were equal to the reference in every bit, and all; ``compared`` is 0 for what
-            returns no samples.
+        identical, compared: Items that were equal to the reference in every bit, and all; ``compared`` is 0 for ways
+            that return no samples.
         samples_missing: Expected samples that were not returned; negative for surplus samples.
         largest_difference: Largest difference of a sample; full scale is 1.
         snr_decibels: SNR against the reference; ``None`` if all samples are identical or none were compared.
@@ -100,7 +100,7 @@ class SoundRow:
 
 @dataclass(frozen=True)
 class SoundRatio:
-    """How many times as fast as a rival we are; with wrong samples no target is reached."""
+    """Our speed relative to a rival; a target is not met with wrong samples."""
 
     clip: str
     scenario: str
@@ -115,7 +115,7 @@ class SoundRatio:
 def measure(
     clip: str, scenario: str, ways: dict[str, Way], references: Mapping[float, Tensor], repeats: int
 ) -> list[SoundRow]:
-    """A row for each way; the first run of each is not counted, but compared.
+    """Measure each way and return its row; the first run is untimed, and its samples are compared.
 
     Args:
         clip: Name of the file in reports.
@@ -168,7 +168,7 @@ def compared(found: Sequence[Tensor], expected: Sequence[Tensor]) -> tuple[int, 
 
 
 def lengths(clip: SoundClip, effort: Effort) -> tuple[SoundClip, SoundClip]:
-    """The short file of a format and the long one."""
+    """Return the short and the long file of a format."""
     return replace(clip, seconds=effort.short_seconds), replace(clip, seconds=effort.long_seconds)
 
 
@@ -180,7 +180,7 @@ def measure_format(clip: SoundClip, paths: dict[SoundClip, Path], effort: Effort
     rows = measure(short.description, WHOLE, ways, {WHOLE_FILE: whole}, effort.repeats)
     del whole
     begin = begin_seconds(paths[long])
-    # To the quarter of a second, so that no way of rounding matters.
+    # Multiples of a quarter of a second, so that rounding does not matter.
     quarters = [*random.Random(0).sample(range(4 * long.seconds - 4), effort.num_ranges), 4 * long.seconds - 9]
     *starts, last = [begin + quarter / 4 for quarter in quarters]
     spans = [(quarter * long.rate // 4, (quarter + 4) * long.rate // 4) for quarter in quarters]
@@ -263,7 +263,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.media.audio", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument("--quick", action="store_true", help="tiny files and one run: does everything work?")
+    parser.add_argument("--quick", action="store_true", help="smoke test: tiny files and one run")
     parser.add_argument("--repeats", type=int, help=f"timed runs of each library (default: {Effort.repeats})")
     parser.add_argument("--formats", nargs="+", default=list(FORMATS), choices=list(FORMATS), metavar="NAME")
     add_folders(parser)

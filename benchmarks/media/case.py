@@ -26,9 +26,9 @@ class Case:
         paths: Files to decode.
         indices: Frames to decode of each file in one call. With a ``clip_length``, the first frames of clips: the files
             share these, each clip is one call.
-        clip_length: How many frames in a row are a clip; 0 if there are none.
+        clip_length: Consecutive frames per clip; 0 for single frames.
         size: (height, width) to scale to, if any.
-        num_decodes: How many decoders are opened for the same frames, by ``loader``.
+        num_decodes: Decoders opened for the same frames, by ``loader``.
         num_threads: Python threads that share this, by ``loader``.
     """
 
@@ -41,7 +41,7 @@ class Case:
     num_threads: int = 1
 
     def calls(self) -> Iterator[tuple[str, list[Sequence[int]]]]:
-        """For each file, the frames of each call; a clip is a ``range``.
+        """Yield each file with the frames of each call; a clip is a ``range``.
 
         Example:
             >>> case = Case("fetch", ("a.mp4", "b.mp4"), (0, 40, 10), clip_length=16)
@@ -57,11 +57,11 @@ class Case:
 
     @property
     def num_frames(self) -> int:
-        """Frames of all calls."""
+        """Return the number of frames of all calls."""
         return sum(len(call) for _, calls in self.calls() for call in calls)
 
     def frames(self) -> dict[str, set[int]]:
-        """The frames that are needed of each file."""
+        """Return the needed frames of each file."""
         needed: dict[str, set[int]] = {}
         for path, calls in self.calls():
             needed.setdefault(path, set()).update(*calls)
@@ -69,7 +69,7 @@ class Case:
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Case:
-        """A case from what became of ``dataclasses.asdict`` on its way through JSON."""
+        """Restore a case from ``dataclasses.asdict`` and JSON."""
         tuples: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()
         }
@@ -92,32 +92,32 @@ class Library(ABC):
 
     @abstractmethod
     def open(self, path: str, size: Size | None) -> Any:
-        """A decoder of a file, whose frames are scaled to ``size`` if it is given."""
+        """Open a decoder of a file that scales frames to ``size`` if it is given."""
 
     @abstractmethod
     def count(self, decoder: Any) -> int:
-        """The number of frames."""
+        """Return the number of frames."""
 
     @abstractmethod
     def fetch(self, decoder: Any, indices: Sequence[int]) -> Any:
-        """A batch: the frames of some indices, in that order. A ``range`` is a clip."""
+        """Return a batch of the frames at these indices, in this order. A ``range`` is a clip."""
 
     def item(self, decoder: Any, index: int) -> Any:
-        """One frame, as a batch of one."""
+        """Return a frame as a batch of one."""
         return self.fetch(decoder, [index])
 
     def iterate(self, decoder: Any) -> Iterator[Any]:
-        """Every frame in turn, each a batch of one."""
+        """Yield every frame in order, each as a batch of one."""
         return (self.fetch(decoder, [i]) for i in range(self.count(decoder)))
 
     def iterate_backwards(self, decoder: Any) -> Iterator[Any]:
-        """Every frame from the last to the first, each a batch of one."""
+        """Yield every frame from the last to the first, each as a batch of one."""
         return (self.fetch(decoder, [i]) for i in reversed(range(self.count(decoder))))
 
     def images(self, batch: Any) -> Iterable[Image]:
-        """The frames of a batch as (height, width, 3) arrays, RGB."""
+        """Return the frames of a batch as (height, width, 3) RGB arrays."""
         return batch  # type: ignore[no-any-return]
 
     @abstractmethod
     def versions(self) -> dict[str, str]:
-        """Versions by the name of the software."""
+        """Return versions by the name of the software."""

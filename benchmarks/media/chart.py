@@ -1,4 +1,4 @@
-"""One picture for each suite: bars of the medians, a panel for every clip and scenario; of many, bars of ratios."""
+"""Draw a chart for each suite: medians in a panel for every clip and scenario, or bars of ratios if there are many."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _draw_ratios(axis: Any, ratios: dict[tuple[str, str], dict[str, float]]) -> 
 
 
 def _lines(panels: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:
-    """A line for each clip; where a clip has too many scenarios for that, lines of the same length."""
+    """Arrange panels in a row for each clip, or in rows of equal length if a clip has too many scenarios."""
     by_clip = [list(group) for _, group in itertools.groupby(panels, lambda panel: panel[0])]
     if max(map(len, by_clip)) <= _MAX_COLUMNS:
         return by_clip

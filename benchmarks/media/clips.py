@@ -1,12 +1,12 @@
-"""The videos that are measured: described, encoded once with PyAV, and kept in a folder under the description's hash.
+"""The measured videos: described, encoded once with PyAV, and stored in a folder under the description's hash.
 
 ::
 
     Encoded   lavfi graphs ──► pictures ──► encoder ──► file
     Joined    files of one kind ──► their packets, one file after the other, several times over ──► file
 
-Joining makes long files in no time. Its parts begin with closed GOPs, so that a decoder meets the same work as in a
-file encoded in one go.
+Joining makes long files without encoding them. The parts begin with closed GOPs, so that decoders do the same work as
+in a file encoded in one go.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Clip", "Encoded", "Joined", "film", "make_clips", "mandelbrot", "qui
 _RECIPE = 1
 
 _QUICK_SIZE = (64, 48)
-# The picture that a camera pans over, and the one of clips that are too small to show as much.
+# Size of the picture that a camera pans over, and its size in small clips.
 _DETAILED, _SMALL = "1920x1080", "480x270"
 _QUICK_SECONDS = 1
 _SOUND_RATE = 44_100
@@ -153,7 +153,7 @@ def _zoom(number: int) -> str:
 
 
 def quick(clip: Clip) -> Clip:
-    """The same kind of clip, so small and short that a whole suite takes seconds."""
+    """Return the same kind of clip, so small and short that a whole suite takes seconds."""
     if isinstance(clip, Joined):
         parts = tuple(_quick_encoded(part) for part in clip.parts[:2])
         return replace(clip, parts=parts, times=min(clip.times, 2))
@@ -176,7 +176,7 @@ def make_clips(clips: Iterable[Clip], folder: Path) -> dict[str, Path]:
 
 
 def _nameless(clip: Any) -> Any:
-    """The clip without names, which do not matter to its bytes."""
+    """Return the clip without names, which do not affect its bytes."""
     if isinstance(clip, Joined):
         return replace(clip, name="", parts=tuple(_nameless(part) for part in clip.parts))
     return replace(clip, name="")

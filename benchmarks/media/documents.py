@@ -14,7 +14,7 @@ _END = "<!-- End of the written part. -->\n"
 _ROOT = Path(__file__).parents[2]
 _CHART = "benchmarks/results/everyday.png"
 
-#: The rows in the README, by the start of clip and scenario: where people live, a win, a tie and a loss.
+#: The rows in the README, by the start of clip and scenario: common cases, with a win, a tie and a loss.
 _IN_README = (
     ("340x256", "20 files: a random"),
     ("1080p60", "10 uniform"),
@@ -24,7 +24,7 @@ _IN_README = (
 
 
 def update_documents(report: Report, root: Path = _ROOT) -> None:
-    """Put the figures of a run where users read them.
+    """Write the figures of a run into the README and ``docs/speed.md``.
 
     Args:
         report: Report of the suite ``everyday``.
@@ -36,7 +36,7 @@ def update_documents(report: Report, root: Path = _ROOT) -> None:
     chosen = [row for begins in _IN_README for row in report.rows if _begins(row, *begins)]
     _replace(root / "README.md", f"{_about(report)}\n\n{speed_table_in_short(chosen)}\n")
     figures = f"{_about(report)}\n\n{speed_table(report.rows)}\n"
-    if (root / _CHART).exists():  # of this run, where -o names its folder
+    if (root / _CHART).exists():  # from this run, if -o names this folder
         figures += f"\n![Times as fast as torchcodec](../{_CHART})\n"
     _replace(root / "docs" / "speed.md", figures)
 

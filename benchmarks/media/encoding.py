@@ -38,7 +38,7 @@ PROGRAM = "ffmpeg program, raw pipe"
 
 @dataclass(frozen=True)
 class Case:
-    """One thing to encode: pictures (N, 3, H, W), or samples (C, N)."""
+    """Data to encode: frames (N, 3, H, W), or samples (C, N)."""
 
     name: str
     extension: str
@@ -113,7 +113,7 @@ def by_mediatensor(case: Case, path: Path) -> None:
 
 
 def by_program(case: Case, path: Path) -> None:
-    """The program takes frames and samples as they lie in files: channels last."""
+    """Return raw frames or samples with channels last, as the program reads them."""
     command = ["ffmpeg", "-v", "error", "-nostdin", "-y"]
     if case.is_video:
         height, width = case.data.shape[2:]
@@ -146,7 +146,7 @@ def by_torchcodec(encoders: Any) -> Callable[[Case, Path], None]:
 
 
 def ways() -> dict[str, Callable[[Case, Path], None]]:
-    """How to encode, by name."""
+    """Return the available encoders by name."""
     found: dict[str, Callable[[Case, Path], None]] = {"mediatensor": by_mediatensor}
     if shutil.which("ffmpeg"):
         found[PROGRAM] = by_program
@@ -248,7 +248,7 @@ def row(result: Result) -> Row:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.media.encoding", description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="tiny data and one run: does everything work?")
+    parser.add_argument("--quick", action="store_true", help="smoke test: tiny data and one run")
     parser.add_argument("--repeats", type=int, default=5, help="timed runs of each encoder (default 5)")
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, a table and a chart there")
     arguments = parser.parse_args()

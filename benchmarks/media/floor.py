@@ -22,7 +22,7 @@ FedPacket = tuple[int | None, int | None, int]
 
 @contextmanager
 def fed_packets() -> Iterator[list[FedPacket]]:
-    """Within the block, every packet that mediatensor feeds to a codec is noted, in the order of feeding.
+    """Record every packet that mediatensor feeds to a codec within the block, in order.
 
     Example:
         >>> with fed_packets() as fed:  # doctest: +SKIP
@@ -48,7 +48,7 @@ def fed_packets() -> Iterator[list[FedPacket]]:
 
 
 class FloorLibrary(Library):
-    """Runs the packets of a case through a codec. Choosing them and reading them from the file is not timed.
+    """Run the packets of a case through a codec. Choosing packets and reading them from the file is not timed.
 
     Args:
         num_threads: Codec threads; 0 for one per core.
@@ -97,13 +97,13 @@ def _read_packets(path: str, wanted: list[FedPacket]) -> tuple[Any, list[list[An
         if times and (not runs or (is_gap and packet.is_keyframe)):
             runs.append([])
         is_gap = not times
-        # A packet that was fed by several runs of the library's codecs costs as often here.
+        # A packet that the library fed several times is decoded as often here.
         runs[-1:] = [runs[-1] + [packet] * times] if times else runs[-1:]
     return stream, runs
 
 
 def _decode_packets(stream: Any, runs: list[list[Any]], num_threads: int) -> int:
-    """Decode runs of packets with one new codec, and drop the frames; how many came out."""
+    """Decode runs of packets with a new codec, drop the frames, and return their number."""
     context: Any = av.CodecContext.create(stream.codec_context.codec.name, "r")
     context.extradata = stream.codec_context.extradata
     context.thread_count = num_threads

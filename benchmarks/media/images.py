@@ -79,7 +79,7 @@ class ImageRow:
 
 
 def photo(height: int, width: int, seed: int = 0) -> np.ndarray:
-    """Something with the spectrum of a photograph: noise of every size, the coarser the stronger."""
+    """Return an image with the spectrum of a photograph: noise at every scale, stronger at coarse scales."""
     rng = np.random.default_rng(seed)
     total = np.full((height, width, 3), 128.0, np.float32)
     for step in (256, 128, 64, 32, 16, 8, 4, 2, 1):
@@ -114,7 +114,7 @@ def in_a_pool(files: Sequence[bytes]) -> list[torch.Tensor]:
 
 
 def ways_of_others(depth: int = 8) -> dict[str, Decode]:
-    """Other libraries that are installed, one file after the other."""
+    """Return installed peers; they decode one file after the other."""
     found: dict[str, Decode] = {}
     with contextlib.suppress(ImportError):
         import cv2
@@ -161,7 +161,7 @@ def cases(is_quick: bool) -> list[Case]:
 
 
 def measure(case: Case, repeats: int) -> list[ImageRow]:
-    """A row for each way; the first run of each is not counted."""
+    """Measure each way and return its row; the first run is not counted."""
     results = {name: decode(case.files) for name, decode in case.ways.items()}
     reference = next(iter(results.values()))
     accuracy = {name: compared(found, reference) for name, found in results.items()}
@@ -186,7 +186,7 @@ def measure(case: Case, repeats: int) -> list[ImageRow]:
 
 
 def compared(found: Sequence[torch.Tensor], reference: Sequence[torch.Tensor]) -> tuple[int, int]:
-    """(identical images, largest difference)."""
+    """Return (identical images, largest difference)."""
     differences = [int((one.int() - other.int()).abs().max()) for one, other in zip(found, reference, strict=True)]
     return differences.count(0), max(differences)
 
@@ -206,7 +206,7 @@ def table(rows: Sequence[ImageRow]) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line, measure, report."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.media.images", description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="tiny pictures and one run: does everything work?")
+    parser.add_argument("--quick", action="store_true", help="smoke test: tiny images and one run")
     parser.add_argument("--repeats", type=int, help="timed runs of each library (default: 15)")
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, Markdown and a chart there")
     options = parser.parse_args(arguments)

@@ -38,9 +38,9 @@ OURS_ALL_THREADS = "mediatensor, as FFmpeg likes"
 OURS_SAVED_INDEX = "mediatensor, saved index"
 #: With ``NUMPY_MADVISE_HUGEPAGE=0``, so that numpy does not ask the kernel for huge pages.
 OURS_SMALL_PAGES = "mediatensor, no huge pages"
-#: The sources of another checkout: before and after a change take turns in one run.
+#: The sources of another checkout, to compare the state before and after a change in one run.
 OURS_BESIDE = "mediatensor, other sources"
-#: torchcodec with an exact index: with one thread of FFmpeg's, its default, and with as many as FFmpeg likes.
+#: torchcodec with an exact index: with one FFmpeg thread, its default, and with FFmpeg's automatic number.
 EXACT = ("torchcodec exact, 1 thread", "torchcodec exact, auto threads")
 #: torchcodec without an index.
 APPROXIMATE = ("torchcodec approximate, 1 thread", "torchcodec approximate, auto threads")
@@ -64,7 +64,7 @@ class TensorLibrary(Library):
         self._package = importlib.import_module(package)
         self._decoders = importlib.import_module(f"{package}.decoders")
         self._transforms = importlib.import_module(f"{package}.transforms")
-        # Names that a package looks up when they are first used are imports, which are not timed.
+        # Lazy names trigger imports on first use, and imports are not timed.
         self._decoder_class, self._resize = self._decoders.VideoDecoder, self._transforms.Resize
         self._options = options
 
@@ -98,7 +98,7 @@ class TensorLibrary(Library):
 
 
 class MediatensorLibrary(TensorLibrary):
-    """This library: it knows how to go backwards, and can keep the index of a file."""
+    """mediatensor, which can iterate backwards and store the index of a file."""
 
     def __init__(self, *, has_saved_index: bool = False, **options: Any) -> None:
         super().__init__("mediatensor", **options)
@@ -153,7 +153,7 @@ class PyAVLibrary(Library):
             if i != following:
                 container.seek(wanted_pts, stream=stream)
                 frames = container.decode(stream)
-            # Containers round times to their ticks, so that a frame may come up to half a frame early.
+            # Containers round times to their ticks, so that a frame may be up to half a frame early.
             images.append(_to_array(next(f for f in frames if f.pts + frame_ticks / 2 > wanted_pts), size))
             following = i + 1
         return images
@@ -173,7 +173,7 @@ def _to_array(frame: Any, size: Size | None) -> Image:
 
 
 class OpenCVLibrary(Library):
-    """OpenCV: seeks by frame number, except where the next frame is the wanted one."""
+    """OpenCV: seeks by frame number, unless the next frame is the wanted one."""
 
     def __init__(self) -> None:
         self._cv2 = importlib.import_module("cv2")

@@ -1,9 +1,9 @@
-"""Running suites: a new process for every run, and the libraries take turns.
+"""Run suites: a new process for every run, and the libraries take turns.
 
 ::
 
     in each round, for each clip and scenario:
-        start    a worker for each library; they import at the same time, and none is measured meanwhile
+        start    a worker for each library; they import at the same time, before the timed runs
         time     one worker after the other, in another order each round: the first call of its process
         memory   the largest resident set of that
         check    in the first round: run again, and compare the frames
@@ -34,18 +34,18 @@ from .suites import Scenario, Suite
 
 __all__ = ["Effort", "Interpreter", "Measurement", "measure_suite", "start_worker"]
 
-# Answers that are kept of every run.
+# Values stored for every run.
 _EACH_RUN = ("wall_seconds", "cpu_seconds", "system_seconds", "page_faults")
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to run.
+    """The amount of work.
 
     Attributes:
         repeats: Timed runs of each library in each scenario.
-        budget_seconds: A library whose runs took longer than this together is not run again in that scenario.
-        minutes: A round is begun only if it probably ends within this time; the first one always.
+        budget_seconds: A library is not run again in a scenario after its runs took longer than this in total.
+        minutes: A round is started only if it probably ends within this time; the first one always is.
         keeps_workers: Use one process for all runs of a library. Fast, but each run is affected by the earlier ones,
             above all by their memory.
     """
@@ -78,7 +78,7 @@ class Interpreter:
 
 @dataclass
 class Measurement:
-    """What came of a suite.
+    """The result of a suite.
 
     Attributes:
         rows: One for each clip, scenario and library.
@@ -101,7 +101,7 @@ def start_worker(library: str, interpreter: Interpreter, module: str = "benchmar
 
 
 class _Workers:
-    """Workers by library. One that could not be started, or that failed, is noted."""
+    """Workers by library. Failures to start or to answer are recorded as notes."""
 
     def __init__(self, interpreter: Interpreter, notes: list[str]) -> None:
         self.alive: dict[str, WorkerProcess] = {}
@@ -123,7 +123,7 @@ class _Workers:
                 self._notes.append(f"{library}: left out, because it cannot be used here ({error})")
 
     def ask(self, library: str, where: str, what: str, **arguments: Any) -> dict[str, Any] | None:
-        """The answer, or ``None`` if there is none: then the worker is gone."""
+        """Return the answer, or ``None`` if the worker failed; it is then removed."""
         if library not in self.alive:
             return None
         try:

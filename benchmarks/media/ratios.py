@@ -1,4 +1,4 @@
-"""What mediatensor is to reach against torchcodec, and whether a run did: pure arithmetic over rows."""
+"""Targets of mediatensor against torchcodec, and whether a run met them: pure arithmetic over rows."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Ratio:
 
 
 def compute_ratios(rows: Sequence[Row], targets: Sequence[Target] = TARGETS) -> list[Ratio]:
-    """One ratio for each target, clip and scenario of which both sides were measured."""
+    """Return a ratio for each target, clip and scenario with both sides measured."""
     return [
         ratio
         for target in targets

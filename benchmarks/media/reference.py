@@ -21,7 +21,7 @@ _SAMPLE_STEP = 8
 
 @dataclass(frozen=True)
 class Reference:
-    """Frames of one file: by index, a fingerprint of all pixels and some of the pixels."""
+    """Expected frames of a file: by index, a fingerprint of all pixels, and some pixels."""
 
     digests: dict[int, str]
     samples: dict[int, NDArray[np.uint8]]
@@ -36,7 +36,7 @@ class Comparison:
     largest_difference: int = 0
 
     def add(self, image: Image, reference: Reference, index: int) -> None:
-        """Compare one frame more."""
+        """Compare another frame."""
         self.compared += 1
         if _digest(image) == reference.digests[index]:
             self.identical += 1
@@ -75,7 +75,7 @@ def _store(path: Path, size: Size | None) -> Path:
 
 
 def _decode(path: Path, indices: set[int], size: Size | None) -> Reference:
-    import av  # workers of other libraries compare, and must not carry a second FFmpeg
+    import av  # workers of other libraries import this module, and must not load a second FFmpeg
     from av.video.reformatter import Interpolation, VideoReformatter
 
     digests, samples = {}, {}
@@ -85,7 +85,7 @@ def _decode(path: Path, indices: set[int], size: Size | None) -> Reference:
         container.streams.video[0].thread_type = "AUTO"
         for i, frame in enumerate(container.decode(video=0)):
             if i in indices:
-                # Two steps, because one that does both gives other pixels.
+                # Two steps, because one step gives different pixels.
                 converted: Any = to_rgb.reformat(frame, format="rgb24", interpolation=Interpolation.BICUBIC, threads=1)
                 if size is not None:
                     height, width = size

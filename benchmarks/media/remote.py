@@ -31,7 +31,7 @@ WIDTH, HEIGHT = 640, 480
 
 
 class Counts:
-    """Requests, and bytes in the bodies of answers."""
+    """Number of requests, and bytes in response bodies."""
 
     def __init__(self) -> None:
         self.requests = 0
@@ -76,7 +76,7 @@ def counting_server(path: Path) -> Iterator[tuple[str, Counts]]:
 
 
 def write_files(folder: Path, seconds: int) -> list[Path]:
-    """The same H.264 pictures of moving noise, about 2 MB a second, in several containers."""
+    """Write the same H.264 video of moving noise, about 2 MB a second, into several containers."""
     noise = np.random.default_rng(0).integers(0, 256, (HEIGHT * 3 // 2 + 64, WIDTH + 64), np.uint8)
     options = {"preset": "ultrafast", "crf": "38", "g": str(FRAMES_PER_GOP), "sc_threshold": "0"}
     original = folder / "moov at the end.mp4"
@@ -130,7 +130,7 @@ def by_pyav(url: str, clip: range) -> torch.Tensor:
 
 
 def ways() -> dict[str, Callable[[str, range], torch.Tensor]]:
-    """How to get a clip from a URL, by name."""
+    """Return the available ways to read a clip from a URL, by name."""
     found = {
         "mediatensor, exact": by_mediatensor("exact"),
         "mediatensor, approximate": by_mediatensor("approximate"),
@@ -147,7 +147,7 @@ def ways() -> dict[str, Callable[[str, range], torch.Tensor]]:
 
 
 def measure(path: Path, clip: range) -> list[dict[str, Any]]:
-    """A row for each way."""
+    """Measure each way and return its row."""
     with VideoDecoder(path) as decoder:
         expected = decoder.get_frames_at(clip).data
     rows = []

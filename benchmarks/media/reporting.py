@@ -19,7 +19,7 @@ SCHEMA_VERSION = 2
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that a run found out.
+    """The results of a run.
 
     Attributes:
         machine: Facts that affect the numbers.
@@ -37,7 +37,7 @@ class Report:
 
 
 def to_json(report: Report) -> dict[str, Any]:
-    """The document as `json.dumps` takes it."""
+    """Return the document for `json.dumps`."""
     return {
         "schema_version": SCHEMA_VERSION,
         "machine": report.machine,
@@ -49,7 +49,7 @@ def to_json(report: Report) -> dict[str, Any]:
 
 
 def to_markdown(report: Report) -> str:
-    """The document as headings, lists and tables."""
+    """Format the document as headings, lists and tables."""
     parts = [
         "## Machine and versions\n",
         _bullets(report.machine.items()),
@@ -107,7 +107,7 @@ def _ratio_table(ratios: Sequence[Ratio]) -> str:
 def speed_table(rows: Sequence[Row]) -> str:
     """Format medians with quartiles of mediatensor and torchcodec's better setting, and medians of other libraries.
 
-    CPU time is compared with the setting that takes least. Empty where not both were measured.
+    CPU time is compared with the cheapest setting. The table is empty unless both were measured.
     """
     head = ["clip", "work", "mediatensor, ms", "torchcodec, ms", "times as fast", "in CPU time", *PEERS, "identical"]
     lines = [
@@ -126,7 +126,7 @@ def speed_table(rows: Sequence[Row]) -> str:
 
 
 def speed_table_in_short(rows: Sequence[Row]) -> str:
-    """The same in fewer columns."""
+    """Format the speed table with fewer columns."""
     head = ["", "mediatensor", "torchcodec", "times as fast", "in CPU time"]
     lines = [
         [
@@ -151,7 +151,7 @@ def _against_rivals(rows: Sequence[Row]) -> Iterator[tuple[tuple[str, str], dict
 
 
 def _matrix(rows: Sequence[Row]) -> str:
-    """A line for each work, a column for each library; the time in the kernel and page faults where they matter."""
+    """Format a line for each scenario and a column for each library, with kernel time and page faults if relevant."""
     libraries = _libraries(rows)
     lines = [
         [clip, scenario, *(_short(beside[library]) if library in beside else "" for library in libraries)]

@@ -11,7 +11,7 @@ from .case import Case, Library
 
 __all__ = ["KINDS", "Kind", "See"]
 
-# Takes (path, indices of frames, batch of them) as they are decoded. While the clock runs it does next to nothing.
+# Receives (path, frame indices, batch) during decoding. In timed runs it does next to nothing.
 See = Callable[[str, Sequence[int], Any], None]
 
 
@@ -22,7 +22,7 @@ class Kind:
     Attributes:
         run: Runs a case on what ``prepare`` gave: this is timed.
         prepare: Untimed preparation.
-        num_frames: How many frames a run returns.
+        num_frames: Number of frames that a run returns.
         rehearsal: A smaller case that shows the same frames, to compare them.
     """
 
@@ -53,7 +53,7 @@ def _loader(library: Library, case: Case, _: Any, see: See) -> None:
 
 
 def _opened(library: Library, case: Case) -> Any:
-    """A decoder that knows how many frames there are."""
+    """Return a decoder that has counted its frames."""
     decoder = library.open(case.paths[0], case.size)
     library.count(decoder)
     return decoder
@@ -79,7 +79,7 @@ def _up_to_the_last_call(library: Library, case: Case) -> Any:
 
 
 def _last_call(library: Library, case: Case, decoder: Any, see: See) -> None:
-    """Get the frames of the last call; the calls before it were made."""
+    """Get the frames of the last call, after the earlier calls."""
     ((path, calls),) = case.calls()
     see(path, calls[-1], library.fetch(decoder, calls[-1]))
 

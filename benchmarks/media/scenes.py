@@ -55,7 +55,7 @@ class Result:
     """One way with one film.
 
     Attributes:
-        clip, way: Which.
+        clip, way: Names of the film and the way.
         num_frames: Frames of the film.
         wall, cpu: Seconds of each run, opening included; CPU of all threads.
         num_cuts: Cuts of the film; ``None`` if unknown.
@@ -119,12 +119,12 @@ def ways() -> dict[str, FindStarts]:
 
 
 def starts_of(clip: Encoded) -> list[int]:
-    """The first frames of the scenes that a clip was made of."""
+    """Return the first frames of a generated clip's scenes."""
     return [clip.num_frames * number // len(clip.scenes) for number in range(len(clip.scenes))]
 
 
 def measure(name: str, path: Path, starts: Sequence[int] | None, repeats: int) -> list[Result]:
-    """A result for each way; they take turns, in another order each round, after a warm-up that is looked at."""
+    """Measure each way; they take turns, in another order each round, after a warm-up whose result is checked."""
     candidates = ways()
     found = {way: find(path) for way, find in candidates.items()}
     times: dict[str, list[tuple[float, float]]] = {way: [] for way in candidates}
@@ -189,8 +189,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--films", type=Path, nargs="+", default=[], metavar="FILE", help="measure your own films")
     parser.add_argument("--repeats", type=int, default=5, help="timed runs of each way (default: %(default)s)")
-    parser.add_argument("--quick", action="store_true", help="tiny films and one run: does everything work?")
-    parser.add_argument("--clips", type=Path, metavar="FOLDER", help="where films are made, and kept")
+    parser.add_argument("--quick", action="store_true", help="smoke test: tiny films and one run")
+    parser.add_argument("--clips", type=Path, metavar="FOLDER", help="folder for generated films")
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, Markdown and a chart there")
     options = parser.parse_args(arguments)
     check_counts(parser, options, "repeats")

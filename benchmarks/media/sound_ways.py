@@ -22,8 +22,8 @@ __all__ = ["OURS", "TORCHCODEC", "Way", "ways_to_get_all", "ways_to_get_seconds"
 OURS = "mediatensor"
 TORCHCODEC = "torchcodec"
 
-#: Ranges for torchcodec, which decodes on from the last one, or from the beginning, for each. They are from every part
-#: of the file, as their cost grows with the time.
+#: Number of ranges for torchcodec, which decodes from the last range or the start of the file to each. They are spread
+#: over the file, because their cost grows with the time.
 NUM_SLOW_RANGES = 5
 
 
@@ -41,7 +41,7 @@ class Way:
 
 
 def always(run: Callable[[], list[Tensor]]) -> Callable[[], Callable[[], list[Tensor]]]:
-    """For runs that begin with nothing."""
+    """Prepare nothing."""
     return lambda: run
 
 
@@ -54,7 +54,7 @@ def whole_by_soundfile(soundfile: Any, path: str) -> list[Tensor]:
 
 
 def whole_thrown_away(path: str) -> list[Tensor]:
-    """Decodes, and takes nothing out of the frames."""
+    """Decode all frames without extracting their samples."""
     with av.open(path) as container:
         for _ in container.decode(audio=0):
             pass
@@ -70,7 +70,7 @@ def seconds_in_one_call(decoder: Any, starts: Sequence[float]) -> list[Tensor]:
 
 
 def seconds_by_soundfile(begin: float, file: Any, starts: Sequence[float]) -> list[Tensor]:
-    """It counts samples from the first one, and knows no times."""
+    """Read ranges with soundfile, which counts samples from the first one and has no times."""
     found = []
     for start in starts:
         file.seek(round((start - begin) * file.samplerate))
@@ -80,7 +80,7 @@ def seconds_by_soundfile(begin: float, file: Any, starts: Sequence[float]) -> li
 
 
 def ways_to_get_all(clip: SoundClip, path: str) -> dict[str, Way]:
-    """How to decode a file from the first sample to the last, opening included, by the name of the library."""
+    """Return ways to decode a whole file, opening included, by library."""
     found = {
         OURS: Way(always(partial(whole_by_decoder, AudioDecoder, path))),
         f"{OURS}, 1 thread": Way(always(partial(whole_by_decoder, AudioDecoder, path, num_ffmpeg_threads=1))),
@@ -98,14 +98,14 @@ def ways_to_get_all(clip: SoundClip, path: str) -> dict[str, Way]:
 def ways_to_get_seconds(
     clip: SoundClip, path: str, starts: Sequence[float], begin: float, *, is_open: bool
 ) -> dict[str, Way]:
-    """How to get the seconds that begin at ``starts``, by the name of the library.
+    """Return ways to decode the seconds that begin at ``starts``, by library.
 
     Args:
         clip: Description of the file.
         path: The file.
         starts: Times in seconds.
         begin: The time of the first sample.
-        is_open: Whether the decoder is open before, or opening is a part of the run.
+        is_open: Whether the decoder is already open; otherwise the run includes opening.
     """
 
     def way(get: Any, make: Any, few: Sequence[float] = starts) -> Way:
@@ -130,7 +130,7 @@ def ways_to_get_seconds(
 
 
 def imported(name: str) -> Any:
-    """A module, or ``None``: not there, or its FFmpeg is not."""
+    """Import a module, or return ``None`` if it or its FFmpeg is missing."""
     try:
         return importlib.import_module(name)
     except (ImportError, RuntimeError, OSError):

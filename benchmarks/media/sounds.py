@@ -25,7 +25,7 @@ __all__ = ["FORMATS", "SoundClip", "begin_seconds", "linear_samples", "make_soun
 # Changed when the way of encoding changes, so that files of older versions are not taken for new ones.
 _RECIPE = 1
 
-#: Every second one beep begins in each channel, a tremolo moves slowly, and two sources of noise differ.
+#: A beep per second in each channel, a slow tremolo, and a different noise source per channel.
 _GRAPH = """
     sine=f=220:b=4:r={r}:d={d},tremolo=f=0.3:d=0.8[a]; sine=f=330:b=5:r={r}:d={d},tremolo=f=0.7:d=0.6[b];
     [a][b]join=inputs=2:channel_layout=stereo,aformat=sample_fmts=fltp[tones];
@@ -96,7 +96,7 @@ def _make_once(clip: SoundClip, folder: Path) -> Path:
 
 
 def _encode(clip: SoundClip, path: Path) -> None:
-    # Some of the sources stop at whole blocks only, so they get a second more than is kept.
+    # Some sources only stop at whole blocks, so a second more is generated than is kept.
     graph = "".join(_GRAPH.split()).format(r=clip.rate, d=clip.seconds + 1, n=clip.num_samples)
     with av.open(graph, format="lavfi") as source, av.open(str(path), "w") as output:
         stream: Any = output.add_stream(clip.codec, rate=clip.rate, layout="stereo")
@@ -114,7 +114,7 @@ def begin_seconds(path: Path) -> float:
 
 
 def linear_samples(path: Path, clip: SoundClip, spans: Sequence[tuple[int, int]]) -> list[torch.Tensor]:
-    """Spans of samples as a plain decode of the whole file gives them.
+    """Return spans of samples from a plain decode of the whole file.
 
     Args:
         path: The file.
@@ -143,7 +143,7 @@ def linear_samples(path: Path, clip: SoundClip, spans: Sequence[tuple[int, int]]
 
 
 def _as_floats(frame: Any) -> torch.Tensor:
-    """(channels, samples) in [-1, 1], of planar and packed floats and integers."""
+    """Convert planar or packed floats or integers to (channels, samples) in [-1, 1]."""
     values = frame.to_ndarray()
     if not frame.format.is_planar:
         values = values.reshape(-1, len(frame.layout.channels)).T

@@ -39,7 +39,7 @@ NUM_MELS = 80
 
 #: Yields pieces of at most 30 s as 1-D float32 tensors.
 Decode = Callable[[Path], Iterator[Tensor]]
-#: The (bands, frames) of a piece.
+#: Computes the (bands, frames) spectrogram of a piece.
 ToMels = Callable[[Tensor], Any]
 
 
@@ -77,9 +77,9 @@ class Result:
 
     Attributes:
         clip, way: Which.
-        sound_seconds: Length of what came out.
-        decode_wall, decode_cpu: Seconds of each run until the samples were there.
-        wall, cpu: Seconds of each run until the spectrograms were there.
+        sound_seconds: Length of the decoded audio.
+        decode_wall, decode_cpu: Seconds of each run until the samples were decoded.
+        wall, cpu: Seconds of each run until the spectrograms were computed.
         samples_missing: Written samples that were not returned; negative for surplus samples.
         largest_difference: Largest difference of the spectrograms from float64 spectrograms of a plain decode; 0.25 is
             a factor of ten in power.
@@ -97,7 +97,7 @@ class Result:
 
 
 def speech(num_seconds: int, rate: int) -> NDArray[np.float32]:
-    """(samples, 2): a voice without words, harmonics under slow formants with pauses, over quiet noise."""
+    """Generate (samples, 2) speech-like audio: harmonics under slow formants, with pauses, over quiet noise."""
     period = min(num_seconds, CHUNK_SECONDS)
     t = np.arange(period * rate) / rate
     pitch = 2 * np.pi * np.cumsum(120 + 30 * np.sin(2 * np.pi * 0.7 * t)) / rate
@@ -111,7 +111,7 @@ def speech(num_seconds: int, rate: int) -> NDArray[np.float32]:
 
 
 def write_clip(clip: Clip, folder: Path, num_seconds: int) -> Path:
-    """The file of a clip."""
+    """Write the file of a clip, and return its path."""
     path = folder / clip.name
     sound = np.ascontiguousarray(speech(num_seconds, clip.rate).T)
     if clip.layout == "mono":
@@ -160,7 +160,7 @@ def by_soundfile(soundfile: Any, path: Path) -> Iterator[Tensor]:
 
 
 def padded(samples: NDArray[np.float32]) -> NDArray[np.float32]:
-    """A piece with silence up to 30 s."""
+    """Pad a piece with silence to 30 s."""
     return np.pad(samples, (0, CHUNK_SECONDS * RATE - len(samples)))
 
 
@@ -208,7 +208,7 @@ def versions() -> dict[str, str]:
 
 
 def plain_decode(clip: Clip, path: Path, num_seconds: int) -> Tensor:
-    """The file at 16 kHz mono: all packets in order, the padding of the last one cut off, one call of the resampler."""
+    """Decode a file to 16 kHz mono: all packets in order, without padding, in one call of the resampler."""
     to_floats = av.AudioResampler("fltp", clip.layout, clip.rate)
     with av.open(str(path)) as container:
         parts = [out.to_ndarray() for frame in container.decode(audio=0) for out in to_floats.resample(frame)]
@@ -233,7 +233,7 @@ def reference_mels(piece: Tensor) -> NDArray[np.float64]:
 
 
 def difference(mels: Sequence[Any], reference: Tensor) -> float:
-    """The largest one, of the pieces that both have."""
+    """Return the largest difference of the pieces that both have."""
     return max(
         float(np.abs(np.asarray(piece) - reference_mels(expected)).max())
         for piece, expected in zip(mels, pieces(reference), strict=False)
@@ -250,7 +250,7 @@ def run_once(path: Path, decode: Decode, to_mels: ToMels) -> tuple[list[float], 
 
 
 def measure(clip: Clip, path: Path, num_seconds: int, repeats: int) -> list[Result]:
-    """A result for each way; they take turns, in another order each round, after a warm-up that is compared."""
+    """Measure each way; they take turns, in another order each round, after a warm-up whose result is compared."""
     reference = plain_decode(clip, path, num_seconds)
     candidates = ways(clip)
     times: dict[str, list[list[float]]] = {way: [] for way in candidates}
@@ -316,7 +316,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=int, default=600, help="length of each file (default: %(default)s)")
     parser.add_argument("--repeats", type=int, default=5, help="timed runs of each way (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=1, help="of torch's operators (default: %(default)s)")
-    parser.add_argument("--quick", action="store_true", help="40 s and one run: does everything work?")
+    parser.add_argument("--quick", action="store_true", help="smoke test: 40 s and one run")
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, Markdown and a chart there")
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)

@@ -1,4 +1,4 @@
-"""Which clips, scenarios and libraries belong together: the suites that the command runs by name."""
+"""The suites that the command runs by name: groups of clips, scenarios and libraries."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Scenario:
         libraries: Libraries that support it.
         size: (height, width) to scale to, if any.
         num_decodes, num_threads: See `Case`.
-        num_files: How many of the suite's clips a run goes over, again and again; 0 for a run with each clip.
+        num_files: Number of files per run, cycling over the suite's clips; 0 for a run with each clip.
         files: Name of these files in reports.
         clip_length: See `Case`; at most the length of the clip.
     """
@@ -97,7 +97,7 @@ class Suite:
 
 
 def quick_suite(suite: Suite) -> Suite:
-    """The same suite with tiny clips and little to do, to see that everything works."""
+    """Return the same suite with tiny clips and little work, to check that everything works."""
 
     def smaller(scenario: Scenario) -> Scenario:
         return replace(scenario, num_decodes=min(scenario.num_decodes, 4), num_files=min(scenario.num_files, 4))
@@ -107,7 +107,7 @@ def quick_suite(suite: Suite) -> Suite:
 
 
 def part_of(suite: Suite, only: Sequence[str]) -> Suite:
-    """The scenarios of a suite where "clip: scenario" contains all texts, and the clips that these need."""
+    """Select the scenarios of a suite whose "clip: scenario" contains all texts, and their clips."""
 
     def is_wanted(clip: str, scenario: Scenario) -> bool:
         return all(text in f"{clip}: {scenario.name}" for text in only)
@@ -155,7 +155,7 @@ def _beginning(count: int = 1) -> Choose:
 
 
 def _starts(count: int) -> Choose:
-    """Where random clips begin."""
+    """Return the starts of random clips."""
     return lambda num_places: tuple(random.Random(_SEED).choices(range(num_places), k=count))
 
 
@@ -205,7 +205,7 @@ def _published() -> Suite:
 
 
 def _everyday() -> Suite:
-    """Small pictures, short clips, reading forward, opening: what most training sets ask for."""
+    """Return typical training workloads: small frames, short clips, reading forward, opening."""
     small = Encoded("320x180, 20 s", film(4), (320, 180), Fraction(30), 20)
     medium = replace(_film_206_s(), name="960x540, 206 s")
     # 60 different pictures a second, and x264's default key frames.
@@ -234,7 +234,7 @@ def _everyday() -> Suite:
         )
 
     return Suite(
-        "What most training sets ask for",
+        "Typical training workloads",
         (
             ((small,), (_one_by_one(390), _steps_back(100), _RANDOM_CLIPS, *_SPARSE, _loader(50), _COUNT)),
             ((medium,), (_one_by_one(390), _RANDOM_CLIPS, *_SPARSE, loader(20), _COUNT)),

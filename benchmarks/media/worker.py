@@ -34,7 +34,7 @@ _MIB = 1 << 20
 
 
 class Worker:
-    """The state between requests."""
+    """State of the worker between requests."""
 
     def __init__(self) -> None:
         self._library: Library | None = None
@@ -46,7 +46,7 @@ class Worker:
         return {"versions": self._library.versions()}
 
     def load(self, case: dict[str, Any]) -> dict[str, Any]:
-        """Take the case that the next requests are about."""
+        """Load the case for the next requests."""
         gc.collect()
         before = _reset_peak_rss()
         self._case = Case.from_json(case)
@@ -76,7 +76,7 @@ class Worker:
         return self._run(self._needs_case(), lambda _, __, batch: latest.__setitem__(0, batch))
 
     def packets(self) -> dict[str, Any]:
-        """Run the case and count what mediatensor feeds its codecs."""
+        """Run the case and count the packets that mediatensor feeds to its codecs."""
         from .floor import fed_packets  # it imports mediatensor
 
         library, case = self._needs_library(), self._needs_case()
@@ -116,7 +116,7 @@ class Worker:
 
 
 def _reset_peak_rss() -> float:
-    """Forget the largest resident set so far where the system can do that (Linux); the present one, in MiB."""
+    """Reset the largest resident set if the system supports it (Linux); return the current one in MiB."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     return _peak_rss()

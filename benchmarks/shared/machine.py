@@ -29,7 +29,7 @@ def machine_stamp() -> dict[str, str]:
 
 
 def package_versions(*packages: str) -> dict[str, str]:
-    """Of the packages that are there."""
+    """Return the versions of the installed packages."""
     found = {}
     for package in packages:
         with suppress(importlib.metadata.PackageNotFoundError):

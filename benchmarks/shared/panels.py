@@ -1,4 +1,4 @@
-"""One picture of a run: for each set of pages, how much was read right, and how long a page took."""
+"""Draw a run as bars: for each set, the accuracy and the time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PANEL_INCHES, _BAR_INCHES = 4.6, 0.28
 
 @dataclass(frozen=True)
 class Bar:
-    """A reader's value, and how far it spreads below and above."""
+    """A reader's value, and its spread below and above."""
 
     reader: str
     value: float

@@ -87,7 +87,7 @@ def usages() -> dict[int, Usage]:
 
 
 def cpu_seconds() -> float:
-    """CPU time of this process and of its children that have ended."""
+    """Return the CPU time of this process and of its ended children."""
     return sum(
         spent.ru_utime + spent.ru_stime
         for spent in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
@@ -95,16 +95,16 @@ def cpu_seconds() -> float:
 
 
 def peak_rss_mib() -> float:
-    """Of this process or of the largest of its children that have ended: the larger of the two."""
+    """Return the peak RSS of this process or of its largest ended child, whichever is larger."""
     largest = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return largest / (_MIB if sys.platform == "darwin" else 1 << 10)
 
 
 class PeakMemory:
-    """Looks, in a ``with`` block, at the resident sets of this process and its children ten times a second.
+    """Sample the resident sets of this process and its children ten times a second in a ``with`` block.
 
     Attributes:
-        peak_mib: The largest sum that was seen.
+        peak_mib: The largest sum.
     """
 
     def __init__(self, interval_seconds: float = 0.1) -> None:
@@ -135,7 +135,7 @@ class PeakMemory:
 
 
 def _children() -> list[int]:
-    """Ids of child processes, without the one by which Python looks after resources once a process was spawned."""
+    """Return ids of child processes, without Python's resource tracker."""
     found: list[int] = []
     for thread in _PROCESSES.glob("self/task/*/children"):
         with suppress(OSError):
@@ -154,7 +154,7 @@ def _rss_mib(folder: Path) -> float:
 
 
 def wait_for_children(timeout_seconds: float = 10) -> None:
-    """Wait until the children have ended, so that `cpu_seconds` knows them."""
+    """Wait until the children have ended, so that `cpu_seconds` includes them."""
     end = time.monotonic() + timeout_seconds
     while _children() and time.monotonic() < end:
         time.sleep(0.01)

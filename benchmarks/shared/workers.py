@@ -6,7 +6,7 @@ A module that calls `serve` is one side, and `WorkerProcess` is the other. Reque
     {"versions": {"opencv": "4.12"}}        is the returned value
     {"error": "ImportError: no cv2"}        is the raised exception
 
-A crash ends the worker; the other side gets a `WorkerError` with its last words.
+A crash ends the worker; the other side gets a `WorkerError` with its last output.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class WorkerError(Exception):
 class WorkerProcess:
     """A process that runs a module with `serve`.
 
-    It imports its libraries by and by: the first answer waits for that.
+    It imports its libraries in the background; the first answer waits for this.
 
     Args:
         module: Name of the module.

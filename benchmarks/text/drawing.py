@@ -1,4 +1,4 @@
-"""How fast lines and pages are drawn, and a sheet of samples: ``python -m benchmarks.text.drawing [-o samples.png]``.
+"""Rate of generated lines and pages, and a sheet of samples: ``python -m benchmarks.text.drawing [-o samples.png]``.
 
 Rates are for one second of CPU time, after a first round that opens fonts and textures. The installed fonts are used,
 so the same seeds give other images on machines with other fonts.
@@ -23,7 +23,7 @@ LANGUAGES = tuple("de en fr es it pt nl pl cs sv fi tr hu vi ru uk bg sr el".spl
 
 
 def rate(draw: Callable[[random.Random], Any], count: int) -> float:
-    """How many are drawn in a second of CPU time."""
+    """Return how many items are generated per second of CPU time."""
     for seed in range(count):
         draw(random.Random(seed))
     before = time.process_time()

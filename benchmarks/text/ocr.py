@@ -36,7 +36,7 @@ _TIGHTENED = {"rapidocr": 0.15}
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How well one reader read one set of pages.
+    """Accuracy of one reader on one set of pages.
 
     Attributes:
         pages, reader: Which.
@@ -58,7 +58,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class SpeedRow:
-    """How fast one reader read one set of pages.
+    """Speed of one reader on one set of pages.
 
     Attributes:
         pages, reader: Which.
@@ -118,7 +118,7 @@ def _speeds(sets: Mapping[str, Sequence[TruePage]], runs: Mapping[str, Run]) -> 
 
 
 def _panels(accuracies: Sequence[Accuracy], speeds: Sequence[SpeedRow]) -> list[list[Panel]]:
-    """A line for each set of pages: words read right, seconds a page."""
+    """Return a line of panels for each set of pages: right words, and seconds per page."""
     lines = []
     for name in dict.fromkeys(row.pages for row in speeds):
         rows = [row for row in accuracies if row.pages == name]
@@ -315,8 +315,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--languages", nargs="*", metavar="CODE", help="draw pages in these languages (default: all) and print a table"
     )
-    parser.add_argument("--numbers", action="store_true", help="draw invoices and print how many values are exact")
-    parser.add_argument("--holes", action="store_true", help="draw pages and lines and count characters that vanish")
+    parser.add_argument("--numbers", action="store_true", help="render invoices and count exact values")
+    parser.add_argument("--holes", action="store_true", help="render pages and lines and count lost characters")
     parser.add_argument("--readers", nargs="+", default=list(READERS), choices=list(READERS), metavar="NAME")
     parser.add_argument("--limit", type=_positive, metavar="N", help="only the first pages of each set")
     parser.add_argument("--threads", type=_positive, default=1, help="of every reader alike (default: 1)")
@@ -325,7 +325,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="enlarge pages for every detector to this shorter side, in pixels (default: as each library does)",
     )  # fmt: skip
     parser.add_argument("--repeats", type=_positive, help=f"rounds of each reader (default: {Effort.repeats})")
-    parser.add_argument("--quick", action="store_true", help="one page and one round: does everything work?")
+    parser.add_argument("--quick", action="store_true", help="smoke test: one page and one round")
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, Markdown and a chart there")
     return parser.parse_args(arguments)
 

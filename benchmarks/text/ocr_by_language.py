@@ -1,8 +1,8 @@
 """Pages in each language that the default reader may claim, for ``python -m benchmarks.text.ocr --languages``.
 
-The sentences of `ocr_languages` are drawn twice: in a sans serif face, and smaller in a serif face, with noise and the
-traces of a JPEG file. Words count if they come out exactly, with capitals, accents and punctuation. Chinese and
-Japanese have no spaces: there a word is a character.
+The sentences of `ocr_languages` are rendered twice: in a sans serif font, and smaller in a serif font, with noise and
+JPEG artefacts. A word counts if it is exact, with capitals, accents and punctuation. Chinese and Japanese have no
+spaces, so a word is a character there.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class LanguagePage:
 
 @dataclass(frozen=True)
 class LanguageRow:
-    """How well a language is read.
+    """Accuracy for a language.
 
     Attributes:
         code, name: Code and name of the language.
@@ -146,7 +146,7 @@ def measure(pages: Sequence[LanguagePage], words: Sequence[Sequence[Word]], know
 
 
 def _text_of(found: Sequence[Word], lines: Sequence[Word]) -> str:
-    """The words in the order of the lines; each belongs to the line whose middle is the nearest."""
+    """Return the words in the order of the lines; each belongs to the line with the nearest middle."""
     middles = np.array([(line.box[1] + line.box[3]) / 2 for line in lines])
     placed = [
         (int(np.abs(middles - (word.box[1] + word.box[3]) / 2).argmin()), word.box[0], word.text) for word in found
@@ -155,7 +155,7 @@ def _text_of(found: Sequence[Word], lines: Sequence[Word]) -> str:
 
 
 def languages_table(rows: Sequence[LanguageRow]) -> str:
-    """The table in Markdown, by names; languages that are read badly come last."""
+    """Format a Markdown table, sorted by name, with badly read languages last."""
     lines = [
         "| language | code | exact words % | characters wrong % | spaces wrong % | characters not known |",
         "| --- | --- | ---: | ---: | ---: | --- |",
@@ -170,12 +170,12 @@ def languages_table(rows: Sequence[LanguageRow]) -> str:
 
 
 def rows_document(rows: Sequence[LanguageRow]) -> list[dict[str, Any]]:
-    """The rows for a JSON file."""
+    """Return the rows for a JSON file."""
     return [asdict(row) | {"is_read": row.is_read} for row in rows]
 
 
 def draw_chart(rows: Sequence[LanguageRow], path: Path) -> None:
-    """Bars of both measures, best language first."""
+    """Return bars of both measures, best language first."""
     ordered = sorted(rows, key=lambda row: -row.exact / row.words)
     words = [Bar(row.name, 100 * row.exact / row.words) for row in ordered]
     edits = [Bar(row.name, 100 * row.edits / row.characters) for row in ordered]

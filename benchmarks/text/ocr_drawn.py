@@ -67,7 +67,7 @@ def _installed() -> dict[str, Face]:
 
 
 def find_face(name: str) -> Face | None:
-    """The face whose file has this name, without its extension."""
+    """Find the font whose file has this name, without its extension."""
     return _installed().get(name)
 
 
@@ -78,14 +78,14 @@ def faces_for(text: str = "", kinds: Sequence[str] = ()) -> list[Face]:
 
 
 def em_of_x_height(face: Face, x_height_px: float) -> float:
-    """The em at which an x is so high, in pixels."""
+    """Return the em at which an x has this height, in pixels."""
     _, top, _, bottom = face.at(1000).getbbox("x", anchor="ls")
     return 1000 * x_height_px / (bottom - top)
 
 
 @dataclass(frozen=True)
 class Look:
-    """How text is drawn.
+    """The appearance of text.
 
     Attributes:
         face: The face.
@@ -116,7 +116,7 @@ class Look:
 
 
 class DrawnSheet(Sheet):
-    """A sheet in any face, slanted and tracked. Lengths are pixels; ``size`` is the em."""
+    """A sheet in any font, slanted and tracked. Lengths are pixels; ``size`` is the em."""
 
     def __init__(self, width: float, height: float, look: Look) -> None:
         super().__init__(width, height, 72, look.em_px, random.Random(look.seed))
@@ -156,7 +156,7 @@ class DrawnSheet(Sheet):
 
 
 def draw_lines(lines: Sequence[str], look: Look) -> RenderedPage:
-    """These lines one below the other, on a sheet that is as large as it must be."""
+    """Render lines one below the other, on a sheet of the necessary size."""
     probe = DrawnSheet(1, 1, look)
     width = max((probe.length(line, probe.font()) for line in lines), default=0.0)
     step = look.leading * look.em_px
@@ -169,12 +169,12 @@ def draw_lines(lines: Sequence[str], look: Look) -> RenderedPage:
 
 
 def draw_text(sentences: Sequence[str], look: Look, width_px: float = 1200, spaced: bool = True) -> RenderedPage:
-    """Paragraphs, one for each sentence, broken into lines that are at most so wide.
+    """Render a paragraph for each sentence, broken into lines of at most ``width_px``.
 
     Args:
         sentences: The text.
-        look: How it is drawn.
-        width_px: The greatest width of a line.
+        look: The appearance.
+        width_px: The maximum width of a line.
         spaced: Whether lines break at spaces; otherwise they break between any two characters.
     """
     probe, lines = DrawnSheet(1, 1, look), list[str]()

@@ -1,4 +1,4 @@
-"""Characters that vanish, for ``python -m benchmarks.text.ocr --holes``: how many are in no box of what was read?
+"""Lost characters, for ``python -m benchmarks.text.ocr --holes``: characters outside of the boxes of all words.
 
 Pages, and pictures of single lines, are drawn with the sentences of `ocr_languages` in European languages, line by
 line in changing faces, slants, sizes and tracking; pages differ in size, scale, ink, paper and damage. The default
@@ -42,7 +42,7 @@ WIDTHS = (1.0, 1.0, 1.0, 0.6, 0.3)
 KINDS = ("sans", "serif", "mono", "bold", "italic", "narrow")
 GROUPS = ("all", "picture", "face", "em", "slant", "tracking", "page")
 PER = 50_000
-# Boxes of words end at their ink; they may miss the truth by this share of their height.
+# Word boxes end at the ink; they may differ from the truth by this share of their height.
 _TOLERANCE = 0.15
 
 
@@ -92,7 +92,7 @@ class _Style(NamedTuple):
 
 
 def draw_page(number: int, kinds: Sequence[str] = KINDS) -> HolesPage:
-    """The page of this number, in faces of these kinds; every fifth is a picture of one line."""
+    """Generate the page of this number, in fonts of these kinds; every fifth is an image of one line."""
     rng = random.Random(number)
     code = rng.choice(CODES)
     words = " ".join(TEXTS[code]).split()
@@ -156,7 +156,7 @@ def _groups(style: _Style, picture: str, width: int) -> dict[str, str]:
 
 
 def _line_of(words: Sequence[str], rng: random.Random, length: Callable[[str], float], limit: float) -> str:
-    """As many words as fit, from a random one on; none if the first does not."""
+    """Return as many words as fit, starting at a random one; none if the first does not fit."""
     first, text = rng.randrange(len(words)), ""
     for place in itertools.count(first):
         longer = f"{text} {words[place % len(words)]}".strip()
@@ -167,7 +167,7 @@ def _line_of(words: Sequence[str], rng: random.Random, length: Callable[[str], f
 
 
 def _middles(word: str, advance: Callable[[str], float]) -> list[float]:
-    """Where the middles of its characters are, as shares of a word's width."""
+    """Return the middles of a word's characters, as shares of its width."""
     ends = [advance(word[:end]) for end in range(len(word) + 1)]
     return [(low + high) / 2 / ends[-1] for low, high in itertools.pairwise(ends)]
 
@@ -182,7 +182,7 @@ def _characters(page: RenderedPage, shares: Sequence[Sequence[Sequence[float]]])
 
 
 def lost(characters: Sequence[Character], boxes: Sequence[tuple[float, float, float, float]]) -> list[Character]:
-    """The characters whose middles lie in none of the boxes, (x0, y0, x1, y1) in pixels."""
+    """Return the characters whose middles are outside of all boxes, (x0, y0, x1, y1) in pixels."""
     points = np.array([(character.x, character.y) for character in characters]).reshape(-1, 1, 2)
     corners = np.array(boxes, np.float64).reshape(-1, 4)
     grown = _TOLERANCE * (corners[:, 3:] - corners[:, 1:2])
@@ -230,13 +230,13 @@ def measure(
 
 
 def _boxes(elements: Sequence[Any], shape: tuple[int, ...]) -> list[tuple[float, float, float, float]]:
-    """Upright boxes in pixels."""
+    """Return upright boxes in pixels."""
     corners = (np.asarray(element.geometry) * (shape[1], shape[0]) for element in elements)
     return [(*own.min(axis=0).tolist(), *own.max(axis=0).tolist()) for own in corners]
 
 
 def holes_table(sums: dict[tuple[str, str], Loss]) -> str:
-    """The counts as a table in Markdown."""
+    """Format the counts as a Markdown table."""
     rows = [
         f"| drawn | characters | lost | lost of {PER:,} | in lines reported as unread |",
         "| --- | ---: | ---: | ---: | ---: |",

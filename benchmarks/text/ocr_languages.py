@@ -1,4 +1,4 @@
-"""Sentences of our own in the languages that the default reader may claim: ``TEXTS`` and ``LANGUAGES``.
+"""Our own sentences in the languages that the default reader may claim: ``TEXTS`` and ``LANGUAGES``.
 
 `mediatensor.ocr.drawing` has them, of everyday kinds: a letter, a bill, news, instructions, direct speech, opening
 hours, words with rare letters.
@@ -16,7 +16,7 @@ from mediatensor.ocr.drawing import is_spaced
 
 __all__ = ["LANGUAGES", "TEXTS", "is_spaced"]
 
-# Sentences that are there to train on: in scripts, or with accents, that the default reader does not claim.
+# Sentences for training only, in scripts or with accents that the default reader does not claim.
 _NOT_CLAIMED = ("ru", "uk", "bg", "sr", "el", "vi")
 
 #: English names by ISO 639 code, with the script where a language has two.

@@ -1,6 +1,6 @@
-"""Invoices by rule, for ``python -m benchmarks.text.ocr --numbers``: how often is what must be right exactly right?
+"""Generated invoices, for ``python -m benchmarks.text.ocr --numbers``: the share of values that are exactly right.
 
-Each invoice has amounts, dates, account numbers (IBANs whose check digits are right), e-mail addresses, telephone
+Each invoice has amounts, dates, account numbers (IBANs with valid check digits), e-mail addresses, telephone
 numbers and numbers of documents, in the forms of several countries. A value counts if the words that were read inside
 its box, joined by spaces, are exactly the value.
 """
@@ -72,7 +72,7 @@ class InvoicePage:
 
 
 def iban(country: str, account: str) -> str:
-    """Put the check digits before an account, so that the whole is 1 modulo 97 (ISO 13616).
+    """Add check digits to an account, so that the IBAN is 1 modulo 97 (ISO 13616).
 
     >>> iban("DE", "370400440532013000")
     'DE89370400440532013000'
@@ -177,7 +177,7 @@ _MAKERS = dict(zip(KINDS, (_amount, _date, _iban, _email, _phone, _number), stri
 
 
 def draw_invoice(look: Look) -> tuple[Any, tuple[Value, ...]]:
-    """An invoice of this look (its seed chooses the values): the page, and the values on it."""
+    """Render an invoice in this look, whose seed chooses the values; return the page and its values."""
     em = look.em_px
     width, height = 46 * em, 51 * em
     sheet = DrawnSheet(width, height, look)
@@ -226,7 +226,7 @@ def draw_invoice(look: Look) -> tuple[Any, tuple[Value, ...]]:
 
 
 def draw_invoices(folder: Path, limit: int | None = None) -> list[InvoicePage]:
-    """Invoices in six faces, three of each in several sizes and states; all of them are the same every time."""
+    """Render three invoices in each of six fonts, in several sizes and conditions; they are the same every time."""
     from PIL import Image
 
     faces = [next((face for name in names if (face := find_face(name))), None) for names in _FACES]
@@ -261,7 +261,7 @@ def score_values(values: Sequence[Value], found: Sequence[Word]) -> list[tuple[V
 
 
 def numbers_table(pages: Sequence[InvoicePage], words: Sequence[Sequence[Word]]) -> tuple[str, dict[str, Any]]:
-    """A table of exact values by face and kind in Markdown, and the same with all mistakes for a file."""
+    """Return a Markdown table of exact values by font and kind, and a document with all mistakes."""
     counts: dict[tuple[str, str], Count] = defaultdict(Count)
     mistakes = []
     for page, found in zip(pages, words, strict=True):

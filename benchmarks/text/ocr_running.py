@@ -21,12 +21,12 @@ _PATIENCE_SECONDS = 900
 
 @dataclass(frozen=True)
 class Effort:
-    """How to run.
+    """The amount of work.
 
     Attributes:
         repeats: Rounds; each reader reads all pages once a round.
-        num_threads: Of every reader alike.
-        side: Least length of a page's shorter side for the detector; ``None`` leaves every reader at its own.
+        num_threads: Threads of every reader.
+        side: Minimum shorter side of pages for the detector, in pixels; ``None`` keeps each reader's default.
     """
 
     repeats: int = 3

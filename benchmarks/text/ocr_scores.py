@@ -1,4 +1,4 @@
-"""How well text was read: measures on plain lists and arrays, without any reader.
+"""Measures of recognised text, on plain lists and arrays, without any reader.
 
 Counts of several pages add up, so that figures are over all words of all pages, not means of pages:
 
@@ -51,7 +51,7 @@ class Word(NamedTuple):
 
 @dataclass(frozen=True)
 class Count:
-    """How many were right, of how many there are, and of how many were found."""
+    """Numbers of right, true and found items."""
 
     right: int = 0
     truth: int = 0
@@ -108,11 +108,11 @@ class Errors:
 
 @dataclass(frozen=True)
 class WordScore:
-    """Of one page, or of many when added.
+    """Scores of a page, or the sum of several pages.
 
     Attributes:
         detection: Pairs of boxes with an IoU of at least 0.5.
-        end_to_end: Those of them whose texts agree, by normal form.
+        end_to_end: Such pairs with equal texts, by normal form.
         bag: Words of the page as a multiset, regardless of their position, by normal form.
     """
 
@@ -173,7 +173,7 @@ def _boxes(words: Sequence[Word]) -> NDArray[np.float64]:
 
 
 def tightened(words: Sequence[Word], share: float) -> list[Word]:
-    """The same words with this share of their height taken off at the top, and as much at the bottom."""
+    """Crop the boxes of words by this share of their height, at the top and at the bottom."""
 
     def lower(box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
         cut = share * (box[3] - box[1])
@@ -183,7 +183,7 @@ def tightened(words: Sequence[Word], share: float) -> list[Word]:
 
 
 def reading_order(words: Sequence[Word]) -> list[Word]:
-    """Row by row, each from left to right.
+    """Sort words by row, and each row from left to right.
 
     A row begins with the highest remaining word, and includes every word whose middle lies within the height of
     that word. True and found words are ordered in the same way, so that only recognition is compared.
@@ -200,12 +200,12 @@ def reading_order(words: Sequence[Word]) -> list[Word]:
 
 
 def _letters(words: Sequence[Word]) -> str:
-    """The text of words in reading order, caseless and without spaces."""
+    """Return the text of words in reading order, caseless and without spaces."""
     return "".join("".join(word.text.split()) for word in reading_order(words)).lower()
 
 
 def page_errors(truth: Sequence[Word], found: Sequence[Word]) -> Errors:
-    """Edits of the whole text of a page, in `reading_order`, caseless and without spaces."""
+    """Count edits of the whole text of a page, in `reading_order`, caseless and without spaces."""
     return _errors(_letters([word for word in truth if word.text]), _letters(found))
 
 
@@ -232,7 +232,7 @@ def _errors(truth: str, found: str) -> Errors:
 
 
 def edit_distance(one: str, other: str) -> int:
-    """The least number of insertions, deletions and substitutions (Levenshtein) from one text to the other.
+    """Return the minimum number of insertions, deletions and substitutions (Levenshtein) between two texts.
 
     >>> edit_distance("kitten", "sitting")
     3

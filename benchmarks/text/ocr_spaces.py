@@ -75,7 +75,7 @@ def space_errors(truth: str, read: str) -> SpaceErrors:
 
 
 def _parted(text: str) -> tuple[str, list[bool]]:
-    """The letters of a text, and whether a space follows each."""
+    """Return the letters of a text, and whether a space follows each."""
     words = text.split()
     after = [place == len(word) - 1 for word in words for place in range(len(word))]
     return "".join(words), after
@@ -127,7 +127,7 @@ def _lines_read(predictor: Any, page: RenderedPage) -> list[str]:
 
 
 def table(sums: dict[tuple[str, str], SpaceErrors]) -> str:
-    """The errors as a table in Markdown."""
+    """Format the errors as a Markdown table."""
     rows = ["| drawn | spaces | missed | invented | errors, % |", "| --- | ---: | ---: | ---: | ---: |"]
     for (group, value), errors in sorted(
         sums.items(), key=lambda item: ("all", "text", "size", "face").index(item[0][0])

@@ -31,7 +31,7 @@ _SAME_SIDE = 960
 
 
 class _Stages:
-    """Wall and CPU seconds by the name of a stage, since the last page."""
+    """Return wall and CPU seconds since the last page, by stage."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, list[float]] = {}
@@ -74,7 +74,7 @@ def _watched_predictor(stages: _Stages) -> Any:
 
 
 def measure_stages(threads: int, files: Sequence[str]) -> dict[str, Any]:
-    """Read the files under the clock, one by one and then all of them in one call."""
+    """Time reading the files, one by one and then all in one call."""
     import torch
 
     torch.set_num_threads(threads)

@@ -1,4 +1,4 @@
-"""What training reaches, and how long it takes: ``python -m benchmarks.text.ocr_training plates|script -o DIR``.
+"""Accuracy and duration of training: ``python -m benchmarks.text.ocr_training plates|script -o DIR``.
 
 ``plates``: a small recogniser with random weights learns drawn lines of digits and capitals.
 
@@ -34,12 +34,12 @@ _CAPITALS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #: Languages that the default recogniser reads, to check whether it still does.
 _KNOWN = ("en", "de", "fr", "es", "pl", "it", "zh-Hans", "ja")
 _SCORED_KNOWN = ("en", "de", "zh-Hans", "ja")
-#: Families that lines are drawn in when they are scored, and never when they are learnt.
+#: Font families only used for scoring, never for training.
 HELD_OUT = "EBGaramond|Roboto|Carlito|CourierPrime|Libertine|Biolinum|OpenSans|texgyre|PTSans|Tinos|NotoSerif|Cousine"
 
 
 def parted_texts(texts: Sequence[str], num_held_out: int) -> tuple[list[str], list[str]]:
-    """Texts to learn, and texts to score, in an order that depends on nothing but the texts."""
+    """Split texts for training and for scoring, in an order that only depends on the texts."""
     mixed = sorted(set(texts))
     random.Random(1).shuffle(mixed)
     return mixed[num_held_out:], mixed[:num_held_out]

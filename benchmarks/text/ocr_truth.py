@@ -1,4 +1,4 @@
-"""Pages whose text is known: folders in the layout of FUNSD or of SROIE, or pages drawn here.
+"""Pages with known text: folders in the layout of FUNSD or of SROIE, or generated pages.
 
 A folder has ``images/NAME.png`` (or ``.jpg``...) and ``annotations/NAME.json``, which is one of ::
 
@@ -28,8 +28,8 @@ class TruePage:
 
     Attributes:
         image: The file.
-        words: With their boxes; where only lines are known, the words have the boxes of their lines.
-        lines: With their boxes; empty where only words are known.
+        words: Words with boxes; if only lines are known, words have the boxes of their lines.
+        lines: Lines with boxes; empty if only words are known.
         has_word_boxes: Whether boxes of words can be scored.
     """
 
@@ -40,7 +40,7 @@ class TruePage:
 
 
 def load_sets(folders: Sequence[Path], limit: int | None = None) -> dict[str, list[TruePage]]:
-    """Pages by the name of their folder. A folder may also hold several such folders.
+    """Return pages by the name of their folder. A folder may also contain several such folders.
 
     Raises:
         FileNotFoundError: if there is no annotated page.
@@ -69,7 +69,7 @@ def _load_page(folder: Path, annotation: Path) -> TruePage:
 
 
 def parse_annotation(document: dict[str, Any]) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
-    """(words, lines). Words without text are left out."""
+    """Return (words, lines), without words that have no text."""
     if "form" in document:
         words = [_word(word) for entity in document["form"] for word in entity["words"]]
         return tuple(word for word in words if word.text), ()
@@ -113,6 +113,6 @@ def draw_pages(folder: Path, limit: int | None = None) -> dict[str, list[TruePag
         path = folder / f"{number}-{kind}.png"
         Image.fromarray(page.image).save(path)
         words, lines = (tuple(word(*box) for box in boxes) for boxes in (page.words, page.lines))
-        # The upright box of a turned line holds words of the next one.
+        # The upright box of a rotated line also contains words of the next one.
         pages.append(TruePage(path, words, () if options.get("rotation") else lines, has_word_boxes=True))
     return {"drawn": pages}

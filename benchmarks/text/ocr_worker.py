@@ -7,7 +7,7 @@
     {"do": "measure_stages", "threads": .., "files": ..}        times the stages of our reader (`ocr_stages`)
     {"do": "end"}                                               the largest resident set, and versions
 
-The first page is to be read twice: the first time takes in all that is done only once.
+The first page must be read twice: the first time includes all one-time work.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .ocr_stages import measure_stages
 
 
 class ReaderWorker:
-    """The state between requests."""
+    """State of the worker between requests."""
 
     _reader: Reader
 

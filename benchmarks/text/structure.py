@@ -1,4 +1,4 @@
-"""How well is the structure of pages found? ``python -m benchmarks.text.structure fields --pages FOLDER``.
+"""Accuracy of the structure of pages: ``python -m benchmarks.text.structure fields --pages FOLDER``.
 
 Each kind of structure is a command with its own truth and measure: see ``--help``.
 """
@@ -12,7 +12,7 @@ from . import structure_fields, structure_regions, structure_rules, structure_ta
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit status."""
+    """Run a command and return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.text.structure", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     structure_fields.add_command(commands)

@@ -1,7 +1,7 @@
 """Cell adjacency, the measure of the ICDAR 2013 table competition.
 
-A table is taken as its relations: each cell that is not empty with its next such cell to the right, and below, in each
-of its rows and columns (Göbel et al., "A methodology for evaluating algorithms for table understanding in PDF
+A table is represented by its relations: each non-empty cell with the next non-empty cell to the right, and below, in
+each of its rows and columns (Göbel et al., "A methodology for evaluating algorithms for table understanding in PDF
 documents", 2012). The relations found in a document are compared with the true ones, so that missed tables cost recall
 and false tables cost precision.
 """
@@ -37,7 +37,7 @@ class TextCell:
 
 @dataclass(frozen=True)
 class AdjacencyScore:
-    """How many relations are true, were found, and are both."""
+    """Numbers of true, found, and correctly found relations."""
 
     wanted: int = 0
     found: int = 0
@@ -58,7 +58,7 @@ class AdjacencyScore:
 
     @property
     def f1(self) -> float:
-        """The harmonic mean of both."""
+        """The harmonic mean of precision and recall."""
         return 2 * self.right / (self.wanted + self.found) if self.wanted + self.found else 0.0
 
 
@@ -96,7 +96,7 @@ def score_relations(wanted: Sequence[Relation], found: Sequence[Relation], *, fu
     """Compare the relations of a document.
 
     Args:
-        wanted: The true ones.
+        wanted: The true relations.
         found: The found relations.
         fuzzy: Whether texts may differ by a fifth, for texts that were read from images.
     """

@@ -1,7 +1,7 @@
-"""How well are fields found? ``python -m benchmarks.text.structure fields --pages FOLDER... -o results``.
+"""Accuracy of fields: ``python -m benchmarks.text.structure fields --pages FOLDER... -o results``.
 
 A folder has ``images/`` and ``annotations/`` in the layout of FUNSD (entities with links) or of SROIE (four fields of a
-receipt), or is a folder of such folders. Forms that are drawn here are always among the pages.
+receipt), or is a folder of such folders. Some generated forms are always among the pages.
 
 For forms, the links from questions to answers are counted. A pair is found if the boxes around the words of its key and
 of its value each match the true boxes with an IoU of at least 0.5, each true pair once. Three inputs are scored: the
@@ -69,7 +69,7 @@ class LinkScore:
 
 
 def score_links(wanted: Sequence[Link], found: Sequence[Link]) -> LinkScore:
-    """Count pairs whose two boxes both meet; the pairs that meet best are taken first, each once."""
+    """Count pairs whose two boxes both match; the best matches are taken first, each once."""
     ones, others = (np.array(links, float).reshape(-1, 2, 4) for links in (wanted, found))
     overlaps = np.minimum(*(box_iou(ones[:, part], others[:, part]) for part in (0, 1)))
     places = zip(*np.nonzero(overlaps >= _LEAST_IOU), strict=True)
@@ -83,7 +83,7 @@ def score_links(wanted: Sequence[Link], found: Sequence[Link]) -> LinkScore:
 
 
 def score_values(wanted: Mapping[str, str], found: Mapping[str, str]) -> dict[str, tuple[bool, bool]]:
-    """Whether each value is exact, in any case, and whether its letters and digits are."""
+    """Return whether each value is equal ignoring case, and whether its letters and digits are."""
 
     def letters(text: str) -> str:
         return "".join(filter(str.isalnum, text.casefold()))
@@ -101,10 +101,8 @@ def add_command(commands: Any) -> None:
     """Add ``fields`` to the commands of `benchmarks.text.structure`."""
     parser = commands.add_parser("fields", help="links of forms, fields of receipts", description=__doc__)
     parser.add_argument("--pages", type=Path, nargs="*", default=[], help="folders of forms and receipts")
-    parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results"), help="where reports go")
-    parser.add_argument(
-        "--words", type=Path, help="a folder to keep the words that were read in, and to take them from"
-    )
+    parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results"), help="folder of the reports")
+    parser.add_argument("--words", type=Path, help="folder that stores the OCR results for later runs")
     parser.add_argument("--quick", action="store_true", help="two drawn forms, and two pages of each folder")
     parser.set_defaults(run=_run)
 
@@ -137,7 +135,7 @@ def _image_of(folder: Path, annotation: Path) -> Path:
 
 
 class _Reader:
-    """Reads words of pictures, or takes them from where they are kept."""
+    """Read words of images, or load them from a folder of stored words."""
 
     def __init__(self, kept: Path | None) -> None:
         self._kept = kept
@@ -206,7 +204,7 @@ def _links(content: PageContent) -> tuple[list[Link], float]:
 
 
 def box_of_words(content: PageContent, words: Sequence[int]) -> Box:
-    """The box around words of a page."""
+    """Return the box around words of a page."""
     boxes = content.boxes[list(words)]
     left, top = boxes[:, :2].min(axis=0).tolist()
     right, bottom = boxes[:, 2:].max(axis=0).tolist()
@@ -214,7 +212,7 @@ def box_of_words(content: PageContent, words: Sequence[int]) -> Box:
 
 
 def form_links(annotation: Any) -> list[Link]:
-    """The true links from questions to answers, as boxes."""
+    """Return the true links from questions to answers, as boxes."""
     entities = {entity["id"]: entity for entity in annotation["form"]}
     wanted = []
     for pair in sorted({tuple(sorted(link)) for entity in entities.values() for link in entity["linking"]}):
@@ -225,7 +223,7 @@ def form_links(annotation: Any) -> list[Link]:
 
 
 def form_contents(image: NDArray[np.uint8], annotation: Any) -> dict[str, PageContent]:
-    """The page with its true entities as words, and with its true words."""
+    """Return the page with its true entities as words, and with its true words."""
     entities = [
         (entity["text"], tuple(entity["box"]), number, 1.0)
         for number, entity in {entity["id"]: entity for entity in annotation["form"]}.items()
@@ -252,7 +250,7 @@ def _form_rows(pages: Sequence[tuple[Path, Any]], reader: _Reader) -> list[dict[
 
 
 def _in_lines(entities: Iterable[Any]) -> list[ReadWord]:
-    """True words in lines that know nothing of entities: side by side, with a gap of up to two heights."""
+    """Group true words into lines without using entities: neighbours with a gap of up to two heights."""
     words = [
         (word["text"].strip(), tuple(word["box"]))
         for entity in entities

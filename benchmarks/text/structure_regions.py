@@ -1,4 +1,4 @@
-"""How well are regions and their order found?
+"""Accuracy of regions and their order.
 
 ``python -m benchmarks.text.structure regions --publaynet FOLDER``, ``order``.
 
@@ -87,12 +87,12 @@ _LABELS = {
 _ONE_LABEL = {"abstract": "paragraph", "author": "paragraph", "date": "paragraph", "reference": "list"}
 _DRAWN_KINDS = ("letter", "columns", "report", "slide", "table")
 _IOUS = np.linspace(0.5, 0.95, 10)
-# Pages of DocBank with two columns, by the number their names begin with: where the columns begin, in thousandths.
+# Tops of the columns, in thousandths, of DocBank pages with two columns, by the number at the start of their name.
 _COLUMNS_BEGIN = {"10": 125, "45": 100, "63": 225, "113": 50, "121": 50, "175": 60}
 
 
 def count_right(wanted: Sequence[tuple[str, Box]], found: Sequence[Part], least_iou: float = 0.5) -> dict[str, int]:
-    """How many parts of each kind are right; the surest come first, and each part of the truth counts once."""
+    """Count the right parts of each kind; the most confident come first, and each true part counts once."""
     right: dict[str, int] = defaultdict(int)
     used: set[int] = set()
     for kind, box, _ in sorted(found, key=lambda part: -part[2]):
@@ -114,7 +114,7 @@ def _best(kind: str, box: Box, wanted: Sequence[tuple[str, Box]], used: set[int]
 def average_precision(
     pages: Sequence[tuple[Sequence[tuple[str, Box]], Sequence[Part]]], kind: str, least_iou: float
 ) -> float:
-    """The area under precision over recall, at 101 recalls as COCO takes it, of one kind on all pages."""
+    """Return COCO's average precision of a kind on all pages: precision at 101 recalls."""
     total = sum(other == kind for wanted, _ in pages for other, _ in wanted)
     ranked = sorted(
         ((sure, number, box) for number, (_, found) in enumerate(pages) for other, box, sure in found if other == kind),
@@ -136,7 +136,7 @@ def average_precision(
 
 
 def kendall_tau(order: Sequence[int]) -> float:
-    """Kendall's tau of an order of 0, 1, 2 and so on: 1 where it is that, -1 where it is the reverse."""
+    """Return Kendall's tau of an order against 0, 1, 2...: 1 for the same order, -1 for the reverse."""
     ranks = np.argsort(np.asarray(order, np.int64), kind="stable")
     number = len(ranks)
     if number < 2:
@@ -164,8 +164,10 @@ def add_commands(commands: Any) -> None:
     for name, run, folder in (("regions", _regions, "--publaynet"), ("order", _order, "--docbank")):
         parser = commands.add_parser(name, help=f"{name} of pages", description=__doc__)
         parser.add_argument(folder, dest="folder", type=Path, required=True, help="the pages and their truth")
-        parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results"), help="where reports go")
-        parser.add_argument("--words", type=Path, help="a folder to keep the words that were read in")
+        parser.add_argument(
+            "-o", "--output", type=Path, default=Path("benchmarks/results"), help="folder of the reports"
+        )
+        parser.add_argument("--words", type=Path, help="folder that stores the OCR results")
         parser.add_argument("--quick", action="store_true", help="two pages of each set")
         parser.set_defaults(run=run)
 
@@ -223,7 +225,7 @@ def _read_pages(folder: Path, words: Path | None, limit: int | None) -> list[Any
 
 
 def publaynet_truth(folder: Path) -> list[tuple[str, list[tuple[str, Box]]]]:
-    """The names of images, sorted, with their true parts."""
+    """Return sorted image names with their true parts."""
     annotations = json.loads((folder / "annotations.json").read_text(encoding="utf-8"))
     names = {category["id"]: category["name"] for category in annotations["categories"]}
     boxes = defaultdict(list)
@@ -248,7 +250,7 @@ def _read(predictor: Any, image: NDArray[np.uint8]) -> dict[str, Any]:
 
 
 def five_kinds(regions: Sequence[FoundRegion]) -> list[Part]:
-    """Regions by PubLayNet's kinds, items of a list that follow each other in one column as one."""
+    """Return regions by PubLayNet's kinds, with consecutive list items of a column as one region."""
     parts: list[Part] = []
     follows = False
     for region in regions:
@@ -311,7 +313,7 @@ def _order(options: argparse.Namespace) -> int:
 
 
 def docbank_page(path: Path) -> tuple[NDArray[np.float64], list[str], PageContent]:
-    """The boxes of the words in thousandths, their labels, and the page."""
+    """Return the boxes of the words in thousandths, their labels, and the page."""
     lines = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
     places = np.array([line[1:5] for line in lines], np.float64).reshape(-1, 4)
     with Image.open(path.with_suffix(".jpg")) as image:

@@ -1,10 +1,10 @@
-"""What is each rule of `mediatensor.ocr.structure` worth? ``python -m benchmarks.text.structure rules --forms ...``.
+"""Effect of each rule of `mediatensor.ocr.structure`: ``python -m benchmarks.text.structure rules --forms ...``.
 
 Every named number of the rules is set to 0, to 0.7 and 1.4 times its value and to a million times its value, every
 predicate is fixed to true and to false, and every step that only corrects a result is left out. The pages are scored
 after each change: links of forms and values of receipts, cell adjacency of tables, regions and their order. The pages
 that the rules were developed on (``--known``) are scored separately. A rule that can be switched off without a
-lower score on any set is not worth its lines.
+lower score on any set is unnecessary.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _KINDS_OF_BLOCKS = ("_find_margins", "_find_captions", "_find_formulas", "_find_
 
 
 def rule_modules(areas: Sequence[str]) -> list[ModuleType]:
-    """The modules of `mediatensor.ocr.structure` whose names begin with one of these."""
+    """Return the modules of `mediatensor.ocr.structure` whose names begin with one of these."""
     names = sorted(path.stem for path in Path(inspect.getfile(structure)).parent.glob("_[a-z]*.py"))
     chosen = [name for name in names if name[1:].startswith(tuple(areas))]
     return [import_module(f"{structure.__name__}.{name}") for name in chosen]
@@ -116,7 +116,7 @@ def changed(change: Change) -> Iterator[None]:
 
 def add_command(commands: Any) -> None:
     """Add ``rules`` to the commands of `benchmarks.structure`."""
-    parser = commands.add_parser("rules", help="the worth of each rule", description=__doc__)
+    parser = commands.add_parser("rules", help="the effect of each rule", description=__doc__)
     parser.add_argument("areas", nargs="*", default=[], help="beginnings of names of modules, such as fields, table")
     parser.add_argument("--forms", type=Path, help="a folder in the layout of FUNSD")
     parser.add_argument("--receipts", type=Path, help="a folder in the layout of SROIE")
@@ -125,7 +125,7 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--docbank", type=Path, help="a folder in the layout of DocBank")
     parser.add_argument("--words", type=Path, required=True, help="the words as read, by the other commands")
     parser.add_argument("--known", type=Path, help="a list of the pages that the rules were made on")
-    parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results"), help="where reports go")
+    parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results"), help="folder of the reports")
     parser.set_defaults(run=_run)
 
 
@@ -155,7 +155,7 @@ def _scores(measures: Sequence[Measure]) -> Scores:
 
 
 def _effect(base: Scores, measures: Sequence[Measure]) -> Scores | str:
-    """The scores that change, as differences in thousandths; or the error of a rule that cannot be so."""
+    """Return the changed scores, as differences in thousandths, or the error if the change is impossible."""
     try:
         scores = _scores(measures)
     except Exception as error:
@@ -164,7 +164,7 @@ def _effect(base: Scores, measures: Sequence[Measure]) -> Scores | str:
 
 
 def _measures(options: argparse.Namespace, known: set[str]) -> list[tuple[tuple[str, ...], Measure]]:
-    """The beginnings of the names of the modules that a measure is for, and the measure."""
+    """Return the measures, with the prefixes of the modules that each applies to."""
     measures: list[tuple[tuple[str, ...], Measure]] = []
     if options.forms:
         for split, pages in _split(options.forms, options.words, known):
@@ -197,7 +197,7 @@ def _measures(options: argparse.Namespace, known: set[str]) -> list[tuple[tuple[
 
 
 def _split(folder: Path, words: Path, known: set[str]) -> Iterator[tuple[str, list[tuple[Path, Any, Any]]]]:
-    """Annotation, image and words of the pages that were read: of known pages, then of unseen ones."""
+    """Return annotation, image and words of the read pages: known pages, then unseen ones."""
     for split, is_known in (("known", True), ("unseen", False)):
         pages = []
         for annotation in sorted((folder / "annotations").glob("*.json")):
@@ -299,7 +299,7 @@ def _docbank_measure(folder: Path) -> Measure:
 def _markdown(document: Mapping[str, Any]) -> str:
     lines = ["# Rules of structure", "", (__doc__ or "").partition("\n\n")[2].strip(), "", "Scores:", ""]
     lines += [f"- {name}: {score:.4f}" for name, score in document["base"].items()]
-    lines += ["", "Effects are differences of scores in thousandths; sets that are not named do not change.", ""]
+    lines += ["", "Effects are score differences in thousandths. Unnamed sets do not change.", ""]
     lines += ["| rule | change | effect |", "| --- | --- | --- |"]
     for row in document["rows"]:
         effect = row["effect"]

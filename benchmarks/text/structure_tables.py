@@ -1,4 +1,4 @@
-"""How well are tables found? ``python -m benchmarks.text.structure tables --data FOLDER -o results``.
+"""Accuracy of tables: ``python -m benchmarks.text.structure tables --data FOLDER -o results``.
 
 The folder has PDF files, NAME.pdf, and their truth, NAME-str.xml, as the data sets of the ICDAR 2013 table competition
 have. The measure is cell adjacency, over all relations of all files. This library is scored in two ways: from the words
@@ -35,7 +35,7 @@ from .structure_tables_peers import READERS
 __all__ = ["add_command", "read_truth", "tables_of"]
 
 _WORDS, _PICTURES = "mediatensor, PDF words", "mediatensor, pictures"
-# The resolution of the pictures, in dots per inch.
+# The resolution of the images, in dots per inch.
 _RESOLUTION = 170
 
 
@@ -52,10 +52,10 @@ def add_command(commands: Any) -> None:
     """Add ``tables`` to the commands of `benchmarks.text.structure`."""
     parser = commands.add_parser("tables", help="tables by cell adjacency", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="the folder of NAME.pdf and NAME-str.xml")
-    parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results"), help="where reports go")
+    parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results"), help="folder of the reports")
     parser.add_argument("--python", default=sys.executable, help="a Python that has the other libraries")
-    parser.add_argument("--words", type=Path, help="a folder to keep the words of pictures in, and to take them from")
-    parser.add_argument("--no-pictures", action="store_true", help="leave out the pictures, whose words take long")
+    parser.add_argument("--words", type=Path, help="folder that stores the words of images for later runs")
+    parser.add_argument("--no-pictures", action="store_true", help="skip the images, whose OCR takes long")
     parser.set_defaults(run=_run)
 
 
@@ -151,7 +151,7 @@ def _add(result: _Result, name: str, contents: Iterable[PageContent | None]) -> 
 
 
 def _words_of(image: NDArray[np.uint8], predictor: Any) -> list[tuple[list[float], str, int, float]]:
-    """The words of a picture: box in pixels, text, number of the line, confidence."""
+    """Return the words of an image: box in pixels, text, line number, confidence."""
     height, width = image.shape[:2]
     words = []
     for number, line in enumerate(line for block in predictor([image]).pages[0].blocks for line in block.lines):
@@ -163,7 +163,7 @@ def _words_of(image: NDArray[np.uint8], predictor: Any) -> list[tuple[list[float
 
 
 def _theirs(python: str, reader: str, paths: Mapping[str, Path]) -> _Result | str:
-    """What another library finds, or why it does not."""
+    """Return the tables of another library, or the reason why it failed."""
     try:
         with WorkerProcess("benchmarks.text.structure_tables_peers", python=python, patience_seconds=3600) as worker:
             found = worker.ask("find_tables", reader=reader, paths=[str(path) for path in paths.values()])

@@ -1,6 +1,6 @@
 """A worker process that finds tables with other libraries and answers requests (`shared.workers`).
 
-Nothing of mediatensor is imported.
+It does not import mediatensor.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def img2table(path: str) -> list[Cells]:
     pages = importlib.import_module("img2table.document").PDF(path).extract_tables(borderless_tables=True)
     for tables in pages.values():
         for table in tables:
-            # A cell over several places is repeated in each, with one box.
+            # A cell that spans several places is repeated in each, with the same box.
             spans: dict[tuple[int, ...], list[Any]] = {}
             for row, cells in table.content.items():
                 for column, cell in enumerate(cells):

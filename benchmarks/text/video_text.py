@@ -30,7 +30,7 @@ __all__ = ["main"]
 
 # A reader that needs this long for a clip is stopped.
 _PATIENCE_SECONDS = 3600
-# Readers that need no other environment.
+# Readers that run in this environment.
 _HERE = (OURS, BASELINE)
 
 
@@ -175,7 +175,7 @@ def _total(clips: Sequence[_Clip], reader: str) -> Score:
 
 
 def _cost(clips: Sequence[_Clip], reader: str, name: str) -> float | None:
-    """CPU or wall seconds for a second of video."""
+    """Return CPU or wall seconds per second of video."""
     read = [clip for clip in clips if reader in clip.answers]
     seconds = sum(clip.truth["seconds"] for clip in read)
     return sum(clip.answers[reader][name] for clip in read) / seconds if seconds else None
@@ -296,19 +296,19 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--predicted", type=Path, metavar="FOLDER", help="also score NAME.srt of this folder")
     parser.add_argument(
         "--answers", type=Path, metavar="FOLDER",
-        help="keep what each reader read of each clip there, and do not read it again; with --clips or --keep",
+        help="store the result of each reader and clip there, and reuse it; needs --clips or --keep",
     )  # fmt: skip
     parser.add_argument("--only", nargs="+", default=[], metavar="TEXT", help="clips whose names contain one of these")
-    parser.add_argument("--limit", type=int, metavar="N", help="only the first clips that are drawn")
+    parser.add_argument("--limit", type=int, metavar="N", help="only the first generated clips")
     parser.add_argument("--threads", type=int, default=1, help="of every reader alike (default: 1)")
     parser.add_argument("--mistakes", action="store_true", help="also print each caption that is not exact")
-    parser.add_argument("--quick", action="store_true", help="one small clip: does everything work?")
+    parser.add_argument("--quick", action="store_true", help="smoke test: one small clip")
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, Markdown and a chart there")
     add_python(parser)
     options = parser.parse_args(arguments)
     check_counts(parser, options, "limit", "threads")
     if options.answers and not (options.clips or options.keep):
-        parser.error("--answers is for clips that stay where they are: --clips or --keep")
+        parser.error("--answers needs clips that are kept: add --clips or --keep")
     return options
 
 

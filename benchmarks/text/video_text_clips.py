@@ -1,4 +1,4 @@
-"""Clips with burnt-in text, and the truth about it: drawn for ``python -m benchmarks.text.video_text``.
+"""Clips with burnt-in text, and their truth, generated for ``python -m benchmarks.text.video_text``.
 
 Captions are our own sentences (`ocr_languages`), rendered in the installed fonts onto generated moving backgrounds, or
 onto the user's videos. Some clips have text that is not a caption: a logo, a clock, a score, a ticker, a sign in the
@@ -9,7 +9,7 @@ scene. Each NAME.mp4 has a NAME.json::
      "decoys": [{"text", "kind", "box"}],                                    text that is not a caption
      "slides": [{"text", "start", "end", "first_frame", "num_frames"}]}
 
-``end`` is the time of the first frame without the caption. The box of a decoy is relative to the picture, and null if
+``end`` is the time of the first frame without the caption. The box of a decoy is relative to the frame, and null if
 it moves. The same plan gives the same clip, with the same versions of FFmpeg, Pillow and the fonts.
 """
 
@@ -48,7 +48,7 @@ class ClipPlan:
     """The appearance of a clip.
 
     Attributes:
-        name: Of its files.
+        name: Name of its files.
         style: ``outline``, ``yellow``, ``boxed``, ``shadow`` (no outline), ``small``, ``top`` (bottom and top in turn),
             ``two lines``, ``fast`` (0.4 to 0.8 s, back to back), ``fade`` (over four frames), ``italic``, ``words``
             (word by word), ``slides``, or ``none`` (no caption).
@@ -76,7 +76,7 @@ class ClipPlan:
     seed: int = 0
 
 
-#: The set that is drawn by default.
+#: The default set.
 PLANS = (
     ClipPlan("outline_en", faces=("Roboto-Bold", "DejaVuSans-Bold"), size=(1280, 720), fps=29.97),
     ClipPlan("yellow_de", "yellow", "de", ("OpenSans-Bold", "DejaVuSans-Bold"), ground="shapes"),
@@ -101,7 +101,7 @@ PLANS = (
 
 
 def drawn_plans(*, has_footage: bool = False) -> list[ClipPlan]:
-    """The default set, with seeds; onto the user's footage if there is any, but for every third clip."""
+    """Return the default set with seeds. With the user's footage, every third clip keeps its generated background."""
     return [
         replace(plan, seed=number, ground="footage" if has_footage and number % 3 else plan.ground)
         for number, plan in enumerate(PLANS, 1)
@@ -153,7 +153,7 @@ def _events(plan: ClipPlan, rng: random.Random) -> list[_Event]:
 
 
 class _Patch(NamedTuple):
-    """A drawn text: its picture with alpha, and where its corner is."""
+    """A rendered text: its image with alpha, and the position of its corner."""
 
     picture: Image.Image
     x: int
@@ -190,13 +190,13 @@ def _caption_patch(text: str, plan: ClipPlan, font: ImageFont.FreeTypeFont, is_t
 
 
 def _word_patches(text: str, plan: ClipPlan, font: ImageFont.FreeTypeFont) -> list[_Patch]:
-    """The caption with one word, with two, and so on; words stay where they are."""
+    """Yield the caption with one word, with two, and so on; words keep their positions."""
     words = text.split()
     whole = _caption_patch(text, plan, font, False)
     patches = []
     for count in range(1, len(words) + 1):
         part = _caption_patch(" ".join(words[:count]), plan, font, False)
-        # The line grows to the right from where the whole one begins.
+        # The line grows to the right from the start of the full line.
         patches.append(part._replace(x=whole.x))
     return patches
 
@@ -248,7 +248,7 @@ def _draw_decoys(picture: Image.Image, plan: ClipPlan, small: ImageFont.FreeType
         draw.text((x + 10, y + small.size * 0.9), _SIGN, font=small, fill=(240, 240, 240), anchor="lm")
 
 
-# Grounds: endless pictures, and how far each has moved to the right.
+# Backgrounds: endless frames, with their shift to the right.
 
 
 def _ground(plan: ClipPlan, footage: Sequence[Path]) -> Iterator[tuple[Picture, float]]:
@@ -262,7 +262,7 @@ def _ground(plan: ClipPlan, footage: Sequence[Path]) -> Iterator[tuple[Picture, 
 
 
 def _texture(width: int, height: int, rng: np.random.Generator) -> Picture:
-    """Clouds of several sizes in colour, with a few edges in them."""
+    """Generate coloured clouds of several sizes, with a few edges."""
     total = np.zeros((height, width, 3), np.float32)
     for cells, weight in ((4, 110), (12, 60), (40, 35), (160, 20)):
         small = rng.uniform(-1, 1, (max(2, cells * height // width), cells, 3)).astype(np.float32)
@@ -280,7 +280,7 @@ def _texture(width: int, height: int, rng: np.random.Generator) -> Picture:
 
 
 def _pan(size: tuple[int, int], rng: np.random.Generator) -> Iterator[tuple[Picture, float]]:
-    """A camera that moves over a large picture and back."""
+    """Move a camera over a large picture and back."""
     width, height = size
     whole = _texture(2 * width, height * 3 // 2, rng)
     phase, number = float(rng.uniform(0, 1)), 0
@@ -292,7 +292,7 @@ def _pan(size: tuple[int, int], rng: np.random.Generator) -> Iterator[tuple[Pict
 
 
 def _shapes(size: tuple[int, int], rng: np.random.Generator) -> Iterator[tuple[Picture, float]]:
-    """Discs and bars that cross a gradient."""
+    """Move discs and bars across a gradient."""
     width, height = size
     places, speeds = rng.uniform(0, 1, (14, 2)), rng.uniform(-0.012, 0.012, (14, 2))
     reaches, colours = rng.uniform(0.03, 0.2, 14), rng.integers(0, 256, (14, 3))
@@ -323,7 +323,7 @@ def _gradient(size: tuple[int, int], rng: np.random.Generator) -> Iterator[tuple
 
 
 def _grain(size: tuple[int, int], rng: np.random.Generator) -> Iterator[tuple[Picture, float]]:
-    """A slow zoom into a picture, with the noise of a sensor."""
+    """Zoom slowly into a picture, with sensor noise."""
     width, height = size
     whole = Image.fromarray(_texture(width, height, rng))
     noise, number = rng.normal(0, 10, (height + 64, width + 64, 1)).astype(np.int16), 0
@@ -340,20 +340,20 @@ _GROUNDS = {"pan": _pan, "shapes": _shapes, "gradient": _gradient, "grain": _gra
 
 
 def _cuts(plan: ClipPlan, rng: np.random.Generator) -> Iterator[tuple[Picture, float]]:
-    """Scenes of 1.5 to 3 s, one after the other. A sign is in the picture in every second scene, and ends with it."""
+    """Show scenes of 1.5 to 3 s. Every second scene has a sign, which ends with the scene."""
     kinds = list(_GROUNDS)
     number = 0
     while True:
         scene = _GROUNDS[kinds[(number + plan.seed) % len(kinds)]](plan.size, rng)
         for _ in range(round(plan.fps * rng.uniform(1.5, 3))):
             picture, shift = next(scene)
-            # Out of the picture in scenes that do not have it.
+            # Outside of the frame in scenes without it.
             yield picture, shift if number % 2 == 0 else -4.0 * plan.size[0]
         number += 1
 
 
 def _footage(paths: Sequence[Path], plan: ClipPlan) -> Iterator[tuple[Picture, float]]:
-    """The pictures of videos, forwards and backwards, so that nothing jumps but where one ends and the next begins."""
+    """Play videos forwards and backwards, so that the only cuts are between videos."""
     pictures = list[Picture]()
     for path in paths[:2]:
         with av.open(str(path)) as container:
@@ -399,7 +399,7 @@ def _slides(plan: ClipPlan, rng: random.Random) -> list[_Event]:
 
 
 def draw_clip(plan: ClipPlan, folder: Path, footage: Sequence[Path] = ()) -> Path:
-    """Write a clip and its truth; returns the path of the clip.
+    """Write a clip and its truth, and return the path of the clip.
 
     Args:
         plan: The appearance.

@@ -41,13 +41,13 @@ class Reading:
 
 
 class Reader(Protocol):
-    """A reader that is ready; made with its number of threads."""
+    """A loaded reader, made with its number of threads."""
 
     def read(self, path: Path) -> Reading:
         """Read a clip."""
 
     def versions(self) -> dict[str, str]:
-        """Of the packages that do the work."""
+        """Return the versions of the reader's packages."""
 
 
 def merge_equal(texts: Iterable[tuple[float, str]], step: float) -> list[Event]:
@@ -172,7 +172,7 @@ class Videocr:
         return package_versions("videocr", "pytesseract", "opencv-python")
 
 
-#: How each reader is made, by its name on the command line.
+#: Readers by their name on the command line.
 READERS: dict[str, Callable[[int], Reader]] = {
     OURS: Ours,
     BASELINE: Baseline,
@@ -182,7 +182,7 @@ READERS: dict[str, Callable[[int], Reader]] = {
 
 
 def read_clip(reader: str, file: str, threads: int) -> dict[str, Any]:
-    """Read a clip under the clock."""
+    """Read a clip and measure the time."""
     made = READERS[reader](threads)
     wall, cpu = time.perf_counter(), cpu_seconds()
     reading = made.read(Path(file))

@@ -1,9 +1,9 @@
-"""How well captions were read: text, times and kinds, against the truth of a clip.
+"""Accuracy of captions against the truth of a clip: text, times and kinds.
 
-Captions are paired one to one by how long they overlap, longest first. White space, line breaks and markup aside, a
-caption is *exact* if its text is equal. The *character error rate* is the share of characters of all captions that were
-misread or missed. True captions without a partner are *missed*; found ones without a partner are *phantoms*. *Onset*
-and *offset* are the errors of start and end in frames, at the clip's nominal rate.
+Captions are paired one to one by the length of their overlap, longest first. A caption is *exact* if its text is equal,
+ignoring white space, line breaks and markup. The *character error rate* is the share of characters of all captions that
+were misread or missed. True captions without a partner are *missed*; found ones without a partner are *phantoms*.
+*Onset* and *offset* are the errors of start and end in frames, at the clip's nominal rate.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ class Mistake(NamedTuple):
 
 @dataclass(frozen=True)
 class Score:
-    """Counts of one clip or, added up, of several.
+    """Counts of a clip, or the sum of several clips.
 
     Attributes:
-        captions: True ones.
+        captions: True captions.
         exact, missed, phantoms: See above.
         edits, characters: For the character error rate.
         onsets, offsets: Errors in frames, of captions that have a partner.
-        onsets_near, offsets_near: How many of them are near: one frame off at most, three in clips that fade.
-        kinds, kinds_right: Tracks that read something known, and those whose kind is right.
-        slides, slides_right: True slides, and those whose first frame is met within one frame.
+        onsets_near, offsets_near: Errors of at most one frame, or three in clips that fade.
+        kinds, kinds_right: Tracks that read a known text, and tracks of the right kind among them.
+        slides, slides_right: True slides, and slides found within one frame of their first frame.
         false_slides: Found slides that are not slides.
         mistakes: Captions that were not exact.
     """
@@ -178,7 +178,7 @@ def _partners(wanted: Sequence[Event], found: Sequence[Event]) -> tuple[dict[int
 
 
 def _kinds(truth: dict[str, Any], wanted: Sequence[Event], tracks: Sequence[TextInTime]) -> tuple[int, int]:
-    """(tracks that read a caption or a decoy, those whose kind is right)."""
+    """Return (tracks that read a caption or a decoy, tracks of the right kind among them)."""
     known = right = 0
     for track in tracks:
         kinds = _kinds_of(track, truth, wanted)
@@ -212,7 +212,7 @@ def _is_like(read: str, truth: str) -> bool:
 
 
 def plain_text(text: str) -> str:
-    """Text without markup, with one space for white space of any kind.
+    """Remove markup, and replace white space of any kind by one space.
 
     >>> plain_text("<i>Mind  the</i>\\n{\\\\an8}gap")
     'Mind the gap'
@@ -221,7 +221,7 @@ def plain_text(text: str) -> str:
 
 
 def parse_srt(text: str) -> list[Event]:
-    """The captions of a SubRip file.
+    """Parse the captions of a SubRip file.
 
     >>> parse_srt("1\\n00:00:01,500 --> 00:00:02,000\\nMind\\nthe gap\\n")
     [Event(start=1.5, end=2.0, text='Mind\\nthe gap')]
