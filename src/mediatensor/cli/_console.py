@@ -115,9 +115,9 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     (r"pass (?=--)", "give "),
     (r"give the path to from_pretrained\(\)", "give the path of the file instead of a name"),
     (r"a FieldRule, or the name of a set: ", "all, "),
-    (r" \(('[\w', ]+'),?\): give one or more names of [\w.]+,", r" must be languages (got \1),"),
+    (r" \(('[\w', ]+'),?\): give one or more names of [\w.]+,", r" must name languages (got \1),"),
     (r", and no vocab beside them", ""),
-    (r" (\[.+\]): choose of ", r" must be languages (got \1): choose of "),
+    (r" (\[.+\]): choose (?:of|from) ", r" must name languages (got \1): choose from "),
     (r"\b(?:Line|Page)Dataset\((.*?)\)", r"the dataset (\1)"),
 )
 
