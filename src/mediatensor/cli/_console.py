@@ -284,8 +284,8 @@ def output_stem(file: str) -> str:
         return "stdin"
     path = urlsplit(file).path if "://" in file else file
     stem = os.path.splitext(os.path.basename(path))[0]
-    kept = re.sub(r"[^\w .,()+=@~\[\]-]", "_", stem).strip(" .")[:_MAX_STEM_LENGTH]
-    return kept or "media"
+    safe_stem = re.sub(r"[^\w .,()+=@~\[\]-]", "_", stem).strip(" .")[:_MAX_STEM_LENGTH]
+    return safe_stem or "media"
 
 
 def output_stems(files: Sequence[str]) -> list[str]:

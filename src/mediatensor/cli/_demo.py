@@ -43,7 +43,7 @@ def check_line(is_right: bool, sentence: str) -> str:
     return f"  {'ok    ' if is_right else 'FAILED'} {sentence}"
 
 
-def timed(function: Callable[[], T]) -> tuple[T, float]:
+def measure_time(function: Callable[[], T]) -> tuple[T, float]:
     """Return the result of a function, and the seconds that it took."""
     begin = time.perf_counter()
     result = function()
@@ -59,7 +59,7 @@ def read_texts(file: str, folder: Path) -> list[tuple[bool, str]]:
     from ..ocr.models import ocr_predictor, video_text_predictor
 
     try:
-        predictor, elapsed = timed(lambda: ocr_predictor(pretrained=True))
+        predictor, elapsed = measure_time(lambda: ocr_predictor(pretrained=True))
         emit(row("ocr_predictor(pretrained=True)", "", elapsed))
         checks = [_check_page(predictor, folder), _check_frame(predictor, file, folder)]
         return [*checks, _check_video_text(video_text_predictor(pretrained=True), file, folder)]
@@ -72,7 +72,7 @@ def _check_page(predictor: Any, folder: Path) -> tuple[bool, str]:
     page, written = draw_page()
     write_picture(folder / "page.png", page)
     pixels = np.array(page)
-    document, elapsed = timed(lambda: predictor([pixels]))
+    document, elapsed = measure_time(lambda: predictor([pixels]))
     words = _words(document)
     emit(row("predictor([page])", counted(len(words), "word"), elapsed))
     write_picture(folder / "page-read.png", _overlay(document))
@@ -85,7 +85,7 @@ def _check_frame(predictor: Any, file: str, folder: Path) -> tuple[bool, str]:
     with VideoDecoder(file) as decoder:
         number = 2 * len(decoder) // 5 + 3
         frame = decoder.get_frame_at(number)
-    document, elapsed = timed(lambda: predictor([frame.data]))
+    document, elapsed = measure_time(lambda: predictor([frame.data]))
     words = _words(document)
     shown = [_shown_time(frame.pts_seconds), str(number)]
     found = [word.value for word in words]
@@ -96,7 +96,7 @@ def _check_frame(predictor: Any, file: str, folder: Path) -> tuple[bool, str]:
 
 def _check_video_text(predictor: Any, file: str, folder: Path) -> tuple[bool, str]:
     """The pattern shows its time and frame number in a corner; a number with another digit is another text."""
-    reading, elapsed = timed(lambda: predictor(file))
+    reading, elapsed = measure_time(lambda: predictor(file))
     overlays = reading.of_kind("overlay")
     emit(row("video_text_predictor(...)(video)", counted(len(reading.tracks), "text"), elapsed))
     write_picture(folder / "timeline.png", Image.fromarray(reading.synthesize_timeline(width=960)))
@@ -181,7 +181,7 @@ def run(args: argparse.Namespace) -> int:
     check_outputs(outputs, [args.file], overwrite=args.overwrite, makes_folders=True)
     if args.file is None:
         args.output.mkdir(parents=True, exist_ok=True)
-        _, elapsed = timed(lambda: _make_clip(Path(file)))
+        _, elapsed = measure_time(lambda: _make_clip(Path(file)))
         emit(f"made {file} in {_text.duration(elapsed)}: H.264 with B-frames\n")
     with _show_access(file) as decoder:
         checks = [_check_linear(file), _check_pickle(decoder), _check_loader(file)]
@@ -210,32 +210,32 @@ def _make_clip(path: Path) -> None:
 
 def _show_access(file: str) -> VideoDecoder:
     """Open the video, fetch frames and clips, and print results and times."""
-    decoder, elapsed = timed(lambda: VideoDecoder(file))
+    decoder, elapsed = measure_time(lambda: VideoDecoder(file))
     metadata = decoder.metadata
     num_frames = len(decoder)
     fps = f", {_text.decimal(metadata.average_fps)} fps" if metadata.average_fps else ""
-    emit(row(f"VideoDecoder({_quoted(file)})", f"{metadata.width}x{metadata.height}{fps}", elapsed))
+    emit(row(f"VideoDecoder({_quote_name(file)})", f"{metadata.width}x{metadata.height}{fps}", elapsed))
 
     middle = num_frames // 2
-    frame, elapsed = timed(lambda: decoder.get_frame_at(middle))
+    frame, elapsed = measure_time(lambda: decoder.get_frame_at(middle))
     emit(row(f"decoder.get_frame_at({middle})", f"{_shape(frame.data)} at {_text.seconds(frame.pts_seconds)}", elapsed))
 
     when = round(metadata.begin_stream_seconds + 0.7 * (metadata.duration_seconds or 0.0), 3)
     when = max(when, metadata.begin_stream_seconds)
-    frame, elapsed = timed(lambda: decoder.get_frame_played_at(when))
+    frame, elapsed = measure_time(lambda: decoder.get_frame_played_at(when))
     call = f"decoder.get_frame_played_at({_text.decimal(when)})"
     emit(row(call, f"{_shape(frame.data)} at {_text.seconds(frame.pts_seconds)}", elapsed))
 
     step = max(num_frames // 10, 1)
-    spread, elapsed = timed(lambda: decoder[::step])
+    spread, elapsed = measure_time(lambda: decoder[::step])
     emit(row(f"decoder[::{step}]", f"{_shape(spread)} {spread.dtype}", elapsed))
 
     length = min(_FRAMES_PER_CLIP, num_frames)
-    clips, elapsed = timed(lambda: clips_at_random_indices(decoder, num_clips=4, num_frames_per_clip=length))
+    clips, elapsed = measure_time(lambda: clips_at_random_indices(decoder, num_clips=4, num_frames_per_clip=length))
     emit(row("clips_at_random_indices(decoder, ...)", _shape(clips.data), elapsed))
 
     every = max((metadata.duration_seconds or 0.0) / 4, 1e-3)
-    clips, elapsed = timed(
+    clips, elapsed = measure_time(
         lambda: clips_at_regular_timestamps(decoder, seconds_between_clip_starts=every, num_frames_per_clip=length)
     )
     emit(row("clips_at_regular_timestamps(decoder, ...)", _shape(clips.data), elapsed))
@@ -298,5 +298,5 @@ def _shape(tensor: Tensor) -> str:
     return f"({', '.join(map(str, tensor.shape))})"
 
 
-def _quoted(file: str) -> str:
+def _quote_name(file: str) -> str:
     return repr(_text.shorten(file.rsplit("/", 1)[-1], 24))

@@ -240,13 +240,13 @@ def plan_tasks(files: Sequence[str], folder: Path, formats: Sequence[str], every
         is_video = every is None and (
             _has_video_suffix(file) or not (set(formats) <= set(FORMATS) or _is_document(file))
         )
-        known = VIDEO_FORMATS if is_video else FORMATS
+        accepted_formats = VIDEO_FORMATS if is_video else FORMATS
         for name in formats:
-            if name not in known:
+            if name not in accepted_formats:
                 hint = "; frames of it are read as pages with --every SECONDS" if is_video else ""
                 what = "the text of a video" if is_video else "a document"
                 raise InvalidArgumentError(
-                    f"{shown_name(file)}: {what} is written as {', '.join(known)}, not as {name}{hint}."
+                    f"{shown_name(file)}: {what} is written as {', '.join(accepted_formats)}, not as {name}{hint}."
                 )
         tasks.append(Task(file, folder, stem, tuple(formats) or ("srt" if is_video else "txt",), is_video))
     return tasks

@@ -37,13 +37,13 @@ def run(args: argparse.Namespace) -> int:
     )
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    listening = _listen(args.host, args.port)
-    with listening:
-        host, port = listening.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
+    listener = _listen(args.host, args.port)
+    with listener:
+        host, port = listener.getsockname()[:2]
+        url_host = f"[{host}]" if ":" in host else host
         suffix = f"/?token={token}" if is_made else "/"
-        line = f"mediatensor serves on http://{shown}:{port}{suffix}"
-        make_server(app, args.host, port, when_started=lambda: emit(line)).run(sockets=[listening])
+        line = f"mediatensor serves on http://{url_host}:{port}{suffix}"
+        make_server(app, args.host, port, when_started=lambda: emit(line)).run(sockets=[listener])
     return 0
 
 
@@ -68,8 +68,8 @@ def _listen(host: str, port: int) -> socket.socket:
         InvalidArgumentError: if the address is not one of this machine, or is in use.
     """
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, address = found[0][0], found[0][4]
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, address = addresses[0][0], addresses[0][4]
         return socket.create_server(address[:2], family=family, backlog=512)
     except (OSError, OverflowError) as error:
         raise InvalidArgumentError(

@@ -436,7 +436,7 @@ def _draw_frames(
 ) -> Image.Image:
     """Draw the sheet of the chosen frames, with the boxes of the marks."""
     metadata, index = decoder.metadata, decoder.frame_index
-    size = tile_size(_displayed(decoder, (metadata.width or 1, metadata.height or 1)), options.tile_width)
+    size = tile_size(_displayed_size(decoder, (metadata.width or 1, metadata.height or 1)), options.tile_width)
     grid = choose_grid(len(chosen), size, options.num_columns)
     check_size(grid, side_limit)
     pts_seconds, is_key_frame = index.pts_seconds.tolist(), index.is_key_frame.tolist()
@@ -471,7 +471,7 @@ def check_range(start: float, stop: float, begin: float, end: float) -> None:
         )
 
 
-def _displayed(decoder: VideoDecoder, size: tuple[int, int]) -> tuple[int, int]:
+def _displayed_size(decoder: VideoDecoder, size: tuple[int, int]) -> tuple[int, int]:
     metadata = decoder.metadata
     return display_size(*size, metadata.pixel_aspect_ratio, metadata.rotation)
 
@@ -483,7 +483,7 @@ def _picture(decoder: VideoDecoder, frame_index: int, size: tuple[int, int]) -> 
     except DecodeError:
         return None
     picture = Image.fromarray(data.numpy())
-    width, height = _displayed(decoder, picture.size)
+    width, height = _displayed_size(decoder, picture.size)
     scale = min(size[0] / width, size[1] / height)
     target = (max(round(width * scale), 1), max(round(height * scale), 1))
     # Enlarged pixels stay sharp: smoothing a tiny frame would show detail that is not there.

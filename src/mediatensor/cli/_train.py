@@ -94,14 +94,14 @@ def _generate(args: argparse.Namespace, num_rows: int, languages: str, seed: int
     from ..ocr.models import detection_predictor
     from ..ocr.training import drawn_lines, drawn_pages
 
-    known = languages.split(",")
+    language_names = languages.split(",")
     start = args.start or _DEFAULTS[args.task]
     if args.task == "detection":
         text_unit = args.text_unit or ("line" if detection_predictor(start).finds_lines else "word")
-        return drawn_pages(num_rows, languages=known, text_unit=text_unit, seed=seed)
+        return drawn_pages(num_rows, languages=language_names, text_unit=text_unit, seed=seed)
     if "page_orientation" in start:
-        return drawn_pages(num_rows, languages=known, seed=seed)
-    return drawn_lines(num_rows, languages=known, characters=args.vocab, seed=seed)
+        return drawn_pages(num_rows, languages=language_names, seed=seed)
+    return drawn_lines(num_rows, languages=language_names, characters=args.vocab, seed=seed)
 
 
 def _report(epoch: Mapping[str, Any]) -> None:

@@ -189,8 +189,8 @@ def compare(file: str, stream_index: int | None, *, num_singles: int | None, see
         MediaTensorError: if the file cannot be opened. A frame that cannot be fetched is a mismatch.
     """
     with VideoDecoder(file, stream_index=stream_index, dimension_order="NHWC") as decoder:
-        chosen, num_frames_at_open = decoder.stream_index, len(decoder)
-        reference = read_reference(file, chosen)
+        video_stream_index, num_frames_at_open = decoder.stream_index, len(decoder)
+        reference = read_reference(file, video_stream_index)
         if num_frames_at_open > len(reference):
             # Not every packet decodes. The decoder counted packets, and counts again after one that does not decode:
             # request the last frame first. If nothing decodes, this raises StreamError.
@@ -199,10 +199,10 @@ def compare(file: str, stream_index: int | None, *, num_singles: int | None, see
         requests = plan_requests(min(num_frames_at_open, len(reference)), num_singles, seed)
         checks, mismatches_found = _run_checks(decoder, requests, reference)
         num_frames, damage = len(decoder), _describe_damage(decoder.frame_index)
-    mismatches = _add_pixel_differences(mismatches_found, linear_decode(file, chosen))
+    mismatches = _add_pixel_differences(mismatches_found, linear_decode(file, video_stream_index))
     return Comparison(
         file=file,
-        stream_index=chosen,
+        stream_index=video_stream_index,
         seed=seed,
         num_frames_at_open=num_frames_at_open,
         num_frames=num_frames,
@@ -228,7 +228,7 @@ def _run_checks(
 ) -> tuple[tuple[CheckResult, ...], list[_MismatchAndPixels]]:
     """Return the totals by kind, and the first mismatches with their pixels."""
     checks: list[CheckResult] = []
-    found: list[_MismatchAndPixels] = []
+    mismatches_found: list[_MismatchAndPixels] = []
     by_digest = {frame.digest: index for index, frame in reversed(list(enumerate(reference)))}
     runnable = [request for request in requests if _has_times(request, reference)]
     for kind, group in groupby(progress(runnable, "random access"), key=lambda request: request.kind):
@@ -240,10 +240,10 @@ def _run_checks(
                 if result is None:
                     continue
                 num_mismatches += 1
-                if len(found) < _NUM_MISMATCHES_KEPT:
-                    found.append(result)
+                if len(mismatches_found) < _NUM_MISMATCHES_KEPT:
+                    mismatches_found.append(result)
         checks.append(CheckResult(kind, num_requests, num_frames, num_mismatches))
-    return tuple(checks), found
+    return tuple(checks), mismatches_found
 
 
 def _has_times(request: Request, reference: Reference) -> bool:
@@ -322,17 +322,19 @@ def _judge(
     return Mismatch(request.kind, index, expected.pts_seconds, pts_seconds, None, is_frame, reason), pixels
 
 
-def _add_pixel_differences(found: Sequence[_MismatchAndPixels], frames: Iterable[LinearFrame]) -> tuple[Mismatch, ...]:
+def _add_pixel_differences(
+    mismatches_found: Sequence[_MismatchAndPixels], frames: Iterable[LinearFrame]
+) -> tuple[Mismatch, ...]:
     """Add the largest differences to the mismatches; ``frames`` is a second linear decode."""
-    wanted = {mismatch.frame_index for mismatch, pixels in found if pixels is not None}
+    wanted_indices = {mismatch.frame_index for mismatch, pixels in mismatches_found if pixels is not None}
     expected: dict[int, Pixels] = {}
-    for position, frame in enumerate(frames if wanted else ()):
-        if position in wanted:
+    for position, frame in enumerate(frames if wanted_indices else ()):
+        if position in wanted_indices:
             expected[position] = frame.rgb
-        if len(expected) == len(wanted):
+        if len(expected) == len(wanted_indices):
             break
     described = []
-    for mismatch, pixels in found:
+    for mismatch, pixels in mismatches_found:
         linear = expected.get(mismatch.frame_index)
         if pixels is not None and linear is not None and pixels.shape == linear.shape:
             difference = int(np.abs(pixels.astype(np.int16) - linear.astype(np.int16)).max(initial=0))

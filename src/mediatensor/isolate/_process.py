@@ -122,7 +122,7 @@ class Process:
         except TimeoutError:
             raise self.error(limit.what_failed, "timeout") from None
         except ConnectionError:
-            raise self.ended(limit) from None
+            raise self.end_error(limit) from None
 
     def receive(self, limit: TimeLimit, *kinds: bytes, max_bytes: int | None = None) -> _channel.Message:
         """Wait for a message of one of these kinds.
@@ -137,14 +137,14 @@ class Process:
         except TimeoutError:
             raise self.error(limit.what_failed, "timeout") from None
         except EOFError:
-            raise self.ended(limit) from None
+            raise self.end_error(limit) from None
         except _channel.ChannelError as error:
             raise self.error(f"sent an invalid message: {error}", "result") from error
         if message.kind not in kinds:
             raise self.error(f"sent {message.kind!r} out of turn", "result")
         return message
 
-    def ended(self, limit: TimeLimit) -> IsolatedWorkerError:
+    def end_error(self, limit: TimeLimit) -> IsolatedWorkerError:
         """Return an error with the reason why the process ended."""
         give_up = time.monotonic() + GRACE_SECONDS
         while _is_running(self._process):

@@ -43,9 +43,9 @@ __all__ = [
     "encode",
     "extent_of",
     "failure_of",
-    "raised",
     "ran_out_of_memory",
     "read_structure",
+    "rebuild_error",
 ]
 
 _MAX_TEXT_CHARACTERS = 1 << 14
@@ -243,7 +243,7 @@ class _Decoder:
 
     def _tensor(self, name: str, shape: list[int], order: list[int], begin: int, num_bytes: int) -> Tensor:
         dtype = _TORCH_DTYPES[name]
-        part = self._checked(dtype.itemsize, shape, order, begin, num_bytes)
+        part = self._check_part(dtype.itemsize, shape, order, begin, num_bytes)
         # torch relies on bytes of 0 and 1.
         flat = part != 0 if dtype is torch.bool else part.view(dtype) if num_bytes else part.new_empty(0, dtype=dtype)
         return flat.reshape(shape).permute(_inverse(order))
@@ -254,11 +254,11 @@ class _Decoder:
         dtype = np.dtype(name)
         if dtype.kind not in _NUMPY_KINDS or dtype.itemsize == 0:
             raise ValueError(f"an array of dtype {dtype}")
-        part = self._checked(dtype.itemsize, shape, order, begin, num_bytes).numpy()
+        part = self._check_part(dtype.itemsize, shape, order, begin, num_bytes).numpy()
         flat = part != 0 if dtype.kind == "b" else part.view(dtype)
         return flat.reshape(shape).transpose(_inverse(order))
 
-    def _checked(self, item_bytes: int, shape: list[int], order: list[int], begin: int, num_bytes: int) -> Tensor:
+    def _check_part(self, item_bytes: int, shape: list[int], order: list[int], begin: int, num_bytes: int) -> Tensor:
         if len(shape) > _MAX_NUM_DIMENSIONS or max(shape, default=0) > _MAX_DIMENSION:
             raise ValueError(f"{len(shape)} dimensions, one of them too large")
         if sorted(order) != list(range(len(shape))):
@@ -465,7 +465,7 @@ def ran_out_of_memory(error: BaseException) -> bool:
     return False
 
 
-def raised(failure: Mapping[str, Any]) -> Exception:
+def rebuild_error(failure: Mapping[str, Any]) -> Exception:
     """Return the exception to raise for a description by `failure_of`.
 
     Returns:
@@ -473,7 +473,7 @@ def raised(failure: Mapping[str, Any]) -> Exception:
         `IsolatedWorkerError` with the reason "exception". The trace is added as a note.
 
     Example:
-        >>> raised(failure_of(KeyError("a")))
+        >>> rebuild_error(failure_of(KeyError("a")))
         KeyError('a')
     """
     text, name = str(failure["text"])[:_MAX_TEXT_CHARACTERS], str(failure["type"])[:200]

@@ -17,7 +17,7 @@ from . import _channel
 from ._child_main import Kind, Settings, is_importing_main, this_main
 from ._confinement import MEMORY_EXIT_STATUS, can_deny_network
 from ._process import MAX_TEXT_BYTES, Process, TimeLimit
-from ._values import decode, raised
+from ._values import decode, rebuild_error
 
 __all__ = ["DEFAULT_MAX_MEMORY_BYTES", "DEFAULT_TIMEOUT_SECONDS", "Child", "IsolatedWorker"]
 
@@ -82,8 +82,8 @@ class Child(Process):
             if answer.kind == Kind.VALUE:
                 return value
             if answer.kind != Kind.OUT_OF_MEMORY:
-                failure = raised(value)
-                return failure if answer.kind == Kind.FAILURE else _not_loaded(failure)
+                failure = rebuild_error(value)
+                return failure if answer.kind == Kind.FAILURE else _load_error(failure)
             text = f"{value['type']}: {value['text']}"[:MAX_TEXT_BYTES]
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"[:MAX_TEXT_BYTES]
@@ -91,15 +91,15 @@ class Child(Process):
         limit = self._settings.max_memory_bytes
         raise self.error(f"needed more than max_memory_bytes = {limit} bytes of memory ({text})", "memory")
 
-    def ended(self, limit: TimeLimit) -> IsolatedWorkerError:
-        error = super().ended(limit)
+    def end_error(self, limit: TimeLimit) -> IsolatedWorkerError:
+        error = super().end_error(limit)
         if self.exit_status == MEMORY_EXIT_STATUS:
             most = self._settings.max_memory_bytes
             return self.error(f"needed more than max_memory_bytes = {most} bytes of memory", "memory")
         return error
 
 
-def _not_loaded(failure: Exception) -> InvalidArgumentError:
+def _load_error(failure: Exception) -> InvalidArgumentError:
     error = InvalidArgumentError(
         "The isolated process cannot find the function or the classes of its arguments: they must be at the "
         f"top of a module that it can import, or of the program's file ({type(failure).__name__}: {failure})."

@@ -70,7 +70,7 @@ def create_app(
         >>> app.title
         'mediatensor'
     """
-    settings = Settings.checked(
+    settings = Settings.from_arguments(
         token=token,
         max_upload_bytes=max_upload_bytes,
         max_stored_bytes=max_stored_bytes,

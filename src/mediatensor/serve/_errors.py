@@ -17,7 +17,7 @@ from ..errors import (
     WriteError,
 )
 
-__all__ = ["ServeError", "answer_to", "described", "stopping"]
+__all__ = ["ServeError", "answer_to", "describe_error", "stopping_error"]
 
 
 class ServeError(Exception):
@@ -37,16 +37,16 @@ class ServeError(Exception):
         self.headers = dict(headers or {})
 
 
-def described(error: ServeError) -> dict[str, Any]:
+def describe_error(error: ServeError) -> dict[str, Any]:
     """Return the error as JSON.
 
-    >>> described(ServeError(404, "UnknownJob", "There is no such job."))
+    >>> describe_error(ServeError(404, "UnknownJob", "There is no such job."))
     {'type': 'UnknownJob', 'message': 'There is no such job.'}
     """
     return {"type": error.kind, "message": str(error)}
 
 
-def stopping() -> ServeError:
+def stopping_error() -> ServeError:
     """Return the error for clients that wait while the server stops."""
     return ServeError(
         503, "Stopping", "The server stops; send the request again when it is back.", {"Connection": "close"}

@@ -15,7 +15,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ._errors import ServeError, described
+from ._errors import ServeError, describe_error
 from ._settings import Settings
 
 __all__ = ["Guard", "error_answer"]
@@ -67,7 +67,7 @@ _ASK_FOR_TOKEN = """<!doctype html>
 
 def error_answer(error: ServeError) -> Response:
     """Return the answer to a refused request."""
-    return JSONResponse({"error": described(error)}, error.status, error.headers)
+    return JSONResponse({"error": describe_error(error)}, error.status, error.headers)
 
 
 class Guard:

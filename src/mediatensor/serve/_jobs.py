@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from .._engine.common.messages import counted
-from ._errors import ServeError, described, stopping
+from ._errors import ServeError, describe_error, stopping_error
 from ._settings import (
     MAX_KEPT_JOBS,
     MAX_KEPT_JOBS_OF_ONE,
@@ -149,7 +149,7 @@ class Job:
             "state": self.state,
             "progress": None if self.progress is None else round(self.progress, 4),
             "message": self.message,
-            "error": None if self.error is None else described(self.error),
+            "error": None if self.error is None else describe_error(self.error),
             "name": self.name,
             "size_bytes": self.size_bytes,
             **facts,
@@ -244,7 +244,7 @@ class Jobs:
     def _forget_oldest(self, owner: str) -> bool:
         """Evict the oldest job of an owner that was kept long enough; return whether there was one."""
         before = time.monotonic() - _MIN_KEEP_SECONDS
-        for job in self._ended():
+        for job in self._finished_jobs():
             if job.client.owner == owner and job.ended_at is not None and job.ended_at < before:
                 self.forget(job)
                 return True
@@ -274,7 +274,7 @@ class Jobs:
     def add(self, job: Job) -> None:
         """Append a job to its client's queue; raise `ServeError` 503 if the server stops."""
         if self._is_stopped:
-            raise stopping()
+            raise stopping_error()
         job.jobs = self
         self._jobs[job.id] = job
         self._wait(job)
@@ -364,7 +364,7 @@ class Jobs:
         """End all jobs, and accept no further ones."""
         self._is_stopped = True
         for job in self._jobs.values():
-            self.end(job, "failed", error=stopping())
+            self.end(job, "failed", error=stopping_error())
 
     def forget(self, job: Job) -> None:
         """Delete the upload and the results of a job, and end the work on it."""
@@ -383,10 +383,10 @@ class Jobs:
     def forget_old(self) -> None:
         """Evict jobs that were kept long enough, and the oldest if one owner, or all together, have too many."""
         before = time.monotonic() - self._settings.keep_seconds
-        for job in self._ended():
+        for job in self._finished_jobs():
             if job.ended_at is not None and job.ended_at < before:
                 self.forget(job)
-        ended = self._ended()
+        ended = self._finished_jobs()
         counts = Counter(job.client.owner for job in ended)
         while counts and (max(counts.values()) > MAX_KEPT_JOBS_OF_ONE or counts.total() > MAX_KEPT_JOBS):
             owner = max(counts, key=counts.__getitem__)
@@ -401,7 +401,7 @@ class Jobs:
             if folder not in known:
                 _delete(folder)
 
-    def _ended(self) -> list[Job]:
+    def _finished_jobs(self) -> list[Job]:
         """Return the finished jobs, oldest first."""
         return sorted((job for job in self._jobs.values() if job.is_ended), key=lambda job: job.ended_at or 0.0)
 

@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 from ..errors import ClosedError, IsolatedWorkerError, MediaTensorError
 from ..isolate import IsolatedWorker
 from . import _work
-from ._errors import ServeError, answer_to, described
+from ._errors import ServeError, answer_to, describe_error
 from ._jobs import Job, Jobs
 from ._settings import MAX_PAGES
 
@@ -167,10 +167,10 @@ async def work_on(job: Job, worker: Worker, should_wait: Callable[[], bool]) -> 
         return True
     if not job.facts:
         kinds = {"page": "pages", "video": "video"}
-        looked = {**job.options, "kind": kinds.get(job.task), "max_pages": MAX_PAGES}
-        async with _timed(job):
+        inspect_options = {**job.options, "kind": kinds.get(job.task), "max_pages": MAX_PAGES}
+        async with _count_time(job):
             seconds = min(_PAGE_SECONDS, job.seconds_left)
-            facts = await worker.call(_work.inspect, seconds, str(job.upload), looked)
+            facts = await worker.call(_work.inspect, seconds, str(job.upload), inspect_options)
         job.pages_left = deque(facts.get("pages", ()))
         job.show(facts=facts, progress=0.0)
     if job.facts["kind"] == "pages":
@@ -190,12 +190,12 @@ async def _call(
     **kwargs: _Parameters.kwargs,
 ) -> _Result:
     """Call a function within the remaining time of the job."""
-    async with _timed(job):
+    async with _count_time(job):
         return await worker.call(function, job.seconds_left, *args, **kwargs)
 
 
 @asynccontextmanager
-async def _timed(job: Job) -> AsyncIterator[None]:
+async def _count_time(job: Job) -> AsyncIterator[None]:
     if job.seconds_left <= 0:
         raise IsolatedWorkerError("The job took too long.", "timeout")
     begin = time.monotonic()
@@ -221,8 +221,10 @@ async def _read_pages(job: Job, worker: Worker, should_wait: Callable[[], bool])
     job.show(message="writing", progress=1.0)
     job.reserve(sum(_page_file(job.folder, number).stat().st_size + 1 for number in job.facts["pages"]))
     await asyncio.to_thread(_join_pages, job)
-    if wanted := job.options["files"]:
-        files = await _call(job, worker, _work.write_document, str(job.upload), str(job.folder), wanted, job.options)
+    if file_names := job.options["files"]:
+        files = await _call(
+            job, worker, _work.write_document, str(job.upload), str(job.folder), file_names, job.options
+        )
         await _store(job, files)
     return True
 
@@ -230,7 +232,7 @@ async def _read_pages(job: Job, worker: Worker, should_wait: Callable[[], bool])
 async def _read_page(job: Job, worker: Worker, number: int) -> None:
     seconds = min(_PAGE_SECONDS, job.seconds_left)
     try:
-        async with _timed(job):
+        async with _count_time(job):
             read = await worker.call(_work.read_page, seconds, str(job.upload), number, job.options)
     except MediaTensorError as error:
         answer = answer_to(error, str(job.upload), job.name)
@@ -250,7 +252,7 @@ def _failed_page(number: int, error: ServeError) -> dict[str, bytes]:
     """Return the result of a page that could not be read."""
     page: dict[str, Any] = {
         "page_idx": number, "width": None, "height": None, "orientation": None, "language": None, "text": "",
-        "words": [], "regions": [], "tables": [], "fields": [], "unread": [], "error": described(error),
+        "words": [], "regions": [], "tables": [], "fields": [], "unread": [], "error": describe_error(error),
     }  # fmt: skip
     unknown = {"value": None, "confidence": None}
     export = {

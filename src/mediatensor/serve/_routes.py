@@ -82,9 +82,9 @@ def application(settings: Settings) -> FastAPI:
     )
     app.state.service = service
     app.add_middleware(Guard, settings=settings)
-    app.add_exception_handler(ServeError, _refused)
-    app.add_exception_handler(HTTPException, _unknown)
-    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(ServeError, _answer_serve_error)
+    app.add_exception_handler(HTTPException, _answer_http_error)
+    app.add_exception_handler(RequestValidationError, _answer_invalid_request)
     _add_page(app)
     _add_calls(app, service)
     _add_jobs(app, service)
@@ -92,19 +92,19 @@ def application(settings: Settings) -> FastAPI:
     return app
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+async def _answer_serve_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, ServeError)
     return error_answer(error)
 
 
-async def _unknown(_: Request, error: Exception) -> Response:
+async def _answer_http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     names = {404: "NotFound", 405: "MethodNotAllowed"}
     answer = ServeError(error.status_code, names.get(error.status_code, "HTTPError"), f"{error.detail}.", error.headers)
     return error_answer(answer)
 
 
-async def _invalid(_: Request, error: Exception) -> Response:
+async def _answer_invalid_request(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     return error_answer(ServeError(400, "BadOption", f"{first['loc'][-1]}: {first['msg']}."))
@@ -119,14 +119,14 @@ class _File(FileResponse):
             scope = {**scope, "headers": [(name, value) for name, value in scope["headers"] if name != b"range"]}
         refused: Message | None = None
 
-        async def watched(message: Message) -> None:
+        async def send_unless_refused(message: Message) -> None:
             nonlocal refused
             if message["type"] == "http.response.start" and message["status"] in (400, 416):
                 refused = message
             if refused is None:
                 await send(message)
 
-        await super().__call__(scope, receive, watched)
+        await super().__call__(scope, receive, send_unless_refused)
         if refused is not None:
             sent = Headers(raw=refused["headers"])
             headers = {"Content-Range": sent["content-range"]} if "content-range" in sent else None
@@ -208,8 +208,8 @@ def _check_options(options: type[BaseModel], given: Mapping[str, str]) -> dict[s
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         name = ".".join(map(str, first["loc"][:1]))
         if first["type"] == "extra_forbidden":
-            known = ", ".join(sorted(options.model_fields))
-            raise ServeError(400, "BadOption", f"There is no option {name[:40]!r}; there are {known}.") from None
+            accepted = ", ".join(sorted(options.model_fields))
+            raise ServeError(400, "BadOption", f"There is no option {name[:40]!r}; there are {accepted}.") from None
         if name == "pages" and first["type"] == "string_pattern_mismatch":
             first["msg"] = "give pages, counted from 1, and ranges of them, such as 1-3,7,10-"
         raise ServeError(400, "BadOption", f"{name}={given.get(name, '')[:60]!r}: {first['msg']}.") from None
@@ -267,12 +267,12 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
         job = await service.accept(request, check)
         return JSONResponse(job.describe(), 202, {"Location": f"jobs/{job.id}"})
 
-    known: _Responses = {404: {"model": schemas.ErrorAnswer, "description": "There is no such job."}}
+    not_found: _Responses = {404: {"model": schemas.ErrorAnswer, "description": "There is no such job."}}
 
     @app.get(
         "/jobs/{job_id}",
         summary="The state of a job",
-        responses={200: {"model": schemas.JobStatus}, **known},
+        responses={200: {"model": schemas.JobStatus}, **not_found},
         response_class=JSONResponse,
     )
     async def get_job(job_id: str) -> Response:
@@ -281,7 +281,7 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
     @app.get(
         "/jobs/{job_id}/events",
         summary="The state of a job at every change: server-sent events, `progress` until it ends",
-        responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, **known},
+        responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, **not_found},
         response_class=Response,
     )
     async def get_events(job_id: str) -> Response:
@@ -293,13 +293,13 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
         "/jobs/{job_id}",
         status_code=204,
         summary="Cancel a job, and delete its upload and results",
-        responses=known,
+        responses=not_found,
     )
     async def delete_job(job_id: str) -> Response:
         service.jobs.forget(service.jobs[job_id])
         return Response(status_code=204)
 
-    early: _Responses = {409: {"model": schemas.ErrorAnswer, "description": "The job is not done."}}
+    not_done: _Responses = {409: {"model": schemas.ErrorAnswer, "description": "The job is not done."}}
 
     @app.get(
         "/jobs/{job_id}/result",
@@ -318,8 +318,8 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
                     }
                 },
             },
-            **known,
-            **early,
+            **not_found,
+            **not_done,
         },
         response_class=Response,
     )
@@ -331,7 +331,7 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
     @app.get(
         "/jobs/{job_id}/download/{name}",
         summary="A result file: one of the `downloads` of the job",
-        responses={200: {"content": {"application/octet-stream": {}}}, **known, **early},
+        responses={200: {"content": {"application/octet-stream": {}}}, **not_found, **not_done},
         response_class=Response,
     )
     async def get_download(job_id: str, name: str) -> Response:
@@ -340,14 +340,14 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
         stem = re.sub(r"\.[^.]*$", "", job.name) or job.name
         return _File(media_path(job, name), media_type=media_type_of(name), filename=f"{stem}.{name}")
 
-    _add_pictures(app, service, known)
+    _add_pictures(app, service, not_found)
 
 
-def _add_pictures(app: FastAPI, service: Service, known: _Responses) -> None:
+def _add_pictures(app: FastAPI, service: Service, not_found: _Responses) -> None:
     @app.get(
         "/jobs/{job_id}/pages/{index}.png",
         summary="The image of a page",
-        responses={200: {"content": {"image/png": {}}}, **known},
+        responses={200: {"content": {"image/png": {}}}, **not_found},
         response_class=Response,
     )
     async def get_page(
@@ -366,7 +366,7 @@ def _add_pictures(app: FastAPI, service: Service, known: _Responses) -> None:
     @app.get(
         "/jobs/{job_id}/frame.jpg",
         summary="The frame of a video at a time, or the first one",
-        responses={200: {"content": {"image/jpeg": {}}}, 400: _ERRORS[400], **known},
+        responses={200: {"content": {"image/jpeg": {}}}, 400: _ERRORS[400], **not_found},
         response_class=Response,
     )
     async def get_frame(
@@ -382,7 +382,7 @@ def _add_pictures(app: FastAPI, service: Service, known: _Responses) -> None:
     @app.get(
         "/jobs/{job_id}/media",
         summary="The upload, or a range of it",
-        responses={200: {"content": {"application/octet-stream": {}}}, **known},
+        responses={200: {"content": {"application/octet-stream": {}}}, **not_found},
         response_class=Response,
     )
     async def get_media(job_id: str) -> Response:

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ._errors import stopping
+from ._errors import stopping_error
 from ._guard import error_answer
 from ._settings import LOOPBACK
 
@@ -112,16 +112,16 @@ def _answer_cancelled(app: ASGIApp) -> ASGIApp:
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         has_begun = False
 
-        async def watched(message: Message) -> None:
+        async def note_and_send(message: Message) -> None:
             nonlocal has_begun
             has_begun = True
             await send(message)
 
         try:
-            await app(scope, receive, watched)
+            await app(scope, receive, note_and_send)
         except asyncio.CancelledError:
             if not has_begun:
-                await error_answer(stopping())(scope, receive, send)
+                await error_answer(stopping_error())(scope, receive, send)
 
     return answer
 

@@ -72,7 +72,7 @@ class Settings:
     folder: Path | None
 
     @classmethod
-    def checked(
+    def from_arguments(
         cls,
         *,
         token: str | None = None,

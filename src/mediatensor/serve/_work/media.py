@@ -54,12 +54,12 @@ def inspect(path: str, options: Options) -> dict[str, Any]:
         head = file.read(max(NUM_SNIFFED_BYTES, _NUM_HEAD_BYTES))
     if not head:
         raise OpenError("The upload is empty.")
-    wanted, is_document = options.get("kind"), _is_document(path, head)
-    if wanted == "pages" and not is_document:
+    wanted_kind, is_document = options.get("kind"), _is_document(path, head)
+    if wanted_kind == "pages" and not is_document:
         raise OpenError(f"This is neither an image nor a PDF file; it looks like {look_like(head)}.")
-    if wanted == "video" and is_document and sniff(head) not in _ANIMATED:
+    if wanted_kind == "video" and is_document and sniff(head) not in _ANIMATED:
         raise OpenError("This is not a video, but an image or a PDF file.")
-    if is_document and wanted != "video":
+    if is_document and wanted_kind != "video":
         num_pages = len(open_pages(path, options))
         return {
             "kind": "pages",
@@ -140,21 +140,21 @@ def _choose_pages(ranges: str | None, num_pages: int, most: int) -> list[int]:
     >>> _choose_pages("2-3,5-,3", 6, 100), _choose_pages(None, 2, 100)
     ([1, 2, 4, 5], [0, 1])
     """
-    chosen: list[int] = []
+    page_indices: list[int] = []
     for part in (ranges or "1-").split(","):
         first, dash, last = part.partition("-")
         start = int(first)
         stop = start if not dash else int(last) if last else num_pages
         if not 1 <= start <= stop <= num_pages:
             raise InvalidArgumentError(f"pages={part!r}: the document has pages 1 to {num_pages}.")
-        chosen += range(start - 1, stop)
-    chosen = list(dict.fromkeys(chosen))
-    if len(chosen) > most:
+        page_indices += range(start - 1, stop)
+    page_indices = list(dict.fromkeys(page_indices))
+    if len(page_indices) > most:
         raise InvalidArgumentError(
-            f"The document has {len(chosen)} pages to read, and at most {most} are read at a time: choose some, such "
-            f"as pages=1-{most}."
+            f"The document has {len(page_indices)} pages to read, and at most {most} are read at a time: choose some, "
+            f"such as pages=1-{most}."
         )
-    return chosen
+    return page_indices
 
 
 def read_video(path: str, progress_path: str, options: Options) -> dict[str, bytes]:
@@ -169,8 +169,8 @@ def read_video(path: str, progress_path: str, options: Options) -> dict[str, byt
     predictor = _video_reader(tuple(options.get("languages") or ()), options.get("region"))
     with _open_video(path) as decoder:
         facts, total = decoder.metadata, max(len(decoder), 1)
-        shown = _Progress(progress_path, total)
-        reading = predictor._read_on(decoder, None, lambda _: shown.step())
+        progress = _Progress(progress_path, total)
+        reading = predictor._read_on(decoder, None, lambda _: progress.step())
         reading = replace(reading, name=str(options.get("name") or "video"))
         result = {
             "name": reading.name,
