@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import os
 from dataclasses import asdict
 from pathlib import Path
 
 from .._engine.common.messages import counted
-from .._engine.common.plain_values import json_bytes
-from .._engine.sources.atomic_files import write_file
 from .._engine.sources.output_files import check_outputs
+from ..datasets._check.report import write_rows
 from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError
 from ..samplers import Scene, find_scenes
@@ -61,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
     code = for_each_file(files, find)
     if args.output is not None and rows:
-        _save(rows, args.output)
+        write_rows(str(args.output), rows)
         if not args.json:
             emit(f"wrote {args.output}: {counted(len(rows), 'row')}")
     if len(files_read) < len(files) > 1:
@@ -90,15 +87,3 @@ def _row(file: str, scene: Scene, output: Path, *, is_first: bool) -> dict[str, 
         "last_frame": scene.last_frame,
         "score": None if is_first else round(scene.score, 3),
     }
-
-
-def _save(rows: list[dict[str, object]], output: Path) -> None:
-    if output.suffix.lower() == ".csv":
-        text = io.StringIO()
-        writer = csv.DictWriter(text, rows[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        data = text.getvalue().encode()
-    else:
-        data = b"".join(json_bytes(row) + b"\n" for row in rows)
-    write_file(output, data)

@@ -266,7 +266,7 @@ class DatasetReport:
         rows = list(self._good_rows())
         if not rows:
             raise InvalidArgumentError("Every row is bad, so that there is nothing to write.")
-        write_file(text, _as_csv(rows) if text.lower().endswith(".csv") else _as_json_lines(rows))
+        write_rows(text, rows)
         return len(rows)
 
     def _good_rows(self) -> Iterator[dict[str, Any]]:
@@ -305,6 +305,11 @@ def check_manifest_name(path: str | os.PathLike[str]) -> str:
     if os.path.splitext(text)[1].lower() not in (".csv", ".jsonl"):
         raise InvalidArgumentError(f"A manifest is written as .csv or .jsonl (got {text!r}).")
     return text
+
+
+def write_rows(path: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows as a ``.csv`` or ``.jsonl`` manifest."""
+    write_file(path, _as_csv(rows) if path.lower().endswith(".csv") else _as_json_lines(rows))
 
 
 def _make_absolute(path: str) -> str:
