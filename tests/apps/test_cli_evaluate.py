@@ -124,7 +124,7 @@ def test_pages(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
             "a model for detection, and task is 'recognition'",
         ),
         (("detection", "lines.jsonl"), "There are no boxes"),
-        (("detection", "lines.jsonl", "--images", "."), "--images goes with recognition"),
+        (("detection", "lines.jsonl", "--images", "."), "--images is for recognition"),
         (("detection", "lines.jsonl", "--iou", "2"), "at most 1"),
         (("recognition", "lines.jsonl", "--device", "abacus"), "abacus"),
     ],
