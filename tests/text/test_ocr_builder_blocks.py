@@ -50,7 +50,7 @@ def test_a_detected_line_that_slopes_is_one_line() -> None:
 def test_words_without_a_known_line_are_arranged_as_usual() -> None:
     words = receipt()
     assert lines_of(words, np.full(len(words.texts), -1)) == lines_of(words)
-    # Ids are names, not numbers: any will do, and those of single words change nothing.
+    # Ids are names, not numbers: any will do, and ids of single words change nothing.
     assert lines_of(words, np.arange(len(words.texts)) * 10**9) == lines_of(words)
 
 

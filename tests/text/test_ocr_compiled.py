@@ -83,7 +83,7 @@ def summary(document: Any) -> list[tuple[str, float]]:
 
 @cache
 def plainly_read(number: int) -> list[tuple[str, Any]]:
-    """What a page reads without a compiler, whose arithmetic has another order."""
+    """Read a page without a compiler, whose arithmetic has another order."""
     read = summary(reader(vocab=VOCAB, shorter_side=480)([pages()[number]]))
     return [(text, pytest.approx(confidence, abs=2e-4)) for text, confidence in read]
 
@@ -179,7 +179,7 @@ def print_graphs_of(name: str) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that are forked")
 def test_recognisers_of_words_that_write_share_graphs() -> None:
-    """Each in a process of its own: how many graphs the steps take depends on what was captured in it before."""
+    """Each in a separate process: the number of graphs depends on earlier captures."""
     own = Path(__file__).parent
     program = (
         f"import os, sys; sys.path[:0] = {[str(own), str(own.parent / 'shared')]!r}; import test_ocr_compiled\n"
@@ -202,7 +202,7 @@ def test_recognisers_of_words_that_write_share_graphs() -> None:
 
 
 class Features(nn.Module):
-    """A module that is none of torch's own: those are not captured alone."""
+    """A module outside of torch: torch's own are not captured by themselves."""
 
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()

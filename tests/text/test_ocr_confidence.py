@@ -1,4 +1,4 @@
-"""Confidences of words and lines are probabilities, and what they decide."""
+"""Confidences of words and lines are probabilities, and decide which lines are text."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_mean_confidence_is_the_share_that_is_right() -> None:
     fitted, raw, right = np.array(words, dtype=float).T
     assert 0.2 < right.mean() < 0.97  # else the pages say nothing
     assert abs(fitted.mean() - right.mean()) < 0.05
-    # A word that is wrong is told apart better than by the mean of its characters.
+    # Wrong words are detected better than by the mean of their characters.
     assert fitted[right == 0].mean() < raw[right == 0].mean() - 0.1
     fitted, raw, right = np.array(lines, dtype=float).T
     assert abs(fitted.mean() - right.mean()) < min(0.12, raw.mean() - right.mean())

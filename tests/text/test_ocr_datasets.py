@@ -33,7 +33,7 @@ from mediatensor.ocr.datasets.generator import synthesize_text_img
 from mediatensor.ocr.utils import Sample
 
 RECORDED = json.loads((Path(__file__).parents[1] / "records" / "ocr" / "datasets.json").read_text("utf-8"))
-# cv2.boxPoints begins at the bottom left, so that docTR reads these words as if they stood on their side.
+# cv2.boxPoints starts at the bottom left, so docTR reads these words sideways.
 TURNED_BY_DOCTR = {("IMGUR5K", "polygons"), ("IMGUR5K", "recognition of polygons")}
 
 
@@ -248,7 +248,7 @@ def test_hostile_archives_leave_nothing_behind(name: str, tmp_path: Path) -> Non
 def test_oversized_archive_contents_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "datasets").mkdir()
     file = tmp_path / "datasets" / "words.zip"
-    large = tar_member("large", size=3 << 30)  # what it states before any of it is read
+    large = tar_member("large", size=3 << 30)  # the stated size is checked before reading
     file.write_bytes(tarred(tar_member("a", size=3))[:1024] + large.tobuf())
     with pytest.raises(OpenError, match=r"more than \d+ bytes are in it, the limit for its size"):
         VisionDataset("https://example.org/words.zip", extract_archive=True, cache_dir=tmp_path)
@@ -572,7 +572,7 @@ def test_generated_characters_follow_the_vocabulary() -> None:
 @pytest.mark.parametrize("text", ["g", "Ägypten", "_", "word", "j", "."])
 def test_ink_is_never_cut_off(text: str) -> None:
     drawn = np.asarray(synthesize_text_img(text, 40).convert("L")).astype(float)
-    # On wide paper the same ink: docTR draws it beside its place, and loses some.
+    # On wide paper the same ink: docTR draws it off its place, and loses some.
     edges = np.concatenate([drawn[0], drawn[-1], drawn[:, 0], drawn[:, -1]])
     rows, columns = (drawn > 0).nonzero()
     assert len(rows) > 0

@@ -1,4 +1,4 @@
-"""What detectors learn from, and the losses: against formulas, and where nothing can be learned."""
+"""Targets and losses of detectors: compared with formulas, and without anything to learn."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_border_is_one_on_the_outline_and_falls_to_zero_at_the_margin() -> None:
     across = maps.border[0, 0, :, 70]
     expected = [max(0.0, 1 - min(abs(row - 20), abs(row - 40)) / 7) for row in range(100)]
     np.testing.assert_allclose(across, expected, atol=1e-6)
-    # Round at the corners, as far as the margin everywhere else.
+    # Round at the corners, up to the margin everywhere else.
     assert maps.border_known[0, 0, 13, 70]
     assert not maps.border_known[0, 0, 12, 70]
     assert not maps.border_known[0, 0, 14, 14]

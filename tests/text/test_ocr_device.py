@@ -51,7 +51,7 @@ def pages() -> Tensor:
 
 @cache
 def on_cpu(kind: str = "bytes", quarters: int = 0, options: tuple[tuple[str, Any], ...] = ()) -> Any:
-    """What the CPU reads on the pages as they are, or as floats, turned by so many quarters."""
+    """Read the pages on the CPU, as bytes or floats, after a number of quarter turns."""
     given = pages() if kind == "bytes" else pages().float() / 255
     return reader(**dict(options))(torch.rot90(given, quarters, (2, 3)))
 
@@ -77,9 +77,9 @@ def sent(seen: Crossings) -> list[Crossing]:
 
 
 def assert_same(read: Any, expected: Any, exact: bool = False) -> None:
-    """The same words; not ``exact`` are pages of bytes, which the CPU has kernels of its own to resize.
+    """The same words; not ``exact`` are pages of bytes, which the CPU resizes by separate kernels.
 
-    Even of floats, the CPU rounds otherwise: it computes a convolution and what follows it in one go.
+    Even of floats, the CPU rounds otherwise: it computes a convolution and the next layer together.
     """
     words, others = words_of(read), words_of(expected)
     assert [word.value for word in words] == [word.value for word in others]
@@ -92,7 +92,7 @@ def assert_same(read: Any, expected: Any, exact: bool = False) -> None:
 
 
 def line_bytes(page: RenderedPage) -> int:
-    """At most what comes back of the lines of a page: of each step what the network saw, of each pixel a bit."""
+    """Return an upper bound of the bytes copied back for the lines of a page: features and a bit per pixel."""
     total = 0
     for line in page.lines:
         width, height = np.ptp(line.quad, axis=0)

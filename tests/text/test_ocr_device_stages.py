@@ -1,4 +1,4 @@
-"""What the steps of a predictor do with tensors on a device: copies in one piece, and the results of the CPU."""
+"""Steps of a predictor on a device: copies in one piece, and the results of the CPU."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_the_ink_of_lines_is_that_of_the_cpu(fake_device: torch.device, kind: st
 def test_look_alikes_are_told_apart_without_asking(fake_device: torch.device) -> None:
     torch.manual_seed(2)
     model = ppocr_v6_small_reco(vocab="ab :\N{FULLWIDTH COLON}\N{CJK UNIFIED IDEOGRAPH-4E2D}").eval()
-    # Lines of all kinds: with look-alikes alone, with letters that go with them, and with neither.
+    # Lines of all kinds: with only look-alikes, with letters that go with them, and with neither.
     features = 3 * torch.randn(64, 3, 120)
     with torch.inference_mode():
         expected = model.best_of_steps(features)
@@ -148,7 +148,7 @@ def test_networks_of_words_wait_once_a_batch(fake_device: torch.device, crops: l
     torch.manual_seed(0)
     options = {"max_length": MAX_LENGTH} if arch in WRITING else {}
     predictor = recognition_predictor(getattr(recognition, arch)(**options), batch_size=2)
-    # Floats, as the CPU resizes bytes by kernels of its own.
+    # Floats, because the CPU resizes bytes by separate kernels.
     crops = [crop.float() / 255 for crop in crops]
     expected = predictor(crops)
     predictor.to(fake_device)

@@ -1,4 +1,4 @@
-"""What docTR raises is raised here, too: code that catches it there catches it here."""
+"""Errors have docTR's types, so existing except clauses keep working."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RAISED: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
     "a PDF that is not there": (FileNotFoundError, lambda: io.read_pdf("absent.pdf")),
     "a number for an image": (TypeError, lambda: io.read_img_as_numpy(123)),  # type: ignore[arg-type]
     "an image that is not there": (FileNotFoundError, lambda: io.read_img_as_numpy("absent.jpg")),
-    "bytes that are no image": (ValueError, lambda: io.read_img_as_numpy(b"not an image")),
+    "bytes that are not an image": (ValueError, lambda: io.read_img_as_numpy(b"not an image")),
     "a number for images": (TypeError, lambda: io.DocumentFile.from_images(123)),  # type: ignore[arg-type]
     "a type of tensors": (ValueError, lambda: io.tensor_from_numpy(PICTURE, torch.int64)),
     "a number for pages": (TypeError, lambda: PreProcessor((8, 8), 2)(42)),  # type: ignore[arg-type]
@@ -42,7 +42,7 @@ RAISED: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
     "a summary of no words": (AssertionError, lambda: metrics.TextMatch().summary()),
     "words of other numbers": (AssertionError, lambda: metrics.TextMatch().update(["a", "b"], ["c"])),
     "a summary of no pages": (AssertionError, lambda: metrics.ObjectDetectionMetric().summary()),
-    "polygons that are none": (AssertionError, lambda: metrics.polygon_iou(np.zeros((2, 5)), np.ones((3, 4)))),
+    "invalid polygons": (AssertionError, lambda: metrics.polygon_iou(np.zeros((2, 5)), np.ones((3, 4)))),
     "labels without boxes": (
         AssertionError,
         lambda: metrics.OCRMetric().update(np.zeros((1, 4)), NO_BOXES, ["a"], ["b", "c"]),
@@ -52,7 +52,7 @@ RAISED: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
     "boxes of five": (ValueError, lambda: utils.convert_to_relative_coords(np.zeros((3, 5)), (32, 32))),
     "letters that are in no vocabulary": (ValueError, lambda: encode_string("abc", "xyz")),
     "a number for classes": (TypeError, lambda: decode_sequence(123, "abcdef")),  # type: ignore[arg-type]
-    "classes that are none": (AssertionError, lambda: decode_sequence(np.array([2, 10]), "abcdef")),
+    "invalid classes": (AssertionError, lambda: decode_sequence(np.array([2, 10]), "abcdef")),
     "an end within the vocabulary": (ValueError, lambda: encode_sequences(["cba"], "abcdef", eos=1)),
     "maps of three dimensions": (AssertionError, lambda: DBPostProcessor()(np.zeros((2, 8, 8), np.float32))),
     "a patch of numbers": (ValueError, lambda: visualization.create_obj_patch((1, 2), (100, 100))),  # type: ignore

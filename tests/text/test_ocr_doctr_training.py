@@ -1,4 +1,4 @@
-"""Loops as docTR's training scripts have them, with nothing but the import changed: they learn what is drawn here."""
+"""Loops as docTR's training scripts have them, with nothing but the import changed: they learn generated data."""
 
 from __future__ import annotations
 

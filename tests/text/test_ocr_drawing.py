@@ -1,4 +1,4 @@
-"""Pictures of what was read: where the ink is, which color it has, and what another program reads in it."""
+"""Images of results: position and colour of the ink, and the text that another program reads in them."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_turned_text_is_the_upright_text_turned() -> None:
 
 
 def test_words_of_a_line_have_one_size_and_one_baseline() -> None:
-    # The boxes jump by a pixel, and one is higher than the others.
+    # The boxes jump by a pixel, and one is higher than the rest.
     words = [
         word("HHH", box(10, 100, 60, 120)),
         word("HHH", box(70, 101, 120, 121)),
@@ -164,7 +164,7 @@ def test_empty_text_and_empty_pages_are_drawn() -> None:
     assert (synthesize_page({"dimensions": [5, 7]}) == 255).all()
     nothing = page(word("  ", box(20, 20, 100, 50)), word("a", box(20, 20, 20, 20)))
     assert (synthesize_page(nothing) == 255).all()
-    # Far too long, on several lines, outside of the page: drawn as far as it can be, and quickly.
+    # Far too long, on several lines, outside of the page: drawn partly, and fast.
     synthesize_page(page(word("a\n\tb" * 1_000_000, ((-1e9, 0.5), (1e9, 0.6)))))
 
 
@@ -335,7 +335,7 @@ def plt() -> Any:
 
 
 def point_at(figure: Any, x: float, y: float) -> str | None:
-    """What the figure tells when the mouse is at a pixel of the page."""
+    """Return the tooltip of the figure at a pixel of the page."""
     from matplotlib.backend_bases import MouseEvent
 
     (ax,) = figure.axes

@@ -1,4 +1,4 @@
-"""Lines that `mediatensor.ocr.drawing` draws: their faces, their characters, and what a reader makes of them."""
+"""Lines that `mediatensor.ocr.drawing` draws: their fonts, their characters, and a reader's results."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_same_source_gives_the_same_line(style: str) -> None:
 
 
 def test_a_face_has_what_freetype_draws() -> None:
-    """The table of characters, read here, against pictures: what a face lacks all looks alike."""
+    """The table of characters compared with images: characters that a font lacks all look the same."""
     wanted = string.ascii_letters + "äßłőșğşžđñæøåΩжЩђґẫơ€£№§" + "あ中한אبก"
     for face in FACES:
         # Without shaping, which puts letters together from their parts.
@@ -85,7 +85,7 @@ def test_lines_have_only_the_given_characters() -> None:
 
 
 def test_texts_of_a_language_use_all_its_letters() -> None:
-    """Rare letters must come, too: each letter of the sentences, small and capital, within some thousand lines."""
+    """Rare letters must occur: each letter of the sentences, small and capital, within some thousand lines."""
     for language in ("ru", "el", "vi", "de"):
         rng = random.Random(2)
         drawn = set("".join(random_text(rng, [language]) for _ in range(6000)))

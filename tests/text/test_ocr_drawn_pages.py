@@ -1,4 +1,4 @@
-"""Pages that `mediatensor.ocr.drawing` draws: their truth against the ink, tables, order, and what a reader finds."""
+"""Pages of `mediatensor.ocr.drawing`: truth compared with the ink, tables, order, and a reader's results."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_small_pages_have_the_given_size(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["letter", "columns", "report", "slide"])
 def test_ink_is_where_words_are(kind: str) -> None:
-    """Each word's polygon touches its ink on all four sides, and beside words, rules and pictures there is none."""
+    """Each word's polygon touches its ink on all four sides, and all ink is in words, rules or pictures."""
     seen = 0
     for seed in range(3):
         page = page_of(kind, seed)
@@ -80,7 +80,7 @@ def test_ink_is_where_words_are(kind: str) -> None:
             rest = ink & ~inside([word.polygon for word in page.words], ink.shape)
             pictures = [region.polygon for region in page.regions if region.kind == "Picture"]
             rest &= ~inside(pictures, ink.shape)
-            # What is left are straight rules.
+            # The rest are straight rules.
             rows, columns = rest.sum(axis=1), rest.sum(axis=0)
             rest[rows > 0.5 * rest.shape[1]] = False
             rest[:, columns > 0.5 * rest.shape[0]] = False

@@ -184,7 +184,7 @@ def test_words_of_a_cell_come_back_with_their_places() -> None:
     assert through_json(restored.export(characters=True)) == exported
     assert "characters" not in cell.export()["words"][1]
 
-    # Exports of docTR, and those of earlier versions, have no words, and cells without words have no such key.
+    # Exports of docTR and of earlier versions have no words, and cells without words have no such key.
     old = {key: value for key, value in exported.items() if key != "words"}
     assert list(old) == ["geometry", "value", "confidence", "row_start", "row_end", "col_start", "col_end"]
     assert TableCell.from_dict(old).words == []

@@ -1,4 +1,4 @@
-"""`evaluate`: scores against slow references and planted errors, its reports, and what it makes of odd rows."""
+"""`evaluate`: scores against slow references and planted errors, its reports, and odd rows."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_batches_are_read_like_single_rows() -> None:
 
 
 def test_planted_errors_are_counted_and_named() -> None:
-    # What is true is changed, so that what is read is wrong in known places.
+    # The truth is changed, so that results are wrong in known places.
     changed = ("lnvoice 204l of the firm", "Total due 1,250.00 EUR", "Thank you very very much!")
     found = recognised(with_texts(*changed))
 
@@ -265,7 +265,7 @@ def test_found_missed_and_false_boxes_are_counted(tmp_path: Path) -> None:
     page = text_page()
     image = torch.from_numpy(page.image).permute(2, 0, 1)
     height, width = page.image.shape[:2]
-    # What the detector itself finds is taken for true, and then changed.
+    # The truth is the detector's own result, changed.
     (own,) = detector()([image])
     boxes = own["words"][:, :4]
     assert len(boxes) == len(page.lines)
@@ -290,7 +290,7 @@ def test_found_missed_and_false_boxes_are_counted(tmp_path: Path) -> None:
     assert "5 of 7" in found.render()
     found.save_picture(tmp_path / "worst.png")
     pixels = np.asarray(Image.open(tmp_path / "worst.png"))
-    # Missed boxes are red, and so many pages are drawn as were wrong.
+    # Missed boxes are red, and only wrong pages are drawn.
     assert (pixels == (200, 20, 20)).all(axis=-1).any()
 
     # A box of lines that is lower by a third of its height is no longer a pair at 0.7.

@@ -75,7 +75,7 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
 
 
 def rewrite(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
-    """Do what a user does with an editor."""
+    """Change rows as with an editor."""
     changed = [row for row in map(change, rows_of(folder)) if row is not None]
     (folder / "lines.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in changed), encoding="utf-8")
 
@@ -118,7 +118,7 @@ def test_corrections_survive_further_documents(
     folder = tmp_path / "lines"
     first = write_tiff(tmp_path / "scans" / "a.tif", [50])
     assert run(tmp_path / "scans") == 0
-    # One text is corrected, and what is no line is deleted.
+    # One text is corrected, and a false line is deleted.
     rewrite(folder, lambda row: None if row["text"] == "?" else {**row, "text": "Level L"})
     write_tiff(tmp_path / "scans" / "b.tif", [20])
     # Another document of the same name must not replace its pictures.
@@ -135,7 +135,7 @@ def test_corrections_survive_further_documents(
     assert predictor.levels_read == [50, 20, 30]
     assert f"kept the lines of {first}: they are complete" in capsys.readouterr().out
 
-    # In a run of its own, too.
+    # In a separate run as well.
     third = write_tiff(tmp_path / "third" / "a.tif", [40])
     assert run(third) == 0
     assert {row["file"] for row in rows_of(folder) if row["source"] == str(third)} == {

@@ -26,7 +26,7 @@ from mediatensor.errors import InvalidArgumentError, MissingDependencyError
 from mediatensor.ocr import DocumentFile
 from mediatensor.ocr.io import Block, Document, Line, Page, PDFExporter, Table, TableCell, Word
 
-# Behind the face: a page that needs two fonts takes ten seconds.
+# Private: a page that needs two fonts takes ten seconds.
 from mediatensor.ocr.io._exports import searchable_pdf as _searchable_pdf
 from ocr_export_pages import SIZE, empty_pages, kie_page, noise, page_of, relative, turned_word, word
 from ocr_pages import PAGE_KINDS, RenderedPage, render_page, render_text
@@ -179,7 +179,7 @@ def test_every_word_of_a_page_is_found_though_boxes_overlap(
     data = read_page(drawn, margin=0.35).export_as_pdf(dpi=72)
 
     lost = lost_words([box.text for box in drawn.words], data, pdftotext)
-    if abs(rotation) == 90:  # with -raw, poppler looks for ends of words along x alone
+    if abs(rotation) == 90:  # with -raw, poppler looks for ends of words only along x
         lost = [item for item in lost if item not in pdftotext(data, "-raw")]
     assert lost == []
 
@@ -335,7 +335,7 @@ def test_words_of_one_cell_share_its_box(find_words: Callable[[bytes], Found]) -
 
 
 def table_of_words(degrees: int = 0) -> tuple[Table, list[Word]]:
-    """A cell of two lines beside one of two words at its right edge, turned clockwise with the page."""
+    """A cell of two lines next to one of two words at its right edge, turned clockwise with the page."""
     texts = {"Green": (20, 20, 70, 36), "tea": (20, 44, 50, 60), "12": (260, 30, 280, 46), "kg": (284, 30, 300, 46)}
     words = [word(text, box) for text, box in texts.items()]
     spans = ((20, 20, 200, 60), (0, 0, 0, 0), words[:2]), ((200, 20, 300, 60), (0, 0, 1, 1), words[2:])

@@ -46,7 +46,7 @@ def table() -> Table:
 
 @pytest.fixture
 def document(table: Table) -> Document:
-    second = Table([cell("alone", (0, 0), (0, 0))], 1, 1, BOX)
+    second = Table([cell("single", (0, 0), (0, 0))], 1, 1, BOX)
     return Document([Page(IMAGE, [], 0, (100, 100), tables=[table]), Page(IMAGE, [], 1, (100, 100), tables=[second])])
 
 
@@ -58,14 +58,14 @@ def test_csv_reads_back(document: Document) -> None:
         ['Tea "green" leaf', "2.50", "1,250.00"],
         ["=1+1", "007", "-12"],
         [],
-        ["alone"],
+        ["single"],
     ]
     assert document.export_as("csv") == document.export_as_csv()
     assert Document([]).export_as_csv() == ""
 
 
 def test_workbook_reads_back(document: Document, tmp_path: Path) -> None:
-    """Codes stay texts, a formula on a page is no formula, and spans are merged."""
+    """Codes stay texts, a formula on a page stays a text, and spans are merged."""
     document.export_as_xlsx(tmp_path / "tables.xlsx")
     book = openpyxl.load_workbook(tmp_path / "tables.xlsx")
     assert book.sheetnames == ["page 1 table 1", "page 2 table 1"]
@@ -160,7 +160,7 @@ def part(rows: list[list[str]], top: float, bottom: float, *, columns: tuple[flo
 
 
 def test_tables_that_continue_are_joined() -> None:
-    """Across three pages with a head that is repeated; not where columns differ, or where text stands between."""
+    """Across three pages with a head that is repeated; not if columns differ, or if there is text in between."""
     head = ["Item", "Price"]
     first = part([head, ["tea", "1"], ["milk", "2"]], 0.7, 0.95)
     second = part([head, ["salt", "3"]], 0.05, 0.95)

@@ -139,7 +139,7 @@ def test_right_to_left_is_towards_the_start_of_text_that_is_upside_down() -> Non
     page.blocks = [Block([page_of(words[0]).blocks[0].lines[0]])]
     page.blocks[0].lines[0].words = words
 
-    # Seen the right way up, what has the larger x is on the left.
+    # On the upright page, the larger x is on the left.
     assert page.render() == "שלום עולם"
 
 
@@ -152,7 +152,7 @@ def test_items_are_blocks_and_tables() -> None:
     assert set(kinds) == {Block, Table}
 
 
-# What means something in a format
+# Special characters of formats
 
 
 @pytest.mark.parametrize(

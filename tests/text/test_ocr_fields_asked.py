@@ -61,7 +61,7 @@ def test_fields_have_the_words_of_key_and_value() -> None:
 
 @pytest.mark.parametrize("cash", [False, True])
 def test_cash_is_not_the_total(cash: bool) -> None:
-    """What is given is more than the total and stands below it; with change, both say what was to be paid."""
+    """Cash is more than the total and below it; with change, the difference is the amount due."""
     lines = ["CORNER SHOP", "MILK      2.40", "TOTAL     2.40", "CASH      5.00", *(["CHANGE    2.60"] if cash else [])]
     assert values_of(tuple(lines), "receipt")["total"] == "2.40"
 
@@ -77,7 +77,7 @@ INVOICES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("below", [False, True], ids=["beside", "below"])
+@pytest.mark.parametrize("below", [False, True], ids=["right", "below"])
 @pytest.mark.parametrize("language", list(INVOICES))
 def test_invoice_fields_are_extracted(language: str, below: bool) -> None:
     number, date, due, net, tax, total, day = INVOICES[language]
@@ -121,7 +121,7 @@ def test_custom_rules_extract_fields() -> None:
         "tutor": "Ada Byron",
         "last": "K-99999",
     }
-    # Where tells the side, and the first rule of a name that finds something counts.
+    # ``where`` selects the side, and the first matching rule of a name counts.
     assert values_of(lines, [FieldRule("tutor", ("Betreuer",), where="right")]) == {}
     assert values_of(lines, [FieldRule("a", ("Nada",)), FieldRule("a", ("Projekt",))]) == {"a": "Brücke Nord"}
 

@@ -1,4 +1,4 @@
-"""Keys and values of forms that nobody named: pairs by their places and looks."""
+"""Unnamed keys and values of forms: pairs by their positions and looks."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_column_heads_are_keys_of_the_values_below() -> None:
 
 
 def test_lists_are_paired_row_by_row() -> None:
-    """The same places as those of a table of two columns, but for colons that stand with the values."""
+    """The same positions as in a table of two columns, but with colons at the values."""
     pairs = pairs_of(
         "Brand        : Blue Harbour", "Colour       : Green", "Circulation  : 1,200", "Theme        : Sea"
     )

@@ -1,4 +1,4 @@
-"""LW-DETR against docTR's, with the same weights: ``record_ocr_layout_models.py`` recorded what that gives."""
+"""LW-DETR against docTR's, with the same weights: ``record_ocr_layout_models.py`` recorded its results."""
 
 from __future__ import annotations
 

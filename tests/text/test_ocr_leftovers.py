@@ -1,4 +1,4 @@
-"""No letters vanish: what the first look of the detector leaves over is looked at again."""
+"""No letters vanish: ink that the detector misses at first is searched again."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _colons_beside(
     side: int = 4,
     frames: tuple[tuple[int, int, int, int], ...] = (),
 ) -> np.ndarray:
-    """What becomes of a box of a page with square dots, left and top of each, and frames of two pixels."""
+    """Adjust a box on a page with square dots, given by left and top, and frames of two pixels."""
     page = np.full((120, 400), 240, np.uint8)
     for left, top, right, bottom in frames:
         page[top:bottom, left:right] = 20

@@ -1,4 +1,4 @@
-"""Loading checkpoints, exporting networks, and restricting what a recogniser may read."""
+"""Loading checkpoints, exporting networks, and restricting the characters of a recogniser."""
 
 from __future__ import annotations
 
@@ -295,7 +295,7 @@ def test_masks_move_with_their_batches_and_become_bool() -> None:
 @pytest.mark.parametrize("name", ["crnn", "parseq"])
 def test_exported_networks_give_the_same_scores(name: str, tmp_path: Path) -> None:
     pytest.importorskip("onnx", reason="torch's exporter needs it")
-    onnxruntime = pytest.importorskip("onnxruntime", reason="runs what is exported")
+    onnxruntime = pytest.importorskip("onnxruntime", reason="runs exported networks")
     build: Any = {"crnn": crnn_mobilenet_v3_small, "parseq": parseq}[name]
     model = build(vocab=VOCABS["digits"], exportable=True, **({"max_length": 4} if name == "parseq" else {})).eval()
     crops = torch.rand(1, 3, 32, 128)
@@ -328,7 +328,7 @@ EXPORTED = {
 )
 def test_models_are_exported_in_whatever_state_they_are(name: str, state: str, tmp_path: Path) -> None:
     pytest.importorskip("onnx", reason="torch's exporter needs it")
-    onnxruntime = pytest.importorskip("onnxruntime", reason="runs what is exported")
+    onnxruntime = pytest.importorskip("onnxruntime", reason="runs exported networks")
     model = fill(getattr(models, name)(**({"vocab": "0123456789 "} if "reco" in name else {})), 0.7)
     model.train(state == "training")
     expected = copy.deepcopy(model).eval()
@@ -354,9 +354,9 @@ def test_models_are_exported_in_whatever_state_they_are(name: str, state: str, t
 
 
 def test_networks_of_the_default_predictor_are_exported_as_they_stand_in_it(tmp_path: Path) -> None:
-    """Read a line twice: by the predictor, and by another runtime from what it exported, with CTC by hand."""
+    """Read a line twice: by the predictor, and by another runtime from the exported networks, with CTC by hand."""
     pytest.importorskip("onnx", reason="torch's exporter needs it")
-    onnxruntime = pytest.importorskip("onnxruntime", reason="runs what is exported")
+    onnxruntime = pytest.importorskip("onnxruntime", reason="runs exported networks")
     require_weights()
     predictor = ocr_predictor(pretrained=True)
     page = Image.new("RGB", (320, 48), "white")

@@ -1,4 +1,4 @@
-"""Recognisers of lines from files of others: loaded by path, checked, run as onnxruntime runs them."""
+"""Line recognisers from third-party files: loaded by path, checked, with onnxruntime's results."""
 
 from __future__ import annotations
 

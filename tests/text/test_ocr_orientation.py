@@ -73,7 +73,7 @@ def test_the_recogniser_decides_where_the_classifier_does_not(turn: int) -> None
     lines = [LineEvidence(300.0, tall, 12.0, 0.5, {turn: 0.97, other: 0.45})] * 5
     voted, confidence = vote_page_turn(lines)
     assert (voted, confidence > 0.95) == (turn, True)
-    # One reading alone speaks too: a good one for its turn, a bad one against it.
+    # A single reading counts: a good one for its turn, a bad one against it.
     assert vote_page_turn([LineEvidence(300.0, tall, 12.0, None, {turn: 0.97})] * 5)[0] == turn
     assert vote_page_turn([LineEvidence(300.0, tall, 12.0, None, {other: 0.3})] * 5)[0] == turn
 
@@ -150,7 +150,7 @@ def skewed_quads(angles: list[float], widths: list[float], shape: tuple[int, int
 @pytest.mark.parametrize("skew", [-44.0, -10.0, -0.5, 0.0, 0.3, 5.0, 44.0])
 def test_skew_is_that_of_most_of_the_text(skew: float) -> None:
     shape = (1400, 900)
-    angles = [skew] * 6 + [skew + 90] * 2 + [skew + 30] * 2  # lines, vertical notes, and what is neither
+    angles = [skew] * 6 + [skew + 90] * 2 + [skew + 30] * 2  # lines, vertical notes, and noise
     quads = skewed_quads(angles, [400.0] * 6 + [100.0] * 4, shape)
     assert estimate_page_skew(quads, shape) == pytest.approx(skew, abs=1e-6)
     # Whatever corner a quad begins with.

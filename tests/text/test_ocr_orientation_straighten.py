@@ -11,7 +11,7 @@ from mediatensor.ocr.models._pages.straightening import map_boxes, plan_straight
 
 
 def ramp(height: int, width: int) -> torch.Tensor:
-    """float64 ``(2, H, W)``: the middle of each pixel, relative, so that its value tells where it came from."""
+    """float64 ``(2, H, W)``: the middle of each pixel, relative, so its value is its origin."""
     x = ((torch.arange(width) + 0.5) / width).double().expand(height, width)
     y = ((torch.arange(height) + 0.5) / height).double()[:, None].expand(height, width)
     return torch.stack([x, y])

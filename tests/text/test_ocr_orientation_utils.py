@@ -11,7 +11,7 @@ import pytest
 
 from mediatensor.errors import InvalidArgumentError
 
-# Behind the face: docTR has these helpers in a module of this private name, and its users import them from there.
+# Private: docTR has these helpers in a module of this private name, and its users import them from there.
 from mediatensor.ocr.models._utils import (
     estimate_orientation,
     get_language,

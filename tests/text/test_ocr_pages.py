@@ -50,7 +50,7 @@ def test_there_is_no_ink_elsewhere(rotation: float) -> None:
         mask = Image.new("1", paper.size)
         ImageDraw.Draw(mask).polygon([tuple(point) for point in grown], fill=1, outline=1)
         rest[np.asarray(mask)] = 255
-    # What is left is the rule below the title.
+    # The rest is the rule below the title.
     assert (rest < _INK).sum() < 0.02 * (np.asarray(paper) < _INK).sum()
 
 

@@ -1,4 +1,4 @@
-"""PDF files as pages: rendering next to poppler's, what is lazy about them, and files that are not what they seem."""
+"""PDF files as pages: rendering next to poppler's, lazy reading, and misleading files."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def test_invalid_selections_are_refused(wrong: Any) -> None:
         read_pdf(THREE, pages=wrong)
 
 
-# What is kept
+# Kept contents
 
 
 def test_a_long_document_is_rendered_page_by_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ def test_pages_can_be_pickled(tmp_path: Path) -> None:
 
 def _levels_in_child(pages: Pages, path: Path, queue: Any) -> None:
     found = levels(pages.tensor(number).permute(1, 2, 0) for number in range(len(pages)))
-    # The one of the parent, whose position is shared, and one of its own.
+    # The one of the parent, whose position is shared, and a separate one.
     queue.put((found, open_files(path)))
 
 

@@ -1,4 +1,4 @@
-"""PDF files that are broken, locked, hostile, or something else: each has an error of its own, and the rest is read."""
+"""PDF files that are broken, locked, hostile, or something else: each has a separate error, and the rest is read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mediatensor.errors import (
 )
 from mediatensor.ocr.io import read_pdf
 
-# Behind the face: a page with as many objects as the limit has takes PDFium a quarter of a minute.
+# Private: a page with as many objects as the limit has takes PDFium a quarter of a minute.
 from mediatensor.ocr.io._documents import pdf_page as _pdf_page
 
 pytest.importorskip("pypdfium2", reason="needs pypdfium2")
@@ -30,7 +30,7 @@ pytest.importorskip("pypdfium2", reason="needs pypdfium2")
 SMALL = pdf_files.document([b"0 g 0 0 612 792 re f"], box="0 0 61.2 79.2")
 
 
-# What is no PDF
+# Not a PDF
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_encrypted_file_needs_its_password() -> None:
 
 
 def broken_in_the_middle() -> bytes:
-    """Three pages, the second of which is none."""
+    """Three pages, the second of which is not a page."""
     return pdf_files.assembled([
         b"<</Type/Catalog/Pages 2 0 R>>",
         b"<</Type/Pages/Kids[3 0 R 9 0 R 3 0 R]/Count 3>>",
@@ -162,7 +162,7 @@ def test_page_cropped_to_nothing_is_refused() -> None:
         read_pdf(SMALL, crop=(40, 0, 40, 0))[0]
 
 
-# What is far too much
+# Excessive sizes
 
 
 def test_page_of_a_million_objects_is_rendered() -> None:

@@ -1,4 +1,4 @@
-"""PDFium in a process of its own: the same pages, and an end to those that would take for ever."""
+"""PDFium in a separate process: the same pages, and an end to endless ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mediatensor.errors import InvalidArgumentError, OpenError, PageError
 from mediatensor.isolate import IsolatedWorker
 from mediatensor.ocr.io import Pages, read_pdf
 
-# Behind the face: which process draws, and whether it is ended, is no business of users.
+# Private: users do not see which process draws, and whether it is ended.
 from mediatensor.ocr.io._documents import pdf_process as _pdf_process
 from places import in_child, interrupted, needs_fork
 
@@ -117,7 +117,7 @@ def test_separate_process_gives_the_same_pages_and_words(
             kept.append(pages[number])
             words = [(word.value, word.geometry) for word in pages.text_layer(number)]
             assert words == [(word.value, word.geometry) for word in expected.text_layer(number)]
-        # A page stays what it is when the next one is drawn.
+        # A page does not change when the next one is drawn.
         assert all(np.array_equal(page, expected[number]) for number, page in enumerate(kept))
 
 
@@ -147,7 +147,7 @@ def test_unreadable_files_raise_their_reason(tmp_path: Path) -> None:
         pages[0]
 
 
-@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc, which says what a process has loaded")
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc for the loaded libraries of a process")
 def test_the_process_loads_neither_torch_nor_numpy() -> None:
     """It would start in seconds instead of a fifth of a second."""
     assert np.array_equal(read_pdf(GOOD, timeout_seconds=60)[0], read_pdf(GOOD)[0])

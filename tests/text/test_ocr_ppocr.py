@@ -158,7 +158,7 @@ def test_a_line_reads_the_same_alone_and_among_others(recogniser: Any) -> None:
             assert [(word.value, word.box, word.boxes) for word in one.words] == [
                 (word.value, word.box, word.boxes) for word in other.words
             ]
-            # The sums of a batch are rounded in another order than those of a single line.
+            # The sums of a batch are rounded in another order than a single line.
             assert one.confidence == pytest.approx(other.confidence, abs=1e-4)
     assert [" ".join(word.value for word in one.words) for one in together[:3]] == [line.text for line in page.lines]
 
@@ -261,7 +261,7 @@ def test_networks_see_blue_first_from_minus_one_to_one(monkeypatch: pytest.Monke
         ("10:O0:0O.5", "10:00:00.5"),
         ("OO0OO", "00000"),
         ("1,0OO.00 EUR", "1,000.00 EUR"),
-        # What may be meant stays.
+        # Possible meanings stay.
         ("5O2 OO7 OSO 0", "5O2 OO7 OSO 0"),
         ("A0O1 B00O", "A0O1 B00O"),
         ("0o17 0D 0A 10日", "0o17 0D 0A 10日"),

@@ -1,4 +1,4 @@
-"""Half precision: the same words as in float32, and what is decided and reported computed in float32."""
+"""Half precision: the same words as in float32, and decisions and reports computed in float32."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_words_under_autocast_are_those_of_float32() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "least", "make"), [(torch.bfloat16, 0.95, scans), (torch.float16, 0.99, first_scan)])
 def test_words_on_scans_are_those_of_float32(dtype: torch.dtype, least: float, make: Any) -> None:
-    """On four of each 98.6 % in bfloat16 and 99.8 % in float16; most of the others have a doubtful character."""
+    """On four of each 98.6 % in bfloat16 and 99.8 % in float16; most of the rest have a doubtful character."""
     if not OCR_DATA.is_dir():
         pytest.skip(f"needs scanned pages in {OCR_DATA} (set MEDIATENSOR_TEST_DATA to the folder above)")
     rate, mean, _ = agreement(copy.deepcopy(reader()).to("cpu", dtype), make, nullcontext())

@@ -1,4 +1,4 @@
-"""Predictors as docTR's users write them: only the import differs. What they return, and what may be set on them."""
+"""Predictors as docTR's users write them: only the import differs. Their results and settings."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_every_word_has_a_box_scores_and_characters() -> None:
         assert 0 <= top < bottom <= 1
         assert 0.5 < word.confidence <= 1
         assert 0.5 < word.objectness_score <= 1
-        # The ink of the word is inside, and that of its neighbours is not.
+        # The ink of the word is inside, and its neighbours' is not.
         (x0, y0), (x1, y1) = truth.quad[0] / (width, height), truth.quad[2] / (width, height)
         slack = 1.5 / np.array([width, height])
         assert left <= x0 + slack[0]
@@ -239,7 +239,7 @@ def test_regions_to_ignore() -> None:
     region = (*(second.min(0) - 0.02).tolist(), *(second.max(0) + 0.02).tolist())
     result = ocr_predictor(pretrained=True, ignore_regions=[region], shorter_side=192)([page.image])
     assert result.render().split() == f"{LINES[0]} {LINES[2]}".split()
-    # What is shown is the page as it came.
+    # The original page is shown.
     np.testing.assert_array_equal(result.pages[0].page, page.image)
 
 

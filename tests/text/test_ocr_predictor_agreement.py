@@ -1,4 +1,4 @@
-"""The text of pages is, to the letter, what it is when onnxruntime runs the networks."""
+"""The text of pages equals, to the letter, the text with onnxruntime's networks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALL_PAGES: list[Any] = REAL_PAGES or [
 
 @pytest.fixture(scope="module")
 def predictor() -> Any:
-    """Scripts are told by features of our network, which onnxruntime does not give."""
+    """Scripts are classified by features of our network, which onnxruntime does not give."""
     require_weights()
     return ocr_predictor(pretrained=True, unreadable_scripts="read")
 
@@ -43,7 +43,7 @@ def assert_same(predictor: Any, page: np.ndarray) -> None:
     assert len(ours.render()) > 50, "an empty page would agree with anything"
     words, others = ([word for block in page.blocks for line in block.lines for word in line.words] for page in
                      (ours.pages[0], theirs.pages[0]))  # fmt: skip
-    # Confidences too; boxes are cut at pixels of the detector's map, of which one may tip over.
+    # Confidences as well; boxes are cut at pixels of the detector's map, of which one may tip over.
     for word, other in zip(words, others, strict=True):
         assert abs(word.confidence - other.confidence) < 5e-3
         np.testing.assert_allclose(np.array(word.geometry), np.array(other.geometry), atol=2e-3)

@@ -1,4 +1,4 @@
-"""Pages that hold nothing, are of any size, or are no pages: an empty page or an error that names what is wrong."""
+"""Pages that hold nothing, are of any size, or are not pages: an empty page or an error that names the problem."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_what_is_no_page_is_refused(name: str) -> None:
         with pytest.raises(InvalidArgumentError) as caught:
             ask(NO_PAGES[name])
         assert isinstance(caught.value, ValueError)
-        # What was given, and what to give.
+        # The given value, and the accepted ones.
         assert any(word in str(caught.value) for word in ("give", "image is", "list", "(N, H, W, 3)", "no pixels"))
 
 

@@ -118,7 +118,7 @@ def test_words_have_the_boxes_and_scores_of_the_map(straight: bool) -> None:
     if not straight:
         # A line on its head is upside down for the classifier at random: corners in any order.
         places = np.stack([places.min(1), places.max(1)], 1)
-    # The boxes are unclipped a little beyond what is marked.
+    # The boxes are unclipped a little beyond the marks.
     np.testing.assert_allclose(places.reshape(-1, 4), BOXES, atol=0.06)
     assert all(set(word.value) <= set("abcdefgh") for word in words)
 

@@ -1,4 +1,4 @@
-"""Everything that may be a page gives the same words, whatever else is read beside it, before it or at once."""
+"""Everything that may be a page gives the same words, regardless of other pages read before it or at once."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def expected() -> dict[str, Any]:
 
 
 def content(document: Any, page: int = 0) -> dict[str, Any]:
-    """What was read on a page, with all its numbers."""
+    """Return the words of a page, with all their numbers."""
     exported: dict[str, Any] = document.pages[page].export(characters=True)
     return {**exported, "page_idx": None}
 

@@ -1,4 +1,4 @@
-"""Pages and lines that are turned: what is read, where it begins, and what is said of the page."""
+"""Rotated pages and lines: words, their starts, and the orientation of the page."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def clockwise(angle: float) -> float:
 
 
 def turned_boxes(boxes: np.ndarray, quarters: int) -> np.ndarray:
-    """Relative boxes (N, 2, 2) on a page that was turned counter-clockwise by so many quarters."""
+    """Relative boxes (N, 2, 2) on a page that was turned counter-clockwise by a number of quarter turns."""
     for _ in range(quarters):
         boxes = np.stack([boxes[..., 1], 1 - boxes[..., 0]], axis=-1)
     return np.stack([boxes.min(axis=1), boxes.max(axis=1)], axis=1)
@@ -91,7 +91,7 @@ def test_turned_pages_are_read_as_the_upright_one(
         found = words_of(read)
         assert [word.confidence for word in found] == [word.confidence for word in words]
         assert {word.crop_orientation["value"] for word in found} == {value}
-        # The page is the one that was given, and boxes, of characters too, are where things are on it.
+        # The page is the one that was given, and boxes, including those of characters, are at their places on it.
         assert read.dimensions == picture.shape[:2]
         np.testing.assert_array_equal(read.page, picture)
         np.testing.assert_allclose(geometries(found), turned_boxes(geometries(words), quarters), atol=1e-9)
@@ -160,7 +160,7 @@ def test_hooks_see_boxes_of_the_page_as_it_came() -> None:
     predictor = ocr_predictor(pretrained=True, shorter_side=192)
     predictor.add_hook(lambda pages: [boxes[boxes[:, 1] > 0.5] for boxes in pages])
     (page,) = predictor([turned_page(180).image]).pages
-    # What is in the lower half is what the upright page begins with.
+    # The lower half contains the start of the upright page.
     assert lines_of(page)[0] == LINES[0]
     assert LINES[-1] not in lines_of(page)
     assert (geometries(words_of(page))[:, 0, 1] > 0.4).all()
@@ -193,7 +193,7 @@ def test_exports_of_turned_pages_have_places_of_the_page_as_it_came(tmp_path: Pa
     if program is not None:
         text = subprocess.run([program, "-raw", path, "-"], capture_output=True, text=True, check=True).stdout
         assert text.split() == TEXT.split()
-    # Drawn anew, the words lie as they do on the page: a page that is turned back reads as the upright one.
+    # Rendered again, the words are at their places on the page: a page that is turned back reads as the upright one.
     drawn = np.ascontiguousarray(np.rot90(read.synthesize(), -quarters))
     assert reader()([drawn]).render().split() == TEXT.split()
 
@@ -232,7 +232,7 @@ def test_the_turn_of_a_page_is_reported_clockwise(angle: float) -> None:
 @pytest.mark.parametrize(("angle", "straight"), zip(ANGLES, [True, False] * 3, strict=True))
 def test_straightened_pages_are_upright(angle: float, straight: bool) -> None:
     page = turned_page(angle)
-    # At this size the skew of a page on its head is estimated as a tenth of a degree: that is no reason to resample it.
+    # At this size the skew of a page on its head is estimated as a tenth of a degree: this should not resample it.
     predictor = reader(assume_straight_pages=straight, straighten_pages=True, shorter_side=320)
     document = predictor([page.image])
     assert document.render() == TEXT
@@ -241,7 +241,7 @@ def test_straightened_pages_are_upright(angle: float, straight: bool) -> None:
     assert image.shape[:2] == result.dimensions
     if angle % 90 == 0:
         np.testing.assert_array_equal(image, text_page().image)
-    # Boxes are those of the page that is shown.
+    # Boxes refer to the shown page.
     again = geometries(words_of(reader(assume_straight_pages=straight, shorter_side=320)([image])))
     np.testing.assert_allclose(geometries(words_of(document)), again, atol=0.01)
 
@@ -303,7 +303,7 @@ def test_without_page_and_line_turns_everything_is_upright() -> None:
     upright = ocr_predictor(pretrained=True, **options, shorter_side=192)
     assert upright([turned_page(0).image]).render() == TEXT
     assert upright([turned_page(-7).image]).render() == TEXT
-    # What is upside down stays so.
+    # Upside-down pages stay upside down.
     assert not set(upright([turned_page(180).image]).render().split()) & set(TEXT.split())
 
 

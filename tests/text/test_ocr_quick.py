@@ -37,7 +37,7 @@ def num_threads(number: int) -> Iterator[None]:
 def drawn_pages() -> list[np.ndarray]:
     return [
         text_page().image,
-        text_page("One line alone, 12.50").image,
+        text_page("One line only, 12.50").image,
         text_page("Second 2", "Third 3,00 and more of it", "4 x 5 = 20", "WIDE CAPITALS, 1999/12/31").image,
     ]
 
@@ -194,7 +194,7 @@ def test_every_quick_way_reads_the_words_of_the_slow_one() -> None:
         alone = predictor(pages[:1]).pages[0]  # lines on threads
         assert alone.render() == slow.pages[0].render()
     with num_threads(6):
-        same_words(predictor(pages), slow)  # pages on threads, and their lines on others
+        same_words(predictor(pages), slow)  # pages on threads, and their lines on more threads
 
 
 def test_lines_of_one_page_are_seen_on_several_threads() -> None:

@@ -1,4 +1,4 @@
-"""Image files as documents: pages of several files and of files of several pictures, and what cannot be read."""
+"""Image files as documents: pages of several files and of files of several pictures, and unreadable files."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_an_animation_that_is_read_in_order_is_decoded_once(tmp_path: Path) -> N
     for path in paths:
         path.unlink()
 
-    # Only what goes on where it was needs no file.
+    # Only continued reading needs no file.
     for document in documents[2:]:
         assert [int(document[number][0, 0, 0]) for number in range(1, 7)] == [30 * number for number in range(1, 7)]
     for document in documents:
@@ -159,7 +159,7 @@ def test_big_tiff_is_read(tmp_path: Path) -> None:
     assert [int(page[0, 0, 0]) for page in DocumentFile.from_images(path.read_bytes())] == [0, 30, 60]
 
 
-# What cannot be read
+# Unreadable files
 
 
 def test_empty_input_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Documents by URL: what a server may send, and how it may misbehave; web pages, with a stand-in for weasyprint."""
+"""Documents by URL: answers and misbehaviour of servers; web pages, with a replacement of weasyprint."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mediatensor.errors import (
 )
 from mediatensor.ocr.io import DocumentFile, read_html
 
-# Behind the face: limits of minutes and gigabytes, and redirections from servers with certificates.
+# Private: limits of minutes and gigabytes, and redirections from servers with certificates.
 from mediatensor.ocr.io import html as _web
 from range_server import RangeServer, serve
 
@@ -131,11 +131,11 @@ def test_redirection_to_a_local_file_is_refused(tmp_path: Path) -> None:
 
 
 class StandIn:
-    """What the stand-in for weasyprint was called with.
+    """The arguments of the replacement of weasyprint.
 
     Attributes:
-        arguments: Of the last page.
-        pdf: What it prints.
+        arguments: Arguments of the last page.
+        pdf: The PDF file that it returns.
     """
 
     def __init__(self) -> None:

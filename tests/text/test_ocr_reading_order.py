@@ -131,7 +131,7 @@ def test_furniture_frames_the_page_and_captions_go_with_their_figure() -> None:
     assert sort_reading_order(geometries, labels=labels) == [5, 1, 3, 2, 6, 4, 0]
     # Out of reach, the caption stays where it lies; here that is the same place, before the last text.
     assert sort_reading_order(geometries, labels=labels, caption_max_distance=0.01) == [5, 1, 3, 2, 6, 4, 0]
-    # Figures are segments of their own, and only equal labels join.
+    # Figures are separate segments, and only equal labels join.
     assert [3] in resolve_reading_segments(geometries, labels=labels)
 
 

@@ -1,4 +1,4 @@
-"""Reading words off scores, and joining what was read in the pieces of a wide crop."""
+"""Decode words from scores, and join the words of pieces of a wide crop."""
 
 from __future__ import annotations
 

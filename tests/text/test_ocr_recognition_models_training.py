@@ -1,4 +1,4 @@
-"""Targets and losses of the recognition networks, and what may be asked of a call, on networks of a few weights."""
+"""Targets and losses of the recognition networks, and options of a call, on networks of a few weights."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_what_a_call_returns(build: Build) -> None:
     out = exported(crops)
     assert set(out) == {"logits"}
     assert [word for word, _ in model.postprocessor(out["logits"])] == [word for word, _ in model(crops)["preds"]]
-    # What is exported goes on after the last word has ended, which changes MASTER's scores there.
+    # Exported networks continue after the last word has ended, which changes MASTER's scores there.
     if build is not small_master:
         torch.testing.assert_close(out["logits"], scores)
     assert model(crops[:0])["preds"] == []
@@ -203,7 +203,7 @@ def test_reading_does_not_depend_on_the_rest_of_the_batch(build: Build) -> None:
     together = model(crops, return_model_output=True)
     alone = [model(crop[None], return_model_output=True) for crop in crops]
     assert [word for word, _ in together["preds"]] == [out["preds"][0][0] for out in alone]
-    # MASTER goes on until the last word of the batch has ended.
+    # MASTER continues until the last word of the batch has ended.
     if build is not small_master:
         torch.testing.assert_close(together["out_map"], torch.cat([out["out_map"] for out in alone]))
 

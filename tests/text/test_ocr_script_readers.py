@@ -159,7 +159,7 @@ def test_readers_need_a_recogniser_that_tells_scripts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("seen", "read"),
     [
-        # As they stand on paper, from the left: letters A, B, C of Arabic, and what they are when they are read.
+        # In visual order, from the left: letters A, B, C of Arabic, and in reading order.
         ("CBA", "ABC"),
         ("C BA", "AB C"),
         ("BA 12 C", "C 12 AB"),

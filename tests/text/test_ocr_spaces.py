@@ -1,4 +1,4 @@
-"""Spaces between words that the recogniser almost saw: lines drawn by hand, and drawn in fonts, beside their truth."""
+"""Spaces that the recogniser almost detected: lines drawn by hand and in fonts, compared with their truth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Characters that a network is in doubt about: what fits in with the rest of the word, and what must stay."""
+"""Uncertain characters: choices that fit the rest of the word, and characters that must stay."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ocr_reading import reader
 
 
 def decided(line: str, doubts: dict[int, dict[str, float]]) -> str:
-    """``line`` as it is spelled if the characters at some places have these probabilities, and all others 0.99."""
+    """``line`` as it is spelled if the characters at some places have these probabilities, and the rest 0.99."""
     confidences = [doubts[place][value] if place in doubts else 0.99 for place, value in enumerate(line)]
     likely = {place: [(value, math.log(share)) for value, share in own.items()] for place, own in doubts.items()}
     return "".join(correct_spelling(list(line), confidences, likely))
@@ -84,8 +84,8 @@ CODES = ("A0O1 X5S8B 7L3Z-OI1", "5O2 8B0 GH10S", "no.reply1@example.com")
 
 
 def both_readings(text: str, face: str, blur: float) -> tuple[str, str]:
-    """A line as the network alone reads it, and as the library does."""
-    matplotlib = pytest.importorskip("matplotlib", reason="its faces are drawn")
+    """Read a line with only the network, and with the library."""
+    matplotlib = pytest.importorskip("matplotlib", reason="its fonts are used")
     font = ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{face}.ttf"), 14)
     width = int(font.getlength(text)) + 16
     image = Image.new("L", (width, 30), 255)

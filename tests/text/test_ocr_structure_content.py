@@ -1,4 +1,4 @@
-"""What is on a picture of a page, next to what was drawn on it."""
+"""Contents found in an image of a page, compared with the drawn ones."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_grid_of_rules_is_found(thickness: int, color: tuple[int, int, int], pap
     down = np.array([(x, YS[0], x + thickness, YS[-1] + thickness) for x in XS])
     found = content.horizontal_rules[content.horizontal_rules[:, 1].argsort()]
     assert found.shape == across.shape
-    # A rule may end where it meets others.
+    # A rule may end where it meets another one.
     assert (np.abs(found - across) <= [thickness + 2, 1, thickness + 2, 1]).all()
     found = content.vertical_rules[content.vertical_rules[:, 0].argsort()]
     assert found.shape == down.shape
@@ -212,7 +212,7 @@ def test_time_is_proportional_to_words() -> None:
 
 
 def test_words_of_hostile_files_are_clipped_to_the_page() -> None:
-    """Flat, far, reversed, not numbers, empty: finding goes on, soon, and every word is in one region."""
+    """Flat, far, reversed, not numbers, empty: finding ends soon, and every word is in one region."""
     boxes = np.array(
         [[50, 50 + 14 * row, 290, 50 + 14 * row] for row in range(5)]
         + [[1e9, 1e9, 1e9, 1e9], [np.nan] * 4, [200, 300, 100, 280], [-50, -20, 20, 10]]

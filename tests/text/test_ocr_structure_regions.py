@@ -29,7 +29,7 @@ def page_of(
     height: float = 800,
     **given: object,
 ) -> PageContent:
-    """A page of lines (x, y, text) in a face whose letters are half as wide as high."""
+    """A page of lines (x, y, text) in a font whose letters are half as wide as high."""
     boxes, texts, ids, bold = [], [], [], []
     for number, (x, y, text) in enumerate(lines):
         for word in text.replace("**", "").split():
@@ -153,7 +153,7 @@ def paper() -> PageContent:
         (380, 130, "E = m c + 2"),
         (560, 130, "(3)"),
         *column(330, 160),
-        (330, 420, "Figure 3: What the picture shows."),
+        (330, 420, "Figure 3: The picture."),
         *column(330, 450),
         (300, 780, "17"),
     ]
@@ -228,7 +228,7 @@ def odd_pages() -> dict[str, PageContent]:
         "no height": page_of([(100, 100, "a b c d")], size=0.0),
         "slanted rows": page_of(grid, size=4),
         "a heap": page_of(heap),
-        "marks alone": page_of([(40, 12.0 * row, "\u2022") for row in range(40)]),
+        "only marks": page_of([(40, 12.0 * row, "\u2022") for row in range(40)]),
         "rules": page_of(
             [(100, 100, "word")], horizontal_rules=np.tile([[0.0, 100.0, 600.0, 101.0]], (3000, 1)),
             vertical_rules=np.tile([[100.0, 0.0, 101.0, 800.0]], (3000, 1)),
@@ -269,7 +269,7 @@ def test_hyphenated_words_are_joined(lines: list[str], context: str, mended: str
 
 
 def test_bullets_below_an_introduction_are_items() -> None:
-    """Three indented lines with a hyphen each, close below a line of text, and a line that goes on behind them."""
+    """Three indented lines with a hyphen each, close below a line of text, and a line that continues after them."""
     lines = [
         "For the next year we plan",
         "- a second boat",

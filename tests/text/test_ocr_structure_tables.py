@@ -65,7 +65,7 @@ def assert_covered_once(table: FoundTable) -> None:
 
 
 def put(page: Page, rows: Sequence[Sequence[str]], xs: Sequence[float], y: float, pitch: float = 16.0) -> None:
-    """Rows of texts: the first column to the left, the others to the right of their places."""
+    """Rows of texts: the first column left of its position, the rest right of theirs."""
     for row in rows:
         for column, text in enumerate(row):
             page.write(xs[column], y, text, "right" if column else "left")

@@ -1,4 +1,4 @@
-"""`fit`: what is learnt and what stays, going on after a kill, its files, and trainings that cannot be."""
+"""`fit`: learning and forgetting, resuming after a kill, files, and impossible trainings."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def drawn(text: str, size: int = 24) -> Image.Image:
 
 
 def write_lines(folder: Path, texts: list[str], name: str = "lines") -> Path:
-    """Pictures in a folder, and a manifest beside it."""
+    """Write images into a folder, and a manifest next to it."""
     (folder / name).mkdir(parents=True)
     rows = []
     for number, text in enumerate(texts):
@@ -228,7 +228,7 @@ def test_killed_training_resumes_to_the_same_weights(
 ) -> None:
     lines = LineDataset(write_lines(tmp_path, numbers(40)))
     whole, parts = tmp_path / "whole.pt", tmp_path / "parts.pt"
-    # A network with normalisation and dropout, on lines that are turned and changed at random, beside others to keep.
+    # A network with normalisation and dropout, on randomly changed lines, with rehearsal lines.
     settings: dict[str, Any] = {
         "pretrained": False,
         "page_size": 64,
@@ -340,7 +340,7 @@ def test_default_recogniser_learns_new_characters_and_keeps_others(
 ) -> None:
     require_weights()
     before = ppocr_v6_small_reco(pretrained=True)
-    # Stars stand for a sign that is not among the published characters: what is learnt is the name of a shape.
+    # Stars represent a sign that is not among the published characters: the network learns a new name of a shape.
     new = "\u203d"
     assert new not in before.vocab
     texts = [f"{a}{b}" for a in ("12", "7", "345") for b in ("*", "**")]
@@ -375,7 +375,7 @@ def test_default_recogniser_learns_new_characters_and_keeps_others(
     used = before.characters.index("3") + 1
     assert not torch.equal(model.head.weight[used], before.head.weight[used])
     assert done.epochs[-1]["keep"]["character_error_rate"] <= done.epochs[0]["keep"]["character_error_rate"]
-    # Blended, half of the way from the weights at the start; new characters have all of what they learnt.
+    # Blended, half of the way from the weights at the start; new characters keep their learnt weights.
     learnt = {epoch: weights["head.weight"] for (epoch, pool), weights in saved_weights.items() if pool == 0}
     assert torch.equal(model.head.weight, learnt[done.best_epoch])
     half = fit("ppocr_v6_small_reco", stars, **taught, **{**settings, "out": tmp_path / "half.pt"}, blend=0.5)
@@ -400,7 +400,7 @@ def test_default_recogniser_learns_new_characters_and_keeps_others(
 @pytest.mark.timeout(900)
 def test_recogniser_learns_from_random_weights(tmp_path: Path, training_seed: int) -> None:
     matplotlib = pytest.importorskip("matplotlib", reason="brings a font")
-    # No digit twice in a row: to tell two of them from one takes far longer.
+    # No digit twice in a row: learning to separate two of them takes far longer.
     digits = "01234"
     texts = ["".join(text) for length in (1, 2, 3) for text in itertools.permutations(digits, length)]
 
@@ -437,7 +437,7 @@ def test_infinite_gradients_end_training(lines: LineDataset, validation: LineDat
     fit("crnn_mobilenet_v3_small", lines, validation=validation, out=out, **{**TINY, "epochs": 1})
     good = out.read_bytes()
     with pytest.raises(TrainingError, match=r"not finite, in epoch 1.*out2.pt.*smaller learning_rate"):
-        # What is not finite in a loss is not finite in all gradients.
+        # An infinite loss makes all gradients infinite.
         fit(out, lines, validation=validation, out=tmp_path / "out2.pt", **{**TINY, "keep": lines, "keep_weight": 1e38})
     assert out.read_bytes() == good
     # The weights at the start are the best so far.
@@ -655,7 +655,7 @@ def test_command_trains_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert [line.split()[:2] for line in printed[:3]] == [["epoch", "0"], ["epoch", "1"], ["epoch", "2"]]
     assert printed[3].startswith(f"{out}: epoch ")
     assert load_checkpoint(out).vocab == VOCAB
-    # What was trained is not lost to a command that is given again.
+    # Repeating a command does not lose its result.
     trained = out.read_bytes()
     assert main(command) == 2
     assert "is there already, of a training that is done" in capsys.readouterr().err

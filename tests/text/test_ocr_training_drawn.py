@@ -1,4 +1,4 @@
-"""Lines and pages that are drawn for training: what repeats, where their boxes are, and what is learnt from them."""
+"""Lines and pages that are drawn for training: repetition, positions of boxes, and learning from them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_drawn_pages_depend_on_epoch_and_seed() -> None:
     pages.set_epoch(1)
     second = [pages[row] for row in range(6)]
     assert not any(same(first[row], second[row]) for row in range(6))
-    # Workers get the dataset pickled, and draw what the process itself draws; a loader goes on where it was.
+    # Workers get the dataset pickled, and draw the same as the process itself; a loader resumes at its position.
     loader = DataLoader(pickle.loads(pickle.dumps(again)), 2, collate_fn=list, num_workers=1)
     batches = iter(loader)
     whole = list(next(batches))
@@ -109,7 +109,7 @@ def test_boxes_of_drawn_pages_are_around_the_ink(kind: str) -> None:
             moved = np.array([word[0] - box[0], word[1] - box[1], box[2] - word[2], box[3] - word[3]])
             assert (np.abs(moved[:, None] - room).max(axis=0) < 0.01).any()
         num_words += len(words)
-        # Beside signatures and rules there is no ink but in lines.
+        # Except for signatures and rules, all ink is in lines.
         covered = np.zeros_like(ink)
         for left, top, right, bottom in whole.round().astype(int):
             covered[top : bottom + 1, left : right + 1] = True
@@ -142,7 +142,7 @@ def test_detector_learns_from_crops_of_drawn_pages(tmp_path: Path, training_seed
     # Learnt from crops, searched as a whole.
     model = load_checkpoint(done.path, "detection")
     assert model.cfg["input_shape"] == (3, 256, 256)
-    # The thresholds go with the weights, and others do no better on the validation pages.
+    # The thresholds are saved with the weights, and are the best ones on the validation pages.
     own = (model.postprocessor.bin_thresh, model.postprocessor.box_thresh)
     scores = {}
     for model.postprocessor.bin_thresh, model.postprocessor.box_thresh in (own, (0.1, 0.1), (0.3, 0.5), (0.7, 0.7)):
@@ -178,7 +178,7 @@ def test_crops_have_boxes_where_the_ink_is() -> None:
             marked[round(top) : round(bottom), round(left) : round(right)] = True
             inside = light[round(top) + 1 : round(bottom) - 1, round(left) + 1 : round(right) - 1]
             assert inside.size == 0 or inside.max() < 60
-        # The page is 4 to 3, in the middle of a square: black is above and below it, and in the bars alone.
+        # The page is 4 to 3, in the middle of a square: black is above and below it, only in the bars.
         rows = (light < 60).all(axis=1)
         num_padded += rows.any()
         black = (light < 60) & ~rows[:, None]

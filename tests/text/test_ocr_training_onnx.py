@@ -20,7 +20,7 @@ from mediatensor.ocr.models.utils import export_model_to_onnx
 from mediatensor.ocr.training import drawn_lines, drawn_pages, fit
 from ocr_weights import fill
 
-pytest.importorskip("matplotlib", reason="has the faces to draw in")
+pytest.importorskip("matplotlib", reason="has the fonts to draw in")
 
 DIGITS = "0123456789"
 NETWORKS: dict[str, tuple[str, Any, dict[str, Any]]] = {
@@ -45,7 +45,7 @@ NETWORKS: dict[str, tuple[str, Any, dict[str, Any]]] = {
 @pytest.mark.parametrize("task", NETWORKS)
 def test_onnxruntime_matches_a_trained_network(task: str, tmp_path: Path, training_seed: int) -> None:
     pytest.importorskip("onnx", reason="torch's exporter needs it")
-    onnxruntime = pytest.importorskip("onnxruntime", reason="runs what is exported")
+    onnxruntime = pytest.importorskip("onnxruntime", reason="runs exported networks")
     arch, drawn, options = NETWORKS[task]
     settings: dict[str, Any] = {"batch_size": 4, "epochs": 1, "learning_rate": 1e-2, "seed": training_seed, **options}
     start: str | Path = arch

@@ -101,11 +101,11 @@ def test_interpolations_are_named_as_in_torchvision_and_numbered_as_in_pillow() 
     assert (T.Resize((10, 12), "nearest")(page).image == page.image[:, rows][..., columns]).all()
 
 
-# What is drawn on a page is where its boxes say, whatever was done to the page.
+# Marks on a page are at their boxes after every transform.
 
 
 def page_with_marks(boxes: np.ndarray) -> Tensor:
-    """Black paper on which each box is filled, each in a channel of its own."""
+    """Black paper on which each box is filled, each in its own channel."""
     image = torch.zeros(len(boxes), 200, 240)
     for number, (left, top, right, bottom) in enumerate(boxes * [240, 200, 240, 200]):
         image[number, round(top) : round(bottom), round(left) : round(right)] = 1

@@ -31,7 +31,7 @@ CAPTIONS = (("The river is high today.", 10, 42), ("We should turn back.", 42, 7
 
 
 def background(number: int) -> np.ndarray:
-    """Waves that run across the picture, so that nothing in it stands still."""
+    """Waves that run across the picture, so that nothing in it is still."""
     y, x = np.mgrid[0 : SIZE[1], 0 : SIZE[0]]
     waves = [np.sin(x * (0.02 + 0.01 * k) + y * 0.03 * (k - 1) + number * (0.35 + 0.1 * k)) for k in range(3)]
     return np.stack([110 + 60 * wave for wave in waves], axis=2).round().astype(np.uint8)
@@ -57,7 +57,7 @@ def write(path: Path, pictures: list[np.ndarray]) -> Path:
 
 
 def num_handles() -> int:
-    """Open files of this process; 0 where the system does not tell."""
+    """Open files of this process; 0 if the system does not report them."""
     folder = Path("/proc/self/fd")
     return len(list(folder.iterdir())) if folder.exists() else 0
 
@@ -339,7 +339,7 @@ def test_a_file_without_a_length_in_its_header_breaks_off_too(
 
 def test_damaged_frames_are_reported_by_their_times(predictor: VideoTextPredictor, clip: Path, tmp_path: Path) -> None:
     data = bytearray(with_index_in_front(clip, tmp_path / "front.mp4"))
-    # What is behind the first half is lost: zeros are no slices of a picture.
+    # The second half is lost: zeros are not slices of a picture.
     data[len(data) // 2 :] = bytes(len(data) - len(data) // 2)
     reading = predictor(bytes(data))
     assert reading.captions[0].text == CAPTIONS[0][0]
@@ -543,7 +543,7 @@ SONG = ["Over ", "the ", "hills ", "and ", "far ", "away ", "we ", "go"]
 
 
 def karaoke(picture: np.ndarray, num_sung: int, sung: str, unsung: str | None) -> np.ndarray:
-    """A line whose first words are sung; the others have another colour, or are not there yet."""
+    """A line whose first words are sung; the rest have another colour, or are missing."""
     image = Image.fromarray(picture)
     draw = ImageDraw.Draw(image)
     face = ImageFont.truetype(FACE, 24)
@@ -645,7 +645,7 @@ def test_a_reading_that_was_broken_off_at_any_frame_goes_on(
 
     for _ in range(6):
         with suppress(StopError):
-            # With the command it is another process that goes on.
+            # With the command, another process resumes.
             last = predictor._read_on(clip, pickle.loads(kept[-1]) if kept else None, keep)
     assert len(kept) == 125
     assert last == reading

@@ -1,4 +1,4 @@
-"""What was read in a video as data, files and pictures; other programs read the files back."""
+"""The reading of a video as data, files and images; other programs read the files back."""
 
 from __future__ import annotations
 
@@ -298,7 +298,7 @@ def test_the_time_line_has_a_bar_from_start_to_end_in_a_lane_for_each_kind() -> 
         a_track(start_seconds=20.0, end_seconds=50.0),
         a_track(start_seconds=30.0, end_seconds=55.0),  # at the same time as the one before: below it
         a_track(kind="overlay", start_seconds=0.0, end_seconds=60.0),
-        a_track(kind="slide", start_seconds=45.0, end_seconds=90.0),  # goes on behind the end of the picture
+        a_track(kind="slide", start_seconds=45.0, end_seconds=90.0),  # continues after the end of the image
     )
     reading = VideoReading("talk.mp4", 720, 1280, 1800, 0.0, 60.0, tracks)
     picture = reading.synthesize_timeline(width=1000)
@@ -338,7 +338,7 @@ def test_long_and_odd_videos_have_a_time_line() -> None:
 
     heights = [height(seconds) for seconds in (0.5, 60, 300, 7200, 1e6)]
     assert heights[0] == heights[1] < heights[2] < heights[3] == heights[4] < 2000
-    # Strips of a minute each: the bar goes on in the second one.
+    # Strips of a minute each: the bar continues in the second one.
     going_on = VideoReading("v", 720, 1280, 300, 0.0, 120.0, (a_track(start_seconds=30.0, end_seconds=90.0),))
     (top, left, right), (below, again, stop) = bars(going_on.synthesize_timeline(), BLUE)
     assert top < below

@@ -1,4 +1,4 @@
-"""Real videos, whole and damaged: the texts found in them lie within them, as PyAV alone sees them."""
+"""Real videos, whole and damaged: texts lie within their times according to PyAV."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def predictor() -> VideoTextPredictor:
 
 
 def times_of_pictures(path: Path) -> list[float | None]:
-    """When pictures are shown, in seconds, by a plain decode that passes over what cannot be decoded."""
+    """Return the times of frames in seconds, by a plain decode that skips undecodable packets."""
     times: list[float | None] = []
     try:
         with av.open(str(path), metadata_errors="ignore") as source:
@@ -57,9 +57,9 @@ def test_texts_lie_within_the_video(path: Path, predictor: VideoTextPredictor, t
             predictor(path)
         return
     reading = predictor(path)
-    # Pictures that cannot be shown on their own, at the begin and around an edit, a plain decode may give or not.
+    # A plain decode may or may not return frames without references, at the start and around an edit.
     assert reading.num_frames == pytest.approx(len(pictures), abs=max(2, 0.05 * len(pictures)))
-    # An elementary stream has no times; those that are made up begin with zero.
+    # An elementary stream has no times; generated times start with zero.
     times = sorted(time for time in pictures if time is not None) or [0.0, reading.end_seconds]
     for track in reading.tracks:
         assert track.text.strip()

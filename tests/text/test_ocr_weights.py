@@ -109,7 +109,7 @@ def test_best_classes_of_scores_that_exponentials_cannot_hold() -> None:
         head.weight.copy_(torch.linspace(-1e5, 1e5, 6000)[:, None])
         head.bias.zero_()
         best, places, followed = best_classes(torch.tensor([[[1.0], [-1.0], [0.0]]]), head, followed=5999)
-    # The greatest is ahead of the next by 33: e to that power is more than a float can tell from certainty.
+    # The greatest is ahead of the next by 33: in floats, its probability is 1.
     assert best[0].tolist() == pytest.approx([1.0, 1.0, 1 / 6000])
     assert places[0].tolist() == [5999, 0, 0]
     assert followed[0].tolist() == pytest.approx([1.0, 0.0, 1 / 6000])

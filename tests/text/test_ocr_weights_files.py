@@ -1,4 +1,4 @@
-"""Weights files: where they are looked for, and what is said of those that are missing, damaged or another's."""
+"""Weights files: where they are searched, and errors for missing, damaged or foreign files."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def no_packages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def no_collection() -> Iterator[None]:
-    """A garbage collection among all the objects of a test process takes longer than what is to be timed."""
+    """A garbage collection among all the objects of a test process takes longer than the timed call."""
     gc.collect()
     gc.disable()
     yield
@@ -278,7 +278,7 @@ def test_the_network_is_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     require_weights()
 
     def refuse(*args: object, **kwargs: object) -> None:
-        raise AssertionError("somebody asked the network")
+        raise AssertionError("the network was used")
 
     for name in ("socket", "create_connection", "getaddrinfo"):
         monkeypatch.setattr(socket, name, refuse)
@@ -289,7 +289,7 @@ def test_the_network_is_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
         ocr_predictor("fast_tiny", "crnn_mobilenet_v3_small", pretrained=True)
 
 
-# What follows writes protocol buffers by hand, https://protobuf.dev/programming-guides/encoding/
+# Protocol buffers written by hand, https://protobuf.dev/programming-guides/encoding/
 
 
 def varint(number: int) -> bytes:
@@ -329,7 +329,7 @@ HOSTILE = {
     "group": bytes([7 << 3 | 3]),
     "number for a graph": integer(7, 5),
     "number for a node": message(7, integer(1, 3)),
-    "metadata that is no text": message(14, message(1, b"\xff\xfe")) + model_of(),
+    "metadata that is not text": message(14, message(1, b"\xff\xfe")) + model_of(),
     "node without output": message(7, message(1, message(4, b"Conv"))),
     "shape too large": tensor_of(integer(1, 2**62), integer(1, 2**62), integer(2, 1), message(9, bytes(8))),
     "too many dimensions": tensor_of(integer(1, 1) * 100, integer(2, 1), message(9, bytes(4))),

@@ -170,7 +170,7 @@ def test_specks_between_words_belong_to_none() -> None:
     line, ink, columns = drawn("ab cdef", space=64)
     clean = split_line(line, ink)
     middle = sum(columns[2]) // 2
-    # Specks, and the side of a frame: the widest gap is beside them.
+    # Specks, and the side of a frame: the widest gap is next to them.
     for offset in (-14, -2, 10):
         ink[16:36, middle + offset : middle + offset + 3] = True
     assert split_line(line, ink) == clean
