@@ -265,7 +265,7 @@ def test_a_backend_that_stops_midway(seek_mode: Any, clip: Path, clip_rgb: torch
 def test_a_picture_that_does_not_come_out(clip: Path, clip_rgb: torch.Tensor) -> None:
     pts = VideoDecoder(clip).frame_index.pts[10]
     wanted = list(range(5, 15))
-    with registered(PlaneBackend(leaves_out=int(pts))), pytest.warns(UserWarning, match="does not give what"):
+    with registered(PlaneBackend(leaves_out=int(pts))), pytest.warns(UserWarning, match="does not give the frames"):
         decoder, frames = _frames(clip, wanted)
     assert torch.equal(frames, clip_rgb[wanted])
     assert not decoder.frame_index.anomalies  # the index was not to blame

@@ -104,7 +104,7 @@ def test_gaps_in_sound_are_silent(tmp_path: Path, ffmpeg_program: str) -> None:
     with encoder.open_file(path):
         for begin in (3.0, 3.0 + 1000 / RATE + 0.0004, 5.0):  # the second is off by less than a millisecond
             audio.add_samples(AudioSamples(loud, begin, 1000 / RATE, RATE))
-        with pytest.raises(InvalidArgumentError, match="before the end of those"):
+        with pytest.raises(InvalidArgumentError, match="before the end of the earlier samples"):
             audio.add_samples(AudioSamples(loud, 5.0, 1000 / RATE, RATE))
         audio.add_samples(loud)
     found = decoded_samples(ffmpeg_program, path, 1)[0]
