@@ -7,10 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("datasets", reason="needs the package datasets of Hugging Face")
-pytest.importorskip("lance", reason="needs pylance")
-
 from benchmarks.data import sources
 from benchmarks.data.sources_worker import measure as read_rows
 
@@ -19,6 +15,8 @@ from benchmarks.data.sources_worker import measure as read_rows
 def test_every_source_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    pytest.importorskip("datasets", reason="needs the package datasets of Hugging Face")
+    pytest.importorskip("lance", reason="needs pylance")
     monkeypatch.setattr(sources, "_run", lambda request, python: read_rows(request))
     monkeypatch.setattr(sources, "_WIDTH", 96)
     monkeypatch.setattr(sources, "_HEIGHT", 64)
