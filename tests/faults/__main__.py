@@ -4,7 +4,7 @@ Each fault is planted in a copy of the source. The test files that concern its m
 `make test` samples them. With ``--all``, a fault that they miss is looked for again by the whole grids and slow tests.
 A test that fails must pass over the source as it is, or it does not count.
 
-``--choose`` writes a new list; the seed decides.
+``--choose`` replaces the faults of the list whose places are gone; the seed decides.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import argparse
 import json
 import os
 import random
+import shutil
 import sys
 import tempfile
 from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from .mutations import Fault, find_faults
+from .mutations import Fault, find_faults, plant
 from .running import ROOT, Result, path_of, run_fault, run_test
 
 __all__ = ["main"]
@@ -34,8 +35,8 @@ _WINGS = {
 }
 
 
-def choose(seed: int) -> list[Fault]:
-    """Choose a hundred faults: at most one in a module, and kinds in turn."""
+def choose(seed: int, kept: list[Fault]) -> list[Fault]:
+    """Choose a hundred faults: these first, at most one in a module, and kinds in turn."""
     generator = random.Random(seed)
     chosen: list[Fault] = []
     for number, starts in _WINGS.values():
@@ -46,9 +47,12 @@ def choose(seed: int) -> list[Fault]:
             for path in (base.rglob("*.py") if base.is_dir() else [base] if base.exists() else [])
         )
         generator.shuffle(modules)
-        of_wing: list[Fault] = []
-        kinds: Counter[str] = Counter()
+        of_wing = [fault for fault in kept if fault.module in modules]
+        kinds = Counter(fault.kind for fault in of_wing)
+        used = {fault.module for fault in of_wing}
         for module in modules:
+            if module in used:
+                continue
             faults = list(find_faults(module, path_of(module).read_text(encoding="utf-8")))
             if len(of_wing) < number and faults:
                 rarest = min((kinds[fault.kind] for fault in faults), default=0)
@@ -65,13 +69,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("numbers", nargs="*", type=int, help="only these faults of the list, from 0")
     parser.add_argument("--all", action="store_true", help="look again, with all tests, for faults that were missed")
     parser.add_argument("--seconds", type=float, default=60, help="for each fault (default: %(default)g)")
-    parser.add_argument("--choose", type=int, metavar="SEED", help="write a new list instead")
+    parser.add_argument("--choose", type=int, metavar="SEED", help="replace the faults whose places are gone, instead")
     parser.add_argument("-o", "--output", type=Path, help="append results to this file, as lines of JSON")
     options = parser.parse_args(arguments)
-    if options.choose is not None:
-        LIST.write_text("".join(json.dumps(asdict(fault)) + "\n" for fault in choose(options.choose)), encoding="utf-8")
-        return 0
     faults = [Fault(**json.loads(line)) for line in LIST.read_text(encoding="utf-8").splitlines()]
+    if options.choose is not None:
+        chosen = choose(options.choose, [fault for fault in faults if _is_there(fault)])
+        LIST.write_text("".join(json.dumps(asdict(fault)) + "\n" for fault in chosen), encoding="utf-8")
+        return 0
     # Imported once, for all processes that are forked from this one.
     import av
     import hypothesis
@@ -98,6 +103,12 @@ def main(arguments: list[str] | None = None) -> int:
                     file.write(json.dumps({"number": number, **asdict(result)}) + "\n")
     print(", ".join(f"{number} {outcome}" for outcome, number in outcomes.most_common()))
     return int(outcomes["missed"] > 0)
+
+
+def _is_there(fault: Fault) -> bool:
+    path = path_of(fault.module)
+    with tempfile.TemporaryDirectory() as folder:
+        return path.exists() and plant(fault, Path(shutil.copy(path, folder)))
 
 
 def _look_for(fault: Fault, *, runs_all: bool, seconds: float) -> Result:

@@ -100,7 +100,7 @@ def tests_of(module: str, function: str) -> list[Path]:
                 distances[name] = distances[current] + 1
                 todo.append(name)
     wing = next((wing for wing, names in _WINGS.items() if module.split(".")[1] in names), "media")
-    words = _words(".".join(module.split(".")[1:]))
+    words = _words(".".join([*module.split(".")[1:], function.lower()]))
     names = [name for name in function.split(".") if len(name) > 4 and not name.startswith("_")]
 
     def rank(path: Path) -> tuple[int, int, str]:
