@@ -40,7 +40,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 class WhitelistHandle:
-    """Ends the restriction that :func:`add_whitelist` set; also a context manager that ends it on exit.
+    """Ends the restriction that `add_whitelist` set; also a context manager that ends it on exit.
 
     Args:
         hooks: The hooks to remove.
@@ -302,7 +302,7 @@ def export_model_to_onnx(
         dynamic_axes: Axes of inputs and outputs that may have any size; ``None``: the first of each, and axes that the
             model leaves open: height and width of a page for the default detector, the width of a line for the default
             recogniser.
-        **kwargs: Options of :func:`torch.onnx.export`.
+        **kwargs: Options of `torch.onnx.export`.
 
     Returns:
         The path of the file.

@@ -102,7 +102,7 @@ def ocr_predictor(
             Their words are in no block. Regions are found as with ``detect_layout``.
         table_arch: The network that finds the cells of the tables that ``layout_arch`` finds, as ``layout_arch``.
         fields: The keys and values to look for, for ``page.fields``: ``"invoice"``, ``"receipt"``,
-            :class:`~mediatensor.ocr.structure.FieldRule` objects, or true, or ``"all"``, for every pair of a key and a
+            `FieldRule` objects, or true, or ``"all"``, for every pair of a key and a
             value; false for none. ``None`` is true with ``detect_layout``, and false without.
         text_layer: Take the words that a page of a PDF file has as text instead of reading them. Pages without such
             words are read, and so are pictures on other pages, and scans to which only stamps or filled-in fields were
@@ -118,9 +118,9 @@ def ocr_predictor(
         unreadable_scripts: ``"report"``: a line in a script that the recogniser cannot read is not part of the text,
             and ``page.unread`` has its place and script. ``"read"``: it is read as letters that look alike.
         script_readers: Recognisers of lines in such scripts, by the name of the script, such as "Cyrillic": models, or
-            paths for :func:`~mediatensor.ocr.models.load_line_recognizer`.
+            paths for `load_line_recognizer`.
         on_error: ``"report"``: a page that cannot be read is empty, with the reason in ``page.error``, and a warning.
-            ``"raise"``: it raises :class:`~mediatensor.errors.PageError`.
+            ``"raise"``: it raises `PageError`.
         det_bs: Pages that the detector searches together.
         reco_bs: Most crops that the recogniser reads together.
         shorter_side: Least length of the shorter side of pages for the default detector, in pixels.
@@ -193,7 +193,7 @@ def kie_predictor(
 ) -> KIEPredictor:
     """Make a predictor that reads text by class; with the classes of the detector, one for the default.
 
-    For the arguments, see :func:`ocr_predictor`. Predictions are neither in lines nor in blocks nor in tables, so
+    For the arguments, see `ocr_predictor`. Predictions are neither in lines nor in blocks nor in tables, so
     that the arguments for these have no effect on them. Fields with a name are predictions of the class of that name.
 
     Returns:
@@ -231,7 +231,7 @@ def video_text_predictor(
         reco_arch: The recogniser of lines: a name of ``list_models("reco_*")``, or a model.
         pretrained: Load the weights, from this machine; ``mediatensor[ocr]`` has the default ones. Without
             it, networks that are given by name have random weights.
-        languages: Names of :data:`mediatensor.ocr.datasets.VOCABS`, such as ``"german"``: only their characters are
+        languages: Names of `VOCABS`, such as ``"german"``: only their characters are
             read. ``None`` for all that the recogniser knows.
         vocab: The characters that may be read, instead of ``languages``.
         region: xmin, ymin, xmax, ymax of the part of the picture that is read, relative; ``None`` for all of it.

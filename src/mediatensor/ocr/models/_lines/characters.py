@@ -62,7 +62,7 @@ _LIKE_SIGNS = frozenset(".,;:")
 
 @dataclass(frozen=True)
 class CtcCharacters:
-    """Characters that :func:`ctc_best_path` found in a batch, as flat arrays of one length.
+    """Characters that `ctc_best_path` found in a batch, as flat arrays of one length.
 
     Those of sequence ``i`` are ``[offsets[i]:offsets[i + 1]]`` of each array, in reading order.
 

@@ -95,7 +95,7 @@ def lines_are_tall(quads: np.ndarray, page_shape: tuple[int, int], ratio: float 
 
 
 def longest_lines(quads: npt.NDArray[np.float64], page_shape: tuple[int, int]) -> npt.NDArray[np.int64]:
-    """Return the positions of the longest lines, at most :data:`LINES_IN_VOTE`."""
+    """Return the positions of the longest lines, at most `LINES_IN_VOTE`."""
     points = quads * (page_shape[1], page_shape[0])
     lengths = np.linalg.norm(points - np.roll(points, 1, axis=1), axis=2).max(axis=1, initial=0.0)
     chosen: npt.NDArray[np.int64] = np.sort(np.argsort(-lengths, kind="stable")[:LINES_IN_VOTE])
@@ -142,7 +142,7 @@ def padded_width(width: int) -> int:
 
 
 def cut_lines(page: Tensor, quads: npt.NDArray[np.floating], height: int, max_width: int) -> Iterator[LineBatch]:
-    """Cut lines out of a page, see :func:`line_cuts`; lines of one padded width at a time."""
+    """Cut lines out of a page, see `line_cuts`; lines of one padded width at a time."""
     return (cut() for cut in line_cuts(page, quads, height, max_width))
 
 
@@ -255,7 +255,7 @@ def upload_spans(spans: Sequence[FloatArray], device: torch.device) -> Tensor:
 def sampling_grid(spans: Tensor, rows: int, columns: int, factor: int = 1) -> Tensor:
     """Return the places (N, rows, columns, 2) of the pixels of lines, as ``grid_sample`` takes them.
 
-    ``spans`` are from :func:`upload_spans`; ``factor`` columns stand for one column of the line's width.
+    ``spans`` are from `upload_spans`; ``factor`` columns stand for one column of the line's width.
     """
     device = spans.device
     points, size = spans[:, :8].view(-1, 4, 2), spans[:, None, None, 9:11]

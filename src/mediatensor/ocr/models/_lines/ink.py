@@ -98,7 +98,7 @@ def runs_of_true(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
 
 
 def inks_of_lines(pictures: Tensor) -> Tensor:
-    """Return the ink of lines, see :func:`ink_map`, for :func:`ink_of_line`.
+    """Return the ink of lines, see `ink_map`, for `ink_of_line`.
 
     ``pictures`` are RGB in [0, 1], (N, 3, H, W), NaN beyond the end of a line; W is a multiple of 8. On the CPU the
     result is bool (N, H, W); on another device uint8 (N, H, W / 8), one bit per pixel.
@@ -114,7 +114,7 @@ def inks_of_lines(pictures: Tensor) -> Tensor:
 
 
 def ink_of_line(inks: npt.NDArray[np.generic], position: int, width: int) -> npt.NDArray[np.bool_]:
-    """Return the ink of one line, bool (H, width), from the result of :func:`inks_of_lines`."""
+    """Return the ink of one line, bool (H, width), from the result of `inks_of_lines`."""
     own = inks[position]
     bits = own if own.dtype == np.bool_ else np.unpackbits(own.astype(np.uint8), axis=1, bitorder="little")
     line: npt.NDArray[np.bool_] = bits[:, :width].astype(bool)

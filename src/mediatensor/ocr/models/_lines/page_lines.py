@@ -57,7 +57,7 @@ class FoundLine:
     """A line, or the box of a word, as it was cut out and read.
 
     Attributes:
-        place: Argument of :func:`cut_words`: corners (4, 2) from where reading begins, or a straight box (4,), relative
+        place: Argument of `cut_words`: corners (4, 2) from where reading begins, or a straight box (4,), relative
             to the page that was read.
         value: The text.
         confidence: The probability that the text is right.

@@ -2,7 +2,7 @@
 
 A recogniser reads letters of an unknown script as look-alikes, often confidently. A small classifier on its features
 detects such lines. It was fitted on drawn lines (``benchmarks/calibration/scripts.py``) and holds only for the
-published weights, see :func:`script_classifier_for`. Scripts have names of ISO 15924, such as "Cyrillic", "Greek",
+published weights, see `script_classifier_for`. Scripts have names of ISO 15924, such as "Cyrillic", "Greek",
 "Arabic", "Hebrew", "Devanagari", "Bengali", "Tamil", "Thai", "Hangul", "Georgian" and "Armenian"; "Vietnamese" stands
 for Latin letters with two marks.
 """

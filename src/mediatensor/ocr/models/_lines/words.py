@@ -137,7 +137,7 @@ class LineWord:
 def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_], split_after: str = "") -> list[LineWord]:
     """Cut a line into words where the recogniser saw spaces, and after the characters ``split_after``.
 
-    ``ink`` (H, W) is the ink of the line's picture, see :func:`~.ink.ink_map`. A line of spaces has no words.
+    ``ink`` (H, W) is the ink of the line's picture, see `ink_map`. A line of spaces has no words.
     """
     groups = _split_at_spaces(characters.values, split_after)
     if not groups:

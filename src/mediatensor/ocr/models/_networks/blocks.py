@@ -4,7 +4,7 @@ The backbone of PP-OCR is PPLCNetV4 of PaddleOCR (Apache-2.0): a depthwise convo
 other block, and a pointwise mixer. Parallel branches and batch norms of the training form are folded into one
 convolution.
 
-On a CPU, :func:`convolve` and :func:`multiply` are one call of oneDNN each. PyTorch would often choose the slower of
+On a CPU, `convolve` and `multiply` are one call of oneDNN each. PyTorch would often choose the slower of
 oneDNN and a plain matrix product for convolutions of one pixel, and read and write the whole map once more for each
 activation and sum. Calls that need gradients or cannot be fused go through the layers.
 """
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from ....errors import InvalidArgumentError
 
 Activation = Literal["none", "relu", "gelu", "swish"]
-"""Names of oneDNN; ``"swish"`` is :func:`torch.nn.functional.silu`."""
+"""Names of oneDNN; ``"swish"`` is `torch.nn.functional.silu`."""
 _ACTIVATIONS: dict[str, Any] = {"relu": F.relu_, "gelu": F.gelu, "swish": F.silu}
 _WITH_PARAMETERS = (nn.Conv2d, nn.ConvTranspose2d, nn.BatchNorm2d, nn.Linear, nn.LayerNorm)
 
@@ -42,7 +42,7 @@ def convolve(layer: nn.Conv2d, x: Tensor, activation: Activation = "none", added
 
 
 def multiply(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Return ``rows @ weight.T + bias``, as :func:`torch.nn.functional.linear`, but for rounding."""
+    """Return ``rows @ weight.T + bias``, as `torch.nn.functional.linear`, but for rounding."""
     if not _is_plain(rows, weight) or not len(rows):
         return F.linear(rows, weight, bias)
     product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
@@ -207,7 +207,7 @@ def conv_sequence_pt(
         act: End with an activation.
         bn: Add batch normalization, and leave the bias out by default.
         activation: The activation; by default a new ReLU in place.
-        **kwargs: Options of :class:`torch.nn.Conv2d`, such as ``kernel_size``.
+        **kwargs: Options of `torch.nn.Conv2d`, such as ``kernel_size``.
 
     Returns:
         The layers, in order.
@@ -280,7 +280,7 @@ class EncoderBlock(nn.Module):
         )
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Encode (N, L, D) features; ``mask`` as in :class:`MultiHeadAttention`."""
+        """Encode (N, L, D) features; ``mask`` as in `MultiHeadAttention`."""
         for attention, feed_forward in zip(self.attention, self.position_feed_forward, strict=True):
             normed = self.layer_norm_input(x)
             x = x + self.dropout(attention(normed, normed, normed, mask))

@@ -124,7 +124,7 @@ def _clear_denormals(array: Array) -> npt.NDArray[np.float32]:
 
 
 def _layers_of(graph: OnnxGraph) -> Iterator[list[Array]]:
-    """Yield the arrays of each layer in the order of :data:`_PARAMETERS`, in the order of execution.
+    """Yield the arrays of each layer in the order of `_PARAMETERS`, in the order of execution.
 
     Exporters write the bias of a convolution or linear layer as an addition after it, and a layer norm as its
     arithmetic: the multiplication by a vector and the addition of another have the parameters.

@@ -74,7 +74,7 @@ _BACKBONES: dict[str, str] = {
     "vit_det_s": "classification.vit_det",
     "vit_s": "classification.vit",
 }
-"""Classifiers of characters, used only as parts of other networks: :func:`list_models` leaves them out."""
+"""Classifiers of characters, used only as parts of other networks: `list_models` leaves them out."""
 
 _FILE_NAME = re.compile(r"[\w.-]+\.pth?\b")
 
@@ -148,7 +148,7 @@ def list_models(pattern: str = "*") -> list[str]:
 
 
 def model_card(name: str) -> ModelCard:
-    """Return the provenance of an architecture of :func:`list_models` and its published weights.
+    """Return the provenance of an architecture of `list_models` and its published weights.
 
     Raises:
         InvalidArgumentError: The architecture is unknown.
@@ -186,7 +186,7 @@ def network_factory(arch: str) -> Callable[..., Any]:
 
 
 def register_predictor(task: str, factory: Callable[..., Any]) -> None:
-    """Register the factory of a task's predictors for :func:`make_predictor`."""
+    """Register the factory of a task's predictors for `make_predictor`."""
     _PREDICTORS[task] = factory
 
 

@@ -22,9 +22,9 @@ reading words        corners of rotated words; crops on the CPU      for each st
 
 A page given as an array that is straightened is part of the result and comes down once as well. Hooks see the boxes of
 all pages before any is read, so pages on the CPU go up twice. Networks that read character by character also ask, every
-few characters, whether all words have ended (:func:`have_all_ended`). On the CPU nothing is copied.
+few characters, whether all words have ended (`have_all_ended`). On the CPU nothing is copied.
 
-:func:`spread` runs pages and batches of lines on Python threads. PyTorch would divide each call among cores instead,
+`spread` runs pages and batches of lines on Python threads. PyTorch would divide each call among cores instead,
 and cores that finish early spin until the call ends: with hundreds of small calls a page that is expensive, and ten
 times as expensive as the work if other programs use the cores.
 """

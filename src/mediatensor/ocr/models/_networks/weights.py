@@ -54,7 +54,7 @@ class _TakesGraph(Protocol):
 
 
 def find_weights(arch: str) -> Path:
-    """Return the file with the weights of an architecture of :func:`~mediatensor.ocr.models.list_models`.
+    """Return the file with the weights of an architecture of `list_models`.
 
     The folder ``MEDIATENSOR_MODELS`` comes first, then installed packages, which are looked up and not imported.
 
@@ -82,7 +82,7 @@ def load_weights(
     Args:
         model: The model.
         arch: Its architecture.
-        path: The file; ``None`` looks for it, see :func:`find_weights`.
+        path: The file; ``None`` looks for it, see `find_weights`.
         ignore_keys: Names of the state dict that are left as they are, such as a head with other classes.
 
     Raises:
@@ -110,7 +110,7 @@ def load_pretrained_params(
     hash_prefix: str | None = None,
     ignore_keys: Collection[str] | None = None,
 ) -> None:
-    """Load a state dict file into a model, as :func:`torch.save` and docTR write it.
+    """Load a state dict file into a model, as `torch.save` and docTR write it.
 
     The file is read without running code from it. If its name has a checksum, as docTR's do
     (``crnn_vgg16_bn-0417f351.pt``), the content is compared with it first.
@@ -327,7 +327,7 @@ class Checkpoint:
     """A trained network, as a file holds it.
 
     Attributes:
-        arch: The architecture, a name of :func:`~mediatensor.ocr.models.list_models`.
+        arch: The architecture, a name of `list_models`.
         state_dict: The parameters by name.
         characters: The characters of a recogniser's classes, in order; empty for other networks.
         options: Further arguments of the function that makes the network, such as ``class_names``.

@@ -32,7 +32,7 @@ def page_sources(pages: Any) -> Sequence[Any]:
     """Return whatever a predictor is given as pages that can be asked for one by one.
 
     Args:
-        pages: What :func:`single_images` takes; a document; a path, a URL or the bytes of a PDF file or an image, or a
+        pages: What `single_images` takes; a document; a path, a URL or the bytes of a PDF file or an image, or a
             Pillow image; or a list of all these, whose documents may have several pages each.
 
     Raises:
@@ -56,7 +56,7 @@ def page_sources(pages: Any) -> Sequence[Any]:
 
 
 def single_images(images: Any) -> Iterator[Image]:
-    """Yield the images of a list, a batch or a :class:`FrameBatch`; documents read them one by one.
+    """Yield the images of a list, a batch or a `FrameBatch`; documents read them one by one.
 
     Raises:
         InvalidArgumentError: ``images`` is a single image, or has no images.
@@ -78,7 +78,7 @@ def single_images(images: Any) -> Iterator[Image]:
 
 
 def as_images(images: Iterable[Image] | FrameBatch | Tensor | npt.NDArray[Any]) -> list[Tensor]:
-    """Return all images as tensors, see :func:`single_images` and :func:`as_image`."""
+    """Return all images as tensors, see `single_images` and `as_image`."""
     tensors = [as_tensor(image) for image in single_images(images)]
     check_values(tensors)
     return tensors
@@ -100,7 +100,7 @@ def as_image(image: Image) -> Tensor:
 
 
 def as_tensor(image: Image) -> Tensor:
-    """Do the same without checking values: :func:`check_values` checks many images at once."""
+    """Do the same without checking values: `check_values` checks many images at once."""
     if isinstance(image, Frame):
         image = image.data
     if isinstance(image, PIL.Image.Image):

@@ -140,7 +140,7 @@ class PreProcessor(nn.Module):
         """Return all batches.
 
         Args:
-            x: Images, see :func:`~mediatensor.ocr.models.ocr_predictor`. An array (N, H, W, 3) is one batch already: it
+            x: Images, see `ocr_predictor`. An array (N, H, W, 3) is one batch already: it
                 is stretched to the size, and nothing is padded.
 
         Returns:

@@ -19,7 +19,7 @@ class Classifier(nn.Module):
     cfg: dict[str, Any]
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load a checkpoint file; see :func:`~mediatensor.ocr.models.utils.load_pretrained_params`."""
+        """Load a checkpoint file; see `load_pretrained_params`."""
         load_pretrained_params(self, path_or_url, **kwargs)
 
 

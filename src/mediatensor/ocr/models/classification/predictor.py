@@ -53,7 +53,7 @@ class OrientationPredictor(nn.Module):
             inputs: Arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in [0, 1].
 
         Returns:
-            Three lists: positions in :data:`CLASSES`, degrees, and confidences in [0, 1] with two decimals.
+            Three lists: positions in `CLASSES`, degrees, and confidences in [0, 1] with two decimals.
 
         Raises:
             InvalidArgumentError: Something is not an image.
@@ -86,7 +86,7 @@ class _FoundOnPage(Protocol):
 
 
 class LineFinder(Protocol):
-    """A predictor that finds lines, such as :class:`~mediatensor.ocr.models.detection.predictor.DetectionPredictor`."""
+    """A predictor that finds lines, such as `DetectionPredictor`."""
 
     def locate(self, images: Sequence[Tensor], *, rotated: bool) -> Iterable[_FoundOnPage]: ...
 
@@ -112,7 +112,7 @@ class LinePageOrientation(nn.Module):
 
     @torch.inference_mode()
     def forward(self, inputs: Iterable[Image]) -> Orientations:
-        """Classify pages, see :class:`OrientationPredictor`."""
+        """Classify pages, see `OrientationPredictor`."""
         images = upload_images(as_images(inputs), next(self.classifier.parameters()).device)
         located = self.detector.locate(images, rotated=True)
         turns = [

@@ -218,26 +218,26 @@ RESNET31: dict[str, Any] = {
     "origin_stem": False,
     "stem_channels": 128,
 }
-"""Options of :class:`ResNet` for ResNet-31: an eighth of the height, and a quarter of the width."""
+"""Options of `ResNet` for ResNet-31: an eighth of the height, and a quarter of the width."""
 
 
 def resnet18(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
     """Make a ResNet-18 for 32 x 32 pictures of characters, in training mode.
 
-    Arguments are as for :func:`~mediatensor.ocr.models.mobilenet_v3_small`.
+    Arguments are as for `mobilenet_v3_small`.
     """
     network = partial(NamedResNet, (2, 2, 2, 2), False)
     return build_classifier("resnet18", default_cfgs["resnet18"], network, "fc", pretrained, kwargs)
 
 
 def resnet34(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
-    """Make a ResNet-34; arguments as for :func:`resnet18`."""
+    """Make a ResNet-34; arguments as for `resnet18`."""
     network = partial(NamedResNet, (3, 4, 6, 3), False)
     return build_classifier("resnet34", default_cfgs["resnet34"], network, "fc", pretrained, kwargs)
 
 
 def resnet50(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
-    """Make a ResNet-50; arguments as for :func:`resnet18`."""
+    """Make a ResNet-50; arguments as for `resnet18`."""
     network = partial(NamedResNet, (3, 4, 6, 3), True)
     return build_classifier("resnet50", default_cfgs["resnet50"], network, "fc", pretrained, kwargs)
 
@@ -245,14 +245,14 @@ def resnet50(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
 def resnet31(pretrained: bool = False, **kwargs: Any) -> ResNet:
     """Make a ResNet-31, the backbone of SAR, in training mode.
 
-    Arguments are as for :func:`~mediatensor.ocr.models.mobilenet_v3_small`, with ``include_top``.
+    Arguments are as for `mobilenet_v3_small`, with ``include_top``.
     """
     network = partial(ResNet, **RESNET31)
     return build_classifier("resnet31", default_cfgs["resnet31"], network, "13", pretrained, kwargs)
 
 
 def resnet34_wide(pretrained: bool = False, **kwargs: Any) -> ResNet:
-    """Make a ResNet-34 with twice the channels; arguments as for :func:`resnet31`."""
+    """Make a ResNet-34 with twice the channels; arguments as for `resnet31`."""
     network = partial(
         ResNet,
         num_blocks=(3, 4, 6, 3),

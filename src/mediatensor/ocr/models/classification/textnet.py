@@ -31,7 +31,7 @@ _STAGES = {
 class FASTConvLayer(nn.Module):
     """Sum of a convolution, its one-column and one-row variants, and the identity; each normalized.
 
-    Branches that would equal another or change the shape are left out. After :meth:`reparameterize_layer` the layer is
+    Branches that would equal another or change the shape are left out. After `reparameterize_layer` the layer is
     one convolution that computes the same.
     """
 
@@ -164,16 +164,16 @@ def _textnet(arch: str, pretrained: bool, kwargs: dict[str, Any]) -> TextNet:
 def textnet_tiny(pretrained: bool = False, **kwargs: Any) -> TextNet:
     """Make a TextNet-Tiny for 32 x 32 pictures of characters, in training mode.
 
-    Arguments are as for :func:`~mediatensor.ocr.models.mobilenet_v3_small`, with ``include_top``.
+    Arguments are as for `mobilenet_v3_small`, with ``include_top``.
     """
     return _textnet("textnet_tiny", pretrained, kwargs)
 
 
 def textnet_small(pretrained: bool = False, **kwargs: Any) -> TextNet:
-    """Make a TextNet-Small; arguments as for :func:`textnet_tiny`."""
+    """Make a TextNet-Small; arguments as for `textnet_tiny`."""
     return _textnet("textnet_small", pretrained, kwargs)
 
 
 def textnet_base(pretrained: bool = False, **kwargs: Any) -> TextNet:
-    """Make a TextNet-Base; arguments as for :func:`textnet_tiny`."""
+    """Make a TextNet-Base; arguments as for `textnet_tiny`."""
     return _textnet("textnet_base", pretrained, kwargs)

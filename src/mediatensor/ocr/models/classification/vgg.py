@@ -63,7 +63,7 @@ def _convolutions() -> list[nn.Module]:
 def vgg16_bn_r(pretrained: bool = False, **kwargs: Any) -> VGG:
     """Make a VGG-16 with batch normalization, rectangular pools and a linear head, as docTR does.
 
-    Arguments are as for :func:`~mediatensor.ocr.models.mobilenet_v3_small`.
+    Arguments are as for `mobilenet_v3_small`.
     """
     arch = "vgg16_bn_r"
     return build_classifier(arch, default_cfgs[arch], VGG, "classifier", pretrained, kwargs)

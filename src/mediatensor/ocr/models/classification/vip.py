@@ -132,7 +132,7 @@ class OverlappedSpatialReductionAttention(nn.Module):
 
 
 class OSRABlock(nn.Module):
-    """A transformer layer with :class:`OverlappedSpatialReductionAttention`."""
+    """A transformer layer with `OverlappedSpatialReductionAttention`."""
 
     def __init__(self, dim: int, sr_ratio: int, num_heads: int, mlp_ratio: float, drop_path: float) -> None:
         super().__init__()
@@ -337,12 +337,12 @@ def _vip(arch: str, network: partial[VIPNet], pretrained: bool, kwargs: dict[str
 def vip_tiny(pretrained: bool = False, **kwargs: Any) -> VIPNet:
     """Make the tiny VIP network.
 
-    Arguments are as for :func:`~mediatensor.ocr.models.mobilenet_v3_small`, with the options of :class:`VIPNet`.
+    Arguments are as for `mobilenet_v3_small`, with the options of `VIPNet`.
     """
     return _vip("vip_tiny", partial(VIPNet, 192, (64, 128, 256), (3, 3, 3), (2, 4, 8), (3, 4, 4)), pretrained, kwargs)
 
 
 def vip_base(pretrained: bool = False, **kwargs: Any) -> VIPNet:
-    """Make the base VIP network; arguments as for :func:`vip_tiny`."""
+    """Make the base VIP network; arguments as for `vip_tiny`."""
     network = partial(VIPNet, 256, (128, 256, 384), (3, 6, 9), (4, 8, 12), (4, 4, 4))
     return _vip("vip_base", network, pretrained, kwargs)

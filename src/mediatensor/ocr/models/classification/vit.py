@@ -118,12 +118,12 @@ def _vit(arch: str, pretrained: bool, d_model: int, num_heads: int, kwargs: dict
 def vit_s(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
     """Make the small vision transformer of ViTSTR and PARSeq: 12 layers, 6 heads, width 384.
 
-    Arguments are as for :func:`~mediatensor.ocr.models.mobilenet_v3_small`, with the options of
-    :class:`VisionTransformer`.
+    Arguments are as for `mobilenet_v3_small`, with the options of
+    `VisionTransformer`.
     """
     return _vit("vit_s", pretrained, 384, 6, kwargs)
 
 
 def vit_b(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
-    """Make the base vision transformer: 12 layers, 12 heads, width 768; arguments as for :func:`vit_s`."""
+    """Make the base vision transformer: 12 layers, 12 heads, width 768; arguments as for `vit_s`."""
     return _vit("vit_b", pretrained, 768, 12, kwargs)

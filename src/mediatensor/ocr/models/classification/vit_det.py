@@ -228,12 +228,12 @@ def _vit_det(arch: str, d_model: int, pretrained: bool, kwargs: dict[str, Any]) 
 def vit_det_s(pretrained: bool = False, **kwargs: Any) -> VisionDetectionTransformer:
     """Make the small transformer for detectors: 10 layers, 12 heads, width 192; in training mode.
 
-    Arguments are as for :func:`~mediatensor.ocr.models.mobilenet_v3_small`, with the options of
-    :class:`VisionDetectionTransformer`.
+    Arguments are as for `mobilenet_v3_small`, with the options of
+    `VisionDetectionTransformer`.
     """
     return _vit_det("vit_det_s", 192, pretrained, kwargs)
 
 
 def vit_det_m(pretrained: bool = False, **kwargs: Any) -> VisionDetectionTransformer:
-    """Make the medium transformer for detectors, of width 384; arguments as for :func:`vit_det_s`."""
+    """Make the medium transformer for detectors, of width 384; arguments as for `vit_det_s`."""
     return _vit_det("vit_det_m", 384, pretrained, kwargs)

@@ -32,10 +32,10 @@ def crop_orientation_predictor(
     """Make a predictor of the direction of crops of words or lines.
 
     Args:
-        arch: A name of :data:`ARCHS`, the path of a checkpoint (``.pt``), or a model. The default takes a crop for a
+        arch: A name of `ARCHS`, the path of a checkpoint (``.pt``), or a model. The default takes a crop for a
             line, which lies if it is taller than wide, and finds lines that are upside down; docTR's has all four
             directions of a word.
-        pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`.
+        pretrained: Load weights from this machine, see `find_weights`.
         batch_size: Crops in a batch.
         **kwargs: ``disabled``: take everything for upright, and load nothing.
 
@@ -55,7 +55,7 @@ def crop_orientation_predictor(
 def page_orientation_predictor(
     arch: str | os.PathLike[str] | nn.Module | None = None, pretrained: bool = False, batch_size: int = 4, **kwargs: Any
 ) -> OrientationPredictor | LinePageOrientation:
-    """Make a predictor of the direction of pages; arguments as for :func:`crop_orientation_predictor`.
+    """Make a predictor of the direction of pages; arguments as for `crop_orientation_predictor`.
 
     By default, the lines of a page are found and vote: no package has the weights of a network that classifies pages.
 

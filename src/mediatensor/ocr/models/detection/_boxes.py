@@ -117,7 +117,7 @@ def image_tools() -> ModuleType:
 def find_regions(bitmap: NDArray[np.bool_]) -> Regions:
     """Return the outer regions of a bitmap (H, W): 8-connected, holes filled, none inside a hole.
 
-    At most :data:`MAX_REGIONS`; of more, the largest.
+    At most `MAX_REGIONS`; of more, the largest.
 
     Raises:
         MissingDependencyError: SciPy is not installed.
@@ -320,7 +320,7 @@ def boxes_from_bitmap(
     straight: bool = True,
     clip: bool = True,
 ) -> NDArray[np.float64]:
-    """Do as :func:`boxes_from_map`, with the text pixels given: ``bitmap`` (H, W) bool."""
+    """Do as `boxes_from_map`, with the text pixels given: ``bitmap`` (H, W) bool."""
     # One NaN would spread along its row in the sums that the scores are computed from.
     prob_map = np.nan_to_num(prob_map)
     regions = find_regions(bitmap)

@@ -4,20 +4,20 @@ A detector sees the whole page at once, and other parts of it weaken its answer:
 letters, or a whole line of small letters may stay below its threshold. The same line in its own picture is found.
 So after the first look
 
-* ink that no box covers is grouped into pieces, and letters are separated from other ink (:func:`ink_left_over`);
-* letters that stand together, or next to a box, become windows of the page (:func:`windows_around`), each of which goes
+* ink that no box covers is grouped into pieces, and letters are separated from other ink (`ink_left_over`);
+* letters that stand together, or next to a box, become windows of the page (`windows_around`), each of which goes
   through the network again;
-* boxes found there that hold such letters join boxes of their line, or become lines (:func:`add_found_boxes`).
+* boxes found there that hold such letters join boxes of their line, or become lines (`add_found_boxes`).
 
 Pages without letters left over need no second run. Pictures, rules and specks may be looked at again, and the network
 refuses them as before.
 
 Detectors also miss colons that stand apart from their word, as on receipts: ``Discount  :  0.00``. A box is made longer
 if two dots of one size, one above the other, are next to its end, on the band of its letters, with nothing around them
-(:func:`extend_to_colons`). The recogniser decides whether they are a colon.
+(`extend_to_colons`). The recogniser decides whether they are a colon.
 
-A long strip is searched in overlapping tiles (:func:`join_tiles`), and lines too long to be read at once are cut
-(:func:`cut_long_lines`). Coordinates are pixels: of the detector's input, for strips of the page.
+A long strip is searched in overlapping tiles (`join_tiles`), and lines too long to be read at once are cut
+(`cut_long_lines`). Coordinates are pixels: of the detector's input, for strips of the page.
 """
 
 from __future__ import annotations

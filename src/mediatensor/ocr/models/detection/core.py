@@ -53,7 +53,7 @@ class DetectionPostProcessor:
         """Return boxes of the regions of ``bitmap`` (H, W), scored by ``pred`` (H, W).
 
         Returns:
-            Relative boxes: straight (N, 5), otherwise (N, 5, 2); see :meth:`__call__`.
+            Relative boxes: straight (N, 5), otherwise (N, 5, 2); see `__call__`.
         """
         return boxes_from_bitmap(
             pred,
@@ -142,7 +142,7 @@ class SegmentationDetector(nn.Module):
         return widen_floats(logits).sigmoid()
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load a checkpoint file; see :func:`~mediatensor.ocr.models.utils.load_pretrained_params`."""
+        """Load a checkpoint file; see `load_pretrained_params`."""
         load_pretrained_params(self, path_or_url, **kwargs)
 
     def forward(
@@ -164,7 +164,7 @@ class SegmentationDetector(nn.Module):
             maps_only: Return ``out_map`` and make no boxes.
 
         Returns:
-            ``preds``: per image the boxes of each class, see :class:`DetectionPostProcessor`; ``out_map`` if asked for;
+            ``preds``: per image the boxes of each class, see `DetectionPostProcessor`; ``out_map`` if asked for;
             ``loss`` if there is a target. An exportable model: ``logits`` only.
         """
         features = self.features(x)

@@ -39,7 +39,7 @@ _SHARPNESS = 50.0
 
 
 class DBPostProcessor(DetectionPostProcessor):
-    """Make boxes from the probability maps of a :class:`DBNet`."""
+    """Make boxes from the probability maps of a `DBNet`."""
 
     def __init__(self, box_thresh: float = 0.1, bin_thresh: float = 0.3, assume_straight_pages: bool = True) -> None:
         super().__init__(box_thresh, bin_thresh, assume_straight_pages)
@@ -131,7 +131,7 @@ class DBNet(SegmentationDetector):
         return scores
 
     def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
-        """Return the loss of :meth:`compute_loss`."""
+        """Return the loss of `compute_loss`."""
         return self.compute_loss(logits, self.thresh_head(features), target)
 
     def build_target(
@@ -227,7 +227,7 @@ def db_resnet34(pretrained: bool = False, pretrained_backbone: bool = False, **k
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
         pretrained_backbone: Load only the backbone's weights.
-        **kwargs: Options of :class:`DBNet`; ``class_names`` are sorted.
+        **kwargs: Options of `DBNet`; ``class_names`` are sorted.
 
     Raises:
         WeightsNotFoundError: Weights are asked for and not there.
@@ -237,12 +237,12 @@ def db_resnet34(pretrained: bool = False, pretrained_backbone: bool = False, **k
 
 
 def db_resnet50(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> DBNet:
-    """Make a DBNet with a ResNet-50 backbone; arguments as for :func:`db_resnet34`."""
+    """Make a DBNet with a ResNet-50 backbone; arguments as for `db_resnet34`."""
     backbone = resnet50(pretrained_backbone and not pretrained)
     return _resnet_dbnet("db_resnet50", pretrained, backbone, kwargs)
 
 
 def db_mobilenet_v3_large(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> DBNet:
-    """Make a DBNet with a MobileNetV3-Large backbone; arguments as for :func:`db_resnet34`."""
+    """Make a DBNet with a MobileNetV3-Large backbone; arguments as for `db_resnet34`."""
     backbone = mobilenet_v3_large(pretrained_backbone and not pretrained)
     return _dbnet("db_mobilenet_v3_large", pretrained, backbone.features, ("3", "6", "12", "16"), kwargs)

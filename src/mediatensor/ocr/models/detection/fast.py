@@ -39,7 +39,7 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
 class FASTPostProcessor(DetectionPostProcessor):
-    """Make boxes from the probability maps of a :class:`FAST`, which are grown by pooling already."""
+    """Make boxes from the probability maps of a `FAST`, which are grown by pooling already."""
 
     unclip_ratio = 1.0
 
@@ -68,7 +68,7 @@ class FAST(SegmentationDetector):
     """FAST (Chen et al., "FAST: Faster Arbitrarily-Shaped Text Detector with Minimalist Kernel Representation", 2021,
     https://arxiv.org/abs/2111.02394).
 
-    Arguments that are not listed are as for :class:`~mediatensor.ocr.models.DBNet`.
+    Arguments that are not listed are as for `DBNet`.
 
     Args:
         feat_extractor: The backbone: features at a quarter of the resolution, an eighth, and so on.
@@ -126,7 +126,7 @@ class FAST(SegmentationDetector):
         return super().probabilities(self.pooling(logits))
 
     def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
-        """Return the loss of :meth:`compute_loss`."""
+        """Return the loss of `compute_loss`."""
         return self.compute_loss(logits, target)
 
     def build_target(
@@ -204,16 +204,16 @@ def _fast(
 def fast_tiny(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
     """Make a FAST with a TextNet-Tiny backbone, in training mode.
 
-    Arguments are as for :func:`~mediatensor.ocr.models.db_resnet34`, with the options of :class:`FAST`.
+    Arguments are as for `db_resnet34`, with the options of `FAST`.
     """
     return _fast("fast_tiny", pretrained, textnet_tiny, pretrained_backbone, kwargs)
 
 
 def fast_small(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
-    """Make a FAST with a TextNet-Small backbone; arguments as for :func:`fast_tiny`."""
+    """Make a FAST with a TextNet-Small backbone; arguments as for `fast_tiny`."""
     return _fast("fast_small", pretrained, textnet_small, pretrained_backbone, kwargs)
 
 
 def fast_base(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
-    """Make a FAST with a TextNet-Base backbone; arguments as for :func:`fast_tiny`."""
+    """Make a FAST with a TextNet-Base backbone; arguments as for `fast_tiny`."""
     return _fast("fast_base", pretrained, textnet_base, pretrained_backbone, kwargs)

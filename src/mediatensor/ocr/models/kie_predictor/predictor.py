@@ -14,13 +14,13 @@ __all__ = ["KIEPredictor"]
 
 
 class KIEPredictor(TextPredictor):
-    """Finds text of several classes and reads it; made by :func:`~mediatensor.ocr.models.kie_predictor`.
+    """Finds text of several classes and reads it; made by `kie_predictor`.
 
     Args:
         det_predictor: Finds text of the classes of its model.
         reco_predictor: Reads it.
         line_classifier: Detects lines that are upside down; needed unless pages are assumed straight.
-        **kwargs: Options of :class:`~mediatensor.ocr.models.predictor.OCRPredictor`.
+        **kwargs: Options of `OCRPredictor`.
     """
 
     builder_type: ClassVar = KIEDocumentBuilder
@@ -36,7 +36,7 @@ class KIEPredictor(TextPredictor):
         """Read pages.
 
         Args:
-            pages: As for :class:`~mediatensor.ocr.models.predictor.OCRPredictor`.
+            pages: As for `OCRPredictor`.
 
         Returns:
             The document: per page, class name to predictions.

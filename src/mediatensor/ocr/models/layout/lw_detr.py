@@ -447,7 +447,7 @@ class LWDETR(nn.Module):
         self.postprocessor.assume_straight_pages = straight
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load a checkpoint file; see :func:`~mediatensor.ocr.models.utils.load_pretrained_params`."""
+        """Load a checkpoint file; see `load_pretrained_params`."""
         load_pretrained_params(self, path_or_url, **kwargs)
 
     def forward(
@@ -469,7 +469,7 @@ class LWDETR(nn.Module):
             return_preds: Return ``preds`` even with a target.
 
         Returns:
-            ``preds``: per page labels, relative boxes and scores, see :class:`LWDETRPostProcessor`; ``logits`` if asked
+            ``preds``: per page labels, relative boxes and scores, see `LWDETRPostProcessor`; ``logits`` if asked
             for or without a target; ``loss`` with a target. An exportable model: ``logits`` and ``pred_boxes`` (N, Q,
             6).
 
@@ -607,7 +607,7 @@ def lw_detr_s(pretrained: bool = False, **kwargs: Any) -> LWDETR:
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
-        **kwargs: Options of :class:`LWDETR`; ``class_names`` are sorted. ``patch_size``, (16, 16), in pixels.
+        **kwargs: Options of `LWDETR`; ``class_names`` are sorted. ``patch_size``, (16, 16), in pixels.
 
     Raises:
         WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
@@ -622,7 +622,7 @@ def lw_detr_s(pretrained: bool = False, **kwargs: Any) -> LWDETR:
 
 
 def lw_detr_m(pretrained: bool = False, **kwargs: Any) -> LWDETR:
-    """Make the medium LW-DETR: 29 million parameters; arguments as for :func:`lw_detr_s`.
+    """Make the medium LW-DETR: 29 million parameters; arguments as for `lw_detr_s`.
 
     docTR publishes no weights for it.
     """

@@ -17,7 +17,7 @@ from .predictor import LayoutPredictor
 __all__ = ["ARCHS", "layout_predictor"]
 
 ARCHS: list[str] = list_models("layout_*")
-"""Architectures of :func:`layout_predictor`."""
+"""Architectures of `layout_predictor`."""
 
 
 def layout_predictor(
@@ -32,9 +32,9 @@ def layout_predictor(
     """Make a predictor that finds the regions of pages with a network of docTR's.
 
     Args:
-        arch: A name of :data:`ARCHS`; the path of a checkpoint (``.pt``), also of docTR's state dicts with its eleven
+        arch: A name of `ARCHS`; the path of a checkpoint (``.pt``), also of docTR's state dicts with its eleven
             classes; or a model.
-        pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`. No
+        pretrained: Load weights from this machine, see `find_weights`. No
             package has them; docTR publishes some for ``lw_detr_s``.
         assume_straight_pages: Straight boxes; else corners.
         preserve_aspect_ratio: Scale both sides of a page alike, and pad.

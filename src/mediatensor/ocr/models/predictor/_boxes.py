@@ -180,7 +180,7 @@ class CutLine:
         geometry: Its place on the page as it came, relative: ((xmin, ymin), (xmax, ymax)), or four points in the
             direction of reading.
         unread: Why it is not part of the page's text, or not all of it: a reason of
-            :class:`~mediatensor.ocr.io.UnreadLine`, or ``None``.
+            `UnreadLine`, or ``None``.
     """
 
     image: npt.NDArray[np.uint8]

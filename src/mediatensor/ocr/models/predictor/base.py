@@ -98,9 +98,9 @@ class TextPredictor(nn.Module):
         line_classifier: Detects lines that are upside down; needed unless pages are assumed straight.
         layout_predictor: Finds regions, instead of the rules.
         table_predictor: Finds the cells of the tables that ``layout_predictor`` found, instead of the rules.
-        **builder_options: Options of :class:`~mediatensor.ocr.models.builder.DocumentBuilder`.
+        **builder_options: Options of `DocumentBuilder`.
 
-    All other arguments are documented at :func:`~mediatensor.ocr.models.ocr_predictor`.
+    All other arguments are documented at `ocr_predictor`.
     """
 
     builder_type: ClassVar[type[DocumentBuilder] | type[KIEDocumentBuilder]]

@@ -18,13 +18,13 @@ __all__ = ["OCRPredictor"]
 
 
 class OCRPredictor(TextPredictor):
-    """Finds and reads the text of pages; made by :func:`~mediatensor.ocr.models.ocr_predictor`.
+    """Finds and reads the text of pages; made by `ocr_predictor`.
 
     Args:
         det_predictor: Finds text.
         reco_predictor: Reads it.
         line_classifier: Detects lines that are upside down; needed unless pages are assumed straight.
-        **kwargs: Options of :class:`TextPredictor` and of :class:`~mediatensor.ocr.models.builder.DocumentBuilder`,
+        **kwargs: Options of `TextPredictor` and of `DocumentBuilder`,
             with ``keep_reading_order`` true by default.
 
     Example:
@@ -61,8 +61,8 @@ class OCRPredictor(TextPredictor):
 
         Args:
             pages: A list of arrays (H, W, 3) or tensors (3, H, W) or (H, W, 3), uint8 or floats in [0, 1], on any
-                device; a batch of them; a :class:`~mediatensor.FrameBatch`; a document from
-                :class:`~mediatensor.ocr.io.DocumentFile`,
+                device; a batch of them; a `FrameBatch`; a document from
+                `DocumentFile`,
                 whose pages are read one after the other; a path, a URL or the bytes of a PDF file or an image; a Pillow
                 image. A list may have files and Pillow images as well.
 

@@ -111,7 +111,7 @@ def languages_of(characters: Iterable[str]) -> dict[str, str]:
 
 
 def scripts_of(characters: Iterable[str]) -> dict[str, str]:
-    """Return the scripts of :func:`languages_of`, English names by ISO 15924 code."""
+    """Return the scripts of `languages_of`, English names by ISO 15924 code."""
     languages = languages_of(characters)
     return {code: name for code, (name, language) in _SCRIPTS.items() if language in languages}
 

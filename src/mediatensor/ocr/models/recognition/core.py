@@ -65,7 +65,7 @@ class SequencePostProcessor(RecognitionPostProcessor):
     """
 
     def __call__(self, logits: torch.Tensor) -> list[tuple[str, float]]:
-        """Read the words of (N, T, C) scores; see :class:`RecognitionPostProcessor`."""
+        """Read the words of (N, T, C) scores; see `RecognitionPostProcessor`."""
         best, classes = logits.float().softmax(dim=-1).max(dim=-1)
         # Before the first end mark the running count of end marks is 0.
         lengths = ((classes >= len(self.vocab)).cumsum(dim=1) == 0).sum(dim=1)
@@ -90,7 +90,7 @@ class LeastCertainPostProcessor(SequencePostProcessor):
 class RecognitionModel(nn.Module, ABC):
     """Base of the networks that read an image of a word.
 
-    Subclasses compute the scores and the loss; :meth:`_results` assembles the result of a call.
+    Subclasses compute the scores and the loss; `_results` assembles the result of a call.
 
     Args:
         vocab: The characters that it reads, in the order of the classes.
@@ -125,7 +125,7 @@ class RecognitionModel(nn.Module, ABC):
 
         Args:
             path_or_url: The path of the file; a URL is refused, nothing is downloaded.
-            **kwargs: Options of :func:`~mediatensor.ocr.models.utils.load_pretrained_params`.
+            **kwargs: Options of `load_pretrained_params`.
 
         Example:
             >>> import torch
@@ -345,7 +345,7 @@ class CTCPostProcessor(RecognitionPostProcessor):
         return ctc_best_path(logits.float().softmax(dim=-1), len(self.vocab))
 
     def __call__(self, logits: torch.Tensor) -> list[tuple[str, float]]:
-        """Read the words of (N, T, C) scores; see :class:`RecognitionPostProcessor`."""
+        """Read the words of (N, T, C) scores; see `RecognitionPostProcessor`."""
         return self.ctc_best_path(logits, self.vocab)
 
 

@@ -77,7 +77,7 @@ class CRNN(CTCModel):
         return_model_output: bool = False,
         return_preds: bool = False,
     ) -> dict[str, Any]:
-        """Read words, see :class:`~mediatensor.ocr.models.recognition.core.RecognitionModel`.
+        """Read words, see `RecognitionModel`.
 
         Raises:
             InvalidArgumentError: The height is not the one the model was built for, or ``target`` does not fit.
@@ -124,7 +124,7 @@ def crnn_vgg16_bn(pretrained: bool = False, **kwargs: Any) -> CRNN:
     Args:
         pretrained: Load docTR's weights, if their file is on this machine. With another vocabulary, the
             layers of characters stay as they are.
-        **kwargs: Options of :class:`CRNN`; ``pretrained_backbone=True`` loads only the backbone.
+        **kwargs: Options of `CRNN`; ``pretrained_backbone=True`` loads only the backbone.
 
     Raises:
         WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.
@@ -133,10 +133,10 @@ def crnn_vgg16_bn(pretrained: bool = False, **kwargs: Any) -> CRNN:
 
 
 def crnn_mobilenet_v3_small(pretrained: bool = False, **kwargs: Any) -> CRNN:
-    """Make a CRNN on the small MobileNetV3, the smallest and fastest; arguments as for :func:`crnn_vgg16_bn`."""
+    """Make a CRNN on the small MobileNetV3, the smallest and fastest; arguments as for `crnn_vgg16_bn`."""
     return _crnn("crnn_mobilenet_v3_small", pretrained, mobilenet_v3_small_r, kwargs)
 
 
 def crnn_mobilenet_v3_large(pretrained: bool = False, **kwargs: Any) -> CRNN:
-    """Make a CRNN on the large MobileNetV3; arguments as for :func:`crnn_vgg16_bn`."""
+    """Make a CRNN on the large MobileNetV3; arguments as for `crnn_vgg16_bn`."""
     return _crnn("crnn_mobilenet_v3_large", pretrained, mobilenet_v3_large_r, kwargs)

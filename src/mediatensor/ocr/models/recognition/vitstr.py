@@ -33,13 +33,13 @@ _HEAD = ("head.weight", "head.bias")
 
 
 class ViTSTRPostProcessor(SequencePostProcessor):
-    """Read words off the scores of :class:`ViTSTR`."""
+    """Read words off the scores of `ViTSTR`."""
 
 
 class ViTSTR(RecognitionModel):
     """ViTSTR (Atienza, "Vision Transformer for Fast and Efficient Scene Text Recognition", 2021).
 
-    Arguments that are not listed are as for :class:`~mediatensor.ocr.models.recognition.CRNN`.
+    Arguments that are not listed are as for `CRNN`.
 
     Args:
         feature_extractor: Maps images to ``{"features": (N, 1 + patches, D)}``.
@@ -98,7 +98,7 @@ class ViTSTR(RecognitionModel):
         return_model_output: bool = False,
         return_preds: bool = False,
     ) -> dict[str, Any]:
-        """Read words, see :class:`~mediatensor.ocr.models.recognition.core.RecognitionModel`.
+        """Read words, see `RecognitionModel`.
 
         Raises:
             InvalidArgumentError: The patches do not fill the images, or ``target`` does not fit.
@@ -129,12 +129,12 @@ def _vitstr(
 def vitstr_small(pretrained: bool = False, **kwargs: Any) -> ViTSTR:
     """Make a ViTSTR on the small vision transformer.
 
-    Arguments are as for :func:`~mediatensor.ocr.models.crnn_vgg16_bn`, with the options of :class:`ViTSTR`;
+    Arguments are as for `crnn_vgg16_bn`, with the options of `ViTSTR`;
     ``patch_size`` is 4 by 8 pixels.
     """
     return _vitstr("vitstr_small", pretrained, vit_s, 384, kwargs)
 
 
 def vitstr_base(pretrained: bool = False, **kwargs: Any) -> ViTSTR:
-    """Make a ViTSTR on the base vision transformer; arguments as for :func:`vitstr_small`."""
+    """Make a ViTSTR on the base vision transformer; arguments as for `vitstr_small`."""
     return _vitstr("vitstr_base", pretrained, vit_b, 768, kwargs)

@@ -17,7 +17,7 @@ from .predictor import RecognitionPredictor
 __all__ = ["ARCHS", "recognition_predictor"]
 
 ARCHS: list[str] = list_models("reco_*")
-"""Architectures of :func:`recognition_predictor`."""
+"""Architectures of `recognition_predictor`."""
 
 
 def recognition_predictor(
@@ -30,9 +30,9 @@ def recognition_predictor(
     """Make a predictor that reads crops.
 
     Args:
-        arch: A name of :data:`ARCHS`, the path of a checkpoint (``.pt``) that training wrote, or a model. The default
+        arch: A name of `ARCHS`, the path of a checkpoint (``.pt``) that training wrote, or a model. The default
             reads whole lines of any width; docTR's read words.
-        pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`.
+        pretrained: Load weights from this machine, see `find_weights`.
         symmetric_pad: Pad on all sides; else on the right and below. No effect on the default architecture.
         batch_size: Most crops in a batch.
         **kwargs: ``mean``, ``std``, ``split_wide_crops``, ``pretrained_backbone``, and ``vocab`` for a name.

@@ -144,7 +144,7 @@ def _draw_cells(cells: Floats, logic: Indices, size: tuple[int, int], index: int
 
 
 def _radius(width: float, height: float) -> float:
-    """Return how far the corners of a box may move if it is still to overlap by :data:`_OVERLAP`
+    """Return how far the corners of a box may move if it is still to overlap by `_OVERLAP`
 
     (Law and Deng, "CornerNet", 2018, https://arxiv.org/abs/1808.01244), with the roots as first published and commonly
     used.

@@ -39,7 +39,7 @@ class TablePredictor(nn.Module):
 
         Args:
             pages: Pictures of one table each: arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in [0,
-                1]; a list, a batch or a :class:`~mediatensor.FrameBatch`.
+                1]; a list, a batch or a `FrameBatch`.
             **kwargs: Options of the model.
 
         Returns:

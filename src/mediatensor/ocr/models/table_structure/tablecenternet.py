@@ -390,7 +390,7 @@ class TableCenterNet(nn.Module):
         self.postprocessor.assume_straight_pages = straight
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load a checkpoint file; see :func:`~mediatensor.ocr.models.utils.load_pretrained_params`."""
+        """Load a checkpoint file; see `load_pretrained_params`."""
         load_pretrained_params(self, path_or_url, **kwargs)
 
     def forward(
@@ -410,7 +410,7 @@ class TableCenterNet(nn.Module):
             return_preds: Return ``preds`` even with a target.
 
         Returns:
-            ``preds``: per picture ``polygons``, ``scores`` and ``logical``, see :class:`TableCenterNetPostProcessor`;
+            ``preds``: per picture ``polygons``, ``scores`` and ``logical``, see `TableCenterNetPostProcessor`;
             ``out_map`` if asked for; ``loss`` with a target. An exportable model: the maps.
 
         Raises:
@@ -448,7 +448,7 @@ def tablecenternet(pretrained: bool = False, pretrained_backbone: bool = False, 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
         pretrained_backbone: Load only the backbone's weights.
-        **kwargs: Options of :class:`TableCenterNet`.
+        **kwargs: Options of `TableCenterNet`.
 
     Raises:
         WeightsNotFoundError: Weights are asked for and not there; the message says where to put them.

@@ -17,7 +17,7 @@ from .tablecenternet import TableCenterNet
 __all__ = ["ARCHS", "table_predictor"]
 
 ARCHS: list[str] = list_models("table_*")
-"""Architectures of :func:`table_predictor`."""
+"""Architectures of `table_predictor`."""
 
 
 def table_predictor(
@@ -32,8 +32,8 @@ def table_predictor(
     """Make a predictor that finds the cells of tables with docTR's network.
 
     Args:
-        arch: A name of :data:`ARCHS`; the path of a checkpoint (``.pt``), also of docTR's state dicts; or a model.
-        pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`. No package has
+        arch: A name of `ARCHS`; the path of a checkpoint (``.pt``), also of docTR's state dicts; or a model.
+        pretrained: Load weights from this machine, see `find_weights`. No package has
             any.
         assume_straight_pages: Straight boxes; else corners.
         preserve_aspect_ratio: Scale both sides of a picture alike, and pad.

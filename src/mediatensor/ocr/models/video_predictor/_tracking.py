@@ -98,7 +98,7 @@ class Reading(NamedTuple):
 
 
 class PictureReader(Protocol):
-    """Finds and reads lines in the picture that is shown; see :class:`~._reading.FrameReader`."""
+    """Finds and reads lines in the picture that is shown; see `FrameReader`."""
 
     def find(self, bands: Sequence[Band]) -> list[Box]:
         pass

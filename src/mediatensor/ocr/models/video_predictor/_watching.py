@@ -1,13 +1,13 @@
 """Watch the pictures of a video for text: whether a known one is still there, and where a new one may have appeared.
 
-The strokes of a text are brighter or darker than their surroundings. A :class:`Template` has the difference of each
+The strokes of a text are brighter or darker than their surroundings. A `Template` has the difference of each
 pixel from its surroundings where the text was found; the share of it in a picture shows how much of the text is there:
 1 all, 0 nothing or another text, and a fraction while it fades. This is a matched filter (G. L. Turin, "An introduction
 to matched filters", 1960).
 
 Text drawn into a video is still over a moving picture. Its strokes are edges that stay the same from one moment to
 the next, and that were not there at the last look. Moving things do not come to rest, and resting pictures do not
-change: :class:`ChangeWatch` skips both.
+change: `ChangeWatch` skips both.
 """
 
 from __future__ import annotations

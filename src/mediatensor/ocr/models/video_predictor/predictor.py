@@ -68,7 +68,7 @@ _END = object()
 
 
 class VideoTextPredictor(nn.Module):
-    """Reads the text of videos; made by :func:`~mediatensor.ocr.video_text_predictor`.
+    """Reads the text of videos; made by `video_text_predictor`.
 
     Args:
         det_predictor: Finds lines of text.
@@ -121,7 +121,7 @@ class VideoTextPredictor(nn.Module):
         texts up to there are returned.
 
         Args:
-            video: A :class:`~mediatensor.decoders.VideoDecoder`, or a source: a path, a URL, bytes, an open file.
+            video: A `VideoDecoder`, or a source: a path, a URL, bytes, an open file.
 
         Returns:
             The texts by their start.
@@ -205,7 +205,7 @@ class _SlidePicture:
 
 
 class TextStream(Iterator[TextTrack]):
-    """The texts of a video as they end; made by :meth:`VideoTextPredictor.stream`.
+    """The texts of a video as they end; made by `VideoTextPredictor.stream`.
 
     Args:
         predictor: Reads.
