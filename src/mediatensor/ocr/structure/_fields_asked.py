@@ -22,8 +22,6 @@ from ._phrases import Row, box_of_words, phrases_of, rows_of
 _ALIKE = str.maketrans("0158|", "oisbl")
 # The most words of a row that a label may take; OCR splits and joins words.
 _LONGEST_LABEL = 6
-# Rows below these sum up taxes; their totals are not the amount to pay.
-_SUMMARIES = re.compile(r"(?:gst|tax|vat|sst|mwst|tva|iva|steuer)[ -]*(?:summary|analysis|breakdown|ubersicht)")
 _CASH = (
     "cash",
     "cash tendered",
@@ -148,8 +146,6 @@ class _Page:
         wanted = {_squashed(label) for rule in rules for label in (*rule.labels, *rule.not_labels)}
         wanted |= {_squashed(label) for label in (*_CASH, *_CHANGE)}
         self.labels = _find_labels(rows, wanted - {""})
-        self.tops = [row.box[1] for row in rows]
-        self.summary = next((at for at, row in enumerate(rows) if _SUMMARIES.search(plain(row.text))), len(rows))
 
     def labels_of(self, labels: Sequence[str]) -> Iterator[_Label]:
         """Yield the places of labels; of overlapping ones, the longest."""
@@ -285,8 +281,6 @@ def _find_labelled(page: _Page, rule: FieldRule) -> Iterator[_Candidate]:
         # "Sub total" excludes the "total" in it, but not one further away in the same row.
         if any(_excludes(row, bar, label) for bar in excluded[label.row]):
             continue
-        if rule.kind == "amount" and label.row >= page.summary:
-            sureness *= 0.5
         found = False
         if rule.where in ("right", "any"):
             for start, end in _values_right(page, rule, label):
@@ -298,8 +292,6 @@ def _find_labelled(page: _Page, rule: FieldRule) -> Iterator[_Candidate]:
 
 
 def _excludes(row: Row, bar: _Label, label: _Label) -> bool:
-    if bar.start <= label.start and label.end <= bar.end:
-        return bar.end - bar.start > label.end - label.start or bar.sureness > label.sureness
     if label.start <= bar.start and bar.end <= label.end:
         return False
     between = row.text[min(bar.end, label.end) : max(bar.start, label.start)]

@@ -150,26 +150,23 @@ def _continues(content: PageContent, parts: Sequence[_Part], upper: int, lower: 
     first, second = parts[upper], parts[lower]
     height = max(1e-6, min(first.height, second.height))
     gap = (second.box[1] - first.box[3]) / height
-    if (
-        first.has_colon
-        or first.is_mark
-        or second.is_mark
-        or gap > 0.8
-        or max(first.height, second.height) > 1.7 * height
-    ):
+    if first.has_colon or first.is_mark or gap > 0.8 or max(first.height, second.height) > 1.7 * height:
         return False
     if _misalignment(first, second) > 1.2 or _is_ruled_between(content, first, second):
         return False
-    enclosed = math.isfinite(first.cell[0] + first.cell[2]) and math.isfinite(first.cell[1] + first.cell[3])
-    if enclosed and first.cell == second.cell and first.cell[3] - first.cell[1] < 5 * height:
+    if (
+        math.isfinite(first.cell[0] + first.cell[2])
+        and first.cell == second.cell
+        and first.cell[3] - first.cell[1] < 5 * height
+    ):
         return True
     is_long = min(len(first.words), len(second.words)) > 4
     beside = [
         any(0 <= other < len(parts) and parts[other].row == parts[at].row for other in (at - 1, at + 1))
         for at in (upper, lower)
     ]
-    # Rows of a list or a table have neighbours; numbers below each other are rows too.
-    if (all(beside) and not is_long) or (first.has_digits and second.has_digits):
+    # Rows of a list or a table have neighbours.
+    if all(beside) and not is_long:
         return False
     return gap < 0.6 and not (second.has_colon and beside[1])
 
@@ -201,7 +198,7 @@ def _split_phrase(content: PageContent, phrase: Phrase) -> list[Phrase]:
             continue
         groups[-1].append(word)
         # "Name: Ada": a new phrase starts after a colon.
-        if text.endswith(":") and (len(text) > 1 or len(groups[-1]) > 1):
+        if text.endswith(":"):
             groups.append([])
     whole: list[Phrase] = []
     for at, group in enumerate(groups):
@@ -218,8 +215,6 @@ def _split_at_gap(content: PageContent, words: list[int]) -> list[list[int]]:
         return [words]
     gaps = [content.boxes[second, 0] - content.boxes[first, 2] for first, second in pairwise(words)]
     at = int(np.argmax(gaps)) + 1
-    if len(words) > 2 and gaps[at - 1] < 1.3 * float(np.median(gaps)):
-        at = len(words) - 1
     return [words[:at], words[at:]]
 
 
@@ -228,17 +223,14 @@ def _make_part(content: PageContent, words: tuple[int, ...], row: int, colon_fol
     flat = plain(text)
     size = max(1, len(flat.replace(" ", "")))
     digits = sum(map(str.isdigit, flat)) / size
-    letters = sum(map(str.isalpha, flat)) / size
     has_colon = colon_follows or bool(re.search(r":[ _.]*$", text))
     num_words = len(re.findall(r"\S+", text))
-    has_form = any(pattern.search(flat if "@" in flat else text) for pattern in _FORMS)
+    has_form = any(pattern.search(text) for pattern in _FORMS)
     asked = bool(_KEY_WORDS.search(flat))
     bold = float(np.mean(content.is_bold[list(words)]))
-    sentence = num_words > 9 or (num_words > 5 and text.rstrip().endswith("."))
     as_key = (
-        2.2 * has_colon + 0.7 * asked + 0.5 * bold + 0.4 * bool(re.search(r"[#?)]\W*$|\b[Nn][Oo]\.?\W*$", text))
-        - 2.4 * (digits > 0.4) - 1.2 * (has_form and not has_colon) - 1.6 * (letters < 0.4) - 1.5 * sentence
-        - 0.5 * (text[:1].islower()) - 0.8 * (size < 3)
+        2.2 * has_colon + 0.7 * asked + 0.5 * bold - 2.4 * (digits > 0.4) - 1.2 * (has_form and not has_colon)
+        - 1.5 * (num_words > 9) - 0.5 * (text[:1].islower()) - 0.8 * (size < 3)
     )  # fmt: skip
     as_value = (
         -3.0 * has_colon + 0.9 * (digits > 0.3) + 0.6 * has_form - 0.9 * (asked and digits < 0.1) - 0.5 * bold
@@ -296,10 +288,10 @@ def _pairs_beside(content: PageContent, parts: Sequence[_Part], apart: set[int])
         left, right = _place_in_grid(parts, at, unit)
         alike = sum(places[left + x, right + y] for x in (-1, 0, 1) for y in (-1, 0, 1))
         score = 0.4 + key.as_key + value.as_value - 0.05 * max(0.0, gap - 3)
-        if value.as_key < 2 and (alike > 2 or key.as_key > 0.2):
+        if alike > 2 or key.as_key > 0.2:
             score += 0.5 * min(3, alike - 1)
         score -= 2.0 * _is_blank_between(content, key, value)
-        score -= 1.0 * (not key.has_colon and key.as_key < 0.3 and gap > 12)
+        score -= 1.0 * (key.as_key < 0.3 and gap > 12)
         # Three or more phrases without a colon or a number are rather the head of a table.
         score -= 0.6 * (in_row[key.row] > 2 and not key.has_colon and not value.has_digits)
         pairs.append((score, at, at + 1))
@@ -332,7 +324,7 @@ def _parts_below(parts: Sequence[_Part]) -> dict[int, int]:
             if lower.box[1] > upper.box[3] + _MAX_BELOW * upper.height:
                 break
             shared = min(upper.box[2], lower.box[2]) - max(upper.box[0], lower.box[0])
-            if shared > 0 and lower.box[1] >= upper.middle and lower.row != upper.row:
+            if shared > 0 and lower.box[1] >= upper.middle:
                 below[at] = other
                 break
     return below
@@ -347,9 +339,7 @@ def _misalignment(upper: _Part, lower: _Part) -> float:
 def _is_same_column(upper: _Part, lower: _Part) -> bool:
     """Whether two parts are between the same two rules."""
     slack = max(upper.height, lower.height)
-    return math.isfinite(upper.cell[0] + upper.cell[2]) and all(
-        abs(upper.cell[side] - lower.cell[side]) < slack for side in (0, 2)
-    )
+    return all(abs(upper.cell[side] - lower.cell[side]) < slack for side in (0, 2))
 
 
 def _pairs_in_columns(parts: Sequence[_Part], below: dict[int, int]) -> tuple[list[_Pair], set[int], set[int]]:

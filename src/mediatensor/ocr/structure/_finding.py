@@ -44,8 +44,8 @@ def find_structure(
         layout: Whether to find regions.
         tables: Whether to return tables. If false, there are still regions of the kind Table.
         fields: Rules, or the name of a set, for `extract_fields`; true or ``"all"`` for all pairs of a key and a
-            value; false for none. Pairs within one table, in captions, pictures and running text are left out. On
-            pages that are mostly running text, a key must end with a colon.
+            value; false for none. Pairs of a table header and its column, and pairs in captions, pictures and running
+            text, are left out. On pages that are mostly running text, a key must end with a colon.
 
     Returns:
         Tables, regions and fields.
@@ -117,8 +117,10 @@ def _drop_chance_pairs(
     tables: Sequence[FoundTable],
     regions: Sequence[FoundRegion],
 ) -> list[FoundField]:
-    """Drop pairs within one table, and in captions, pictures and running text."""
-    in_table = {word: number for number, table in enumerate(tables) for cell in table.cells for word in cell.words}
+    """Drop pairs of a table header and its column, and pairs in captions, pictures and running text."""
+    cells = [(number, cell) for number, table in enumerate(tables) for cell in table.cells]
+    in_table = {word: number for number, cell in cells for word in cell.words}
+    in_header = {word for _, cell in cells if cell.is_header for word in cell.words}
     in_prose: set[int] = set()
     for region in regions:
         if region.kind in _KINDS_WITHOUT_FIELDS or _is_prose(content, region):
@@ -127,10 +129,9 @@ def _drop_chance_pairs(
     kept = []
     for field in fields:
         words = (*field.key_words, *field.value_words)
-        tables_of_words = {in_table.get(word, -1) for word in words}
-        in_one_table = len(tables_of_words) == 1 and tables_of_words != {-1}
+        is_of_table = in_header.intersection(field.key_words) and len({in_table.get(word, -1) for word in words}) == 1
         # On a page of running text, only a colon marks a key.
-        if not in_one_table and not in_prose.intersection(words) and (is_form or field.key.rstrip().endswith(":")):
+        if not is_of_table and not in_prose.intersection(words) and (is_form or field.key.rstrip().endswith(":")):
             kept.append(field)
     return kept
 
