@@ -300,10 +300,15 @@ def _markdown(document: Mapping[str, Any]) -> str:
     lines = ["# Rules of structure", "", (__doc__ or "").partition("\n\n")[2].strip(), "", "Scores:", ""]
     lines += [f"- {name}: {score:.4f}" for name, score in document["base"].items()]
     lines += ["", "Effects are score differences in thousandths. Unnamed sets do not change.", ""]
-    lines += ["| rule | change | effect |", "| --- | --- | --- |"]
+    lines += ["| rule | changes that have no effect | effects of other changes |", "| --- | --- | --- |"]
+    by_rule: dict[str, list[tuple[str, str]]] = {}
     for row in document["rows"]:
         effect = row["effect"]
         if not isinstance(effect, str):
-            effect = ", ".join(f"{name} {value:+.1f}" for name, value in effect.items()) or "none"
-        lines.append(f"| `{row['rule']}` | {row['change']} | {effect} |")
+            effect = ", ".join(f"{name} {value:+.1f}" for name, value in effect.items())
+        by_rule.setdefault(row["rule"], []).append((row["change"], effect))
+    for rule, changes in by_rule.items():
+        without = ", ".join(change for change, effect in changes if not effect)
+        effects = "; ".join(f"{change}: {effect}" for change, effect in changes if effect)
+        lines.append(f"| `{rule}` | {without} | {effects} |")
     return "\n".join([*lines, "", *(f"- {key}: {value}" for key, value in document["machine"].items()), ""])
