@@ -30,9 +30,10 @@ test-%: $(VENV)/.installed-test ## run the tests of one wing, as `test` does: me
 seeds: $(VENV)/.installed-test ## run the tests that train with twenty seeds each
 	$(BIN)/python -m pytest -n auto --dist loadgroup --all --seeds 20 tests
 
-lint: $(VENV)/.installed-dev ## check style and format
+lint: $(VENV)/.installed-dev ## check style, format and plain English
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python docs/_plain_english.py --limit 3
 
 types: $(VENV)/.installed-dev ## check types
 	$(BIN)/mypy

@@ -1,4 +1,4 @@
-"""Draw the picture of docs/architecture.md: the wings of the library, each above those that it imports from.
+"""Draw the picture of docs/architecture.md: the wings of the library, each above the wings that it imports from.
 
 python docs/_architecture_picture.py
 """

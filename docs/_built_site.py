@@ -1,4 +1,4 @@
-"""What is wrong with a site that was built: dead links, and whatever would make a browser ask another host.
+"""Find faults of a built site: dead links, and whatever would make a browser ask another host.
 
 Names are read from HTML and style sheets; no browser is needed. Scripts are the theme's, and are left out.
 """
@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-# What a browser fetches by itself when it shows a page; of other addresses somebody has to click.
+# Elements that a browser fetches by itself when it shows a page; other addresses need a click.
 LOADED = {("link", "href"), ("object", "data"), ("form", "action")}
 LOADING_ATTRIBUTES = ("src", "srcset", "poster")
 CSS_ADDRESS = re.compile(r"""(?:url\(\s*|@import\s+)["']?([^"')\s]+)""")
@@ -19,7 +19,7 @@ CSS_ADDRESS = re.compile(r"""(?:url\(\s*|@import\s+)["']?([^"')\s]+)""")
 
 @dataclass
 class BuiltPage:
-    """The names of a page that links may end with, the addresses that it links to, and those that it loads."""
+    """The names of a page that links may end with, the addresses that it links to, and addresses that it loads."""
 
     anchors: set[str] = field(default_factory=set)
     links: list[str] = field(default_factory=list)
@@ -63,7 +63,7 @@ def problems(site: Path) -> list[str]:
     # The page of an error has addresses of a server's root.
     pages = {path: read_page(path) for path in sorted(site.rglob("*.html")) if path.name != "404.html"}
     found = []
-    dead: dict[str, str] = {}  # what is not there, and the first page that links to it: menus are on all pages
+    dead: dict[str, str] = {}  # missing targets, and the first page that links to it: menus are on all pages
     for path, page in pages.items():
         shown = path.relative_to(site).as_posix()
         found += [f"{shown} loads {address}" for address in page.loaded if is_foreign(address)]

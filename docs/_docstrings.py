@@ -21,7 +21,7 @@ class Docstrings(griffe.Extension):
             obj.docstring.value = for_mkdocstrings(obj.docstring.value)
 
     def on_class(self, *, cls: griffe.Class, **kwargs: Any) -> None:
-        # Bases that only we use tell the reader nothing.
+        # Private bases do not help the reader.
         cls.bases = [base for base in cls.bases if not is_private(base)]
 
     def on_package(self, *, pkg: griffe.Module, **kwargs: Any) -> None:

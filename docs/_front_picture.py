@@ -1,4 +1,4 @@
-"""Draw ``docs/front.png``, the picture of the README: a contact sheet beside the words and the
+"""Draw ``docs/front.png``, the picture of the README: a contact sheet next to the words and the
 regions of a page, above a time line.
 
     python docs/_front_picture.py
@@ -27,18 +27,18 @@ HEIGHT, WIDTH, NUM_FRAMES, FPS = 360, 640, 48, 12
 NUM_ITERATIONS = 160
 PAGE_WIDTH = 600
 TIMELINE_SCALE = 1.6
-#: First frame, the frame after the last one, and what is written on these.
+#: First frame, the frame after the last one, and the caption.
 CAPTIONS = (
     (3, 15, "Ask for any frame"),
     (15, 29, "and get exactly that one,"),
     (34, 47, "with the words on it."),
 )
-#: Where the zoom goes, and by how much each frame is nearer.
+#: The target of the zoom, and the factor of each frame.
 CENTRE, STEP = complex(-0.743643887, 0.131825904), 0.84
 
 
 def zoom(scale: float) -> Tensor:
-    """The Mandelbrot set around `CENTRE`, uint8 (3, H, W): colours tell how soon a point escapes."""
+    """The Mandelbrot set around `CENTRE`, uint8 (3, H, W): colours show how soon a point escapes."""
     rows = torch.linspace(-scale, scale, HEIGHT, dtype=torch.float64)
     columns = torch.linspace(-scale, scale, WIDTH, dtype=torch.float64) * WIDTH / HEIGHT
     points = torch.complex(columns.expand(HEIGHT, WIDTH), rows[:, None].expand(HEIGHT, WIDTH)) + CENTRE
@@ -82,7 +82,7 @@ def main() -> None:
         reading = video_text_predictor(pretrained=True)(video)
     found = [(track.first_frame, track.last_frame + 1, track.text) for track in reading.captions]
     if found != list(CAPTIONS):
-        raise SystemExit(f"The time line would not show what was written: {found}")
+        raise SystemExit(f"The timeline would not show the captions: {found}")
     size = (PAGE_WIDTH, round(PAGE_WIDTH * pages[0].height / pages[0].width))
     sheet = sheet.resize((round(sheet.width * 2 * size[1] / sheet.height), 2 * size[1]), Image.Resampling.LANCZOS)
     width = sheet.width + size[0]

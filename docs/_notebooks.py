@@ -1,4 +1,4 @@
-"""Notebooks as pages of the site: their text, their code, and what they show."""
+"""Notebooks as pages of the site: their text, their code, and their outputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class NotebookPage(NamedTuple):
-    """Markdown, and the pictures that it shows: PNG files by name, beside the page."""
+    """Markdown, and the pictures that it shows: PNG files by name, next to the page."""
 
     markdown: str
     pictures: dict[str, bytes]
@@ -40,7 +40,7 @@ def _shown(output: dict[str, Any], picture_name: str, pictures: dict[str, bytes]
     data = output.get("data", {"text/plain": output.get("text", "")})
     if "image/png" in data:
         pictures[picture_name] = base64.b64decode("".join(data["image/png"]))
-        return f"![What the cell above shows]({picture_name})"
+        return f"![Output of the cell above]({picture_name})"
     if "text/html" in data:
         # A blank line would end a block of HTML.
         lines = "".join(data["text/html"]).splitlines()

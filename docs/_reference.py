@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src"
-# Public modules with a page of their own; any other one is on the page of the nearest of these above it.
+# Public modules with separate pages; other modules are on the page of the nearest one above.
 PAGES = (
     "mediatensor",
     "mediatensor.decoders",
@@ -112,7 +112,7 @@ def page_of(module: str) -> str:
 
 
 def reference_page(page: str) -> str:
-    """The Markdown of a page: its own module, then those below it that have names of their own or others' names."""
+    """The Markdown of a page: its own module, then modules below it with their own or re-exported names."""
     plan = reference_plan()
     modules = sorted((module for module in plan if page_of(module) == page), key=lambda name: (name != page, name))
     # Who searches finds the pages of tasks first.
@@ -146,7 +146,7 @@ def linked_names() -> dict[str, str]:
 
 
 def with_linked_names(text: str) -> str:
-    """Markdown in which every public name that stands in backquotes links to the reference; code stays as it is."""
+    """Markdown in which every public name in backquotes links to the reference; code stays as it is."""
     names = linked_names()
 
     def plain(match: re.Match[str]) -> str:

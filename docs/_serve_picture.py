@@ -2,7 +2,7 @@
 
     python docs/_serve_picture.py
 
-Needs Chromium, and playwright to drive it (the extra ``test``). The server and what it reads are the library's own.
+Needs Chromium, and playwright to drive it (the extra ``test``). The server and its files are the library's own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ READ_MS = 120_000
 
 
 def show_page(page: Page) -> None:
-    """The page of ours, with a word found in it."""
+    """The example page, with a word found in it."""
     page.click("[data-example='page.png']")
     page.wait_for_selector("#result:not([hidden])", timeout=READ_MS)
     page.fill("#search", "page")
@@ -31,7 +31,7 @@ def show_page(page: Page) -> None:
 
 
 def show_video(page: Page) -> None:
-    """The video of ours, at one of its captions."""
+    """The example video, at one of its captions."""
     page.click("[data-example='video.mp4']")
     page.wait_for_selector("#result:not([hidden])", timeout=READ_MS)
     page.locator(".text-row").nth(1).click()

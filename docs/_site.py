@@ -1,11 +1,11 @@
-"""What mkdocs does not do by itself, as a hook of it (see ``mkdocs.yml``).
+"""Extensions of mkdocs, as a hook (see ``mkdocs.yml``).
 
 * The pages of the reference are made here.
 * Pages may link to files of the repository that lie outside ``docs/``, as is right on a code host: they become part of
   the site.
 * Notebooks and scripts that pages link to become pages themselves.
 * Public names in running text link to the reference.
-* Dead links in what was built, and addresses of other hosts that a page would load, are warnings, and thereby errors.
+* Dead links in the built site, and addresses of other hosts that a page would load, are warnings, and thereby errors.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LINK_TARGET = re.compile(r"(?<=\]\()([^)\s#:]+)(?=[)#])")
 
 
 def outside_files(path: Path) -> set[Path]:
-    """Files of the repository, outside docs/, that a Markdown file links to, and those that these link to."""
+    """Files of the repository, outside docs/, that a Markdown file links to, directly or through these."""
     found: set[Path] = set()
     waiting = [path]
     while waiting:

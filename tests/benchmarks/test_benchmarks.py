@@ -218,7 +218,7 @@ def test_pages_get_the_tables_of_a_run(tmp_path: Path) -> None:
     chart = tmp_path / "benchmarks" / "results" / "everyday.png"
     chart.parent.mkdir(parents=True)
     chart.touch()
-    for _ in range(2):  # the second time replaces what the first one wrote
+    for _ in range(2):  # the second call replaces the output of the first
         update_documents(Report(machine, {}, rows, [], []), tmp_path)
     readme = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert readme.count("| 320x180, 20 s: first 390 frames | 312 ms | 500 ms | 1.60 | 1.60 |") == 1
@@ -235,7 +235,7 @@ def test_pages_get_the_tables_of_a_run(tmp_path: Path) -> None:
 
 
 def run_quickly(folder: Path, suites: list[str], libraries: list[str], only: str) -> Any:
-    """What the command writes for the first suite."""
+    """Return the report of the first suite."""
     options = ["--quick", "--only", *only.split(", "), "-o", str(folder), "--clips", str(folder / "clips")]
     main([*suites, *options, "--libraries", *libraries])
     return json.loads((folder / f"{suites[0]}.json").read_text(encoding="utf-8"))

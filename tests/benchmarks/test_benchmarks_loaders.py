@@ -1,6 +1,6 @@
 """The benchmark of training loaders and the soak: on tiny videos they run, find the right frames, and let go of all.
 
-What a machine's noise does not change is guarded: packets fed, files opened, handles and threads.
+Values without noise are tested: packets fed, files opened, handles and threads.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def test_every_way_reads_the_same_rows(name: str, step: int, videos: list[str]) 
 
 @contextmanager
 def opened_containers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """What is opened within the block, for decoding or for the index."""
+    """Record containers opened within the block, for decoding or for the index."""
     opened: list[Any] = []
     original = Demuxer.open
 
@@ -186,7 +186,7 @@ def test_soak_holds_nothing_back(tmp_path: Path) -> None:
     for part in (replacing, skipping):
         assert set(part["series"]) == {"main process", "worker 0", "worker 1"}
         assert part["facts"]["files"] == {"good": 20, **dict.fromkeys(BREAKAGES, 2)}
-        assert part["facts"]["files_that_failed"] >= 6, "those that are empty, missing, or not media"
+        assert part["facts"]["files_that_failed"] >= 6, "empty, missing, or not media"
     assert replacing["facts"]["rows_given"] == replacing["facts"]["rows_asked_for"] == 60
     assert skipping["facts"]["rows_given"] == 60 - skipping["facts"]["failures"]
     assert "| main process | file handles |" in printed

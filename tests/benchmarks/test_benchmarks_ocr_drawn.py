@@ -1,4 +1,4 @@
-"""What the benchmarks of reading draw: the ink lies where the truth says, numbers keep their rules, tables agree."""
+"""Pages of the OCR benchmarks: the ink is where the truth says, numbers keep their rules, tables agree."""
 
 from __future__ import annotations
 

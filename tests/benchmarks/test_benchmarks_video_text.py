@@ -34,7 +34,7 @@ def _truth(**entries: Any) -> dict[str, Any]:
 def test_scores_by_hand() -> None:
     found = [
         Event(1.04, 2.0, "<i>Mind</i>  the gap"),  # exact, a frame late
-        Event(2.0, 2.2, "between"),  # beside the longer one: a phantom
+        Event(2.0, 2.2, "between"),  # next to the longer one: a phantom
         Event(2.2, 3.08, "between train and platforn"),  # one letter wrong, five frames late, two frames long
         Event(7.0, 7.5, "Exit"),  # a phantom
         Event(3.5, 4.0, "  "),  # nothing

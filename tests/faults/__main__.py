@@ -26,7 +26,7 @@ from .running import ROOT, Result, path_of, run_fault, run_test
 __all__ = ["main"]
 
 LIST = Path(__file__).with_name("faults.jsonl")
-# Shares of the wings, by what the names of their modules begin with.
+# Shares of the wings, by prefixes of module names.
 _WINGS = {
     "media": (45, ("_engine", "decoders", "encoders", "samplers", "transforms", "images", "isolate", "frames")),
     "data": (16, ("datasets", "distributed", "_datasets")),

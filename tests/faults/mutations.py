@@ -27,7 +27,7 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {ast.Add: ast.Sub, a
 _LEFT_OUT = (ast.Raise, ast.JoinedStr, ast.AnnAssign, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
-# Of these, swapped arguments are no mistake, or no Python.
+# For these calls, swapped arguments are correct, or invalid.
 _SYMMETRIC = ("isinstance", "issubclass", "max", "min", "gcd", "cast")
 
 
@@ -94,7 +94,7 @@ def _functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.AST]]
 
 
 def _expressions(function: ast.AST) -> Iterator[ast.expr]:
-    """Yield the expressions of the body of a function, without those of functions in it."""
+    """Yield the expressions of the body of a function, without nested functions."""
     todo: list[ast.AST] = list(getattr(function, "body", []))
     while todo:
         node = todo.pop(0)

@@ -104,7 +104,7 @@ def tests_of(module: str, function: str) -> list[Path]:
     names = [name for name in function.split(".") if len(name) > 4 and not name.startswith("_")]
 
     def rank(path: Path) -> tuple[int, int, str]:
-        # Packages import some of their modules by name, so that there may be no way.
+        # Packages import some of their modules by name, so there may be none.
         distance = min((distances[name] for name in _test_imports()[path] if name in distances), default=_FAR)
         is_other_wing = path.parent.name != wing
         text = path.read_text(encoding="utf-8")

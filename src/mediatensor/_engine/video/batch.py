@@ -59,7 +59,7 @@ class PixelWriter:
         self.pixels: NDArray[Any] | Tensor | None = None
 
     def write(self, converter: PictureConverter, picture: Any, rows: Sequence[int], name: object) -> None:
-        """Convert a frame into the first of ``rows`` and copy it to the others. Threads may write different rows.
+        """Convert a frame into the first of ``rows`` and copy it to the rest. Threads may write different rows.
 
         Raises:
             SizeChangeError: if its size differs from the rows that were written before; it names the frame.
@@ -289,7 +289,7 @@ class _Request:
         rows: The rows that each wanted frame goes to.
         writer: Takes the frames.
         on_error: The error policy.
-        failed: Frames that are known not to be decodable, with the reason; others are added.
+        failed: Frames that are known not to be decodable, with the reason; more are added.
     """
 
     def __init__(

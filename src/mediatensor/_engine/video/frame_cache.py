@@ -115,7 +115,7 @@ class FrameCache:
                     _cache.shrink(limit)
 
     def keep_only(self, frame: int, picture: Any) -> None:
-        """Keep a frame in place of all others."""
+        """Keep a frame in place of all other frames."""
         with _cache.lock:
             pictures = self._pictures
             if len(pictures) == 1 and self._kind == (picture.width, picture.height, picture.format.name):

@@ -216,7 +216,7 @@ class FrameStream:
         if segment.key_frame is None and self._num_starts == 2:
             self._start(segment, key_frame, wanted)
         else:
-            self.reader.reopen()  # what a codec has seen before can show in how it conceals damage
+            self.reader.reopen()  # earlier frames of a codec can show in how it conceals damage
             self._promise = _CountedPromise()
             self._start(segment, 0, wanted)
         return True

@@ -1,4 +1,4 @@
-"""Handles: what one call on a video works with, and how they are opened."""
+"""Handles: the objects of one call on a video, and how they are opened."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from .frame_stream import ApproximateStream, FrameStream
 
 @dataclass(slots=True)
 class Worker:
-    """What one thread needs to decode: a stream with its codec, and a converter with its scratch memory."""
+    """The decoder of one thread: a stream with its codec, and a converter with its scratch memory."""
 
     stream: FrameStream
     converter: PictureConverter
 
 
 class Handle:
-    """What one call needs: a stream, a converter, threads, and the frame cache.
+    """The objects of one call: a stream, a converter, threads, and the frame cache.
 
     Args:
         stream: Has a fresh reader.

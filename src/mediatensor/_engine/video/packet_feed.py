@@ -92,13 +92,13 @@ class PacketFeed:
         self.leaves_out = True
 
     def go_on(self, segment: Segment | None) -> None:
-        """Feed what a segment needs from the next packet on; ``None`` for every packet."""
+        """Feed the packets of a segment from the next one on; ``None`` for every packet."""
         self._segment = segment or _WHOLE
         self._not_fed = set() if segment is None else set(segment.places)
         self.feeds_all = segment is None
 
     def start(self, segment: Segment, key_frame: int, missing: set[int]) -> None:
-        """Feed what a segment needs, from the packet of a key frame on.
+        """Feed the packets of a segment, from the packet of a key frame on.
 
         Args:
             segment: The segment.

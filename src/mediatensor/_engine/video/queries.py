@@ -1,4 +1,4 @@
-"""What a call asks for, apart from the index that answers it; and the holes that it spans. Pure functions.
+"""Requests of a call, apart from the index that answers it; and the holes that it spans. Pure functions.
 
 If decoding proves an index wrong, the same query is put to the next one.
 """

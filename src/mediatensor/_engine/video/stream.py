@@ -91,7 +91,7 @@ class OpenVideo:
         """Open new handles from now on."""
         self.pool.replace(self.spec.open)
 
-    # What decodes
+    # Decoding
 
     @property
     def cpu_fallback(self) -> CpuFallbackStatus:
