@@ -6,7 +6,7 @@ import pytest
 
 from mediatensor._engine.bitstreams.content import content_parser, has_valid_start, nal_units_are_valid
 from mediatensor._engine.bitstreams.h264 import H264Parser
-from mediatensor._engine.bitstreams.units import PacketContent
+from mediatensor._engine.bitstreams.units import PacketContent, nal_units
 
 
 def hides_frame(codec: str | None, packet: bytes) -> bool:
@@ -166,3 +166,9 @@ def test_nal_headers_must_be_possible(header: bytes, is_hevc: bool, sound: bool)
 )
 def test_has_valid_start_checks_start_of_packet(codec: str, packet: bytes, sound: bool) -> None:
     assert has_valid_start(codec, memoryview(packet)) is sound
+
+
+@pytest.mark.parametrize("packet", [b"\0\0\0\3ab", b"\0\0\0\2ab\0\0", b"\0\0\0\1a\0\0\0\2b"], ids=repr)
+def test_nal_units_that_exceed_the_packet_are_refused(packet: bytes) -> None:
+    with pytest.raises(ValueError, match="longer than the packet"):
+        list(nal_units(memoryview(packet), 4))
