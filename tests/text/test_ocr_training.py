@@ -449,7 +449,7 @@ def test_invalid_arguments_are_rejected(lines: LineDataset, validation: LineData
     for arch, changes, message in (
         ("crnn", {}, "unknown architecture 'crnn'"),
         ("db_resnet18", {}, "unknown architecture 'db_resnet18'"),
-        ("lw_detr_s", {"pretrained": False}, "is a network of layout"),
+        ("lw_detr_s", {"pretrained": False}, "is a network for layout"),
         ("crnn_mobilenet_v3_small", {**TINY, "vocab": "012"}, "characters that the recogniser does not know: 3 4 5"),
         ("crnn_mobilenet_v3_small", {**TINY, "vocab": "012", "extend_vocab": True}, "cannot take further characters"),
         ("crnn_mobilenet_v3_small", {**TINY, "epochs": 0}, "epochs"),
