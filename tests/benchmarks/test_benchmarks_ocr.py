@@ -53,7 +53,7 @@ def test_folders_that_hold_no_truth(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="annotations"):
         ocr_truth.load_sets([tmp_path])
     write_set(tmp_path / "other", {"a": {"words": []}})
-    with pytest.raises(ValueError, match=r"a\.json is not laid out"):
+    with pytest.raises(ValueError, match=r"a\.json is not a FUNSD or SROIE annotation"):
         ocr_truth.load_sets([tmp_path])
 
 
