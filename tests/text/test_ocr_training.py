@@ -453,6 +453,7 @@ def test_invalid_arguments_are_rejected(lines: LineDataset, validation: LineData
         ("crnn_mobilenet_v3_small", {**TINY, "vocab": "012"}, "characters that the recogniser does not know: 3 4 5"),
         ("crnn_mobilenet_v3_small", {**TINY, "vocab": "012", "extend_vocab": True}, "cannot take further characters"),
         ("crnn_mobilenet_v3_small", {**TINY, "epochs": 0}, "epochs"),
+        ("linknet_resnet18", {"pretrained": False, "page_size": 33}, "page_size must be a multiple of 32 .got 33"),
         ("crnn_mobilenet_v3_small", {**TINY, "learning_rate": -1.0}, "learning_rate must be from 0 to 1"),
         ("crnn_mobilenet_v3_small", {**TINY, "out": tmp_path / "out.onnx"}, r"ends in \.pt"),
         ("crnn_mobilenet_v3_small", {**TINY, "validation": ["a.png"]}, "validation must be a MediaDataset"),

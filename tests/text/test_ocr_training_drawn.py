@@ -224,7 +224,7 @@ def test_command_trains_on_drawn_rows(tmp_path: Path, capsys: pytest.CaptureFixt
         (["--train", str(tmp_path)], "Give --train or --train-languages"),
         (["--train-languages", "xx"], "choose from"),
         (["--text-unit", "page"], "invalid choice"),
-        (["--crop-size", "70"], "crop_size must be a multiple of 32"),
+        (["--crop-size", "70"], "expected a multiple of 32"),
     ):
         assert main([*command[:-1], str(tmp_path / "other.pt"), *more]) == 2
         assert message in capsys.readouterr().err

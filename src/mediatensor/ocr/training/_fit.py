@@ -222,11 +222,13 @@ def _start(settings: FitSettings, datasets: list[MediaDataset]) -> tuple[Checkpo
     if task not in _TASKS:
         raise InvalidArgumentError(
             f"{arch} is a network for {task}, and fit trains networks for {', '.join(_TASKS)}: call it with a target, "
-            'model(pages, target=...)["loss"], in a training loop of your own.'
+            'model(pages, target=...)["loss"], in your own training loop.'
         )
     if settings.crop_size is not None and (task != "detection" or settings.crop_size % 32):
         reason = "is for detectors" if task != "detection" else "must be a multiple of 32"
         raise InvalidArgumentError(f"crop_size {reason} (got {settings.crop_size} for {arch}).")
+    if settings.page_size is not None and settings.page_size % 32:
+        raise InvalidArgumentError(f"page_size must be a multiple of 32 (got {settings.page_size}).")
     if task != "recognition":
         size = settings.page_size
         shape = first.input_shape if size is None else (3, size, size)
