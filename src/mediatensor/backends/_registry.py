@@ -95,7 +95,7 @@ def get_backend(name: str) -> DecodeBackend:
 
 
 def _backend_for(device: torch.device) -> DecodeBackend:
-    """The default backend of a device: the CPU's for devices without one."""
+    """Return the default backend of a device, or the CPU backend if it has none."""
     # Those known already come first. Looking through the installed packages takes longer than opening a file.
     for known in _backends.values():
         if device.type in known.device_types:

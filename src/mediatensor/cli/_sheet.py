@@ -108,7 +108,7 @@ class Grid:
 
 
 def tile_size(display_size: tuple[int, int], width: int | None) -> tuple[int, int]:
-    """Return (width, height) of a tile in the shape of the frame; ``width=None`` chooses the default area.
+    """Return (width, height) of a tile with the frame's aspect ratio; with ``width=None``, it has the default area.
 
     >>> tile_size((1920, 1080), None), tile_size((1080, 1920), None), tile_size((640, 480), 100)
     ((320, 180), (180, 320), (100, 75))

@@ -102,7 +102,7 @@ class VideoAccess:
 
     @property
     def clock(self) -> FrameClock:
-        """Start times of the frames, for times on a grid."""
+        """Start times of the frames, to look up frames at evenly spaced times."""
         return self._frames.clock
 
     @property

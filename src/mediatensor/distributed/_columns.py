@@ -122,7 +122,7 @@ def _seconds(value: Any) -> Any:
 
 
 def _path_and_bytes(path: Any, data: Any) -> tuple[str | None, bytes | None]:
-    """Return path and bytes of a row, each ``None`` if it has none."""
+    """Return a row's path and bytes; ``None`` for a missing one."""
     if isinstance(path, Mapping):
         path, data = path.get("path"), path.get("bytes") if data is None else data
     if isinstance(path, os.PathLike):

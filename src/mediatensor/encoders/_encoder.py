@@ -37,17 +37,17 @@ class Encoder:
     renames it when the encoder is closed. If the ``with`` block raises, if encoding fails, or if the encoder is dropped
     without `close`, the temporary file is removed, and an older file at the destination stays. A process that is killed
     leaves a hidden file whose name ends in ``.part``. Devices, pipes and URLs are written directly. A file object keeps
-    the bytes written so far, without the end that players need.
+    the bytes written so far, without the trailer that players need.
 
     **Files that are read while they are written.** This needs fragments, such as ``{"movflags":
     "+frag_keyframe+empty_moov"}`` in ``extra_options``, or ``{"flush_packets": 1}`` for mkv, ts and other containers
-    that can be read without an end. The file then appears with its header, grows with each fragment or packet, and is
-    kept even after a failure.
+    that can be read without an end. The file then appears when its header is written, grows with each fragment or
+    packet, and is kept even after a failure.
 
-    **Time.** Data without times begins with the file. If the first data of several streams has times (`FrameBatch`,
-    `AudioSamples`), the earliest stream starts with the file, and other streams keep their distance to it. Streams that
-    were decoded together therefore stay in sync. Packets wait until all streams have begun. Add data to all streams in
-    step, because packets of a stream that is far ahead of another one are kept in memory.
+    **Time.** Data without times starts at time zero of the file. If the first data of several streams has times
+    (`FrameBatch`, `AudioSamples`), the earliest stream starts with the file, and other streams keep their distance to
+    it. Streams that were decoded together therefore stay in sync. Packets wait until all streams have begun. Add data
+    to all streams in step, because packets of a stream that is far ahead of another one are kept in memory.
 
     **Colours.** RGB is converted to BT.709 for frames of at least 1280 columns or 577 lines, and to BT.601 for smaller
     ones, in limited range. The codec and the container are tagged accordingly. Where neither has such a tag (MPEG-4 in

@@ -136,8 +136,8 @@ def ticks_of(seconds: NDArray[np.float64], start: float, time_base: Fraction) ->
 class Timeline:
     """The start times of the streams of one file.
 
-    Data without times begins with the file. Among streams whose data has times, the earliest starts with the file, and
-    later ones keep their distance to it. The distance is known when every stream has begun::
+    Data without times starts at time zero of the file. Among streams whose data has times, the earliest starts with the
+    file, and later ones keep their distance to it. The distance is known when every stream has begun::
 
         times given      video 5.00 |--------      audio 5.02 |-------
         in the file      video 0.00 |--------      audio 0.02 |-------

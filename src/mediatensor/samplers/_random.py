@@ -94,7 +94,7 @@ def global_random() -> Iterator[None]:
 
 
 def uses_row_random(function: F) -> F:
-    """Mark a function that draws from `sampling_generator`, and calls other code that draws within `global_random`."""
+    """Mark a function that draws from `sampling_generator`, and calls foreign random code within `global_random`."""
     function._uses_row_random = True  # type: ignore[attr-defined]
     return function
 

@@ -25,7 +25,7 @@ def warn_user(message: str) -> None:
 
 
 def warn_once(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn as `warn_user` does, once in this process for each message; the oldest ones may be repeated."""
+    """Warn like `warn_user`, once per message in this process. Only recent messages are remembered."""
     with _lock:
         if message in _warned:
             return

@@ -441,7 +441,7 @@ class FrameIndex:
 
     @cached_property
     def _clock(self) -> FrameClock:
-        """Start times of the frames, for times on a grid."""
+        """Start times of the frames, to look up frames at evenly spaced times."""
         return frame_clock(self.pts, self.time_base)
 
     @cached_property

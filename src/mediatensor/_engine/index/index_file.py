@@ -454,7 +454,7 @@ def _array(data: bytes, dtype: str) -> NDArray[Any]:
 
 
 def _decompress(payload: bytes, size: int) -> bytes:
-    """Return the payload if it has exactly this size; never more than that is allocated."""
+    """Decompress the payload, which must have exactly this size; no more than that is allocated."""
     decompressor = zlib.decompressobj()
     try:
         raw = decompressor.decompress(payload, size + 1)

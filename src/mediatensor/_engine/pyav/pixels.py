@@ -215,8 +215,7 @@ class FrameConverter:
         return copied
 
     def components_of(self, picture: Any, size: tuple[int, int]) -> NDArray[np.uint8]:
-        """Return luma and both chroma of a frame (3, height, width), scaled to ``size`` (height, width), and not
-        upright.
+        """Return luma and chroma of a frame (3, height, width), scaled to ``size`` (height, width), without rotation.
 
         Luma has values from 16 to 235, whatever range the frame is stored in.
         """

@@ -148,7 +148,7 @@ class ExactFrames:
 
     @property
     def clock(self) -> FrameClock:
-        """Start times of the frames, for times on a grid."""
+        """Start times of the frames, to look up frames at evenly spaced times."""
         return self.index._clock
 
     @property
@@ -258,8 +258,8 @@ class ExactFrames:
     ) -> tuple[FrameIndex, DecodedRows]:
         """Decode the frames of a query.
 
-        A call is tried again only here: on the CPU if the device cannot decode, and with an index made by decoding if
-        the packets promised other frames.
+        The whole call is repeated only here: on the CPU if the device cannot decode, and with an index made by decoding
+        if the frames differ from the index. (`FrameStream` repeats a segment after a wrong seek.)
 
         Returns:
             The index that the frames are from, and the frames.

@@ -140,7 +140,7 @@ class FrameCache:
         return get_frame_cache_bytes() // self.bytes_per_picture if self.bytes_per_picture else 0
 
     def can_hold(self, num_pictures: int, num_pixels: int) -> bool:
-        """Return whether this many frames fit into the bound; 4:2:0 of 8 bits is assumed before the first."""
+        """Return whether this many frames fit into the memory limit. Before the first frame, 8-bit 4:2:0 is assumed."""
         size = self.bytes_per_picture or num_pixels * 3 // 2
         return num_pictures * size <= get_frame_cache_bytes()
 

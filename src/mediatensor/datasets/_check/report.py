@@ -318,7 +318,7 @@ def _make_absolute(path: str) -> str:
 
 
 def _free_name(name: str, columns: Mapping[str, Any]) -> str:
-    """Return a name for a column that is not in use."""
+    """Return an unused column name."""
     free = f"other_{name}"
     while free in columns:
         free = f"other_{free}"

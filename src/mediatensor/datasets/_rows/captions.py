@@ -119,13 +119,13 @@ class CaptionTrack:
     def of_clip(
         self, pts_seconds: Tensor, clip: AudioSamples, sound: Sound | None, end_seconds: float | None
     ) -> tuple[ClipCaption, ...]:
-        """Return the captions of a clip, cut to it.
+        """Return the captions of a clip, trimmed to its time range.
 
         Args:
             pts_seconds: The times of its frames, (T,).
             clip: Its audio, which lasts as long as the clip.
             sound: The result of a transform of the audio, which sample numbers then refer to; ``None`` for the same.
-            end_seconds: End of the segment of the file that the clip is in; the rest of the clip is padding.
+            end_seconds: End time of the file segment of the clip; anything later in the clip is padding.
         """
         sound = clip if sound is None else sound
         begin, length = clip.pts_seconds, sound.data.shape[-1]

@@ -73,7 +73,10 @@ class Recipe(ABC):
 
     @abstractmethod
     def read(self, opened: Any, item: Item, part: int) -> Sample:
-        """Read one sample of a file. Random numbers come from the global generators, which the caller has seeded.
+        """Read one sample of a file.
+
+        Draw random numbers from the global generators, which are seeded for each row. A method marked with
+        `uses_row_random` draws from the generator of the row instead.
 
         Args:
             opened: The result of `open`.

@@ -292,7 +292,7 @@ class Batch:
 
     @property
     def caption_mask(self) -> Tensor | None:
-        """Mask of ``caption_ids``, bool of their shape, true for tokens; ``None`` without them."""
+        """Boolean mask of the shape of ``caption_ids``, true for tokens; ``None`` without ``caption_ids``."""
         if self.caption_ids is None or self.num_caption_ids is None:
             return None
         places = torch.arange(self.caption_ids.shape[-1], device=self.caption_ids.device)

@@ -163,7 +163,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         return {"seed": self.seed, "num_shards": self._rows.num_shards, "shards": digest}
 
     def num_rows(self) -> dict[int, int]:
-        """Return the numbers of rows of the shards that were read to their end, by number of the shard."""
+        """Map the index of each fully read shard to its row count."""
         return {shard: count for shard, count in enumerate(self._num_rows.tolist()) if count >= 0}
 
     def resume(self, epoch: int, given: GivenRows, num_rows: Mapping[int, int]) -> None:

@@ -301,7 +301,7 @@ Place = tuple[int, int] | bytes | None
 def values_of_page(
     read_at: ReadAt, page: Page, dictionary: Page | None, chunk: Chunk, unpack: Callable[[bytes, int], bytes]
 ) -> list[Place]:
-    """Return the places of the values of a page; of a compressed page, the values themselves.
+    """Return the locations of the values in a page or, if it is compressed, the values themselves.
 
     ``unpack`` decompresses bytes with the codec of the chunk, given their decompressed size.
     """

@@ -122,7 +122,7 @@ def ocr_predictor(
         on_error: ``"report"``: a page that cannot be read is empty, with the reason in ``page.error``, and a warning.
             ``"raise"``: it raises `PageError`.
         det_bs: Pages that the detector searches together.
-        reco_bs: Most crops that the recogniser reads together.
+        reco_bs: Most crops that a recogniser of words reads together; line recognisers batch lines by width.
         shorter_side: Least length of the shorter side of pages for the default detector, in pixels.
         longer_side: Greatest length of their longer side.
         resolve_lines: Gather words into lines; otherwise all words of a page are one line.
@@ -191,10 +191,10 @@ def kie_predictor(
     keep_reading_order: bool = False,
     **unknown: Never,
 ) -> KIEPredictor:
-    """Make a predictor that reads text by class; with the classes of the detector, one for the default.
+    """Make a predictor that groups text by the classes of its detector; the default detector has one class.
 
-    For the arguments, see `ocr_predictor`. Predictions are neither in lines nor in blocks nor in tables, so
-    that the arguments for these have no effect on them. Fields with a name are predictions of the class of that name.
+    For the arguments, see `ocr_predictor`. Predictions are not grouped into lines, blocks or tables, so arguments for
+    these have no effect. Named fields become predictions of the class with their name.
 
     Returns:
         The predictor, a module that any number of threads may share.

@@ -215,7 +215,7 @@ def join_tables(
 
     The last table of a page and the first table of the next page are one if they have the same number of columns with
     edges in the same places, and at most two lines, such as a footer and a header, between them on each page. Repeated
-    heads are left out.
+    header rows are left out.
 
     Args:
         pages: The content of each page, and its tables, as `find_tables` returns them.

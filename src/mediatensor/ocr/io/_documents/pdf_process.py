@@ -115,7 +115,7 @@ class IsolatedPdf:
         return int(count)
 
     def rendered(self, number: int) -> Pixels:
-        """Return a page as from `pdf_page.rendered`; `DecodeError` if it cannot be rendered, or not in time."""
+        """Render a page like `pdf_page.rendered`. Raise `DecodeError` if rendering fails or times out."""
         (width, height, num_channels, row_bytes, has_alpha, _), data = self._call("render", number)
         return Pixels(int(width), int(height), int(num_channels), int(row_bytes), bool(has_alpha), data)
 

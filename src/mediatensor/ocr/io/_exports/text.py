@@ -430,7 +430,7 @@ class TextExporter(TextFormat):
         Args:
             page: The `Page`.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-            escape: Without effect, because plain text has no special characters.
+            escape: No effect: plain text has no special characters.
             include_furniture: Whether to include page headers, page footers and footnotes.
             block_break: The separator between two blocks; by default an empty line.
             layout: Whether to keep the layout of the page, by spaces and empty lines, instead of writing one block

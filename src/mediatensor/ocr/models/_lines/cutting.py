@@ -79,7 +79,7 @@ def line_sizes(quads: npt.NDArray[np.floating]) -> tuple[npt.NDArray[np.float64]
 
 
 def side_lengths(quads: np.ndarray, page_shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Return widths and heights in pixels of relative quads, by the two sides at their first corner."""
+    """Return width and height in pixels of relative quads, measured along the two sides at their first corner."""
     if quads.ndim != 3 or quads.shape[1:] != (4, 2):
         raise InvalidArgumentError(f"quads must be (N, 4, 2), got shape {quads.shape}")
     points = quads * np.array([page_shape[1], page_shape[0]], dtype=np.float64)

@@ -106,9 +106,9 @@ def map_boxes(boxes: np.ndarray, matrix: Matrix) -> np.ndarray:
 
 
 def straighten(page: torch.Tensor, plan: Straightening, fill: int = 0) -> torch.Tensor:
-    """Set a page (C, H, W) upright, of its type and on its device; ``fill`` is the value outside of it.
+    """Rotate a page (C, H, W) upright, keeping its dtype and device; pixels outside of it become ``fill``.
 
-    Turns by multiples of 90 degrees move pixels; others interpolate bilinearly.
+    Rotations by multiples of 90 degrees are exact; other angles use bilinear interpolation.
 
     Raises:
         InvalidArgumentError: The page is not uint8 or floating, or has another shape than the plan.

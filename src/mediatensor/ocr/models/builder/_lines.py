@@ -95,7 +95,7 @@ def line_numbers(
 
 
 def block_numbers(boxes: np.ndarray, aspect: float, line_break: float) -> np.ndarray:
-    """Number the block of each line, in the order of their first lines: int64 ``(L,)``.
+    """Return the block index of each line, int64 ``(L,)``; blocks are numbered in order of their first line.
 
     A line belongs to the block of the line above it if it lies under it, close enough, has about its height, and
     either begins, ends or centers where that one does, or there is no other that it could belong to. ``boxes`` are

@@ -164,7 +164,7 @@ class LineTrack:
 
     @property
     def whole_frames(self) -> range:
-        """The frames from the first to the last that shows all of it, without fades."""
+        """Return the range of frames in which the whole text is visible, without fades."""
         whole = [number for number, share in enumerate(self.shares) if share > WHOLE_STROKES]
         if not whole:
             return range(self.first_frame, self.last_frame + 1)
