@@ -1,7 +1,7 @@
-"""The structure of a page: tables, regions and fields, found by rules in its words, rules and pictures.
+"""Find the structure of a page (tables, regions and fields) by rules, from its words, rules and pictures.
 
-All functions are pure: arrays in, plain data out. Predictors supply the words of images or PDF files, and turn the
-results into elements of a document.
+All functions are pure: they take arrays and return plain data. Predictors extract the words of images or PDF files,
+and convert the results into document elements.
 """
 
 from ._drawing import content_of_drawing as content_of_drawing

@@ -1,4 +1,4 @@
-"""Make the content of a page from the words, lines, areas and pictures that its file draws, such as a PDF page."""
+"""Make the content of a page from the words, lines, areas and pictures that a file such as a PDF draws."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ._picture_rules import join_lines
 
 __all__ = ["content_of_drawing"]
 
-# The largest gap between words of one text line, and between their base lines, in type sizes.
+# The largest gap between words of a text line, and between their base lines, in type sizes.
 _MAX_WORD_GAP = 1.5
 _MAX_BASELINE_STEP = 0.2
-# The type size, in points, of pages without known sizes.
+# The type size, in points, if no type size is known.
 _USUAL_SIZE = 10.0
-# In type sizes: the shortest rule, the smaller side of the smallest picture, the largest gap between its parts.
+# In type sizes: the shortest rule, the smaller side of the smallest picture, the largest gap between picture parts.
 _MIN_RULE = 1.0
 _MIN_SIDE = 1.5
 _MAX_GAP = 1.0
-# The edges of at most this many filled rectangles are examined, in batches, at points this far outside, in type sizes.
+# Only this many filled rectangles are examined, in batches, at points this far outside their edges, in type sizes.
 _MAX_FILLS = 4000
 _FILLS_AT_ONCE = 256
 _BESIDE = 0.08
-# A picture of more of the page is a scan of the page itself.
+# A picture that covers a larger share of the page is a scan of the page.
 _MAX_SHARE = 0.9
 # A drawing with a larger share of words is a frame around text.
 _MAX_TEXT = 0.12
@@ -48,9 +48,9 @@ def content_of_drawing(
     pictures: Boxes,
     is_hidden: NDArray[np.bool_] | None = None,
 ) -> PageContent:
-    """Make the content of a page from what its file draws, in any unit, x to the right and y down.
+    """Make the content of a page from the objects that its file draws, in any unit, x to the right and y down.
 
-    Words on one base line with gaps below one and a half type sizes are one text line.
+    Words on the same base line with gaps below one and a half type sizes belong to the same text line.
 
     Args:
         width, height: Size of the page.
@@ -60,13 +60,12 @@ def content_of_drawing(
         is_bold: bool (N,).
         origins: float64 (N, 2): a point on the base line of each word; NaN where unknown.
         directions: float64 (N, 2): the direction of the base line; NaN where unknown.
-        lines: float64 (M, 5): xmin, ymin, xmax, ymax of lines without their thickness, and the thickness.
-        fills: float64 (F, 5): xmin, ymin, xmax, ymax of filled rectangles, and a number for their colour. Edges are
-            rules, except between two rectangles of the same colour.
+        lines: float64 (M, 5): xmin, ymin, xmax, ymax of lines without their thickness, then the thickness.
+        fills: float64 (F, 5): xmin, ymin, xmax, ymax of filled rectangles, then a number for the colour. Their edges
+            are rules, except between two rectangles of the same colour.
         areas: float64 (K, 4): boxes of curves and slanting lines.
         pictures: float64 (P, 4): boxes of embedded pictures.
-        is_hidden: bool (N,): whether a word is invisible, or lies under a picture. By default no word is.
-
+        is_hidden: bool (N,): whether a word is invisible or under a picture. By default no word is.
     Returns:
         The content in the same unit. Overlapping and consecutive lines are joined.
     """
@@ -97,7 +96,7 @@ def content_of_drawing(
 
 
 def _cover_page(pictures: Boxes, page: float, em: float) -> bool:
-    """Whether embedded pictures, in one piece or in strips, cover a page of this area."""
+    """Whether embedded pictures, whole or in strips, cover a page whose area is ``page``."""
     if not (pictures[:, 2:] - pictures[:, :2]).clip(0).prod(axis=1).sum() >= _MAX_SHARE * page:
         return False
     whole = merge_boxes(pictures, 0.2 * em)
@@ -105,7 +104,7 @@ def _cover_page(pictures: Boxes, page: float, em: float) -> bool:
 
 
 def _turns(directions: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return clockwise turns in degrees, int64 (N,), rounded to quarters; unknown ones are the most frequent."""
+    """Return clockwise rotations, int64 (N,): 0, 90, 180 or 270 degrees. Unknown values become the most frequent."""
     is_known = np.isfinite(directions[:, 0])
     x, y = np.where(is_known[:, None], directions, 0.0).T
     quarters: NDArray[np.int64] = np.round(np.arctan2(y, x) / (np.pi / 2)).astype(np.int64) % 4
@@ -114,7 +113,7 @@ def _turns(directions: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _visible_edges(fills: NDArray[np.float64], out: float) -> NDArray[np.float64]:
-    """Return the edges of filled rectangles that the same colour does not continue beyond; float64 (M, 5) as lines."""
+    """Return the edges of filled rectangles where the colour changes, as lines, float64 (M, 5)."""
     if len(fills) > _MAX_FILLS:
         sizes = (fills[:, 2:4] - fills[:, :2]).prod(axis=1)
         fills = fills[np.sort(np.argsort(-sizes, kind="stable")[:_MAX_FILLS])]
@@ -137,10 +136,10 @@ def _visible_edges(fills: NDArray[np.float64], out: float) -> NDArray[np.float64
 def _line_ids(
     boxes: Boxes, font_sizes: NDArray[np.float64], origins: NDArray[np.float64], directions: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """Return the line of each word, int64 (N,), numbered in the order of their first words."""
+    """Return the line number of each word, int64 (N,). Lines are numbered in the order of their first words."""
     if not len(boxes):
         return np.zeros(0, np.int64)
-    # For text that runs up or down, x and y change places.
+    # For vertical text, x and y are swapped.
     is_turned = np.nan_to_num(np.abs(directions[:, 1])) > np.nan_to_num(np.abs(directions[:, 0]))
     x0, x1 = (np.where(is_turned, boxes[:, 1 + side], boxes[:, side]) for side in (0, 2))
     base = np.where(is_turned, origins[:, 0], origins[:, 1])
@@ -171,7 +170,7 @@ def _line_ids(
 
 
 def _pictures(words: Boxes, areas: Boxes, pictures: Boxes, page: float, em: float) -> Boxes:
-    """Return boxes of pictures: embedded ones, and pieces of drawings put together."""
+    """Return boxes of embedded pictures, and of drawings joined from their pieces."""
     kept = []
     for found, gap in ((pictures, 0.2 * em), (areas, _MAX_GAP * em)):
         sizes = found[:, 2:] - found[:, :2]

@@ -1,4 +1,4 @@
-"""What to look for on a page: the forms of values, rules with labels, and sets of rules for receipts and invoices."""
+"""Rules for fields: the printed forms of values, rules with labels, and rule sets for receipts and invoices."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _PATTERNS: dict[str, tuple[str, ...]] = {
             rf"(?:{_GROUPED}(?:[.,]\d{{2}})|\d{{1,9}}[.,]\d{{2}})"
             rf"(?![\d%]|[.,]\d)(?: ?(?:{_CURRENCY}|-(?!\w)))?"
         ),
-        # Whole amounts need a currency.
+        # Whole amounts are accepted only with a currency.
         rf"(?<![\w.,]){_CURRENCY} ?[-\u2212]?(?:{_GROUPED}|\d{{1,9}})(?![\d%]|[.,]\d)",
         rf"(?<![\w.,])[-\u2212]?(?:{_GROUPED}|\d{{1,9}}) ?(?:€|£|EUR|USD|CHF|GBP)(?!\w)",
     ),
@@ -78,7 +78,6 @@ _COMPILED = {
 
 
 def value_pattern(kind: str) -> tuple[re.Pattern[str], ...]:
-    """Return the patterns of a kind of value, the most specific first."""
     return _COMPILED[kind]
 
 
@@ -88,13 +87,13 @@ def parse_value(kind: FieldKind, value: str, *, day_first: bool | None = None) -
     Args:
         kind: One of `FIELD_KINDS`.
         value: Printed value, such as ``"RM 1,250.00"`` or ``"5. März 2024"``.
-        day_first: Whether 03/04/2024 is in April rather than in March. ``None`` reads the day first unless only the
-            other order is a date. `find_day_first` finds the order of a page.
+        day_first: Whether 03/04/2024 is in April rather than in March. By default, the day comes first unless the date
+            is valid only in the other order. `find_day_first` finds the order that a page uses.
 
     Returns:
         A ``Decimal`` for amounts, numbers and percents, a ``datetime.date`` for dates, letters and digits without
-        spaces for IBANs and phones, and the stripped text for all other kinds; ``None`` for a value that is not of
-        the kind. Years of two digits are between 1970 and 2069.
+        spaces for IBANs and phones, and the stripped text for all other kinds. ``None`` if the value does not fit the
+        kind. Two-digit years are between 1970 and 2069.
 
     Raises:
         InvalidArgumentError: ``kind`` is unknown.
@@ -117,7 +116,7 @@ def parse_value(kind: FieldKind, value: str, *, day_first: bool | None = None) -
 
 
 def find_day_first(texts: Iterable[str]) -> bool | None:
-    """Return whether days precede months in the numeric dates of texts; ``None`` if every date fits both orders.
+    """Return whether days precede months in numeric dates; ``None`` if each date is valid in both orders.
 
     Example:
         >>> from mediatensor.ocr.structure import find_day_first
@@ -132,9 +131,9 @@ def find_day_first(texts: Iterable[str]) -> bool | None:
 
 
 def is_valid(kind: str, value: str) -> bool:
-    """Whether a value of the right form is also valid: a day that exists, an account with its check digits.
+    """Whether a value that fits its pattern is also valid: the date exists, or the check digits of the IBAN are right.
 
-    A code of one character is rather a quantity, and one with points or slashes may be a date.
+    A code must have two or more characters, because a single one is probably a quantity. It must not be a date.
     """
     if kind == "iban":
         return _iban(value) is not None
@@ -145,7 +144,7 @@ def is_valid(kind: str, value: str) -> bool:
 
 
 def plain(text: str) -> str:
-    """Lower the case, and remove accents, ligatures and full-width forms."""
+    """Convert text to lower case and remove accents, ligatures and full-width forms."""
     if text.isascii():
         return text.lower()
     text = unicodedata.normalize("NFKD", text.casefold())
@@ -158,7 +157,7 @@ def _number(value: str) -> Decimal | None:
         return None
     marks = re.findall(r"[.,]", digits)
     last = max(digits.rfind("."), digits.rfind(","))
-    # A single mark is decimal unless three digits follow it; of two different marks, the last is.
+    # A single separator is a decimal mark unless three digits follow it. Of two different separators, the last one is.
     if marks and (len(set(marks)) > 1 or (len(marks) == 1 and len(digits) - last - 1 != 3)):
         digits = re.sub(r"[.,]", "", digits[:last]) + "." + digits[last + 1 :]
     else:
@@ -178,7 +177,7 @@ def _date(value: str, day_first: bool | None) -> datetime.date | None:
     months = [_MONTH_NUMBERS[word] for word in words if word in _MONTH_NUMBERS]
     if months and len(numbers) >= 2:
         first, second = numbers[:2]
-        # After a leading year of four digits comes the month, then the day.
+        # After a leading four-digit year comes the month, then the day.
         year, day = (first, second) if len(first) == 4 else (second, first)
         return _day(year, months[0], int(day))
     if months or len(numbers) < 3:
@@ -227,28 +226,28 @@ _PREFERRED = ("first", "last", "largest")
 
 @dataclass(frozen=True)
 class FieldRule:
-    """How to find one field of a page.
+    """A rule to find one field on a page.
 
     Args:
         name: Name of the field in results.
-        labels: Texts that may be printed next to the value, the best first, in any case, with or without accents and
-            punctuation. Long labels may be misread in one or two letters. Without labels the value is found by its
-            form only.
+        labels: Texts that may be printed next to the value, in order of preference. Case, accents and punctuation are
+            ignored. One or two letters of long labels may be misread. Without labels, the value is found by its form
+            only.
         kind: Form of the value, one of `FIELD_KINDS`. ``"code"`` is letters and digits without spaces, such as an
-            invoice number; ``"number"`` is a quantity. ``"company"`` without labels is the name at the top of the
-            page, and ``"address"`` the lines after it.
-        pattern: Regular expression that the value must match, in any case, instead of the form of the kind. The value
-            is the first group that matched, or the whole match without groups.
-        where: Place of the value relative to its label: ``"right"``, ``"below"``, or ``"any"``: right, else below.
+            invoice number; ``"number"`` is a quantity. Without labels, ``"company"`` is the name at the top of the
+            page, and ``"address"`` is the lines after the name.
+        pattern: Regular expression that the value must match instead of the form of the kind. Case is ignored. The
+            value is the first group that matched, or the whole match if there are no groups.
+        where: Place of the value relative to its label: ``"right"``, ``"below"``, or ``"any"`` (right, else below).
         prefer: Choice among about equally likely values: the ``"first"`` or ``"last"`` on the page, or the
             ``"largest"`` amount.
-        needs_label: Whether the value must be next to a label. If false, a value without a label is accepted, with less
-            confidence, when no value has one.
+        needs_label: Whether the value must be next to a label. If false and no value has a label, a value without a
+            label is accepted with lower confidence.
         not_labels: Texts that must not be in the row of the label, such as "sub total" in a rule for the total.
 
     Raises:
-        InvalidArgumentError: An argument is unknown, the rule has nothing to find a value by, or the pattern is not a
-            regular expression.
+        InvalidArgumentError: An argument is unknown, the rule has no labels, pattern or kind to find a value by, or the
+            pattern is not a regular expression.
 
     Note:
         Patterns are matched row by row, against the first 200 characters of each. Python's ``re`` has no time limit: a
@@ -293,16 +292,16 @@ class FieldRule:
 
 
 def rules_of(rules: str | FieldRule | Iterable[str | FieldRule]) -> tuple[FieldRule, ...]:
-    """Replace the names of sets by their rules.
+    """Replace the names of rule sets by the rules in them.
 
     Args:
         rules: One or several `FieldRule` or names of `FIELD_SETS`.
 
     Returns:
-        The rules in their order. Rules with the same name are tried in this order.
+        The rules in the given order. Rules with the same name are tried in this order.
 
     Raises:
-        InvalidArgumentError: Something is neither a rule nor the name of a set.
+        InvalidArgumentError: An item is neither a rule nor the name of a set.
 
     Example:
         >>> from mediatensor.ocr.structure import rules_of
@@ -359,7 +358,7 @@ _NOT_TOTALS = (
     "rounding adjustment", "tendered", "change", "supplies",
 )  # fmt: skip
 
-#: Ready-made rules by the names of their sets.
+#: Ready-made rules by the name of their set.
 FIELD_SETS: dict[str, tuple[FieldRule, ...]] = {
     "receipt": (
         FieldRule("company", kind="company"),

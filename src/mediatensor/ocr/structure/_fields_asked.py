@@ -1,6 +1,6 @@
-"""Extract fields by rules: find labels in the rows of a page, and next to each the value that fits best.
+"""Extract fields by rules: find labels in the rows of a page, then choose the best matching value near each label.
 
-The company and the address of a receipt or an invoice are at the top of the page, without labels.
+The company and the address of a receipt or an invoice have no labels. They are found at the top of the page.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ._field_rules import MAX_LINE, FieldRule, find_day_first, is_valid, parse_v
 from ._page import FoundField, PageContent
 from ._phrases import Row, box_of_words, phrases_of, rows_of
 
-# Characters in labels that OCR confuses.
+# Characters that OCR confuses in labels.
 _ALIKE = str.maketrans("0158|", "oisbl")
-# The most words of a row that a label may take; OCR splits and joins words.
+# The largest number of words that a label may occupy in a row. OCR splits and joins words.
 _LONGEST_LABEL = 6
 _CASH = (
     "cash",
@@ -46,7 +46,7 @@ _STREETS = re.compile(
     r"\w*strasse|\w*str|\w*weg|\w*platz|\w*allee|rue|place|chemin|bp|calle|avenida|avda|plaza|paseo|via|piazza|"
     r"straat|\w*straat)\b|\b\d{4,6}\b"
 )
-# Words after an address: other contact details, and the kind of paper.
+# Words that follow an address, such as other contact details or the kind of document.
 _ENDS = re.compile(
     r"\b(?:tel|telephone|phone|fax|hp|mobile|email|e-mail|gst|sst|vat|tax|ust|iva|tva|siret|invoice|receipt|bill|date|"
     r"datum|fecha|cashier|www|http|https|rechnung|facture|factura|telefon|website|reg|roc|brn|customer|order|table|"
@@ -68,7 +68,7 @@ _TOP_ROWS = 10
 
 @dataclass(frozen=True)
 class _Label:
-    """A label in a row: its place, its rank among the labels of the rule, and its confidence."""
+    """A label in a row: its position, its index in the labels of the rule, and its confidence."""
 
     row: int
     start: int
@@ -79,8 +79,6 @@ class _Label:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A value that may be the field, and its label."""
-
     row: int
     start: int
     end: int
@@ -99,11 +97,11 @@ def extract_fields(
         rules: `FieldRule`, or names of ready-made sets: ``"receipt"`` (company, date, address, total) and ``"invoice"``
             (number, date, due_date, supplier, total, net, tax, iban and more; labels in English, German, French and
             Spanish). Rules with the same name are tried in turn until one finds a value.
-        day_first: Whether days precede months in numeric dates. ``None`` takes the order of the other dates of the
-            page, see `find_day_first`.
+        day_first: Whether days precede months in numeric dates. By default, the order is that of the other dates on
+            the page; see `find_day_first`.
 
     Returns:
-        At most one field of each name, in the order of the rules. Values are as printed; `parse_value` converts them
+        At most one field for each name, in the order of the rules. Values are as printed; `parse_value` converts them
         to numbers and dates. Fields that were not found are left out.
 
     Raises:
@@ -137,7 +135,7 @@ def extract_fields(
 
 
 class _Page:
-    """The rows of a page, and all labels in them."""
+    """The rows of a page and all labels in them."""
 
     def __init__(
         self, content: PageContent, rows: Sequence[Row], rules: Sequence[FieldRule], day_first: bool | None
@@ -148,12 +146,12 @@ class _Page:
         self.labels = _find_labels(rows, wanted - {""})
 
     def labels_of(self, labels: Sequence[str]) -> Iterator[_Label]:
-        """Yield the places of labels; of overlapping ones, the longest."""
+        """Yield the labels that are on the page. If labels overlap, only the longest is yielded."""
         found: list[_Label] = []
         for rank, text in enumerate(labels):
             for row, start, end, sureness in self.labels.get(_squashed(text), ()):
                 found.append(_Label(row, start, end, rank, sureness))
-        # An exact label wins over a misread one that takes in neighbouring letters.
+        # An exact match is better than a fuzzy match that contains letters of neighbouring words.
         sure = {(label.row, label.rank) for label in found if label.sureness == 1}
         found = [label for label in found if label.sureness == 1 or (label.row, label.rank) not in sure]
         found.sort(
@@ -173,11 +171,11 @@ def _squashed(text: str) -> str:
 
 
 def _find_labels(rows: Sequence[Row], wanted: set[str]) -> dict[str, list[tuple[int, int, int, float]]]:
-    """Return the places of squashed labels: the row, start and end in its text, and the confidence."""
+    """Find squashed labels. Return the row, the start and end in its text, and the confidence of each occurrence."""
     by_ends: dict[str, list[str]] = defaultdict(list)
     for label in wanted:
         if len(label) >= 5:
-            # A single wrong letter leaves the first two or the last two intact.
+            # If a single letter is wrong, the first two or the last two letters are intact.
             for part in {"^" + label[:2], label[-2:] + "$"}:
                 by_ends[part].append(label)
     longest = max(map(len, wanted), default=0) + 2
@@ -202,18 +200,18 @@ def _find_labels(rows: Sequence[Row], wanted: set[str]) -> dict[str, list[tuple[
             text = ""
             for last, (_, end, last_token) in enumerate(tokens[first : first + _LONGEST_LABEL], first):
                 text += squashed[last]
-                # A label ends at a colon and at a gap.
+                # A label never continues after a colon or a wide gap.
                 if len(text) > longest or re.search(r":|  ", row.text[start:end]):
                     break
                 for label, sureness in meant(text):
-                    # A number next to a label is not a misread letter of it.
+                    # A number next to a label is not a misread letter of the label.
                     if sureness == 1 or not (first_token.isdigit() or last_token.isdigit()):
                         labels[label].append((number, start, end, sureness))
     return labels
 
 
 def _edits(first: str, second: str, limit: int) -> int:
-    """Return the edit distance, or ``limit`` + 1 for larger ones."""
+    """Return the edit distance, or ``limit`` + 1 if it is larger than ``limit``."""
     if abs(len(first) - len(second)) > limit:
         return limit + 1
     previous = list(range(len(second) + 1))
@@ -250,7 +248,7 @@ def _find_field(page: _Page, rule: FieldRule) -> FoundField | None:
 
 
 def _find_writer(page: _Page, rule: FieldRule) -> FoundField | None:
-    """Find the name at the top of the page, or the address after it."""
+    """Find the company name at the top of the page, or the address after the name."""
     texts = [row.text for row in page.rows]
     if rule.kind == "company":
         company = _find_company(texts)
@@ -278,7 +276,7 @@ def _find_labelled(page: _Page, rule: FieldRule) -> Iterator[_Candidate]:
     for label in page.labels_of(rule.labels):
         row = page.rows[label.row]
         sureness = label.sureness * (1 - 0.15 * label.rank / max(1, len(rule.labels)))
-        # "Sub total" excludes the "total" in it, but not one further away in the same row.
+        # "Sub total" excludes the "total" in it, but not a "total" further away in the same row.
         if any(_excludes(row, bar, label) for bar in excluded[label.row]):
             continue
         found = False
@@ -299,7 +297,7 @@ def _excludes(row: Row, bar: _Label, label: _Label) -> bool:
 
 
 def _values(rule: FieldRule, text: str) -> Iterator[tuple[int, int]]:
-    """Yield the places of values of the form of a rule in a text."""
+    """Yield (start, end) of each substring of ``text`` that has the form of the rule's values."""
     text = text[:MAX_LINE]
     for pattern in (rule.compiled,) if rule.compiled is not None else value_pattern(rule.kind):
         taken = False
@@ -331,13 +329,13 @@ def _values_right(page: _Page, rule: FieldRule, label: _Label) -> Iterator[tuple
         return
     values = [(begin + start, begin + end) for start, end in _values(rule, rest)]
     if rule.prefer != "largest":
-        # A few other words may follow a label ("Invoice to: ..."), a sentence may not.
+        # A few other words may follow a label ("Invoice to: ..."), but not a sentence.
         values = [value for value in values[:1] if value[0] - begin <= 40]
     yield from values
 
 
 def _cut_at_gap(text: str) -> str:
-    """Cut a text at a wide gap, or at the next label."""
+    """Cut a text at the first wide gap or at the next label."""
     text = text[:MAX_LINE].split("  ")[0].strip()
     following = re.search(r"\s[^\W\d_][\w.]{1,20}:(?:\s|$)", text)
     return text[: following.start()].strip() if following else text
@@ -357,10 +355,10 @@ def _values_below(page: _Page, rule: FieldRule, label: _Label) -> Iterator[tuple
             start = row.starts[at[0]]
             end = row.starts[at[-1]] + len(page.content.texts[row.words[at[-1]]].strip())
             x0, y0, x1, _ = phrase.box
-            # On a skewed scan, the value next to a label may be in a row of its own.
+            # On a skewed scan, the value next to a label may be in a different row.
             middle = (phrase.box[1] + phrase.box[3]) / 2
             beside = place == 0 and x0 >= right - 0.3 * height and abs(middle - (top + bottom) / 2) < 0.8 * height
-            # A value below overlaps the label.
+            # A value below a label overlaps it horizontally.
             below = y0 > (top + bottom) / 2 and min(right, x1) - max(left, x0) > 0.3 * min(right - left, x1 - x0)
             if not below and not beside:
                 continue
@@ -402,7 +400,7 @@ def _choose(page: _Page, rule: FieldRule, candidates: Sequence[_Candidate]) -> _
     best = max(candidate.score for candidate in candidates)
     good = [candidate for candidate in candidates if candidate.score >= 0.8 * best]
     if rule.prefer == "largest":
-        # Among equal amounts, take the lowest on the page.
+        # If amounts are equal, take the lowest on the page.
         return max(good, key=lambda candidate: (candidate.amount or Decimal(0), candidate.row))
     if rule.prefer == "last":
         return good[-1]
@@ -410,7 +408,7 @@ def _choose(page: _Page, rule: FieldRule, candidates: Sequence[_Candidate]) -> _
 
 
 def _amounts_due(page: _Page) -> set[Decimal]:
-    """Return cash minus change, if both are printed: the amount to pay."""
+    """Return the possible amounts to pay: cash minus change, if both are printed."""
     given, returned = (set(_amounts(page, labels)) for labels in (_CASH, _CHANGE))
     return {cash - change for cash in given for change in returned if cash - change > 0}
 
@@ -426,7 +424,7 @@ def _amounts(page: _Page, labels: tuple[str, ...]) -> Iterator[Decimal]:
 
 @dataclass(frozen=True)
 class _Company:
-    """A name: its row, its length there, and the confidence."""
+    """A company name: its row, its length in the text of the row, and its confidence."""
 
     value: str
     row: int
@@ -436,15 +434,13 @@ class _Company:
 
 @dataclass(frozen=True)
 class _Address:
-    """An address: its rows, and the confidence."""
-
     value: str
     rows: tuple[int, ...]
     confidence: float
 
 
 def _find_company(texts: Sequence[str]) -> _Company | None:
-    """Find the first row that can be a name; rows with a kind of firm, such as "Ltd", come first."""
+    """Find the first row that can be a company name. Rows with a legal form such as "Ltd" have priority."""
     found = _company_row(texts)
     if found is None:
         return None
@@ -456,7 +452,7 @@ def _find_company(texts: Sequence[str]) -> _Company | None:
 
 
 def _strip_number(text: str) -> str:
-    """Strip the registration number from the end of a row, and specks far after it."""
+    """Strip a registration number from the end of a row, and isolated specks after it."""
     name = text
     while (end := name.rfind("  ")) > 0 and sum(map(str.isalpha, name[end:])) < 3:
         name = name[:end]
@@ -482,7 +478,7 @@ def _company_row(texts: Sequence[str]) -> tuple[int, float] | None:
 
 
 def _find_address(texts: Sequence[str], spans: Sequence[tuple[float, float]]) -> _Address | None:
-    """Find the rows below the name with a street, a number or a postcode; ``spans`` are tops and bottoms of rows."""
+    """Find rows below the name with a street, a number or a postcode. ``spans`` has the top and bottom of each row."""
     company = _company_row(texts)
     start = 0 if company is None else company[0] + 1
     taken: list[int] = []

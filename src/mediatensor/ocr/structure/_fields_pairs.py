@@ -1,7 +1,7 @@
-"""Find keys and values of forms without rules: which phrase is the key of which other phrase.
+"""Find keys and values in forms without rules by pairing neighbouring phrases.
 
-Each pair of neighbours, side by side or one above the other, gets a score: log odds, as a weighted sum of features.
-Pairs are taken from the best down, and a key is never a value.
+Two phrases are neighbours if they are side by side or one above the other. Each pair gets a score in log odds, which is
+a weighted sum of features. Pairs are chosen in order of descending score. A key is never also a value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ._phrases import Phrase, box_of_words, phrases_of, rows_of
 
 __all__ = ["find_fields"]
 
-# Words that forms ask for, in a few languages; a phrase with one of them is rather a key.
+# Words that forms ask for, in a few languages. A phrase with one of them is probably a key.
 _KEY_WORDS = re.compile(
     r"\b(?:name|date|address|street|city|state|zip|country|phone|telephone|tel|fax|e-?mail|number|no|nr|num|signature|"
     r"signed|title|subject|from|to|cc|re|attn|total|amount|price|cost|quantity|qty|code|id|type|department|dept|company|"
@@ -33,7 +33,7 @@ _KEY_WORDS = re.compile(
 _MARKS = re.compile(r"^\W*[xX✓✔☒☑√]\W*$|^\[\s?[xX]\s?\]$|^[☒☑✓✔]$")
 _LEADER = re.compile(r"^[\s._\-=~:\u2013\u2014\u2026\u00b7]{2,}$|^[_.|\u2026\u00b7]+$")
 _FORMS = [pattern for kind in ("date", "amount", "phone", "email", "iban") for pattern in value_pattern(kind)]
-# The largest distance of a value below and right of its key, in heights of the key.
+# The largest distance of a value from its key, below and to the right, in heights of the key.
 _MAX_BELOW, _MAX_RIGHT = 4.5, 45.0
 _WINDOW = 250
 _MIN_SCORE = 0.5
@@ -45,7 +45,7 @@ _SLACK = 0.01
 class _Part:
     """A phrase with scores as a key and as a value (higher is likelier).
 
-    ``cell`` is the space between the rules around it, infinite without rules; ``height`` is the height of its words.
+    ``cell`` is the space between the surrounding rules, infinite without rules. ``height`` is the word height.
     """
 
     words: tuple[int, ...]
@@ -72,8 +72,8 @@ def find_fields(content: PageContent) -> list[FoundField]:
         content: A page.
 
     Returns:
-        A field for each pair of a key and a value, ordered by key from top to bottom. The head of a column is the key
-        of each value below it. Names are empty. A confidence rates the pair, not the reading of its words.
+        One field for each pair of a key and a value, ordered by key from top to bottom. A column head is the key of
+        every value below it. Field names are empty. The confidence rates the pairing, not how well words were read.
 
     Example:
         >>> import numpy as np
@@ -116,7 +116,7 @@ def _text(content: PageContent, words: Sequence[int]) -> str:
 
 
 def _parts_of(content: PageContent) -> list[_Part]:
-    """Make phrases without leaders (dots and lines between keys and values), and split keys from adjacent values."""
+    """Split the page into phrases without leaders (dots or lines between key and value). Separate keys from values."""
     phrases = []
     for phrase in phrases_of(content, gap=0.9):
         phrases += _split_phrase(content, phrase)
@@ -125,7 +125,7 @@ def _parts_of(content: PageContent) -> list[_Part]:
 
 
 def _join_lines(content: PageContent, parts: Sequence[_Part]) -> list[Phrase]:
-    """Join lines that continue in the next line: in one cell, or close together with nothing next to both."""
+    """Join lines that continue in the next line: in the same cell, or close together without neighbours."""
     below = _parts_below(parts)
     owners = list(range(len(parts)))
     members = {at: [at] for at in owners}
@@ -165,7 +165,7 @@ def _continues(content: PageContent, parts: Sequence[_Part], upper: int, lower: 
         any(0 <= other < len(parts) and parts[other].row == parts[at].row for other in (at - 1, at + 1))
         for at in (upper, lower)
     ]
-    # Rows of a list or a table have neighbours.
+    # Lines with neighbours are rows of a list or a table.
     if all(beside) and not is_long:
         return False
     return gap < 0.6 and not (second.has_colon and beside[1])
@@ -177,7 +177,7 @@ def _parts_in_rows(content: PageContent, phrases: Sequence[Phrase], is_last: boo
         for at, phrase in enumerate(row.phrases):
             words = phrase.words
             following = row.phrases[at + 1].words[0] if at + 1 < len(row.phrases) else None
-            # A colon may be part of the value, or a word of its own.
+            # A colon may be part of the value or a separate word.
             colon = following is not None and content.texts[following].strip().startswith(":")
             if is_last and content.texts[words[0]].strip() == ":":
                 words = words[1:]
@@ -245,7 +245,7 @@ def _make_part(content: PageContent, words: tuple[int, ...], row: int, colon_fol
 
 
 def _cell(content: PageContent, box: Box) -> Box:
-    """Return the nearest rules on all sides."""
+    """Return the nearest rule on each side of a box; infinite if there is none."""
     x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
     slack = 0.3 * min(box[3] - box[1], 2 * _SLACK * content.height)
     vertical, horizontal = content.vertical_rules, content.horizontal_rules
@@ -262,7 +262,7 @@ def _cell(content: PageContent, box: Box) -> Box:
     return left, top, right, bottom
 
 
-# A score, the index of a key, the index of a value.
+# (score, index of the key, index of the value).
 _Pair = tuple[float, int, int]
 
 
@@ -276,7 +276,7 @@ def _pairs_beside(content: PageContent, parts: Sequence[_Part], apart: set[int])
         height = max(1e-6, min(key.height, value.height))
         if key.row == value.row and value.box[0] - key.box[2] <= _MAX_RIGHT * height and not {at, at + 1} <= apart:
             near.append(at)
-    # Keys below each other with values below each other are a list.
+    # Keys in one column with values in the next column form a list.
     unit = max(1e-6, float(np.median([part.height for part in parts])))
     places: dict[tuple[int, int], int] = defaultdict(int)
     for at in near:
@@ -292,7 +292,7 @@ def _pairs_beside(content: PageContent, parts: Sequence[_Part], apart: set[int])
             score += 0.5 * min(3, alike - 1)
         score -= 2.0 * _is_blank_between(content, key, value)
         score -= 1.0 * (key.as_key < 0.3 and gap > 12)
-        # Three or more phrases without a colon or a number are rather the head of a table.
+        # A row of three or more phrases without colons or digits is probably a table head.
         score -= 0.6 * (in_row[key.row] > 2 and not key.has_colon and not value.has_digits)
         pairs.append((score, at, at + 1))
     return pairs
@@ -303,7 +303,7 @@ def _place_in_grid(parts: Sequence[_Part], at: int, unit: float) -> tuple[int, i
 
 
 def _is_blank_between(content: PageContent, key: _Part, value: _Part) -> bool:
-    """Whether a blank line for writing is between key and value."""
+    """Whether the rule of a blank to fill in is between key and value."""
     rules = content.horizontal_rules
     if not len(rules):
         return False
@@ -314,7 +314,6 @@ def _is_blank_between(content: PageContent, key: _Part, value: _Part) -> bool:
 
 
 def _parts_below(parts: Sequence[_Part]) -> dict[int, int]:
-    """Return the nearest part below each part."""
     order = sorted(range(len(parts)), key=lambda at: parts[at].box[1])
     below: dict[int, int] = {}
     for place, at in enumerate(order):
@@ -331,19 +330,19 @@ def _parts_below(parts: Sequence[_Part]) -> dict[int, int]:
 
 
 def _misalignment(upper: _Part, lower: _Part) -> float:
-    """Return the smallest offset of the left ends, right ends or middles of two parts, in heights."""
+    """Return the smallest offset between the left ends, right ends or middles of two parts, in word heights."""
     left, right = lower.box[0] - upper.box[0], lower.box[2] - upper.box[2]
     return min(abs(left), abs(right), abs(left + right) / 2) / max(1e-6, min(upper.height, lower.height))
 
 
 def _is_same_column(upper: _Part, lower: _Part) -> bool:
-    """Whether two parts are between the same two rules."""
+    """Whether two parts are between the same vertical rules."""
     slack = max(upper.height, lower.height)
     return all(abs(upper.cell[side] - lower.cell[side]) < slack for side in (0, 2))
 
 
 def _pairs_in_columns(parts: Sequence[_Part], below: dict[int, int]) -> tuple[list[_Pair], set[int], set[int]]:
-    """Return pairs of column heads and values below them, the parts of table bodies, and the heads."""
+    """Return pairs of column heads and values, the parts in table bodies, and the parts that are heads."""
     rows: dict[int, list[int]] = defaultdict(list)
     for at, part in enumerate(parts):
         rows[part.row].append(at)
@@ -366,7 +365,7 @@ def _pairs_in_columns(parts: Sequence[_Part], below: dict[int, int]) -> tuple[li
         numbers = any(parts[at].has_digits for column in columns.values() for at in column)
         if len(columns) < 2 or not whole or not (ruled or numbers):
             continue
-        # Two columns without rules may be keys and their values.
+        # Two columns without rules may be a column of keys and a column of values.
         if not ruled and len(columns) == 2 and (len(whole) < 2 or len(members) > 2):
             continue
         if not ruled and (len(columns) < 0.7 * len(members) or not _is_head(parts, columns)):
@@ -379,13 +378,13 @@ def _pairs_in_columns(parts: Sequence[_Part], below: dict[int, int]) -> tuple[li
 
 
 def _is_head(parts: Sequence[_Part], columns: dict[int, list[int]]) -> bool:
-    """Whether the first parts of columns look like heads rather than lines of paragraphs."""
+    """Whether the first parts of columns look like heads, not like lines of paragraphs."""
     gaps = [(parts[column[0]].box[1] - parts[at].box[3]) / parts[at].height for at, column in columns.items()]
     return float(np.median(gaps)) > 0.35 and (len(columns) > 2 or all(parts[at].as_key > 0.3 for at in columns))
 
 
 def _values_below_head(parts: Sequence[_Part], below: dict[int, int], head: int) -> list[int]:
-    """Return the parts below a head that are aligned with it, or between the same rules, at even distances."""
+    """Return the evenly spaced parts below a head that are aligned with it or between the same rules."""
     column: list[int] = []
     last, step = head, math.inf
     while (current := below.get(last)) is not None and len(column) < 100:
@@ -422,7 +421,7 @@ def _pairs_below(
         score += 0.7 * (same_cell and enclosed) - 0.5 * (
             key.cell[3] <= value.middle and not _is_same_column(key, value)
         )
-        # A part with a neighbour is rather its key or its value.
+        # A part with a neighbour on its left or right is more likely that neighbour's key or value.
         score -= 0.5 * max(0.0, min(2.0, right.get(other, 0.0))) + 0.3 * max(0.0, min(2.0, left.get(other, 0.0)))
         score -= 0.3 * max(0.0, min(2.0, right.get(at, 0.0)))
         pairs.append((score, at, other))
@@ -430,7 +429,7 @@ def _pairs_below(
 
 
 def _pairs_in_cells(parts: Sequence[_Part], apart: set[int]) -> list[_Pair]:
-    """Pair the label in the upper left corner of a ruled box, usually in small type, with the text below it."""
+    """Pair the label in the upper left corner of a ruled box with the text below it. Labels are usually small."""
     cells: dict[Box, list[int]] = defaultdict(list)
     for at, part in enumerate(parts):
         if at not in apart and all(map(math.isfinite, part.cell)):
@@ -445,7 +444,7 @@ def _pairs_in_cells(parts: Sequence[_Part], apart: set[int]) -> list[_Pair]:
         value = parts[others[0]]
         if value.middle - label.middle < 0.25 * label.height or value.box[1] - label.box[3] > 6 * label.height:
             continue
-        # Sentences are common values here, so they are not penalised.
+        # Values in boxes are often sentences, so they are not penalised.
         score = 0.8 + label.as_key + max(value.as_value, -3.0 * value.has_colon)
         score += 0.5 * (label.height < 0.85 * value.height) - 0.2 * min(3, len(others) - 1)
         pairs.append((score, key, others[0]))
@@ -469,7 +468,7 @@ def _choose_pairs(pairs: Sequence[_Pair]) -> list[_Pair]:
 
 
 def _pairs_of_marks(parts: Sequence[_Part], pairs: Sequence[_Pair]) -> list[_Pair]:
-    """Pair crosses and ticks with the text next to them, the nearer side first."""
+    """Pair each cross or tick with the text next to it. The nearer side has priority."""
     used = {value for _, _, value in pairs}
     found = []
     for at, part in enumerate(parts):
@@ -494,7 +493,7 @@ def _pairs_of_marks(parts: Sequence[_Part], pairs: Sequence[_Pair]) -> list[_Pai
 
 
 def _find_further_lines(content: PageContent, parts: Sequence[_Part], used: set[int]) -> dict[int, list[int]]:
-    """Find further lines of keys and values: unused parts, close below and aligned."""
+    """Find further lines of keys and values: unused parts that are close below them and aligned."""
     free = [at for at in range(len(parts)) if at not in used and not parts[at].has_colon]
     free.sort(key=lambda at: parts[at].box[1])
     lines: dict[int, list[int]] = defaultdict(list)

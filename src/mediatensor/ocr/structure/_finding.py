@@ -1,4 +1,4 @@
-"""Find all structure of a page: tables first, then regions around them, then fields."""
+"""Find the structure of a page: tables first, then the regions around them, then fields."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ._page import FoundField, FoundRegion, FoundTable, PageContent, PageStructu
 from ._regions import find_regions
 from ._tables import find_tables
 
-# Regions without keys, whatever their words look like.
+# Regions that never contain keys.
 _KINDS_WITHOUT_FIELDS = ("Caption", "Picture", "Formula")
-# Regions that may hold keys or values.
+# Regions that may contain keys or values.
 _KINDS_WITH_FIELDS = frozenset({"Text", "Section-header", "List-item", "Page-header"})
 # A picture with at least this many words may be the background of text.
 _MANY_WORDS = 20
 # A strip thinner than this share of the page, and nearly as long as the page, is the edge of a sheet.
 _EDGE = 0.12
-# The largest share of another region that the box around joined regions may cover.
+# The box around joined regions may cover at most this share of another region.
 _MAX_COVERED = 0.3
-# A region with this many lines, and this many words a line, is running text.
+# A region with this many lines, and on average this many words per line, is running text.
 _MIN_LINES = 3
 _MIN_WORDS = 5.0
 
@@ -42,16 +42,16 @@ def find_structure(
     Args:
         content: The page.
         layout: Whether to find regions.
-        tables: Whether to return tables. If false, there are still regions of the kind Table.
-        fields: Rules, or the name of a set, for `extract_fields`; true or ``"all"`` for all pairs of a key and a
-            value; false for none. Pairs of a table header and its column, and pairs in captions, pictures and running
-            text, are left out. On pages that are mostly running text, a key must end with a colon.
+        tables: Whether to return tables. If false, regions may still have the kind Table.
+        fields: Rules, or the name of a rule set, for `extract_fields`. True or ``"all"`` finds all pairs of a key and a
+            value, except pairs of a table header and its column, and pairs in captions, pictures and running text. On
+            pages that are mostly running text, a key must end with a colon. False finds no fields.
 
     Returns:
         Tables, regions and fields.
 
     Raises:
-        InvalidArgumentError: ``fields`` is not the name of a set, and holds something other than rules.
+        InvalidArgumentError: ``fields`` is not the name of a rule set, or contains something other than rules.
 
     Example:
         >>> import numpy as np
@@ -62,7 +62,7 @@ def find_structure(
         >>> [region.words for region in find_structure(content).regions]
         [(0,)]
     """
-    # Regions need the tables even if the caller does not.
+    # Regions depend on the tables, even if the caller does not need tables.
     found = tuple(find_tables(content)) if layout or tables else ()
     content = _drop_backgrounds(content, found)
     regions = tuple(find_regions(content, found)) if layout else ()
@@ -75,7 +75,7 @@ def find_structure(
 
 
 def _add_words_of_region(content: PageContent, table: FoundTable, regions: Sequence[FoundRegion]) -> FoundTable:
-    """Put words that only the region of a table has into the cells nearest to them."""
+    """Add the words that are in the region of a table, but not in the table itself, to the nearest cells."""
     known = {word for cell in table.cells for word in cell.words}
     of_table = (region for region in regions if region.kind == "Table" and region.box == table.box)
     missing = [word for region in of_table for word in region.words if word not in known]
@@ -95,7 +95,7 @@ def _add_words_of_region(content: PageContent, table: FoundTable, regions: Seque
 
 
 def _drop_backgrounds(content: PageContent, tables: Sequence[FoundTable]) -> PageContent:
-    """Drop pictures that are the background of text: creased paper, shades, the edges of sheets."""
+    """Drop pictures that are the background of text, such as creased paper, shades and sheet edges."""
     middles: NDArray[np.float64] = (content.boxes[:, :2] + content.boxes[:, 2:]) / 2
     kept = []
     for left, top, right, bottom in content.pictures.tolist():
@@ -130,7 +130,7 @@ def _drop_chance_pairs(
     for field in fields:
         words = (*field.key_words, *field.value_words)
         is_of_table = in_header.intersection(field.key_words) and len({in_table.get(word, -1) for word in words}) == 1
-        # On a page of running text, only a colon marks a key.
+        # On a page of running text, a key must end with a colon.
         if not is_of_table and not in_prose.intersection(words) and (is_form or field.key.rstrip().endswith(":")):
             kept.append(field)
     return kept
@@ -145,7 +145,7 @@ def _is_prose(content: PageContent, region: FoundRegion) -> bool:
 def _join_rows(
     content: PageContent, regions: Sequence[FoundRegion], pairs: Sequence[FoundField]
 ) -> tuple[FoundRegion, ...]:
-    """Join regions that hold the keys and values of the same rows: forms are read row by row."""
+    """Join regions that contain the keys and values of the same rows, because forms are read row by row."""
     home = {word: number for number, region in enumerate(regions) for word in region.words}
     leader = list(range(len(regions)))
     frames = np.array([region.box for region in regions]).reshape(-1, 4)
@@ -173,7 +173,7 @@ def _join_rows(
 
 
 def _encloses_another(frames: NDArray[np.float64], is_own: NDArray[np.bool_]) -> bool:
-    """Whether the box around some regions covers much of another region."""
+    """Whether the box around the regions ``is_own`` covers too much of another region."""
     low, high = frames[is_own, :2].min(axis=0), frames[is_own, 2:].max(axis=0)
     others = frames[~is_own]
     sides = np.minimum(others[:, 2:], high) - np.maximum(others[:, :2], low)
@@ -189,7 +189,7 @@ def _root(leader: list[int], number: int) -> int:
 
 
 def _join_regions(content: PageContent, regions: Sequence[FoundRegion]) -> FoundRegion:
-    """Make one region of text, with its words row by row."""
+    """Join regions into one text region, with the words sorted row by row."""
     words = np.array([word for region in regions for word in region.words])
     boxes = content.boxes[words]
     middles = boxes[:, [1, 3]].mean(axis=1)

@@ -1,4 +1,4 @@
-"""A page as arrays (words, rules, pictures), and what is found on it (tables, regions, fields)."""
+"""Data classes of a page (words, rules, pictures) and of the tables, regions and fields found on it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-# float64 (N, 4), and one box: xmin, ymin, xmax, ymax.
+# Boxes are float64 (N, 4), and a box is a tuple: xmin, ymin, xmax, ymax.
 Boxes = NDArray[np.float64]
 Box = tuple[float, float, float, float]
 
 
-# The least width and height of a word, as a share of the page height.
+# The smallest width and height of a word, as a share of the page height.
 _MIN_SIDE = 0.001
 
 
@@ -25,7 +25,7 @@ def box_around(boxes: Boxes | Sequence[Box]) -> Box:
 
 
 def turned_back(boxes: Boxes, width: float, height: float, turn: int) -> Boxes:
-    """Turn boxes (N, 4) with their page, of this size, counter-clockwise by 0, 90, 180 or 270 degrees."""
+    """Rotate boxes, (N, 4), with their page of size (width, height) counter-clockwise by 0, 90, 180 or 270 degrees."""
     left, top, right, bottom = boxes.T
     for _ in range(turn // 90 % 4):
         left, top, right, bottom = top, width - right, bottom, width - left
@@ -49,20 +49,20 @@ class PageContent:
 
     Attributes:
         width, height: Size of the page.
-        boxes: float64 (N, 4): xmin, ymin, xmax, ymax of each word. Boxes are clipped to the page and widened to at
-            least a thousandth of its height each way, because a hostile file may put words anywhere.
+        boxes: float64 (N, 4): xmin, ymin, xmax, ymax of each word. They are clipped to the page and at least a
+            thousandth of its height wide and high, because untrusted files may put words anywhere.
         texts: The N words.
         line_ids: int64 (N,): the text line of each word. Two columns, or two cells of a row, may share a line.
         confidences: float64 (N,), in [0, 1]: probability that each word is right.
-        horizontal_rules: float64 (H, 4): boxes of lines drawn across, thickness included.
-        vertical_rules: float64 (V, 4): boxes of lines drawn down, thickness included.
+        horizontal_rules: float64 (H, 4): boxes of horizontal lines, thickness included.
+        vertical_rules: float64 (V, 4): boxes of vertical lines, thickness included.
         pictures: float64 (P, 4): boxes of embedded pictures, or of ink that is neither words nor rules.
-        font_sizes: float64 (N,): type size of each word in the unit of the page, from a PDF file; NaN where unknown,
-            as in images.
-        is_bold: bool (N,): whether a word is set in heavy type, from a PDF file or by the thickness of its strokes.
-        turns: int64 (N,): clockwise turn of each word in degrees: 0, 90, 180 or 270. PDF files store it; images have 0.
-        is_unread_scan: Whether embedded pictures cover the page of a PDF file that has no hidden words. The file then
-            lacks the text of the scan; its words were added, such as stamps or filled-in fields.
+        font_sizes: float64 (N,): type size of each word in a PDF file, in the unit of the page; NaN if unknown, as in
+            images.
+        is_bold: bool (N,): whether a word is set in heavy type, from a PDF file or measured by stroke thickness.
+        turns: int64 (N,): clockwise rotation of each word in a PDF file in degrees: 0, 90, 180 or 270; 0 in images.
+        is_unread_scan: Whether embedded pictures cover the page of a PDF file that has no hidden words. Such a file
+            lacks the text of the scan. Words on the page, such as stamps or filled-in fields, were added later.
     """
 
     width: float
@@ -92,12 +92,12 @@ class PageContent:
 
     @property
     def page_turn(self) -> int:
-        """Turn of most characters of the page in degrees; 0 without words."""
+        """Rotation of most characters of the page in degrees; 0 without words."""
         quarters = np.bincount(self.turns // 90, [len(text) for text in self.texts], minlength=4)
         return 90 * int(quarters.argmax())
 
     def turned_back(self, turn: int) -> PageContent:
-        """Turn the page counter-clockwise, so that words turned by ``turn`` become upright.
+        """Rotate the page counter-clockwise by ``turn``, so that words rotated by ``turn`` become upright.
 
         Args:
             turn: 0, 90, 180 or 270 degrees.
@@ -128,7 +128,7 @@ class PageContent:
         )
 
 
-#: Kinds of regions: the eleven names of DocLayNet, which docTR's models use.
+#: Kinds of regions: the eleven class names of DocLayNet, which docTR's models use.
 REGION_KINDS = (
     "Caption",
     "Footnote",
@@ -149,10 +149,10 @@ class FoundCell:
     """A cell of a table.
 
     Attributes:
-        box: From rule to rule, or from gap to gap.
-        row_start, row_end, col_start, col_end: Rows and columns that it spans, from 0, ends included.
-        words: Indices of its words in the page content, in reading order.
-        is_header: Whether it belongs to the head of the table.
+        box: Box of the cell, from rule to rule or from gap to gap.
+        row_start, row_end, col_start, col_end: First and last row and column of the cell, from 0.
+        words: Indices of the words in the page content, in reading order.
+        is_header: Whether the cell belongs to the head of the table.
     """
 
     box: Box
@@ -169,10 +169,10 @@ class FoundTable:
     """A table.
 
     Attributes:
-        box: Box around it.
-        num_rows, num_cols: Size of its grid.
-        cells: Cells row by row. Together, empty cells included, they cover the grid once.
-        confidence: Probability of a table of this structure, in [0, 1].
+        box: Box around the table.
+        num_rows, num_cols: Size of the grid.
+        cells: Cells row by row, including empty cells. Together they cover the grid exactly once.
+        confidence: Probability, in [0, 1], that there is a table with this structure.
     """
 
     box: Box
@@ -188,10 +188,10 @@ class FoundRegion:
 
     Attributes:
         kind: One of `REGION_KINDS`.
-        box: Box around it.
+        box: Box around the region.
         confidence: In [0, 1].
-        words: Indices of its words in the page content, in reading order.
-        level: Level of a section header, from 1 for sections right below the title; 0 for all other kinds.
+        words: Indices of the words in the page content, in reading order.
+        level: Level of a section header; 0 for all other kinds. Level 1 is right below the title.
     """
 
     kind: str
@@ -206,10 +206,10 @@ class FoundField:
     """A key with its value.
 
     Attributes:
-        name: Name of the rule, such as ``"total"``; empty for a pair found without a rule.
+        name: Name of the rule, such as ``"total"``; empty for a pair that was found without a rule.
         key: Printed label; empty for a value that was found by its form only.
         value: Value as printed.
-        key_words, value_words: Indices of their words in the page content.
+        key_words, value_words: Indices of the words of key and value in the page content.
         confidence: In [0, 1].
     """
 

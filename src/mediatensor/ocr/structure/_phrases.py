@@ -1,4 +1,4 @@
-"""Rows of a page for the search for fields: adjacent words, split into phrases by gaps and rules."""
+"""Split the text of a page into rows and phrases, to search it for fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Phrase", "Row", "box_of_words", "phrases_of", "rows_of"]
 
 @dataclass(frozen=True)
 class Phrase:
-    """Words of a row, by their indices from left to right, without a wide gap or a rule between them."""
+    """Words of a row, as indices from left to right, without a wide gap or a rule between them."""
 
     words: tuple[int, ...]
     box: Box
@@ -27,9 +27,9 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Row:
-    """Adjacent phrases as one text, in which one space separates words and two separate phrases.
+    """Adjacent phrases, joined into one text. One space separates words, and two spaces separate phrases.
 
-    ``starts`` are the offsets of the words in the text.
+    ``starts`` has the offset of each word in the text.
     """
 
     phrases: tuple[Phrase, ...]
@@ -39,7 +39,7 @@ class Row:
     box: Box
 
     def words_between(self, start: int, end: int) -> tuple[int, ...]:
-        """Return the words that a part of the text touches."""
+        """Return the words that overlap a range of the text."""
         first = max(0, bisect_right(self.starts, start) - 1)
         return tuple(word for word, at in zip(self.words[first:], self.starts[first:], strict=True) if at < end)
 
@@ -49,7 +49,7 @@ def box_of_words(content: PageContent, words: Sequence[int]) -> Box:
 
 
 def phrases_of(content: PageContent, *, gap: float = 1.0) -> list[Phrase]:
-    """Split lines into phrases at gaps wider than ``gap``, in heights of their words."""
+    """Split lines into phrases at gaps wider than ``gap``, in word heights, and at rules."""
     boxes = content.boxes
     filled = [index for index, text in enumerate(content.texts) if text.strip()]
     filled.sort(key=lambda index: (int(content.line_ids[index]), float(boxes[index, 0])))
@@ -83,7 +83,7 @@ def phrases_of(content: PageContent, *, gap: float = 1.0) -> list[Phrase]:
 
 
 def _size(content: PageContent, first: int, second: int) -> float:
-    """Estimate the height of capitals from two words: small letters are lower, and spaces of typewriters wide."""
+    """Estimate the height of capitals from two words. Lower-case words are lower, and typewriter spaces are wide."""
     heights = content.boxes[[first, second], 3] - content.boxes[[first, second], 1]
     widths = content.boxes[[first, second], 2] - content.boxes[[first, second], 0]
     lengths = [len(content.texts[word].strip()) for word in (first, second)]
@@ -92,14 +92,14 @@ def _size(content: PageContent, first: int, second: int) -> float:
 
 
 def rows_of(content: PageContent, phrases: Sequence[Phrase]) -> list[Row]:
-    """Put adjacent phrases into rows, from top to bottom."""
+    """Group adjacent phrases into rows, from top to bottom."""
     rows: list[list[Phrase]] = []
     open_rows: list[list[Phrase]] = []
     for phrase in sorted(phrases, key=lambda phrase: (phrase.box[1] + phrase.box[3], phrase.box[0])):
         open_rows = [row for row in open_rows if row[-1].box[3] > phrase.box[1] - 2 * phrase.height][-16:]
         best, best_share = None, 0.5
         for row in open_rows:
-            # Scans are slightly skewed, so the nearest neighbour decides, not the whole row.
+            # Scans are slightly skewed, so a phrase is compared only with its nearest neighbour in the row.
             nearest = min(row, key=lambda other: max(other.box[0] - phrase.box[2], phrase.box[0] - other.box[2]))
             share = _overlap(nearest.box, phrase.box) / max(1e-6, min(nearest.height, phrase.height))
             slack = 0.5 * min(nearest.height, phrase.height)

@@ -1,7 +1,7 @@
-"""Find the content of a page image: pictures and heavy type here, rules in `_picture_rules`.
+"""Find pictures and heavy type on a page image. `_picture_rules` finds the rules.
 
-All lengths are measured in ems, the height of most words, so that the resolution does not matter. Large images are
-reduced first: two megapixels show every rule that a reader can see.
+Lengths are measured in ems (the median word height), so they are independent of the resolution. Large images are
+reduced first, because two megapixels are enough to show every visible rule.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ from ._picture_rules import find_rules, image_tools, painted
 
 # Larger images are reduced to about this many pixels.
 _MAX_PIXELS = 2_600_000
-# Images with lower words, in pixels, are enlarged: otherwise rules are as thin as the gaps in letters.
+# Images with smaller words, in pixels, are enlarged: otherwise rules would be as thin as the gaps in letters.
 _MIN_EM = 16
-# The height of words on pages without words, as a share of the longer side.
+# The assumed word height on pages without words, as a share of the longer side.
 _USUAL_HEIGHT = 0.012
 
-# Pictures: pixels of a cell of the grid.
+# Side of a grid cell in pixels.
 _CELL = 8
-# Least difference from paper, of 255: of the mean of a cell with ink, and of every part of a filled cell.
+# The smallest difference from the paper, of 255: for the mean of a cell with ink, and for each part of a filled cell.
 _MIN_INK = 10
 _MIN_FILL = 12
-# In ems: the smaller side of the smallest picture and of the smallest piece, the largest gap between two pieces, and
-# between a piece and a rule that belongs to it.
+# In ems: the smaller side of the smallest picture and of the smallest piece, then the largest gap between two pieces,
+# and between a piece and a rule of the same picture.
 _MIN_SIDE = 1.5
 _MIN_PIECE = 0.6
 _MAX_GAP = 1.5
 _MAX_RULE_GAP = 0.5
-# A piece is flat, like the ground of a cell or a bar of a chart, if this share of its cells differs by less.
+# A piece is flat, like a cell background or a chart bar, if this share of its cells differs by less from the median.
 _FLAT = 8
 _MIN_FLAT = 0.6
-# A single flat area is a picture if it is this dark, and this many ems wide and high.
+# A single flat area is a picture if it is at least this dark, and at least this many ems wide and high.
 _DARK = 150.0
 _MIN_DARK_SIDE = 6.0
-# Axes and frames join a picture if words then cover at most this share of it, and at most this many words are added.
+# Axes and frames are added to a picture only if words then cover less of it, and no more words than this are added.
 _MAX_TEXT = 0.12
 _MAX_WORDS = 12
-# The least share of a framed picture that is not its axes and frame.
+# A framed picture must cover at least this share of its frame.
 _MIN_SHARE = 0.15
-# An area with a larger share of text is text on a tinted or dirty ground, not a picture.
+# An area with a larger share of text is text on a tinted or dirty background, not a picture.
 _MAX_TEXT_OF_PICTURE = 0.2
-# At most this many pieces, the largest, are put together.
+# Only this many pieces, the largest, are joined.
 _MAX_PIECES = 500
 
-# Heavy type: rows and columns of pixels sampled in each word. Higher words are sampled at every n-th pixel.
+# Heavy type: rows and columns of pixels sampled in each word. Taller words are sampled at every n-th pixel.
 _ROWS, _COLUMNS = 24, 64
 _WORDS_AT_ONCE = 1024
-# Heavy words have this many times the ink of most words.
+# A heavy word has at least this many times the ink of a typical word.
 _HEAVY = 1.2
-# Pixels that differ less from their surroundings are not ink.
+# Pixels with less contrast to their surroundings are not ink.
 _MIN_CONTRAST = 30
 
 
@@ -74,8 +74,8 @@ def content_of_picture(
     They may be skewed by about one degree. Two rules closer together than a third of the word height count as one. A
     line under a word, at most half a word height below its box, is a rule too. Rules inside pictures are left out.
 
-    Pictures are areas that are neither words nor rules: photographs, drawings, logos, signatures. A chart with its
-    words is one picture.
+    Pictures are areas that are neither words nor rules, such as photographs, drawings, logos and signatures. A chart
+    and the words in it are one picture.
 
     Args:
         image: uint8 (H, W, 3), or (H, W) in gray.
@@ -147,10 +147,9 @@ def content_of_picture(
 
 
 def _ink_of(image: NDArray[np.uint8], em: float) -> tuple[NDArray[np.uint8], float]:
-    """Return the ink of an image, uint8 (H, W), and the factor it was reduced by (0.5 for enlarged images).
+    """Return the ink of an image, uint8 (H, W), and the factor by which it was reduced (0.5 if enlarged).
 
-    Ink is the difference from the paper, bright or dark, in the channel that differs most, so that colours count as
-    much as black.
+    Ink is the absolute difference from the paper in the channel that differs most, so colours count as much as black.
     """
     height, width = image.shape[:2]
     factor: float = max(1, int(np.ceil((height * width / _MAX_PIXELS) ** 0.5)))
@@ -170,8 +169,8 @@ def _ink_of(image: NDArray[np.uint8], em: float) -> tuple[NDArray[np.uint8], flo
 def find_pictures(ink: NDArray[np.uint8], words: Boxes, rules: tuple[Boxes, Boxes], em: float) -> Boxes:
     """Return boxes of pictures, float64 (N, 4).
 
-    Pieces are areas of connected ink without words, lines, and the ground of words. Pieces that are close together
-    make a picture, with the axes and the frame around them.
+    Pieces are areas of connected ink. Words, word backgrounds and rules are excluded. Pieces that are close together
+    form a picture, which includes the axes and the frame around them.
     """
     pieces, is_flat, darkness = _pieces(ink, words, rules, em)
     found = []
@@ -194,7 +193,7 @@ def find_pictures(ink: NDArray[np.uint8], words: Boxes, rules: tuple[Boxes, Boxe
 def _pieces(
     ink: NDArray[np.uint8], words: Boxes, rules: tuple[Boxes, Boxes], em: float
 ) -> tuple[Boxes, NDArray[np.bool_], NDArray[np.float64]]:
-    """Return pieces of pictures: their boxes, whether they are flat, and how much they differ from the paper."""
+    """Return the boxes of picture pieces, whether each is flat, and how much each differs from the paper."""
     quarters = np.asarray(Image.fromarray(ink).reduce(_CELL // 2)).astype(np.int16)
     quarters = np.pad(quarters, ((0, len(quarters) % 2), (0, quarters.shape[1] % 2)), mode="edge")
     paper = int(np.median(quarters))
@@ -204,14 +203,14 @@ def _pieces(
     is_filled = np.minimum(np.minimum(four[0], four[1]), np.minimum(four[2], four[3])) > _MIN_FILL
     shape, scale = cells.shape, (float(_CELL), float(_CELL))
     is_word = painted(words + np.array([-3, -3, 3, 3]), shape, scale) > 0
-    # A rule covers at most half of the cells that it only touches, so rules are painted a cell wider.
+    # A rule covers at most half of a cell that it only touches, so rules are painted one cell wider.
     lines = np.concatenate(rules) + 0.75 * _CELL * np.array([-1, -1, 1, 1])
     # Only thick rules fill cells; a rule without thickness is the edge of a filled area.
     thickness = (lines[:, 2:] - lines[:, :2]).min(axis=1) - 1.5 * _CELL
     is_filled &= painted(lines[thickness >= 2], shape, scale) == 0
     is_ink = (cells > _MIN_INK) & (painted(lines, shape, scale) == 0) & ~is_word
     tools = image_tools()
-    # The ground of words is filled between their letters too, and must stay in one piece.
+    # The background of words is also filled between letters, and must stay in one piece.
     is_ink |= (is_filled & ~is_word) | tools.binary_opening(is_filled, np.ones((2, 4)))
     is_filled &= ~is_word
     labels, num = tools.label(is_ink, np.ones((3, 3)))
@@ -222,7 +221,7 @@ def _pieces(
     names = labels[is_ink]
     count = np.bincount(names, minlength=num + 1)[1:]
     filled = np.bincount(names, is_filled[is_ink], num + 1)[1:].astype(np.int64)
-    # The share of a piece that is close to its own median: rules on the ground of a table may connect its cells.
+    # The share of a piece that is close to its median. Rules on a table background may connect several cells.
     names, values = labels[is_filled], cells[is_filled]
     order = np.lexsort((values, names))
     starts = np.cumsum(filled) - filled
@@ -234,11 +233,11 @@ def _pieces(
     sides = boxes[:, 2:] - boxes[:, :2]
     is_night = (middle[1:] >= _DARK) & (sides.min(axis=1) >= _MIN_DARK_SIDE * em)
     is_piece = (sides.min(axis=1) >= max(_CELL, _MIN_PIECE * em)) & (count * _CELL**2 >= 0.5 * em * em)
-    # A flat area with words on it is the ground of cells, boxes or bands.
+    # A flat area with words on it is the background of cells, boxes or bands.
     chosen = np.flatnonzero(is_piece)
     chosen = chosen[np.argsort(-sides[chosen].prod(axis=1), kind="stable")[:_MAX_PIECES]]
     text = [_text_within(boxes[piece], words) for piece in chosen]
-    # A large dark area with a few words is a photograph with its label.
+    # A large dark area with few words is a photograph with a label.
     is_ground = [
         share > _MAX_TEXT or (is_flat[piece] and num > 0 and not is_photo)
         for piece, (share, num), is_photo in zip(chosen, text, is_night[chosen], strict=True)
@@ -249,7 +248,7 @@ def _pieces(
 
 
 def _text_within(box: NDArray[np.float64], words: Boxes) -> tuple[float, int]:
-    """Return the share of a box that words cover, and the number of these words."""
+    """Return the share of a box that words cover, and the number of words in it."""
     centres = (words[:, :2] + words[:, 2:]) / 2
     is_inside = np.all((centres >= box[:2]) & (centres <= box[2:]), axis=1)
     area = float(np.prod(np.maximum(words[is_inside, 2:] - words[is_inside, :2], 0), axis=1).sum())
@@ -257,7 +256,7 @@ def _text_within(box: NDArray[np.float64], words: Boxes) -> tuple[float, int]:
 
 
 def _add_axes(box: NDArray[np.float64], words: Boxes, rules: tuple[Boxes, Boxes], em: float) -> NDArray[np.float64]:
-    """Extend a picture to the rules that touch it, unless that would take in text."""
+    """Extend a picture to the rules that touch it, unless the extended box would contain too much text."""
     lines = np.concatenate(rules)
     _, num_words = _text_within(box, words)
     for _ in range(3):
@@ -276,7 +275,7 @@ def _add_axes(box: NDArray[np.float64], words: Boxes, rules: tuple[Boxes, Boxes]
 
 
 def _add_frame(box: NDArray[np.float64], words: Boxes, rules: tuple[Boxes, Boxes], em: float) -> NDArray[np.float64]:
-    """Extend a picture to the frame of four rules around it, if there is one."""
+    """Extend a picture to the four rules that frame it, if there are such rules."""
     across, down = rules
     near = _MAX_RULE_GAP * em
     is_wide = (across[:, 0] <= box[0] + near) & (across[:, 2] >= box[2] - near)
@@ -298,7 +297,7 @@ def _add_frame(box: NDArray[np.float64], words: Boxes, rules: tuple[Boxes, Boxes
 
 
 def drop_rules_inside(rules: Boxes, pictures: Boxes, em: float) -> Boxes:
-    """Drop the rules that lie within a picture."""
+    """Drop rules that are inside a picture."""
     if not len(rules) or not len(pictures):
         return rules
     grown = pictures + em / 3 * np.array([-1, -1, 1, 1])
@@ -309,7 +308,7 @@ def drop_rules_inside(rules: Boxes, pictures: Boxes, em: float) -> Boxes:
 
 
 def merge_boxes(boxes: Boxes, gap: float) -> Boxes:
-    """Join boxes that overlap, or are closer together than ``gap``."""
+    """Join boxes that overlap or are less than ``gap`` apart."""
     boxes = boxes.copy()
     while len(boxes) > 1:
         grown = boxes + gap / 2 * np.array([-1, -1, 1, 1])
@@ -333,8 +332,8 @@ def bold_words(
 ) -> NDArray[np.bool_]:
     """Return whether words are set in heavy type, bool (N,).
 
-    Each word is compared with most of the page, together with its neighbours on the line, as heavy words come several
-    at a time. If most of the page is heavy, nothing is.
+    Each word is averaged with its neighbours on the line, because heavy words usually come in groups, and compared with
+    the page. If most of the page is heavy, no word is marked.
     """
     heights = _line_heights(words, line_ids)
     weight = np.full(len(words), np.nan)
@@ -350,7 +349,7 @@ def bold_words(
     summed = np.cumsum(num_letters[known][order])
     usual = weight[known][order][np.searchsorted(summed, 0.4 * summed[-1])]
     score = np.where(known, np.log(np.where(known, weight, 1) / usual), 0.0)
-    # The weight of one or two letters depends on the letters.
+    # The weight of a word of one or two letters depends on which letters they are.
     score *= num_letters / (num_letters + 0.5)
     total, share = score.copy(), known.astype(np.float64)
     for one, other in ((slice(None, -1), slice(1, None)), (slice(1, None), slice(None, -1))):
@@ -362,7 +361,7 @@ def bold_words(
 
 
 def _line_heights(words: Boxes, line_ids: NDArray[np.int64]) -> NDArray[np.float64]:
-    """For each word, the height of the highest word of its line."""
+    """Return the height of the tallest word in the line of each word."""
     _, names = np.unique(line_ids, return_inverse=True)
     highest = np.ones(int(names.max(initial=-1)) + 1)
     np.maximum.at(highest, names, words[:, 3] - words[:, 1])
@@ -371,10 +370,10 @@ def _line_heights(words: Boxes, line_ids: NDArray[np.int64]) -> NDArray[np.float
 
 
 def _weights(ink: NDArray[np.uint8], words: Boxes, heights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how heavy words are, float64 (N,); NaN without contrast.
+    """Return how heavy words are, float64 (N,); NaN for words without contrast.
 
-    The weight is the share of ink in the fullest rows of the word times the square root of the stroke thickness, as a
-    share of the line height.
+    The weight is the share of ink in the fullest rows of the word, times the square root of the stroke thickness
+    relative to the line height.
     """
     height, width = ink.shape
     x0, y0, x1, y1 = np.round(words).astype(np.int64).T
@@ -397,7 +396,7 @@ def _weights(ink: NDArray[np.uint8], words: Boxes, heights: NDArray[np.float64])
         return levels
 
     low, middle, high = level(0.03), level(0.5), level(0.97)
-    # Ink is the extreme further from the median: letters may be darker than the paper, or brighter.
+    # Ink is the extreme further from the median, because letters may be darker or brighter than the paper.
     far = np.where(high - middle >= middle - low, high, low) - middle
     is_clear = (np.abs(far) >= _MIN_CONTRAST) & (count >= 8)
     far = np.where(is_clear, far, 1.0)

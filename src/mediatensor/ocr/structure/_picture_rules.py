@@ -1,9 +1,9 @@
 """Find rules in an image: long straight edges, and lines of dots.
 
-A rule of any thickness and colour has two long edges, and a filled cell has one at each side. An edge is a row of
-pixel blocks that all become darker, or all brighter, from above to below. Letters have edges too, but short ones
-within words. Lines of dots and dashes have no edges: they are thin rows of blocks, each darker somewhere than
-everything close above and below.
+A rule of any thickness and colour has two long edges, and a filled cell has an edge on each side. An edge is a row of
+pixel blocks in which all pixels become darker, or all become brighter, from above to below. Letters also have edges,
+but they are short and inside words. Lines of dots and dashes have no edges. They are thin rows of blocks, each with a
+pixel that is darker than everything close above and below.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ __all__ = ["find_rules", "image_tools", "join_lines", "painted"]
 
 # Pixels in a block: four in the image, which is reduced to half its width.
 _BLOCK = 8
-# The largest rise of a rule over its length: two degrees.
+# The largest slope of a rule: two degrees.
 _MAX_SLOPE = 0.035
-# In ems: the largest distance between two edges of one rule, the largest gap in a rule, the shortest rules across and
-# down, the shortest dotted line, and the shortest line at the upper or lower edge of words.
+# In ems: the largest distance between the two edges of a rule, the largest gap in a rule, the shortest horizontal and
+# vertical rules, the shortest dotted line, and the shortest line at the upper or lower edge of words.
 _MAX_THICKNESS = 0.35
 _MAX_GAP = 0.4
 _MIN_LENGTHS = (1.5, 1.2)
 _MIN_DOTTED = 3.0
 _MIN_UNDERLINE = 4.0
-# The weakest pixel of a block of an edge, as a share of its strongest.
+# The weakest pixel in a block of an edge has at least this share of the strongest pixel.
 _EVEN = 0.5
-# At most this many edges of each kind are kept: only a page of noise has more.
+# Only this many edges of each kind are kept. Only a page of noise has more.
 _MAX_EDGES = 6000
 
 
 class _Segments(NamedTuple):
-    """Parts of edges, each float64 (N,): left and right end, y at the middle, slope."""
+    """Parts of edges, each field float64 (N,): left and right end, y at the middle, and slope."""
 
     left: NDArray[np.float64]
     right: NDArray[np.float64]
     y: NDArray[np.float64]
     slope: NDArray[np.float64]
-    # Half of the thickness of a whole line; 0 for an edge.
+    # Half the thickness of a line; 0 for an edge.
     reach: NDArray[np.float64]
 
 
 def find_rules(ink: NDArray[np.uint8], words: Boxes, em: float) -> tuple[Boxes, Boxes]:
-    """Return the rules across and the rules down, each float64 (N, 4).
+    """Return the horizontal and the vertical rules, each float64 (N, 4).
 
     Args:
         ink: uint8 (H, W): difference of each pixel from the paper.
-        words: float64 (N, 4): boxes of words, whose strokes are not rules.
+        words: float64 (N, 4): boxes of words. Strokes of letters are not rules.
         em: Height of words in pixels.
     """
     across = _rules_across(ink, words, em, _MIN_LENGTHS[0] * em, is_turned=False)
@@ -63,13 +63,13 @@ def find_rules(ink: NDArray[np.uint8], words: Boxes, em: float) -> tuple[Boxes, 
 
 
 def join_lines(lines: NDArray[np.float64], em: float, min_length: float) -> Boxes:
-    """Join pieces of lines that run across, float64 (M, 5) with their thickness last, to rules, float64 (N, 4)."""
+    """Join pieces of horizontal lines, float64 (M, 5) with the thickness last, into rules, float64 (N, 4)."""
     if not len(lines):
         return np.zeros((0, 4))
     order = np.lexsort((lines[:, 0], np.round(lines[:, 1] + lines[:, 3], 1)))
     left, top, right, bottom, thickness = lines[order].T
     y = (top + bottom) / 2
-    # Lines of dots may have many thousand pieces, so pieces at the same height are joined first.
+    # A dotted line may have many thousand pieces, so pieces at the same height are joined first.
     is_new = np.ones(len(y), bool)
     is_new[1:] = (np.abs(np.diff(y)) > 0.1) | (np.diff(thickness) != 0) | (np.diff(left) < 0)
     ends = right.copy()
@@ -98,9 +98,9 @@ def image_tools() -> ModuleType:
 def painted(
     boxes: Boxes, shape: tuple[int, int], scale: tuple[float, float], values: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
-    """Count the boxes that cover at least half of each cell of a grid, int64 (rows, columns), or sum their values.
+    """Count how many boxes cover at least half of each grid cell, int64 (rows, columns), or sum their values.
 
-    ``scale`` is the size of a cell in pixels, across and down.
+    ``scale`` is the width and height of a cell in pixels.
     """
     edges = np.round(boxes / np.array([*scale, *scale])).astype(np.int64)
     x0, x1 = edges[:, [0, 2]].clip(0, shape[1]).T
@@ -114,31 +114,31 @@ def painted(
 
 
 class _Letters(NamedTuple):
-    """Places of letters, each (rows, columns) of blocks, and the length that a rule needs there."""
+    """The places of letters, each (rows, columns) of blocks, and the length that a rule needs at each place."""
 
     within: NDArray[np.bool_]
-    # The largest share of a rule that may be within letters.
+    # The largest share of a rule that may be inside letters.
     limit: float
-    # The least length of a rule at each place, in pixels; 0 outside letters.
+    # The minimum length of a rule at each place, in pixels; 0 outside letters.
     stroke: NDArray[np.int64]
 
     @classmethod
     def of(cls, words: Boxes, shape: tuple[int, int], em: float, *, is_turned: bool) -> _Letters:
         scale = (float(_BLOCK), 1.0)
         if is_turned:
-            # Stems of letters lie within the box, and are at most as long as it is high.
+            # Stems of letters are inside the word box, and at most as long as the box is high.
             around = words + np.array([0, -2, 0, 2])
             count = painted(around, shape, scale)
             length = painted(around, shape, scale, np.ceil(1.3 * (words[:, 2] - words[:, 0])).astype(np.int64))
             return cls(count > 0, 2.0, length // np.maximum(count, 1))
-        # Adjacent letters make edges at the top and at the base line of words.
+        # Adjacent letters form edges at the top and at the base line of words.
         high = (words[:, 3] - words[:, 1])[:, None]
         within = painted(words + 0.15 * high * np.array([0, 1, 0, -1]), shape, scale) > 0
         near = painted(words + (0.12 * high + 1.5) * np.array([0, -1, 0, 1]), shape, scale) > 0
         return cls(within, 0.6, near * np.int64(_MIN_UNDERLINE * em))
 
     def paired(self) -> _Letters:
-        """The same for blocks twice as wide, as dotted lines have."""
+        """Return the same places for blocks twice as wide, which are used for dotted lines."""
         near = np.pad(self.stroke > 0, ((0, 0), (0, self.stroke.shape[1] % 2)))
         near = near[:, ::2] | near[:, 1::2]
         return _Letters(near, 0.15, np.zeros(near.shape, np.int64))
@@ -162,12 +162,12 @@ def _rules_across(ink: NDArray[np.uint8], words: Boxes, em: float, min_length: f
 
 
 def _edges(change: NDArray[np.int16], threshold: int, sign: int, letters: _Letters, em: float) -> _Segments:
-    """Find rows of blocks whose pixels get darker (``sign`` 1) or brighter (-1) from one row to the next but one."""
+    """Find rows of blocks whose pixels all get darker (``sign`` 1) or brighter (-1) over two pixel rows."""
     is_edge = change > threshold if sign > 0 else change < -threshold
     is_edge[:-1] |= is_edge[1:]
     is_block = is_edge.view(np.uint32) == 0x01010101
     rows, columns = np.nonzero(is_block)
-    # Between close letters every pixel may be an edge, but not equally: some are in gaps.
+    # Between close letters, every pixel may be an edge, but the pixels in gaps are weaker.
     at = rows[:, None] * change.shape[1] + 4 * columns[:, None] + np.arange(4)
     steps = change.ravel()
     below = np.where(rows[:, None] + 1 < len(change), at + change.shape[1], at)
@@ -178,7 +178,7 @@ def _edges(change: NDArray[np.int16], threshold: int, sign: int, letters: _Lette
     rows, columns = rows[is_even], columns[is_even]
     names = labels[rows, columns]
     parts, size, first, last = _fit_lines(rows + 1, columns, names, letters, _BLOCK, 0.8 * em)
-    # A step between two rows shows in three rows, a line of one row in two on each side.
+    # A step between two rows is visible in three rows, and a line of one row in two rows on each side.
     y = parts.y + np.where(size < 2.5, 1 + sign * 0.5, 1.0)
     return _trim_ends(parts._replace(y=y), parts.y - 1, is_edge, 4 * first, 4 * last + 4)
 
@@ -192,14 +192,14 @@ def _trim_ends(
     *,
     has_gaps: bool = False,
 ) -> _Segments:
-    """Move the ends of parts to where their pixels end, up to a block further out or in.
+    """Move the ends of parts to the actual ends of their pixels, by at most one block.
 
     Args:
         parts: The parts.
-        rows: float64 (N,): their rows in ``is_line``, in their middle.
+        rows: float64 (N,): middle row of each part in ``is_line``.
         is_line: bool (H, W / 2).
-        first, last: int64 (N,): columns of the first pixel, and of the one after the last.
-        has_gaps: Whether they are dots and dashes.
+        first, last: int64 (N,): columns of the first pixel, and after the last pixel.
+        has_gaps: Whether the parts are lines of dots or dashes.
     """
     height, width = is_line.shape
     offsets = np.arange(-4, 4)
@@ -221,7 +221,7 @@ def _trim_ends(
 
 
 def _dotted_lines(halved: NDArray[np.uint8], letters: _Letters, em: float, threshold: int) -> _Segments:
-    """Find thin lines whose blocks, twice as wide as those of edges, all have some ink."""
+    """Find thin lines in which every block contains ink. Blocks are twice as wide as for edges."""
     reach = int(np.clip(round(0.18 * em), 2, 6))
     height, width = halved.shape
     darkest = halved.reshape(height, width // 4, 4)
@@ -251,7 +251,7 @@ def _fit_lines(
     step: int,
     min_length: float,
 ) -> tuple[_Segments, NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """Fit lines through long straight pieces; return them, their rows per column, and their first and last columns."""
+    """Fit lines through long straight pieces. Return the lines, rows per column, and first and last columns."""
     num = int(names.max(initial=0)) + 1
     count = np.bincount(names, minlength=num)
     first, last = np.full(num, np.iinfo(np.int64).max), np.full(num, -1)
@@ -279,7 +279,7 @@ def _fit_lines(
     stroke = sums(letters.stroke[rows, columns].astype(np.float64)) / size
     left, right = first[kept] * float(step), (last[kept] + 1) * float(step)
     y_middle = mean_y + slope * ((left + right) / 2 - (mean_x + 0.5) * step)
-    # The slope of short pieces cannot be measured.
+    # The slope of short pieces cannot be measured reliably.
     slope = np.where(wide[kept] < 6, 0.0, slope)
     is_line = (np.abs(slope) <= _MAX_SLOPE) & (uneven < 2.5) & (within < letters.limit) & (right - left > stroke)
     parts = _Segments(left, right, y_middle, slope, np.zeros(len(kept)))
@@ -288,13 +288,13 @@ def _fit_lines(
 
 
 class _Pairs(NamedTuple):
-    """Pairs of parts that are close to each other, each (M,).
+    """Pairs of parts that are close to each other, each field (M,).
 
     Attributes:
-        one, other: Their numbers.
-        apart: Their distance across, in the middle of their common stretch.
-        shared: The length of their common stretch; negative for a gap.
-        shorter, longer: Their lengths.
+        one, other: Indices of the two parts.
+        apart: Vertical distance in the middle of the stretch that both parts cover.
+        shared: Length of the stretch that both parts cover; negative for a gap.
+        shorter, longer: Length of the shorter and of the longer part.
     """
 
     one: NDArray[np.int64]
@@ -306,7 +306,7 @@ class _Pairs(NamedTuple):
 
     @classmethod
     def of(cls, parts: _Segments, near: float) -> _Pairs:
-        """Pair the parts that may be ``near`` pixels apart, or slightly more."""
+        """Return all pairs of parts at most ``near`` pixels apart, and some that are slightly further apart."""
         order = np.argsort(parts.y, kind="stable")
         left, right, y, slope, reach = (values[order] for values in parts)
         length = right - left
@@ -323,7 +323,7 @@ class _Pairs(NamedTuple):
 
 
 def _join_parts(parts: _Segments, em: float, min_length: float) -> Boxes:
-    """Join parts that lie on one another, or one after the other, to boxes of rules."""
+    """Join parts on top of each other or in a row, and return boxes of rules."""
     if not len(parts.y):
         return np.zeros((0, 4))
     near = max(3.0, _MAX_THICKNESS * em)
@@ -333,17 +333,17 @@ def _join_parts(parts: _Segments, em: float, min_length: float) -> Boxes:
     pairs = _Pairs.of(lines, near)
     is_same = (pairs.apart <= near) & (pairs.shared >= 0.6 * pairs.longer)
     rules = _unite_groups(lines, _groups(len(lines.y), pairs.one[is_same], pairs.other[is_same]))
-    # Short parts next to longer rules are pieces of their edges, or letters.
+    # Short parts next to longer rules are pieces of the edges of these rules, or letters.
     length = rules.right - rules.left
     pairs = _Pairs.of(rules, near)
     is_beside = (pairs.apart <= near) & (pairs.shared >= 0.6 * pairs.shorter)
     is_first = length[pairs.one] < length[pairs.other]
     is_rule = length >= min_length
     is_rule[np.where(is_first, pairs.one, pairs.other)[is_beside]] = False
-    # A hatched area is not one thick rule.
+    # A hatched area must not become one thick rule.
     is_rule &= rules.reach <= em / 2
     left, right, y, slope, reach = (values[is_rule] for values in rules)
-    # An edge by itself is a line without thickness.
+    # A single edge is a rule without thickness.
     half = np.maximum(reach, 0.5) + np.abs(slope) * (right - left) / 2
     return np.stack([left, y - half, right, y + half], axis=1)
 
@@ -357,7 +357,7 @@ def _unite_groups(parts: _Segments, names: NDArray[np.int64]) -> _Segments:
     np.minimum.at(new_left, names, left)
     np.maximum.at(new_right, names, right)
     new_slope = np.bincount(names, slope * length, num) / total
-    # The place of each part in the middle of the whole.
+    # The height of each part, extrapolated to the middle of its group.
     y = y + new_slope[names] * ((new_left + new_right)[names] - left - right) / 2
     top, bottom = np.full(num, np.inf), np.full(num, -np.inf)
     np.minimum.at(top, names, y - reach)
@@ -366,7 +366,7 @@ def _unite_groups(parts: _Segments, names: NDArray[np.int64]) -> _Segments:
 
 
 def _groups(num: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number the groups, int64 (num,), of things that pairs connect."""
+    """Number the groups of items that pairs connect, int64 (num,)."""
     names = np.arange(num)
     while True:
         lowest = names.copy()

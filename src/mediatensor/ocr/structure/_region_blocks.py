@@ -1,4 +1,4 @@
-"""Make columns of lines, and split columns into paragraphs, headings and items."""
+"""Group lines into columns, and split columns into paragraphs, headings and items."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from ._region_lines import BULLETS, MARK, TextLine
 
 __all__ = ["Block", "blocks_of"]
 
-# The largest gap between lines of one column, in heights, and the least common share of their width.
+# The largest gap between lines of a column, in heights, and the smallest share of the width that they overlap by.
 _MAX_LEADING = 1.3
 _MIN_COMMON = 0.3
-# A step between two lines of this many usual steps, or a ratio of their sizes of this much, starts a new block.
+# A new block starts at a step of this many usual steps, or where the ratio of type sizes is at least the second value.
 _MAX_STEP = 1.32
 _MAX_SIZE_RATIO = 1.18
-# The least and the largest indent, in heights.
+# The smallest and the largest indent, in heights.
 _INDENT = 0.6
 _MAX_INDENT = 6.0
-# The largest space at the end of a full line, in heights.
+# A line is full if the space at its end, in heights, is smaller.
 _FULL = 1.5
-# The least share of full lines in running text.
+# Running text has at least this share of full lines.
 _FULL_SHARE = 0.5
-# The shares of letters in heavy type from which a line is bold, and up to which it is not.
+# A line is bold above the first share of letters in heavy type, and not bold below the second.
 _BOLD = 0.6
 _NOT_BOLD = 0.35
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Lines that belong together: a paragraph, a heading, an item.
+    """Lines that belong together: a paragraph, a heading or a list item.
 
     Attributes:
-        lines: From the top down.
-        column: Left and right edge of its column.
-        hangs: Whether its first line starts further left than the others.
+        lines: Lines from the top down.
+        column: Left and right edge of the column.
+        hangs: Whether the first line starts further left than the other lines.
     """
 
     lines: tuple[TextLine, ...]
@@ -77,7 +77,7 @@ class Block:
 
 
 def blocks_of(lines: list[TextLine], rules: Boxes) -> list[Block]:
-    """Make blocks of lines, given from the top down; ``rules`` across, (H, 4), separate blocks."""
+    """Group lines into blocks. Lines are sorted from the top down; horizontal ``rules``, (H, 4), separate blocks."""
     if not lines:
         return []
     stacks = _stacks(lines, rules)
@@ -86,7 +86,7 @@ def blocks_of(lines: list[TextLine], rules: Boxes) -> list[Block]:
 
 
 def _stacks(lines: list[TextLine], rules: Boxes) -> list[list[TextLine]]:
-    """Return chains of lines, each the only one below its predecessor, which is the only one above it."""
+    """Return chains of lines. In a chain, each line is the only one directly below its predecessor, and vice versa."""
     boxes = np.array([line.box for line in lines])
     sizes = np.array([line.size for line in lines])
     widths = np.maximum(boxes[:, 2] - boxes[:, 0], 1e-6)
@@ -130,7 +130,7 @@ def _nearest(
     widths: NDArray[np.float64],
     middles: NDArray[np.float64],
 ) -> int:
-    """Return the neighbour of a line among candidates, nearest first; -1 if there is none, or two side by side."""
+    """Return the nearest of the candidates above or below a line; -1 if there is none, or if two are side by side."""
     if len(candidates) == 0:
         return -1
     common = np.minimum(boxes[candidates, 2], boxes[index, 2]) - np.maximum(boxes[candidates, 0], boxes[index, 0])
@@ -147,14 +147,13 @@ def _nearest(
 
 
 def _has_rule_between(upper: NDArray[np.float64], lower: NDArray[np.float64], rules: Boxes) -> bool:
-    """Whether a rule is between two lines."""
     if len(rules) == 0:
         return False
     middles = (rules[:, 1] + rules[:, 3]) / 2
     start, end = max(upper[0], lower[0]), min(upper[2], lower[2])
     common = np.minimum(rules[:, 2], end) - np.maximum(rules[:, 0], start)
     between = (middles > (upper[1] + upper[3]) / 2) & (middles < (lower[1] + lower[3]) / 2)
-    # An underline is at most as wide as its words, and nearer to them than to the next line.
+    # An underline is at most as wide as its words, and closer to them than to the next line.
     underlines = (middles - upper[3] < 0.35 * (lower[1] - upper[3])) & (
         rules[:, 2] - rules[:, 0] <= 1.05 * (upper[2] - upper[0])
     )
@@ -162,17 +161,17 @@ def _has_rule_between(upper: NDArray[np.float64], lower: NDArray[np.float64], ru
 
 
 def _usual_step(stacks: list[list[TextLine]]) -> float:
-    """Return the median distance of consecutive lines, in type sizes."""
+    """Return the median distance between consecutive lines, in type sizes."""
     steps = [(below.baseline - above.baseline) / above.size for stack in stacks for above, below in pairwise(stack)]
     return float(np.median(steps)) if steps else 1.2
 
 
 def _split_column(stack: list[TextLine], usual_step: float) -> list[Block]:
-    """Split a column into blocks: at gaps and changes of type, then at indents and ends of paragraphs."""
+    """Split a column into blocks at gaps and changes of type, then at indents and paragraph ends."""
     parts: list[list[TextLine]] = [[stack[0]]]
     steps = np.array([below.baseline - above.baseline for above, below in pairwise(stack)])
     for index, (above, below) in enumerate(pairwise(stack)):
-        # The usual step nearby.
+        # The usual step in the surrounding lines.
         near = steps[max(0, index - 4) : index + 5]
         size = (above.size + below.size) / 2
         usual = min(float(np.median(near)), 1.25 * usual_step * size)
@@ -186,10 +185,10 @@ def _split_column(stack: list[TextLine], usual_step: float) -> list[Block]:
 
 
 def _changes_type(stack: list[TextLine], index: int) -> bool:
-    """Whether the type clearly changes below a line."""
+    """Whether the type size or weight clearly changes between this line and the next."""
     above, below = stack[index], stack[index + 1]
     if below.text[0].islower() and above.text[-1] not in ".:;!?" and len(above.text) > 20:
-        # A sentence continues, so the measured type is wrong, or it is italic.
+        # The sentence continues, so the type was measured wrongly or is italic.
         return False
     shorter = min(len(above.text), len(below.text))
     bolder, lighter = max(above.bold, below.bold), min(above.bold, below.bold)
@@ -208,13 +207,13 @@ def _usual_size(lines: list[TextLine]) -> float:
 
 
 def _edges(lines: list[TextLine]) -> tuple[float, float]:
-    """Return the left and right edge of most lines."""
+    """Return the left and right edge of most lines. Outliers are ignored."""
     lefts, rights = sorted(line.box[0] for line in lines), sorted(line.box[2] for line in lines)
     return lefts[len(lefts) // 10], rights[-1 - len(rights) // 10]
 
 
 def _paragraphs(lines: list[TextLine], column: tuple[float, float]) -> list[Block]:
-    """Split lines of one type at indents, at marks of items, and after lines that end early."""
+    """Split lines of one type at indents, at item marks, and after lines that end early."""
     if len(lines) == 1:
         return [Block((lines[0],), column)]
     size = float(np.median([line.size for line in lines]))
@@ -227,27 +226,27 @@ def _paragraphs(lines: list[TextLine], column: tuple[float, float]) -> list[Bloc
     starts = np.zeros(len(lines), dtype=bool)
     starts[0] = True
     if int(bullets.sum()) >= 2 and float(np.ptp(indents[bullets])) < _INDENT:
-        # Aligned bullets are items at any indent; a line further left ends the last item.
+        # Aligned bullets start items at any indent. A line further left ends the last item.
         starts |= bullets
         starts[1:] |= bullets[:-1] & (indents[1:] < indents[bullets].min() - _INDENT)
     is_prose = float((rests[:-1] <= _FULL).mean()) >= _FULL_SHARE and right - left >= 8 * size
     hangs = _has_hanging_indent(lines, indents, rests, marks, is_prose)
     if hangs:
-        # Items: the first line starts further left, or has a mark; the others are aligned.
+        # Each item starts further left or with a mark, and its remaining lines are aligned.
         starts[1:] |= (indents[1:] < _INDENT) & (indented.any() & (indents[1:] < _INDENT) | marks[1:])
-        # In indented lines only bullets are marks: "A." is an initial.
+        # In indented lines, only bullets are marks, because "A." may be an initial.
         starts[1:] |= marks[1:] & (~indented[1:] | bullets[1:])
     elif is_prose:
         for index in range(1, len(lines)):
             if not indented[index]:
                 continue
-            # The only indented line is the first line of a paragraph.
+            # A single indented line is the first line of a paragraph.
             back = index + 1 == len(lines) or indents[index + 1] <= indents[index] - 0.7 * _INDENT
             if (back and indents[index - 1] < indents[index] - 0.7 * _INDENT) or (back and rests[index - 1] > _FULL):
                 starts[index] = True
     if is_prose or hangs:
         for index in range(1, len(lines)):
-            # The next word would have fitted, so the line was ended on purpose.
+            # The next word would fit at the end of the line above, so that line ended deliberately.
             first = _width_of_first_word(lines[index])
             if rests[index - 1] * size > first + 1.2 * size and rests[index - 1] > 2.0:
                 starts[index] = True
@@ -271,28 +270,28 @@ def _has_hanging_indent(
     marks: NDArray[np.bool_],
     is_prose: bool,
 ) -> bool:
-    """Whether lines are items with hanging indents, rather than paragraphs with indented first lines."""
+    """Whether lines are items with hanging indents rather than paragraphs with indented first lines."""
     indented = indents >= _INDENT
     marked_out = marks & ~indented
     if marked_out.any():
         if not indented.any():
-            # Each line has its mark.
+            # Every item is a single line with a mark.
             return int(marked_out.sum()) >= 2
-        # Lines after a mark are indented.
+        # Most lines after a marked line must be indented.
         follow = [index for index in np.flatnonzero(marked_out).tolist() if index + 1 < len(lines)]
         return bool(follow) and float(np.mean([indented[i + 1] or marked_out[i + 1] for i in follow])) > 0.5
     if indented.all() or not indented.any() or indented[0]:
         return False
-    # In items, more lines are indented than not, and lines before a first line end anywhere.
+    # In lists, most lines are indented, and lines before the start of an item end anywhere.
     outs = [index for index in range(1, len(lines)) if not indented[index] and indented[index - 1]]
     share = float(indented.mean())
     if len(lines) == 2:
         return bool(_INDENT <= indents[1] < 4 and rests[0] <= _FULL < rests[1])
     if not outs:
-        # One item: all but the first line are indented alike.
+        # A single item: all lines but the first have the same indent.
         return bool(indented[1:].all()) and float(np.ptp(indents[1:])) < _INDENT
     early = float(np.mean([rests[index - 1] > _FULL for index in outs]))
-    # Items continue after full lines; paragraphs seldom end in full lines.
+    # Lines within an item follow full lines. Paragraphs seldom end with full lines.
     going_on = np.flatnonzero(indented)
     if len(going_on) > 1 and float((rests[going_on - 1] <= 2 * _FULL).mean()) >= 0.8 and early > 0.5:
         return True

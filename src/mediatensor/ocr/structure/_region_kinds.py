@@ -1,4 +1,4 @@
-"""The kind of each block of a page: by its size, weight, place, first word and neighbours; and levels of headings."""
+"""Classify the blocks of a page by size, weight, place, first word and neighbours, and find heading levels."""
 # ruff: noqa: RUF001, SIM905 - signs of many scripts, and lists of words
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ._region_lines import BULLETS, MARK
 
 DECIMAL_MARK = re.compile(r"^\d+\.\d")
 
-# A caption: its kind, in some languages, and a number.
+# A caption starts with its kind, in one of several languages, and a number.
 CAPTION = re.compile(
     r"^(?:supplementary |extended data |appendix )?"
     r"(?:fig(?:ure|s|ura)?|tab(?:le|leau|elle|la|ela|ella)?|abb(?:ildung)?|scheme|schema|chart|plate|box|exhibit|"
@@ -52,7 +52,7 @@ PAGE_NUMBER = re.compile(
     r"(?:\s?(?:/|of|von|de|sur)\s?\d{1,4})?\W{0,2}$",
     re.IGNORECASE,
 )
-# Text in the margins of journals and reports.
+# Text that is typical of the margins of journals and reports.
 FURNITURE = re.compile(r"\b(?:doi|https?:|www\.|issn|vol(?:ume)?\b|page \d+)|©|copyright", re.IGNORECASE)
 NOTE = re.compile(r"^(?:[*†‡§¶#∗⋆★]+|\d{1,2}|[a-z])(?:\s|(?=[A-Z]))")
 
@@ -63,22 +63,22 @@ FUNCTIONS = frozenset(
 FORMULA_NUMBER = re.compile(r"^\(?[A-Z]{0,2}\.?\d{1,3}(?:\.\d{1,3})?[a-z]?\)$")
 
 
-# Headers end above the first, footers start below the second share of the page height.
+# Headers end above the first of these shares of the page height. Footers start below the second.
 _HEADER_ZONE = 0.13
 _FOOTER_ZONE = 0.87
-# The least gap between the text and headers or footers, in heights.
+# The smallest gap between the text and a header or footer, in type sizes.
 _MARGIN_GAP = 1.0
-# Type sizes of headings, titles and notes, in sizes of the text.
+# Type sizes of headings, titles and notes, relative to the median type size.
 _LARGE = 1.12
 _TITLE = 1.3
 _SMALL = 0.93
-# The share of letters in heavy type from which a block is bold.
+# A block with at least this share of letters in heavy type is bold.
 _BOLD = 0.6
 _MAX_HEADING_WORDS = 30
 _MAX_HEADING_LINES = 4
-# The least number of entries without marks, with the same hanging indent, that make a list.
+# Entries without marks are a list if at least this many have the same hanging indent.
 _MIN_ENTRIES = 4
-# Sizes with a smaller ratio are one level of headings.
+# Two headings belong to the same level if the ratio of their type sizes is smaller.
 _SAME_SIZE = 1.08
 _MAX_LEVEL = 6
 
@@ -87,14 +87,14 @@ Kinds = list[tuple[str, float] | None]
 
 @dataclass(frozen=True, eq=False)
 class PageLook:
-    """The page around the blocks.
+    """Properties of a page that the classification of its blocks depends on.
 
     Attributes:
         width, height: Size of the page.
         size: Median type size.
         bold: Share of letters in heavy type.
-        pictures, tables: Their boxes.
-        rules: (H, 4): lines drawn across.
+        pictures, tables: Boxes of pictures and of tables.
+        rules: Horizontal rules, (H, 4).
     """
 
     width: float
@@ -112,7 +112,7 @@ def is_captioned(block: Block) -> bool:
 
 
 def is_prose(block: Block) -> bool:
-    """Whether a block is running text: several lines of many letters each."""
+    """Whether a block is running text: several full lines, mostly letters."""
     if len(block.lines) < 2 or block.width < 10 * block.size:
         return False
     full = [line for line in block.lines if line.width > 0.75 * block.width]
@@ -121,7 +121,7 @@ def is_prose(block: Block) -> bool:
 
 
 def kinds_of(blocks: list[Block], look: PageLook) -> list[tuple[str, float]]:
-    """Return the kind of each block, in reading order, and its confidence."""
+    """Return the kind and the confidence of each block. Blocks are in reading order."""
     kinds: list[tuple[str, float] | None] = [None] * len(blocks)
     for finder in (
         _find_margins,
@@ -141,7 +141,7 @@ def _sureness(block: Block) -> float:
 
 
 def _find_margins(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
-    """Find headers and footers: the outermost rows of the page, with a gap to the text."""
+    """Find headers and footers: up to three rows at the top and bottom edges of the page, apart from the text."""
     if not blocks:
         return
     outer = np.array([block.box for block in blocks])
@@ -182,7 +182,7 @@ def _is_margin(
     edge: int,
     away: float,
 ) -> bool:
-    """Whether a row at the edge of the page is a header or a footer."""
+    """Whether a row of blocks at the top or bottom edge of the page is a header or a footer."""
     size = look.size
     low, high = float(outer[row, 1].min()), float(outer[row, 3].max())
     if high > _HEADER_ZONE * look.height if top else low < _FOOTER_ZONE * look.height:
@@ -194,7 +194,7 @@ def _is_margin(
         for index in range(len(blocks))
         if index not in row and (outer[index, 1] >= high if top else outer[index, 3] <= low)
     ]
-    # The distances to other parts towards the middle of the page.
+    # Distances from the row to everything between it and the middle of the page.
     edges = [float(outer[index, 1] - high) if top else float(low - outer[index, 3]) for index in inner]
     edges += [
         float(box[1] - high) if top else float(low - box[3])
@@ -236,7 +236,7 @@ def _is_margin(
 
 
 def _distance(box: Box, other: Box) -> tuple[float, float]:
-    """Return the distances of two boxes, across and down."""
+    """Return the horizontal and the vertical distance between two boxes. It is 0 where they overlap."""
     return max(other[0] - box[2], box[0] - other[2], 0.0), max(other[1] - box[3], box[1] - other[3], 0.0)
 
 
@@ -252,7 +252,7 @@ def _find_captions(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
         match = CAPTION.match(block.text)
         if match is not None:
             stopped = match["rest"].strip() != ""
-            # Text refers to figures too: "Figure 3 shows".
+            # Running text also mentions figures: "Figure 3 shows".
             follows = block.text[match.end() :].lstrip()[:1]
             labelled = stopped or follows.isupper() or block.lines[0].bold > 0.1 > block.bold - 0.9
             small = block.size < _SMALL * look.size
@@ -297,7 +297,7 @@ def _find_formulas(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
         indented = block.box[0] > _column_left(block, blocks) + 1.0 * look.size
         if signs >= 1 and math >= 0.6 * len(words) and long <= 0.15 * len(words) and (indented or signs >= 2):
             kinds[index] = ("Formula", 0.7)
-    # Add the numbers of formulas, at the right edge, and adjacent pieces of formulas.
+    # Add formula numbers at the right edge, and adjacent pieces of formulas.
     for _ in range(2):
         found = [blocks[index].box for index, kind in enumerate(kinds) if kind is not None and kind[0] == "Formula"]
         for index, block in enumerate(blocks):
@@ -335,7 +335,7 @@ def _find_headings(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
     ]
     for index in heavy:
         kinds[index] = ("Section-header", 0.8)
-    # The title is the largest heading, without running text above it.
+    # The title is the largest heading, and there is no running text above it.
     candidates = [
         index
         for index in heavy
@@ -374,7 +374,7 @@ def _is_heading(index: int, blocks: list[Block], look: PageLook, kinds: Kinds) -
     begins_low = letters[0].islower() and not (len(words[0]) <= 2 and numbered)
     if begins_low and not larger:
         return False
-    # A heading has text below, close and in its column.
+    # A heading has text close below it in the same column.
     below = [
         other
         for place, other in enumerate(blocks)
@@ -390,7 +390,7 @@ def _is_heading(index: int, blocks: list[Block], look: PageLook, kinds: Kinds) -
         else False
     )
     mark = MARK.match(words[0]) is not None
-    # Items have marks too: a number makes a heading only without an item next to it.
+    # List items start with marks too. A numbered line is a heading only if no list item is next to it.
     if mark and not (numbered and (bold > 0.5 or large)) and (not numbered or _item_beside(index, blocks)):
         return False
     votes = 1.2 * larger + 0.7 * large + 1.1 * bold + 0.6 * capitals + 0.8 * numbered + 0.9 * known
@@ -404,7 +404,7 @@ def _is_heading(index: int, blocks: list[Block], look: PageLook, kinds: Kinds) -
 
 
 def _stands_alone(block: Block, blocks: list[Block], below: list[Block], look: PageLook) -> bool:
-    """Whether a short line has aligned running text below, and more space above than lines of text have."""
+    """Whether a short line has aligned running text below it and more space above it than a line of text has."""
     under = [
         other for other in below if abs(other.box[0] - block.box[0]) < 2 * look.size and other.width > 1.5 * block.width
     ]
@@ -453,7 +453,7 @@ def _find_items(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
         alike = [other for other in hanging if abs(blocks[other].box[0] - blocks[index].box[0]) < 0.5 * look.size]
         if len(alike) >= _MIN_ENTRIES:
             kinds[index] = ("List-item", 0.6)
-    # Text aligned with the text after the mark of an item.
+    # Text that is aligned with the text after the mark of a list item belongs to the list.
     for index, block in enumerate(blocks):
         if kinds[index] is not None:
             continue
@@ -480,7 +480,7 @@ def _find_items(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
 
 
 def _find_footnotes(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
-    """Find footnotes, small type at the foot of a column, from the bottom up."""
+    """Find footnotes, from the bottom up: small type at the foot of a column."""
     rules = look.rules
     order = sorted(range(len(blocks)), key=lambda index: -blocks[index].box[3])
     waiting: list[int] = []
@@ -499,7 +499,7 @@ def _find_footnotes(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
         ]
         if any(_kind_name(kinds[place]) not in ("Footnote", "Page-footer") and place not in waiting for place in under):
             continue
-        # Small type at the bottom is a note if the block above turns out to be one.
+        # Small type at the bottom is a footnote if the block above it is one.
         waiting.append(index)
         above = (rules[:, 3] <= block.box[1] + 0.2 * look.size) & (block.box[1] - rules[:, 3] < 2.5 * look.size)
         above &= (rules[:, 0] <= block.box[0] + 3 * look.size) & (rules[:, 2] > block.box[0])
@@ -516,12 +516,12 @@ def _kind_name(kind: tuple[str, float] | None) -> str:
 
 
 def _starts_note(block: Block) -> bool:
-    """Whether a block starts with a sign or a number of a note, also joined to its first word."""
+    """Whether a block starts with a footnote sign or number, even if it is joined to the first word."""
     return NOTE.match(block.text) is not None or re.match(r"^\d{1,2}[A-Z][a-z]", block.text) is not None
 
 
 def _find_references(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
-    """Make the entries below a heading such as References items of a list, up to the next heading."""
+    """Classify the entries below a heading such as "References" as list items, up to the next heading."""
     listed = False
     for index, block in enumerate(blocks):
         kind = kinds[index]
@@ -532,10 +532,10 @@ def _find_references(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
 
 
 def levels_of(blocks: Sequence[Block], kinds: Sequence[str]) -> list[int]:
-    """Return the level of each section header, from 1 for sections right below the title; 0 for all other blocks.
+    """Return the level of each section header; 0 for all other blocks. Level 1 is right below the title.
 
-    A heading with the number 2.1 is one level below 2. Headings without a number have the level of those of their size
-    and weight.
+    A heading numbered 2.1 is one level below a heading numbered 2. A heading without a number has the level of numbered
+    headings with the same size and weight.
     """
     heads = [index for index, kind in enumerate(kinds) if kind == "Section-header"]
     looks: list[tuple[float, bool]] = []
@@ -545,7 +545,7 @@ def levels_of(blocks: Sequence[Block], kinds: Sequence[str]) -> list[int]:
             looks.append(look)
     levels = [0] * len(blocks)
     depths = {index: _depth(blocks[index].text) for index in heads}
-    # Numbered headings set the level of headings of the same type without a number.
+    # Numbered headings determine the level of unnumbered headings in the same type.
     by_look: dict[int, list[int]] = {}
     rank = {index: _rank(blocks[index], looks) for index in heads}
     for index in heads:

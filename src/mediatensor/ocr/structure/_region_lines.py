@@ -1,4 +1,4 @@
-"""Make lines of words that are close and at the same height, up to a gutter that runs down the page."""
+"""Group words at the same height into lines, and split lines at gutters between columns."""
 # ruff: noqa: RUF001 - bullets
 
 from __future__ import annotations
@@ -13,47 +13,47 @@ from ._page import Box, Boxes, PageContent, box_around
 
 __all__ = ["BULLETS", "MARK", "TextLine", "lines_of"]
 
-# What precedes an item of a list: a bullet, a number, a letter, a number in brackets.
+# Marks of list items: a bullet, a number, a letter, or a number in brackets.
 BULLETS = frozenset("•‣◦▪■□●○–—-*·∙➢✓§")
 MARK = re.compile(
     r"^(?:[•‣◦▪■□●○–—\-*·∙➢✓o§]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,5})[.)]|\[[\w+\-]{1,12}\]"
     r"|\d{1,2}(?:\.\d{1,2}){1,3}\.?)$"
 )
 
-# The least common share of the lower one's height that puts two words on one line; less for words read as one line.
+# Two words on one line overlap vertically by this share of the smaller height. Words read as one line need less.
 _LEVEL_OVERLAP = 0.5
 _LEVEL_OVERLAP_KNOWN = 0.25
-# The largest gap between words of one line, in heights, also after the mark of an item, and their largest overlap.
+# In heights: the largest gap between words of a line, the largest gap after an item mark, and the largest overlap.
 _MAX_GAP = 2.2
 _MAX_GAP_AFTER_MARK = 3.5
 _MAX_OVERLAP = 0.6
-# A gap of the first number of heights is a gutter if it runs down along the second number of lines.
+# (width of a gap in heights, number of lines that it must run along to be a gutter).
 _GUTTERS = ((0.6, 6.0), (1.0, 3.0), (1.6, 2.0))
-# The grid for gutters: cells per line height, and the most cells each way.
+# The grid for gutters: cells per line height, and the largest number of cells in each direction.
 _CELLS = 4
 _MAX_CELLS = 2400
 # A gutter has text on both sides within this distance, in cells.
 _BESIDE = 12 * _CELLS
-# Letters with ascenders (capitals and digits have them too), and letters with descenders.
+# Letters with ascenders (capitals and digits have them, too), and characters with descenders.
 _ASCENDERS = frozenset("bdfhklt")
 _DESCENDERS = frozenset("gjpqyQ,;()[]{}|ßç")
-# The least number of words with given letters to measure their height.
+# Letter heights are measured only if at least this many words have such letters.
 _MIN_SAMPLE = 6
-# At most this many candidates for the next word: only piled-up boxes have more.
+# Only this many candidates for the next word are compared. Only piled-up boxes have more.
 _MAX_CANDIDATES = 24
 
 
 @dataclass(frozen=True, eq=False)
 class TextLine:
-    """Adjacent words in one column.
+    """Adjacent words of a line in one column.
 
     Attributes:
-        words: Their indices, from left to right.
-        box: Box around them.
+        words: Indices of the words, from left to right.
+        box: Box around the words.
         size: Type size, or the height of the words.
-        baseline: Lower end of the letters, including descenders whether the line has some or not.
+        baseline: Lower end of the letters, as if the line had descenders.
         bold: Share of the letters in heavy type.
-        texts: The words.
+        texts: Texts of the words.
     """
 
     words: tuple[int, ...]
@@ -73,7 +73,7 @@ class TextLine:
 
 
 def lines_of(page: PageContent, chosen: NDArray[np.int64], walls: Boxes) -> list[TextLine]:
-    """Make lines of the words ``chosen``, from the top down; ``walls`` are tables and pictures, where gutters end."""
+    """Group the words ``chosen`` into lines, from the top down. Gutters end at ``walls``: tables and pictures."""
     if len(chosen) == 0:
         return []
     boxes = page.boxes[chosen]
@@ -91,9 +91,9 @@ def lines_of(page: PageContent, chosen: NDArray[np.int64], walls: Boxes) -> list
 
 
 def _full_extents(boxes: Boxes, texts: list[str]) -> NDArray[np.float64]:
-    """Return top and bottom, float64 (N, 2), of each word as if it had ascenders and descenders.
+    """Return the top and bottom of each word, float64 (N, 2), as if it had ascenders and descenders.
 
-    Boxes may enclose only the ink, so that words without them are lower. The page itself shows by how much.
+    Boxes may enclose only the ink, so words without ascenders are lower. The difference is measured on the page itself.
     """
     heights = boxes[:, 3] - boxes[:, 1]
     rises = np.array(
@@ -121,9 +121,9 @@ def _full_extents(boxes: Boxes, texts: list[str]) -> NDArray[np.float64]:
 
 
 def _type_sizes(boxes: Boxes, extents: NDArray[np.float64], texts: list[str]) -> NDArray[np.float64]:
-    """Return the type size of each word, float64 (N,), from its height and the width of its letters.
+    """Return the type size of each word, float64 (N,), estimated from its height and the width of its letters.
 
-    Heights are only as precise as the pixels of the detector's map; widths are an average over many letters.
+    Heights are only as precise as the pixels of the detector's map. Widths are averages over many letters.
     """
     heights = np.maximum(extents[:, 1] - extents[:, 0], 1e-6)
     units = np.array([sum(map(_width_of, text)) for text in texts])
@@ -138,7 +138,7 @@ def _type_sizes(boxes: Boxes, extents: NDArray[np.float64], texts: list[str]) ->
 
 
 def _width_of(character: str) -> float:
-    """Return the width of a character in most fonts, in type sizes."""
+    """Return the typical width of a character, in type sizes."""
     if character in "ijl.,;:'!|()[]-":
         return 0.28
     if character in "frtI/":
@@ -174,7 +174,7 @@ def _weighted_median(values: NDArray[np.float64], weights: NDArray[np.float64]) 
 def _next_words(
     boxes: Boxes, heights: NDArray[np.float64], height: float, line_ids: NDArray[np.int64], texts: list[str]
 ) -> NDArray[np.int64]:
-    """Return the next word to the right of each word in its line, int64 (N,); -1 for the last."""
+    """Return the index of the next word to the right in the same line, int64 (N,); -1 for the last word of a line."""
     middles = (boxes[:, 1] + boxes[:, 3]) / 2
     rows = np.floor(middles / height).astype(np.int64)
     order = np.lexsort((boxes[:, 0], rows))
@@ -220,7 +220,7 @@ def _cut_at_gutters(
     walls: Boxes,
     page: PageContent,
 ) -> NDArray[np.int64]:
-    """Cut lines at gutters; a mark stays with its item."""
+    """Cut lines at gutters, but not between a mark and the rest of its item."""
     firsts = np.flatnonzero(following >= 0)
     gaps = boxes[following[firsts], 0] - boxes[firsts, 2]
     wide = gaps >= _GUTTERS[0][0] * heights[firsts]
@@ -244,7 +244,7 @@ def _cut_at_gutters(
 
 
 def _gutter_lengths(boxes: Boxes, height: float, walls: Boxes, page: PageContent) -> tuple[NDArray[np.int32], float]:
-    """Return, for each cell of a grid, the length in cells of the gutter that it is in; and the size of a cell."""
+    """Return the length of the gutter at each grid cell, in cells (0 for none), and the size of a cell."""
     cell = max(height / _CELLS, page.width / _MAX_CELLS, page.height / _MAX_CELLS)
     rows, columns = int(page.height / cell) + 2, int(page.width / cell) + 2
     ink = np.zeros((rows, columns), dtype=bool)
@@ -257,7 +257,7 @@ def _gutter_lengths(boxes: Boxes, height: float, walls: Boxes, page: PageContent
     beside = (to_left <= _BESIDE) & (to_right <= _BESIDE)
     for left, top, right, bottom in np.rint(walls / cell).astype(np.int64).clip(0).tolist():
         ink[top:bottom, left:right] = True
-    # Only white space two cells wide counts.
+    # White space counts only if it is two cells wide.
     ink[:, :-1] |= ink[:, 1:]
     counts = np.cumsum(beside & ~ink, axis=0, dtype=np.int32)
     above = counts - np.maximum.accumulate(np.where(ink, counts, 0), axis=0)
@@ -272,7 +272,7 @@ def _chains(following: NDArray[np.int64]) -> list[list[int]]:
     begins[following[following >= 0]] = False
     seen = np.zeros(len(following), dtype=bool)
     chains = []
-    # Words on top of each other can form a circle, which is cut anywhere.
+    # Words on top of each other can form a cycle, which is cut anywhere.
     for begin in [*np.flatnonzero(begins).tolist(), *range(len(following))]:
         chain = []
         word = begin
@@ -286,7 +286,7 @@ def _chains(following: NDArray[np.int64]) -> list[list[int]]:
 
 
 def _join_strays(chains: list[list[int]], boxes: Boxes, height: float) -> list[NDArray[np.int64]]:
-    """Join small groups within a line, such as indices and exponents, to it."""
+    """Join small groups such as subscripts and exponents to the line that they overlap."""
     groups = [np.array(chain) for chain in chains]
     if len(groups) == 1:
         return groups

@@ -1,4 +1,4 @@
-"""Join pieces of ink to pictures, with the words that label them."""
+"""Join pieces of ink into pictures, and add the words that label them."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from ._region_blocks import Block
 
 __all__ = ["pictures_of"]
 
-# The largest distance of two pieces of one picture, in type sizes.
+# The largest distance between two pieces of a picture, in type sizes.
 _NEAR = 2.0
-# The least width or height of a picture in type sizes, and its least area in square sizes.
+# The smallest width or height of a picture in type sizes, and its smallest area in square type sizes.
 _MIN_SIDE = 3.0
 _MIN_AREA = 12.0
-# The largest pieces are kept, up to this number.
+# Only this many pieces, the largest, are kept.
 _MAX_PIECES = 300
 _MAX_ROUNDS = 12
 _MAX_RULES = 400
-# Frames with a larger share of text belong to text boxes, forms or tables.
+# A frame with a larger share of text belongs to a text box, form or table.
 _MAX_TEXT_SHARE = 0.25
 
 
 def pictures_of(
     pieces: Boxes, rules: Boxes, blocks: list[Block], is_label: list[bool], obstacles: Boxes, size: float
 ) -> tuple[list[Box], list[list[int]]]:
-    """Join pieces to pictures, and find their labels.
+    """Join pieces into pictures, and find their labels.
 
     Args:
         pieces: (P, 4): ink that is neither words nor rules.
-        rules: (R, 4): lines across and down, among them axes, grids and frames of pictures.
-        blocks: The blocks of text.
+        rules: (R, 4): horizontal and vertical lines, including axes, grids and frames of pictures.
+        blocks: Text blocks.
         is_label: Whether each block may be a label.
-        obstacles: (O, 4): tables, which pictures must not grow into.
+        obstacles: (O, 4): tables. Pictures must not grow into them.
         size: Type size of the page.
 
     Returns:
-        The box of each picture, and the indices of its blocks.
+        The box of each picture, and the indices of the blocks in each picture.
     """
     if len(pieces) == 0:
         return [], []
@@ -67,7 +67,7 @@ def pictures_of(
 
 
 def _frames(pieces: Boxes, rules: Boxes, words: Boxes, obstacles: Boxes, size: float) -> Boxes:
-    """Return boxes, (F, 4), of connected rules around or next to pieces of ink, without much text."""
+    """Return boxes of connected rules, (F, 4), that are around or next to pieces and contain little text."""
     if len(pieces) == 0 or not 2 <= len(rules) <= _MAX_RULES:
         return np.zeros((0, 4))
     clusters: list[Boxes] = []
@@ -102,7 +102,7 @@ def _frames(pieces: Boxes, rules: Boxes, words: Boxes, obstacles: Boxes, size: f
 
 
 def _cut_text_at_ends(box: Box, texts: Boxes) -> Box:
-    """Cut text off the upper and lower end of a picture, as in a frame with the caption in it."""
+    """Cut text off the top and bottom of a picture, such as a caption inside the frame."""
     left, top, right, bottom = (float(value) for value in box)
     middles = (texts[:, :2] + texts[:, 2:]) / 2
     inside = (middles[:, 0] > left) & (middles[:, 0] < right) & (middles[:, 1] > top) & (middles[:, 1] < bottom)
@@ -123,7 +123,7 @@ def _is_covered(piece: NDArray[np.float64], obstacles: Boxes) -> bool:
 
 
 def _take_labels(boxes: list[Box], members: list[set[int]], labels: list[int], outer: Boxes, size: float) -> bool:
-    """Extend large pictures to the labels next to them."""
+    """Extend large pictures to adjacent labels. Return whether a picture has changed."""
     changed = False
     taken = set().union(*members) if members else set()
     for index, box in enumerate(boxes):
@@ -137,7 +137,7 @@ def _take_labels(boxes: list[Box], members: list[set[int]], labels: list[int], o
             dy = max(other[1] - box[3], box[1] - other[3], 0.0)
             if dx + dy > 1.5 * size:
                 continue
-            # At least half of a label is alongside the picture.
+            # At least half of the label must be alongside the picture.
             along = (
                 min(other[2], box[2]) - max(other[0], box[0])
                 if dy > 0
@@ -154,7 +154,7 @@ def _take_labels(boxes: list[Box], members: list[set[int]], labels: list[int], o
 
 
 def _merge(boxes: list[Box], members: list[set[int]], walls: Boxes, size: float) -> bool:
-    """Join pieces that are close together without running text between them."""
+    """Join pieces that are close together without running text between them. Return whether any were joined."""
     changed = False
     index = 0
     while index < len(boxes):
@@ -178,7 +178,7 @@ def _merge(boxes: list[Box], members: list[set[int]], walls: Boxes, size: float)
 
 
 def _has_text_between(union: Box, box: Box, other: Box, walls: Boxes) -> bool:
-    """Whether running text is in the union of two pieces, but in neither of them."""
+    """Whether the union of two pieces contains running text that is in neither piece."""
     if len(walls) == 0:
         return False
     middles = (walls[:, :2] + walls[:, 2:]) / 2

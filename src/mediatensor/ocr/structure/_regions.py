@@ -1,4 +1,4 @@
-"""Regions of a page in reading order, and words hyphenated at the ends of lines."""
+"""Find the regions of a page in reading order, and words hyphenated at line ends."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ._region_kinds import FIGURE, PageLook, is_captioned, is_prose, kinds_of, l
 from ._region_lines import lines_of
 from ._region_pictures import pictures_of
 
-# The most words of a line of a picture label.
+# The largest number of words in one line of a picture label.
 _MAX_LABEL_WORDS = 12
-# The largest distance of a caption from its figure or table, in type sizes.
+# The largest distance between a caption and its figure or table, in type sizes.
 _CAPTION_REACH = 4.0
 
-# Order: the largest chance overlap of two parts, as a share of the smaller one.
+# Reading order: two parts may overlap by this share of the smaller part.
 _SLACK = 0.1
-# The least share of the width of a part that is in its column.
+# At least this share of the width of a part must be inside its column.
 _HELD_SHARE = 0.9
 # Pages with more parts are read row by row.
 _MAX_PARTS = 600
@@ -30,20 +30,20 @@ _MAX_PARTS = 600
 _HYPHENATED = re.compile(r"(?P<word>[^\s]*[^\W_])(?P<hyphen>[-\u2010\u00ad])$")
 _FIRST_WORD = re.compile(r"\w+")
 _LETTERS = re.compile(r"[^\W\d_]+")
-# The least number of letters in both halves of a compound.
+# Both halves of a compound have at least this many letters.
 _MIN_LETTERS = 4
 
 
 def find_regions(content: PageContent, tables: Sequence[FoundTable] = ()) -> list[FoundRegion]:
     """Find the regions of a page.
 
-    Words are joined to lines and lines to paragraphs. Rules on type size and weight, place, marks, numbers and
-    neighbours classify paragraphs. Columns are read one after the other, captions next to their figure or table,
-    headers first, and footnotes and footers last.
+    Words are joined to lines and lines to paragraphs. Paragraphs are classified by type size and weight, place, marks,
+    numbers and neighbours. Headers come first, then the columns one after the other, with captions next to their figure
+    or table, and last the footnotes and footers.
 
     Args:
         content: The page.
-        tables: Tables from `find_tables`. The words inside belong to them.
+        tables: Tables from `find_tables`. Words inside a table belong to the table.
 
     Returns:
         The regions in reading order. Each word is in at most one region.
@@ -67,7 +67,7 @@ def find_regions(content: PageContent, tables: Sequence[FoundTable] = ()) -> lis
 
 
 def _find_upright(content: PageContent, tables: Sequence[FoundTable]) -> list[FoundRegion]:
-    """Find the regions of a page that is read from left to right."""
+    """Find the regions of a page whose text is not rotated."""
     tables = [table for table in tables if not _is_figure(table, content)]
     table_boxes = np.array([table.box for table in tables], dtype=np.float64).reshape(-1, 4)
     of_table, free = _table_words(content, tables, table_boxes)
@@ -118,9 +118,9 @@ def _find_upright(content: PageContent, tables: Sequence[FoundTable]) -> list[Fo
 def _sideways_text(
     content: PageContent, words: NDArray[np.int64], pictures: Sequence[Box]
 ) -> tuple[list[FoundRegion], list[tuple[int, ...]]]:
-    """Return regions of words turned by 90 or 270 degrees, which are read last, and such words in each picture.
+    """Return regions of words turned by 90 or 270 degrees, and the turned words in each picture.
 
-    They are handled separately because lines of upright text would split them.
+    Turned words are handled separately because they would split lines of upright text. They are read last.
     """
     regions = []
     for turn in (270, 90):
@@ -142,7 +142,7 @@ def _sideways_text(
 
 
 def _is_figure(table: FoundTable, content: PageContent) -> bool:
-    """Whether a grid is part of a figure: it touches a picture, and has the caption of a figure below it."""
+    """Whether a grid is part of a figure: it touches a picture and has a figure caption below it."""
     if len(content.pictures) == 0 or len(content.boxes) == 0:
         return False
     left, top, right, bottom = table.box
@@ -195,7 +195,7 @@ def _mirror(content: PageContent) -> PageContent:
 def _table_words(
     content: PageContent, tables: Sequence[FoundTable], table_boxes: Boxes
 ) -> tuple[list[tuple[int, ...]], NDArray[np.int64]]:
-    """Return the words of each table, and the words outside of tables."""
+    """Return the words of each table, and the words outside all tables."""
     middles = (content.boxes[:, :2] + content.boxes[:, 2:]) / 2
     free = np.ones(len(content.texts), dtype=bool)
     of_table = []
@@ -209,10 +209,10 @@ def _table_words(
 
 
 def _join_regions(regions: list[FoundRegion], size: float) -> list[FoundRegion]:
-    """Join the parts of a formula, a title, a caption, or a row in the margin."""
+    """Join parts of the same formula, title, caption or margin row."""
     joined: list[FoundRegion] = []
     for region in regions:
-        # Text in the margin may be anywhere in the order of the columns.
+        # Margin text may come at any position in the column order.
         reach = len(joined) if region.kind.startswith("Page-") else 6
         for index in range(len(joined) - 1, max(-1, len(joined) - 1 - reach), -1):
             other = joined[index]
@@ -239,10 +239,10 @@ def _are_one(first: FoundRegion, second: FoundRegion, size: float) -> bool:
 
 
 def _order_regions(regions: list[FoundRegion], size: float, columns: Boxes) -> list[FoundRegion]:
-    """Put regions into reading order: headers, the body with captions at their figures, footnotes, footers."""
+    """Sort regions into reading order: headers, body (captions next to their figures), footnotes, footers."""
     order = _order_kind(regions, "Page-header", size, columns)
     body = [region for region in regions if region.kind not in ("Page-header", "Page-footer", "Footnote")]
-    # A figure or table is ordered together with its captions.
+    # A figure or table is sorted together with its captions.
     groups = [[region] for region in body if region.kind != "Caption"]
     for caption in (region for region in body if region.kind == "Caption"):
         distances = [
@@ -269,22 +269,22 @@ def _order_kind(regions: list[FoundRegion], kind: str, size: float, columns: Box
 
 
 def _caption_distance(caption: Box, other: Box) -> float:
-    """Return the distance of a caption from a figure; distances across count twice."""
+    """Return the distance of a caption from a figure. Horizontal distances count twice."""
     across = max(other[0] - caption[2], caption[0] - other[2], 0.0)
     down = max(other[1] - caption[3], caption[1] - other[3], 0.0)
     return down + 2 * across
 
 
 def order_of(boxes: Boxes, height: float, columns: Boxes) -> list[int]:
-    """Return the indices of parts in reading order, from left to right, columns one after the other.
+    """Return the indices of parts in reading order: columns one after the other, from left to right.
 
-    The upper of two stacked parts is read first, and the left of two adjacent ones, unless a part between them spans
-    both (Breuel 2003, "High performance document layout analysis").
+    Of two stacked parts, the upper part is read first. Of two parts side by side, the left part is read first, unless
+    a part between them spans both (Breuel 2003, "High performance document layout analysis").
 
     Args:
         boxes: float64 (N, 4).
-        height: Line height, for pages with too many parts.
-        columns: float64 (C, 4): running text. Parts above or below it count as wide as its column.
+        height: Line height, used on pages with too many parts, which are read row by row.
+        columns: float64 (C, 4): boxes of running text. Parts above or below such a box are widened to it.
     """
     number = len(boxes)
     if number > _MAX_PARTS:
@@ -299,7 +299,7 @@ def order_of(boxes: Boxes, height: float, columns: Boxes) -> list[int]:
     for _ in range(number):
         ready = np.flatnonzero(pending & (waiting == 0))
         if len(ready) == 0:
-            # Overlapping parts can wait for each other in a circle: the one that waits for fewest breaks it.
+            # Overlapping parts can form a cycle. Break it at the part that must follow the fewest other parts.
             candidates = np.flatnonzero(pending)
             ready = candidates[waiting[candidates] == waiting[candidates].min()]
         chosen = _choose_next(ready, order[-1] if order else None, boxes)
@@ -310,7 +310,7 @@ def order_of(boxes: Boxes, height: float, columns: Boxes) -> list[int]:
 
 
 def _widen_to_columns(boxes: Boxes, columns: Boxes) -> Boxes:
-    """Widen parts to the narrowest running text above or below them, up to the parts next to them."""
+    """Widen each part to the narrowest running text that contains it horizontally, but not over its neighbours."""
     widened = boxes.copy()
     widths = columns[:, 2] - columns[:, 0]
     for index, (left, top, right, bottom) in enumerate(boxes):
@@ -335,7 +335,7 @@ def _must_precede(boxes: Boxes) -> NDArray[np.bool_]:
     down = np.minimum(bottom[:, None], bottom) - np.maximum(top[:, None], top)
     level = down > 0.5 * np.minimum(heights[:, None], heights)
     middles = (top + bottom) / 2
-    # Parts that overlap both ways are nested, or their boxes are too large.
+    # Parts that overlap in both directions are nested, or their boxes are too large.
     above = stacked & ((middles[:, None] < middles) & ~level | level & (top[:, None] < top))
     to_left = ~stacked & (left[:, None] < left)
     parted = np.zeros_like(to_left)
@@ -353,7 +353,7 @@ def _must_precede(boxes: Boxes) -> NDArray[np.bool_]:
 
 
 def _choose_next(ready: NDArray[np.int64], last: int | None, boxes: Boxes) -> int:
-    """Choose the part that continues the column of the last one, or else the topmost."""
+    """Choose the topmost part below the last part in its column, or else the topmost part."""
     if last is not None:
         across = np.minimum(boxes[ready, 2], boxes[last, 2]) - np.maximum(boxes[ready, 0], boxes[last, 0])
         below = ready[(across > 0) & (boxes[ready, 1] >= boxes[last, 1])]
@@ -363,14 +363,14 @@ def _choose_next(ready: NDArray[np.int64], last: int | None, boxes: Boxes) -> in
 
 
 def mend_hyphenation(lines: Sequence[str], context: str = "") -> str:
-    """Join the lines of a paragraph, and the words that were hyphenated at their ends.
+    """Join the lines of a paragraph, and join the words that were hyphenated at line ends.
 
-    A hyphen is kept if it belongs to the word: before a capital or a digit, in words with another hyphen, and in
-    compounds that occur elsewhere on the page, with a hyphen or as two words.
+    A hyphen is kept before a capital or a digit, and in words with another hyphen. It is also kept in compounds that
+    occur elsewhere on the page with a hyphen or as two words.
 
     Args:
         lines: Lines from first to last.
-        context: Other text of the page, in addition to the lines.
+        context: Further text of the page.
 
     Returns:
         One line of text.
@@ -381,7 +381,7 @@ def mend_hyphenation(lines: Sequence[str], context: str = "") -> str:
         'An example of Navier-Stokes and well-known text'
     """
     stripped = [line.strip() for line in lines]
-    # Words at the ends of lines may be halves.
+    # The first and last words of lines may be halves.
     inner = [" ".join(line.split()[1:-1]) for line in stripped]
     whole = " ".join([context, *inner]).casefold()
     known = set(_LETTERS.findall(whole))

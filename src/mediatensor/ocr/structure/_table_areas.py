@@ -1,4 +1,4 @@
-"""Where tables are: in lattices of rules, between rules of one width, and where short texts stand side by side."""
+"""Find table areas: lattices of rules, stacks of rules with the same ends, and short texts side by side."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ._page import Box, PageContent
 from ._table_columns import Segments, TableArea, clusters, column_gaps
 from ._table_text import Run, is_number, lines_of, runs_of
 
-# At most this many rules, the longest, are kept: the cost of crossings is quadratic.
+# Only this many rules, the longest, are kept, because the number of crossings grows quadratically.
 _MAX_RULES = 4_000
 
 
 def join_rules(rules: NDArray[np.float64], across: bool, em: float) -> Segments:
-    """Join pieces of rules: dots, dashes, and the borders of adjacent cells.
+    """Join pieces of rules, such as dots, dashes and the borders of adjacent cells.
 
     Args:
         rules: float64 (N, 4): xmin, ymin, xmax, ymax.
-        across: Whether they run from left to right.
+        across: Whether the rules are horizontal.
         em: Height of type.
 
     Returns:
-        Rules at least one type height long, sorted by position, then start.
+        Rules at least one type height long, sorted by position, then by start.
     """
     if not len(rules):
         return np.zeros((0, 3))
@@ -56,7 +56,7 @@ def join_rules(rules: NDArray[np.float64], across: bool, em: float) -> Segments:
 
 @dataclass(frozen=True, eq=False)
 class Lattice:
-    """Connected rules, and the box around them."""
+    """A set of connected rules and its bounding box."""
 
     box: Box
     horizontal: Segments
@@ -64,7 +64,7 @@ class Lattice:
 
 
 def find_lattices(horizontal: Segments, vertical: Segments, em: float) -> list[Lattice]:
-    """Find the sets of rules that touch or cross, each with rules in both directions."""
+    """Find sets of rules that touch or cross. Each set has rules in both directions."""
     if not len(horizontal) or not len(vertical):
         return []
     reach = 0.4 * em
@@ -105,9 +105,9 @@ def find_lattices(horizontal: Segments, vertical: Segments, em: float) -> list[L
 
 
 def stacks_of_rules(horizontal: Segments, em: float) -> list[Segments]:
-    """Find stacks of two or more rules above each other with the same ends, from the top.
+    """Find stacks of at least two rules with the same left and right ends, from top to bottom.
 
-    Pieces at the same height count as one rule, because heads of groups of columns are ruled piece by piece.
+    Pieces at the same height count as one rule, because rules below heads of several columns are often interrupted.
     """
     levels: list[tuple[float, float, float]] = []
     for y, start, end in horizontal[np.argsort(horizontal[:, 0], kind="stable")]:
@@ -138,10 +138,10 @@ def words_inside(content: PageContent, box: Box) -> NDArray[np.int64]:
 def lattice_areas(
     content: PageContent, horizontal: Segments, vertical: Segments, em: float
 ) -> tuple[list[TableArea], Segments]:
-    """Return the areas of rules that separate columns and rows, and the other rules across."""
+    """Return the areas in which rules separate columns and rows, and the horizontal rules outside these areas."""
     areas, loose = [], [horizontal[:0]]
     lattices = find_lattices(horizontal, vertical, em)
-    # The largest first: of nested tables the outer one wins.
+    # Sort by size, the largest first: of nested tables, the outermost is used.
     lattices.sort(key=lambda lattice: (lattice.box[0] - lattice.box[2]) * (lattice.box[3] - lattice.box[1]))
     used = {tuple(rule) for lattice in lattices for rule in lattice.horizontal.tolist()}
     loose += [np.array([rule]) for rule in horizontal.tolist() if tuple(rule) not in used]
@@ -150,7 +150,7 @@ def lattice_areas(
         x0, _, x1, _ = lattice.box
         within = (lattice.vertical[:, 0] > x0 + em) & (lattice.vertical[:, 0] < x1 - em)
         if not within.any() or len(lattice.horizontal) + len(lattice.vertical) < 3:
-            # A frame, or shaded bands: their edges across still separate rows.
+            # This is a frame or shaded bands. Their horizontal edges still separate rows.
             loose.append(lattice.horizontal)
             continue
         words = words_inside(content, lattice.box)
@@ -161,7 +161,7 @@ def lattice_areas(
 
 
 def _cut_to_frame(content: PageContent, lattice: Lattice, em: float) -> Lattice:
-    """Cut off rules down that continue beyond the frame into a title above, or a note below."""
+    """Cut off vertical rules that extend beyond the frame into a title above or a note below."""
     x0, y0, x1, y1 = lattice.box
     full = lattice.horizontal[(lattice.horizontal[:, 1] < x0 + em) & (lattice.horizontal[:, 2] > x1 - em), 0]
     if len(full):
@@ -180,7 +180,7 @@ def stack_areas(
     taken: Sequence[Box],
     em: float,
 ) -> list[TableArea]:
-    """Return the areas between rules of one width that hold columns rather than running text."""
+    """Return the areas between rules of equal width that contain columns rather than running text."""
     areas = []
     for stack in stacks_of_rules(horizontal, em):
         left, right = float(stack[:, 1].min()), float(stack[:, 2].max())
@@ -189,7 +189,7 @@ def stack_areas(
         for upper, lower in pairwise(stack):
             words = words_inside(content, (left - 0.5 * em, float(upper[0]), right + 0.5 * em, float(lower[0])))
             kind = _band_kind(content, words, right - left, is_prose, em)
-            # The space between two tables, with only the title of the second.
+            # The space between two tables, which contains only the title of the second table.
             is_apart = kind == "little" and lower[0] - upper[0] > 2.5 * em and len(stack) > 3
             bands.append("other" if is_apart or _is_within(upper, lower, taken) else kind)
         at = 0
@@ -211,13 +211,13 @@ def stack_areas(
 
 
 def _is_within(upper: NDArray[np.float64], lower: NDArray[np.float64], boxes: Sequence[Box]) -> bool:
-    """Whether part of a box is between two rules."""
+    """Whether one of the boxes overlaps the area between two rules."""
     left, right = max(upper[1], lower[1]), min(upper[2], lower[2])
     return any(x0 < right and x1 > left and y0 < lower[0] and y1 > upper[0] for x0, y0, x1, y1 in boxes)
 
 
 def _prose_width(content: PageContent, words: NDArray[np.int64], em: float) -> float:
-    """Return the median width of text lines; runs at the same height count as one line."""
+    """Return the median width of text lines. Runs at the same height count as one line."""
     lines = lines_of(runs_of(content, words, 0.9 * em))
     return float(np.median([sum(run.x1 - run.x0 for run in line) for line in lines])) if lines else 0.0
 
@@ -225,7 +225,7 @@ def _prose_width(content: PageContent, words: NDArray[np.int64], em: float) -> f
 def _band_kind(
     content: PageContent, words: NDArray[np.int64], wide: float, is_prose: NDArray[np.bool_], em: float
 ) -> str:
-    """Classify the text between two rules: "columns", "little" (one line), or "other"."""
+    """Classify the text between two rules as "columns", "little" (at most one line) or "other"."""
     if not len(words):
         return "little"
     own = content.boxes[words]
@@ -241,11 +241,11 @@ def _band_kind(
     return "little" if len(lines) <= 2 else "other"
 
 
-# In type heights: the least gap between cells, and the largest pitch of the lines of a table.
+# In type heights: the smallest gap between cells, and the largest distance between lines of a table.
 _GAP = 1.0
 _PITCH = 3.2
 _MIN_ROWS = 3
-# Pictures larger than this share of the page are scans of it, so their text is not that of a chart.
+# A picture that covers more than this share of the page is a scan of the page, not a chart.
 _SCAN_SHARE = 0.5
 
 _MARK = re.compile(r"^([•●▪◦‣·○□■*\-\u2013\u2014]|\(?[0-9ivxIVX]{1,4}[.):]|\(?[a-zA-Z][.)]|\d{1,2}(\.\d{1,2})+\.?)$")
@@ -258,9 +258,9 @@ def open_areas(
 
     Args:
         content: The page.
-        free: bool (N,): words outside of all tables so far.
+        free: bool (N,): words outside the tables found so far.
         is_prose: bool (N,): words of running text.
-        taken: Boxes of the tables so far.
+        taken: Boxes of the tables found so far.
         em: Height of type.
     """
     usable = free & ~(is_prose & ~_sentences_in_cells(content, free, is_prose, em))
@@ -289,7 +289,7 @@ def open_areas(
 def _sentences_in_cells(
     content: PageContent, free: NDArray[np.bool_], is_prose: NDArray[np.bool_], em: float
 ) -> NDArray[np.bool_]:
-    """Mark the words of running text with short texts next to it: sentences in cells."""
+    """Mark words of running text that have short texts next to them: they are sentences in cells."""
     beside = np.zeros(len(is_prose), dtype=bool)
     short = [run for run in runs_of(content, np.nonzero(free & ~is_prose)[0].tolist(), em) if run.x1 - run.x0 < 15 * em]
     prose = runs_of(content, np.nonzero(free & is_prose)[0].tolist(), em)
@@ -312,7 +312,7 @@ def _boxes_of_runs(runs: Sequence[Run]) -> list[Box]:
 
 
 def _segments(runs: Sequence[Run], walls: Sequence[Box], em: float) -> list[list[Run]]:
-    """Make lines of runs, split where running text or another table is between two runs."""
+    """Group runs into lines, and split lines where running text or another table is between two runs."""
     sides = np.array(walls, dtype=np.float64).reshape(-1, 4)
     segments = []
     for line in lines_of(runs):
@@ -330,7 +330,7 @@ def _segments(runs: Sequence[Run], walls: Sequence[Box], em: float) -> list[list
 
 
 def _groups(segments: Sequence[list[Run]], em: float) -> list[list[list[Run]]]:
-    """Group lines that follow each other closely and overlap, from the top."""
+    """Group lines that overlap horizontally and follow each other closely, from top to bottom."""
     spans = [
         (min(run.x0 for run in line), max(run.x1 for run in line), float(np.median([run.middle for run in line])))
         for line in segments
@@ -359,7 +359,7 @@ def _groups(segments: Sequence[list[Run]], em: float) -> list[list[list[Run]]]:
 
 
 def _columnar_parts(content: PageContent, lines: Sequence[list[Run]]) -> list[list[list[Run]]]:
-    """Return the stretches of lines that are rows, mostly with several texts, without titles above and notes below."""
+    """Return stretches of lines that are table rows, without titles above and notes below them."""
     parts: list[list[list[Run]]] = [[]]
     single = 0
     for line in lines:
@@ -369,7 +369,7 @@ def _columnar_parts(content: PageContent, lines: Sequence[list[Run]]) -> list[li
             single += 1
         parts[-1].append(line)
         if single > 2:
-            # After three lines of one text each, another table starts.
+            # Three consecutive lines with one text each end a table.
             del parts[-1][-single:]
             parts.append([])
     found = []
@@ -387,14 +387,14 @@ def _columnar_parts(content: PageContent, lines: Sequence[list[Run]]) -> list[li
 
 
 def _is_head_of_several(line: list[Run], below: list[Run]) -> bool:
-    """Whether a single text above a line is the head of some of its columns, not the title of the table."""
+    """Whether a single text above a line is the head of some of its columns rather than the table title."""
     run = line[0]
     middle = (run.x0 + run.x1) / 2
     return len(below) > 2 and run.x0 > below[0].x1 and below[1].x0 <= middle <= below[-1].x1
 
 
 def _is_list(content: PageContent, rows: Sequence[list[Run]]) -> bool:
-    """Whether rows are items with bullets or numbers, a table of contents, or the fields of a form."""
+    """Whether rows are bulleted or numbered items, a table of contents, or form fields."""
     texts = [[" ".join(content.texts[word] for word in run.words) for run in row] for row in rows]
     marked = sum(_MARK.match(row[0]) is not None and len(row) == 2 for row in texts)
     if marked > 0.5 * len(rows):

@@ -1,4 +1,4 @@
-"""The columns of a table: between rules, and along gaps that run down through its lines."""
+"""Find the columns of a table: between rules, and along gaps that continue through its lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ._page import Box, PageContent
 from ._table_text import Run
 
-# The largest share of rows with text across a column gap, such as heads and titles.
+# At most this share of rows may have text across a column gap. Heads and titles often do.
 _ACROSS_SHARE = 0.2
 # Narrower columns, in type heights, have no space for text.
 _SLIT = 1.2
@@ -22,13 +22,13 @@ _SLIT = 1.2
 _SIGN_BEFORE = re.compile(r"[$€£¥(<>±~]+$")
 _SIGN_AFTER = re.compile(r"[%‰)*†‡]+$")
 
-#: Rules, float64 (N, 3): the position across, then start and end along the rule.
+#: Rules, float64 (N, 3): the position across the rule, then its start and end.
 Segments = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class TableArea:
-    """The place of a table, its words and rules. The rules of a lattice are connected, like borders of cells."""
+    """The box of a table, with its words and rules. The rules of a lattice are connected, like cell borders."""
 
     box: Box
     words: Sequence[int]
@@ -38,13 +38,13 @@ class TableArea:
 
 
 def column_edges(lines: Sequence[Sequence[Run]], ruled: Sequence[float], em: float, has_posts: bool) -> list[float]:
-    """Return the edges of columns: rules, and gaps that continue over the rows."""
+    """Return the column edges: rules, and gaps that continue through the rows."""
     xs = [ruled[0]]
     height = lines[-1][0].y1 - lines[0][0].y0
     for left, right in pairwise(ruled):
         band = []
         for line in lines:
-            # A run beyond the band is a head of several columns.
+            # A run that extends beyond the band is a head over several columns.
             own = [
                 run
                 for run in line
@@ -63,13 +63,13 @@ def column_gaps(
 ) -> list[float]:
     """Return the middles of the gaps between the columns of a band.
 
-    ``closed_height`` is the height of a table with rules next to the band. Between rules, only gaps that continue over
-    most of the table separate columns: others are within one cell.
+    ``closed_height`` is the height of a table that has rules next to the band. Between rules, a gap must continue over
+    most of the table to separate columns. Shorter gaps are inside a cell.
     """
     is_closed = closed_height is not None
     count = len(lines)
     if count < 2:
-        # The parts of a single line may be cells or not.
+        # The parts of a single line may or may not be cells.
         return []
     allowed = 0 if is_closed or count < 4 else max(1, int(_ACROSS_SHARE * count))
     least = (1.0 if count < 3 else 0.7 if count < 6 else 0.5) * em
@@ -104,7 +104,7 @@ def column_gaps(
 def _split_valleys(
     valleys: Sequence[tuple[int, int]], bins: Sequence[Sequence[tuple[int, int]]]
 ) -> list[tuple[int, int]]:
-    """Split free stretches at the few runs within them: the entries of a nearly empty column."""
+    """Split free stretches at the few runs inside them: these runs are entries of a nearly empty column."""
     starts = np.array([first for first, _ in valleys])
     inside: list[list[tuple[int, int]]] = [[] for _ in valleys]
     for line in bins:
@@ -124,7 +124,7 @@ def _split_valleys(
 
 
 def _level_blocks(lines: Sequence[Sequence[Run]], em: float) -> list[list[Run]]:
-    """Join lines that overlap, such as cells of one line next to cells of two."""
+    """Join lines that overlap vertically, such as a cell with one line next to cells with two lines."""
     blocks: list[list[Run]] = []
     bottom = -np.inf
     for line in lines:
@@ -141,7 +141,7 @@ def _level_blocks(lines: Sequence[Sequence[Run]], em: float) -> list[list[Run]]:
 def _drop_weak_edges(
     lines: Sequence[Sequence[Run]], edges: list[float], left: float, right: float, *, is_closed: bool
 ) -> list[float]:
-    """Drop edges with text on both sides in few lines: chance gaps, indents."""
+    """Drop edges that have text on both sides in only a few lines, such as chance gaps and indents."""
     count = len(lines)
     needed = max(2, int((0.5 if is_closed else 0.15) * count)) if count > 2 else 1
     edges = list(edges)
@@ -156,7 +156,7 @@ def _drop_weak_edges(
         weakest = int(np.argmin(both))
         if both[weakest] >= needed:
             break
-        # A nearly empty column is judged by the lines in which it has text.
+        # A nearly empty column is judged only by the lines in which it has text.
         filled = np.zeros(len(edges) + 1, dtype=np.int64)
         for line in lines:
             for run in line:
@@ -181,7 +181,7 @@ def _drop_weak_edges(
 def drop_sign_columns(
     content: PageContent, lines: Sequence[Sequence[Run]], xs: list[float], ruled: set[float]
 ) -> list[float]:
-    """Join columns that only have currency signs, per cent signs or brackets to the column of their numbers."""
+    """Join columns of only currency signs, per cent signs or brackets to the column with their numbers."""
     texts: list[list[str]] = [[] for _ in xs[1:]]
     for line in lines:
         for run in line:
@@ -199,7 +199,7 @@ def drop_sign_columns(
 
 
 def drop_slits(content: PageContent, words: Sequence[int], xs: list[float], em: float) -> list[float]:
-    """Drop narrow columns without text: the space between a border and a shaded area."""
+    """Drop narrow columns without text, which are the space between a border and a shaded area."""
     middles = (content.boxes[list(words), 0] + content.boxes[list(words), 2]) / 2
     counts = np.histogram(middles, xs)[0]
     kept = [xs[0]]
@@ -216,13 +216,13 @@ def drop_slits(content: PageContent, words: Sequence[int], xs: list[float], em: 
 
 
 def rule_places(rules: Segments, start: float, end: float, em: float) -> list[float]:
-    """Return the positions of rules from the start of the area to its end."""
+    """Return the positions of rules inside an area, with the start and the end of the area."""
     inner = cluster_means([at for at, _, _ in rules if start + 0.5 * em < at < end - 0.5 * em], 0.5 * em)
     return [start, *inner, end]
 
 
 def clusters(values: NDArray[np.float64], reach: float) -> list[tuple[int, int]]:
-    """Split sorted values into ranges of indices, each at most ``reach`` wide."""
+    """Split sorted values into clusters at most ``reach`` wide, and return the index range of each."""
     parts, first = [], 0
     for at in range(1, len(values) + 1):
         if at == len(values) or values[at] - values[first] > reach:
@@ -232,6 +232,6 @@ def clusters(values: NDArray[np.float64], reach: float) -> list[tuple[int, int]]
 
 
 def cluster_means(values: Sequence[float], reach: float) -> list[float]:
-    """Return the means of clusters of values, each at most ``reach`` wide."""
+    """Return the means of clusters of values. Each cluster is at most ``reach`` wide."""
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     return [float(ordered[first:last].mean()) for first, last in clusters(ordered, reach)]

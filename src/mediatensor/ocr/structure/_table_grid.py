@@ -1,4 +1,4 @@
-"""Build the grid of a table whose place is known: columns, rows, spanning cells, and the head."""
+"""Build the grid of a table inside a known area: columns, rows, spanning cells and head rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._page import FoundCell, FoundTable, PageContent
 from ._table_columns import TableArea, column_edges, drop_sign_columns, drop_slits, rule_places
 from ._table_text import Run, is_number, is_right_to_left, join_run, lines_of, runs_of
 
-# The least gap between the cells of a line, in type heights.
+# The smallest gap between two cells of a line, in type heights.
 _CELL_GAP = 0.55
 _MAX_COLUMNS = 400
 _YEAR = re.compile(r"[(]?(1[5-9]|20)\d\d([-/\u2013]\d\d(\d\d)?)?[)*]{0,3}$")
@@ -22,7 +22,7 @@ _YEAR = re.compile(r"[(]?(1[5-9]|20)\d\d([-/\u2013]\d\d(\d\d)?)?[)*]{0,3}$")
 
 @dataclass
 class _Line:
-    """A line of the table: its runs, the first and last column of each, and the columns with numbers."""
+    """A table line: its runs, the (first, last) column of each run, and the columns that contain numbers."""
 
     runs: list[Run]
     spans: list[tuple[int, int]] = field(default_factory=list)
@@ -46,7 +46,7 @@ class _Line:
 
 
 def build_table(content: PageContent, area: TableArea, em: float) -> FoundTable | None:
-    """Find columns, rows and cells; ``None`` with fewer than two rows or two columns of text."""
+    """Find columns, rows and cells. Return ``None`` if there are fewer than two rows or two columns of text."""
     x0, y0, x1, y1 = area.box
     runs = runs_of(content, area.words, _CELL_GAP * em)
     lines = lines_of(runs)
@@ -66,7 +66,7 @@ def build_table(content: PageContent, area: TableArea, em: float) -> FoundTable 
 
 
 class _Grid:
-    """A table with known columns, while its rows and cells are found."""
+    """Finds the rows and cells of a table whose columns are known."""
 
     def __init__(
         self, content: PageContent, area: TableArea, xs: Sequence[float], ruled_xs: Sequence[float], em: float
@@ -78,10 +78,10 @@ class _Grid:
         self.num_columns = len(xs) - 1
 
     def table(self, runs_by_line: Sequence[Sequence[Run]], ruled_ys: Sequence[float]) -> FoundTable | None:
-        """Find rows and cells; ``None`` for a single row."""
+        """Find rows and cells. Return ``None`` if there is only one row."""
         bands = [(band, bottom) for band, bottom in self._bands(runs_by_line, ruled_ys) if band]
         is_row_ruled = self._rules_part_rows(bands)
-        # Without numbers, the head is above the first rule.
+        # In a table without numbers, the head is above the first rule.
         first_body = next((at for at, (band, _) in enumerate(bands) if self._is_body(band)), min(1, len(bands) - 1))
         rows: list[list[_Line]] = []
         num_heads = 0
@@ -106,7 +106,7 @@ class _Grid:
         if len(rows) < 2:
             return None
         if len(rows) > 2 and num_heads > len(rows) / 2:
-            # A body without numbers looks like a head, but a head is never longer than its body.
+            # A body without numbers was mistaken for a head: a head is never longer than its body.
             num_heads = 1
         ys = [self.area.box[1], *bottoms]
         for at in range(len(rows) - 1):
@@ -120,7 +120,7 @@ class _Grid:
     def _bands(
         self, runs_by_line: Sequence[Sequence[Run]], ruled_ys: Sequence[float]
     ) -> list[tuple[list[_Line], float]]:
-        """Return the lines between each two rules, with the lower rule."""
+        """Return the lines between each pair of adjacent rules, and the y of the lower rule."""
         per_band: list[list[Run]] = [[] for _ in ruled_ys[1:]]
         inner = np.asarray(ruled_ys[1:-1])
         for line in runs_by_line:
@@ -144,7 +144,7 @@ class _Grid:
         return line
 
     def _split_run(self, run: Run) -> list[Run]:
-        """Split a run at the edges that it crosses, at rules or at its widest gaps."""
+        """Split a run at the column edges that it crosses, where there is a rule or an unusually wide gap."""
         first = int(np.searchsorted(self.xs, run.x0 + 0.3 * self.em)) - 1
         last = int(np.searchsorted(self.xs, run.x1 - 0.3 * self.em)) - 1
         if last <= first or len(run.words) < 2:
@@ -176,7 +176,7 @@ class _Grid:
         return parts
 
     def _has_post(self, at: int, y: float) -> bool:
-        """Whether there is a vertical rule on an edge at this height."""
+        """Whether a vertical rule runs along column edge ``at`` at height ``y``."""
         if not self.is_ruled[at]:
             return False
         posts = self.area.vertical
@@ -184,7 +184,6 @@ class _Grid:
         return bool((near & (posts[:, 1] <= y) & (posts[:, 2] >= y)).any())
 
     def _span(self, run: Run) -> tuple[int, int]:
-        """Return the first and last column of a run."""
         xs, last = self.xs, self.num_columns - 1
         home = min(max(int(np.searchsorted(xs, (run.x0 + run.x1) / 2)) - 1, 0), last)
         first = end = home
@@ -196,7 +195,7 @@ class _Grid:
         return first, end
 
     def _rules_part_rows(self, bands: Sequence[tuple[list[_Line], float]]) -> bool:
-        """Whether each row has its own rules above and below."""
+        """Whether rules separate most rows from each other."""
         filled = [band for band, _ in bands if band]
         if len(filled) < 3:
             return False
@@ -207,7 +206,7 @@ class _Grid:
         return [line for line in band if line.numbers]
 
     def _is_body(self, band: Sequence[_Line]) -> bool:
-        """Whether a band has rows of numbers other than years above columns."""
+        """Whether a band has a line of numbers. Years above columns do not count: they are column heads."""
         for line in band:
             rest = line.columns - {0}
             numbers = line.numbers - {0}
@@ -223,9 +222,9 @@ class _Grid:
         return " ".join(self.content.texts[word] for word in run.words)
 
     def _split_head(self, band: list[_Line]) -> tuple[list[_Line], list[_Line]]:
-        """Split the lines of the head from the lines of the body without a rule."""
+        """Split a band into head lines and body lines where no rule separates them."""
         first = next((at for at, line in enumerate(band) if self._is_body([line])), 0)
-        # A label above the numbers belongs to the body, like the first line of a wrapped label.
+        # A label directly above the numbers is the first line of a wrapped label, so it belongs to the body.
         while first > 0 and band[first - 1].columns == {0} and first > 1:
             first -= 1
         return band[:first], band[first:]
@@ -233,7 +232,7 @@ class _Grid:
     # Rows
 
     def _head_rows(self, band: Sequence[_Line]) -> list[list[_Line]]:
-        """Make one row of the lines of a head, and start another below a head of several columns."""
+        """Group head lines into rows. A new row starts below a head that spans several columns."""
         rows: list[list[_Line]] = []
         for line in band:
             if rows and not self._is_head_of_several(rows[-1][-1], line):
@@ -257,7 +256,7 @@ class _Grid:
         return len(texts) >= 4 and repeated >= len(texts) // 2 and 2 * len(line.runs) <= len(below.runs) + 1
 
     def _ruled_rows(self, band: Sequence[_Line]) -> list[list[_Line]]:
-        """Return the rows between two rules: one, unless columns of numbers show more."""
+        """Return the rows between two rules: a single row, unless columns of numbers show that there are more."""
         numeric = self._number_lines(band)
         if len(band) < 2 or len(numeric) < 2:
             return [list(band)]
@@ -289,7 +288,7 @@ class _Grid:
         return rows or [list(band)]
 
     def _open_rows(self, band: Sequence[_Line]) -> list[list[_Line]]:
-        """Return rows without rules between them: each line is one, unless it continues the row above."""
+        """Group lines without rules between them into rows. A line is a new row unless it continues the row above."""
         if len(band) < 2:
             return [list(band)]
         pitches = [after.middle - line.middle for line, after in pairwise(band)]
@@ -328,7 +327,7 @@ class _Grid:
         return rows
 
     def _rows_by_space(self, band: Sequence[_Line]) -> list[list[_Line]]:
-        """Return rows of several lines with more space between rows than within; an empty list if there are none."""
+        """Group lines into rows by the wider space between rows. Return an empty list if all gaps are similar."""
         if len(band) < 4:
             return []
         bottoms = np.maximum.accumulate([line.bottom for line in band])
@@ -355,7 +354,7 @@ class _Grid:
             for line in row:
                 for column in line.numbers:
                     stacked[column] = stacked.get(column, 0) + 1
-            # Lines with two columns of numbers are rows of their own, however close.
+            # Lines with numbers in the same two columns are separate rows, however close they are.
             if sum(many > 1 for many in stacked.values()) > 1:
                 return []
             full = sum(len(line.columns) > 0.7 * self.num_columns for line in row)
@@ -372,7 +371,7 @@ class _Grid:
         return ends
 
     def _is_wrapped_label(self, line: _Line, after: _Line, right: NDArray[np.float64]) -> bool:
-        """Whether a label continues the line above: its first word would not have fitted there."""
+        """Whether a label continues the line above: its first word would not fit at the end of that line."""
         above = [run for run, (first, _) in zip(line.runs, line.spans, strict=True) if first == 0]
         below = [run for run, (first, _) in zip(after.runs, after.spans, strict=True) if first == 0]
         if not above or not below:
@@ -420,7 +419,7 @@ class _Grid:
         return FoundTable(self.area.box, len(rows), self.num_columns, tuple(cells))
 
     def _text_ends(self, rows: Sequence[Sequence[_Line]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the left and right ends of the text of each column."""
+        """Return the left and right end of the text in each column."""
         lefts, rights = self.xs[1:].copy(), self.xs[:-1].copy()
         for row in rows:
             for line in row:
@@ -432,7 +431,7 @@ class _Grid:
         return lefts, rights
 
     def _sort_words(self, words: list[int]) -> list[int]:
-        """Put words into reading order."""
+        """Sort words into reading order."""
         if len(words) < 2:
             return words
         boxes = self.content.boxes
@@ -447,7 +446,7 @@ class _Grid:
         ys: NDArray[np.float64],
         ruled_ends: Sequence[bool],
     ) -> None:
-        """Join cells without a rule between them: heads of several columns, labels of several rows."""
+        """Join adjacent cells without a rule between them, such as heads over several columns or labels of rows."""
         num_rows, num_columns, em = len(ys) - 1, self.num_columns, self.em
         middles_y, middles_x = (ys[:-1] + ys[1:]) / 2, (self.xs[:-1] + self.xs[1:]) / 2
         right = np.zeros((num_rows, num_columns), dtype=bool)
@@ -480,7 +479,7 @@ class _Grid:
                     continue
                 above, under = joined.rectangle(row, column), joined.rectangle(row + 1, column)
                 first, last = above[2:]
-                # Only cells of one width, between vertical rules.
+                # Join only cells of equal width between vertical rules.
                 if above == under or under[2:] != above[2:] or first != column or below[row, first : last + 1].any():
                     continue
                 is_closed = (first == 0 or right[row, first - 1]) and (last == num_columns - 1 or right[row, last])
@@ -496,21 +495,21 @@ class _Grid:
         first: int,
         last: int,
     ) -> None:
-        """Join the cells between two rules of a row if they hold at most one text."""
+        """Join the cells between two vertical rules in a row if at most one of them has text."""
         texts = [column for column in range(first, last + 1) if filled[row, column]]
         if len(texts) > 1:
             return
         if self.is_ruled[first + 1 : last + 1].all():
             joined.join(row, row, first, last)
         elif texts and row + 1 < len(filled) and filled[row + 1, first : last + 1].sum() > 1:
-            # Below, gaps separate columns: a centred text is their head.
+            # Gaps separate columns in the row below, so a text centred above them is their head.
             own = runs[row, texts[0]]
             middle = (min(run.x0 for run in own) + max(run.x1 for run in own)) / 2
             if abs(middle - (self.xs[first] + self.xs[last + 1]) / 2) < self.em:
                 joined.join(row, row, first, last)
 
     def _join_heads(self, joined: _JoinedCells, runs: dict[tuple[int, int], list[Run]], num_heads: int) -> None:
-        """Extend heads over the columns that they are centred on."""
+        """Extend each head over the columns below that it is centred on."""
         for row in range(num_heads - 1):
             texts = sorted(column for at, column in runs if at == row)
             below = sorted(column for at, column in runs if at == row + 1)
@@ -529,7 +528,7 @@ class _Grid:
     def _columns_of_head(
         self, joined: _JoinedCells, row: int, text: int, middle: float, texts: set[int], below: Sequence[int]
     ) -> tuple[int, int] | None:
-        """Return the first and last column that a head is centred on, none of which has another head."""
+        """Return the first and last column that a head is centred on. Columns with another head are excluded."""
         best = None
         for first in range(text, -1, -1):
             if first != text and (first in texts or first not in below or self._is_taken(joined, row, first)):
@@ -537,7 +536,7 @@ class _Grid:
             for last in range(text, self.num_columns):
                 if last != text and (last in texts or last not in below or self._is_taken(joined, row, last)):
                     break
-                # The middle of the text of the columns, which is independent of the gaps at their ends.
+                # Compare with the middle of the column text, which does not depend on the gaps around the columns.
                 off = abs((self.lefts[first] + self.rights[last]) / 2 - middle)
                 if last > first and off < 0.8 * self.em and (best is None or off < best[0] - 1e-9):
                     best = (off, first, last)
@@ -552,11 +551,11 @@ class _Grid:
 
 
 class _JoinedCells:
-    """The joined cells of a grid: rectangles that cover the grid once."""
+    """The joined cells of a grid: rectangles that cover each grid cell exactly once."""
 
     def __init__(self, num_rows: int, num_columns: int) -> None:
         self.owner = np.arange(num_rows * num_columns).reshape(num_rows, num_columns)
-        # For each cell number: the first and last row, the first and last column.
+        # Maps a cell number to (first row, last row, first column, last column).
         self.rectangles = {
             row * num_columns + column: (row, row, column, column)
             for row in range(num_rows)
@@ -567,7 +566,7 @@ class _JoinedCells:
         return self.rectangles[int(self.owner[row, column])]
 
     def join(self, top: int, bottom: int, first: int, last: int) -> None:
-        """Join the cells of a rectangle, or of a larger one if cells extend beyond it."""
+        """Join the cells of a rectangle. It grows if joined cells extend beyond it."""
         while True:
             numbers = np.unique(self.owner[top : bottom + 1, first : last + 1])
             if len(numbers) == 1:

@@ -1,4 +1,4 @@
-"""The text of a page for the search for tables: runs of words, lines of runs, and running text."""
+"""The text of a page for table detection: runs of words, lines of runs, and running text."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ __all__ = [
     "type_height",
 ]
 
-# A wider gap, in type heights, ends a run: spaces are about a quarter wide, and half in justified text.
+# A wider gap, in type heights, ends a run. A space is about a quarter wide, and half in justified text.
 _RUN_GAP = 0.9
-# Running text: the least number of lines, the least mean number of words, the largest pitch in heights.
+# Running text has at least this many lines, at least this many words a line, and at most this line pitch in heights.
 _PROSE_LINES = 3
 _PROSE_WORDS = 4.0
 _PROSE_PITCH = 2.6
-# The least share of lines that end because the next word would not fit.
+# In running text, at least this share of lines end because the next word would not fit.
 _FULL_SHARE = 0.6
 
 _NUMBER = re.compile(
@@ -64,14 +64,14 @@ class Run:
 
 
 def type_height(boxes: NDArray[np.float64]) -> float:
-    """Return the median height of words, the unit of gaps; 1 without words."""
+    """Return the median word height, which is the unit of gaps; 1 without words."""
     heights = boxes[:, 3] - boxes[:, 1]
     heights = heights[heights > 0]
     return float(np.median(heights)) if len(heights) else 1.0
 
 
 def cut_leaders(content: PageContent, max_words: int) -> PageContent:
-    """Cut leaders (dots between a label and its number) from the boxes of words, and words beyond ``max_words``."""
+    """Cut leaders (dots between a label and its number) off the word boxes, and drop words beyond ``max_words``."""
     boxes = content.boxes
     if len(boxes) > max_words:
         keep = slice(0, max_words)
@@ -91,7 +91,7 @@ def cut_leaders(content: PageContent, max_words: int) -> PageContent:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number with its signs and units ("(12%)"), or marks a missing one ("-", "n.a.")."""
+    """Whether a text is a number with signs and units, such as "(12%)", or marks a missing number ("-", "n.a.")."""
     return _NUMBER.match(text.strip()) is not None
 
 
@@ -102,7 +102,7 @@ def is_right_to_left(text: str) -> bool:
 
 
 def runs_of(content: PageContent, words: Iterable[int], gap: float) -> list[Run]:
-    """Join the words of each line to runs, split at gaps wider than ``gap``."""
+    """Join the words of each line into runs, which end at gaps wider than ``gap``."""
     by_line: dict[int, list[int]] = defaultdict(list)
     for word in words:
         by_line[int(content.line_ids[word])].append(word)
@@ -124,7 +124,7 @@ def join_run(boxes: NDArray[np.float64], words: Sequence[int]) -> Run:
 
 
 def lines_of(runs: Sequence[Run]) -> list[list[Run]]:
-    """Put runs at the same height into lines, from the top; each line is sorted from left to right."""
+    """Group runs at the same height into lines, from top to bottom. Each line is sorted from left to right."""
     lines: list[list[Run]] = []
     top = bottom = 0.0
     for run in sorted(runs, key=lambda run: run.middle):
@@ -132,7 +132,7 @@ def lines_of(runs: Sequence[Run]) -> list[list[Run]]:
         if lines and shared >= 0.5 * min(bottom - top, run.y1 - run.y0):
             lines[-1].append(run)
             count = len(lines[-1])
-            # Means, so that one tall run does not swallow the next line.
+            # Use the means of top and bottom, so that a tall run does not take in the next line.
             top, bottom = top + (run.y0 - top) / count, bottom + (run.y1 - bottom) / count
         else:
             lines.append([run])
@@ -145,8 +145,8 @@ def lines_of(runs: Sequence[Run]) -> list[list[Run]]:
 def prose_runs(content: PageContent, em: float) -> list[Run]:
     """Return the runs of paragraphs.
 
-    The lines of a paragraph are close together, start at one edge, and end where the next word would not fit. Columns
-    of labels start at one edge, but end anywhere.
+    The lines of a paragraph are close together, start at the same edge, and end where the next word would not fit.
+    Columns of labels also start at the same edge, but their lines end anywhere.
     """
     runs = [run for run in runs_of(content, range(len(content.boxes)), _RUN_GAP * em) if run.x1 - run.x0 > 0]
     below = _runs_below(runs, em)
@@ -166,7 +166,7 @@ def prose_runs(content: PageContent, em: float) -> list[Run]:
 
 
 def _split_at_pitch(stack: Sequence[Run]) -> list[list[Run]]:
-    """Split a stack where the pitch of its lines changes, as between a paragraph and a table below it."""
+    """Split a stack where the line pitch changes, as between a paragraph and a table below it."""
     parts = [[stack[0]]]
     pitch = 0.0
     for run, after in pairwise(stack):
@@ -179,7 +179,7 @@ def _split_at_pitch(stack: Sequence[Run]) -> list[list[Run]]:
 
 
 def _runs_below(runs: Sequence[Run], em: float) -> list[int]:
-    """For each run, find the next one below that starts or ends where it does; -1 if there is none."""
+    """Return, for each run, the next run below that starts or ends at the same x; -1 if there is none."""
     after = [-1] * len(runs)
     taken: set[int] = set()
     order = sorted(range(len(runs)), key=lambda at: runs[at].y0)
@@ -208,13 +208,13 @@ def _runs_below(runs: Sequence[Run], em: float) -> list[int]:
 
 
 def is_wrapped(content: PageContent, stack: Sequence[Run], em: float) -> bool:
-    """Whether lines above each other are running text: long, and most end where the next word did not fit."""
+    """Whether stacked lines are running text: they are long, and most end where the next word did not fit."""
     right = max(run.x1 for run in stack)
     full = []
     for run, after in pairwise(stack):
         first = content.boxes[after.words[0]]
         full.append(run.x1 + 0.25 * em + (first[2] - first[0]) > right - 0.25 * em)
-    # Only full lines count for the length: short ones end paragraphs.
+    # Only full lines count for the length, because short lines end paragraphs.
     lengths = [len(run.words) for run, is_full in zip(stack, full, strict=False) if is_full]
     if not lengths or len(lengths) < _FULL_SHARE * len(full):
         return False

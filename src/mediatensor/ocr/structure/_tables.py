@@ -1,4 +1,4 @@
-"""Find the tables of a page, and those that continue on the next page."""
+"""Find the tables of a page, and tables that continue on the next page."""
 
 from __future__ import annotations
 
@@ -17,30 +17,31 @@ from ._table_text import Run, cut_leaders, is_wrapped, lines_of, prose_runs, run
 
 # Words beyond this number are ignored.
 _MAX_WORDS = 100_000
-# The largest share of a rule that may cut through words.
+# At most this share of a rule may cut through words.
 _CUT_SHARE = 0.2
-# A grid that pictures cover to a larger share is part of a picture.
+# A grid of which pictures cover a larger share is part of a picture.
 _MAX_PICTURE_SHARE = 0.3
-# A grid with a larger share of cells with text is a table on any background.
+# A grid in which a larger share of cells has text is a table on any background.
 _FILLED_SHARE = 0.7
-# Relation signs of formulas: a grid with this many, and this share of its words, is not a table.
+# Relation signs of formulas. A grid with at least this many, and at least this share of its words, is not a table.
 _RELATIONS = frozenset("=≤≥≈≡⇒→≠")
 _MIN_RELATIONS = 4
 _RELATION_SHARE = 0.05
 
 
 def find_tables(content: PageContent) -> list[FoundTable]:
-    """Find the tables of a page: ruled, partly ruled, and open ones, with only gaps between columns.
+    """Find the tables of a page: ruled tables, partly ruled tables, and open tables with only gaps between columns.
 
-    Connected rules are a lattice, and each of its openings is a cell. Rules of one width above each other bound tables
-    with gaps between columns, as in papers. The other words are searched for rows of short texts whose gaps continue
-    from row to row; running text, lists and tables of contents are left out. Of nested tables the outer one is found.
+    Connected rules form a lattice, and each opening of the lattice is a cell. Stacked rules with the same ends bound
+    tables with gaps between columns, as in scientific papers. The remaining words are searched for rows of short texts
+    with gaps at the same places; running text, lists and tables of contents are excluded. Of nested tables, only the
+    outermost is found.
 
     Args:
         content: The page.
 
     Returns:
-        The tables from top to bottom. The cells of each cover its grid once.
+        The tables from top to bottom. The cells of each table cover its grid exactly once.
 
     Example:
         >>> import numpy as np
@@ -92,7 +93,7 @@ def _keep(content: PageContent, table: FoundTable, tables: list[FoundTable], fre
 def _drop_rules_through_words(
     content: PageContent, horizontal: Segments, vertical: Segments, em: float
 ) -> tuple[Segments, Segments]:
-    """Drop rules through words: strokes of letters, bars of charts, struck-out text."""
+    """Drop rules that cut through words, such as letter strokes, chart bars and strikethrough lines."""
     boxes = content.boxes
     order = np.argsort(boxes[:, 0])
     lefts = boxes[order, 0]
@@ -105,7 +106,7 @@ def _drop_rules_through_words(
         own = own[(middles > start) & (middles < end) & (own[:, 0] + 0.1 * em < x) & (own[:, 2] - 0.1 * em > x)]
         if len(own) and end - start < 3 * em:
             continue
-        # Near the ends of a rule, a stroke of a letter may touch it.
+        # A letter stroke may touch the ends of a rule.
         at_ends = (own[:, 1] < start + 1.5 * em) | (own[:, 3] > end - 1.5 * em)
         deep = (own[:, 0] + 0.35 * em < x) & (own[:, 2] - 0.35 * em > x)
         start, end = _longest_free_part(own[at_ends | deep], start, end)
@@ -128,9 +129,9 @@ def _drop_rules_through_words(
 
 
 def _longest_free_part(words: NDArray[np.float64], start: float, end: float) -> tuple[float, float]:
-    """Return the longest part of a vertical rule that cuts no word, or an empty part if it is less than half.
+    """Return the longest part of a vertical rule between words; an empty part if it is less than half of the rule.
 
-    In images, rules continue into letters that touch them.
+    In images, letters that touch a rule appear to extend it.
     """
     if not len(words):
         return start, end
@@ -143,7 +144,7 @@ def _longest_free_part(words: NDArray[np.float64], start: float, end: float) -> 
 
 
 def _is_table(content: PageContent, table: FoundTable, area: TableArea, em: float) -> bool:
-    """Whether cells of a ruled area make a table: enough are filled, and not by running text."""
+    """Whether the cells of a ruled area form a table: enough cells are filled, but not with running text."""
     filled = [cell for cell in table.cells if cell.words]
     if len(filled) < 4 or len({cell.row_start for cell in filled}) < 2 or len({cell.col_start for cell in filled}) < 2:
         return False
@@ -152,20 +153,20 @@ def _is_table(content: PageContent, table: FoundTable, area: TableArea, em: floa
     if not area.is_lattice and _is_prose_table(content, table, em):
         return False
     per_row = Counter(cell.row_start for cell in filled)
-    # The numbers along an axis are single texts.
+    # Rows with a single text may be the numbers along a chart axis.
     several = sum(many > 1 for many in per_row.values())
     return several >= 0.5 * len(per_row) and len(filled) >= 0.25 * len(table.cells)
 
 
 def _is_drawn(content: PageContent, table: FoundTable, *, is_ruled: bool = False) -> bool:
-    """Whether a grid is part of a picture, such as a chart, or formulas below each other.
+    """Whether a grid is part of a picture, such as a chart, or consists of stacked formulas.
 
-    Shaded cells may be mistaken for a picture, so a ruled grid with text in most cells is a table.
+    Shaded cells may be mistaken for a picture. Therefore a ruled grid with text in most cells is always a table.
     """
     if is_ruled and sum(bool(cell.words) for cell in table.cells) >= _FILLED_SHARE * len(table.cells):
         return False
     box = np.array(table.box)
-    # A picture of most of the page is a scan of it.
+    # A picture that covers most of the page is a scan.
     sizes = (content.pictures[:, 2:] - content.pictures[:, :2]).prod(axis=1)
     pictures = content.pictures[sizes < 0.5 * content.width * content.height]
     common = np.minimum(pictures[:, 2:], box[2:]) - np.maximum(pictures[:, :2], box[:2])
@@ -195,7 +196,7 @@ def _is_prose_table(content: PageContent, table: FoundTable, em: float) -> bool:
 
 
 def _is_form(content: PageContent, table: FoundTable) -> bool:
-    """Whether many cells start with a label and a colon."""
+    """Whether many cells start with a label that ends with a colon."""
     filled = [cell for cell in table.cells if cell.words]
     labels = sum(any(content.texts[word].endswith(":") for word in cell.words[:4]) for cell in filled)
     return labels > 0.3 * len(filled)
@@ -213,16 +214,16 @@ def join_tables(
 ) -> list[list[tuple[int, int, int]]]:
     """Find the tables that continue on the next page.
 
-    The last table of a page and the first table of the next page are one if they have the same number of columns with
-    edges in the same places, and at most two lines, such as a footer and a header, between them on each page. Repeated
-    header rows are left out.
+    The last table of a page continues in the first table of the next page if both have the same number of columns and
+    the same column edges. At most two lines, such as a footer and a header, may be between them on each page. Repeated
+    header rows are skipped.
 
     Args:
-        pages: The content of each page, and its tables, as `find_tables` returns them.
+        pages: For each page, its content and its tables from `find_tables`.
 
     Returns:
-        The parts of each joined table, in order: the number of the page, the number of the table on the page, and the
-        first row that is not a repeated head, all from 0.
+        The parts of each joined table, in order. A part has the index of the page, the index of the table on the page,
+        and the index of the first row that is not a repeated head.
     """
     joined: list[list[tuple[int, int, int]]] = []
     for page, (content, tables) in enumerate(pages):
@@ -240,7 +241,7 @@ def join_tables(
 
 
 def _continues(content: PageContent, table: FoundTable, next_content: PageContent, after: FoundTable) -> bool:
-    """Whether a table at the bottom of a page continues at the top of the next."""
+    """Whether a table at the bottom of a page continues at the top of the next page."""
     if table.num_cols != after.num_cols:
         return False
     if table.box[3] < 0.6 * content.height or after.box[1] > 0.4 * next_content.height:
@@ -262,7 +263,7 @@ def _column_edges(table: FoundTable) -> NDArray[np.float64]:
 
 
 def _count_repeated_rows(content: PageContent, table: FoundTable, next_content: PageContent, after: FoundTable) -> int:
-    """Count the rows at the top of ``after`` that repeat the first rows of ``table``, as heads do."""
+    """Count the rows at the top of ``after`` that repeat the first rows of ``table``, such as head rows."""
 
     def rows(content: PageContent, table: FoundTable) -> list[list[str]]:
         texts = [[""] * table.num_cols for _ in range(table.num_rows)]
