@@ -1,1 +1,1 @@
-"""What needs data and text at once: datasets of documents and words, and reading text on many machines."""
+"""Datasets of document pages and word images, and text reading on many machines."""

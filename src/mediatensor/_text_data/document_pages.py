@@ -1,4 +1,4 @@
-"""`DocumentPages`: pages of documents; and documents that recipes keep open."""
+"""`DocumentPages`: a dataset of document pages; and open documents for recipes."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ DEFAULT_DPI = 144.0
 
 @dataclass(frozen=True)
 class DocumentOptions:
-    """How documents are opened.
+    """Options for opening documents.
 
     Attributes:
         dpi: Pixels per inch of the pages of a PDF file.
         max_pixels: Pages with more pixels fail; ``None`` for no limit.
-        pdf_options: Further arguments of `read_pdf`; without ``timeout_seconds``, PDFium has a minute for each page.
+        pdf_options: Further arguments of `read_pdf`. The default ``timeout_seconds`` is 60 for each page.
     """
 
     dpi: float = DEFAULT_DPI
@@ -76,7 +76,7 @@ class Document:
 
 
 def _open_pages(source: object, options: DocumentOptions) -> Pages:
-    # Imported late: the OCR package is large, and not needed without documents.
+    # Imported late, because the OCR package is large and only documents need it.
     from ..ocr.io._documents.pdf_process import DEFAULT_TIMEOUT_SECONDS
     from ..ocr.io.reader import open_document
 
@@ -85,7 +85,7 @@ def _open_pages(source: object, options: DocumentOptions) -> Pages:
 
 
 def apply_image_transform(transform: Callable[[Tensor], Tensor] | None, image: Tensor) -> Tensor:
-    """Return the result of a user's transform of an image, a tensor (C, H, W)."""
+    """Apply a user's transform to an image, and check that it returns a tensor (C, H, W)."""
     if transform is None:
         return image
     with stages.TRANSFORM, global_random():
@@ -97,32 +97,30 @@ def apply_image_transform(transform: Callable[[Tensor], Tensor] | None, image: T
 
 
 class DocumentPages(MediaDataset):
-    """Pages of documents, one sample a row: of PDF files (which need the extra ``ocr``), images, and TIFFs of several
-    pages.
+    """A dataset of document pages, one page a row: PDF (needs the extra ``ocr``), images, and TIFF with several pages.
 
-    A page is read or rendered when its row is. ``Sample.image`` is uint8 (3, H, W), upright, RGB, transparent parts
-    over white; ``extra["page_index"]`` is its number in the document, from 0. A document that cannot be opened has one
-    row, which fails.
+    A page is read or rendered when its row is read. ``Sample.image`` is upright RGB, uint8 (3, H, W), with transparent
+    parts over white. ``extra["page_index"]`` is the page's index in the document, from 0. A document that cannot be
+    opened has one row, which fails.
 
     Args:
         source: The documents: paths, a folder, a manifest, rows of a Hugging Face dataset; see `as_items`.
-        pages: Which pages of a document are rows. ``"all"``: each page is one; to count them every document is opened
-            here, except those whose manifest has a column ``num_pages``. ``"first"``: the first page. ``"random"``:
-            each row draws one.
+        pages: Pages of a document that become rows. ``"all"``: one row a page. To count pages, the constructor opens
+            every document without a column ``num_pages`` in the manifest. ``"first"``: the first page. ``"random"``:
+            each row draws a page.
         dpi: Pixels per inch at which pages of PDF files are rendered.
         max_pixels: A page with more pixels fails; ``None`` for no limit.
-        transform: Takes an image, uint8 (3, H, W), and returns another tensor (C, H, W); random ones draw for each row.
+        transform: Takes an image, uint8 (3, H, W), and returns a tensor (C, H, W). Random transforms draw for each row.
         label, classes: As for `VideoClips`.
         rows_per_file: For ``"random"``: number of rows of each document in an epoch.
         pdf_options: Further arguments of `read_pdf`: ``password``, ``rotation``, ``grayscale`` ..., and
-            ``timeout_seconds``, which is 60 by default: a page that takes longer fails. ``None``, no limit, is for
-            trusted files.
+            ``timeout_seconds`` (default 60), after which a page fails. ``None``, no limit, is for trusted files.
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 
     Raises:
         InvalidArgumentError: if there are no documents, or an argument is not among the accepted ones.
-        MissingDependencyError: if pages are counted and a package for that is missing.
+        MissingDependencyError: if pages are counted and a package to open the documents is missing.
 
     Example:
         >>> from mediatensor.datasets import DocumentPages
@@ -195,7 +193,6 @@ class PageRecipe(Recipe):
 
 
 def _page_counts(items: Sequence[Item], recipe: PageRecipe) -> list[int]:
-    """Return the number of rows of each document."""
     watched = progress(items, "counting pages", total=len(items), unit="file") if len(items) > 1 else items
     return [_num_pages(item, recipe) for item in watched]
 
@@ -207,7 +204,7 @@ def _num_pages(item: Item, recipe: PageRecipe) -> int:
         document = recipe.open(item)
     except MissingDependencyError:
         raise
-    except (MediaTensorError, OSError):  # reading the row raises the error
+    except (MediaTensorError, OSError):  # reading the row raises this error
         return 1
     try:
         return len(document.pages)

@@ -1,4 +1,4 @@
-"""`TextReader`: the text of documents and videos as columns."""
+"""`TextReader`: reads the text of documents and videos into columns."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from .document_pages import DEFAULT_DPI, Document, DocumentOptions
 
 _MAX_FRAMES = 100_000
 
-# Number of frames that are decoded at a time, so that a video need not fit in memory.
+# Number of frames to decode at a time, so that a video need not fit in memory.
 _FRAMES_AT_A_TIME = 4
 
 
 class LazyPredictor:
-    """A predictor that is loaded when it is first needed; only its options travel between processes."""
+    """A predictor that loads its models on first use. Pickling it sends only its options."""
 
     def __init__(self, options: dict[str, Any], make: Callable[[], Any] | None, device: str) -> None:
         self._options = options
@@ -41,12 +41,6 @@ class LazyPredictor:
         self._lock = ForkSafeLock()
 
     def load(self) -> Any:
-        """Return the predictor.
-
-        Raises:
-            MediaTensorError: if weights or packages are missing, an option is not accepted, or torch has no such
-                device.
-        """
         with self._lock:
             if self._loaded is None:
                 self._loaded = self._make_predictor()
@@ -56,7 +50,7 @@ class LazyPredictor:
         if self._make is not None:
             predictor = self._make()
         else:
-            # Imported late: the OCR package is large, and not needed for clips.
+            # Imported late, because the OCR package is large and clips do not need it.
             from ..ocr import ocr_predictor
 
             predictor = ocr_predictor(**{"pretrained": True, **self._options})
@@ -66,39 +60,39 @@ class LazyPredictor:
         return LazyPredictor, (self._options, self._make, self._device)
 
 
-# The same separator as in `Document.render`.
+# The separator of `Document.render`.
 _PAGE_BREAK = "\n\n\n\n"
 
 
 class TextReader(RowMapper):
-    """Reads the text of each row of a batch: of images, of the pages of PDF files, or of frames of videos.
+    """Reads the text of each row of a batch: an image, the pages of a PDF file, or frames of a video.
 
-    Output columns, in addition to the input:
+    It adds these columns to the input:
 
-    * ``text``: all text, in reading order; blank lines between blocks and between pages.
-    * ``words``: a list of strings; and for each word ``confidences``, float32 (words,) in [0, 1]; ``boxes``, float32
-      (words, 4): left, top, right and bottom, relative to the page (for rotated words the upright rectangle around
-      them); ``pages``, int64 (words,): the number of the page, or of the frame among the frames that are read, from 0;
-      ``pts_seconds``, float64 (words,): when the frame is shown, NaN on pages.
+    * ``text``: all text in reading order, with blank lines between blocks and pages.
+    * ``words``: a list of strings, with columns of the same length. ``confidences`` is float32 (words,) in [0, 1].
+      ``boxes`` is float32 (words, 4): left, top, right and bottom relative to the page, upright even around rotated
+      words. ``pages`` is int64 (words,): the index, from 0, of the page or of the frame among the read frames.
+      ``pts_seconds`` is float64 (words,): the time of the frame, NaN on pages.
     * ``source``: the path, or another name of the file.
-    * ``error``: why the row, or some of its pages, could not be read, else empty. The text of the other pages is still
-      returned.
-    * ``n_replaced``: number of frames that were replaced by another, with ``decoder_options={"on_error": "nearest"}``.
+    * ``error``: why the row, or a part of its pages, could not be read; empty without errors. The text of readable
+      pages is still returned.
+    * ``n_replaced``: number of damaged frames replaced under ``decoder_options={"on_error": "nearest"}``.
 
-    A batch may have a column ``page``, with the number of a page, or of one of the frames: then only that is read.
-    Models are loaded at the first batch, once for each process.
+    If a batch has a column ``page``, only the page or frame with this index is read. Models are loaded at the first
+    batch, once for each process.
 
     Args:
-        every_seconds: For videos: time between the frames that are read; ``None`` for images and PDF files.
+        every_seconds: For videos: interval of the frames to read in seconds; ``None`` for images and PDF files.
         dpi: Pixels per inch at which pages of PDF files are rendered.
-        predictor_options: Arguments of `mediatensor.ocr.ocr_predictor`: ``det_arch``, ``reco_arch`` ...; by default its
-            defaults, with ``pretrained=True``.
-        make_predictor: Returns another predictor, any object that takes a list of pages like `OCRPredictor`.
+        predictor_options: Arguments of `mediatensor.ocr.ocr_predictor`: ``det_arch``, ``reco_arch`` ... ``pretrained``
+            is ``True`` by default.
+        make_predictor: Function that returns a custom predictor, which takes a list of pages like `OCRPredictor`.
         device: Device of the models, such as ``"cuda"``.
-        pdf_options: Further arguments of `read_pdf`: ``password`` ..., and ``timeout_seconds``, which is 60 by default:
-            a page that takes longer fails. ``None``, no limit, is for trusted files.
+        pdf_options: Further arguments of `read_pdf`: ``password`` ..., and ``timeout_seconds`` (default 60), after
+            which a page fails. ``None``, no limit, is for trusted files.
         decoder_options: For videos, arguments of `VideoDecoder`: ``on_error``, ``stream_index`` ...
-        page_column: Name of the column with numbers of pages.
+        page_column: Name of the column with page indices.
         options: Arguments of `RowMapper`: ``path_column``, ``bytes_column``, ``prefix``, ``keep_bytes``,
             ``max_open_files`` ...
 
@@ -158,7 +152,7 @@ class TextReader(RowMapper):
         return values
 
 
-# The key of the text in ``Sample.extra``.
+# Key of the text in ``Sample.extra``.
 _TEXT_KEY = "text"
 
 
@@ -167,11 +161,10 @@ class PageImage:
     """A page or a frame to read text from.
 
     Attributes:
-        number: Number of the page of the document, or of the frame among the frames that are read, from 0.
+        number: Index, from 0, of the page in the document, or of the frame among the read frames.
         pixels: uint8 (H, W, 3), or ``None`` if they are missing.
-        seconds: When the frame is shown; NaN for a page.
-        num_replaced: 1 if another frame replaces it.
-        error: Why there are no pixels.
+        seconds: Time of the frame; NaN for a page. num_replaced: 1 if another frame replaces this frame. error: The
+            reason if there are no pixels.
     """
 
     number: int
@@ -186,7 +179,7 @@ class DocumentSource(Closing):
         self._document = document
 
     def images(self, number: int | None) -> Iterator[PageImage]:
-        """Yield the pages, or the one with a number."""
+        """Yield all pages, or only the page with an index."""
         pages = self._document.pages
         for i in _select_numbers(number, len(pages), "page"):
             try:
@@ -199,7 +192,7 @@ class DocumentSource(Closing):
 
 
 class VideoSource(Closing):
-    """Frames (H, W, C) of a video at a fixed interval."""
+    """Reads frames (H, W, C) of a video at a fixed interval."""
 
     def __init__(self, decoder: VideoDecoder, every_seconds: float) -> None:
         self._decoder = decoder
@@ -210,7 +203,7 @@ class VideoSource(Closing):
         self._indices: list[int] = list(dict.fromkeys(clock.played_at(times).tolist()))
 
     def images(self, number: int | None) -> Iterator[PageImage]:
-        """Yield the frames, or the one with a number."""
+        """Yield all frames, or only the frame with an index."""
         numbers = _select_numbers(number, len(self._indices), "frame")
         for start in range(0, len(numbers), _FRAMES_AT_A_TIME):
             yield from self._decode_frames(numbers[start : start + _FRAMES_AT_A_TIME])
@@ -228,7 +221,7 @@ class VideoSource(Closing):
 
 
 def frame_times(begin_seconds: float, end_seconds: float, every_seconds: float) -> list[float]:
-    """Return times from the beginning of a video, before its end.
+    """Return evenly spaced times from the beginning of a video to before its end.
 
     >>> frame_times(1.0, 2.0, 0.4)
     [1.0, 1.4, 1.8]
@@ -280,7 +273,7 @@ class TextRecipe(Recipe):
                 text.add_error(image, image.error)
                 continue
             with stages.TRANSFORM:
-                # One at a time, so that the text of a page does not depend on other pages.
+                # Predict one page at a time, so that its text does not depend on other pages.
                 page = self.predictor.load()([image.pixels]).pages[0]
             text.add_page(image, page)
         return Sample(extra={_TEXT_KEY: text.values()})
@@ -293,8 +286,6 @@ class TextRecipe(Recipe):
 
 
 class _Text:
-    """The text of the pages of a row."""
-
     def __init__(self) -> None:
         self._texts: list[str] = []
         self._words: list[str] = []
@@ -312,7 +303,7 @@ class _Text:
         self._num_replaced += image.num_replaced
         self._texts.append(page.render())
         words = [word for block in page.blocks for line in block.lines for word in line.words]
-        # Other predictors may have pages without tables, and cells without words.
+        # Custom predictors may return pages without tables, and cells without words.
         cells = [cell for table in getattr(page, "tables", ()) for cell in table.cells]
         words += [word for cell in cells for word in getattr(cell, "words", ())]
         for word in words:

@@ -33,7 +33,7 @@ BoxUnit: TypeAlias = Literal["auto", "pixels", "relative"]
 #: The columns with the words.
 WORD_COLUMNS = frozenset(("boxes", "texts", "text"))
 
-# Relative coordinates may lie somewhat outside of the page; no page with words is as small as this in pixels.
+# Relative coordinates may lie slightly outside the page. A page with words is always larger than this in pixels.
 _MAX_RELATIVE = 2.0
 
 
@@ -42,10 +42,9 @@ class Words:
     """The words of a page.
 
     Attributes:
-        boxes: float64 (N, 4), as (xmin, ymin, xmax, ymax), or (N, 4, 2), four points from the top left in
-            reading direction.
-        texts: Their texts; ``None`` if unknown.
-        numbers: Indices of the boxes that are words: those whose text is not blank.
+        boxes: float64 (N, 4), as (xmin, ymin, xmax, ymax), or (N, 4, 2), four points from the top left in reading
+            direction. texts: Texts of the boxes; ``None`` if unknown. numbers: Indices of the boxes whose text is not
+            blank.
         is_relative: Whether coordinates are relative to the width and the height of the page; else pixels.
     """
 
@@ -58,7 +57,7 @@ class Words:
 def words_of(columns: Mapping[str, Any], name: str, unit: BoxUnit) -> Words | None:
     """Return the words in the columns ``boxes`` and ``texts`` of a page; ``None`` without such columns.
 
-    With the unit "auto", integers are pixels, and so are all numbers if one is above 2.
+    With the unit "auto", coordinates are pixels if they are integers or any of them is above 2.
 
     >>> words_of({"boxes": [[8, 4, 20, 9], [0, 0, 3, 3]], "texts": ["Dear", " "]}, "page.png", "auto").numbers
     (0,)
@@ -109,7 +108,8 @@ def crop_word(page: NDArray[np.uint8], words: Words, number: int, name: str) -> 
     """Return the image of a word, set upright: (h, w, 3) uint8, contiguous.
 
     Raises:
-        InvalidArgumentError: if the box holds no pixel of the page, or has four points and more area than the page.
+        InvalidArgumentError: if the box covers no pixel of the page, or has four points and a larger area than the
+            page.
     """
     from ..ocr.utils.geometry import extract_crops, extract_rcrops
 
@@ -134,7 +134,7 @@ def crop_word(page: NDArray[np.uint8], words: Words, number: int, name: str) -> 
 
 
 def _check_area(quad: NDArray[np.float64], page: NDArray[np.uint8], name: str) -> None:
-    """Raise if a crop would be larger than the page, which invalid annotations can cause."""
+    """Raise if a crop would be larger than the page, which only invalid annotations cause."""
     along, down = math.dist(*quad[:2].tolist()), math.dist(*quad[1:3].tolist())
     height, width = page.shape[:2]
     if not along * down <= height * width:
@@ -145,34 +145,32 @@ def _check_area(quad: NDArray[np.float64], page: NDArray[np.uint8], name: str) -
 
 
 class WordCrops(MediaDataset):
-    """Images of words with their text, one sample a row: cut out of annotated pages, or already cut.
+    """A dataset of word images with their text, one word a row, from annotated pages or files of single words.
 
-    The annotation of a page is in two columns (``Item.extra``, or those of a manifest): ``boxes`` and ``texts``.
-    Each word is a row; words whose text is blank are ignored. ``Sample.image`` is uint8 (3, h, w), set upright, in its
-    size on the page; ``label`` is the text, and ``extra["word_index"]`` its index in the annotation. A
-    file without the column ``boxes`` is one word, already cut: its text is the column ``text``, or the label
-    of an `Item`. A page with an invalid annotation has one row, which fails; so does a word without pixels.
+    The annotation of a page is in the columns ``boxes`` and ``texts`` of ``Item.extra`` or of a manifest. Each word is
+    a row; words with blank text are ignored. ``Sample.image`` is the upright word, uint8 (3, h, w), at its size on the
+    page. ``label`` is the text, and ``extra["word_index"]`` the index in the annotation. A file without the column
+    ``boxes`` is the image of one word, whose text is the column ``text`` or the label of an `Item`. A page with an
+    invalid annotation has one row, which fails. A word without pixels fails.
 
-    The page is decoded once for the words that are read together: see `Shuffle`.
+    Words that are read together share one decode of their page, see `Shuffle`.
 
     Args:
-        source: The pages or words: items, a manifest, rows of a Hugging Face dataset; see `as_items`. For the layout
-            that docTR trains on see `from_labels`.
-        box_unit: The unit of the coordinates. Boxes are (xmin, ymin, xmax, ymax), or four points from the top left
-            in reading direction. ``"pixels"``: pixels of the page. ``"relative"``: shares of its width and height.
-            ``"auto"``: whole numbers of an integer type, and pages with any number above 2, are pixels.
+        source: The pages or words: items, a manifest, rows of a Hugging Face dataset; see `as_items`. For docTR's
+            training layout see `from_labels`.
+        box_unit: The unit of the coordinates. Boxes are (xmin, ymin, xmax, ymax), or four points from the top left in
+            reading direction. ``"pixels"``: pixels of the page. ``"relative"``: fractions of its width and height.
+            ``"auto"``: pixels if the coordinates of a page have an integer type or any is above 2, otherwise relative.
         max_pixels: A page with more pixels fails; ``None`` for no limit.
-        dpi: Pixels per inch at which a page of a PDF file is rendered (needs the extra ``ocr``). A column
-            ``page_index`` has the number of the page of a document, from 0; by default the first.
-        transform: Takes an image, uint8 (3, h, w), and returns another tensor (C, h, w); random ones draw for each
-            row.
-        label: Returns the label of an `Item` that is a word; by default its text.
+        dpi: Pixels per inch at which a page of a PDF file is rendered (needs the extra ``ocr``). The column
+            ``page_index`` selects the page of a document, from 0 (default 0).
+        transform: Takes an image, uint8 (3, h, w), and returns a tensor (C, h, w). Random transforms draw for each row.
+        label: Function that returns the label of a word's `Item`; by default the text.
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 
     Raises:
-        InvalidArgumentError: if there are no words, the label of one is not text, or an argument is not among the
-            accepted ones.
+        InvalidArgumentError: if there are no words, a label is not text, or an argument is not accepted.
 
     Example:
         >>> from mediatensor.datasets import Item, WordCrops
@@ -207,17 +205,17 @@ class WordCrops(MediaDataset):
 
     @classmethod
     def from_labels(cls, images: str | os.PathLike[str], labels: Any = None, **options: Any) -> Self:
-        """Make a dataset of words that are already cut, in the layout that docTR trains recognition on.
+        """Make a dataset of single-word images in docTR's layout for training recognition.
 
         Args:
             images: The folder of the images.
-            labels: A JSON file ``{file name: text}``, or such a mapping; by default ``labels.json`` next to the folder.
+            labels: A JSON file ``{file name: text}``, or such a mapping (default: ``labels.json`` next to the folder).
             options: Further arguments of `WordCrops`.
 
         Raises:
             SourceNotFoundError: if there is no such file.
-            OpenError: if it is not JSON, or larger than 1 GiB.
-            InvalidArgumentError: if it is not a mapping of names to texts, or an empty one.
+            OpenError: if it is not JSON, or larger than 1 GiB. InvalidArgumentError: if it is empty, or does not map
+                names to texts.
 
         Example:
             >>> dataset = WordCrops.from_labels("train/images")  # doctest: +SKIP
@@ -266,7 +264,7 @@ class WordRecipe(Recipe):
 
 
 class _Pages(Document):
-    """A document that keeps the page and the annotation that were read last."""
+    """A document that caches the last page and its annotation."""
 
     def __init__(self, source: object, options: DocumentOptions) -> None:
         super().__init__(source, options)
@@ -275,13 +273,12 @@ class _Pages(Document):
 
     def words(self, item: Item, unit: BoxUnit) -> Words | None:
         """Return the words of an item; see `words_of`."""
-        # Other items may have other words of the same file.
+        # The next item may have other words of the same page.
         if self._last_words is None or self._last_words[0] is not item:
             self._last_words = (item, words_of(item.extra, item.name, unit))
         return self._last_words[1]
 
     def page(self, number: int) -> NDArray[np.uint8]:
-        """Return a page as read-only (H, W, 3) uint8."""
         if self._last_page is not None and self._last_page[0] == number:
             return self._last_page[1]
         with stages.DECODE:
@@ -291,12 +288,11 @@ class _Pages(Document):
 
 
 def _tensor(image: NDArray[np.uint8]) -> Tensor:
-    """Return a copy of an image as (3, H, W)."""
     return torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1)))
 
 
 def _text_of_word(item: Item) -> Any:
-    """Return the text of a word; of an annotated page its label."""
+    """Return the text of a single-word item, or the label of an annotated page."""
     text = item.extra.get("text", item.label)
     if "boxes" not in item.extra and not isinstance(text, str | None):
         raise InvalidArgumentError(
@@ -309,19 +305,19 @@ def _text_of_word(item: Item) -> Any:
 def _num_rows(item: Item, unit: BoxUnit) -> int:
     try:
         words = words_of(item.extra, item.name, unit)
-    except InvalidArgumentError:  # reading the row raises the error
+    except InvalidArgumentError:  # reading the row raises this error
         return 1
     return 1 if words is None else len(words.numbers)
 
 
 def page_index_of(item: Item) -> int:
-    """Return the column ``page_index``, the number of a page of a document, from 0."""
+    """Return the page index of an item from its column ``page_index``, from 0."""
     given = item.extra.get("page_index", 0)
     try:
         number = int(given)
     except (TypeError, ValueError, OverflowError):
         number = None
-    # A CSV file has text, and a table with gaps has floats.
+    # A CSV file stores text, and a table with missing values stores floats.
     if number is None or isinstance(given, bool) or (isinstance(given, float) and given != number):
         raise InvalidArgumentError(f"The column page_index of {item.name} must be a whole number (got {given!r}).")
     return number

@@ -83,7 +83,7 @@ __all__ = [
     "set_nvdec_cache_capacity",
 ]
 
-# Reading packets and headers needs no torch, and decoding does.
+# Packets and headers can be read without torch, so torch is imported only for decoding.
 __getattr__ = lazy_names(
     __name__,
     {

@@ -1,7 +1,7 @@
-"""What other packages of this library ask of decoders, beyond the public methods of these.
+"""Internal interface of decoders for other packages of this library.
 
-`access_to` a decoder gives a `VideoAccess` or, for an `AudioVideoDecoder`, an `AudioAccess`. Everything that datasets,
-samplers, text readers and the compatibility packages need of a decoder, and users do not, is here and nowhere else.
+`access_to` returns a `VideoAccess`, or an `AudioAccess` for an `AudioVideoDecoder`. Datasets, samplers, text readers
+and the compatibility packages use it for everything that the public methods of decoders do not offer.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from ..frames import AudioSamples, Frame, FrameBatch
 from ..transforms import resolve_transforms
 from ._audio_decoder import AudioDecoder
 
-# Frames before they are RGB, which the codec's memory holds.
+# Decoded frames before conversion to RGB, in the codec's memory.
 _PICTURES_AT_A_TIME = 8
 
 
 def access_to(decoder: Any) -> Any:
-    """Return the `VideoAccess` or `AudioAccess` of a decoder or of a segment; ``None`` for decoders of others."""
+    """Return the access of a decoder or segment; ``None`` for decoders of other libraries."""
     return getattr(decoder, "_access", None)
 
 
@@ -47,8 +47,7 @@ class VideoAccess:
 
     Args:
         video: The opened stream.
-        frames: Its frames.
-        is_float: Whether frames come out as float32.
+        frames: The frames of the stream. is_float: Whether frames come out as float32.
     """
 
     def __init__(self, video: OpenVideo, frames: ExactFrames | ApproximateFrames, *, is_float: bool) -> None:
@@ -56,36 +55,37 @@ class VideoAccess:
         self._frames = frames
         self._is_float = is_float
         self._luma_bits: int | None = None
-        # The first and the last frame of the range; ``None`` for all.
+        # First and last frame of the range; ``None`` means all frames.
         self._within: tuple[int, int] | None = None
 
     def restrict(self, first: int, last: int) -> Self:
-        """Return the access to a range of frames: no others are returned for a time."""
+        """Return an access to a range of frames. Requests by time return only frames of this range."""
         restricted = copy.copy(self)
         restricted._within = first, last
         return restricted
 
-    # Changing how a decoder works; no call may be running
+    # Methods that change how a decoder works. Call them only while no other call is running.
 
     def set_transforms(self, transforms: Sequence[object] | None) -> None:
-        """Apply other transforms, or new draws of random ones, from now on."""
+        """Replace the transforms. Pass random transforms again to draw new values."""
         steps = resolve_transforms(transforms, *self._video.upright_size()) if transforms is not None else ()
         self._video.convert_with(steps, is_float=self._is_float, luma_bits=self._luma_bits)
 
     def decode_luma(self, num_bits: int) -> None:
-        """Give luma as it is stored, uint16 (1, H, W) a frame, from the next `set_transforms` on; only on the CPU.
+        """Return stored luma as uint16 (1, H, W) instead of RGB from the next `set_transforms` on. CPU only.
 
-        A frame with another number of bits a sample cannot be decoded.
+        Frames whose samples do not have ``num_bits`` bits fail to decode.
         """
         self._luma_bits = num_bits
 
     def prepare_for_rows(self, *, raises_damage: bool) -> None:
-        """Make the index now, and let requests by index keep their times if it proves wrong.
+        """Build the index now, and keep the times of requests by index even if the index proves wrong.
 
-        The index of a file that was just opened needs no second opening; the approximate mode has none.
+        In exact mode, the index of a newly opened file is built without opening the file again. Approximate mode has no
+        index.
 
         Args:
-            raises_damage: Whether damage is an error from now on, if the device's decoder reports it.
+            raises_damage: Whether damage raises from now on, if the device's decoder reports damage.
         """
         if isinstance(self._frames, ExactFrames):
             _ = self._frames.index
@@ -102,18 +102,18 @@ class VideoAccess:
 
     @property
     def clock(self) -> FrameClock:
-        """Start times of the frames, to look up frames at evenly spaced times."""
+        """Return the clock of the frames' start times, which looks up frames at evenly spaced times."""
         return self._frames.clock
 
     @property
     def start_times(self) -> NDArray[np.float64]:
-        """When each frame starts, in seconds, according to the file; not to be written to."""
+        """Return the start time of each frame in seconds, as stored in the file. Do not modify the array."""
         return self._frames.start_times
 
     def frame_indices_of(self, batch: FrameBatch) -> Tensor | None:
         """Return the indices of the frames of a batch, in the shape of its times; ``None`` in approximate mode.
 
-        The batch has the times of its frames, or times on a grid whose step is the duration of the frames.
+        The times of the batch are either frame times, or a grid whose step is the frame duration.
         """
         if isinstance(self._frames, ApproximateFrames):
             return None
@@ -129,11 +129,11 @@ class VideoAccess:
         return torch.from_numpy(frames if self._within is None else frames.clip(*self._within))
 
     def frames_nearest_to(self, seconds: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the indices of the frames whose times are nearest, and these times; of two equally near, the first.
+        """Return the indices and times of the nearest frames. The earlier of two equally near frames wins.
 
         Raises:
-            InvalidArgumentError: in approximate mode, which knows no times.
-            StreamError: if there is no frame at all.
+            InvalidArgumentError: in approximate mode, where frame times are unknown.
+            StreamError: if the stream has no frames.
         """
         if isinstance(self._frames, ApproximateFrames):
             raise InvalidArgumentError("The times of frames are known with seek_mode='exact' only.")
@@ -145,25 +145,25 @@ class VideoAccess:
         return np.where(is_after, after, before), np.where(is_after, times_after, times_before)
 
     def check_no_hole_at(self, seconds: float) -> None:
-        """Raise `DecodeError` under ``on_error="raise"`` if no frame came out for a time."""
+        """Raise `DecodeError` under ``on_error="raise"`` if the frame at a time is missing."""
         if isinstance(self._frames, ExactFrames):
             self._frames.check_no_hole_at(seconds)
 
     def breaks_off(self) -> bool:
-        """Whether the end of the file is missing, according to its container; ``False`` where looking is costly."""
+        """Return whether the container shows that the file is truncated; ``False`` if the check is expensive."""
         with self._video.lend_reader(is_moved=False) as reader:
-            # On a web server every part of the file would cost a request.
+            # On a web server, the check would send one request for each part of the file.
             is_near = reader.small_read_bytes < MIN_REQUEST_BYTES
             return is_near and bool(reader.look_at_bytes(breaks_off))
 
     # Frames by time, within the range
 
     def frame_played_at(self, seconds: NDArray[np.float64]) -> Frame:
-        """Return the frame shown at the one time of an array."""
+        """Return the frame shown at the time in a one-element array."""
         return self._frames.frame_played_at(seconds, within=self._within)
 
     def frames_played_at(self, seconds: NDArray[np.float64], *, is_grid: bool = False) -> FrameBatch:
-        """Return the frames shown at times; a grid was made with `clock`, and within the bounds."""
+        """Return the frames shown at the given times. A grid must come from `clock` and lie within the bounds."""
         return self._frames.frames_played_at(seconds, is_grid=is_grid, within=self._within)
 
     def frames_played_in_range(self, start_seconds: float, stop_seconds: float) -> FrameBatch:
@@ -171,23 +171,24 @@ class VideoAccess:
         return self._frames.frames_played_in_range(start_seconds, stop_seconds, within=self._within)
 
     def resampled_frames(self, start_seconds: float, stop_seconds: float, fps: float) -> FrameBatch:
-        """Return the frames shown at ``start_seconds + k / fps``, with these times."""
+        """Return the frames shown at ``start_seconds + k / fps``. Their times are this grid."""
         times = checks.frame_rate_times(start_seconds, stop_seconds, fps)
         clock = self.clock.for_steps(1 / float(fps))
         meant = clock.grid(start_seconds, 1 / float(fps), len(times))
         batch = self.frames_played_at(meant, is_grid=clock.step is not None)
-        # Where frames were left out, the others keep their times.
+        # If frames were left out, the remaining frames keep their times.
         left_out = {report.position for report in batch.replaced if report.used_index is None}
         pts = torch.from_numpy(times)[[k for k in range(len(times)) if k not in left_out]]
         return replace(batch, pts_seconds=pts, duration_seconds=torch.full_like(pts, 1 / float(fps)))
 
-    # Frames before they are RGB, decoded on the CPU
+    # Frames decoded on the CPU, before conversion to RGB
 
     def pictures(self, start: int = 0, *, obeys_policy: bool = False) -> Iterator[DecodedPicture]:
-        """Yield the frames from an index on, before they are RGB and without transforms; indices are of the range.
+        """Yield frames from an index on, without transforms and before conversion to RGB.
 
-        A few are decoded in one call: who keeps a picture keeps its memory. Damaged frames are left out; with
-        ``obeys_policy`` the decoder's ``on_error`` decides whether they are kept, left out, or an error.
+        Indices count within the range. One call decodes a few frames into shared memory, so keeping one frame keeps all
+        of that memory. Damaged frames are left out. With ``obeys_policy``, the decoder's ``on_error`` decides whether
+        damaged frames are kept, left out, or an error.
         """
         first, last = self._within or (0, None)
         position, previous = first + start, None
@@ -201,7 +202,7 @@ class VideoAccess:
                 position, previous = stop, stop - 1
 
     def pictures_at(self, indices: Sequence[int], *, obeys_policy: bool = False) -> Iterator[DecodedPicture]:
-        """Yield certain frames of the whole video, ascending, as `pictures` does."""
+        """Yield the frames of ascending indices of the whole video, as `pictures` does."""
         previous = None
         with self._lend_frames(obeys_policy=obeys_policy) as frames:
             for start in range(0, len(indices), _PICTURES_AT_A_TIME):
@@ -220,7 +221,7 @@ class VideoAccess:
             pass
         on_error: ErrorPolicy = self._video.options.on_error if obeys_policy else "skip"
         if on_error == "nearest":
-            on_error = "skip"  # a picture comes out with its own number, or not at all
+            on_error = "skip"  # a frame is returned under its own index, or not at all
         spec = replace(
             self._video.spec, steps=(), is_float=False, backend="cpu", device=torch.device("cpu"), is_approximate=False
         )
@@ -232,11 +233,11 @@ class VideoAccess:
 
 
 class AudioAccess:
-    """The internal interface of an `AudioVideoDecoder`, or of a segment of it: its audio.
+    """The internal interface to the audio of an `AudioVideoDecoder` or of its segment.
 
     Args:
-        audio: The decoder of the audio.
-        end_seconds: Where the segment ends; ``None`` for the whole stream.
+        audio: The audio decoder.
+        end_seconds: End of the segment; ``None`` for the whole stream.
     """
 
     def __init__(self, audio: AudioDecoder, end_seconds: float | None = None) -> None:
@@ -244,7 +245,7 @@ class AudioAccess:
         self._end_seconds = end_seconds
 
     def restrict(self, end_seconds: float) -> AudioAccess:
-        """Return the access to a segment: after its end there is silence."""
+        """Return the access to a segment. Samples after the end of the segment are silent."""
         return AudioAccess(self._audio, end_seconds)
 
     @cached_property
@@ -254,7 +255,7 @@ class AudioAccess:
     def samples_in_ranges(
         self, times: Sequence[tuple[float, float]]
     ) -> Iterator[tuple[AudioSamples, tuple[tuple[int, int], ...]]]:
-        """Yield the samples of each range, and which parts of them are silence, as the file has none there."""
+        """Yield the samples of each range, and the silent parts of them where the file has no audio."""
         grid = self._grid
         spans = [(grid.offset(start), grid.offset(stop)) for start, stop in times]
         pieces = existing_samples(self._audio, grid, [(max(0, first), max(0, last)) for first, last in spans])

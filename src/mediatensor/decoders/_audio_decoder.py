@@ -36,55 +36,53 @@ from .._engine.sources.source import make_source
 from ..errors import InvalidArgumentError, OutOfRangeError, StreamError
 from ..frames import AudioSamples
 
-# Ranges that lie closer together than this are decoded together: seeking and its pre-roll cost as much.
+# Ranges closer together than this are decoded together, because a seek and its pre-roll take as long.
 _MAX_SECONDS_DECODED_THROUGH = 0.25
 
 
 class AudioDecoder(Closing):
-    """Decodes the samples of an audio stream, of an audio file or of a video, to float32 of full scale 1.
+    """Decodes the audio stream of an audio file or video to float32 samples in [-1, 1].
 
-    Samples lie in [-1, 1], except where lossy codecs and resampling overshoot, and except for channels that are mixed
-    down: **``num_channels=1`` gives 1.414 times the mean of two channels**, as in torchcodec. ``downmix="mean"`` gives
-    the mean.
+    Lossy codecs, resampling and mixing to fewer channels may exceed [-1, 1]: **``num_channels=1`` gives 1.414 times the
+    mean of two channels**, as in torchcodec. ``downmix="mean"`` returns the mean.
 
-    **A range of time gives the samples that a decode of the whole stream has there.** Sample k is played at the time of
-    the first sample plus k / sample rate; an encoder's delay and padding are not part of the audio. A range starts and
-    ends at the nearest sample, halves up, so that ranges that meet have no gap and no overlap, even when they are
-    resampled. The samples are bit-identical, except that Opus, MPEG layers I and II and DTS differ by less than 1e-4,
-    and that noise synthesized by AAC differs. A range always gives the same bits, whatever was decoded before it.
+    **A range of time returns the same samples as a decode of the whole stream.** Sample k is played at the time of the
+    first sample plus k / sample rate. The encoder's delay and padding are removed. The start and end of a range are
+    rounded to the nearest sample, halves up, so adjacent ranges have no gap and no overlap, even after resampling. The
+    samples are bit-identical to a full decode, with two exceptions: Opus, MPEG layers I and II and DTS differ by less
+    than 1e-4, and noise synthesized by AAC differs. Earlier calls never change the samples of a range.
 
-    If a container rounds time stamps (Matroska to milliseconds), the lengths of the codec's frames determine the
-    sample.
-    Time stamps that leave gaps or jump are followed: the samples of a range are those whose times lie in it.
+    If a container rounds time stamps (Matroska to milliseconds), samples are counted by the lengths of the codec's
+    frames. If time stamps have gaps or jump, a range returns the samples whose time stamps lie in it.
 
-    A range costs its own length and a short pre-roll in every format that FFmpeg can seek in; nothing is scanned. MP3
-    of variable bit rate is parsed, not decoded, up to the range. These are decoded from the beginning: codecs whose
-    decoder may remember anything (HE-AAC, WMA, AMR, Speex, ...), MPEG program streams, compressed WAV, FLAC in Ogg,
-    streams whose time stamps jitter, and files that were joined end to end (a chain of Ogg, ``cat a.flac b.flac``). The
-    next range then resumes from the decoder's position. A joined file is one recording with the sample rate and the
-    channels of its first part.
+    In every format that FFmpeg can seek in, only the range and a short pre-roll are decoded, without a scan. MP3 of
+    variable bit rate is parsed, not decoded, up to the range. The following are decoded from the beginning: codecs
+    whose decoder state depends on all earlier packets (HE-AAC, WMA, AMR, Speex, ...), MPEG program streams, compressed
+    WAV, FLAC in Ogg, streams whose time stamps jitter, and files that were joined end to end (a chain of Ogg, ``cat
+    a.flac b.flac``). A later range then resumes from the decoder's position. A joined file is one recording with the
+    sample rate and channels of its first part.
 
     A decoder can be pickled and copied, used after a fork and in spawned workers, and called from several threads at a
-    time: every call works on its own handle, which is opened when needed. The file stays open until `close`, or until
-    the end of a ``with`` statement.
+    time. Concurrent calls use separate handles, opened when needed. The file stays open until `close` or the end of a
+    ``with`` statement.
 
     Args:
         source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, the same as a 1-D uint8 tensor, or
             a binary file object with ``read(size)`` and ``seek(offset, whence)``, which the decoder does not close.
             URLs of other file systems (``s3://...``) are read through fsspec, if it is installed.
         stream_index: Index of the audio stream among all streams; by default FFmpeg's choice.
-        sample_rate: Samples per second of the result; ``None`` for the stream's own. FFmpeg's resampler converts.
-        num_channels: Channels of the result; ``None`` for the stream's own. FFmpeg mixes to its default layout for that
+        sample_rate: Samples per second of the result, resampled by FFmpeg; ``None`` for the stream's own.
+        num_channels: Channels of the result; ``None`` for the stream's own. FFmpeg mixes to its default layout for this
             number.
-        num_ffmpeg_threads: Codec threads, for codecs that can use them (FLAC, ALAC, WavPack, TTA). ``None`` takes the
-            free threads of the process's budget (`mediatensor.set_num_threads`) for long ranges, and 1 inside a
-            DataLoader worker; 0 lets FFmpeg decide.
-        downmix: How to mix to fewer channels: ``"sum"`` weighs them as FFmpeg and torchcodec do, so that stereo becomes
-            0.707 times the sum of left and right, and may leave [-1, 1]; ``"mean"`` divides by the sum of the weights,
-            so that stereo becomes the mean of left and right, and is never louder than the loudest channel.
+        num_ffmpeg_threads: Codec threads, for codecs that can use them (FLAC, ALAC, WavPack, TTA). By default, long
+            ranges use the free threads of the process's budget (`mediatensor.set_num_threads`), and a DataLoader worker
+            uses 1. 0 lets FFmpeg decide.
+        downmix: How to mix to fewer channels: ``"sum"`` uses the weights of FFmpeg and torchcodec: stereo becomes 0.707
+            times the sum of left and right, which may exceed [-1, 1]. ``"mean"`` divides by the sum of the weights:
+            stereo becomes the mean of left and right, never louder than the loudest channel.
 
     Attributes:
-        metadata: `AudioStreamMetadata`; sample rate and channels are those of the stream, before any conversion.
+        metadata: `AudioStreamMetadata` with the sample rate and channels before conversion.
         stream_index: Index of the stream.
 
     Raises:
@@ -135,7 +133,7 @@ class AudioDecoder(Closing):
 
         Raises:
             DecodeError: if the stream is damaged.
-            StreamError: if nothing in it can be decoded.
+            StreamError: if no packet of the stream can be decoded.
             ReadError: if the source cannot be read.
             ClosedError: after `close`.
 
@@ -154,10 +152,10 @@ class AudioDecoder(Closing):
         """Return the samples that are played in the half-open range [start, stop), float32 (channels, samples).
 
         Args:
-            start_seconds: Start of the range. If it lies before the first sample, the result starts with that.
-            stop_seconds: End of the range, not included; ``None``, or a time after the end, for the end of the stream.
-            If it
-                equals the start, there are no samples.
+            start_seconds: Start of the range. If it lies before the first sample, the result starts with the first
+                sample.
+            stop_seconds: End of the range, exclusive; ``None``, or a time after the end, for the end of the stream. If
+                it equals the start, the result is empty.
 
         Returns:
             `AudioSamples`: ``data`` float32 (channels, samples) at full scale 1, and the time of the first sample.
@@ -166,7 +164,7 @@ class AudioDecoder(Closing):
             InvalidArgumentError: if a time is not finite, or start > stop.
             OutOfRangeError: if the range lies after the end of the stream.
             DecodeError: if the range is damaged.
-            StreamError: if nothing in the stream can be decoded.
+            StreamError: if no packet of the stream can be decoded.
             ReadError: if the source cannot be read.
             ClosedError: after `close`.
 
@@ -183,8 +181,8 @@ class AudioDecoder(Closing):
     def get_samples_played_in_ranges(self, ranges: Iterable[tuple[float, float | None]]) -> list[AudioSamples]:
         """Return the samples of several ranges, in the order of the ranges, each in its own memory.
 
-        Ranges are decoded in the order of time. Ranges that touch or overlap are decoded together where that gives the
-        same bits.
+        Ranges are decoded in order of time. Ranges that touch or overlap are decoded together if the samples stay
+        bit-identical.
 
         Args:
             ranges: Pairs of (start, stop) in seconds, see `get_samples_played_in_range`.
@@ -193,7 +191,7 @@ class AudioDecoder(Closing):
             A list of `AudioSamples`, one for each range: ``data`` float32 (channels, samples).
 
         Raises:
-            InvalidArgumentError: if an item is not such a pair, or its start > stop; before anything is decoded.
+            InvalidArgumentError: before decoding, if an item is not such a pair, or its start > stop.
             OutOfRangeError, DecodeError, StreamError, ReadError, ClosedError: as for a single range.
 
         Example:
@@ -223,25 +221,25 @@ class AudioDecoder(Closing):
         num_channels: int | None = 1,
         pad_last: bool = False,
     ) -> Iterator[AudioSamples]:
-        """Yield the stream in pieces of equal length, as speech models take it; 16 kHz mono by default.
+        """Yield the stream in chunks of equal length for speech models, by default 16 kHz mono.
 
-        Chunk k starts at begin + k * (seconds - overlap_seconds). The last chunk is the one that reaches the end of the
-        stream. Only one chunk is in memory at a time. A chunk with a gap in the time stamps is shorter; an empty one is
-        left out. Chunks are float32 of shape (channels, samples), with their start times.
+        Chunk k starts at begin + k * (seconds - overlap_seconds). The first chunk that reaches the end of the stream is
+        the last. Only one chunk is in memory at a time. A gap in the time stamps shortens its chunk, and empty chunks
+        are left out. Chunks are float32 of shape (channels, samples), with their start times.
 
         Args:
             seconds: Length of a chunk.
-            overlap_seconds: How much of a chunk the next one repeats; at least 0 and less than ``seconds``.
+            overlap_seconds: Overlap of consecutive chunks; at least 0 and less than ``seconds``.
             sample_rate: Samples per second; ``None`` for the stream's own.
             num_channels: Channels, mixed according to the decoder's ``downmix``; ``None`` for the stream's own.
-            pad_last: Pad the last chunk, or one with a gap, with silence at its end. ``duration_seconds`` is still that
-                of the audio.
+            pad_last: Pad short chunks (the last chunk, or a chunk with a gap) with silence at the end.
+                ``duration_seconds`` does not include the padding.
 
         Returns:
             An iterator of `AudioSamples`: ``data`` float32 (channels, samples).
 
         Raises:
-            InvalidArgumentError: if an argument is not accepted; before the first chunk.
+            InvalidArgumentError: before the first chunk, if an argument is not accepted.
             DecodeError, StreamError, ReadError, ClosedError: as for a single range.
 
         Example:
@@ -278,7 +276,7 @@ class AudioDecoder(Closing):
         return OutputFormat(sample_rate, num_channels, self._downmix)
 
     def _samples(self, handle: AudioHandle, start: float | None, stop: float | None) -> AudioSamples:
-        """Return the samples of a range of seconds; ``None`` is the start and the end of the stream."""
+        """Return the samples of a range of seconds; ``None`` means the start or the end of the stream."""
         begin, output = handle.stream.begin_seconds, self._output_format(handle)
         stream_rate = handle.stream.form.sample_rate
         if start is None:
@@ -297,7 +295,7 @@ class AudioDecoder(Closing):
     def _samples_of_group(
         self, handle: AudioHandle, ranges: dict[int, tuple[float, float | None]]
     ) -> dict[int, AudioSamples]:
-        """Return the samples of ranges that lie close together, cut out of one range that covers them all."""
+        """Decode one range that covers several close ranges, and return the samples of each."""
         begin, rate = handle.stream.begin_seconds, self._output_format(handle).sample_rate
         bounds = {number: sample_range(start, stop, begin, rate) for number, (start, stop) in ranges.items()}
         lasts = [last for _, last in bounds.values() if last is not None]
@@ -311,7 +309,7 @@ class AudioDecoder(Closing):
                     data = whole[:, first - origin : None if last is None else last - origin].clone()
                     samples[number] = AudioSamples(data, max(begin, ranges[number][0]), data.shape[1] / rate, rate)
                 return samples
-        # The stream ends in the group, or its time leaps: the number of a sample does not give its time.
+        # The stream ends in the group, or its time stamps jump, so sample numbers do not determine times.
         return {number: self._samples(handle, *ranges[number]) for number in ranges}
 
     def _chunks(
@@ -333,7 +331,7 @@ class AudioDecoder(Closing):
                 length = chunk.data.shape[1]
                 missing = (last or 0) - first - length
                 if is_last and number > 0 and length <= round((seconds - step) * chunk.sample_rate):
-                    return  # the previous chunk has all of it
+                    return  # the previous chunk contains all of these samples
                 if missing > 0 and pad_last:
                     chunk.data = torch.nn.functional.pad(chunk.data, (0, missing))
                 if length:
@@ -357,7 +355,7 @@ def _describe_stream(stream: AudioStream) -> AudioStreamMetadata:
     reader = stream.reader
     info = reader.stream_info()
     begin, priming = info.start_seconds or 0.0, 0.0
-    # If nothing can be decoded, calls for samples raise.
+    # If nothing can be decoded, requests for samples raise.
     with suppress(StreamError):
         begin, priming = stream.begin_seconds, stream.priming_seconds
     return audio_stream_metadata(info, reader.container_info(), begin, priming, reader.joined_seconds)

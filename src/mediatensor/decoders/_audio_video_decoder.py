@@ -1,4 +1,4 @@
-"""`AudioVideoDecoder`: the frames and the samples of the same time."""
+"""`AudioVideoDecoder`: frames and audio samples of the same time range."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ from ._video_decoder import VideoDecoder
 
 
 class _VideoOptions(TypedDict, total=False):
-    """Options that only `VideoDecoder` takes."""
-
     dimension_order: Literal["NCHW", "NHWC"]
     device: str | torch.device | None
     decode_backend: str | None
@@ -39,12 +37,12 @@ class _VideoOptions(TypedDict, total=False):
 
 
 class AudioVideoDecoder(Closing):
-    """Decodes the frames and the samples of the same range of time.
+    """Decodes the frames and the audio samples of a time range.
 
-    It combines a `VideoDecoder` and an `AudioDecoder` on one source. The frames of a range are those that
-    `VideoDecoder.get_frames_played_in_range` gives. The samples always cover the range from its start to its stop:
-    where the audio starts later or ends earlier than the video, or has a gap, they are silence, and the clip lists
-    these spans. So the audio of a frame starts at sample ``(frame.pts_seconds - start_seconds) * sample_rate``::
+    It combines a `VideoDecoder` and an `AudioDecoder` on one source. `VideoDecoder.get_frames_played_in_range` returns
+    the frames of a range. The samples always cover the whole range. They are silent where the audio has not started,
+    has ended, or has a gap, and the clip lists these spans. So the audio of a frame starts at sample
+    ``(frame.pts_seconds - start_seconds) * sample_rate``::
 
         video         |----0----|----1----|----2----|----3----|
         audio                |~~~~~~~~~~~~~~~~~~~~~~~~~~~|
@@ -52,7 +50,7 @@ class AudioVideoDecoder(Closing):
         frames        |----0----|----1----|----2----|----3----|
         samples          |...|~~~~~~~~~~~~~~~~~~~~~~~~~~~|......|    . is silence
 
-    Each end of a range falls on the nearest sample, so that samples of ranges that meet have no gap and no overlap.
+    The start and end of a range are rounded to the nearest sample, so adjacent ranges have no gap and no overlap.
 
     A decoder can be pickled and copied, used after a fork and in spawned workers, and used from several threads at a
     time. `close` it or use it in a ``with`` statement to release the files early.
@@ -67,7 +65,8 @@ class AudioVideoDecoder(Closing):
         downmix: ``"sum"`` or ``"mean"``: how to mix to fewer channels, see `AudioDecoder`.
         video_options: The other options of `VideoDecoder`: ``dimension_order``, ``device``, ``decode_backend``,
             ``strict_device``, ``seek_mode``, ``transforms``, ``output_dtype``, ``custom_frame_mappings``,
-            ``frame_index``, ``on_error``, ``on_size_change``. The device is that of the frames; samples are on the CPU.
+            ``frame_index``, ``on_error``, ``on_size_change``. ``device`` applies to frames; samples are always on the
+            CPU.
 
     Attributes:
         video: The `VideoDecoder`.
@@ -123,13 +122,13 @@ class AudioVideoDecoder(Closing):
     ) -> AudioVideoClip:
         """Return the frames and the samples that are played within [start_seconds, stop_seconds).
 
-        The frames are those of `VideoDecoder.get_frames_played_in_range`: the first is the one shown at
+        The frames equal the result of `VideoDecoder.get_frames_played_in_range`. The first frame is shown at
         ``start_seconds``, even if it started earlier. The samples start at ``start_seconds`` and last for the whole
         range.
 
         Args:
-            start_seconds: Within the video, from its start; ``None`` is its start.
-            stop_seconds: From ``start_seconds`` (an empty clip) to the end of the video; ``None`` is its end.
+            start_seconds: Start of the range, within the video; ``None`` is the start of the video.
+            stop_seconds: End of the range; at ``start_seconds`` the clip is empty. ``None`` is the end of the video.
             fps: Frames per second to resample the frames to.
 
         Returns:
@@ -152,7 +151,7 @@ class AudioVideoDecoder(Closing):
     def get_played_in_ranges(
         self, ranges: Iterable[tuple[float | None, float | None]], fps: float | None = None
     ) -> list[AudioVideoClip]:
-        """Return the clips of several ranges, in the order asked for.
+        """Return the clips of several ranges, in the order of ``ranges``.
 
         Args:
             ranges: Pairs (start, stop) in seconds, see `get_played_in_range`.
@@ -202,7 +201,7 @@ class AudioVideoDecoder(Closing):
         self.audio.close()
 
     def __copy__(self) -> AudioVideoDecoder:
-        """Return a decoder of the same source, with its own handles."""
+        """Return a decoder of the same source with its own handles."""
         return copy.deepcopy(self, {id(self._source): self._source})
 
     def __repr__(self) -> str:

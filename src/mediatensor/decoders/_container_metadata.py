@@ -15,10 +15,8 @@ class Chapter:
     """A named part of a file.
 
     Attributes:
-        start_seconds: Start, in seconds.
-        end_seconds: End, in seconds.
-        title: Its title, if it has one.
-        tags: All its tags, including the title.
+        start_seconds: Start in seconds. end_seconds: End in seconds. title: Title, if the chapter has one. tags: All
+            tags of the chapter, including the title.
     """
 
     start_seconds: float
@@ -57,12 +55,11 @@ class ContainerMetadata(DemuxerMetadata):
         streams: One item for each stream: `VideoStreamHeaderMetadata`, `AudioStreamHeaderMetadata`,
             `SubtitleStreamHeaderMetadata` or `StreamMetadata`.
         format_name: FFmpeg's name of the container format.
-        tags: Tags of the file, such as ``{"title": "Lesson 1"}``, by the container's names. At most 256, of at most
-        65,536
-            characters each. Bytes that are not Unicode are replaced by U+FFFD.
-        chapters: At most 10,000, in the order of the file.
-        best_subtitle_stream_index: The stream that `SubtitleDecoder` reads by default: text before images, then streams
-            that are marked as default; ``None`` if there is none.
+        tags: Tags of the file under the container's names, such as ``{"title": "Lesson 1"}``: at most 256 tags of at
+            most 65,536 characters. Invalid Unicode is replaced by U+FFFD.
+        chapters: At most 10,000 chapters, in file order.
+        best_subtitle_stream_index: The stream that `SubtitleDecoder` reads by default; ``None`` if there is none. Text
+            streams are preferred to images, then streams marked as default.
 
     Example:
         >>> from mediatensor.decoders import get_container_metadata
@@ -79,7 +76,7 @@ class ContainerMetadata(DemuxerMetadata):
 
 
 def get_container_metadata(source: object) -> ContainerMetadata:
-    """Read the headers of a file; nothing is scanned or decoded.
+    """Read the headers of a file without scanning or decoding.
 
     Args:
         source: Any source that `VideoDecoder` accepts.
@@ -102,7 +99,6 @@ def get_container_metadata(source: object) -> ContainerMetadata:
 
 
 def container_metadata(info: ContainerInfo) -> ContainerMetadata:
-    """Return the metadata of a container that was opened."""
     return ContainerMetadata(
         **_of_the_file(info),
         streams=[stream_header_metadata(stream) for stream in info.streams],
@@ -117,7 +113,7 @@ def container_metadata(info: ContainerInfo) -> ContainerMetadata:
 
 
 def demuxer_metadata(info: ContainerInfo) -> DemuxerMetadata:
-    """Return the metadata of a container that was opened, without its streams."""
+    """Return the metadata of an opened container without its streams."""
     return DemuxerMetadata(**_of_the_file(info))
 
 

@@ -1,4 +1,4 @@
-"""`ColorConverter` and `AudioConverter`: from codec output to RGB and to floats. The last block of decoding."""
+"""`ColorConverter` and `AudioConverter`: convert codec output to RGB and to floats, the last block of decoding."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ._packet_decoders import RawAudioSamples, RawFrame, refuse_to_pickle
 
 
 class ColorConverter:
-    """Converts a `RawFrame` to an RGB `Frame`, upright, with the pixels that `VideoDecoder` gives.
+    """Converts a `RawFrame` to an upright RGB `Frame` with the same pixels as `VideoDecoder`.
 
-    It does not belong to a stream: one converts frames of any, of the same device.
+    One converter accepts frames of any stream on its device.
 
     Args:
         device: Device of the frames; ``None`` is torch's default device.
@@ -47,14 +47,14 @@ class ColorConverter:
         self._device = resolve_device(device)
         self._output_dtype = output_dtype
         self._lock = ForkSafeLock()
-        # By the backend that decoded, and whether floats are wanted: each keeps scratch memory.
+        # Converters keep scratch memory, so there is one for each pair of decoding backend and float output.
         self._converters: dict[tuple[str, bool], PictureConverter] = {}
 
     def convert(self, raw_frame: RawFrame) -> Frame:
-        """Return a frame as RGB, (3, H, W), a view of channels-last memory; turned according to the container.
+        """Return a frame as RGB (3, H, W), rotated upright, as a view of channels-last memory.
 
         Raises:
-            InvalidArgumentError: if it is not a `RawFrame`.
+            InvalidArgumentError: if the argument is not a `RawFrame`.
             DeviceError: if the frame is on another device.
             DecodeError: if FFmpeg cannot convert from the frame's colours.
         """
@@ -88,10 +88,10 @@ class ColorConverter:
 
 
 class AudioConverter:
-    """Converts `RawAudioSamples` to `AudioSamples`: floats of full scale 1, at another rate or with other channels.
+    """Converts `RawAudioSamples` to float `AudioSamples` in [-1, 1], with another rate or number of channels if needed.
 
-    A resampler holds samples back and continues where the ones before ended: feed it the samples of one stream in
-    order, and `drain` it at the end. Times of the result are counted from the first sample.
+    The resampler buffers samples between calls. Feed it the samples of one stream in order, and `drain` it at the end.
+    Times of the result are counted from the first sample.
 
     Args:
         sample_rate: Samples per second of the result; ``None`` for the stream's own.
@@ -129,12 +129,12 @@ class AudioConverter:
         self._begin_seconds, self._num_given = 0.0, 0
 
     def convert(self, raw_samples: RawAudioSamples) -> AudioSamples:
-        """Feed samples, and take the result: while resampling more or fewer than were fed, perhaps none.
+        """Feed samples and return the converted samples. Resampling may return more, fewer or none.
 
         Raises:
-            InvalidArgumentError: if they are not `RawAudioSamples`, have another rate or other channels than the ones
-                before, come after a `Demuxer.seek` that no `reset` followed, or the converter has been drained; or if
-                FFmpeg cannot convert to the result.
+            InvalidArgumentError: if the argument is not `RawAudioSamples`, its rate or channels differ from the earlier
+                samples, `reset` was not called after a `Demuxer.seek`, the converter has been drained, or FFmpeg cannot
+                convert to this format.
         """
         if not isinstance(raw_samples, RawAudioSamples):
             raise InvalidArgumentError(f"raw_samples must be RawAudioSamples (got {shown(raw_samples)}).")
@@ -154,7 +154,7 @@ class AudioConverter:
             return self._make_samples(samples)
 
     def _begin(self, raw: RawAudioSamples) -> None:
-        """Note the form of the first samples, and check that the next ones have it."""
+        """Store the format of the first samples, and check that later samples have the same format."""
         form = SampleForm(raw.sample_rate, raw._layout or f"{raw.num_channels}c", raw.num_channels)
         if self._form is not None and self._form != form:
             raise InvalidArgumentError(
@@ -177,7 +177,7 @@ class AudioConverter:
         return AudioSamples(torch.from_numpy(samples), pts_seconds, samples.shape[1] / rate, rate)
 
     def drain(self) -> AudioSamples:
-        """Take the samples that the resampler has held back; none if the rate stays the same.
+        """Return the samples that the resampler has buffered; none if the rate does not change.
 
         Returns:
             `AudioSamples`: ``data`` float32 (channels, samples).
@@ -199,7 +199,7 @@ class AudioConverter:
             return self._make_samples(samples)
 
     def reset(self) -> None:
-        """Start over: the next samples come from another place, or of another stream."""
+        """Start over with samples from another position or of another stream."""
         with self._lock:
             self._start_over()
 

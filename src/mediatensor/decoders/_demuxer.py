@@ -1,4 +1,4 @@
-"""`Demuxer`: a container's packets, its streams, and their decoders. The first block of decoding."""
+"""`Demuxer`: reads the packets of a container, its streams, and makes their decoders. The first block of decoding."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ from ..errors import ClosedError, InvalidArgumentError, StreamError
 from ._container_metadata import DemuxerMetadata, demuxer_metadata
 from ._packet_decoders import AudioPacketDecoder, Packet, ProcessBound, VideoPacketDecoder, refuse_to_pickle
 
-# How far before a time to seek, in seconds, while the container lands after it.
+# Seconds to subtract from a seek target while the container lands after the target.
 _STEPS_BACK_SECONDS = (0, 1, 4, 16)
 
 _generations = itertools.count()
 
 
 class _OpenContainer:
-    """The open container that a demuxer and its streams share, lent to one call at a time.
+    """The open container that a demuxer and its streams share. One call uses it at a time.
 
     Attributes:
-        generation: A different number for every open container and every seek in it: packets with the same number
-            follow each other.
+        generation: A number that is unique to an open container and changes with each seek. Packets with the same
+            number are contiguous.
     """
 
     def __init__(self, source: Source, selectors: Sequence[int | str]) -> None:
@@ -60,17 +60,17 @@ class _OpenContainer:
         self._lock = ForkSafeLock()
         self._process = os.getpid()
         self._packets: PacketSource | None = PacketSource(source, partial(choose_streams, selectors=selectors))
-        # FFmpeg could lose what a signal raises in a Python file object.
+        # FFmpeg may swallow an exception that a signal raises in a Python file object.
         self._keeps_interrupts = self._packets.byte_reader is not None
         self.container_info = self._packets.container_info()
         self.stream_infos = [self.container_info.streams[index] for index in self._packets.stream_indices]
 
     @contextmanager
     def use(self) -> Iterator[PacketSource]:
-        """Lend the container for a ``with`` block.
+        """Use the container within a ``with`` block.
 
         Raises:
-            ClosedError: after `close`, and in a forked process, which shares the file's position with its parent.
+            ClosedError: after `close`, and in a forked process, which shares the file position with its parent.
         """
         with self._lock, interrupts_kept() if self._keeps_interrupts else nullcontext():
             if self._packets is None:
@@ -142,15 +142,15 @@ class VideoStream(_Stream):
         return header
 
     def scan(self) -> FrameIndex:
-        """Return the frames of the stream: the index that `VideoDecoder` has of it.
+        """Return the `FrameIndex` of the stream, the same as `VideoDecoder` builds.
 
-        Another handle reads it, at any time, and does not move the demuxer: from the header of an mp4 or mov file, else
-        from the packets. If packets do not show which frames there are, the stream is decoded once. The index can be
-        saved, and given to ``VideoDecoder(source, frame_index=...)``.
+        The index is read through another handle, so that `scan` does not move the demuxer. It comes from the header of
+        an mp4 or mov file, otherwise from the packets. If packets do not determine the frames, the stream is decoded
+        once. The index can be saved, and passed to ``VideoDecoder(source, frame_index=...)``.
 
         Raises:
-            StreamError: if there is no frame at all.
-            OpenError, ReadError: if the source cannot be read once more.
+            StreamError: if the stream has no frames.
+            OpenError, ReadError: if the source cannot be read again.
         """
         if self._frame_index is None:
             self._frame_index = _scan(self._container, self._info)
@@ -162,9 +162,8 @@ class VideoStream(_Stream):
         """Make a decoder of the stream's packets.
 
         Args:
-            device: Where frames come out; ``None`` is torch's default device. If a device cannot decode the stream, the
-            CPU
-                does, and planes and converted frames still come out on the device.
+            device: Device of the frames; ``None`` is torch's default device. If the device cannot decode the stream,
+                the CPU decodes it, and planes and converted frames are still on the device.
             num_ffmpeg_threads: Threads of a codec on the CPU; 0 lets FFmpeg decide.
 
         Raises:
@@ -227,21 +226,21 @@ class AudioStream(_Stream):
 
 
 class Demuxer(Closing):
-    """Reads packets of some streams of a container: the first of three blocks, before a decoder and a converter.
+    """Reads the packets of selected streams of a container. A decoder and a converter follow it.
 
-    Iterating gives `Packet` objects of all its streams in the order of the file; their ``stream_index`` identifies the
-    stream. `VideoDecoder` and `AudioDecoder` are made of the same parts; take them for frames by index or time.
+    Iteration yields `Packet` objects of all selected streams in file order; ``stream_index`` identifies the stream. For
+    frames by index or time, use `VideoDecoder` and `AudioDecoder`, which are built from the same parts.
 
     A demuxer, its streams, its packets and their decoders belong to one process. Each may be used from a different
-    thread. It keeps the file open; `close` it, or use it in a ``with`` statement.
+    thread. The demuxer keeps the file open; `close` it, or use it in a ``with`` statement.
 
     Args:
         source: Any source that `VideoDecoder` accepts.
-        streams: Which streams to follow: ``"video"`` or ``"audio"`` for FFmpeg's choice, an index among all streams,
-            several of these as a tuple, or ``"all"`` for all video and audio.
+        streams: Streams to read: ``"video"`` or ``"audio"`` for FFmpeg's choice, an index among all streams, a tuple of
+            these, or ``"all"`` for all video and audio.
 
     Attributes:
-        streams: `VideoStream` and `AudioStream` objects, in the order in which they were named.
+        streams: `VideoStream` and `AudioStream` objects in the order of the argument.
 
     Raises:
         SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be opened.
@@ -295,16 +294,16 @@ class Demuxer(Closing):
         return Packet._with(stream_index=index, _packet=packet, _time_base=self._bases[index], _generation=generation)
 
     def seek(self, seconds: float, *, stream: VideoStream | AudioStream | None = None) -> None:
-        """Go to a key frame at or before a time; the next packets of all streams come from there on.
+        """Seek to a key frame at or before a time. The packets of all streams continue there.
 
-        Decoders and converters keep the packets they got before: call their ``reset`` before they get packets from
-        after a seek. The key frame is mostly the last one before the time, but may be an earlier one. For frame ``i``
-        of a `VideoStream.scan`, seek to ``index.key_frame_seconds_for(index.pts_seconds[i])``.
+        Call ``reset`` of decoders and converters before you feed them packets read after a seek. The key frame is
+        usually the last one before the time, but may be earlier. For frame ``i`` of a `VideoStream.scan`, seek to
+        ``index.key_frame_seconds_for(index.pts_seconds[i])``.
 
         Args:
-            seconds: The time; before the first key frame, the demuxer goes to the beginning.
-            stream: The stream whose key frames count, by default the first one of `streams`. The others continue from
-                the same place of the file, which need not be one of their key frames.
+            seconds: The target time. A time before the first key frame seeks to the beginning.
+            stream: The stream whose key frames to use, by default the first of `streams`. Other streams continue from
+                the same file position, which need not be a key frame of theirs.
 
         Raises:
             InvalidArgumentError: if ``seconds`` is not a number, or ``stream`` is not one of `streams`.
@@ -328,7 +327,7 @@ class Demuxer(Closing):
         )
 
     def close(self) -> None:
-        """Close the file. Decoders that were made can still decode the packets that were read."""
+        """Close the file. Existing decoders can still decode packets that were read."""
         self._container.close()
 
     def __repr__(self) -> str:
@@ -356,11 +355,11 @@ def _checked_selectors(streams: Any) -> list[int | str]:
 
 
 def _go_to(packets: PacketSource, number: int, info: StreamInfo, seconds: float) -> None:
-    """Go to a key frame at or before a time, or to the beginning of the file if there is none."""
+    """Seek to a key frame at or before a time, or to the beginning of the file if there is none."""
     time_base = info.time_base or Fraction(1)
     target = round(seconds / time_base)
     for step in _STEPS_BACK_SECONDS:
-        # Times that are made up while reading differ after a seek.
+        # Generated time stamps differ after a seek.
         if packets.has_no_timestamps or not packets.seek(round((seconds - step) / time_base), number):
             break
         if _stands_before(packets, info.index, target):
@@ -369,9 +368,10 @@ def _go_to(packets: PacketSource, number: int, info: StreamInfo, seconds: float)
 
 
 def _stands_before(packets: PacketSource, stream_index: int, target: int) -> bool:
-    """Read up to the next key frame of a stream; if it is not shown after a time, have it handed out next.
+    """Return whether the next key frame of a stream is shown at or before a time, and if so, queue it as the next
+    packet.
 
-    Containers without an index land wherever they find a packet, mostly after a key frame.
+    Containers without an index seek to any packet, usually after a key frame.
     """
     read: list[Any] = []
     while (packet := packets.read_packet()) is not None:
@@ -387,7 +387,7 @@ def _stands_before(packets: PacketSource, stream_index: int, target: int) -> boo
 
 
 def _scan(container: _OpenContainer, info: StreamInfo) -> FrameIndex:
-    with container.use():  # so that a closed one says so
+    with container.use():  # raises `ClosedError` if the container is closed
         source = container.source
     with_strict_codec = VideoReader(source, info.index, 1, is_strict=True)
     try:
@@ -408,7 +408,7 @@ def _scan(container: _OpenContainer, info: StreamInfo) -> FrameIndex:
 
 
 def _stated_orientation(source: Source, stream_index: int) -> Orientation | None:
-    """Return the container's orientation, of the first frame: frames of devices have none."""
+    """Return the container's orientation from the first frame, because device frames do not carry it."""
     reader = VideoReader(source, stream_index, 1)
     try:
         frame = first_frame(reader)

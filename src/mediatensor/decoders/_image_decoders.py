@@ -26,7 +26,7 @@ OutputDtype: TypeAlias = torch.dtype | str
 
 
 class ImageOptions(TypedDict, total=False):
-    """The options of every image decoder, for its overloads: one source gives a tensor, several give a list."""
+    """Options of all image decoders, typed for the overloads: one source returns a tensor, several return a list."""
 
     mode: Mode
     output_dtype: OutputDtype
@@ -35,8 +35,6 @@ class ImageOptions(TypedDict, total=False):
 
 
 class AvifOptions(ImageOptions, total=False):
-    """The options of `decode_avif`."""
-
     num_threads: int
 
 
@@ -55,10 +53,10 @@ def decode_image(
     """Decode an image file of any format: JPEG, PNG, WebP, GIF, AVIF, HEIC or BMP.
 
     The format is recognised by the first bytes of a file, not by its name. Images are turned upright according to the
-    EXIF orientation (for AVIF and HEIC, to the file's own). The images of an animation are those that are shown, each
-    composed with the ones before it. Colour profiles are not applied. A file that is cut or visibly damaged raises.
-    JPEG, WebP and AVIF have no checksums, so that changed bytes in them may go unnoticed: libjpeg decodes a JPEG with
-    wrong codes as long as there is data for the whole image.
+    EXIF orientation, or to the container's orientation for AVIF and HEIC. Each image of an animation is composed with
+    the earlier images, as a viewer shows it. Colour profiles are not applied. Truncated and visibly damaged files
+    raise. JPEG, WebP and AVIF have no checksums, so changed bytes may go unnoticed. For example, libjpeg decodes wrong
+    codes as long as there is data for the whole image.
 
     Args:
         source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` (or ``bytearray``) of a file, the same as a
@@ -69,22 +67,21 @@ def decode_image(
         output_dtype: ``torch.uint8`` (a 16-bit sample v becomes round(v / 257)), ``torch.uint16`` (an 8-bit sample v
             becomes 257 v), or "auto": uint16 for PNG, AVIF and HEIC with more than 8 bits per sample, else uint8.
         device: Device of the result; ``None`` for torch's default device. Images are always decoded on the CPU, and
-            then copied. The copy to a CUDA device starts from page-locked memory, in the order of the current stream,
-            and is not waited for.
-        max_pixels: Files whose images have more pixels are refused before they are decoded, as are animations whose
-            result would take more than 16 bytes for each of ``max_pixels``. The default, 178,956,970, is Pillow's;
-            Pillow's own setting is neither used nor changed. ``None`` sets no limit.
+            then copied. The copy to a CUDA device is asynchronous: it uses page-locked memory and the current stream.
+        max_pixels: Images with more pixels, and animations whose result exceeds 16 bytes times ``max_pixels``, are
+            refused before decoding. The default is Pillow's, 178,956,970. Pillow's own setting is neither used nor
+            changed. ``None`` sets no limit.
 
     Returns:
-        A contiguous tensor (C, H, W) on ``device``; (N, C, H, W) if the file has several images. For a list or tuple
-        of sources a list of tensors, in order.
+        A contiguous tensor (C, H, W) on ``device``, or (N, C, H, W) if the file has several images. For a list or tuple
+        of sources, a list of tensors in the same order.
 
     Raises:
         OpenError: if the source is not an image of a known format, its headers are invalid, or it exceeds a limit.
-        DecodeError: if it is damaged or incomplete.
+        DecodeError: if the file is damaged or incomplete.
         SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
         InvalidArgumentError: if another argument has a value that is not accepted, or torch has no such device.
-        DeviceError: if the device is CUDA, and this process was forked from one that uses it.
+        DeviceError: if the device is CUDA, and this process was forked from a process that uses CUDA.
         MissingDependencyError: if a package for the format is missing.
 
     Example:
@@ -112,7 +109,7 @@ def decode_jpeg(
     device: Any = "cpu",
     max_pixels: int | None = MAX_PIXELS,
 ) -> Tensor | list[Tensor]:
-    """Decode a JPEG file, turned upright by its EXIF orientation; of several images (MPO), the first.
+    """Decode a JPEG file, turned upright by its EXIF orientation. MPO files return their first image.
 
     Args:
         source, mode, output_dtype, device, max_pixels: See `decode_image`. With mode "UNCHANGED", CMYK gives four
@@ -255,8 +252,8 @@ def decode_avif(
 ) -> Tensor | list[Tensor]:
     """Decode an AVIF file. Needs Pillow 11.3 or newer.
 
-    Unless ``output_dtype`` is ``torch.uint8``, samples of 10 and 12 bits keep their precision, scaled to 16 bits. Files
-    that are stored in tiles are decoded to 8 bits.
+    Samples of 10 and 12 bits are scaled to 16 bits, unless ``output_dtype`` is ``torch.uint8``. Tiled files are decoded
+    to 8 bits.
 
     Args:
         source, mode, output_dtype, device, max_pixels: See `decode_image`.
@@ -326,14 +323,14 @@ def _decode(
             return pinned_for(target, decode_bytes(data, name))
 
     if isinstance(source, (list, tuple)):
-        # This thread copies them, not the decoding threads: each thread has its own current CUDA stream.
+        # Copy in this thread, because each decoding thread has its own current CUDA stream.
         return [on_device(picture, target) for picture in _decode_all(source, decode_one)]
     with working():
         return on_device(decode_one(source), target)
 
 
 def _decode_all(sources: Sequence[object], decode_one: Any) -> list[Tensor]:
-    """Decode every source, in the free threads of the budget."""
+    """Decode every source in the free threads of the thread budget."""
     results: list[Tensor | None] = [None] * len(sources)
 
     def work(_: int, number: int) -> None:

@@ -1,4 +1,4 @@
-"""The contents of a media file as plain values, from its headers and from its streams."""
+"""Description of a media file as plain values, from its headers and streams."""
 
 from __future__ import annotations
 
@@ -45,8 +45,6 @@ class Timing:
 
 @dataclass(frozen=True)
 class VideoInfo:
-    """The chosen video stream, as ``--json`` prints it."""
-
     stream_index: int
     codec: str | None = None
     profile: str | None = None
@@ -80,12 +78,12 @@ class VideoInfo:
 
 
 def is_constant_frame_rate(pts_seconds: Sequence[float], tick_seconds: float) -> bool | None:
-    """Return whether frames follow each other at one rate, or ``None`` if there are too few.
+    """Return whether the frame rate is constant, or ``None`` if there are too few frames.
 
     Containers round times to their clock (Matroska and FLV to milliseconds), so equal steps become, for example, 33, 33
-    and 34 ms. Frames are at a constant rate if each lies within one tick of its place on the straight line from the
-    first to the last. A clock that ticks about once a frame rounds nothing: there a step of two ticks is a missing
-    frame, so the steps must be equal. ``tick_seconds`` is the container's unit of time, 0 if it is exact.
+    and 34 ms. The rate is constant if each frame time lies within one tick of the straight line from the first to the
+    last. If the clock ticks about once a frame, a step of two ticks is a missing frame, so all steps must be equal.
+    ``tick_seconds`` is the container's unit of time; 0 means exact times.
 
     >>> is_constant_frame_rate([0.0, 0.033, 0.067, 0.1], tick_seconds=0.001)
     True
@@ -99,12 +97,12 @@ def is_constant_frame_rate(pts_seconds: Sequence[float], tick_seconds: float) ->
     if step <= 0:
         return False
     tolerance = tick_seconds if step >= 2 * tick_seconds else 0.0
-    tolerance += 1e-6 * max(step, 1e-6)  # the times are doubles
+    tolerance += 1e-6 * max(step, 1e-6)  # the times are floats
     return all(abs(begin + i * step - pts) <= tolerance for i, pts in enumerate(pts_seconds))
 
 
 def gop_lengths(key_frame_indices: Sequence[int], num_frames: int) -> list[int]:
-    """Return the number of frames from each key frame to the next, for the last one to the end of the stream.
+    """Return the number of frames from each key frame to the next one, or to the end of the stream.
 
     >>> gop_lengths([0, 48, 96], 100)
     [48, 48, 4]
@@ -114,7 +112,7 @@ def gop_lengths(key_frame_indices: Sequence[int], num_frames: int) -> list[int]:
 
 
 def describe_timing(pts_seconds: Sequence[float], key_frame_indices: Sequence[int], tick_seconds: float) -> Timing:
-    """Describe frame rate and key frames of a stream whose frames have these times, in presentation order."""
+    """Describe the frame rate and key frames of a stream from its frame times in presentation order."""
     steps = [after - before for before, after in pairwise(pts_seconds)]
     lengths = gop_lengths(key_frame_indices, len(pts_seconds))
     return Timing(
@@ -143,7 +141,7 @@ def video_info(file: str, header: StreamInfo, *, scan: bool) -> VideoInfo:
         color_transfer=header.color_transfer_characteristic,
         average_fps=float(header.frame_rate) if header.frame_rate else None,
         begin_seconds=header.start_seconds,
-        width=None,  # of the upright frame, which only a scan shows
+        width=None,  # the size of the upright frame, which only a scan determines
         height=None,
     )
     if not scan:
@@ -153,7 +151,7 @@ def video_info(file: str, header: StreamInfo, *, scan: bool) -> VideoInfo:
 
 
 class _Stream:
-    """A video stream that is read once, without making tensors, with the index that a `VideoDecoder` would make."""
+    """A video stream read for its `FrameIndex`, without making tensors."""
 
     def __init__(self, file: str, stream_index: int) -> None:
         self.source = make_source(file)
@@ -181,8 +179,7 @@ class _Stream:
         self.reader.close()
 
 
-def _is_decoded_in_software(reason: str) -> None:
-    """Do nothing: the stream is always decoded in software."""
+def _is_decoded_in_software(reason: str) -> None: ...
 
 
 def _scan(info: VideoInfo, stream: _Stream) -> VideoInfo:
@@ -230,7 +227,7 @@ def _decode_first_frame(stream: _Stream, index: FrameIndex) -> tuple[FrameIndex,
     """Decode one frame, because packets do not show that a stream is encrypted or lacks its codec data.
 
     Returns:
-        The index, made by decoding if the packets prove wrong, and the failure, if there is one.
+        The index, rebuilt by decoding if the packets prove wrong, and the failure message if decoding fails.
     """
     frames = FrameStream(stream.reader, 1)
     try:
@@ -247,8 +244,6 @@ def _decode_first_frame(stream: _Stream, index: FrameIndex) -> tuple[FrameIndex,
 
 @dataclass(frozen=True)
 class StreamSummary:
-    """One stream, according to its headers."""
-
     index: int
     media_type: str
     codec: str | None
@@ -267,8 +262,6 @@ class StreamSummary:
 
 @dataclass(frozen=True)
 class AudioInfo:
-    """The chosen audio stream, as ``--json`` prints it."""
-
     stream_index: int
     codec: str | None = None
     profile: str | None = None
@@ -284,8 +277,6 @@ class AudioInfo:
 
 @dataclass(frozen=True)
 class SubtitleInfo:
-    """The chosen stream of subtitles, as ``--json`` prints it."""
-
     stream_index: int
     codec: str | None = None
     language: str | None = None
@@ -299,8 +290,6 @@ class SubtitleInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class FileInfo:
-    """A media file, as ``--json`` prints it."""
-
     file: str
     file_size_bytes: int | None
     container: str | None
@@ -324,8 +313,8 @@ def collect(file: str, stream_index: int | None, *, scan: bool) -> FileInfo:
         scan: Read the packets of the video and of the subtitles, and decode a frame.
 
     Raises:
-        MediaTensorError: if the file cannot be opened. A video stream that cannot be decoded does not raise: the result
-            has ``error``, in addition to all values from headers.
+        MediaTensorError: if the file cannot be opened. If the video stream cannot be decoded, the result has ``error``
+            and all values from headers instead.
     """
     container = read_container_info(make_source(file))
     info = FileInfo(
@@ -355,7 +344,7 @@ def collect(file: str, stream_index: int | None, *, scan: bool) -> FileInfo:
 
 
 def _choose(container: ContainerInfo, stream_index: int | None) -> dict[str, StreamInfo]:
-    """Return the stream of each kind that is described: the best, or the one that was asked for."""
+    """Return the stream to describe for each kind: the best stream, or the requested one."""
     streams = {stream.index: stream for stream in container.streams}
     best = (
         ("video", container.best_video_stream_index),
@@ -375,7 +364,7 @@ def _choose(container: ContainerInfo, stream_index: int | None) -> dict[str, Str
 
 
 def _from_header(kind: type[_Info], header: StreamInfo, **values: Any) -> _Info:
-    """Fill a description with the values that the header has under the same names, and with others."""
+    """Fill a description with header values of the same names, and with further values."""
     shared = {item.name: getattr(header, item.name) for item in fields(kind) if hasattr(header, item.name)}
     return kind(**(shared | values))
 
@@ -417,7 +406,7 @@ def display_size(
 ) -> tuple[int, int]:
     """Return (width, height) in square pixels of an upright frame.
 
-    The ratio belongs to the stored frame: turned by a quarter, it stretches the height.
+    The ratio belongs to the stored frame, so after a quarter turn it stretches the height.
 
     >>> display_size(720, 576, Fraction(64, 45), None), display_size(576, 720, Fraction(64, 45), 90.0)
     ((1024, 576), (576, 1024))

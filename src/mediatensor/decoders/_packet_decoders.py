@@ -1,4 +1,4 @@
-"""Packets, the decoders that take them, and the raw frames and samples that come out."""
+"""Packets, their decoders, and the decoded raw frames and samples."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _Raw = TypeVar("_Raw")
 
 
 class ProcessBound:
-    """An object that only the library makes, and that belongs to the process in which it was made."""
+    """A base for objects that only the library can make, and that cannot leave the process they were made in."""
 
-    #: What to do instead of making one, and instead of pickling it.
+    #: Advice in the errors for direct instantiation and for pickling.
     _how_to_make: ClassVar[str]
     _how_to_send: ClassVar[str]
 
@@ -48,7 +48,7 @@ class ProcessBound:
 
 
 def refuse_to_pickle(value: object, how_to_send: str) -> NoReturn:
-    """Raise the error for objects that can be neither pickled nor copied."""
+    """Raise `InvalidArgumentError` because an object can be neither pickled nor copied."""
     raise InvalidArgumentError(
         f"{type(value).__name__} cannot be pickled, copied or sent to another process: it holds memory of FFmpeg's "
         f"that exists only in this process. {how_to_send}"
@@ -56,10 +56,10 @@ def refuse_to_pickle(value: object, how_to_send: str) -> NoReturn:
 
 
 class Packet(ProcessBound):
-    """One packet of a stream, as a `Demuxer` read it: compressed, and in the order of the file.
+    """One compressed packet of a stream, read by a `Demuxer` in file order.
 
     Attributes:
-        stream_index: Index of its stream among all of the container, which identifies its decoder.
+        stream_index: Index of its stream in the container, which selects the decoder.
 
     Example:
         >>> from mediatensor.decoders import Demuxer
@@ -78,27 +78,27 @@ class Packet(ProcessBound):
 
     @property
     def pts_seconds(self) -> float | None:
-        """When its frame is shown, in seconds; ``None`` if unknown."""
+        """Time at which the packet's frame is shown, in seconds; ``None`` if unknown."""
         return seconds_of_ticks(self._packet.pts, self._time_base)
 
     @property
     def dts_seconds(self) -> float | None:
-        """When it is decoded, in seconds; ``None`` if unknown."""
+        """Time at which the packet is decoded, in seconds; ``None`` if unknown."""
         return seconds_of_ticks(self._packet.dts, self._time_base)
 
     @property
     def duration_seconds(self) -> float:
-        """For how long its frame is shown, in seconds; 0 if unknown."""
+        """How long the packet's frame is shown, in seconds; 0 if unknown."""
         return seconds_of_ticks(self._packet.duration or 0, self._time_base) or 0.0
 
     @property
     def is_key_frame(self) -> bool:
-        """Whether decoding can start with it."""
+        """Whether decoding can start with this packet."""
         return bool(self._packet.is_keyframe)
 
     @property
     def data(self) -> bytes:
-        """A copy of its bytes, as the codec reads them."""
+        """A copy of the packet's bytes, as the codec reads them."""
         return bytes(self._packet)
 
     def __repr__(self) -> str:
@@ -106,13 +106,13 @@ class Packet(ProcessBound):
 
 
 class RawFrame(ProcessBound):
-    """One decoded frame as its codec left it: planes of some pixel format, mostly Y'CbCr, not turned.
+    """One frame as decoded: planes in the codec's pixel format, mostly Y'CbCr, not rotated.
 
-    `ColorConverter` converts it to RGB. `planes` are the samples themselves.
+    `ColorConverter` converts it to RGB. `planes` has the raw samples.
 
     Attributes:
-        pts_seconds: When it is shown, in seconds; NaN if neither container nor codec has a time.
-        duration_seconds: For how long it is shown, in seconds; 0 if unknown.
+        pts_seconds: Time at which the frame is shown, in seconds; NaN if neither container nor codec has a time.
+            duration_seconds: How long the frame is shown, in seconds; 0 if unknown.
 
     Example:
         >>> from mediatensor.decoders import Demuxer
@@ -157,52 +157,51 @@ class RawFrame(ProcessBound):
 
     @property
     def color_range(self) -> str:
-        """``"tv"`` (limited), ``"pc"`` (full), or ``"unknown"``, which is limited for Y'CbCr."""
-        # These formats are of full range by definition, whatever the stream says.
+        """``"tv"`` (limited range), ``"pc"`` (full range), or ``"unknown"``. Unknown means limited for Y'CbCr."""
+        # These formats imply full range, even if the stream says otherwise.
         return "pc" if self.pixel_format.startswith("yuvj") else self._colors.range
 
     @property
     def color_primaries(self) -> str:
-        """FFmpeg's name, such as ``"bt2020"``, or ``"unknown"``."""
+        """FFmpeg's name of the colour primaries, such as ``"bt2020"``, or ``"unknown"``."""
         return self._colors.primaries
 
     @property
     def color_transfer_characteristic(self) -> str:
-        """FFmpeg's name, such as ``"smpte2084"``, or ``"unknown"``."""
+        """FFmpeg's name of the transfer characteristic, such as ``"smpte2084"``, or ``"unknown"``."""
         return self._colors.transfer_characteristic
 
     @property
     def bit_depth(self) -> int:
-        """How many bits of a sample are used: 8, 10, ... With it a sample's range is 0 to 2 ** bit_depth - 1."""
+        """Number of bits of a sample (8, 10, ...). Sample values lie in 0 to 2 ** bit_depth - 1."""
         return bits_of(self._picture, self.pixel_format)
 
     @property
     def width(self) -> int:
-        """In pixels, before rotation."""
+        """Width in pixels, before rotation."""
         return int(self._picture.width)
 
     @property
     def height(self) -> int:
-        """In pixels, before rotation."""
+        """Height in pixels, before rotation."""
         return int(self._picture.height)
 
     @property
     def rotation(self) -> float:
-        """Degrees, counter-clockwise, by which the frame has to be turned to be upright; 0 if not at all."""
+        """Counter-clockwise rotation in degrees that turns the frame upright."""
         return self._orientation.rotation or 0.0
 
     @property
     def planes(self) -> tuple[Tensor, ...]:
-        """One 2-D view (height, width) of each component, in the order of the pixel format's name; uint8 or uint16.
+        """One 2-D view (height, width) of each component, uint8 or uint16, in the order of the pixel format's name.
 
-        Chroma is smaller if the format subsamples it; odd sizes are rounded up. A view is strided, because lines are
-        padded,
-        and shares the memory of the codec, without a copy: **do not write to it**, since frames that are decoded next
-        refer to it. It stays valid as long as it is held.
+        Subsampled chroma is smaller, with odd sizes rounded up. Lines are padded, so a view is strided. The views share
+        the codec's memory: **do not write to them**, because later frames refer to it. A view stays valid as long as
+        you hold it.
 
         Raises:
             DecodeError: if the components are not whole bytes (palettes, packed bits, floats), or the frame is stored
-                upside down. `ColorConverter` converts such frames.
+                upside down. Use `ColorConverter` for such frames.
         """
         return self._component_views
 
@@ -217,7 +216,7 @@ class RawFrame(ProcessBound):
 
     @property
     def storage_cuda(self) -> Tensor | None:
-        """Memory of the planes on a CUDA device, for `torch.Tensor.record_stream`; ``None`` elsewhere."""
+        """Memory of the planes on a CUDA device, for `torch.Tensor.record_stream`; ``None`` on other devices."""
         if self._device.type != "cuda":
             return None
         with suppress(DecodeError):
@@ -232,7 +231,7 @@ class RawFrame(ProcessBound):
 
 
 def bits_of(picture: Any, pixel_format: str) -> int:
-    """Return the bits of the largest component of a frame."""
+    """Return the bit depth of the deepest component of a frame."""
     if is_frame(picture) and picture.format.name == pixel_format:
         return max(int(component.bits) for component in picture.format.components)
     digits = {"p010le": 10, "p012le": 12}
@@ -250,16 +249,16 @@ def _components(surface: Surface) -> tuple[Tensor, ...]:
 
 @dataclass
 class RawAudioSamples:
-    """The samples of one decoded frame of audio as its codec gives them.
+    """The samples of one audio frame in the codec's sample format.
 
-    `AudioConverter` converts them to floats, at another rate or with other channels if needed.
+    `AudioConverter` converts them to floats, and resamples or mixes them if needed.
 
     Attributes:
-        data: (channels, samples), of the codec's type: uint8, int16, int32, int64, float32 or float64. A copy. Whole
-            numbers have their full scale (uint8 is silent at 128).
+        data: A copy of the samples (channels, samples) in the codec's type: uint8, int16, int32, int64, float32 or
+            float64. Integers use their full range; silence is 128 in uint8.
         sample_rate: Samples per second.
-        pts_seconds: When the first one is played, in seconds; NaN if neither container nor codec has a time.
-        duration_seconds: For how long they are played.
+        pts_seconds: Time of the first sample in seconds; NaN if neither container nor codec has a time.
+            duration_seconds: Duration of the samples in seconds.
 
     Example:
         >>> from mediatensor.decoders import Demuxer
@@ -275,7 +274,7 @@ class RawAudioSamples:
     pts_seconds: float
     duration_seconds: float
     _generation: int = field(default=0, repr=False)
-    #: FFmpeg's name of the layout of the channels.
+    #: FFmpeg's name of the channel layout.
     _layout: str | None = field(default=None, repr=False)
 
     @property
@@ -291,12 +290,12 @@ class RawAudioSamples:
 
 def seconds_of_ticks(ticks: int | None, time_base: Fraction) -> float | None:
     """Convert ticks of a time base to seconds."""
-    # Multiply first: the quotient of two whole numbers is then the nearest double.
+    # Multiply first: one division of integers then gives the nearest double.
     return None if ticks is None else ticks * time_base.numerator / time_base.denominator
 
 
 class Codec(Protocol):
-    """Decodes packets, see `mediatensor.backends.PictureDecoder`."""
+    """The interface of codecs that decode packets, see `mediatensor.backends.PictureDecoder`."""
 
     def decode(self, packet: Any | None) -> Sequence[Any]: ...
     def flush(self) -> None: ...
@@ -304,7 +303,7 @@ class Codec(Protocol):
 
 
 class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
-    """A codec that is fed packet by packet. Threads may share it, one at a time."""
+    """Decodes a stream packet by packet. Calls from several threads take turns."""
 
     _how_to_make = "A stream of a Demuxer makes it: demuxer.streams[0].make_decoder()."
     _how_to_send = "Make a Demuxer of the same source, and a decoder, in each process."
@@ -315,7 +314,7 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
     _time_base: Fraction
     _lock: ForkSafeLock
     _process: int
-    # The position of the demuxer that packets come from, see `Demuxer.seek`; none before the first packet.
+    # The demuxer position of the last packet, see `Demuxer.seek`; ``None`` before the first packet.
     _generation: int | None
     _is_drained: bool
 
@@ -325,17 +324,17 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
         return cls._with(_codec=codec, _stream_index=stream_index, _time_base=time_base, **state, **more)
 
     def decode(self, packet: Packet) -> list[_Raw]:
-        """Feed a packet, and take the frames that come out: none, one or several, in the order in which they are shown.
+        """Feed a packet and return the decoded frames in presentation order: none, one or several.
 
-        Codecs hold frames back to put them in order, so that those that come out need not be of this packet.
+        Codecs buffer frames to reorder them, so the returned frames may belong to earlier packets.
 
         Args:
-            packet: The next one of this decoder's stream.
+            packet: The next packet of this decoder's stream.
 
         Raises:
-            InvalidArgumentError: if it is not a packet of this stream, comes after a `Demuxer.seek` that no `reset`
-                followed or from another demuxer than the ones before, or the decoder has been drained.
-            DecodeError: if the codec refuses it; the next ones may still decode.
+            InvalidArgumentError: if it is not a packet of this stream, comes from another demuxer than earlier packets,
+            `reset` was not called after a `Demuxer.seek`, or the decoder has been drained.
+            DecodeError: if the codec rejects the packet. Later packets may still decode.
             ClosedError: after `close`, and in a forked process.
         """
         if not isinstance(packet, Packet):
@@ -361,10 +360,10 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
         return [self._raw(frame) for frame in frames]
 
     def drain(self) -> list[_Raw]:
-        """End the stream, and take the frames that the codec has held back.
+        """Mark the end of the stream and return the frames that the codec has buffered.
 
         Raises:
-            DecodeError: if the codec refuses to give them.
+            DecodeError: if the codec fails to output them.
             ClosedError: after `close`, and in a forked process.
         """
         with self._lock:
@@ -374,7 +373,7 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
         return [self._raw(frame) for frame in frames]
 
     def reset(self) -> None:
-        """Discard the packets that were fed: the next one comes from another place of the stream, see `Demuxer.seek`.
+        """Discard buffered packets and frames. Call it before packets from another position, see `Demuxer.seek`.
 
         Raises:
             ClosedError: after `close`, and in a forked process.
@@ -384,7 +383,7 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
             self._is_drained, self._generation = False, None
 
     def close(self) -> None:
-        """Give up the codec. Its frames stay valid."""
+        """Release the codec. Frames that it returned stay valid."""
         with self._lock:
             codec, self._codec = self._codec, None
         if codec is not None:
@@ -417,7 +416,7 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
             ) from error
 
     def _times(self, frame: Any) -> tuple[float, float]:
-        """Return when a frame is shown, and for how long, in seconds."""
+        """Return the time and the duration of a frame in seconds."""
         pts = frame.pts if frame.pts is not None else getattr(frame, "dts", None)
         seconds = seconds_of_ticks(pts, self._time_base)
         return float("nan") if seconds is None else seconds, seconds_of_ticks(
@@ -426,15 +425,14 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
 
     @abstractmethod
     def _raw(self, frame: Any) -> _Raw:
-        """Return a frame of the codec as users get it."""
+        """Convert a frame of the codec to the public type."""
 
 
 class VideoPacketDecoder(_PacketDecoder[RawFrame]):
-    """The codec of a video stream: `Packet` in, `RawFrame` out. `VideoStream.make_decoder` makes it.
+    """Decodes `Packet` objects of a video stream to `RawFrame`. Made by `VideoStream.make_decoder`.
 
-    It decodes the packets it gets, with the codec's own concealment of damage, and does not know which frames were
-    asked for or where they are; `VideoDecoder` does. `Demuxer.seek` does not affect it: call `reset` before a packet
-    from after a seek.
+    The codec conceals damage as usual. For frames by index or time, use `VideoDecoder`. After `Demuxer.seek`, call
+    `reset` before you feed the next packet.
 
     Example:
         >>> from mediatensor.decoders import Demuxer
@@ -467,10 +465,10 @@ class VideoPacketDecoder(_PacketDecoder[RawFrame]):
 
 
 class AudioPacketDecoder(_PacketDecoder[RawAudioSamples]):
-    """The codec of an audio stream: `Packet` in, `RawAudioSamples` out. `AudioStream.make_decoder` makes it.
+    """Decodes `Packet` objects of an audio stream to `RawAudioSamples`. Made by `AudioStream.make_decoder`.
 
-    After `Demuxer.seek` and `reset`, the first samples of most codecs are not quite right: feed some packets from
-    before the place that you want, and leave out their samples. `AudioDecoder` knows how many packets each codec needs.
+    After `Demuxer.seek` and `reset`, most codecs output slightly wrong samples at first. Feed some earlier packets and
+    discard their samples. `AudioDecoder` does this with the right number of packets for each codec.
 
     Example:
         >>> from mediatensor.decoders import Demuxer

@@ -17,9 +17,9 @@ from .._engine.pyav.reading import READABLE_PACKETS, SubtitlePacket, read_subtit
 from .._engine.sources.source import make_source
 from ..errors import ClosedError, DecodeError, InvalidArgumentError, OutOfRangeError, StreamError
 
-# Hostile markup must not take quadratic time: no pattern may search the rest of the text for an end again and again.
+# Hostile markup must not cause quadratic time, so no pattern may repeatedly scan the rest of the text for an end.
 _HTML_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
-# Override codes of ASS and of MicroDVD, which players accept in SubRip; other braces are text.
+# Override codes of ASS and MicroDVD, which players accept in SubRip. Other braces are text.
 _SUBRIP_CODE = re.compile(r"\{(?:\\|[A-Za-z]:)[^{}]*\}")
 _WEBVTT_TAG = re.compile(r"<[^>]*>?")
 _WEBVTT_VOICE = re.compile(r"<v(?:\.[^\s>]*)?[ \t]+([^>]*)>?")
@@ -42,15 +42,15 @@ class SubtitleText:
 
 
 def parse_text(codec: str, line: bytes, encoding: str = "utf-8") -> SubtitleText:
-    """Return the plain text, speaker and style of a packet, or of a line of ASS into which it was decoded.
+    """Return the plain text, speaker and style of a packet, or of its decoded ASS line.
 
     Args:
         codec: FFmpeg's name of the codec.
-        line: The packet, for codecs among `READABLE_PACKETS`; else the fields of a line of ASS.
+        line: The packet for codecs in `READABLE_PACKETS`, otherwise the fields of an ASS line.
         encoding: Encoding of the characters.
 
     Raises:
-        UnicodeDecodeError: if the bytes are not in the encoding.
+        UnicodeDecodeError: if the bytes are not valid in the encoding.
 
     >>> parse_text("subrip", b"<i>Hello</i> {you}").text
     'Hello {you}'
@@ -69,13 +69,13 @@ def parse_text(codec: str, line: bytes, encoding: str = "utf-8") -> SubtitleText
 
 
 def is_ascii_superset(encoding: str) -> bool:
-    """Return whether the syntax of subtitle formats is ASCII in an encoding, one byte a character.
+    """Return whether an encoding stores ASCII characters, the syntax of subtitle formats, as single ASCII bytes.
 
     >>> is_ascii_superset("cp1252"), is_ascii_superset("utf-16")
     (True, False)
 
     Raises:
-        LookupError: if Python knows no such encoding.
+        LookupError: if Python does not have the encoding.
     """
     sample = "0:1, -->\n<i>{\\N}&"
     try:
@@ -85,7 +85,7 @@ def is_ascii_superset(encoding: str) -> bool:
 
 
 def _mov_text(packet: bytes) -> str:
-    """Return the text of a sample of 3GPP timed text; the boxes with styles that follow it are skipped."""
+    """Return the text of a 3GPP timed text sample, without the style boxes after it."""
     text = packet[2 : 2 + int.from_bytes(packet[:2], "big")]
     has_utf16_mark = text[:2] in (b"\xfe\xff", b"\xff\xfe")
     return text.decode("utf-16" if has_utf16_mark else "utf-8")
@@ -109,9 +109,9 @@ def _ass(line: str) -> SubtitleText:
 
 
 def _plain_ass(markup: str) -> str:
-    """Return the text of a line of ASS, without override codes and drawings (the text between {\\p1} and {\\p0})."""
+    """Return the text of an ASS line, without override codes and drawings (the text between {\\p1} and {\\p0})."""
     pieces, is_drawing = [], False
-    end_of_blocks = markup.rfind("}") + 1  # after it, opening braces are text
+    end_of_blocks = markup.rfind("}") + 1  # opening braces after this position are text
     for piece in _ASS_PIECE.findall(markup, 0, end_of_blocks) + _ASS_TEXT.findall(markup, end_of_blocks):
         if piece.startswith("{") and piece.endswith("}"):
             for scale in _ASS_DRAWING.findall(piece):
@@ -122,11 +122,11 @@ def _plain_ass(markup: str) -> str:
 
 
 def _tidy(text: str) -> str:
-    """Return the text with ``\\n`` for line breaks and without blanks at its ends."""
+    """Return the text with ``\\n`` for line breaks and no surrounding whitespace."""
     return text.replace("\r\n", "\n").replace("\r", "\n").strip()
 
 
-# More than this is not subtitles: a film has about 2,000, in 100 kB.
+# Larger files are not subtitles: a film has about 2,000 subtitles, in 100 kB.
 _MAX_NUM_SUBTITLES = 1_000_000
 _MAX_TOTAL_BYTES = 1 << 28
 
@@ -136,15 +136,15 @@ _FIXED_ENCODING = ("mov_text",)
 
 @dataclass(frozen=True)
 class Subtitle:
-    """One subtitle: its text, from when to when it is shown.
+    """One subtitle: its text and its start and end times.
 
     Attributes:
         text: Plain text; lines are separated by ``"\\n"``.
-        start_seconds: When it appears.
-        end_seconds: When it disappears. If the file does not state it, this is when the next one appears.
-        markup: The text with its markup, as stored: tags of SubRip and WebVTT, override codes of ASS. 3GPP timed text
-            (``mov_text``) has none. Other codecs are translated to ASS.
-        speaker: The speaker: the voice tag of WebVTT or the name field of ASS; ``None`` if there is none.
+        start_seconds: Time at which it appears.
+        end_seconds: Time at which it disappears. If the file does not state the end, the start of the next subtitle.
+        markup: The text with its markup as stored: tags of SubRip and WebVTT, override codes of ASS. 3GPP timed text
+        (``mov_text``) has no markup. Text of other codecs is converted to ASS.
+        speaker: The voice tag of WebVTT or the name field of ASS; ``None`` if there is none.
         style: Name of its style in ASS.
 
     Example:
@@ -162,27 +162,27 @@ class Subtitle:
 
     @property
     def duration_seconds(self) -> float:
-        """For how long it is shown."""
+        """Duration in seconds."""
         return self.end_seconds - self.start_seconds
 
 
 class SubtitleDecoder(Closing, Sequence[Subtitle]):
-    """Subtitles of a file as text with times, in the order in which they appear.
+    """Subtitles of a file as text with times, in order of appearance.
 
     It is a sequence: ``len(decoder)``, ``decoder[0]``, ``decoder[-5:]`` and ``for subtitle in decoder`` work. The first
     call reads the whole file and keeps its subtitles; no handle stays open. A decoder can be pickled and copied, used
     after a fork, and called from several threads at a time.
 
-    It reads SubRip (.srt), WebVTT (.vtt), ASS and SSA, 3GPP timed text (mp4, mov), and every other codec that FFmpeg
-    decodes to text, from separate files or from mkv, webm, mp4 and other containers. Subtitles without text (drawings,
-    empty ones) are left out. Times are those of the file, as for frames and samples.
+    The decoder reads SubRip (.srt), WebVTT (.vtt), ASS and SSA, 3GPP timed text (mp4, mov), and every other codec that
+    FFmpeg decodes to text. The source may be a subtitle file or a container (mkv, webm, mp4, ...). Subtitles without
+    text, such as drawings, are left out. Times refer to the same clock as the file's frames and samples.
 
     Args:
         source: Any source that `VideoDecoder` accepts.
         stream_index: Index of the stream among all streams; by default the first text stream that is marked as default,
             else the first text stream.
         encoding: Python's name of the encoding, such as ``"cp1252"``, for text that is not UTF-8. UTF-16 with a byte
-            order mark is recognised without it.
+            order mark is detected automatically.
 
     Attributes:
         stream_index: Index of the stream that is read.
@@ -190,8 +190,8 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
 
     Raises:
         SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be opened.
-        StreamError: if there is no such stream of subtitles, or they are images (DVD, Blu-ray, DVB).
-        InvalidArgumentError: if the encoding is unknown, or one that such files cannot be in.
+        StreamError: if there is no such subtitle stream, or its subtitles are images (DVD, Blu-ray, DVB).
+            InvalidArgumentError: if the encoding is unknown, or not possible for the codec.
 
     Example:
         >>> from mediatensor.decoders import SubtitleDecoder
@@ -231,11 +231,11 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
     @overload
     def __getitem__(self, key: slice) -> list[Subtitle]: ...
     def __getitem__(self, key: Any) -> Subtitle | list[Subtitle]:
-        """Return the subtitle of an index, or a list for a slice.
+        """Return the subtitle at an index, or a list for a slice.
 
         Raises:
             OutOfRangeError: if an index is out of range.
-            TypeError: if the key is neither a whole number nor a slice.
+            TypeError: if the key is neither an integer nor a slice.
         """
         subtitles = self._all()
         if isinstance(key, slice):
@@ -251,22 +251,22 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
         """Yield every subtitle in turn."""
         return iter(self.get_all_subtitles())
 
-    # By name, as in the other decoders
+    # The same methods as in other decoders
 
     def get_all_subtitles(self) -> list[Subtitle]:
-        """Return all subtitles, by start time; those that start together keep the order of the file.
+        """Return all subtitles, sorted by start time. Subtitles with equal start times keep the file order.
 
         Returns:
             A list of `Subtitle`, with times in seconds.
 
         Raises:
             ReadError: if the source cannot be read.
-            DecodeError: if a subtitle is damaged or in another encoding; the message names its time.
+            DecodeError: if a subtitle is damaged or in another encoding. The message gives its time.
         """
         return list(self._all())
 
     def get_subtitles_played_at(self, seconds: float) -> list[Subtitle]:
-        """Return the subtitles that are on the screen at a time: none, one or several.
+        """Return the subtitles shown at a time: none, one or several.
 
         Args:
             seconds: A finite time in seconds, inside the file or not.
@@ -283,13 +283,13 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
     def get_subtitles_played_in_range(
         self, start_seconds: float = 0.0, stop_seconds: float | None = None
     ) -> list[Subtitle]:
-        """Return the subtitles that are on the screen at some time in [start_seconds, stop_seconds).
+        """Return the subtitles that are shown within [start_seconds, stop_seconds), even if only partly.
 
-        A subtitle that starts before the range or ends after it is not cut: it keeps its times.
+        A subtitle that starts before the range or ends after it keeps its times.
 
         Args:
             start_seconds: Start of the range.
-            stop_seconds: End of the range, not included; ``None`` for the end of the file.
+            stop_seconds: End of the range, exclusive; ``None`` for the end of the file.
 
         Returns:
             A list of `Subtitle`, with times in seconds.
@@ -309,7 +309,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
             if max(subtitle.start_seconds, start_seconds) < min(subtitle.end_seconds, stop)
         ]
 
-    # Life
+    # Lifetime
 
     def close(self) -> None:
         """Release the subtitles. Later calls raise `ClosedError`."""
@@ -337,7 +337,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
 def _subtitles(
     packets: Iterable[SubtitlePacket], codec: str, encoding: str, file_end_seconds: float | None
 ) -> list[Subtitle]:
-    """Return the subtitles of a stream by start time, each with an end."""
+    """Return the subtitles of a stream sorted by start time, each with an end time."""
     subtitles: list[Subtitle] = []
     total = 0
     for packet in packets:
@@ -369,7 +369,7 @@ def _subtitle(packet: SubtitlePacket, line: bytes, codec: str, encoding: str) ->
 
 
 def _complete_ends(subtitles: Sequence[Subtitle], file_end_seconds: float | None) -> list[Subtitle]:
-    """Complete the ends: an open end becomes the start of the next subtitle, or the end of the file."""
+    """Replace each unknown end by the start of the next subtitle, or by the end of the file."""
     following = -math.inf if file_end_seconds is None else file_end_seconds
     complete: list[Subtitle] = []
     later = math.nan

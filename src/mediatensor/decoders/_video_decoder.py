@@ -29,30 +29,31 @@ from ..errors import InvalidArgumentError, MediaTensorError
 from ..frames import Frame, FrameBatch
 from ._access import VideoAccess
 
-# Most bytes and frames that iterating decodes in one call.
+# Maximum bytes and frames that iteration decodes in one call.
 _BYTES_AT_A_TIME = 1 << 22
 _MAX_AT_A_TIME = 16
 
 
 class VideoDecoder(Closing):
-    """Decodes frames of a video by index or by time: exactly those, and as tensors.
+    """Decodes frames of a video by index or by time into tensors, with frame-exact access.
 
-    **Frame i is the i-th frame that a full linear decode returns**; random access gives the same bits. For this, the
-    header of an mp4 or mov file, or the packets of the stream, are read once, without decoding, when a frame or a count
-    is first asked for; for the first frames, only as many packets as needed. If packets and frames turn out to differ
-    (field pictures, damage, spliced files, wrong or missing time stamps), the stream is decoded once to find its
-    frames. Frames that a codec drops without any sign in the packets (lost packets) are noticed when decoding meets
-    them; from then on the length and the later indices are right.
+    **Frame i is the i-th frame that a full linear decode returns**, and random access returns the same bits. For this,
+    the first request scans the stream without decoding. The scan reads the header of an mp4 or mov file, otherwise the
+    packets, and only as many packets as the first frames need. If packets and frames turn out to differ (field
+    pictures, damage, spliced files, wrong or missing time stamps), the stream is decoded once to find its frames. If
+    packets were lost, the missing frames are detected only when decoding reaches them. The length and later indices are
+    correct from then on.
 
-    Frames that were not asked for and that no other frame refers to are not decoded. Frames decoded recently are kept
-    (`mediatensor.set_frame_cache_bytes`), and a call that spans several groups of pictures decodes them in parallel.
+    Frames are not decoded if they are neither requested nor references of a requested frame. Recently decoded frames
+    are cached (`mediatensor.set_frame_cache_bytes`). A call that spans several groups of pictures decodes them in
+    parallel.
 
-    Times: the frame *played at* t is the last one with pts <= t, to half a nanosecond. In a gap that is the frame
-    before the gap, for every method.
+    The frame *played at* t is the last frame with pts <= t, to half a nanosecond. In a gap, every method returns the
+    frame before the gap.
 
     A decoder can be pickled and copied, used after a fork and in spawned workers, and used from several threads at a
-    time: every call works on its own handle, opened when it is needed. It keeps the file open; `close` it or use it in
-    a ``with`` statement to release the file early.
+    time. Concurrent calls use separate handles, opened when needed. The decoder keeps the file open; `close` it or use
+    it in a ``with`` statement to release the file early.
 
     Args:
         source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, the same as a 1-D uint8 tensor, or
@@ -60,54 +61,54 @@ class VideoDecoder(Closing):
             URLs of other file systems (``s3://...``) are read through fsspec, if it is installed.
         stream_index: Index of the video stream among all streams; by default FFmpeg's choice.
         dimension_order: ``"NCHW"`` or ``"NHWC"``. NCHW tensors are views of channels-last memory.
-        num_ffmpeg_threads: Codec threads. ``None`` takes the free threads of the process's budget
-            (`mediatensor.set_num_threads`), and 1 inside a DataLoader worker; 0 lets FFmpeg decide. With a number, a
-            call has one codec.
-        device: Where frames come out: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, or another device of torch; ``None`` is
-            torch's default device. Times stay on the CPU. On a CUDA device NVDEC decodes, if it can; if not, the CPU
-            does, and the device converts (`cpu_fallback`). Colours, rotation and transforms are computed on the device,
+        num_ffmpeg_threads: Codec threads. By default, the free threads of the process's budget
+            (`mediatensor.set_num_threads`), or 1 in a DataLoader worker. 0 lets FFmpeg decide. With any number, a call
+            uses a single codec.
+        device: Device of the frames: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, or another device of torch; ``None`` is
+            torch's default device. Times stay on the CPU. For a CUDA device, NVDEC decodes if it can, otherwise the CPU
+            decodes and the device converts (`cpu_fallback`). The device computes colours, rotation and transforms,
             within 2 levels of 255 of the CPU's result.
-        seek_mode: ``"exact"``, or ``"approximate"``: no scan; frame i is taken to be shown at begin + i / average fps
-            of the header, and the nearest frame is returned. With a variable frame rate, or a wrong header, indices
-            name other frames than in exact mode, and the number of frames is an estimate. Access by time is not
-            affected.
+        seek_mode: ``"exact"``, or ``"approximate"``, which does not scan. Approximate mode assumes that frame i is
+            shown at begin + i / average fps of the header, and returns the nearest frame. If the frame rate varies or
+            the header is wrong, indices differ from exact mode and the number of frames is an estimate. Access by time
+            is not affected.
         transforms: `mediatensor.transforms.DecoderTransform` objects, or torchvision's v2 ``Resize``, ``CenterCrop``
-            and ``RandomCrop``, applied to every frame after rotation. Random ones draw once, here.
+            and ``RandomCrop``, applied to every frame after rotation. Random transforms draw once, when the decoder is
+            made.
         output_dtype: ``torch.uint8`` (0 to 255), ``torch.float32`` (0 to 1, from 16 bits a component), or ``"auto"``:
             float32 if the video has more than 8 bits a component.
-        custom_frame_mappings: Frames as ``ffprobe -show_frames -of json`` lists them, as JSON text or a file object;
-            replaces the scan. The table is trusted.
-        frame_index: The index of this source and stream that another decoder made (`frame_index`), or the path of a
-            file that `FrameIndex.save` wrote: nothing is read to make one. It must belong to the source: the size and
-            the first and last 64 KiB must be the same (for a URL that FFmpeg opens, the header).
-            `mediatensor.set_index_cache` does the same without an argument, for all files.
-        on_error: What to do about damage: frames that the codec flags as damaged, frames that do not decode, and holes
-            (`FrameIndex.holes`). Frames always have the numbers of a plain decode.
+        custom_frame_mappings: Output of ``ffprobe -show_frames -of json``, as JSON text or a file object, that replaces
+            the scan. The table is not verified.
+        frame_index: A `frame_index` of another decoder of this source and stream, or the path of a file written by
+            `FrameIndex.save`. It replaces the scan. The size and the first and last 64 KiB of the source must be
+            unchanged (for a URL that FFmpeg opens, the header). `mediatensor.set_index_cache` caches the indices of all
+            files instead.
+        on_error: How to handle damage: frames that the codec flags as damaged, frames that do not decode, and holes
+            (`FrameIndex.holes`). Indices are always the indices of a plain decode.
 
-            ``"keep"`` gives frames as a plain decode does; ``is_damaged`` of the result flags damaged ones, and a
-            `DamageWarning` is issued once for each file. A missing frame is a `DecodeError`.
-            ``"raise"`` is a `DecodeError` for each call that asks for a damaged frame, or spans a hole.
-            ``"skip"`` leaves damaged frames out, ``"nearest"`` puts the nearest good frame in their place; ``replaced``
-            of the result lists these frames, and the holes that the call spans.
+            ``"keep"`` returns frames as a plain decode does. ``is_damaged`` of the result flags damaged frames, and a
+                `DamageWarning` is issued once for each file. A missing frame raises `DecodeError`. ``"raise"`` raises
+                `DecodeError` if a call requests a damaged frame or spans a hole. ``"skip"`` leaves damaged frames out,
+                and ``"nearest"`` replaces them by the nearest good frame. ``replaced`` of the result lists these
+                frames, and the holes that the call spans.
 
-            A device's decoder does not report damage: with all but ``"keep"`` the CPU decodes. In approximate mode
-            holes are not known.
-        on_size_change: What to do when frames of a batch have different sizes. ``"raise"``: `SizeChangeError` that
-            names the frame. ``"scale"``: all frames are scaled to the size of the first frame of the stream.
-        decode_backend: A name of `mediatensor.backends.available_backends`; ``None`` for the device's own. ``"cpu"``
-            together with a CUDA device decodes on the CPU, uploads the planes and converts them on the device, which
-            for a few small frames is faster than NVDEC.
-        strict_device: Raise `DeviceError` if the backend cannot decode the stream, instead of decoding on the CPU.
+            A device's decoder does not report damage, so the CPU decodes unless this is ``"keep"``. Approximate mode
+                does not detect holes. on_size_change: How to handle frames of different sizes in a batch. ``"raise"``
+                raises a `SizeChangeError` that gives the frame. ``"scale"`` scales all frames to the size of the first
+                frame of the stream. decode_backend: A name of `mediatensor.backends.available_backends`; ``None`` for
+                the device's default. ``"cpu"`` with a CUDA device decodes on the CPU, and converts the planes on the
+                device, which is faster than NVDEC for a few small frames. strict_device: Raise `DeviceError` if the
+                backend cannot decode the stream, instead of decoding on the CPU.
 
     Attributes:
-        stream_index: Index of the stream that is decoded.
+        stream_index: Index of the decoded stream.
         metadata: `VideoStreamMetadata`.
         frame_index: `FrameIndex`, the list of frames.
         cpu_fallback: `CpuFallbackStatus`.
 
     Raises:
         SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be opened.
-        StreamError: if there is no such video stream, or nothing in it can be decoded.
+        StreamError: if there is no such video stream, or none of it can be decoded.
         InvalidArgumentError: if an argument is not among the accepted ones.
         FrameIndexError: if ``frame_index`` cannot be read, or belongs to another source or stream.
         DeviceError: if the device cannot be used in a forked process, or with ``strict_device`` cannot decode.
@@ -172,19 +173,18 @@ class VideoDecoder(Closing):
     # Contents
 
     def __len__(self) -> int:
-        """Number of frames: exact, or in approximate mode an estimate from the header."""
+        """Number of frames: exact, or an estimate from the header in approximate mode."""
         return self._frames.num_frames
 
     @property
     def frame_index(self) -> FrameIndex:
-        """The frames of the stream; reading it scans the stream if that was not done yet.
+        """The `FrameIndex` of the stream; the first access scans the stream if needed.
 
-        It is the current index: if decoding shows that there are other frames than the packets promised, another one
-        replaces it.
+        If decoding shows that the packets were misleading, a corrected index replaces this index.
 
         Raises:
             InvalidArgumentError: in approximate mode, which has no index.
-            StreamError: if there is no frame at all.
+            StreamError: if the stream has no frames.
         """
         if isinstance(self._frames, ApproximateFrames):
             raise InvalidArgumentError("There is no frame index with seek_mode='approximate'; use seek_mode='exact'.")
@@ -195,7 +195,7 @@ class VideoDecoder(Closing):
 
     @property
     def metadata(self) -> VideoStreamMetadata:
-        """The properties of the stream. Reading them decodes one frame, for the rotation, and in exact mode scans."""
+        """Properties of the stream. The first access decodes one frame for the rotation, and scans in exact mode."""
         index = None if isinstance(self._frames, ApproximateFrames) else self._frames.index
         if self._metadata is None or self._metadata[0] is not index:  # decoding may have replaced the index
             metadata = video_stream_metadata(
@@ -210,7 +210,7 @@ class VideoDecoder(Closing):
 
     @property
     def cpu_fallback(self) -> CpuFallbackStatus:
-        """Whether frames had to be decoded on the CPU although another device was asked for, and why."""
+        """Whether the CPU decoded frames although another device was requested, and why."""
         return self._video.cpu_fallback
 
     def _get_key_frame_indices(self) -> Tensor:
@@ -224,12 +224,12 @@ class VideoDecoder(Closing):
     @overload
     def __getitem__(self, key: slice) -> Tensor: ...
     def __getitem__(self, key: Any) -> Tensor:
-        """Return one frame (C, H, W) for an index, a batch (N, C, H, W) for a slice.
+        """Return a frame (C, H, W) for an index, or a batch (N, C, H, W) for a slice.
 
         Raises:
             OutOfRangeError: if an index is out of range.
-            InvalidArgumentError: if a slice is not one of whole numbers, or its step is not positive.
-            TypeError: if the key is neither a whole number nor a slice.
+            InvalidArgumentError: if a slice has a bound that is not an integer, or a step that is not positive.
+            TypeError: if the key is neither an integer nor a slice.
         """
         if type(key) is int:
             return self._frames.frame_at(key).data
@@ -240,7 +240,7 @@ class VideoDecoder(Closing):
         raise TypeError(f"Unsupported key type: {type(key)}. Supported types are int and slice.")
 
     def get_frame_at(self, index: SupportsIndex) -> Frame:
-        """Return the frame of an index.
+        """Return the frame at an index.
 
         Args:
             index: From -len to len - 1.
@@ -250,9 +250,8 @@ class VideoDecoder(Closing):
             seconds.
 
         Raises:
-            OutOfRangeError: if there is no such frame.
-            InvalidArgumentError: if it is not a whole number.
-            DecodeError: if it cannot be decoded; see ``on_error``.
+            OutOfRangeError: if there is no such frame. InvalidArgumentError: if the index is not an integer.
+                DecodeError: if the frame cannot be decoded; see ``on_error``.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -266,19 +265,18 @@ class VideoDecoder(Closing):
         return self._frames.frame_at(checks.index_of(index))
 
     def get_frames_at(self, indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> FrameBatch:
-        """Return the frames of several indices, in the order asked for; each is decoded once.
+        """Return the frames at several indices, in the given order. Each frame is decoded once.
 
         Args:
-            indices: Whole numbers, in any order, with or without duplicates; negative ones count from the end.
+            indices: Integers in any order, with or without duplicates. Negative indices count from the end.
 
         Returns:
             A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, uint8 or float32;
             ``pts_seconds`` and ``duration_seconds`` float64 (N,). N is the number of indices.
 
         Raises:
-            OutOfRangeError: if one of them is out of range.
-            InvalidArgumentError: if they are not whole numbers.
-            DecodeError: if one cannot be decoded; see ``on_error``.
+            OutOfRangeError: if an index is out of range. InvalidArgumentError: if the indices are not integers.
+                DecodeError: if a frame cannot be decoded; see ``on_error``.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -289,14 +287,14 @@ class VideoDecoder(Closing):
         return self._frames.frames_at(checks.indices_of(indices))
 
     def get_frames_in_range(self, start: int | None, stop: int | None, step: int | None = 1) -> FrameBatch:
-        """Return the frames of the Python slice ``start:stop:step``; an empty or reversed range is an empty batch.
+        """Return the frames of the Python slice ``start:stop:step``; an empty or reversed range gives an empty batch.
 
         Returns:
             A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, uint8 or float32;
             ``pts_seconds`` and ``duration_seconds`` float64 (N,).
 
         Raises:
-            InvalidArgumentError: if ``step`` is not positive, or one of them is neither a whole number nor ``None``.
+            InvalidArgumentError: if ``step`` is not positive, or an argument is neither an integer nor ``None``.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -307,11 +305,12 @@ class VideoDecoder(Closing):
         return self._frames.frames_in_range(*checks.bounds_of(start, stop, step))
 
     def __iter__(self) -> Iterator[Tensor]:
-        """Yield every frame in turn; small ones are decoded a few at a time."""
+        """Yield every frame in order. Small frames are decoded a few at a time."""
         start, step, fails = 0, 1, False
         while self._frames.has_frame(start):
             try:
-                # A range and not an index: the stream may turn out to end earlier than its packets promise.
+                # Count up instead of iterating over the length, because the stream may end earlier than its packets
+                # suggest.
                 previous = start - 1 if start else None
                 frames = self._frames.frames_in_range(
                     start, start + step, 1, previous=previous, is_sequential=True
@@ -319,23 +318,23 @@ class VideoDecoder(Closing):
             except MediaTensorError:
                 if step == 1:
                     raise
-                step, fails = 1, True  # so that the good frames before the bad one come out
+                step, fails = 1, True  # decode one frame at a time, to yield the good frames before the bad frame
                 continue
-            # A frame that is kept must not keep its neighbours.
+            # Copy each frame, so that keeping one frame does not keep the memory of its neighbours.
             yield from (_copy(frame) for frame in frames) if step > 1 else frames
             start += step
             if len(frames) and not fails:
                 step = _num_frames_at_a_time(frames[0])
 
     def __reversed__(self) -> Iterator[Tensor]:
-        """Yield every frame from the last to the first; a group of pictures that fits in the cache is decoded once."""
+        """Yield every frame in reverse. A group of pictures that fits in the cache is decoded once."""
         for i in reversed(range(len(self))):
             yield self[i]
 
     # By time
 
     def get_frame_played_at(self, seconds: float) -> Frame:
-        """Return the frame that is shown at a time: the last one with pts <= ``seconds``.
+        """Return the frame that is shown at a time: the last frame with pts <= ``seconds``.
 
         Args:
             seconds: In [begin_stream_seconds, end_stream_seconds).
@@ -345,8 +344,8 @@ class VideoDecoder(Closing):
             seconds.
 
         Raises:
-            OutOfRangeError: if the time lies outside.
-            InvalidArgumentError: if it is not one number.
+            OutOfRangeError: if the time lies outside this range. InvalidArgumentError: if ``seconds`` is not a single
+                number.
             DecodeError: if the frame cannot be decoded; see ``on_error``.
 
         Example:
@@ -358,7 +357,7 @@ class VideoDecoder(Closing):
         return self._frames.frame_played_at(checks.one_time(seconds))
 
     def get_frames_played_at(self, seconds: Tensor | Sequence[float] | NDArray[Any]) -> FrameBatch:
-        """Return the frames that are shown at several times, in the order asked for; each is decoded once.
+        """Return the frames that are shown at several times, in the given order. Each frame is decoded once.
 
         Args:
             seconds: Times in [begin_stream_seconds, end_stream_seconds).
@@ -368,8 +367,7 @@ class VideoDecoder(Closing):
             ``pts_seconds`` and ``duration_seconds`` float64 (N,). N is the number of times.
 
         Raises:
-            OutOfRangeError: if one of them lies outside.
-            InvalidArgumentError: if they are not numbers.
+            OutOfRangeError: if a time lies outside this range. InvalidArgumentError: if the times are not numbers.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -384,13 +382,13 @@ class VideoDecoder(Closing):
     ) -> FrameBatch:
         """Return the frames that are shown within [start_seconds, stop_seconds).
 
-        The first is the one shown at ``start_seconds``, even if it started earlier; the last is the last one that
-        starts before ``stop_seconds``. With ``fps``, the frames shown at ``start_seconds + k / fps``; their pts are
-        those times and their durations 1 / fps. At the rate of the file, every frame comes once.
+        The first frame is shown at ``start_seconds``, even if it started earlier. The last frame is the last to start
+        before ``stop_seconds``. With ``fps``, return the frames shown at ``start_seconds + k / fps``, with these times
+        as pts and with durations of 1 / fps. If ``fps`` is the rate of the file, every frame is returned once.
 
         Args:
-            start_seconds: In [begin_stream_seconds, end_stream_seconds).
-            stop_seconds: From ``start_seconds`` (an empty batch) to end_stream_seconds.
+            start_seconds: Start of the range, in [begin_stream_seconds, end_stream_seconds). stop_seconds: End of the
+                range, at most end_stream_seconds; at ``start_seconds`` the batch is empty.
             fps: Frames per second to resample to.
 
         Returns:
@@ -398,8 +396,8 @@ class VideoDecoder(Closing):
             ``pts_seconds`` and ``duration_seconds`` float64 (N,).
 
         Raises:
-            OutOfRangeError: if a time lies outside.
-            InvalidArgumentError: if start > stop, ``fps`` is not positive, or one of them is not a number.
+            OutOfRangeError: if a time lies outside the stream. InvalidArgumentError: if start > stop, ``fps`` is not
+                positive, or an argument is not a number.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -415,7 +413,7 @@ class VideoDecoder(Closing):
         return self._access.resampled_frames(start_seconds, stop_seconds, fps)
 
     def get_all_frames(self, fps: float | None = None) -> FrameBatch:
-        """Return every frame, or with ``fps`` the whole stream resampled to that rate.
+        """Return every frame, or the whole stream resampled to ``fps``.
 
         Returns:
             A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, uint8 or float32;
@@ -430,10 +428,10 @@ class VideoDecoder(Closing):
             return self.get_frames_in_range(None, None)
         return self.get_frames_played_in_range(*self._frames.span_seconds, fps=fps)
 
-    # Life of the object
+    # Lifetime
 
     def close(self) -> None:
-        """Release the files. Decoding afterwards raises `ClosedError`; index and metadata that were read stay readable.
+        """Release the files. Later decoding raises `ClosedError`; an index and metadata read earlier stay available.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -445,7 +443,7 @@ class VideoDecoder(Closing):
         self._video.pool.close()
 
     def __copy__(self) -> VideoDecoder:
-        """Return a decoder of the same source, with its own handles."""
+        """Return a decoder of the same source with its own handles."""
         source = self._video.spec.source
         return copy.deepcopy(self, {id(source): source})
 
@@ -488,10 +486,10 @@ def _load_given_index(
 
 
 def _num_frames_at_a_time(frame: Tensor) -> int:
-    """Return how many frames to decode in one call while iterating: calls cost too much only where frames are small."""
+    """Return how many frames iteration decodes in one call: several only if frames are small."""
     return max(1, min(_MAX_AT_A_TIME, _BYTES_AT_A_TIME // frame.nbytes))
 
 
 def _copy(frame: Tensor) -> Tensor:
-    """Copy the frame; NumPy copies with one thread."""
+    """Copy a frame with one thread, through NumPy."""
     return torch.from_numpy(frame.numpy().copy(order="K")) if frame.device.type == "cpu" else frame.clone()

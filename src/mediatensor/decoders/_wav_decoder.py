@@ -1,4 +1,4 @@
-"""`WavDecoder`: samples of WAV files, directly from their bytes."""
+"""`WavDecoder`: reads the samples of WAV files directly from their bytes."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from .._engine.metadata import AudioStreamMetadata
 from ..errors import StreamError
 from ..frames import AudioSamples
 
-# Bytes that are read and converted at a time. Together with the converted samples they fit into a core's L2 cache.
+# Bytes to read and convert at a time. Together with the converted samples they fit into a core's L2 cache.
 _BLOCK_BYTES = 1 << 17
 
 
 class WavDecoder(Closing):
     """Decodes the samples of an uncompressed WAV file to float32 in [-1, 1], without FFmpeg.
 
-    A range reads only its own bytes, anywhere in the file. The decoder reads PCM of 8 (unsigned), 16, 24 and 32 bits
-    and float of 32 and 64 bits, in RIFF, RIFX, RF64, BW64 and W64 files, including WAVE_FORMAT_EXTENSIBLE. The samples
-    are bit-identical to those of `AudioDecoder`. Use `AudioDecoder` for compressed audio, and to resample or mix.
+    A range reads only its own bytes. The decoder reads PCM of 8 (unsigned), 16, 24 and 32 bits and float of 32 and 64
+    bits, in RIFF, RIFX, RF64, BW64 and W64 files, including WAVE_FORMAT_EXTENSIBLE. The samples are bit-identical to
+    those of `AudioDecoder`. Use `AudioDecoder` for compressed audio, and to resample or mix.
 
-    A file that was cut short has the whole samples that remain. If the header does not state the length, as in a file
-    that was written to a pipe, the audio lasts to the end of the file.
+    A truncated file has as many samples as are complete. If the header does not state the length, as in a file written
+    to a pipe, the audio lasts to the end of the file.
 
     A decoder can be pickled, used after a fork, and called from several threads at a time.
 
@@ -44,8 +44,8 @@ class WavDecoder(Closing):
 
     Raises:
         SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
-        OpenError: if it is not a WAV file, or a damaged one.
-        StreamError: if its audio is compressed or of another width.
+        OpenError: if the source is not a WAV file, or is damaged. StreamError: if the audio is compressed or has an
+            unsupported sample width.
 
     Example:
         >>> import struct
@@ -79,7 +79,7 @@ class WavDecoder(Closing):
             `AudioSamples`: ``data`` float32 (channels, samples) at full scale 1, and the time of the first sample.
 
         Raises:
-            StreamError: if there are none.
+            StreamError: if the file has no samples.
             ReadError: if reading fails, or the file was cut short after it was opened.
             ClosedError: after `close`.
         """
@@ -90,19 +90,19 @@ class WavDecoder(Closing):
     ) -> AudioSamples:
         """Return the samples that are played in the half-open range [start, stop), float32 (channels, samples).
 
-        Ranges that meet have no gap and no overlap.
+        Adjacent ranges have no gap and no overlap.
 
         Args:
             start_seconds: Start of the range; a time before 0 counts as 0.
-            stop_seconds: End of the range, not included; ``None``, or a time after the end, for the end of the file. If
-                it equals the start, there are no samples.
+            stop_seconds: End of the range, exclusive; ``None``, or a time after the end, for the end of the file. If it
+                equals the start, the result is empty.
 
         Returns:
             `AudioSamples`: ``data`` float32 (channels, samples) at full scale 1, and the time of the first sample.
 
         Raises:
             InvalidArgumentError: if a time is not finite, or start is greater than stop.
-            StreamError: if the file has no samples at all.
+            StreamError: if the file has no samples.
             OutOfRangeError: if start lies at or after the end, or less than half a sample before it.
             ReadError: if reading fails, or the file was cut short after it was opened.
             ClosedError: after `close`.
@@ -130,7 +130,7 @@ class WavDecoder(Closing):
             A list of `AudioSamples`, one for each range: ``data`` float32 (channels, samples).
 
         Raises:
-            InvalidArgumentError: if an item is not such a pair; before anything is read.
+            InvalidArgumentError: before reading, if an item is not such a pair.
             StreamError, OutOfRangeError, ReadError, ClosedError: as for a single range.
 
         Example:
@@ -158,10 +158,10 @@ class WavDecoder(Closing):
                 convert_samples(raw, header.encoding, samples[:, block.start : block.stop])
         return samples
 
-    # Life
+    # Lifetime
 
     def close(self) -> None:
-        """Release the source. The metadata stays readable; decoding raises `ClosedError`.
+        """Release the source. The metadata stays available; later decoding raises `ClosedError`.
 
         Example:
             >>> import torch
@@ -184,7 +184,6 @@ class WavDecoder(Closing):
 
 
 def _blocks(num_samples: int, frame_bytes: int) -> Iterator[range]:
-    """Split samples into consecutive ranges."""
     step = max(1, _BLOCK_BYTES // frame_bytes)
     for first in range(0, num_samples, step):
         yield range(first, min(first + step, num_samples))
