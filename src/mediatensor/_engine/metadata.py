@@ -11,7 +11,7 @@ from .pyav.opening import ContainerInfo, StreamInfo
 
 
 class Printed:
-    """A dataclass that prints one line a field, keyword-only fields last."""
+    """A dataclass that is printed with one field per line, keyword-only fields last."""
 
     def __repr__(self) -> str:
         specs = fields(self)  # type: ignore[arg-type]
@@ -54,11 +54,11 @@ class VideoStreamHeaderMetadata(StreamMetadata):
     """Metadata in the header of a video stream.
 
     Attributes:
-        width: Width in pixels as shown, that is after rotation where it is known.
+        width: Width in pixels as shown: after rotation, if the rotation is known.
         height: Height in pixels as shown.
         num_frames_from_header: Number of frames, as the container states it.
         average_fps_from_header: Frames per second, as the container states it.
-        pixel_aspect_ratio: Width of a pixel over its height.
+        pixel_aspect_ratio: Width of a pixel divided by its height.
         rotation: Counter-clockwise angle in degrees at which the picture is shown.
         color_primaries: FFmpeg's name, such as ``"bt709"``.
         color_space: FFmpeg's name of the YCbCr matrix.
@@ -83,7 +83,8 @@ class VideoStreamMetadata(VideoStreamHeaderMetadata):
     """Metadata of the stream of a `VideoDecoder`.
 
     Attributes:
-        begin_stream_seconds_from_content: Time of the first frame in seconds, from the index; ``None`` without one.
+        begin_stream_seconds_from_content: Time of the first frame in seconds, from the index; ``None`` without an
+            index.
         end_stream_seconds_from_content: Time at which the last frame ends, from the index.
         num_frames_from_content: Number of frames in the index.
         duration_seconds: From the content if it is known, else from the header.
@@ -142,7 +143,7 @@ class SubtitleStreamHeaderMetadata(StreamMetadata):
 
 
 def stream_header_metadata(info: StreamInfo) -> StreamMetadata:
-    """Return the header of a stream in the type for its kind."""
+    """Return the header metadata of a stream, in the class for its media type."""
     if info.media_type == "video":
         return VideoStreamHeaderMetadata(**_common(info), **_video_header(info, rotation=None, size=None))
     if info.media_type == "audio":
@@ -200,8 +201,8 @@ def video_stream_metadata(
 ) -> VideoStreamMetadata:
     """Return the metadata of a video decoder.
 
-    ``container_duration_seconds`` is for streams that do not state their own. ``rotation`` is the display matrix's
-    counter-clockwise angle, ``size`` the upright (height, width) if a frame was decoded.
+    ``container_duration_seconds`` is used for streams without a stated duration. ``rotation`` is the display matrix's
+    counter-clockwise angle. ``size`` is the upright (height, width) if a frame was decoded.
     """
     header = {**_common(info), **_video_header(info, rotation, size)}
     if index is not None:
@@ -270,8 +271,8 @@ def audio_stream_metadata(
 ) -> AudioStreamMetadata:
     """Return the metadata of an audio decoder.
 
-    ``priming_seconds`` is the encoder's delay before the first sample, ``joined_seconds`` the length of a joined file,
-    whose header states only the first part's.
+    ``priming_seconds`` is the encoder's delay before the first sample. ``joined_seconds`` is the length of a joined
+    file, whose header states only the length of the first part.
     """
     end = _end_seconds(info, container, begin_seconds, priming_seconds)
     if joined_seconds is not None:
@@ -294,5 +295,5 @@ def _end_seconds(
         return begin_seconds + duration - (priming_seconds if counts_priming else 0.0)
     if container.duration_seconds is None:
         return None
-    # Matroska and Flash count from time 0.
+    # Durations of Matroska and Flash count from time 0.
     return max(begin_seconds, container.duration_seconds)

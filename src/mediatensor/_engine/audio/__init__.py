@@ -4,7 +4,7 @@
 
 `stream` seeks, demuxes, decodes and cuts, using `reader` (bare MP3 and AAC, Ogg Vorbis, joined files). `pre_roll`
 computes where decoding must start, and `sample_clock` maps time stamps to sample numbers. A `handle` is an open
-stream, lent to one call at a time. `wav` reads samples directly from WAV files, and `sample_grid` reads samples by
+stream, used by one call at a time. `wav` reads samples directly from WAV files, and `sample_grid` reads samples by
 number from any audio decoder.
 
 `plan`, `pre_roll` and `sample_clock` are pure functions.

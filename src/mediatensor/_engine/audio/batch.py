@@ -19,14 +19,14 @@ from .stream import FrameSlice
 
 __all__ = ["samples_of"]
 
-# Memory that is set aside at once; a stream that turns out longer gets more.
+# Memory that is allocated at once; longer streams get more blocks.
 _MIN_CAPACITY_BYTES = 1 << 16
 _MAX_CAPACITY_BYTES = 1 << 31
 
-# Samples that are converted at once: enough to do it in few calls, and few enough to be in the processor's cache.
+# Samples that are converted at once: a large block needs few calls, and a small block fits in the processor's cache.
 _QUEUE_LENGTH = 1 << 15
 
-# Leaps in time that one call follows: with damage, every frame may leap.
+# Largest number of leaps in time in one call. In damaged streams, time may leap at every frame.
 _MAX_LEAPS = 1000
 
 
@@ -36,7 +36,7 @@ def samples_of(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: 
     Args:
         slices: The samples [plan.start, plan.stop) of the stream, in order.
         plan: The range and format of the result.
-        expected_length: How many samples the slices probably have.
+        expected_length: Probable number of samples in the slices.
     """
     parts = [run.part(plan.first, plan.last) for run in _runs(slices, plan, expected_length)]
     if len(parts) == 1:
@@ -46,7 +46,7 @@ def samples_of(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: 
 
 
 def _runs(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) -> Iterator[_CopiedRun | _ResampledRun]:
-    """Yield runs of consecutive samples of one form. A leap in time starts a new run if samples are resampled."""
+    """Yield runs of consecutive samples of one form. If samples are resampled, a leap in time starts a new run."""
     output = plan.output
     run: _CopiedRun | _ResampledRun | None = None
     num_leaps = 0
@@ -56,11 +56,11 @@ def _runs(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) 
             if not is_leap and run.append(found):
                 continue
             if not run.takes(found[0]):
-                # The frame has another form. A leap into another form counts as that.
+                # The frame has another form, so the new run does not count as a leap in time.
                 is_leap = False
                 run.limit = rescale_up(found[4] or found[1], plan.stream_rate, output.sample_rate)
             yield run
-            # The lengths of the parts are not known.
+            # The length of the next run is unknown.
             expected_length = 0
             num_leaps += is_leap
         form = SampleForm.of_frame(found[0])
@@ -74,18 +74,18 @@ def _runs(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) 
 
 
 class _Run(ABC):
-    """Consecutive samples of one form on their way into the result.
+    """Consecutive samples of one form, to be copied or resampled into the result.
 
     Attributes:
-        position: The sample with which the run begins, as its slices count.
-        length: How many samples it has.
-        limit: The sample of the output with which another run takes over, if one does.
-        output_begin: The first sample of the output that it has.
+        position: The first sample of the run, as its slices count.
+        length: Number of samples in the run.
+        limit: The sample of the output at which the next run starts, if the form changes there.
+        output_begin: The first sample of the output in the run.
     """
 
     is_resampled: bool
 
-    # Longer frames are converted one by one.
+    # Frames at least this long are converted one by one.
     _max_queued_frame: int
 
     def __init__(self, first: FrameSlice, form: SampleForm, plan: SamplePlan) -> None:
@@ -100,7 +100,7 @@ class _Run(ABC):
         self.takes = self._queue.takes
 
     def append(self, found: FrameSlice) -> bool:
-        """Take the next samples; return False if they have another form."""
+        """Append the next samples; return False if their form differs."""
         frame, _, first, last, _ = found
         length = last - first
         queue = self._queue
@@ -126,14 +126,14 @@ class _Run(ABC):
             self._take(memory)
 
     def part(self, first: int, last: int | None) -> NDArray[np.float32]:
-        """Return the run's part of the output's samples [first, last), up to its limit. The run is used up then."""
+        """Return the run's part of the output's samples [first, last), up to its limit. Call this only once."""
         self._empty_queue()
         samples = self._finish(first, last)
         if self.limit is None:
             return samples
         end = self.limit if last is None else min(self.limit, last)
         missing = max(0, end - max(first, self.output_begin)) - samples.shape[1]
-        # Sample counts are rounded if the rates differ; the next run still starts at its own position.
+        # If the rates differ, sample counts are rounded, but the next run still starts at its own position.
         return samples[:, :missing] if missing < 0 else np.pad(samples, ((0, 0), (0, missing)))
 
     @abstractmethod
@@ -150,7 +150,7 @@ class _Run(ABC):
 
 
 class _CopiedRun(_Run):
-    """Samples that need no resampling; the slices were cut to the range of the output."""
+    """Samples that need no resampling, and whose slices are already cut to the range of the output."""
 
     is_resampled = False
     _max_queued_frame = 2048
@@ -183,10 +183,10 @@ class _CopiedRun(_Run):
 
 
 class _ResampledRun(_Run):
-    """Samples for FFmpeg's resampler; leading silence aligns its phase."""
+    """Samples for FFmpeg's resampler, after some silence that aligns its phase."""
 
     is_resampled = True
-    # The resampler costs more by the call than a copy into the queue.
+    # A call of the resampler takes longer than a copy into the queue.
     _max_queued_frame = _QUEUE_LENGTH
 
     def __init__(self, first: FrameSlice, form: SampleForm, plan: SamplePlan) -> None:
@@ -217,7 +217,7 @@ class _ResampledRun(_Run):
 
 
 def _compact(block: NDArray[np.float32], length: int) -> NDArray[np.float32]:
-    """Move the first samples of each channel together, in place."""
+    """Move the first ``length`` samples of each channel together, in place."""
     num_channels, capacity = block.shape
     if length == capacity:
         return block

@@ -1,6 +1,6 @@
-"""A handle on one stream of sound for one call at a time: the stream, the threads of its codec, and the retry.
+"""A handle on one audio stream, used by one call at a time: the open stream, its codec threads, and retries.
 
-Every range is read here, in the order of the stations: plan, stream, batch.
+A handle reads a range in three steps: plan, stream, batch.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from .stream import AudioStream
 
 __all__ = ["AudioHandle", "AudioHandleSpec"]
 
-# Shorter sound decodes before its threads have started.
+# Shorter audio is decoded before its threads have started.
 _MIN_SECONDS_FOR_THREADS = 10.0
 
-# How far a header that states the length is believed when memory is set aside: ten hours at 48 kHz.
+# Largest length in a header for which memory is allocated: ten hours at 48 kHz.
 _MAX_EXPECTED_SAMPLES = 36_000 * 48_000
 
 
 class AudioHandle:
-    """A stream that is open, and the threads of its codec.
+    """An open stream and the threads of its codec.
 
     Args:
-        open_reader: Opens a reader whose codec has that many threads.
-        num_threads: Threads to begin with; ``None`` to choose by the length of a range.
+        open_reader: Opens a reader with a number of codec threads.
+        num_threads: Number of threads; ``None`` to choose by the length of a range.
 
     Attributes:
-        stream: Seeks, if its format and codec can.
-        is_at_end: Whether the last range ended because the stream did.
+        stream: The stream that seeks if its format and codec allow it.
+        is_at_end: Whether the last range ended at the end of the stream.
     """
 
     def __init__(self, open_reader: Callable[[int], AudioReader], num_threads: int | None) -> None:
@@ -55,14 +55,14 @@ class AudioHandle:
         self._may_have_threads = num_threads is None and has_frame_threads(self.stream.codec)
 
     def read(self, plan: SamplePlan, duration_seconds: float | None) -> Tensor:
-        """The samples of a plan, float32 (channels, samples); fewer than planned where the stream has no more.
+        """Return the samples of a plan as float32 (channels, samples); fewer if the stream ends early.
 
         Args:
             plan: Made for the stream's sample rate.
             duration_seconds: Duration of the stream, according to its header.
 
         Raises:
-            DecodeError: if a packet that holds wanted samples cannot be decoded.
+            DecodeError: if a packet with wanted samples cannot be decoded.
             ReadError: if the source cannot be read.
         """
         start = plan.start or 0
@@ -77,8 +77,8 @@ class AudioHandle:
             try:
                 samples = samples_of(stream.slices(plan), plan, length)
             except UnknownPositionError:
-                # The second stream has its own reader: the first one still seeks, so the samples of a range do not
-                # depend on earlier ranges.
+                # The second stream has its own reader. The first one continues to seek, so that the samples of a range
+                # do not depend on earlier ranges.
                 if self._sequential_stream is None:
                     self._sequential_stream = AudioStream(self._open_reader(self._num_threads), is_sequential=True)
                 stream = self._sequential_stream
@@ -89,7 +89,7 @@ class AudioHandle:
                 return samples
 
     def _take_threads(self, seconds: float) -> None:
-        """Lease threads of the process's budget, if that much sound is worth them."""
+        """Lease threads from the process's budget, if the audio is long enough."""
         if self.lease.num_threads == 1 and seconds >= _MIN_SECONDS_FOR_THREADS:
             self.lease = lease_threads(reclaim_threads)
             if self.lease.num_threads > 1:
@@ -105,7 +105,7 @@ class AudioHandle:
 
 @dataclass(frozen=True)
 class AudioHandleSpec:
-    """All that opening a handle needs; picklable."""
+    """The arguments for opening a handle; picklable."""
 
     source: Source
     stream_index: int | None

@@ -1,8 +1,9 @@
-"""Convert seconds to samples of the output, and these to samples of the stream. Pure; no I/O.
+"""Convert seconds to samples of the output, and samples of the output to samples of the stream. Pure; no I/O.
 
     seconds ──plan──► samples of the output, and of the stream ──stream──► slices ──batch──► one tensor
 
-The two differ if the output has another sample rate: FFmpeg's resampling filter sees some samples on both sides::
+Output and stream differ in sample numbers if they differ in sample rate. FFmpeg's resampling filter then needs some
+more samples on both sides::
 
     output                  first ............. last
     stream    start [ filter |                   | filter ] stop
@@ -34,14 +35,14 @@ __all__ = [
     "sample_range",
 ]
 
-# Taps of FFmpeg's resampling filter, and its cutoff as a part of the lower of the two bandwidths.
+# Number of taps of FFmpeg's resampling filter, and its cutoff relative to the lower of the two bandwidths.
 _NUM_TAPS = 32
 _CUTOFF = 0.97
 
 
 @dataclass(frozen=True)
 class OutputFormat:
-    """Sample rate and number of channels of the result, and how channels are mixed to fewer."""
+    """Sample rate and number of channels of the result, and the method for reducing channels."""
 
     sample_rate: int
     num_channels: int
@@ -52,10 +53,10 @@ class OutputFormat:
 
 
 def check_output_format(sample_rate: int | None, num_channels: int | None) -> tuple[int | None, int | None]:
-    """Check both arguments and return them as ints; ``None`` is the stream's own value.
+    """Check both arguments and return them as ints; ``None`` selects the stream's own value.
 
     Raises:
-        InvalidArgumentError: if one is not a whole number that FFmpeg's resampler accepts.
+        InvalidArgumentError: if an argument is not a whole number that FFmpeg's resampler accepts.
     """
     return (
         _check_count("sample_rate", sample_rate, MAX_SAMPLE_RATE, ", in samples per second"),
@@ -81,15 +82,15 @@ def _check_count(name: str, value: int | None, highest: int, unit: str = "") -> 
 
 @dataclass(frozen=True)
 class SamplePlan:
-    """The samples of the stream to decode for samples [first, last) of the output; ``None`` is the end.
+    """The samples of the stream to decode for samples [first, last) of the output.
 
     Attributes:
         output: Format of the result.
         stream_rate: Sample rate of the stream.
         first: First sample of the output.
-        last: One past the last.
-        start: First sample of the stream; ``None`` for its beginning, regardless of time stamps.
-        stop: One past the last.
+        last: One past the last sample of the output; ``None`` for the end.
+        start: First sample of the stream; ``None`` for its beginning, even if time stamps are wrong.
+        stop: One past the last sample of the stream; ``None`` for the end.
     """
 
     output: OutputFormat
@@ -101,13 +102,13 @@ class SamplePlan:
 
     @classmethod
     def of_range(cls, first: int, last: int | None, stream_rate: int, output: OutputFormat) -> SamplePlan:
-        """The plan for samples [first, last) of the output."""
+        """Return the plan for samples [first, last) of the output."""
         start, stop = input_range(first, last, stream_rate, output.sample_rate)
         return cls(output, stream_rate, first, last, start, stop)
 
     @classmethod
     def of_all(cls, stream_rate: int, output: OutputFormat) -> SamplePlan:
-        """The plan for all samples."""
+        """Return the plan for all samples."""
         return cls(output, stream_rate, 0, None, None, None)
 
     def section_range(self, section_start: int, section_rate: int) -> tuple[int, int | None]:
@@ -120,8 +121,8 @@ class SamplePlan:
 def input_range(first: int, last: int | None, input_rate: int, output_rate: int) -> tuple[int, int | None]:
     """Return the input samples needed for samples [first, last) of the output.
 
-    The resampling filter sees its taps on both sides. The range begins where a sample of the input and one of the
-    output are played at the same time, so that the resampler has the same phase as when it starts at sample 0.
+    The filter needs additional samples on both sides. The range starts where an input sample and an output sample have
+    the same time, so that the resampler has the same phase as when it starts at sample 0.
 
     >>> input_range(16_000, 32_000, 48_000, 48_000), input_range(16_000, 32_000, 44_100, 16_000)
     ((16000, 32000), (43659, 88382))
@@ -135,7 +136,7 @@ def input_range(first: int, last: int | None, input_rate: int, output_rate: int)
 
 
 def rescale_up(position: int, from_rate: int, to_rate: int) -> int:
-    """Return the first sample at another rate that is played at or after a sample.
+    """Return the first sample at another rate that is not earlier than a given sample.
 
     >>> rescale_up(3, 44_100, 44_100), rescale_up(3, 44_100, 16_000)
     (3, 2)
@@ -144,11 +145,11 @@ def rescale_up(position: int, from_rate: int, to_rate: int) -> int:
 
 
 def group_ranges(ranges: list[tuple[float, float | None]], max_distance: float) -> list[list[int]]:
-    """Group ranges that are decoded together: lists of range numbers, in order of time.
+    """Group ranges that are decoded together, and return lists of range numbers in order of time.
 
     Args:
         ranges: Pairs of (start, stop) in seconds.
-        max_distance: Largest distance between two ranges of a group, in seconds; negative for groups of one.
+        max_distance: Largest distance in seconds between two ranges of a group; negative to never group ranges.
 
     >>> group_ranges([(5.0, 6.0), (0.0, 2.0), (1.0, 3.0), (6.1, 7.0)], 0.25)
     [[1, 2], [0, 3]]
@@ -169,7 +170,7 @@ def group_ranges(ranges: list[tuple[float, float | None]], max_distance: float) 
 def sample_offset(seconds: float, begin_seconds: float, sample_rate: int) -> int:
     """Return the number of the sample nearest to a time, halves rounded up.
 
-    ``round`` rounds halves to even, so two chunks that meet at half a sample would share or lose one.
+    ``round`` would round halves to even, so two chunks that meet at half a sample would share or lose a sample.
 
     >>> [sample_offset(k / 4, 0.0, 2) for k in range(5)]
     [0, 1, 1, 2, 2]
@@ -188,7 +189,7 @@ def sample_range(start: float, stop: float | None, begin_seconds: float, sample_
 
 
 def check_range(start_seconds: float, stop_seconds: float | None) -> tuple[float, float | None]:
-    """Return (start, stop) as floats; both must be finite, and start <= stop.
+    """Return (start, stop) as floats. Both must be finite, and start <= stop.
 
     >>> check_range(0, None)
     (0.0, None)

@@ -1,8 +1,8 @@
-"""Seeking by codec and format: exactness, pre-roll, and how a decoder is reset. Pure; no I/O.
+"""Rules by codec and format: whether seeks are exact, the pre-roll, and how to reset a decoder. Pure; no I/O.
 
 An audio decoder that starts in the middle of a stream needs some packets before its output is right: the pre-roll.
-A codec is listed here only if its pre-roll is bounded by its design and by measurement: on clips of each encoder,
-ranges differ from a full decode by less than 1e-4. Every other codec is decoded from the beginning.
+A codec is listed here only if its design bounds its pre-roll and measurements confirm it: on clips of each encoder,
+ranges differ from a full decode by less than 1e-4. Streams of all other codecs are decoded from the beginning.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
     "sums_durations",
 ]
 
-#: How the state of a decoder is reset: by the flush of every seek, or by a new codec.
+#: How to reset a decoder: "flush" if the flush of a seek is enough, "new_codec" to open the codec again.
 ResetMethod = Literal["flush", "new_codec"]
 
 # Demuxers (FFmpeg's names) that give packets the same time stamps after a seek as in a read from the beginning.
@@ -36,7 +36,7 @@ _EXACT_FORMATS = frozenset(
 )
 _EXACT_FORMATS |= {"tta", "w64", "wav", "wv"}
 
-# These demuxers seek by bytes, so they only find samples of a fixed size.
+# These demuxers compute a byte position for a seek, which is right only for samples of a fixed size.
 _PCM_FORMATS = frozenset(("wav", "w64", "aiff", "au", "caf"))
 
 # FFmpeg computes the time stamps of these formats as sums of frame durations, each rounded to ticks.
@@ -49,46 +49,47 @@ _TIMED_FORMATS = frozenset(
 )
 _TIMED_FORMATS |= {"nut", "nuv", "ogg", "rm", "rtsp", "sdp", "wtv"}
 
-# A packet of these codecs in ASF begins with the end of a frame of the packet before, and has the time of the next one.
+# In ASF, a packet of these codecs starts with the end of the previous packet's last frame, and has the time of the next
+# frame.
 _LATE_FORMAT, _LATE_CODECS = "asf", ("wma", "xma")
 
-# Every packet of these codecs decodes by itself.
+# Each packet of these codecs is decoded without any other packet.
 _INDEPENDENT = frozenset(("flac", "alac", "wavpack", "tta", "adpcm_ima_wav", "adpcm_ms", "adpcm_swf"))
 
-# Pre-roll in samples after which these codecs give the same bits as a decode from the beginning. Their frames overlap
-# the neighbours. MP3 also takes bits from up to 511 bytes of earlier frames, which are ten frames at 32 kbit/s.
+# Pre-roll in samples after which the output of these codecs is bit-identical to a decode from the beginning. Adjacent
+# frames overlap. MP3 frames also use bits from up to 511 bytes of earlier frames, which are ten frames at 32 kbit/s.
 _PRE_ROLL_LENGTHS = {
     "mp3float": 12 * 1152,
     "vorbis": 2 * 8192,
     "ac3": 2 * 1536,
     "eac3": 2 * 1536,
 }
-# Below 32 kHz MP3 frames are half as long and may be much smaller.
+# Below 32 kHz, MP3 frames have half as many samples and may be much smaller.
 _LOW_RATE, _LOW_RATE_MP3_LENGTH = 32_000, 40 * 576
 
-# Pre-roll in seconds after which these codecs are nearly exact: AAC except for its noise, layers I and II except for
-# the error of rounding to 16 bits, which FFmpeg carries over from sample to sample. DTS predicts samples of its bands
-# from four earlier ones: 7.6e-6 was left after a second. The value for Opus applies to its spectral mode (CELT), whose
-# filter repeats the signal at the distance of its pitch, at most 1022 samples, with a gain of up to 0.75: 47 times in a
-# second, 1e-6 is left.
+# Pre-roll in seconds after which these codecs are nearly exact. AAC then differs only in its noise. Layers I and II
+# differ in the error of rounding to 16 bits, which FFmpeg carries over from sample to sample. DTS predicts samples of
+# its bands from four earlier ones; after a second, the error was 7.6e-6. The value for Opus is for its spectral mode
+# (CELT): its filter repeats the signal at the distance of its pitch, at most 1022 samples, with a gain of up to 0.75.
+# After 47 repetitions in a second, the error is 1e-6.
 _FADING_SECONDS = {"aac": 0.2, "aac_latm": 0.2, "dca": 1.0, "mp1": 0.1, "mp2": 0.1, "opus": 1.0}
 
-# A flush resets these codecs completely, and also codecs that are exact after their pre-roll.
+# A flush completely resets these codecs, and most codecs that are exact after their pre-roll.
 _RESET_BY_FLUSH = frozenset(("opus",))
 
 # A flush of AC-3 also resets its options, such as dynamic range compression.
 _NEED_NEW_CODEC = frozenset(("ac3", "eac3"))
 
-# AAC of this profile (FFmpeg's name) needs only the previous frame. SBR (HE-AAC) and parametric stereo store their
-# settings in some frames only, and code most values as differences in time. Main and LTP predict each frame from
-# earlier predictions, and LD can. Finding a frame with all settings means parsing all frames, which takes longer than
-# decoding.
+# AAC of this profile (FFmpeg's name) needs only the previous frame. In other profiles, a frame may depend on any
+# earlier frame: SBR (HE-AAC) and parametric stereo store their settings only in some frames, and most values as
+# differences in time; Main, LTP and possibly LD predict each frame from earlier predictions. Finding a frame with all
+# settings means parsing all frames, which takes longer than decoding.
 _AAC_CODECS = frozenset(("aac", "aac_latm"))
 _AAC_BOUNDED_PROFILE = "LC"
 
 
 def can_seek(format_name: str, codec: str) -> bool:
-    """Whether a seek is exact: packets keep their time stamps, and after the pre-roll they decode to the same samples.
+    """Return whether seeking is exact: time stamps are kept, and the pre-roll gives the same samples.
 
     Args:
         format_name: FFmpeg's names of the demuxer, separated by commas.
@@ -100,13 +101,13 @@ def can_seek(format_name: str, codec: str) -> bool:
     names = set(format_name.split(","))
     if names & _PCM_FORMATS and not codec.startswith("pcm_"):
         return False
-    # FFmpeg counts the samples of FLAC in Ogg from the wrong page.
+    # In Ogg, FFmpeg counts the samples of FLAC from the wrong page.
     is_exact_format = bool(names & _EXACT_FORMATS) and not ("ogg" in names and codec == "flac")
     return is_exact_format and (codec in _FADING_SECONDS or is_exact_after_pre_roll(codec))
 
 
 def stores_timestamps(format_name: str) -> bool:
-    """Whether files of a format store packet times, so a leap in them is a gap.
+    """Return whether a format stores packet times, so that a leap in them is a gap in the audio.
 
     >>> stores_timestamps("mp3"), stores_timestamps("xwma"), stores_timestamps("matroska,webm")
     (False, False, True)
@@ -115,22 +116,22 @@ def stores_timestamps(format_name: str) -> bool:
 
 
 def sums_durations(format_name: str) -> bool:
-    """Whether the time stamps of a format are sums of rounded frame durations."""
+    """Return whether the time stamps of a format are sums of rounded frame durations."""
     return format_name in _SUMMED_FORMATS
 
 
 def is_late_by_a_frame(format_name: str, codec: str) -> bool:
-    """Whether a packet may have the time stamp of its second frame."""
+    """Return whether a packet may have the time stamp of its second frame."""
     return format_name == _LATE_FORMAT and codec.startswith(_LATE_CODECS)
 
 
 def has_profiles(codec: str) -> bool:
-    """Whether frames of a codec may have `has_unbounded_memory`."""
+    """Return whether frames of a codec have profiles for which `has_unbounded_memory` may be true."""
     return codec in _AAC_CODECS
 
 
 def has_unbounded_memory(codec: str, profile: str | None) -> bool:
-    """Whether a frame may depend on any earlier frame, so only a decode from the beginning is right.
+    """Return whether a frame may depend on any earlier frame, so that only a decode from the beginning is right.
 
     Args:
         codec: FFmpeg's name of a decoder that `can_seek` accepts.
@@ -145,12 +146,12 @@ def has_unbounded_memory(codec: str, profile: str | None) -> bool:
 
 
 def is_exact_after_pre_roll(codec: str) -> bool:
-    """Whether a decode that starts `pre_roll_length` samples early is bit-identical to one from the beginning."""
+    """Return whether a decode after `pre_roll_length` samples is bit-identical to a decode from the beginning."""
     return codec in _INDEPENDENT or codec in _PRE_ROLL_LENGTHS or codec.startswith("pcm_")
 
 
 def reset_method(codec: str) -> ResetMethod:
-    """Return how to reset a codec, so that a range does not depend on earlier ones.
+    """Return how to reset a codec, so that the samples of a range do not depend on earlier ranges.
 
     >>> reset_method("flac"), reset_method("aac")
     ('flush', 'new_codec')
@@ -161,7 +162,7 @@ def reset_method(codec: str) -> ResetMethod:
 
 
 def pre_roll_length(codec: str, sample_rate: int) -> int:
-    """Return the pre-roll in samples of a codec that `can_seek` accepts.
+    """Return the pre-roll in samples for a codec that `can_seek` accepts.
 
     >>> pre_roll_length("flac", 44_100), pre_roll_length("ac3", 48_000), pre_roll_length("opus", 48_000)
     (0, 3072, 48000)
@@ -173,16 +174,16 @@ def pre_roll_length(codec: str, sample_rate: int) -> int:
     return math.ceil(_FADING_SECONDS.get(codec, 0.0) * sample_rate)
 
 
-# When an Opus decoder that started midway is right, by the first bytes of its packets. The speech mode of Opus (SILK)
-# repeats the signal at the distance of its pitch: a steady note in narrow band takes seconds to fade, without a bound.
-# Two packets end it: a packet of the spectral mode (CELT) resets the speech decoder, and frames that are marked as
-# inactive (a pause) have no pitch.
+# The first bytes of Opus packets show when a decoder that started in the middle of a stream is right. The speech mode
+# of Opus (SILK) repeats the signal at the distance of its pitch. A steady note in narrow band takes seconds to fade,
+# without a bound. Two kinds of packets end this dependency: packets of the spectral mode (CELT) reset the speech
+# decoder, and frames that are marked as inactive (a pause) have no pitch.
 
-#: How much earlier than a range decoding starts: the first of these after which the decoder is right.
+#: Pre-rolls to try for Opus, shortest first, until the decoder is right.
 OPUS_STEPS_SECONDS = (1.0, 4.0, 16.0, 64.0)
 
 # The configuration number, the upper five bits of a packet's first byte, encodes the mode and the length of a frame
-# in samples at 48 kHz. Between the two modes are frames with both.
+# in samples at 48 kHz. Configurations between the speech and the spectral mode use both modes.
 _MEDIUM_BAND, _BOTH, _SPECTRUM = 4, 12, 16
 _SPEECH_LENGTHS, _BOTH_LENGTHS, _SPECTRUM_LENGTHS = (480, 960, 1920, 2880), (480, 960), (120, 240, 480, 960)
 _SPEECH_FRAME = 960
@@ -192,18 +193,18 @@ _HAS_TWO_CHANNELS = 4
 # 12 kbit/s was 1.4e-2, 2.2e-5, 1.9e-5 and 1.9e-5.
 _PAUSE_LENGTH = 2880
 
-# The filter of the spectral mode repeats the signal at a distance of at most 1022 samples with a gain of at most 0.75:
-# after 47 times 1e-6 is left.
+# The filter of the spectral mode repeats the signal at a distance of at most 1022 samples with a gain of at most 0.75.
+# After 47 repetitions, the error is 1e-6.
 _SPECTRUM_PRE_ROLL = 48_000
 
 _FAMILY_AT, _NUM_STREAMS_AT = 18, 19
 
 
 def begins_with_narrow_band(packet: bytes) -> bool:
-    """Whether the first packet of a stream is speech in narrow band.
+    """Return whether the first packet of a stream is speech in narrow band.
 
-    FFmpeg then returns 24 samples less for it, and 24 more when the band changes: time stamps do not determine
-    the samples of a packet.
+    FFmpeg then returns 24 samples fewer for this packet, and 24 more when the band changes. So time stamps do not
+    determine the samples of a packet.
 
     >>> begins_with_narrow_band(bytes([1 << 3, 0])), begins_with_narrow_band(bytes([9 << 3, 0]))
     (True, False)
@@ -212,7 +213,7 @@ def begins_with_narrow_band(packet: bytes) -> bool:
 
 
 class OpusMemory:
-    """The state that a decoder started midway shares with one started at the beginning.
+    """Tracks whether a decoder that started in the middle of a stream is in the same state as a full decode.
 
     Args:
         header: The identification header of the stream (``OpusHead``).
@@ -232,14 +233,14 @@ class OpusMemory:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every packet that follows is decoded right."""
+        """Whether all following packets are decoded correctly."""
         return self._knows_speech and self._spectrum_length >= _SPECTRUM_PRE_ROLL
 
     def take(self, packet: bytes) -> bool:
-        """Update the state for the next packet, and return whether the packet itself is decoded right.
+        """Update the state for the next packet, and return whether this packet is decoded correctly.
 
         Args:
-            packet: Frames of one or more streams; all but the last stream's frames store their length.
+            packet: Frames of one or more streams. The frames of all streams except the last store their length.
         """
         number, at = _SPECTRUM, 0
         for left in range(self._num_streams, 0, -1):
@@ -266,7 +267,7 @@ class OpusMemory:
 
 
 def _length(packet: bytes) -> int:
-    """Samples of a packet at 48 kHz."""
+    """Return the number of samples of a packet at 48 kHz."""
     if not packet:
         return 0
     number, code = packet[0] >> 3, packet[0] & 3
@@ -278,10 +279,10 @@ def _length(packet: bytes) -> int:
 
 
 def _is_pause(packet: bytes) -> bool:
-    """Whether a packet of speech is one frame that is marked as inactive, in all of its parts and channels.
+    """Return whether a packet of speech is one frame that is marked as inactive in all parts and channels.
 
-    These marks are its first bits: one for each 20 ms, and one that says whether data of lost packets is repeated; then
-    the same for the second channel.
+    The first bits of the frame are one mark for each 20 ms, and one bit for repeated data of lost packets. The second
+    channel has the same bits after them.
     """
     if len(packet) < 2 or packet[0] & 3:
         return False
@@ -294,7 +295,7 @@ def _is_pause(packet: bytes) -> bool:
 
 
 def _end_of_stream(packet: bytes, at: int) -> int:
-    """Where the self-delimited frames that begin at ``at`` end (RFC 6716, appendix B); past the packet if broken."""
+    """Return the end of the self-delimited frames at ``at`` (RFC 6716, appendix B); beyond a broken packet."""
     code, at = packet[at] & 3, at + 1
     num_frames, have_one_size, num_padding = (1, 2, 2)[code] if code < 3 else 0, code == 1, 0
     if code == 3:

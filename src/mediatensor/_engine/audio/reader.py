@@ -1,20 +1,19 @@
 """Read audio packets: seeks in bare MP3 and AAC and in Ogg Vorbis, and concatenated files.
 
-Bare MP3 and AAC (ADTS) have no time stamps and no table of frames. FFmpeg seeks in them by parsing all earlier frames,
-or by guessing. Here, a seek finds the byte of a frame, and the following packets get the time stamps of a read from the
-beginning:
+Bare MP3 and AAC (ADTS) have no time stamps and no table of frames. FFmpeg seeks in them by guessing, or by parsing all
+earlier frames. Here, a seek finds the byte position of a frame. The packets after it get the same time stamps as in a
+read from the beginning:
 
 * MP3 of constant bit rate: the position of a frame is computed (`ConstantFrames`).
 * MP3 of variable bit rate and AAC: frame headers are read one after the other (`FrameWalk`).
 
-FFmpeg misjudges the length of some packets of Vorbis in Ogg, so its time stamps disagree with the decoded samples.
-Here,
-packets get the time stamps of their samples: counted from the first packet, and after a seek from a position on which
-pages agree.
+FFmpeg misjudges the length of some Vorbis packets in Ogg, so its time stamps disagree with the decoded samples. Here,
+time stamps are counted in samples from the first packet. After a seek, counting starts at a position that is confirmed
+by several Ogg pages.
 
 In a joined file (a chain of Ogg, ``cat a.flac b.flac``), time stamps or sample numbers start again, so it is decoded
-from the beginning. FFmpeg continues from one part to the next, unless parts of a chain of Ogg differ in codec, rate or
-channels: each run of equal parts is opened separately.
+from the beginning. FFmpeg decodes one part after another, except if the parts of a chain of Ogg differ in codec, rate
+or channels. Then each run of equal parts is opened separately.
 """
 
 from __future__ import annotations
@@ -36,30 +35,30 @@ from ..sources.source import Source, SpanSource
 
 __all__ = ["DecodedPacket", "SeekMissedError", "SoundReader", "UnknownPositionError"]
 
-#: A packet (``None`` at the end), its frames, and why it could not be decoded.
+#: A packet (``None`` at the end), its decoded frames, and the error if it could not be decoded.
 DecodedPacket = tuple[Any | None, list[Any], UndecodablePacketError | None]
 
-# FFmpeg parses smaller files faster than their layout is examined.
+# For smaller files, parsing by FFmpeg is faster than computing the layout.
 _SMALL_FILE_BYTES = 256 * 1024
 
-# Formats whose numbers or time stamps may start again midway.
+# Formats whose sample numbers or time stamps may start again within a file.
 _CAN_BE_JOINED = frozenset(("flac", "mpegts", "ogg", "wv"))
 
 
-# Larger differences in seconds between the time stamp of a Vorbis packet in Ogg and the counted time are leaps.
+# If the time stamp of a Vorbis packet in Ogg differs from the counted time by more than this, it is a leap in time.
 _MAX_VORBIS_JITTER_SECONDS = 0.05
 
 
 class SeekMissedError(Exception):
-    """A packet is not at its computed position; the next seek to the same time finds it in another way."""
+    """A packet is not at its computed position. The next seek to the same time uses another method."""
 
 
 class UnknownPositionError(Exception):
-    """Time stamps do not identify these samples; decoding from the beginning and counting does."""
+    """Time stamps do not determine the sample numbers; the stream must be decoded from the beginning and counted."""
 
 
 class _FirstPacket(NamedTuple):
-    """Byte position, time stamp and duration of the first packet, the last two in ticks."""
+    """Byte position of the first packet, and its time stamp and duration in ticks."""
 
     position: int
     pts: int
@@ -67,24 +66,25 @@ class _FirstPacket(NamedTuple):
 
 
 class SoundReader(AudioReader):
-    """An `AudioReader` that seeks exactly in bare MP3 and AAC, and knows whether a file was joined.
+    """An `AudioReader` that seeks exactly in bare MP3, AAC and Ogg Vorbis, and detects joined files.
 
     Raises:
-        SeekMissedError: when a packet is read that is not where a seek has computed; seek there again.
-        UnknownPositionError: when only a read from the beginning can determine the time stamp of a packet.
+        SeekMissedError: if a packet is not at the position that a seek computed. The same seek works when repeated.
+        UnknownPositionError: if only a read from the beginning can determine the time stamp of a packet.
     """
 
     def __init__(self, source: Source, stream_index: int | None, num_threads: int) -> None:
         self._first: _FirstPacket | None = None
-        # After a seek that found the byte of a frame: by what, and the number and the byte position of the next packet.
+        # After a seek to the byte position of a frame: the method, and the number and byte position of the next packet.
         self._next: tuple[ConstantFrames | FrameWalk, int, int] | None = None
         self._frames: ConstantFrames | None = None
         self._sought_number = 0
-        # Frames that were not where they were computed. Other seeks still compute, so that the samples of a range do
-        # not depend on earlier ranges.
+        # Frames that were not at their computed positions. Seeks to other frames still use computed positions, so that
+        # the samples of a range do not depend on earlier ranges.
         self._missed: set[int] = set()
-        # Vorbis in Ogg: the blocks of its modes, the sample with which the first packet ends as pages count and as time
-        # stamps do; of the last packet its block and the time stamp of its end; the page that a seek led to.
+        # Vorbis in Ogg: the block sizes of the modes; the end of the first packet as a sample of the page count
+        # (origin) and as a time stamp (begin); the block size of the last packet and the time stamp of its end; the
+        # page of the last seek.
         self._vorbis: VorbisModes | None = None
         self._vorbis_origin: int | None = None
         self._vorbis_begin: int | None = None
@@ -102,7 +102,7 @@ class SoundReader(AudioReader):
             self._vorbis = vorbis_modes(self.extradata)
             time_base = self.stream_info().time_base or Fraction(1)
             self._max_vorbis_jitter = int(_MAX_VORBIS_JITTER_SECONDS / time_base)
-        # On a remote source each look costs as much as all the rest.
+        # On a remote source, looking for parts takes as long as everything else.
         if self.format_name in _CAN_BE_JOINED and not isinstance(self.byte_reader, RangeReader):
             self.look_at_bytes(self._look_for_parts)
             if self._further_parts:
@@ -134,7 +134,7 @@ class SoundReader(AudioReader):
         if frame_number < 1:
             return False
         if frame_number in self._missed:
-            # FFmpeg has indexed packets with wrong times after a seek: it must forget them.
+            # FFmpeg's index has wrong times after the failed seek; reopening discards it.
             self.reopen()
             return self._seek_walking(timestamp)
         position = self.look_at_bytes(lambda read_at, _: find_frame(read_at, frames, frame_number))
@@ -144,7 +144,7 @@ class SoundReader(AudioReader):
         return self.seek_bytes(position)
 
     def _seek_walking(self, timestamp: int) -> bool:
-        """Seek by frame headers, or as FFmpeg does where that is exact or the source is remote."""
+        """Seek by reading frame headers; leave the seek to FFmpeg if that is exact or the source is remote."""
         self._next = None
         walk, first = self._walk, self._first
         if walk is None or first is None or isinstance(self.byte_reader, RangeReader):
@@ -176,15 +176,15 @@ class SoundReader(AudioReader):
         return packet
 
     def _place(self, packet: Any, frames: ConstantFrames | FrameWalk, number: int, position: int) -> None:
-        """Give a packet the time stamps of a frame, if it lies where that does."""
+        """Give a packet the time stamp of frame ``number``, if it is at the frame's position."""
         first = self._first
         assert first is not None
         if isinstance(frames, FrameWalk):
-            # The packet is not a frame, or has more data after the frame.
+            # The packet is not this frame, or contains data after the frame.
             if packet.pos != position:
                 raise UnknownPositionError
         elif number < frames.num_frames:
-            # Data after the last frame may be taken as part of it.
+            # FFmpeg may include data after the last frame in its packet.
             may_be_longer = number + 1 == frames.num_frames
             if packet.pos != position or not frames.is_frame(packet, packet.size, may_be_longer):
                 self._missed.add(self._sought_number)
@@ -195,7 +195,7 @@ class SoundReader(AudioReader):
             set_trimming(packet, frames.num_discarded(number))
 
     def _find_constant_frames(self) -> ConstantFrames | None:
-        """Where the frames of an MP3 file of constant bit rate are, if that agrees with the first packet."""
+        """Return the frame positions of an MP3 file of constant bit rate, if they agree with the first packet."""
         first = self._first
         if first is None:
             return None
@@ -208,7 +208,7 @@ class SoundReader(AudioReader):
         return frames if first.duration * time_base * frames.sample_rate == frames.samples_per_frame else None
 
     def _seek_vorbis(self, modes: VorbisModes, timestamp: int) -> bool:
-        """Seek to a page of which it is known with which sample its first packet ends."""
+        """Seek to a page for which the last sample of its first packet can be computed."""
         first = self._first
         if first is None or self._vorbis_begin is None or isinstance(self.byte_reader, RangeReader):
             raise UnknownPositionError
@@ -231,17 +231,17 @@ class SoundReader(AudioReader):
         return True
 
     def _place_vorbis(self, packet: Any, modes: VorbisModes) -> None:
-        """Give a packet the time stamp of its first sample."""
+        """Set the time stamp of a packet to that of its first sample."""
         block, previous = modes.block_size(memoryview(packet)[0]), self._vorbis_block
         pts, end = packet.pts, self._vorbis_end
         self._vorbis_block = block
         if previous is None or block is None:
-            # The first packet of the stream, or after a seek, has no samples.
+            # The first packet of the stream or after a seek returns no samples.
             if end is not None:
                 packet.pts = packet.dts = end
             return
         if packet.pos == self._sought_page and packet.has_sidedata("skip_samples"):
-            # FFmpeg computes the padding at the end from the previous page.
+            # FFmpeg computes the padding at the end of the stream from the previous page, which it has not read.
             raise UnknownPositionError
         if end is not None and pts is not None and abs(pts - end) <= self._max_vorbis_jitter:
             packet.pts = packet.dts = pts = end
@@ -260,7 +260,7 @@ class SoundReader(AudioReader):
         elif self.format_name == "wv":
             found = wavpack_parts(read_at, file_size)
             self.joined_seconds = found.num_seconds
-            self._divide(found.spans)  # FFmpeg fails at the bytes in between
+            self._divide(found.spans)  # FFmpeg fails at the bytes between parts
         elif self.format_name == "ogg":
             links = ogg_links(read_at, file_size)
             seconds = [link.num_seconds for link in links]
@@ -269,7 +269,7 @@ class SoundReader(AudioReader):
             self._divide(list(pairwise([*starts, file_size])))
 
     def _divide(self, spans: Sequence[tuple[int, int]]) -> None:
-        """Read parts of the file one after the other, if they are several."""
+        """Read the parts of the file one after another, if there are several."""
         if len(spans) > 1:
             parts = [SpanSource(self._source, *span) for span in spans]
             self._source, self._further_parts = parts[0], parts[1:]
@@ -283,7 +283,7 @@ class SoundReader(AudioReader):
             try:
                 self._part_reader = reader = AudioReader(part, None, self._num_threads)
             except StreamError:
-                continue  # no sound
+                continue  # no audio
             yield from reader.decoded(())
             reader.close()
             self._part_reader = None

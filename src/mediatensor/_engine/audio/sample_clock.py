@@ -1,7 +1,7 @@
 """Convert time stamps to sample numbers. Pure; no I/O.
 
 Containers round time stamps to their ticks (Matroska to milliseconds). Codecs have a few fixed frame lengths, so a
-frame can only start at certain samples; it starts at the one nearest to its rounded time stamp.
+frame can only start at certain samples. It starts at the possible sample that is nearest to its rounded time stamp.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ..common.lazy import cached_property
 
 __all__ = ["NUM_FRAMES_TO_FIT", "SampleClock", "fit_clock", "has_coarse_ticks"]
 
-#: How many of the first frames `fit_clock` should see: the more there are, the closer it gets to sample 0.
+#: Number of first frames that `fit_clock` should get. More frames determine sample 0 more precisely.
 NUM_FRAMES_TO_FIT = 32
 
 _MIN_FRAMES_TO_FIT = 4
 
-# Demuxers that give time stamps to several frames of a packet round down at each.
+# Demuxers that give time stamps to several frames of a packet round down at each frame.
 _ROUNDING_SAMPLES = 4.5
 
 
@@ -32,10 +32,10 @@ class SampleClock:
     Attributes:
         begin_pts: Time stamp of the first frame, in ticks.
         samples_per_tick: Sample rate times time base.
-        shift: How far sample 0 is from ``begin_pts``, which was rounded, in samples.
-        grid: Frames begin at multiples of this many samples from ``grid_offset``; 0 if they may begin anywhere.
-        grid_offset: A sample at which a frame begins.
-        tolerance: How far from the grid rounding can move a frame, in samples.
+        shift: Distance in samples from ``begin_pts``, which was rounded, to sample 0.
+        grid: Frames start at multiples of this many samples from ``grid_offset``; 0 if they may start anywhere.
+        grid_offset: A sample at which a frame starts.
+        tolerance: Largest distance in samples between the grid and a rounded time stamp.
     """
 
     begin_pts: int
@@ -45,10 +45,10 @@ class SampleClock:
     grid_offset: int = 0
     tolerance: float = 0.0
 
-    # Fractions are slow, and these are used for every frame.
+    # Fractions are slow, and this ratio is used for every frame.
     @cached_property
     def ratio(self) -> tuple[int, int]:
-        """Numerator and denominator of ``samples_per_tick``."""
+        """``samples_per_tick`` as (numerator, denominator)."""
         return self.samples_per_tick.numerator, self.samples_per_tick.denominator
 
     def position(self, pts: int) -> int:
@@ -57,13 +57,13 @@ class SampleClock:
         >>> clock = SampleClock(0, Fraction(44100, 1000), grid=1024, tolerance=23)
         >>> [clock.position(pts) for pts in (0, 23, 46, 70)]
         [0, 1024, 2048, 3072]
-        >>> clock.position(60)  # too far from the grid: taken as it is
+        >>> clock.position(60)  # too far from the grid: not changed
         2646
         """
         return self.certain_position(pts)[0]
 
     def certain_position(self, pts: int) -> tuple[int, bool]:
-        """`position`, and whether it is certain. A frame off the grid follows a gap, and may begin at any sample."""
+        """Return `position`, and whether it is certain. A frame off the grid follows a gap and may start anywhere."""
         numerator, denominator = self.ratio
         ticks = pts - self.begin_pts
         if not self.grid:
@@ -76,12 +76,12 @@ class SampleClock:
         return math.floor(shifted + 0.5), False
 
     def pts_before(self, position: int) -> int:
-        """The last time stamp that a frame which begins at or before a sample is certain to have."""
+        """Return the last time stamp that only frames starting at or before a sample can have."""
         return self.begin_pts + math.floor((position - self.tolerance - self.shift) / float(self.samples_per_tick))
 
 
 def has_coarse_ticks(samples_per_tick: Fraction) -> bool:
-    """Whether some samples start between two ticks, so their time stamps are rounded.
+    """Return whether ticks are too coarse to state the start of each sample, so that time stamps are rounded.
 
     >>> [has_coarse_ticks(ratio) for ratio in (Fraction(44100, 14112000), Fraction(48000, 90000), Fraction(441, 10))]
     [False, True, True]
@@ -96,12 +96,12 @@ def fit_clock(
 
     Args:
         pts: Time stamps of the frames, in ticks; at least one.
-        lengths: How many samples each frame has. The encoder's delay may be cut from the first.
+        lengths: Number of samples of each frame. The first frame may lack the encoder's delay.
         samples_per_tick: Sample rate times time base.
         sums_durations: Whether time stamps are sums of rounded durations.
 
     Example:
-        312 of the 960 samples of the first frame were cut; later frames start at 648, 1608 ...
+        The first frame lacks 312 of its 960 samples; later frames start at 648, 1608 ...
 
         >>> clock = fit_clock([0, 14, 34, 54], [648, 960, 960, 960], Fraction(48))
         >>> clock.grid, clock.grid_offset, [clock.position(pts) for pts in (14, 34, 54, 74)]
@@ -118,7 +118,7 @@ def fit_clock(
         return exact
     if sums_durations and len(steps := {b - a for a, b in pairwise(pts)}) == 1 and len(set(lengths)) == 1:
         samples_per_tick = Fraction(lengths[0], max(1, steps.pop()))
-    # The distance of each frame from its time stamp must be explained by rounding.
+    # Rounding must explain the distance between each frame's counted start and its time stamp.
     counted = list(accumulate(lengths, initial=0))
     off = [float(count - (stamp - pts[0]) * samples_per_tick) for count, stamp in zip(counted, pts, strict=False)]
     rounding = max(float(samples_per_tick) / 2, _ROUNDING_SAMPLES)

@@ -1,4 +1,4 @@
-"""Samples of a stream by number, over the public methods of a decoder of sound: for clips of an exact length."""
+"""Read samples by number through the public methods of an audio decoder, for clips of an exact length."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .plan import sample_offset
 
 __all__ = ["SampleGrid", "SoundDecoder", "existing_samples", "sample_grid", "with_silence"]
 
-# A span with a gap is halved until the pieces miss no more than this, or this many times.
+# A span with a gap is halved until its parts lack at most this much, and at most this many times.
 _MAX_MISSING_SECONDS = 0.001
 _MAX_NUM_SPLITS = 100
 
@@ -34,7 +34,7 @@ class SoundDecoder(Protocol):
 
 @dataclass(frozen=True)
 class SampleGrid:
-    """Where the samples are that a decoder gives.
+    """The relation between sample numbers and times of a decoder's output.
 
     Attributes:
         begin_seconds: Time of sample 0 in seconds.
@@ -47,7 +47,7 @@ class SampleGrid:
     num_channels: int
 
     def offset(self, seconds: float) -> int:
-        """The number of the sample nearest to a time; negative before the stream.
+        """Return the number of the sample nearest to a time; negative before the stream.
 
         >>> SampleGrid(1.0, 8, 2).offset(2.0), SampleGrid(1.0, 8, 2).offset(0.5)
         (8, -4)
@@ -55,7 +55,7 @@ class SampleGrid:
         return sample_offset(seconds, self.begin_seconds, self.sample_rate)
 
     def seconds(self, sample: float) -> float:
-        """The time of a sample.
+        """Return the time of a sample.
 
         >>> SampleGrid(1.0, 8, 2).seconds(8)
         2.0
@@ -64,16 +64,16 @@ class SampleGrid:
 
 
 def sample_grid(decoder: SoundDecoder) -> SampleGrid:
-    """Return the grid of a decoder. Metadata describe the stream, and an empty range the decoder's output."""
+    """Return the grid of a decoder. An empty range gives the output's rate and channels; metadata give the stream's."""
     begin_seconds = decoder.metadata.begin_stream_seconds
     (nothing,) = decoder.get_samples_played_in_ranges([(begin_seconds, begin_seconds)])
     return SampleGrid(begin_seconds, nothing.sample_rate, len(nothing.data))
 
 
 def existing_samples(decoder: SoundDecoder, grid: SampleGrid, spans: Sequence[tuple[int, int]]) -> list[Tensor]:
-    """The samples [first, last), 0 <= first <= last, of each span as (channels, samples).
+    """Return the samples [first, last) of each span as (channels, samples), where 0 <= first <= last.
 
-    Samples after the end of the stream are left out: a header may state more than exist.
+    Samples after the end of the stream are left out, because a header may state more samples than exist.
     """
     ranges = [(grid.seconds(first), grid.seconds(last)) for first, last in spans]
     try:
@@ -90,11 +90,11 @@ def with_silence(
     """Return all samples [first, last), even before 0 and after the end, with silence where the stream has none.
 
     Args:
-        decoder: Where to find out about gaps.
-        grid: Its grid.
+        decoder: The decoder, which is used to find gaps.
+        grid: The grid of the decoder.
         first: First sample; may be negative.
-        last: One past the last.
-        samples: What `existing_samples` gives for the part of the span from 0 on.
+        last: One past the last sample.
+        samples: The result of `existing_samples` for the part of the span from sample 0 on.
 
     Returns:
         (channels, last - first), and the parts [begin, end) of it that are silence.
@@ -118,10 +118,10 @@ def with_silence(
 
 
 def _runs(decoder: SoundDecoder, grid: SampleGrid, first: int, last: int, samples: Tensor) -> list[tuple[int, Tensor]]:
-    """Which samples there are in [first, last), in order: the number of the first of each run, and the run.
+    """Return (first sample, samples) of each run of existing samples in [first, last), in order.
 
-    A decoder joins the samples before and after a gap of the stream into one piece. Fewer samples than expected show
-    that there is a gap; halving the span shows where.
+    A decoder joins the samples before and after a gap of the stream into one tensor. If there are fewer samples than
+    expected, halving the span finds the gap.
     """
     max_missing = _MAX_MISSING_SECONDS * grid.sample_rate
     runs: dict[int, Tensor] = {}
@@ -135,7 +135,7 @@ def _runs(decoder: SoundDecoder, grid: SampleGrid, first: int, last: int, sample
         if (
             num_missing <= max_missing
             or num_splits == _MAX_NUM_SPLITS
-            or not existing_samples(decoder, grid, [(last - num_missing, last)])[0].shape[1]  # it ends early
+            or not existing_samples(decoder, grid, [(last - num_missing, last)])[0].shape[1]  # the stream ends early
         ):
             runs[first] = samples[:, : last - first]
             continue

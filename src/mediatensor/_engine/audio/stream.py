@@ -1,4 +1,4 @@
-"""Decode the samples of a plan: seek, demux, decode, and cut the frames to the range."""
+"""Decode the samples of a plan: seek, demux, decode, and cut the decoded frames to the range."""
 
 from __future__ import annotations
 
@@ -34,34 +34,35 @@ from .sample_clock import NUM_FRAMES_TO_FIT, SampleClock, fit_clock, has_coarse_
 
 __all__ = ["MAX_JITTER_SECONDS", "AudioStream", "FrameSlice"]
 
-#: (frame, position, first, last, section_start): samples ``first`` to ``last`` of a decoded frame; the first of them is
-#: sample ``position`` of the stream. Frames of another sample rate than the stream's make a section: ``section_start``
-#: is the sample of the stream with which it begins, and ``position`` counts from there at the section's own rate.
-#: Elsewhere ``section_start`` is 0. A plain tuple, because there are 150,000 in an hour.
+#: (frame, position, first, last, section_start): samples ``first`` to ``last`` of a decoded frame, of which ``first``
+#: is sample ``position`` of the stream. Frames whose sample rate is not the stream's form a section, which starts at
+#: sample ``section_start`` of the stream; in a section, ``position`` counts from the section's start at the section's
+#: rate. Outside sections, ``section_start`` is 0. This is a plain tuple for speed: an hour of audio has 150,000 slices.
 FrameSlice = tuple[Any, int, int, int, int]
 
-# Smaller deviations of time stamps from the sample count are jitter; larger ones are followed as leaps.
+# If time stamps differ from the sample count by less than this, the difference is jitter, otherwise a leap in time.
 MAX_JITTER_SECONDS = 0.05
 
-# How much earlier to seek, in seconds, while the demuxer lands after the wanted packet.
+# If a seek ends after the wanted packet, seek this many seconds earlier.
 _STEPS_BACK_SECONDS = (0, 1, 4, 16, 64)
 
-# The demuxer that gives the last packet a shorter duration where the encoder padded it.
+# This demuxer shortens the duration of the last packet to exclude the encoder's padding.
 _STATES_THE_END = "mov"
 
-# This demuxer takes the time of any packet it has read as the time of the whole page, so it must not have read any.
+# After it has read a packet, this demuxer takes the packet's time as the time of its page, so a seek needs a new
+# demuxer.
 _SEEKS_ONLY_WHEN_FRESH = "ogg"
 
-# How many of the first frames show whether time stamps agree with counting samples.
+# The time stamps of this many first frames are compared with counting samples.
 _NUM_FRAMES_TO_CHECK = 8
 
-# How much of a decode from the beginning is kept, so that the next range may begin that much before its end. Lists and
-# objects of a frame take about as much as `_FRAME_BYTES`.
+# A decode from the beginning keeps its last frames, up to this size, so that the next range may start there. A frame
+# takes about `_FRAME_BYTES` for lists and objects, in addition to its samples.
 _MAX_KEPT_BYTES = 8 << 20
 _FRAME_BYTES = 1 << 11
 _BYTES_PER_SAMPLE = 4
 
-# Formats in which FFmpeg takes tags and headers of further parts for packets.
+# In these formats, FFmpeg returns tags and the headers of joined files as packets.
 _JOINED_BY_TAGS = frozenset(("aac", "flac", "mp3", "ogg"))
 
 
@@ -69,12 +70,12 @@ class AudioStream:
     """Decode ranges of samples from an open reader.
 
     Args:
-        reader: Nothing was read from it yet.
-        is_sequential: Decode every range from the beginning, whatever the time stamps say.
+        reader: A fresh reader, from which no packet was read.
+        is_sequential: Whether to decode every range from the beginning, even if the format and codec allow seeking.
 
-    Attributes:
+        Attributes:
         codec: FFmpeg's name of the decoder.
-        is_at_end: Whether the last range ended because the stream did.
+        is_at_end: Whether the last range ended at the end of the stream.
     """
 
     def __init__(self, reader: AudioReader, *, is_sequential: bool = False) -> None:
@@ -87,27 +88,27 @@ class AudioStream:
         self._states_the_end = _STATES_THE_END in formats
         self._reset_method = reset_method(self.codec)
         self._reopens_to_seek = _SEEKS_ONLY_WHEN_FRESH in formats
-        # The profile that was last found to need a bounded pre-roll.
+        # The last profile whose memory was found to be bounded.
         self._bounded_profile: str | None = None
         self._has_profiles = has_profiles(self.codec)
         self._is_exact = is_exact_after_pre_roll(self.codec)
-        # How many samples before a range decoding may start, the least first.
+        # The pre-rolls to try, in samples, in ascending order.
         self._pre_rolls: list[int] = []
         self._form: SampleForm | None = None
         self._clock: SampleClock | None = None
         self._first_packet_pts = 0
         self._max_jitter = 0.0
-        # The first packets, decoded, and the rest of that decode, until something else is read.
+        # The first decoded packets and the rest of the same decode. Any other read discards both.
         self._beginning: list[DecodedPacket] = []
         self._after_beginning: Iterator[DecodedPacket] | None = None
         self._rewind: _RewindBuffer | None = None
 
     @property
     def form(self) -> SampleForm:
-        """Rate and channels of the first frame.
+        """Sample rate and channels of the first frame.
 
         Raises:
-            StreamError: if there is no frame.
+            StreamError: if the stream has no frame.
         """
         if self._form is None:
             self._decode_beginning()
@@ -116,7 +117,7 @@ class AudioStream:
 
     @property
     def clock(self) -> SampleClock:
-        """Which sample a frame begins with, by its time stamp."""
+        """Convert the time stamp of a frame to its first sample."""
         if self._clock is None:
             self._decode_beginning()
         assert self._clock is not None
@@ -129,22 +130,22 @@ class AudioStream:
 
     @property
     def priming_seconds(self) -> float:
-        """How much earlier than sample 0 the first packet begins: the encoder's delay, which is not played."""
+        """Seconds from the start of the first packet to sample 0: the encoder's delay, which is not played."""
         return float(max(0, self.clock.begin_pts - self._first_packet_pts) * self._time_base)
 
     def use_threads(self, num_threads: int) -> None:
-        """From now on decode with another number of threads."""
+        """Change the number of decoding threads."""
         if self.reader.use_threads(num_threads):
             self._beginning, self._after_beginning, self._rewind = [], None, None
 
     def slices(self, plan: SamplePlan) -> Iterator[FrameSlice]:
-        """The samples [plan.start, plan.stop) of the stream, in order.
+        """Yield slices with the samples [plan.start, plan.stop) of the stream, in order.
 
         Raises:
-            DecodeError: if a packet that holds wanted samples cannot be decoded.
+            DecodeError: if a packet with wanted samples cannot be decoded.
             ReadError: if the source cannot be read.
-            UnknownPositionError: if the range has to be decoded from the beginning, by a sequential stream.
-            SeekMissedError: if a seek led elsewhere; ask again.
+            UnknownPositionError: if only a sequential stream can find the range.
+            SeekMissedError: if a seek ended at another packet. Calling this method again works.
         """
         start, stop = plan.start, plan.stop
         stream_rate = self.form.sample_rate
@@ -153,7 +154,7 @@ class AudioStream:
         clock = self.clock
         begin_pts, (numerator, denominator), max_jitter = clock.begin_pts, clock.ratio, self._max_jitter
         last_packet: Any = None
-        # The last slice, which is cut where the stream ends.
+        # The latest slice is not yielded yet, because the end of the stream may shorten it.
         held_back: FrameSlice | None = None
         is_complete = self.is_at_end = False
         section: _Section | None = None
@@ -170,7 +171,7 @@ class AudioStream:
             if between_files is not None and (error is not None or between_files.is_active):
                 error = between_files.damage(packet, error)
             if error is not None:
-                # The codec may lack what only came before.
+                # The codec may lack state from packets before the seek.
                 if not is_counted and not self._is_exact:
                     raise UnknownPositionError
                 raise DecodeError(
@@ -183,7 +184,7 @@ class AudioStream:
                 if frame.sample_rate != stream_rate:
                     if not is_counted:
                         raise UnknownPositionError
-                    rewind = None  # it does not count the samples of a section
+                    rewind = None  # its positions do not count the samples of sections
                     if section is None or section.rate != frame.sample_rate:
                         wanted = plan.section_range(end or 0, frame.sample_rate)
                         section = _Section(end or 0, frame.sample_rate, *wanted)
@@ -200,7 +201,7 @@ class AudioStream:
                 if not is_counted:
                     position = self._position_after_seek(clock, pts, end, start)
                 else:
-                    # Counted, unless time leaps.
+                    # Count samples, unless the time stamp shows a leap in time.
                     position = end or 0
                     if end and pts is not None and (pts - begin_pts) * numerator > (end + max_jitter) * denominator:
                         position = max(end, clock.position(pts))
@@ -212,7 +213,7 @@ class AudioStream:
                         yield held_back
                     held_back = frame, position + first, first, last, 0
             if is_complete or (section is None and stop is not None and end is not None and end >= stop):
-                # One packet more: if there is none, this one may be longer than the sound.
+                # Read one more packet. If there is none, this was the last packet and may contain padding.
                 is_complete = True
                 if not self._states_the_end:
                     break
@@ -241,14 +242,14 @@ class AudioStream:
         if not is_certain:
             raise UnknownPositionError
         if end is not None and position != end:
-            # A leap within the pre-roll does not count: the codec would start cold after it.
+            # A leap within the pre-roll is not accepted, because the codec would start without pre-roll after it.
             is_leap = position - end > self._max_jitter and start is not None and end >= start
             if not is_leap:
                 raise UnknownPositionError
         return position
 
     def _holds_wanted(self, packet: Any, start: int | None, end: int | None) -> bool:
-        """Whether an undecodable packet belongs to the range, and not only to its pre-roll."""
+        """Return whether an undecodable packet belongs to the range and not only to its pre-roll."""
         if start is None or packet is None or packet.pts is None:
             return start is None or end is not None
         length = round((packet.duration or 0) * self.clock.samples_per_tick)
@@ -265,12 +266,12 @@ class AudioStream:
     # Where to begin
 
     def _decoded_from(self, start: int | None) -> tuple[Iterator[DecodedPacket], int | None]:
-        """The frames to decode for a range that begins with sample ``start``, and their first sample, if known."""
+        """Return the frames to decode for a range from sample ``start``, and their first sample if it is known."""
         if self._can_seek:
             packets = None if start is None else self._packets_before(start)
             if packets is not None:
                 return self.reader.decoded(packets), None
-            # Only a sequential stream keeps decoded frames.
+            # Only a sequential stream keeps decoded frames, so it reaches late ranges faster.
             if start is not None and start > self._pre_rolls[0] + self.form.sample_rate:
                 raise UnknownPositionError
             return self._from_beginning(), 0
@@ -279,7 +280,7 @@ class AudioStream:
         return self._rewind.replay(start or 0)
 
     def _packets_before(self, start: int) -> Iterable[Any] | None:
-        """Return the packets to decode first for a range, after a seek; ``None`` if no seek leads there."""
+        """Seek, and return the first packets to decode for a range; ``None`` if no seek reaches its pre-roll."""
         for pre_roll in self._pre_rolls:
             if start <= pre_roll:
                 break
@@ -295,7 +296,7 @@ class AudioStream:
         return None
 
     def _seek(self, pts: int) -> list[Any] | None:
-        """Return the last packet at or before a time stamp, and the next one; ``None`` if the seek fails."""
+        """Seek, and return the last packet at or before a time stamp and the packet after it; ``None`` on failure."""
         self._beginning, self._after_beginning = [], None
         reader = self.reader
         for seconds in _STEPS_BACK_SECONDS:
@@ -319,7 +320,7 @@ class AudioStream:
         return None
 
     def _fills_memory(self, memory: OpusMemory, packets: list[Any], pts: int) -> bool:
-        """Append packets of Opus up to a time stamp, and return whether a new decoder is right after them."""
+        """Append Opus packets up to a time stamp. Return whether a new decoder decodes the last one correctly."""
         is_right = True
         for packet in packets:
             is_right = memory.take(bytes(packet))
@@ -332,7 +333,7 @@ class AudioStream:
         return is_right
 
     def _opus_packets(self, packets: list[Any], memory: OpusMemory) -> Iterator[Any]:
-        """Yield packets that were read and, while these could be wrong, the following packets."""
+        """Yield the packets that were already read, and check further packets until the decoder state is complete."""
         yield from packets
         while not memory.is_complete and (packet := self.reader.read_packet()) is not None:
             if not memory.take(bytes(packet)):
@@ -350,7 +351,7 @@ class AudioStream:
         return chain(beginning, rest)
 
     def _decode_beginning(self) -> None:
-        """Decode the first frames, to learn their form and their time stamps, and keep them."""
+        """Decode and keep the first frames, and derive the sample form, the clock and the pre-rolls from them."""
         reader = self.reader
         if not reader.is_fresh:
             reader.reopen()
@@ -378,7 +379,7 @@ class AudioStream:
         self._clock = clock = _clock_of(
             frames, samples_per_tick, self._first_packet_pts if pts is None else pts, reader.format_name
         )
-        # If the first frame has no time stamp, later ones got theirs from another packet.
+        # If the first frame has no time stamp, FFmpeg derived later time stamps from another packet.
         follows_leaps = pts is not None and stores_timestamps(reader.format_name) and not reader.time_restarts
         self._max_jitter = MAX_JITTER_SECONDS * self._form.sample_rate if follows_leaps else math.inf
         if is_late_by_a_frame(reader.format_name, self.codec):
@@ -402,7 +403,7 @@ class AudioStream:
 
 
 def _clock_of(frames: list[Any], samples_per_tick: Fraction, begin_pts: int, format_name: str) -> SampleClock:
-    """The clock of a stream by its first frames, which begin at ``begin_pts``."""
+    """Return the clock of a stream from its first frames; ``begin_pts`` is the time stamp of sample 0."""
     pts, lengths = [frame.pts for frame in frames], [frame.samples for frame in frames]
     if None in pts:
         return SampleClock(begin_pts, samples_per_tick)
@@ -410,35 +411,30 @@ def _clock_of(frames: list[Any], samples_per_tick: Fraction, begin_pts: int, for
 
 
 def _agrees_with_counting(frames: list[Any], clock: SampleClock) -> bool:
-    """Whether the time stamps of the first frames agree with counting their samples."""
+    """Return whether the time stamps of the first frames agree with counting their samples."""
     starts = accumulate((frame.samples for frame in frames), initial=0)
     stamped = [(start, frame.pts) for start, frame in zip(starts, frames, strict=False) if frame.pts is not None]
     return all(clock.position(pts) == start for start, pts in stamped[1:])
 
 
 class _RewindBuffer:
-    """The last frames of a decode from the beginning, so that a later range resumes there.
-
-    Args:
-        decoded: The decode from the beginning.
-        num_channels: Channels of the stream.
-    """
+    """Keeps the last frames of a decode from the beginning, so that a later range can resume there."""
 
     def __init__(self, decoded: Iterator[DecodedPacket], num_channels: int) -> None:
         self._decoded = decoded
         self._sample_bytes = _BYTES_PER_SAMPLE * num_channels
-        # The first sample of each item, its size in bytes, and the item.
+        # (first sample, size in bytes, decoded packet)
         self._items: deque[tuple[int, int, DecodedPacket]] = deque()
         self._num_bytes = 0
         self._num_replayed = 0
 
     @property
     def begin(self) -> int:
-        """The first sample that `replay` has."""
+        """First sample that `replay` can return."""
         return self._items[0][0] if self._items else 0
 
     def replay(self, start: int) -> tuple[Iterator[DecodedPacket], int]:
-        """The items with the samples from ``start`` on, and their first sample; call `note` with each item."""
+        """Return the decoded packets from sample ``start`` on, and their first sample. Pass each one to `note`."""
         first, self._num_replayed = self.begin, 0
         for position, _, _ in reversed(self._items):
             self._num_replayed += 1
@@ -449,7 +445,7 @@ class _RewindBuffer:
         return chain([item for _, _, item in kept], self._decoded), first
 
     def note(self, position: int, item: DecodedPacket) -> None:
-        """Keep an item of `replay`, whose frames begin at a sample, unless it is kept already."""
+        """Keep a decoded packet whose first sample is ``position``, unless it is kept already."""
         if self._num_replayed:
             self._num_replayed -= 1
             return
@@ -461,13 +457,13 @@ class _RewindBuffer:
 
 
 class _Section:
-    """Consecutive frames whose sample rate is not the stream's, see `FrameSlice`.
+    """Consecutive frames whose sample rate differs from the stream's, see `FrameSlice`.
 
     Args:
-        section_start: The sample of the stream with which it begins.
+        section_start: The sample of the stream at which the section starts.
         rate: Samples per second.
-        start: The first sample that is wanted, counted in the section.
-        stop: One past the last; ``None`` for all.
+        start: The first wanted sample, counted from the section's start.
+        stop: One past the last wanted sample; ``None`` for all.
     """
 
     def __init__(self, section_start: int, rate: int, start: int, stop: int | None) -> None:
@@ -478,7 +474,7 @@ class _Section:
         self._length = 0
 
     def take(self, frame: Any) -> FrameSlice:
-        """The part of the next frame that is wanted."""
+        """Return the wanted samples of the next frame."""
         position, num_samples = self._length, frame.samples
         self._length += num_samples
         first = max(0, self._start - position)
@@ -486,7 +482,7 @@ class _Section:
         return frame, position + first, first, last, self._section_start
 
     def end(self, stream_rate: int) -> int:
-        """The sample of the stream with which it ends."""
+        """Return the sample of the stream at which the section ends."""
         return self._section_start - (-self._length * stream_rate // self.rate)
 
     @property
@@ -495,21 +491,21 @@ class _Section:
 
 
 class _BetweenFiles:
-    """Distinguish damage from undecodable data between joined files.
+    """Distinguishes damage from undecodable data between joined files.
 
-    The following is not damage: tags, undecodable data right before a tag or before the first frame of a file, and data
-    between a tag and the next frame, because FFmpeg finds frames in images within tags.
+    Three kinds of data are not damage: tags; undecodable data right before a tag or before the first frame of a file;
+    and data between a tag and the next frame, because FFmpeg finds false frames in images within tags.
     """
 
     def __init__(self) -> None:
         self._kept: UndecodablePacketError | None = None
         self._is_behind_tag = False
         self._tag_end = 0
-        #: Whether packets without an error matter as well.
+        #: Whether `damage` must also be called for packets without an error.
         self.is_active = False
 
     def damage(self, packet: Any | None, error: UndecodablePacketError | None) -> UndecodablePacketError | None:
-        """The error to raise after a packet (``None`` at the end), which met this error or none."""
+        """Return the error to raise, given the next packet (``None`` at the end) and its decoding error, if any."""
         found = self._kept or error
         self._kept = None
         data = b"" if packet is None else bytes(packet)
@@ -523,7 +519,7 @@ class _BetweenFiles:
             self._is_behind_tag = error is not None or position < self._tag_end
             found = None
         elif error is not None:
-            # Only the next packet shows whether a tag or a file starts there.
+            # The next packet shows whether a tag or a file starts there.
             self._kept, found = found, None
         self.is_active = self._kept is not None or self._is_behind_tag
         return found

@@ -1,8 +1,8 @@
-"""WAV files: their bytes by position, and stored samples as float32.
+"""Read WAV files by position, and convert stored samples to float32.
 
-Files are read by position and not mapped into memory. When a mapped file is truncated, touching a page after its new
-end kills the process (SIGBUS), and no Python code can catch that. Reading by position costs one more copy, into a block
-that stays in the processor's cache, and touches as few bytes of the disk.
+Files are not mapped into memory. If a mapped file is truncated, reading a page after its new end kills the process
+(SIGBUS), and no Python code can catch that. Reading by position takes one more copy, into a block that stays in the
+processor's cache, and reads as few bytes from disk.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class WavFile:
     """A source with the header from its first opening; picklable.
 
     Attributes:
-        source: Where the bytes come from.
-        size: Number of bytes; ``None`` before it is opened.
-        beginning: The first bytes.
+        source: The source of the bytes.
+        size: Size of the file in bytes; ``None`` before the first opening.
+        beginning: The first bytes of the file, which identify it.
     """
 
     source: Source
@@ -51,14 +51,14 @@ class WavFile:
 
     @property
     def name(self) -> str:
-        """The source in an error message."""
+        """The name of the source for error messages."""
         return self.source.describe()
 
     def open(self) -> WavBytes:
-        """A new reader of the source.
+        """Return a new reader of the source.
 
         Raises:
-            OpenError, ReadError: if it cannot be opened, or is no longer the file that was opened first.
+            OpenError, ReadError: if the source cannot be opened, or the file has changed since it was first opened.
         """
         reader = _open_reader(self.source)
         try:
@@ -77,11 +77,11 @@ class WavBytes:
     """A handle of a `HandlePool`: one open reader of a file.
 
     Args:
-        reader: Belongs to the handle.
+        reader: An open reader, which is closed with the handle.
         file: The file to read.
     """
 
-    keeps_interrupts = False  # no code of C calls the reader
+    keeps_interrupts = False  # no C code calls the reader
 
     def __init__(self, reader: Reader, file: WavFile) -> None:
         self.reader = reader
@@ -91,14 +91,14 @@ class WavBytes:
         self._memory = _memory(file.source)
 
     def view(self, position: int, size: int) -> memoryview:
-        """Exactly ``size`` bytes, not copied if they are in memory anyway.
+        """Return exactly ``size`` bytes, without a copy if the source is in memory.
 
         Args:
             position: Position of the first byte.
-            size: At least 0; all of them within the size that the file had when it was opened.
+            size: At least 0. All bytes must be within the size that the file had when it was opened.
 
         Raises:
-            ReadError: if reading fails, or the file was cut short since.
+            ReadError: if reading fails, or the file was truncated after it was opened.
         """
         if self._memory is not None:
             return self._memory[position : position + size]
@@ -115,7 +115,7 @@ class WavBytes:
 
 
 class _OwnFileReader(DescriptorReader):
-    """A regular file of this process's own, read by position."""
+    """A regular file that this process opened, read by position."""
 
     def __init__(self, path: str) -> None:
         file = open(path, "rb", buffering=0)  # noqa: SIM115
@@ -126,7 +126,7 @@ class _OwnFileReader(DescriptorReader):
             data = os.pread(self._descriptor, size, position)
         except OSError as error:
             raise ReadError(f"Reading {size} bytes at {position} of {self._file.name} failed: {error}.") from error
-        # A disk gives everything at once; file systems of other kinds may not.
+        # One call reads all bytes from a disk; other file systems may need several.
         return data if len(data) in (0, size) else data + self.read_at(position + len(data), size - len(data))
 
     def close(self) -> None:
@@ -158,7 +158,7 @@ _NATIVE_ORDER = "<" if sys.byteorder == "little" else ">"
 
 
 def num_lead_bytes(encoding: SampleEncoding) -> int:
-    """How many bytes in front of the first sample `convert_samples` reads."""
+    """Return how many bytes before the first sample `convert_samples` reads."""
     return 1 if encoding.num_bytes == 3 else 0
 
 
@@ -166,16 +166,16 @@ def convert_samples(raw: memoryview, encoding: SampleEncoding, samples: NDArray[
     """Write stored samples as float32: integers scaled to [-1, 1), floats rounded to float32.
 
     Args:
-        raw: The bytes of interleaved samples, with `num_lead_bytes` other bytes in front.
+        raw: The bytes of interleaved samples, after `num_lead_bytes` other bytes.
         encoding: How the samples are stored.
-        samples: Where they go, (channels, samples).
+        samples: The result, (channels, samples).
     """
     stored = _integers_of_24_bits(raw, encoding) if encoding.num_bytes == 3 else np.frombuffer(raw, _dtype(encoding))
     with np.errstate(over="ignore", invalid="ignore"):  # a double beyond float32 is infinite, as in C
         np.copyto(samples, stored.reshape(-1, len(samples)).T, casting="same_kind")
     if encoding.is_float:
         return
-    # Powers of two: nothing is rounded after the conversion to float32.
+    # The factors are powers of two, so the conversion to float32 is the only rounding.
     samples *= np.float32(2.0 ** -(8 * stored.dtype.itemsize - 1))
     if encoding.num_bytes == 1:
         samples -= np.float32(1)
@@ -187,9 +187,9 @@ def _dtype(encoding: SampleEncoding) -> np.dtype[Any]:
 
 
 def _integers_of_24_bits(raw: memoryview, encoding: SampleEncoding) -> NDArray[np.int32]:
-    """24-bit integers in the upper bits of 32.
+    """Return 24-bit integers in the upper bits of 32-bit integers.
 
-    Each is read together with the byte in front of it, three times as fast as putting the bytes into place::
+    Each is read together with the previous byte, which is three times as fast as moving single bytes::
 
         little-endian    [other, low, mid, high]    the other byte is the lowest: clear it
         big-endian       [other, high, mid, low]    the other byte is the highest: shift it out

@@ -1,4 +1,4 @@
-"""Parse AV1 packets: which show a frame, and which frames update no reference. Pure functions on bytes.
+"""Parse AV1 packets: whether they show a frame, and whether they update a reference. Pure functions on bytes.
 
 References are to the AV1 bitstream and decoding process specification, and to the AV1 codec ISO media file format
 binding for the configuration record (``av1C``).
@@ -13,20 +13,20 @@ from .units import BitReader, PacketContent
 
 _SEQUENCE_HEADER, _TEMPORAL_DELIMITER, _FRAME_HEADER, _TILE_GROUP, _METADATA, _FRAME, _PADDING = 1, 2, 3, 4, 5, 6, 15
 _HARMLESS = frozenset((_TEMPORAL_DELIMITER, _TILE_GROUP, _METADATA, _PADDING))
-_RECORD_MARKER, _RECORD_BYTES = 0x81, 4  # marker and version of ``av1C``, and what precedes its units
-# First bytes of units with a size, in the base layer: a temporal delimiter, and the start of frames.
+_RECORD_MARKER, _RECORD_BYTES = 0x81, 4  # marker and version of ``av1C``, and bytes before its units
+# First bytes of base layer units that state their size: a temporal delimiter, and frames.
 _DELIMITER_UNIT, _FRAME_UNITS = bytes((_TEMPORAL_DELIMITER << 3 | 2, 0)), (_FRAME << 3 | 2, _FRAME_HEADER << 3 | 2)
 _INTER_FRAME = 1
 _SELECT = 2  # seq_force_screen_content_tools and seq_force_integer_mv: each frame has its own value
 _MAX_OBU_SIZE_BYTES = 8
-# Enough of a frame for the fields up to refresh_frame_flags.
+# Number of bytes of a frame that include all fields up to refresh_frame_flags.
 _FRAME_HEADER_BYTES = 16
 
 
 class Av1Content:
-    """Detects whether a packet shows a frame, for the first time or again (5.9.2).
+    """Detects whether a packet shows a new or an existing frame (5.9.2).
 
-    If it shows several, only decoding gives their number.
+    If a packet shows several frames, their number is unknown until they are decoded.
     """
 
     def __init__(self, extradata: bytes) -> None:
@@ -49,9 +49,9 @@ class Av1Content:
         return PacketContent.PICTURE if num_shown else PacketContent.NO_PICTURE
 
     def is_plain(self, head: bytes, size: int) -> bool:
-        """Return whether a packet of ``size`` bytes is, by its first bytes, one unit that shows a frame.
+        """Return whether the first bytes show that a packet of ``size`` bytes is one unit with a shown frame.
 
-        A temporal delimiter may come first.
+        The packet may start with a temporal delimiter.
         """
         position = 2 if head.startswith(_DELIMITER_UNIT) else 0
         try:
@@ -85,14 +85,14 @@ def is_lone_hidden_frame(beginning: bytes, size: int) -> bool:
 class Av1Pictures:
     """Detects disposable AV1 packets: no frame in them updates a reference (5.9.2, refresh_frame_flags).
 
-    Everything that frames take from other frames (pixels, probabilities, motion vectors, segmentation, loop filter
-    deltas, film grain) is in the eight reference slots (7.20), so a frame that is stored in none changes no other
-    frame. All frames of the temporal unit must be coded inter frames of the base spatial layer, not frames that are
-    shown again. Sequences with frame numbers (frame_id_numbers_present_flag: decoders check that none is missing) or
-    with timing information in frame headers have no disposable packets.
+    A frame can only depend on other frames through the eight reference slots (7.20). They hold pixels, probabilities,
+    motion vectors, segmentation, loop filter deltas and film grain. So a frame that is not stored in a slot changes no
+    other frame. All frames of the temporal unit must be coded inter frames of the base spatial layer, not existing
+    frames that are shown. Packets are not disposable if frame headers have timing information or frame numbers
+    (frame_id_numbers_present_flag), because decoders check that no number is missing.
 
-    ``extradata`` is an ``av1C`` record, or a sequence header. Without it, the first header in a packet counts; after a
-    different header in a packet, nothing is disposable.
+    ``extradata`` is an ``av1C`` record, or a sequence header. Without it, the first sequence header in a packet is
+    used. After a packet with a different sequence header, nothing is disposable.
     """
 
     def __init__(self, extradata: bytes) -> None:
@@ -104,7 +104,7 @@ class Av1Pictures:
                 self._learn(_parse_sequence_header(payload))
 
     def is_disposable(self, packet: memoryview) -> bool:
-        """Return whether no other frame needs the frames of a packet; ValueError or IndexError if it is invalid."""
+        """Return whether no other frame needs this packet's frames; ValueError or IndexError for invalid packets."""
         if self._has_changed:
             return False
         num_frames = 0
@@ -128,9 +128,9 @@ class Av1Pictures:
 
 @dataclass(frozen=True)
 class _Sequence:
-    """Facts of a sequence header (5.5) that determine the layout of frame headers.
+    """The fields of a sequence header (5.5) that determine the layout of frame headers.
 
-    ``is_plain`` means video whose frames have neither numbers nor timing information; the others are
+    ``is_plain`` means video whose frame headers have neither numbers nor timing information. The other attributes are
     seq_force_screen_content_tools, seq_force_integer_mv and OrderHintBits.
     """
 
@@ -162,7 +162,7 @@ def av1_units(data: memoryview) -> Iterator[tuple[int, int, memoryview]]:
 
 
 def _leb128(data: memoryview | bytes, position: int) -> tuple[int, int]:
-    """Return (value, position after it) of a number with 7 bits a byte (4.10.5)."""
+    """Return (value, position after it) of a number with 7 bits per byte (4.10.5)."""
     value = 0
     for i in range(_MAX_OBU_SIZE_BYTES):
         byte = data[position + i]
@@ -177,7 +177,7 @@ def _parse_sequence_header(payload: memoryview) -> _Sequence:
     bits.read(3 + 1)  # seq_profile, still_picture
     if bits.flag():  # reduced_still_picture_header
         return _Sequence(is_plain=False)
-    # Decoder models come only with timing information (5.5.1).
+    # Headers have a decoder model only if they have timing information (5.5.1).
     if bits.flag():  # timing_info_present_flag
         bits.read(32 + 32)  # num_units_in_display_tick, time_scale
         if bits.flag():  # equal_picture_interval

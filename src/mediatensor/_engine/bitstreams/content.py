@@ -1,7 +1,7 @@
-"""Find out what packets contain, by their codec. Pure functions on bytes.
+"""Determine the content of packets by codec. Pure functions on bytes.
 
-H.264, HEVC, AV1 and MPEG have their own modules; VP8, VP9, Dirac and the checksums of FFV1 are here. `PacketInspector`
-combines all that a packet scan needs.
+H.264, HEVC, AV1 and MPEG have their own modules. VP8, VP9, Dirac and the checksums of FFV1 are parsed here.
+`PacketInspector` combines everything that a packet scan needs.
 
 References are to RFC 6386 (VP8), the VP9 bitstream specification, and the Dirac specification.
 """
@@ -35,7 +35,7 @@ from .units import MAX_ZEROS, Disposable, PacketContent, hevc_length_size
 _MPEG = frozenset(("mpeg1video", "mpeg2video", "mpeg4"))
 # Codecs whose intact pictures may start with zeros.
 RAW_CODECS = frozenset(("rawvideo", "v210", "v410", "r210", "wrapped_avframe"))
-#: Every packet of these has a frame, shown or not: if the codec refuses one, it is damaged.
+#: Every packet of these codecs has a frame, shown or hidden. If the codec refuses a packet, the packet is damaged.
 CODECS_OF_FRAMES_ONLY = frozenset(("av1", "vp8", "vp9"))
 _ZEROS = bytes(MAX_ZEROS)
 
@@ -44,9 +44,9 @@ def content_parser(codec: str | None, extradata: bytes) -> Callable[[memoryview]
     """Return the function that classifies packets of ``codec``, FFmpeg's name. Uncertain packets count as pictures.
 
     VP8, VP9 and AV1 have packets that only update references and show nothing ("alternate reference" frames). In other
-    codecs, the end of a sequence and data that belong to no picture can be separate packets.
+    codecs, a packet may contain only the end of a sequence, or data that belong to no picture.
 
-    The function must get the packets in file order, from the first one. ``extradata`` is the codec's configuration
+    Pass packets to the function in file order, from the first packet. ``extradata`` is the codec's configuration
     record, or its headers as in the stream.
 
     >>> classify = content_parser("mpeg2video", b"")
@@ -88,13 +88,13 @@ _DISPOSABLE: dict[str, Callable[[bytes], Callable[[memoryview], bool]]] = {
 def disposable_parser(codec: str | None, extradata: bytes) -> Callable[[memoryview], Disposable]:
     """Return the function that decides whether decoding can skip a packet.
 
-    It never can if the packet is odd, or the codec has no rule here. VP9 frames are always needed, even if they update
-    no reference (refresh_frame_flags of 0): each passes its motion vectors to the next one (VP9 bitstream
-    specification, 7.2: UsePrevFrameMvs), and perhaps probabilities (refresh_frame_context), a segmentation map and loop
-    filter deltas (7.2.8, 7.2.10). Only the next packet states whether its frame starts without them.
+    A packet is always needed if it is unusual or its codec has no rule here. VP9 frames are always needed, even if they
+    update no reference (refresh_frame_flags of 0). Each VP9 frame passes its motion vectors to the next frame (VP9
+    bitstream specification, 7.2: UsePrevFrameMvs), and may pass probabilities (refresh_frame_context), a segmentation
+    map and loop filter deltas (7.2.8, 7.2.10). Only the next packet states whether its frame uses them.
 
-    The function must get packets in decode order, from any key frame. It remembers parameter sets that change within
-    the stream, and only becomes more careful.
+    Pass packets to the function in decode order, from any key frame. If parameter sets change within the stream, it
+    declares fewer packets disposable, never more.
     """
     make = _DISPOSABLE.get(codec or "")
     if make is None:
@@ -132,7 +132,7 @@ class BreakDetector(Protocol):
 def break_detector(codec: str | None, extradata: bytes, *, is_at_start: bool = True) -> BreakDetector | None:
     """Return a detector for streams of a codec; ``None`` for codecs without known breaks.
 
-    With ``is_at_start``, the next packet is the first of the stream, and its headers may differ from ``extradata``.
+    With ``is_at_start``, the next packet is the first of the stream and may have other headers than ``extradata``.
     """
     if codec == "hevc":
         return HevcBreaks(extradata, is_at_start=is_at_start)
@@ -142,9 +142,9 @@ def break_detector(codec: str | None, extradata: bytes, *, is_at_start: bool = T
 
 
 def refreshes_gradually(codec: str | None, extradata: bytes, packet: memoryview) -> bool:
-    """Return whether a stream that starts with this packet starts with an incomplete picture, or may do so.
+    """Return whether a stream that starts with this packet starts with a possibly incomplete picture.
 
-    H.264 and HEVC decoders drop the pictures at the start of a stream until one is complete.
+    H.264 and HEVC decoders drop the first pictures of a stream until a picture is complete.
     """
     if codec == "h264":
         return h264.begins_incomplete(packet, extradata)
@@ -152,16 +152,16 @@ def refreshes_gradually(codec: str | None, extradata: bytes, packet: memoryview)
 
 
 def is_shown_at_once(codec: str | None, beginning: NDArray[np.uint8], size: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return for each packet whether its first bytes prove that it shows a picture; else all of it must be read.
+    """Return for each packet whether its first bytes prove that it shows a picture; otherwise parse the whole packet.
 
-    Packets of codecs without hidden pictures count as pictures, and AV1 packets with several units: they are a temporal
-    unit, which shows one picture (AV1 specification, 7.5). ``beginning`` is (N, 16), padded with zeros; ``size`` has
-    the packets' sizes, (N,).
+    Packets of codecs without hidden pictures count as pictures. So do AV1 packets with several units: they are a
+    temporal unit, which shows one picture (AV1 specification, 7.5). ``beginning`` is (N, 16), padded with zeros;
+    ``size`` has the packets' sizes, (N,).
     """
     first = beginning[:, 0]
     if codec == "vp8":
         return np.asarray(first & 16 != 0)
-    if codec == "vp9":  # after the profile, one bit later in profile 3
+    if codec == "vp9":  # the flags follow the profile, which has one more bit in profile 3
         shifted = np.where(first >> 4 & 3 == 3, first, first >> 1)
         return np.asarray(shifted & 0b101 != 0)
     shown = np.ones(len(first), bool)
@@ -182,7 +182,7 @@ def _vp9_content(packet: memoryview) -> PacketContent:
 
 
 def _frames_of_superframe(packet: memoryview) -> Iterator[memoryview]:
-    """Yield the frames of a packet: one, or those in the index at its end (annex B)."""
+    """Yield the frames of a packet: a single frame, or the frames of the index at its end (annex B)."""
     marker = packet[-1] if len(packet) else 0
     if marker >> 5 == 0b110:
         count, width = (marker & 7) + 1, ((marker >> 3) & 3) + 1
@@ -210,7 +210,7 @@ def _vp9_frame_is_shown(frame: memoryview) -> bool:
 
 
 def _dirac_content(packet: memoryview) -> PacketContent:
-    """Look for a unit whose parse code has the bit of pictures (9.6.1)."""
+    """Classify a Dirac packet: the parse codes of pictures have a certain bit (9.6.1)."""
     position = 0
     while bytes(packet[position : position + 4]) == b"BBCD" and len(packet) >= position + 13:
         if packet[position + 4] & 8:
@@ -232,9 +232,9 @@ _CONTENT: dict[str, Callable[[memoryview], PacketContent]] = {
 
 
 def has_valid_start(codec: str | None, packet: memoryview) -> bool:
-    """Return whether a packet starts as packets of its codec do, and not with zeros.
+    """Return whether a packet has the start that its codec requires, and does not start with zeros.
 
-    VP8 key frames have a start code (RFC 6386, 9.1), VP9 frames a marker (VP9 bitstream specification, 7.2).
+    VP8 key frames have a start code (RFC 6386, 9.1). VP9 frames have a marker (VP9 bitstream specification, 7.2).
     """
     start = bytes(packet[:MAX_ZEROS])
     if start == _ZEROS and codec not in RAW_CODECS:
@@ -247,8 +247,8 @@ def has_valid_start(codec: str | None, packet: memoryview) -> bool:
 def nal_units_are_valid(packet: memoryview, length_size: int) -> bool:
     """Return whether the length-prefixed units of an HEVC packet fill it exactly and have possible headers.
 
-    Damage rarely leaves this intact. The first bit of a header (ITU-T H.265, 7.3.1.2) is 0, and the temporal layer plus
-    1 is not 0. `H264Parser` checks H.264 in the same way.
+    Damage rarely passes this check. The first bit of a header (ITU-T H.265, 7.3.1.2) must be 0, and the temporal layer
+    plus 1 must not be 0. `H264Parser` checks H.264 in the same way.
     """
     position, end = 0, len(packet)
     while position + length_size < end:
@@ -263,18 +263,18 @@ def nal_units_are_valid(packet: memoryview, length_size: int) -> bool:
 _TRAILER_BYTES = 8
 _LENGTH_BYTES = 3
 
-# FFV1's CRC-32 takes the highest bit of a byte first, zlib's the lowest.
+# FFV1's CRC-32 processes the highest bit of a byte first, zlib's the lowest.
 _MIRRORED = bytes(sum((byte >> bit & 1) << 7 - bit for bit in range(8)) for byte in range(256))
 _ALL_BITS = 0xFFFFFFFF
-# The register before a slice, mirrored: 0 in versions up to 3, FFmpeg's own value in version 4. A slice with its
-# checksum leaves it unchanged.
+# Mirrored CRC register before a slice: 0 in versions up to 3, FFmpeg's own value in version 4. The register has the
+# same value after a slice with its checksum.
 _REGISTERS = (0, 0x5E31029E)
 
 
 def slices_are_intact(packet: memoryview) -> bool:
-    """Return whether the slices of an FFV1 packet match their checksums, or have none.
+    """Return whether the slices of an FFV1 packet match their checksums, or have no checksums.
 
-    If the lengths of the slices do not fill the packet, the result is ``True``: the codec reports that itself.
+    If the lengths of the slices do not add up to the packet's size, return ``True``, because the codec reports that.
     """
     spans = list(_slice_spans(packet))
     if not spans or spans[-1][0] != 0:
@@ -286,7 +286,7 @@ def slices_are_intact(packet: memoryview) -> bool:
 
 
 def _slice_spans(packet: memoryview) -> Iterator[tuple[int, int]]:
-    """Yield start and stop of slices, last to first, until a length is impossible."""
+    """Yield start and stop of slices from last to first, until a length is impossible."""
     stop = len(packet)
     while stop >= _TRAILER_BYTES:
         trailer = stop - _TRAILER_BYTES
@@ -298,26 +298,26 @@ def _slice_spans(packet: memoryview) -> Iterator[tuple[int, int]]:
 
 
 def _crc32(data: memoryview, register: int) -> int:
-    """Return the register after the data, without zlib's inversions at both ends."""
+    """Return the CRC register after the data, without zlib's inversions before and after."""
     return zlib.crc32(data, register ^ _ALL_BITS) ^ _ALL_BITS
 
 
 class Finding(NamedTuple):
     """The facts that `PacketInspector` found in a packet."""
 
-    content: PacketContent  # what decoding the packet gives
+    content: PacketContent  # the result of decoding the packet
     is_whole: bool  # whether its structure is valid for its codec
-    follows: bool = True  # `False` if a packet between it and the previous one is missing
+    follows: bool = True  # `False` if the packet before it is missing
     is_field: bool = False  # whether it is one field of a frame
-    break_reason: str | None = None  # why frames may be dropped at it, or `None`
+    break_reason: str | None = None  # why frames may be dropped at this packet, or `None`
 
 
 class PacketInspector:
-    """Inspects the packets of a stream in file order, each once: `pass_plain`, and if it is not plain, `inspect`.
+    """Inspects the packets of a stream in file order: `pass_plain` for each packet, `inspect` if that returns False.
 
-    Nearly all packets are one picture that is shown and follows the previous one. Their first bytes prove it in a small
-    part of the time that parsing all units would take. `pass_plain` gets these first bytes (`HEAD_BYTES`, or all) and
-    the packet's size; it notes a plain packet, and returns whether it is one.
+    Nearly all packets are plain: one picture that is shown and follows the previous one. Checking this in their first
+    bytes takes much less time than parsing all units. `pass_plain` gets the first bytes (`HEAD_BYTES` or the whole
+    packet) and the packet's size. It records the packet if it is plain, and returns whether it is.
     """
 
     pass_plain: Callable[[bytes, int], bool]
@@ -330,11 +330,11 @@ class PacketInspector:
 
     @property
     def may_be_fields(self) -> bool:
-        """Return whether the headers so far allow packets that are single fields."""
+        """Return whether the headers so far allow packets with a single field."""
         return False
 
     def inspect(self, packet: memoryview, before: memoryview | None) -> Finding:
-        """Inspect a packet that is not plain, and the end of the previous packet if that was plain."""
+        """Inspect a packet that is not plain. ``before`` is the end of the previous packet if that packet was plain."""
         content = self._content_of(packet)
         return Finding(
             content,
@@ -347,7 +347,7 @@ def _plain_packet_test(codec: str | None, breaks: BreakDetector | None) -> Calla
     """Return ``pass_plain`` for codecs other than H.264, HEVC and AV1."""
     if codec == "vp8":  # RFC 6386, 9.1: not a key frame, and shown
         return lambda head, _: head[0] & 0x11 == 0x11
-    if codec == "vp9":  # 7.2: the marker, not profile 3, and shown for the first time or again
+    if codec == "vp9":  # 7.2: the marker, a profile other than 3, and a shown frame (new or existing)
         return lambda head, _: head[0] & 0xC0 == 0x80 and head[0] & 0x30 != 0x30 and head[0] & 0x0A != 0
     if codec == "dirac":
         return lambda head, _: head.startswith(b"BBCD") and len(head) > 12 and head[4] & 8 != 0
@@ -363,7 +363,7 @@ def _plain_packet_test(codec: str | None, breaks: BreakDetector | None) -> Calla
 
 
 class _Av1Inspector(PacketInspector):
-    """Inspects AV1, whose sequence headers determine the layout of frame headers."""
+    """Inspects AV1, where sequence headers determine the layout of frame headers."""
 
     def __init__(self, extradata: bytes) -> None:
         super().__init__("av1", extradata)
@@ -372,7 +372,7 @@ class _Av1Inspector(PacketInspector):
 
 
 class _H264Inspector(PacketInspector):
-    """Inspects H.264, whose picture numbers show losses."""
+    """Inspects H.264, where gaps in picture numbers show lost packets."""
 
     def __init__(self, extradata: bytes) -> None:
         self._parser = H264Parser(extradata, is_thorough=False)
@@ -390,7 +390,7 @@ class _H264Inspector(PacketInspector):
 
 
 class _HevcInspector(PacketInspector):
-    """Inspects HEVC, whose units may have lengths that must fill the packet."""
+    """Inspects HEVC, where the lengths of units must add up to the packet's size."""
 
     def __init__(self, extradata: bytes) -> None:
         self._length_size = hevc_length_size(extradata)

@@ -1,6 +1,6 @@
-"""Parse H.264 packets: which have a picture, are disposable, or are single fields, and where one was lost.
+"""Parse H.264 packets: whether they have a picture, are disposable, or are single fields, and whether one was lost.
 
-`H264Parser` reads the units of each packet once and notes all of that.
+`H264Parser` parses the units of each packet once and sets an attribute for each of these facts.
 
 References are to ITU-T H.264: units 7.3.1, parameter sets 7.3.2, slice header 7.3.3, byte stream annex B; and to
 ISO/IEC 14496-15, 5.3.3.1 for the configuration record.
@@ -12,12 +12,12 @@ of two, and 0 at an IDR picture (7.4.3)::
     frame_num     0   1   2   3   3   3   4
                           └ lost: after 1 comes 3
 
-The loss of the last references before an IDR picture cannot be detected, but then no other picture needed them.
+The loss of the last references before an IDR picture cannot be detected, but no later picture needs them.
 
 **Disposable pictures.** All slices of a packet have a nal_ref_idc of 0 (7.4.1). No other picture refers to such a
-picture, nor do later ones derive their frame_num (7.4.3) or picture order count (8.2.1) from it. One field of a frame
-is not disposable without the other, so both must be in the packet. The packet may contain nothing that outlasts the
-picture, as parameter sets do.
+picture, and no later picture derives its frame_num (7.4.3) or picture order count (8.2.1) from it. Two fields of a
+frame are disposable only together, so both must be in the packet. The packet must not contain units that apply to
+later pictures, such as parameter sets.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from .units import (
 _SLICE, _PARTITION_A, _IDR_SLICE, _SEI, _SPS, _PPS, _DELIMITER = 1, 2, 5, 6, 7, 8, 9
 _SLICES = frozenset((_SLICE, _PARTITION_A, _IDR_SLICE))  # the other two partitions have no header
 _HARMLESS = frozenset((_DELIMITER, 12, 14))  # filler, prefix
-# Before the slices of a plain picture.
+# Units that may come before the slices of a plain picture.
 _PASSED = frozenset((_SEI, _SPS, _PPS, _DELIMITER))
 _FORBIDDEN_BIT, _REFERENCE, _KIND = 0x80, 0x60, 0x1F
 _LAST_KIND = 23  # higher kinds do not occur in streams
-# First bytes of units: all possible ones, and those of slices.
+# First bytes of units: all possible first bytes, and those of slices.
 _POSSIBLE_HEADERS = frozenset(byte for byte in range(_FORBIDDEN_BIT) if 0 < byte & _KIND <= _LAST_KIND)
 _SLICE_HEADERS = frozenset(byte for byte in range(_FORBIDDEN_BIT) if byte & _KIND in _SLICES)
 
@@ -61,11 +61,11 @@ _MAX_FRAME_NUM_BITS = 16
 _MAX_REFERENCES = 32
 _RECOVERY_POINT = 6
 
-# Bytes of a whole slice header, with weights for many references; up to frame_num; and up to the field flags.
+# Bytes that contain a whole slice header with weights for many references; all up to frame_num; and the field flags.
 _SLICE_BYTES, _FRAME_NUM_BYTES, _FIELD_BYTES = 320, 24, 64
 # Largest offset of the slice in a plain packet, so that its header is in the first bytes.
 _MAX_SLICE_START = HEAD_BYTES - _SLICE_BYTES
-# Up to the picture parameter set of nearly every first slice: 1 bit, 1 to 7 bits, 1 bit.
+# In nearly every first slice, the bits up to the picture parameter set: 1 bit, 1 to 7 bits, 1 bit.
 _SHORT_PREFIX_BITS = 9
 # Longer than the parsed part of any parameter set: 480 numbers of scaling lists take 1,020 bytes at most.
 _PARAMETER_BYTES = 2048
@@ -86,7 +86,7 @@ _FIELD_PAIR = {PictureStructure.TOP_FIELD, PictureStructure.BOTTOM_FIELD}
 
 @dataclass(frozen=True)
 class _OrderCount:
-    """How slice headers state picture order counts."""
+    """Fields of slice headers for picture order counts."""
 
     kind: int  # pic_order_cnt_type
     num_bits: int = 0  # size of pic_order_cnt_lsb (kind 0)
@@ -95,7 +95,7 @@ class _OrderCount:
 
 @dataclass(frozen=True)
 class _SequenceParameters:
-    """Facts of a sequence parameter set that determine pictures and slice headers."""
+    """The fields of a sequence parameter set that determine pictures and slice headers."""
 
     identifier: int
     frame_num_bits: int
@@ -108,7 +108,7 @@ class _SequenceParameters:
 
 @dataclass(frozen=True)
 class _PictureParameters:
-    """Facts of a picture parameter set that determine slice headers."""
+    """The fields of a picture parameter set that determine slice headers."""
 
     sequence: int  # identifier of its sequence parameter set
     has_field_order: bool  # frames state the difference of their fields' order counts
@@ -118,26 +118,25 @@ class _PictureParameters:
     has_redundant_pictures: bool  # slices state the number of a redundant picture
 
 
-# Bytes with a slice of a reference picture, its offset in them, its frame_num, and its parameter sets.
+# Bytes that contain a slice of a reference picture, the slice's offset in them, its frame_num and its parameter sets.
 _Reference = tuple[bytes, int, int, _SequenceParameters, _PictureParameters]
 
 
 class H264Parser:
     """Parses the packets of a stream in decode order, each once; its attributes describe the last packet.
 
-    Uncertain packets count as intact: without parameter sets, after a packet that does not parse, in streams that may
-    skip numbers (gaps_in_frame_num_value_allowed_flag), and where a number is repeated. Units of other layers and views
-    are skipped. An uncertain picture is not disposable.
+    If it is uncertain whether a picture was lost, ``follows`` is true: without parameter sets, after a packet that
+    cannot be parsed, in streams that may skip numbers (gaps_in_frame_num_value_allowed_flag), and if a number repeats.
+    Units of other layers and views are skipped. An uncertain picture is not disposable.
 
     Args:
         extradata: The codec's configuration: an ``avcC`` record, or parameter sets after start codes.
-        is_thorough: Also check the numbers of pictures that are not references. They show a loss one picture earlier,
-            and a
-            loss after which there is no other reference.
+        is_thorough: Whether to also check the numbers of pictures that are not references. They show a loss one picture
+            earlier, and a loss after which there is no other reference.
 
     Attributes:
         content: Whether the packet has a picture.
-        is_whole: Whether units with lengths fill the packet and have possible headers.
+        is_whole: Whether the packet's units have possible headers and their lengths add up to the packet's size.
         is_disposable: Whether no other picture refers to the pictures of the packet.
         is_field: Whether the packet is one field of a frame.
         follows: ``False`` if a reference picture between this packet and the previous one is missing.
@@ -146,11 +145,11 @@ class H264Parser:
     def __init__(self, extradata: bytes, *, is_thorough: bool = True) -> None:
         self._is_thorough = is_thorough
         self._length_size = avc_length_size(extradata)
-        # Current sets by identifier, and all sequence parameter sets so far.
+        # Current parameter sets by identifier, and all sequence parameter sets that were seen.
         self._sequences: dict[int, _SequenceParameters] = {}
         self._pictures: dict[int, _PictureParameters | None] = {}
         self._seen: set[_SequenceParameters] = set()
-        # By the first bits of a slice: distance of its frame_num from its 33rd bit, the largest frame_num, the sets.
+        # Key: first bits of a slice. Value: shift of frame_num in the first 32 bits, largest frame_num, parameter sets.
         self._number_places: dict[int, tuple[int, int, _SequenceParameters, _PictureParameters]] = {}
         self._last_reference: _Reference | None = None
         self._may_be_fields = False
@@ -171,23 +170,23 @@ class H264Parser:
 
     @property
     def may_be_fields(self) -> bool:
-        """Return whether a sequence parameter set so far allows single fields."""
+        """Return whether any sequence parameter set so far allows single fields."""
         return self._may_be_fields
 
     def restart(self) -> None:
-        """Continue at another packet of the stream, with the parameter sets of its configuration."""
+        """Continue at any other packet of the stream, with the parameter sets of its configuration."""
         sequences, pictures = self._configured
         self._sequences, self._pictures = dict(sequences), dict(pictures)
         self._number_places = {}
         self._last_reference = None
 
     def read_plain(self, head: bytes, size: int) -> bool:
-        """Parse the next packet by its first bytes only, if they show a plain picture; return whether they do.
+        """Parse only the first bytes of the next packet; return whether they show a plain picture.
 
-        A plain picture is a frame that follows the previous reference picture. Before its first slice there may be
-        parameter sets, a delimiter and supplemental information, and after it nothing in the first bytes. ``head`` is
-        the first `HEAD_BYTES` of the packet, or all of it. The attributes stay those of the previous packet, and
-        whether the picture is disposable remains unknown. If the packet is not plain, `read` it.
+        A plain picture is a frame that follows the previous reference picture. Only parameter sets, a delimiter and
+        supplemental information may come before its first slice, and nothing after it in the first bytes. ``head`` is
+        the first `HEAD_BYTES` of the packet, or the whole packet. This method does not update the attributes and does
+        not find out whether the picture is disposable. If the packet is not plain, call `read`.
         """
         before = self._last_reference
         if before is None or self._may_be_fields:
@@ -219,7 +218,7 @@ class H264Parser:
         if not header & _REFERENCE:
             return not self._is_thorough
         first = head[start + 1 : start + 7]
-        if b"\0\0" in first or len(first) < 6:  # perhaps emulation prevention, or the end of the unit
+        if b"\0\0" in first or len(first) < 6:  # there may be emulation prevention, or the unit is too short
             return False
         bits = int.from_bytes(first, "big") >> 16
         place = self._number_places.get(bits >> 32 - _SHORT_PREFIX_BITS) or self._find_number(bits)
@@ -250,7 +249,7 @@ class H264Parser:
     def read(self, packet: memoryview) -> None:
         """Parse the next packet."""
         if self._length_size == 4 and not self._may_be_fields and self._seen and self._is_readable:
-            # Most packets are one slice of a frame. The general code takes three times as long for them.
+            # Most packets are one slice of a frame. For them, the general code below takes three times as long.
             head = bytes(packet[: 4 + _SLICE_BYTES])
             header = head[4] if head[4:] else 0
             is_one_slice = header & ~_REFERENCE in (_SLICE, _IDR_SLICE)
@@ -278,7 +277,7 @@ class H264Parser:
             is_whole = fills and headers <= _POSSIBLE_HEADERS
             if not headers <= _SLICE_HEADERS:
                 spans = _with_units_within(packet, spans)
-        is_undecided = True  # until the first unit that shows whether there is a picture
+        is_undecided = True  # until a unit shows whether there is a picture
         is_first_slice = is_tracked = follows = True
         is_field = False
         is_disposable = fills and self._is_readable
@@ -313,7 +312,7 @@ class H264Parser:
                 messages += [(start, stop)]
             elif kind in (_SPS, _PPS):
                 is_disposable = False
-                if not is_whole:  # it may not be a set at all
+                if not is_whole:  # the unit may not be a parameter set
                     is_tracked = False
                     continue
                 try:
@@ -351,7 +350,7 @@ class H264Parser:
             self._pictures[identifier] = picture
 
     def _structures_of(self, unit: bytes) -> set[PictureStructure | None]:
-        """Return a slice's structure by each set so far (``None`` if it ends early), whichever set applies."""
+        """Return the slice's structures according to each parameter set so far; ``None`` if the slice ends early."""
         structures: set[PictureStructure | None] = set()
         for parameters in self._seen:
             try:
@@ -361,7 +360,7 @@ class H264Parser:
         return structures
 
     def _can_follow(self, unit: bytes, *, is_reference: bool) -> bool:
-        """Return whether a slice can follow the last reference picture; raise ValueError if it is not readable."""
+        """Return whether a slice can follow the last reference picture; raise ValueError if it cannot be parsed."""
         head, num_left = unit[1:_FRAME_NUM_BYTES], 8 * (_FRAME_NUM_BYTES - 1)
         if _EMULATION_PREVENTION in head or not unit[_FRAME_NUM_BYTES - 1 :]:
             head = without_emulation_prevention(head)
@@ -384,7 +383,7 @@ class H264Parser:
             self._last_reference = unit, 0, frame_num, sequence, picture
         if before is None or unit[0] & _KIND == _IDR_SLICE or sequence.allows_gaps:
             return True
-        # No step: another slice, or the other field of the same frame.
+        # A difference of 0 is another slice, or the other field of the same frame.
         steps = frame_num - before[2] & last_number
         return steps <= 1 or (frame_num <= 1 and _may_reset(*before))
 
@@ -408,7 +407,7 @@ def _slice_prefix(head: bytes) -> tuple[int, int]:
 
 @lru_cache(maxsize=1 << _SHORT_PREFIX_BITS)
 def _short_prefix(first_bits: int) -> tuple[int, int] | None:
-    """Do the same with the first nine bits, which are nearly always enough; else return ``None``.
+    """Return `_slice_prefix` from the first nine bits, or ``None`` if it is longer, which is rare.
 
     >>> _short_prefix(0b1_00110_1_00)  # first macroblock 0, slice type 5, picture parameter set 0
     (7, 0)
@@ -420,7 +419,7 @@ def _short_prefix(first_bits: int) -> tuple[int, int] | None:
     return prefix if prefix[0] <= _SHORT_PREFIX_BITS else None
 
 
-# Streams repeat their sets, and files by one encoder share them.
+# Streams repeat their parameter sets, and files of one encoder have the same ones.
 @lru_cache(maxsize=64)
 def _parse_sequence_parameters(unit: bytes) -> _SequenceParameters:
     """Parse a sequence parameter set (a unit of type 7); raise ValueError if it ends early."""
@@ -475,7 +474,7 @@ def _order_count(bits: BitReader) -> _OrderCount:
 
 
 def _slice_structure(unit: bytes, parameters: _SequenceParameters) -> PictureStructure:
-    """Return the structure in a slice header (field_pic_flag, bottom_field_flag)."""
+    """Return the structure according to a slice header (field_pic_flag, bottom_field_flag)."""
     if not parameters.allows_fields:
         return PictureStructure.FRAME
     bits = BitReader(without_emulation_prevention(unit[1:_FIELD_BYTES]))
@@ -492,7 +491,7 @@ def _payload(unit: memoryview | bytes, num_bytes: int) -> BitReader:
 
 @lru_cache(maxsize=64)
 def _parse_picture_parameters(unit: bytes) -> tuple[int, _PictureParameters | None]:
-    """Return (identifier, parameters) of a picture parameter set; ``None`` if it has groups of slices."""
+    """Return (identifier, parameters) of a picture parameter set; parameters are ``None`` if it has slice groups."""
     bits = _payload(unit, _PARAMETER_BYTES)
     identifier, sequence = bits.exp_golomb(), bits.exp_golomb()
     bits.read(1)  # entropy coding
@@ -511,7 +510,7 @@ def _parse_picture_parameters(unit: bytes) -> tuple[int, _PictureParameters | No
 
 
 def _may_reset(data: bytes, start: int, _: int, sequence: _SequenceParameters, picture: _PictureParameters) -> bool:
-    """Return whether a `_Reference` may have memory_management_control_operation 5: then its frame_num counts as 0."""
+    """Return whether a `_Reference` may have memory_management_control_operation 5, which resets its frame_num to 0."""
     if data[start] & _KIND == _IDR_SLICE:
         return False
     bits = _payload(data[start : start + _SLICE_BYTES].partition(b"\0\0\1")[0], _SLICE_BYTES)
@@ -524,7 +523,7 @@ def _may_reset(data: bytes, start: int, _: int, sequence: _SequenceParameters, p
 
 
 def _skip_picture_identity(bits: BitReader, sequence: _SequenceParameters, picture: _PictureParameters) -> int:
-    """Skip the identity of a picture that is not an IDR picture; return the kind of the slice."""
+    """Skip the fields that identify a non-IDR picture; return the kind of the slice."""
     bits.exp_golomb()  # first macroblock
     kind = bits.exp_golomb() % 5
     bits.exp_golomb()  # picture parameter set
@@ -548,7 +547,7 @@ def _skip_picture_identity(bits: BitReader, sequence: _SequenceParameters, pictu
 
 
 def _skip_references(bits: BitReader, sequence: _SequenceParameters, picture: _PictureParameters, kind: int) -> None:
-    """Skip the lists of references and their weights."""
+    """Skip the reference lists and their weights."""
     if kind in (_I, _SI):
         return
     if kind == _B:
@@ -579,7 +578,7 @@ def _skip_weights(bits: BitReader, count: int, *, has_chroma: bool) -> None:
 
 
 def _has_reset_operation(bits: BitReader) -> bool:
-    """Return whether the marking of references (7.3.3.3) of a non-IDR picture has operation 5."""
+    """Return whether a non-IDR picture's marking of references (7.3.3.3) has operation 5."""
     if not bits.flag():
         return False
     while (operation := bits.exp_golomb()) != 0:
@@ -592,10 +591,9 @@ def _has_reset_operation(bits: BitReader) -> bool:
 
 
 def begins_incomplete(packet: memoryview, extradata: bytes) -> bool:
-    """Return whether a stream that starts with this packet starts with an incomplete picture, or may do so.
+    """Return whether a stream that starts with this packet starts with a possibly incomplete picture.
 
-    The picture is complete if it is an IDR picture, or if it is itself a recovery point (D.2.8: recovery_frame_cnt of
-    0).
+    The picture is complete if it is an IDR picture or a recovery point (D.2.8: recovery_frame_cnt of 0).
     """
     is_complete = False
     with suppress(ValueError, IndexError):

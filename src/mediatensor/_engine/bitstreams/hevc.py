@@ -1,4 +1,4 @@
-"""Parse HEVC packets: which have a picture, which are disposable, and where the codec drops pictures.
+"""Parse HEVC packets: whether they have a picture, whether they are disposable, and where the codec drops pictures.
 
 References are to ITU-T H.265, and to ISO/IEC 14496-15 for configuration records.
 """
@@ -15,15 +15,15 @@ _NUM_PICTURE_KINDS = 32
 _SUB_LAYER_NON_REFERENCE = frozenset((0, 2, 4, 6, 8))  # TRAIL_N, TSA_N, STSA_N, RADL_N, RASL_N
 _HARMLESS = _SUB_LAYER_NON_REFERENCE | {35, 38}  # access unit delimiter, filler
 _SPS, _PREFIX_SEI, _SUFFIX_SEI = 33, 39, 40
-# First bytes of base layer units: supplemental information and delimiters; slices that do not start a sequence.
+# First bytes of base layer units: supplemental information and delimiters; slices of pictures that are not key frames.
 _PASSED, _PLAIN = frozenset((_PREFIX_SEI << 1, 35 << 1)), frozenset(kind << 1 for kind in range(10))
 _BLA, _IRAP, _CRA, _ENDS = range(16, 19), range(16, 24), 21, (36, 37)
 
-# First bytes of units after start codes: the first slice of a picture; the end of a sequence; and units that decide
-# whether there is a picture (a slice, or a unit that the codec does not have).
+# Patterns for units after start codes: the first slice of a picture; the end of a sequence; and units that show
+# whether there is a picture (a slice, or a unit that is invalid in HEVC).
 _FIRST_SLICE = re.compile(rb"\x00\x00\x01([\x00-\x3e][\x01-\x07][\x80-\xff])")
 _END = re.compile(rb"\x00\x00\x01[\x48\x4a][\x01-\x07]")
-_MAX_END_BYTES = 32  # the end of a sequence and of the bitstream, and padding
+_MAX_END_BYTES = 32  # the end of a sequence, the end of the bitstream, and padding
 _SLICES = frozenset(kind << 1 for kind in (*range(10), *range(16, 22)))  # of the base layer
 _DECISIVE = re.compile(
     rb"\x00\x00\x01([\x80-\xff].|.["
@@ -38,7 +38,7 @@ _DECISIVE = re.compile(
 def hevc_content(packet: memoryview, length_size: int | None) -> PacketContent:
     """Classify a packet: a picture starts with a slice segment of the base layer whose kind is not reserved.
 
-    ``length_size`` is the bytes of the length before each unit; ``None`` for units after start codes.
+    ``length_size`` is the size in bytes of each unit's length; ``None`` for units after start codes.
     """
     if length_size is None:
         match = _DECISIVE.search(packet)
@@ -62,8 +62,8 @@ class HevcPictures:
     Pictures of the same sub-layer do not refer to them, but pictures of higher sub-layers may. So the highest
     TemporalId must be known: sps_max_sub_layers_minus1 (7.4.3.2.1) of all sequence parameter sets in ``extradata`` (an
     ``hvcC`` record, 14496-15, 8.3.3.1, or parameter sets after start codes). After a packet with another value, nothing
-    is disposable. Nor are pictures of several layers (annex F), and packets with something that outlasts the picture,
-    as parameter sets do.
+    is disposable. Pictures of several layers (annex F) are never disposable, and neither are packets with units that
+    apply to later pictures, such as parameter sets.
     """
 
     def __init__(self, extradata: bytes) -> None:
@@ -74,7 +74,7 @@ class HevcPictures:
         self._highest_temporal_id = highest.pop() if len(highest) == 1 else None
 
     def is_disposable(self, packet: memoryview) -> bool:
-        """Return whether no other picture needs those of a packet; ValueError or IndexError if it is invalid."""
+        """Return whether no other picture needs this packet's pictures; ValueError or IndexError if it is invalid."""
         has_picture = outlasts_picture = False
         for unit in nal_units(packet, self._length_size):
             kind, layer, temporal_id = _kind(unit), (unit[0] & 1) << 5 | unit[1] >> 3, (unit[1] & 7) - 1
@@ -101,21 +101,21 @@ def _max_sub_layers_minus1(unit: memoryview | bytes) -> int:
 
 
 class HevcBreaks:
-    """Finds key frames at which pictures are dropped, and packets of more than one picture.
+    """Finds key frames at which the decoder drops pictures, and packets with several pictures.
 
-    Leading pictures of a BLA picture are dropped, and of a CRA picture after the end of a sequence (8.1.3).
-    Other pictures are dropped if a key frame says so (C.5.2.2).
+    The decoder drops the leading pictures of a BLA picture, and of a CRA picture after the end of a sequence (8.1.3).
+    It drops other pictures if a flag of a key frame requires it (C.5.2.2).
     """
 
     def __init__(self, extradata: bytes, *, is_at_start: bool) -> None:
         self._length_size = hevc_length_size(extradata)
         self._has_begun = not is_at_start
         self._has_ended = False
-        # Whether the end of the previous packet has not been parsed.
+        # Whether the previous packet was plain, so that the end of the packet has not been parsed.
         self._has_passed = False
 
     def find(self, packet: memoryview, before: memoryview | None = None) -> str | None:
-        """Return why pictures may be dropped at this packet, or ``None``. If the previous packet was plain, pass it."""
+        """Return why pictures may be dropped at this packet, or ``None``; ``before`` is the last packet if plain."""
         if self._has_passed and before is not None:
             self._has_ended, self._has_passed = _parse_structure(before, self._length_size)[2], False
         pictures, ends_before, ends_after = _parse_structure(packet, self._length_size)
@@ -128,11 +128,11 @@ class HevcBreaks:
         return "packets of several pictures" if len(pictures) > 1 else reason
 
     def pass_plain(self, head: bytes, size: int) -> bool:
-        """Note the next packet by its first bytes, if they show a plain picture; return whether they do.
+        """Parse only the first bytes of the next packet; return whether they show a plain picture.
 
         A plain picture is in the base layer and not a key frame. Only supplemental information and a delimiter come
-        before its first slice, and nothing after it in the first bytes; units with lengths are all known. Else use
-        `find`.
+        before its first slice. After the slice there are no other units: none in the first bytes after start codes,
+        none in the whole packet with lengths. If the packet is not plain, call `find`.
         """
         if not self._has_begun:
             return False
@@ -173,7 +173,7 @@ class HevcBreaks:
 def _parse_structure(packet: memoryview, length_size: int | None) -> tuple[list[bytes], bool, bool]:
     """Return (first three bytes of each picture, whether a sequence ends before the first one, or after it).
 
-    Packets with start codes are split so that each has one picture, and the end of a sequence is first or last.
+    FFmpeg splits packets with start codes so that each has one picture, and the end of a sequence comes first or last.
     """
     pictures: list[bytes] = []
     ends = [False, False]
@@ -192,13 +192,13 @@ def _parse_structure(packet: memoryview, length_size: int | None) -> tuple[list[
             if code >> 1 in _ENDS:
                 ends[bool(pictures)] = True
             elif code >> 1 < _NUM_PICTURE_KINDS and position + 2 <= end and packet[position + 2] & 0x80:
-                pictures.append(bytes(packet[position : position + 3]))  # the first slice of a picture
+                pictures.append(bytes(packet[position : position + 3]))  # this is the first slice of a picture
         position += length_size + int.from_bytes(packet[position - length_size : position], "big")
     return pictures, ends[0], ends[1]
 
 
 def begins_incomplete(packet: memoryview, extradata: bytes) -> bool:
-    """Return whether a stream that starts with this packet starts with a picture at which decoding cannot start."""
+    """Return whether a stream that starts with this packet starts with a picture where decoding cannot start."""
     with suppress(ValueError):
         for unit in nal_units(packet, hevc_length_size(extradata)):
             if _kind(unit) < _NUM_PICTURE_KINDS:

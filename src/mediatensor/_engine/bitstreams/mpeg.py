@@ -1,4 +1,4 @@
-"""Parse MPEG-1, 2 and 4 packets: which have a picture, which are disposable, and where sizes change.
+"""Parse MPEG-1, 2 and 4 packets: whether they have a picture, whether they are disposable, and where sizes change.
 
 References are to ISO/IEC 11172-2, 13818-2 (MPEG-2) and 14496-2 (MPEG-4 part 2).
 """
@@ -15,7 +15,7 @@ from .units import BitReader, PacketContent, start_codes
 _PICTURE, _EXTENSION, _USER_DATA = 0x00, 0xB5, 0xB2
 _SLICES = range(0x01, 0xB0)
 _B_PICTURE = 3
-_PICTURE_CODING, _PICTURE_DISPLAY, _COPYRIGHT = 8, 7, 4  # extensions that concern one picture
+_PICTURE_CODING, _PICTURE_DISPLAY, _COPYRIGHT = 8, 7, 4  # extensions that apply to one picture
 _FRAME, _TOP_FIELD, _BOTTOM_FIELD = 3, 1, 2
 
 _VOL = range(0x20, 0x30)
@@ -26,29 +26,29 @@ _GRAYSCALE = 3  # video_object_layer_shape
 _DIVX_PACKED = re.compile(rb"DivX\d{1,9}(Build|b)\d{1,9}p")
 
 _ANY_START_CODE = re.compile(rb"\x00\x00\x01(.)", re.DOTALL)
-# MPEG-1 and 2: anything but user data, a sequence or its end, an extension, or a group of pictures.
+# MPEG-1 and 2: any code except user data, a sequence or its end, an extension, and a group of pictures.
 _DECISIVE = re.compile(rb"\x00\x00\x01([^\xb2\xb3\xb5\xb7\xb8])")
-# MPEG-4: objects, layers, their ends, user data.
+# MPEG-4: objects, layers, the ends of both, and user data.
 _NO_PICTURE = frozenset((*range(0x30), 0xB0, 0xB1, 0xB2, 0xB3, 0xB5))
-# A VOP that is not coded ends after its time; the rest of its packet is headers.
+# A VOP that is not coded has only its time. The rest of its packet is headers.
 _NOT_CODED_BYTES = 32
 
 #: Start codes at the start of packets that contain only pictures.
 MPEG2_PICTURE, MPEG4_PICTURE = b"\0\0\1\0", b"\0\0\1\xb6"
-#: Smaller packets of MPEG-4 can be pictures that are not coded.
+#: MPEG-4 packets below this size may be VOPs that are not coded.
 MPEG4_CODED_BYTES = len(MPEG4_PICTURE) + _NOT_CODED_BYTES
 
 _SEQUENCE_OR_PICTURE = re.compile(rb"\x00\x00\x01([\x00\xb3])")
 _LAYER_OR_PICTURE = re.compile(rb"\x00\x00\x01([\x20-\x2f\xb6])")
 _PICTURE_CODES = frozenset((b"\x00", b"\xb6"))
 _SEQUENCE_EXTENSION = re.compile(rb"\x00\x00\x01\xb5([\x10-\x1f].{5})", re.DOTALL)
-# Bytes of the sizes in a sequence header; and of all of it, with quantiser matrices and its extension.
+# Bytes of the sizes in a sequence header; and of a whole header with quantiser matrices and the sequence extension.
 _FORMAT_BYTES, _SEQUENCE_BYTES = 3, 8 + 2 * 64 + 10
 _MPEG2_END = b"\0\0\1\xb7"
 
 
 def mpeg2_content(packet: memoryview) -> PacketContent:
-    """Classify a packet of MPEG-1 or 2: slices come after the header of a picture (6.2.1, start codes)."""
+    """Classify an MPEG-1 or MPEG-2 packet. Slices come after a picture header (6.2.1, start codes)."""
     match = _DECISIVE.search(packet)
     if match is not None:
         return PacketContent.FOREIGN if match[1][0] else PacketContent.PICTURE
@@ -58,9 +58,9 @@ def mpeg2_content(packet: memoryview) -> PacketContent:
 def mpeg2_is_disposable(packet: memoryview) -> bool:
     """Return whether all pictures of an MPEG-1 or MPEG-2 packet are B pictures.
 
-    ISO/IEC 11172-2, 2.4.3.4 and 13818-2, 6.3.9 (picture_coding_type), 6.3.10 (picture_structure): a field is not
-    disposable without the other field of its frame, so both must be in the packet. Nothing may outlast the picture, as
-    sequence and GOP headers and quantiser matrices do. Raises ValueError or IndexError for an invalid packet.
+    ISO/IEC 11172-2, 2.4.3.4 and 13818-2, 6.3.9 (picture_coding_type), 6.3.10 (picture_structure). Two fields of a frame
+    are disposable only together, so both must be in the packet. The packet must not contain units that apply to later
+    pictures: sequence and GOP headers, and quantiser matrices. Raises ValueError or IndexError for an invalid packet.
     """
     data = bytes(packet)
     num_pictures = 0
@@ -90,10 +90,10 @@ def _are_paired(fields: list[int]) -> bool:
 
 
 class Mpeg4Content:
-    """Classifies packets of MPEG-4 part 2: a VOP, unless its header says that it is not coded (6.2.5).
+    """Classifies MPEG-4 part 2 packets: whether they have a VOP, and whether its header marks it as not coded (6.2.5).
 
-    A VOP that is not coded repeats the previous one. FFmpeg returns a frame for it only at the end of a stream. Among
-    B-VOPs, FFmpeg also loses other frames if their times are unexpected.
+    A VOP that is not coded repeats the previous VOP. FFmpeg returns a frame for it only at the end of a stream. In
+    streams with B-VOPs, FFmpeg also loses other frames if their times are unexpected.
     """
 
     def __init__(self, extradata: bytes) -> None:
@@ -110,7 +110,7 @@ class Mpeg4Content:
 
     @property
     def announces_b_pictures(self) -> bool:
-        """Return whether the current header says that there may be B-VOPs."""
+        """Return whether the current header allows B-VOPs."""
         return self._layer is not None and self._layer.is_low_delay is False
 
     def content(self, packet: memoryview) -> PacketContent:
@@ -148,11 +148,11 @@ class Mpeg4Content:
 class Mpeg4Pictures:
     """Detects disposable MPEG-4 part 2 packets: one B-VOP and nothing else (ISO/IEC 14496-2, 6.3.5, vop_coding_type).
 
-    FFmpeg's decoder keeps more than pictures from packet to packet. Nothing is disposable in these streams:
+    FFmpeg's decoder keeps state other than pictures from packet to packet. These streams have no disposable packets:
 
     * interlaced video: the decoder keeps the time step of the first B-VOP (for field direct mode);
-    * the layer's header does not state whether there are B-VOPs (low_delay): the decoder notes that it saw one;
-    * "packed" streams: the decoder decodes the second VOP of a packet when the next packet comes.
+    * the layer's header does not state whether there are B-VOPs (low_delay): the decoder notes that it saw a B-VOP;
+    * "packed" streams: the decoder decodes the second VOP of a packet when it gets the next packet.
 
     ``extradata`` has the headers before the first VOP. After a packet with a different header, nothing is disposable.
     """
@@ -163,7 +163,7 @@ class Mpeg4Pictures:
         self._is_plain &= not is_packed(extradata)
 
     def is_disposable(self, packet: memoryview) -> bool:
-        """Return whether no other picture needs those of a packet; ValueError or IndexError if it is invalid."""
+        """Return whether no other picture needs this packet's pictures; ValueError or IndexError if it is invalid."""
         if not self._is_plain:
             return False
         data = bytes(packet)
@@ -178,18 +178,18 @@ class Mpeg4Pictures:
 
 
 class MpegBreaks:
-    """Finds headers before the first picture of a packet that differ from the previous ones.
+    """Finds changes in the headers before the first picture of a packet.
 
-    If the size of pictures changes, the picture that waits to be shown is dropped. After a packet that only ends a
-    sequence, B pictures of MPEG-1 and 2 lack a reference. ``extradata`` has the headers as in the stream. With
-    ``is_at_start``, the next packet is the first of the stream, and its headers may differ from ``extradata``.
+    If the picture size changes, the decoder drops the picture that it has not returned yet. After a packet that only
+    ends a sequence, B pictures of MPEG-1 and 2 lack a reference. ``extradata`` has the headers as in the stream. With
+    ``is_at_start``, the next packet is the first of the stream and may have other headers than ``extradata``.
     """
 
     def __init__(self, extradata: bytes, *, is_mpeg4: bool, is_at_start: bool) -> None:
         self._is_mpeg4 = is_mpeg4
         self._header_or_picture = _LAYER_OR_PICTURE if is_mpeg4 else _SEQUENCE_OR_PICTURE
         self._format = None if is_at_start else self._stated_format(memoryview(extradata))
-        #: Whether the previous packet was only the end of a sequence.
+        #: Whether the previous packet contained only the end of a sequence.
         self.has_ended = False
 
     def find(self, packet: memoryview) -> str | None:
@@ -219,13 +219,13 @@ class MpegBreaks:
 
 
 def _find_layers(headers: bytes) -> set[bytes]:
-    """Return the headers of video object layers (6.2.3), without start codes."""
+    """Return the headers of all video object layers (6.2.3), without start codes."""
     codes = [*start_codes(headers), (0, len(headers) + 4)]
     return {headers[start : after - 4] for (code, start), (_, after) in pairwise(codes) if code in _VOL}
 
 
 def is_packed(headers: bytes) -> bool:
-    """Return whether user data name DivX as the encoder and mark the stream as packed, as in "DivX503b1393p"."""
+    """Return whether user data name DivX as the encoder and mark the stream as packed, as "DivX503b1393p" does."""
     return any(code == _USER_DATA and _DIVX_PACKED.match(headers, position) for code, position in start_codes(headers))
 
 
@@ -233,8 +233,8 @@ def is_packed(headers: bytes) -> bool:
 class _Layer:
     """Facts in the header of a video object layer (6.2.3).
 
-    ``is_low_delay`` means that there are no B-VOPs (``None`` if not stated), ``is_rectangular`` that pictures have no
-    own shape, ``is_interlaced`` that fields may be predicted separately.
+    ``is_low_delay``: there are no B-VOPs (``None`` if not stated). ``is_rectangular``: pictures have no shape data.
+    ``is_interlaced``: fields may be predicted separately.
     """
 
     is_low_delay: bool | None
@@ -244,7 +244,7 @@ class _Layer:
 
     @property
     def reorders_frames(self) -> bool:
-        """Return whether it is plain progressive video and says that it may have B-VOPs."""
+        """Return whether the layer is plain progressive video, and its header allows B-VOPs."""
         return self.is_rectangular and self.is_low_delay is False and not self.is_interlaced
 
 

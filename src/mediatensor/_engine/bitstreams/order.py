@@ -1,13 +1,13 @@
 """Check whether the codec returns pictures in the order of their packets' times. Pure functions on bytes.
 
-Codecs reorder pictures, and some files state decoding times instead of presentation times::
+Codecs reorder pictures, and some files state decode times instead of presentation times::
 
     packets                    I0  P3  B1  B2
-    times of presentation       0   3   1   2     right: the order of times is the order of the frames
-    times of decoding           0   1   2   3     wrong: the codec returns I0, B1, B2, P3
+    presentation times          0   3   1   2     right: the order of times is the order of the frames
+    decode times                0   1   2   3     wrong: the codec returns I0, B1, B2, P3
 
-MPEG-1, 2 and 4 reorder B pictures only, so that the kinds of the pictures decide. H.264 and HEVC number pictures in
-presentation order (picture order count), and must be checked only while times grow from packet to packet.
+MPEG-1, 2 and 4 reorder only B pictures, so the kinds of the pictures determine their order. H.264 and HEVC number
+pictures in presentation order (picture order count). They must be checked only while times grow from packet to packet.
 
 References are to ISO/IEC 11172-2, 13818-2 and 14496-2, and to ITU-T H.264 and H.265.
 """
@@ -42,19 +42,19 @@ _SLICE_BYTES = 64
 class PictureOrder(Protocol):
     """Compares the times of packets with the order of their pictures.
 
-    ``reason`` says why frames may come out in another order than the packets' times, or is ``None``.
+    ``reason`` states why the codec may return frames in another order than the packets' times, or is ``None``.
     """
 
     reason: str | None
 
     def take(self, packet: memoryview, head: bytes, pts: int | None) -> bool:
-        """Note a packet, its first `HEAD_BYTES` and its presentation time; return whether more packets can help."""
+        """Process a packet, its first `HEAD_BYTES` and its time; return whether another packet may matter."""
 
 
 def picture_order(codec: str | None, extradata: bytes, reorder_depth: int) -> PictureOrder | None:
-    """Return a comparison for packets from the first one; ``None`` for codecs without reordering.
+    """Return a comparison that starts at the first packet; ``None`` for codecs without reordering.
 
-    ``reorder_depth`` is the number of pictures that the codec holds back to reorder, as it is known before decoding.
+    ``reorder_depth`` is the number of pictures that the codec delays for reordering, as known before decoding.
     """
     if codec in ("mpeg1video", "mpeg2video"):
         return _Mpeg2Order()
@@ -68,9 +68,9 @@ def picture_order(codec: str | None, extradata: bytes, reorder_depth: int) -> Pi
 
 
 def order_guard(codec: str | None, extradata: bytes) -> OrderGuard | None:
-    """Return a guard that finds pictures which may come out in another order, in the packets from a key frame.
+    """Return a guard for packets from a key frame on, or ``None`` if the codec has no picture order counts.
 
-    It is for streams whose times only grow and whose packets have not been read; ``None`` if a codec has no counts.
+    It is for streams whose times always grow and whose packets have not been read yet.
     """
     if codec == "h264":
         return OrderGuard(_H264Counts(extradata), step=2)
@@ -81,23 +81,23 @@ def order_guard(codec: str | None, extradata: bytes) -> OrderGuard | None:
 
 
 class _MpegOrder:
-    """Order of codecs that return B pictures at once, and any other picture when the next one comes that is not B.
+    """Order of codecs that return B pictures at once, and any other picture when the next such picture comes.
 
     ::
 
-        packets     I0  P3  B1  B2  P6  B4  B5
-        come out        I0  B1  B2  P3  B4  B5  P6
+        packets         I0  P3  B1  B2  P6  B4  B5
+        returned            I0  B1  B2  P3  B4  B5  P6
     """
 
     def __init__(self) -> None:
         self.reason: str | None = None
         self._num_references = 0
-        # Times of the picture that waits to be shown, and of the last one shown.
+        # Time of the picture that is not returned yet, and of the last returned picture.
         self._waiting: int | None = None
         self._last: int | None = None
 
     def _add_picture(self, pts: int, *, is_b: bool) -> bool:
-        """Note a picture; return whether times can still be right."""
+        """Process a picture; return whether the times can still be presentation times."""
         if is_b:
             if self._num_references < 2:
                 self.reason = "pictures that refer to others before the start"
@@ -117,7 +117,7 @@ class _MpegOrder:
 
 
 class _Mpeg2Order(_MpegOrder):
-    """Order of MPEG-1 and 2, by picture_coding_type (11172-2, 2.4.3.4; 13818-2, 6.3.9)."""
+    """Order of MPEG-1 and MPEG-2 pictures, by picture_coding_type (11172-2, 2.4.3.4; 13818-2, 6.3.9)."""
 
     def take(self, packet: memoryview, head: bytes, pts: int | None) -> bool:
         if pts is None:
@@ -129,9 +129,9 @@ class _Mpeg2Order(_MpegOrder):
 
 
 class _Mpeg4Order(_MpegOrder):
-    """Order of MPEG-4 part 2, by vop_coding_type (14496-2, 6.3.5) and the layer's low_delay.
+    """Order of MPEG-4 part 2 pictures, by vop_coding_type (14496-2, 6.3.5) and the layer's low_delay.
 
-    FFmpeg's decoder returns a picture twice at a B-VOP that no header has announced.
+    If no header has announced B-VOPs, FFmpeg's decoder returns a picture twice at a B-VOP.
     """
 
     def __init__(self, extradata: bytes) -> None:
@@ -163,7 +163,7 @@ class _Mpeg4Order(_MpegOrder):
 
 
 class _Counts:
-    """Reads picture order counts. ``has_restarted`` means that all earlier pictures come out before the last one."""
+    """Reads picture order counts. ``has_restarted`` means that the last picture is returned after all earlier ones."""
 
     def __init__(self, length_size: int | None) -> None:
         self._length_size = length_size
@@ -172,11 +172,11 @@ class _Counts:
 
     @property
     def last(self) -> int | None:
-        """Return the count of the last picture; ``None`` if all pictures are shown in decode order."""
+        """Return the count of the last picture; ``None`` if pictures are returned in decode order."""
         return self._count.last
 
     def grows(self, packet: memoryview) -> bool:
-        """Return whether the next packet's picture certainly comes out after the previous one."""
+        """Return whether the codec certainly returns the next packet's picture after the previous packet's."""
         self.has_restarted = False
         with suppress(ValueError, IndexError, KeyError):
             for unit in _first_units(packet, self._length_size):
@@ -186,14 +186,14 @@ class _Counts:
         return False
 
     def _take_unit(self, unit: memoryview | bytes) -> bool | None:
-        """Note a unit; return whether the count grows if it is a slice, else ``None``."""
+        """Process a unit. For a slice, return whether the count grows; for other units, return ``None``."""
         raise NotImplementedError
 
 
 class _CountedOrder:
-    """Order of codecs with counts: from packet to packet, times and counts must grow and fall together.
+    """Order of codecs with counts: from packet to packet, times and counts must rise and fall together.
 
-    Once both have fallen, the times are presentation times.
+    If both have fallen together, the times are presentation times.
     """
 
     def __init__(self, counts: _Counts) -> None:
@@ -214,7 +214,7 @@ class _CountedOrder:
 
 
 class _UnknownOrder:
-    """Order of other codecs: times that fall somewhere count as presentation times."""
+    """Order of other codecs: if times fall anywhere, they count as presentation times."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
@@ -231,9 +231,9 @@ class _UnknownOrder:
 
 
 class OrderGuard:
-    """Finds pictures whose count is not the next one after the previous picture's.
+    """Finds pictures whose count is not the next count after the previous picture.
 
-    No picture that comes later in the file can be shown between two with consecutive counts::
+    If two pictures have consecutive counts, no later picture of the file can be shown between them::
 
         packets   I0  P2  P4  P6      right
         packets   I0  P6              wrong: a picture of count 2 or 4 comes later
@@ -245,7 +245,7 @@ class OrderGuard:
         self._before: int | None = None
 
     def find(self, packet: memoryview) -> str | None:
-        """Return why pictures may come out in another order from this packet, or ``None``."""
+        """Return why the codec may return pictures in another order from this packet on, or ``None``."""
         grows, counts = self._counts.grows(packet), self._counts
         before, self._before = self._before, counts.last
         if not grows:
@@ -257,17 +257,17 @@ class OrderGuard:
 
 @dataclass
 class _OrderCount:
-    """A picture order count, of which slices have the lower bits (H.264, 8.2.1.1; H.265, 8.3.1).
+    """A picture order count, whose lower bits are stored in slices (H.264, 8.2.1.1; H.265, 8.3.1).
 
-    ``reference`` is the count whose upper bits the next picture continues, ``last`` the previous picture's in file
-    order.
+    ``reference`` is the count that determines the next picture's upper bits. ``last`` is the count of the previous
+    picture in file order.
     """
 
     reference: int = 0
     last: int | None = None
 
     def grows(self, low_bits: int, num_bits: int, *, is_reference: bool) -> bool:
-        """Note the next picture; return whether its count is higher than the previous picture's."""
+        """Process the next picture; return whether its count is higher than the previous picture's."""
         span = 1 << num_bits
         count = self.reference - self.reference % span + low_bits
         if self.reference - count >= span // 2:
@@ -281,7 +281,7 @@ class _OrderCount:
 
 
 class _H264Counts(_Counts, H264Parser):
-    """Reads picture order counts of H.264 frames; single fields and unusual kinds are never certain."""
+    """Reads picture order counts of H.264 frames. Single fields and unusual pictures are never certain."""
 
     def __init__(self, extradata: bytes) -> None:
         H264Parser.__init__(self, extradata)
@@ -310,7 +310,7 @@ class _H264Counts(_Counts, H264Parser):
             self._count, self.has_restarted = _OrderCount(), True
         order_count = sequence.order_count
         if order_count.kind != 0:
-            return order_count.kind == 2  # the order of decoding
+            return order_count.kind == 2  # kind 2: output order is decode order
         return self._count.grows(
             bits.read(order_count.num_bits), order_count.num_bits, is_reference=bool(unit[0] & 0x60)
         )
@@ -323,7 +323,7 @@ class _HevcCounts(_Counts):
 
     def __init__(self, extradata: bytes) -> None:
         super().__init__(hevc_length_size(extradata))
-        # (bits of a count, whether slices state a plane), and (sequence, whether pictures may be hidden, extra bits).
+        # Values: (bits of a count, whether slices state a plane), and (sequence, may pictures be hidden, extra bits).
         self._sequences: dict[int, tuple[int, bool]] = {}
         self._pictures: dict[int, tuple[int, bool, int]] = {}
         with suppress(ValueError, IndexError):
@@ -381,13 +381,13 @@ class _HevcCounts(_Counts):
             self._count, self.has_restarted = _OrderCount(), True
             return self._count.grows(0, num_bits, is_reference=True)
         bits.read(2 if has_separate_planes else 0)
-        # Neither leading pictures nor sub-layer non-reference pictures, nor pictures of higher sub-layers.
+        # Leading pictures, sub-layer non-reference pictures and pictures of higher sub-layers are not references.
         is_reference = kind not in (0, 2, 4, 6, 7, 8, 9) and unit[1] & 7 == 1
         return self._count.grows(bits.read(num_bits), num_bits, is_reference=is_reference)
 
 
 def _first_units(packet: memoryview, length_size: int | None) -> list[memoryview | bytes]:
-    """Return the units at the start of a packet, the last one perhaps truncated."""
+    """Return the units at the start of a packet, of which the last may be truncated."""
     data = bytes(packet[: _MAX_SLICE_START + _SLICE_BYTES])
     if length_size is None:
         return [unit for unit in data.split(b"\0\0\1")[1:] if unit]

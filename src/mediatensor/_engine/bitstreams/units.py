@@ -1,4 +1,4 @@
-"""Parse bit fields of headers, and units of packets, for several codecs. Pure functions on bytes.
+"""Parse header bits and packet units of several codecs. Pure functions on bytes.
 
 References are to ITU-T H.264 and H.265, to ISO/IEC 14496-15 for configuration records, and to ISO/IEC 13818-2 and
 14496-2 for start codes of MPEG.
@@ -12,7 +12,7 @@ from enum import Enum, IntEnum
 
 
 class PacketContent(Enum):
-    """What decoding a packet gives."""
+    """The result of decoding a packet."""
 
     PICTURE = "a picture that is shown"
     NO_PICTURE = "nothing to show: updates of references, parameters, the end of a sequence"
@@ -22,20 +22,20 @@ class PacketContent(Enum):
 
 
 class Disposable(IntEnum):
-    """Whether decoding can skip a picture without changing any other."""
+    """Whether decoding can skip a picture without changing any other picture."""
 
     UNKNOWN = -1
     NO = 0
     YES = 1
 
 
-#: Bytes at the start of a packet that are enough to recognise one plain picture.
+#: Number of first bytes of a packet that are enough to recognise a plain picture.
 HEAD_BYTES = 448
 
-#: A packet that starts with this many zeros is damaged: files lose data most often as a run of zeros.
+#: A packet that starts with this many zeros is damaged. Lost data most often appears as a run of zeros.
 MAX_ZEROS = 16
 
-# Larger than any header that is parsed. It bounds the time that a malicious one can cost.
+# Larger than any header that is parsed. The limit bounds the parsing time of malicious headers.
 _MAX_HEADER_BYTES = 4096
 # Leading zeros of the longest Exp-Golomb code (ITU-T H.264, 9.1).
 _MAX_EXP_GOLOMB_ZEROS = 32
@@ -52,7 +52,7 @@ class BitReader:
     def __init__(self, data: bytes) -> None:
         data = data[:_MAX_HEADER_BYTES]
         self._value = int.from_bytes(data, "big")
-        #: Number of bits that were not read yet.
+        #: Number of unread bits.
         self.num_left = len(data) * 8
 
     def read(self, count: int) -> int:
@@ -84,10 +84,10 @@ class BitReader:
 
 
 def unit_spans(packet: memoryview, length_size: int) -> tuple[list[tuple[int, int]], bool]:
-    """Return start and stop of a packet's length-prefixed units (ISO/IEC 14496-15), and whether they fill it.
+    """Return start and stop of a packet's length-prefixed units (ISO/IEC 14496-15), and whether they are valid.
 
-    Empty units are left out, and the last unit ends with the packet. Units fill the packet if they end exactly with it
-    and the last one is not empty.
+    Empty units are left out, and the last unit is cut at the end of the packet. The units are valid if they end exactly
+    with the packet and the last unit is not empty.
 
     >>> unit_spans(memoryview(bytes([0, 2, 103, 66, 0, 9, 101])), 2)
     ([(2, 4), (6, 7)], False)
@@ -107,9 +107,9 @@ def unit_spans(packet: memoryview, length_size: int) -> tuple[list[tuple[int, in
 
 
 def start_code_spans(data: bytes) -> tuple[list[tuple[int, int]], bool]:
-    """Return start and stop of a packet's units after start codes, and whether only zeros come before the first.
+    """Return start and stop of a packet's units after start codes, and whether only zeros precede the first start code.
 
-    The byte stream format is annex B of ITU-T H.264 and H.265.
+    Annex B of ITU-T H.264 and H.265 defines this byte stream format.
 
     >>> start_code_spans(bytes([0, 0, 1, 103, 66, 0, 0, 1, 101]))
     ([(3, 5), (8, 9)], True)
@@ -125,9 +125,9 @@ def start_code_spans(data: bytes) -> tuple[list[tuple[int, int]], bool]:
 
 
 def spans_within(packet: memoryview | bytes, start: int, stop: int) -> list[tuple[int, int]]:
-    """Return start and stop of the units in a length-prefixed unit: FFmpeg splits such units at start codes.
+    """Split a length-prefixed unit at start codes, as FFmpeg does; return start and stop of the parts.
 
-    Usually that is the unit itself, since emulation prevention keeps start codes out of it.
+    Usually the only part is the unit itself, because emulation prevention keeps start codes out of it.
 
     >>> spans_within(bytes([0, 7, 110, 64, 0, 0, 1, 101, 136]), 2, 9)
     [(2, 4), (7, 9)]
@@ -144,9 +144,9 @@ def spans_within(packet: memoryview | bytes, start: int, stop: int) -> list[tupl
 
 
 def nal_units(packet: memoryview, length_size: int | None) -> Iterator[memoryview | bytes]:
-    """Yield the units of a packet that are not empty; raise ValueError if units do not fill it exactly.
+    """Yield the non-empty units of a packet; raise ValueError if the units do not end exactly with the packet.
 
-    ``length_size`` is the bytes of the length before each unit; ``None`` for units after start codes.
+    ``length_size`` is the size in bytes of each unit's length; ``None`` for units after start codes.
     """
     if length_size is None:
         before, *units = bytes(packet).split(b"\0\0\1")
@@ -173,14 +173,14 @@ def without_emulation_prevention(unit: memoryview | bytes) -> bytes:
 
 
 def avc_length_size(extradata: bytes) -> int | None:
-    """Return the bytes of units' lengths from an ``avcC`` record (5.3.3.1); ``None`` for units after start codes."""
+    """Return the size of unit lengths from an ``avcC`` record (5.3.3.1) in bytes; ``None`` for start codes."""
     return (extradata[4] & 3) + 1 if extradata[:1] == b"\1" and len(extradata) > 6 else None
 
 
 def avc_parameter_units(record: bytes) -> Iterator[bytes]:
     """Yield the non-empty sequence and picture parameter sets of an ``avcC`` record."""
     position, mask = 5, 31
-    for _ in range(2):  # of sequences, of pictures
+    for _ in range(2):  # sequence parameter sets, picture parameter sets
         if position >= len(record):
             return
         count = record[position] & mask
@@ -196,7 +196,7 @@ _HVCC_HEADER_BYTES = 23
 
 
 def hevc_length_size(extradata: bytes) -> int | None:
-    """Return the bytes of units' lengths from an ``hvcC`` record (8.3.3.1); ``None`` for units after start codes."""
+    """Return the size of unit lengths from an ``hvcC`` record (8.3.3.1) in bytes; ``None`` for start codes."""
     return (extradata[21] & 3) + 1 if extradata[:1] == b"\1" and len(extradata) >= _HVCC_HEADER_BYTES else None
 
 
@@ -217,17 +217,17 @@ def hevc_parameter_units(record: bytes) -> Iterator[bytes]:
 
 # Supplemental enhancement information (SEI)
 
-# Messages about their own picture, or without effect on pixels: buffering period, picture timing, filler, registered
-# and unregistered user data, active parameter sets, decoding unit information, hash, time code, mastering display,
-# light level. Recovery points and film grain concern later pictures, so they are not here.
+# Messages that apply only to their own picture, or do not change pixels: buffering period, picture timing, filler,
+# registered and unregistered user data, active parameter sets, decoding unit information, hash, time code, mastering
+# display, light level. Recovery points and film grain apply to later pictures, so they are not in this set.
 _TRANSIENT_MESSAGES = frozenset((0, 1, 3, 4, 5, 129, 130, 132, 136, 137, 144))
-_REGISTERED_USER_DATA, _AOMEDIA = 4, b"\xb5\x58\x90"  # whose user data is film grain
+_REGISTERED_USER_DATA, _AOMEDIA = 4, b"\xb5\x58\x90"  # AOMedia's user data is film grain
 
 
 def supplemental_messages(unit: memoryview | bytes, header_bytes: int) -> Iterator[tuple[int, bytes]]:
     """Yield (type, payload) of the messages in a unit of supplemental information (7.3.2.3).
 
-    Raises ValueError or IndexError after the last one if they do not fill the unit.
+    Raises ValueError or IndexError after the last message if the messages do not fill the unit.
     """
     payload = without_emulation_prevention(unit[header_bytes:]).rstrip(b"\0")
     position, end = 0, len(payload) - 1  # the last byte has the stop bit
@@ -251,7 +251,7 @@ def messages_are_transient(unit: memoryview | bytes, header_bytes: int) -> bool:
 
 
 def _message_number(payload: bytes, position: int) -> tuple[int, int]:
-    """Return (type or size of a message, position after it): the sum of bytes up to the first that is not 255."""
+    """Return (type or size of a message, position after it): the sum of bytes up to the first one below 255."""
     number = 0
     while payload[position] == 255:
         number += 255

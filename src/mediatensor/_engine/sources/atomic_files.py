@@ -23,20 +23,20 @@ from ..common.checks import path_text
 _SPECIAL_FOLDERS = ("/dev/fd/", "/proc/")
 _SPECIAL_FILES = ("/dev/stdin", "/dev/stdout", "/dev/stderr")
 
-# Characters of the destination's name in the hidden one: names have at most 255 bytes, a character has up to 4.
+# The hidden name has this many characters of the destination's name. Names have at most 255 bytes, characters up to 4.
 _NUM_KEPT_CHARACTERS = 50
 
 
 class AtomicFile:
-    """A file that is being written: `commit` makes it appear, `discard` removes it.
+    """A file that is being written: `commit` gives it its name, `discard` removes it.
 
-    Until then the destination is unchanged. Errors, interrupts at any line, the end of the program and dropping the
-    object leave no file. A process that is killed leaves a hidden file whose name ends in ``.part``. The file gets the
-    permissions of the file that it replaces, and its owner if the system permits. A symbolic link stays, and its target
-    is replaced.
+    Before `commit`, the destination is unchanged. Errors, interrupts at any line, the end of the program and dropping
+    the object leave no file. A killed process leaves a hidden file whose name ends in ``.part``. The new file gets the
+    permissions of the file that it replaces, and its owner if the system permits. A symbolic link is kept, and its
+    target is replaced.
 
-    ``file`` is open for writing without a buffer, and for reading if it is a regular file; like every raw file it may
-    accept only a part of the data. ``name`` is the path of the file until `commit`.
+    ``file`` is open for writing without a buffer, and for reading if it is a regular file. Like every raw file, it may
+    accept only a part of the data. ``name`` is the path of the unfinished file.
 
     Raises `WriteError` if the file cannot be created, and `SourceTypeError` if ``path`` is not a path.
     """
@@ -60,9 +60,9 @@ class AtomicFile:
         self.file = opened[0]
 
     def appear(self) -> None:
-        """Give the file its name now, and let it grow there. Then it stays, even after a failure.
+        """Give the file its name before it is complete. After this call, a failure does not remove it.
 
-        On Windows, where an open file cannot be renamed, it still appears with `commit`.
+        On Windows, an open file cannot be renamed, so it gets its name only with `commit`.
         """
         if self._final is None or os.name == "nt":
             return
@@ -76,7 +76,7 @@ class AtomicFile:
         self.name, self._final = self._final, None
 
     def commit(self) -> None:
-        """Finish the file and give it its name; after a `WriteError` it must still be discarded."""
+        """Close the file and give it its name. If this raises `WriteError`, call `discard`."""
         try:
             self.file.close()
             if self._final is not None:
@@ -102,7 +102,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """
     new = AtomicFile(path)
     try:
-        # Not closed if the block fails: closing would write its buffer.
+        # The file is not closed if the block fails, because closing would write its buffer.
         file = io.BufferedWriter(new.file)
         yield file
         file.flush()
@@ -132,7 +132,7 @@ def write_error(destination: str, error: BaseException, advice: str = "") -> Wri
 
 
 def _is_special(path: str) -> bool:
-    """Return whether a path is something other than a regular file, which must not be replaced by one."""
+    """Return whether a path is a device, a pipe or a folder, which a regular file must not replace."""
     if path in _SPECIAL_FILES or path.startswith(_SPECIAL_FOLDERS):
         return True
     try:
@@ -144,7 +144,7 @@ def _is_special(path: str) -> bool:
 
 
 def _hidden_name(path: str) -> str:
-    """Return a name next to ``path`` that no other writer uses, and that patterns such as ``*.mp4`` do not match."""
+    """Return an unused name in the folder of ``path`` that patterns such as ``*.mp4`` do not match."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name[:_NUM_KEPT_CHARACTERS]}.{secrets.token_hex(6)}.part")
 

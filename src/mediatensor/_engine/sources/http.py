@@ -1,8 +1,8 @@
 """Fetch byte ranges of a file on an HTTP server, over one connection that is kept alive. Every response is checked.
 
 FFmpeg's own HTTP protocol requests everything from a position to the end of the file, and closes the connection when it
-has enough. On a fast network, megabytes may be on their way by then. It also does not notice that a file changed
-between two requests, and it gives no access to the bytes.
+has enough. On a fast network, the server has sent megabytes by then. FFmpeg also does not notice that a file changed
+between two requests, and it does not give access to the bytes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import urllib.parse
 import urllib.request
 from typing import Any, NamedTuple
 
-# Limit in seconds for connecting, and without data.
+# Time limit for connecting, and for waiting for data.
 TIMEOUT_SECONDS = 30.0
-# A slower server counts as not responding.
+# A server that sends less counts as not responding.
 _MIN_BYTES_PER_SECOND = 10_000
 _MAX_REDIRECTS = 10
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
@@ -33,7 +33,7 @@ _URL_CHARACTERS = "%/:=&?~+!$,;'@()*[]"
 
 
 class HttpError(Exception):
-    """A request failed. ``status`` is the HTTP status, or ``None`` without a valid response."""
+    """A request failed. ``status`` is the HTTP status, or ``None`` if there was no valid response."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -80,7 +80,7 @@ class HttpRanges:
         self._origin: tuple[str, str, int] | None = None
         self._process = os.getpid()
         self.version = version
-        # For servers without ranges: the response with the whole file, and the position in it.
+        # If the server does not support ranges: the response with the whole file, and the read position in it.
         self._has_parts = self._sends_whole_file = False
         self._whole: http.client.HTTPResponse | None = None
         self._whole_position = 0
@@ -94,7 +94,7 @@ class HttpRanges:
     def fetch(self, start: int, stop: int) -> bytes:
         """Return bytes ``start`` to ``stop`` of the file, or up to its end.
 
-        Raises `HttpError` without a response that has these bytes of the same version, and `NotAFileError` if the
+        Raises `HttpError` if the server does not return these bytes of the same version, and `NotAFileError` if the
         response does not state its range and the size of the file.
         """
         if self._process != os.getpid():  # the connection belongs to the parent
@@ -210,10 +210,9 @@ class HttpRanges:
         return last + 1 - first
 
     def _check_encoding(self, response: http.client.HTTPResponse) -> None:
-        """Refuse a compressed response: its parts can be reached only through all earlier bytes, and FFmpeg may seek
-        forever.
+        """Refuse a compressed response: its bytes can only be read in order, and FFmpeg may seek forever.
 
-        Playlists are read once from their start, by FFmpeg.
+        FFmpeg may read a compressed playlist, because it reads playlists once from their start.
         """
         encoding = response.headers.get("Content-Encoding", "identity")
         if encoding == "identity":
@@ -266,7 +265,7 @@ def _describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-# Names in fsspec's file systems for the size, the time of the last change, and a tag or checksum of the content.
+# Keys of fsspec's file information for the size, the time of the last change, and a tag or checksum of the content.
 _VERSION_FACTS = (
     "size", "mtime", "modified", "last_modified", "LastModified", "updated", "ETag", "etag", "e_tag", "generation",
     "content_md5", "md5Hash", "md5", "checksum",
@@ -289,7 +288,7 @@ def has_ranges(file_system: Any) -> bool:
 
 
 def facts_of_version(file_system: Any, path: str) -> tuple[tuple[str, str], ...]:
-    """Return the known facts of a file that change with the file."""
+    """Return the facts of a file that change when the file changes, such as its size and its tag."""
     facts = file_system.info(path)
     return tuple((name, str(facts[name])) for name in _VERSION_FACTS if facts.get(name) is not None)
 
@@ -314,4 +313,4 @@ class FsspecRanges:
         return bytes(self._file_system.cat_file(self._path, start=start, end=stop))
 
     def close(self) -> None:
-        """Do nothing: connections belong to the file system, which fsspec keeps for the process."""
+        """Do nothing, because fsspec keeps the connections of a file system for the process."""

@@ -25,20 +25,20 @@ def check_outputs(
 ) -> None:
     """Refuse outputs that are an input, the same file as another output, a folder, or an unrelated file.
 
-    Paths are compared as the files that they lead to, through symbolic and hard links. Outputs whose names differ only
-    in case are one file on some systems, and count as one everywhere. Devices and pipes may be written.
+    Paths are compared after following symbolic and hard links. Outputs whose names differ only in case count as the
+    same file, because they are the same on some systems. Devices and pipes may be written.
 
     Args:
         outputs: Paths.
         sources: Inputs: paths, ``file:`` URLs, and ``"-"`` for standard input. Remote sources are ignored.
         overwrite: Whether existing files may be replaced.
-        is_own: Decides whether an existing file may be replaced without ``overwrite``: called with the output, and with
-            the path of the file, which may differ in case. By default no file may be.
+        is_own: Called with an output and the path of the existing file, which may differ in case. Returns whether the
+            file may be replaced without ``overwrite``. By default no existing file may be.
         how: The option that allows overwriting, for the message.
         makes_folders: Whether the caller makes the folders of its outputs.
 
     Raises:
-        InvalidArgumentError: if one of these holds.
+        InvalidArgumentError: if an output must be refused.
         WriteError: if the folder of an output is missing, unless the caller makes it, or cannot be written.
     """
     names = [os.fsdecode(output) for output in outputs]
@@ -83,7 +83,7 @@ def _real_path(name: str) -> str:
 
 
 def _paths_of(source: str | os.PathLike[str]) -> list[str | int]:
-    """Return the paths that a source may be read from, with the descriptor of standard input for ``"-"``."""
+    """Return the paths that a source may be read from, and descriptor 0 (standard input) if it is ``"-"``."""
     text = os.fsdecode(source)
     if text == "-":
         return [text, 0]
@@ -105,7 +105,7 @@ def _check_folder(name: str, folder: str, makes_folders: bool) -> None:
 
 
 def _identify_file(path: str | os.PathLike[str] | int) -> frozenset[object]:
-    """Identify the file of a path or descriptor: by its real path, and if it exists by its number on its device."""
+    """Return the real path of a file, and its device and inode numbers if it exists."""
     try:
         if isinstance(path, int):
             status = os.fstat(path)
@@ -120,7 +120,7 @@ def _identify_file(path: str | os.PathLike[str] | int) -> frozenset[object]:
 
 
 def _find_existing(path: str, folders: dict[str, dict[str, str]]) -> str | None:
-    """Return the existing file with the name of an output, in any case, or ``None``; ``folders`` is a cache."""
+    """Return the existing file that has the name of an output in any case, or ``None``; ``folders`` is a cache."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:

@@ -17,7 +17,7 @@ BLOCK_BYTES = 1 << 16
 MIN_REQUEST_BYTES = 1 << 17
 # Twice as much would save few requests, and a wrong guess would waste twice as much.
 MAX_REQUEST_BYTES = 1 << 22
-# Of every open handle.
+# Limit for each open handle.
 MAX_CACHED_BYTES = 1 << 24
 # Cached blocks to fetch again rather than splitting a request in two.
 _MAX_BRIDGED_BLOCKS = 1
@@ -26,8 +26,9 @@ _MAX_BRIDGED_BLOCKS = 1
 class RangeCache:
     """Plans the requests for reads of one file, and caches their data.
 
-    Requests are multiples of ``block_bytes``, except at the end of the file, and all sizes must be multiples of it. A
-    read is at most ``max_request_bytes``. The cache must hold two of the largest requests and a few blocks.
+    Requests are multiples of ``block_bytes``, except at the end of the file. All sizes must be multiples of
+    ``block_bytes``. A read has at most ``max_request_bytes``. The cache must hold two of the largest requests and a few
+    blocks.
 
     >>> cache = RangeCache(1000, block_bytes=10, min_request_bytes=20, max_request_bytes=80, max_cached_bytes=300)
     >>> cache.plan(5, 8)
@@ -69,9 +70,9 @@ class RangeCache:
         self._announced = range(max(0, start) // self._block_bytes, _ceil_div(min(stop, self.size), self._block_bytes))
 
     def plan(self, start: int, stop: int) -> list[tuple[int, int]]:
-        """Return the ranges (start, stop) to fetch and `store` before bytes ``start`` to ``stop`` can be taken.
+        """Return the ranges (start, stop) to fetch and `store` before `take` can return bytes ``start`` to ``stop``.
 
-        ``stop`` is at most the size of the file and ``start + max_read_bytes``.
+        ``stop`` is at most the size of the file and at most ``start + max_read_bytes``.
         """
         first, end = start // self._block_bytes, _ceil_div(stop, self._block_bytes)
         missing = []
@@ -86,7 +87,7 @@ class RangeCache:
         if runs[-1][1] == end:
             runs[-1] = (runs[-1][0], self._extend_run(*runs[-1]))
         self._frontier = runs[-1][1]
-        # Aligned to blocks, a read of the longest size can be one block longer than a request.
+        # Because blocks are aligned, a read of the longest size can be one block longer than the largest request.
         return [self._bytes_of(*piece) for run in runs for piece in _split_run(*run, self._max_blocks)]
 
     def _extend_run(self, begin: int, end: int) -> int:
@@ -107,7 +108,7 @@ class RangeCache:
         return begin * self._block_bytes, min(end * self._block_bytes, self.size)
 
     def store(self, start: int, data: bytes) -> None:
-        """Cache the data of a request: complete blocks, except at the end of the file."""
+        """Cache the data of a request, which must be complete blocks except at the end of the file."""
         for offset in range(0, len(data), self._block_bytes):
             block = (start + offset) // self._block_bytes
             self._blocks[block] = data[offset : offset + self._block_bytes]
@@ -128,7 +129,7 @@ def _ceil_div(value: int, divisor: int) -> int:
 
 
 def _join_blocks(blocks: list[int]) -> list[tuple[int, int]]:
-    """Return ascending block numbers as (begin, end), with small gaps bridged."""
+    """Return ascending block numbers as ranges (begin, end), and include small gaps."""
     runs: list[tuple[int, int]] = []
     for block in blocks:
         if runs and block - runs[-1][1] <= _MAX_BRIDGED_BLOCKS:

@@ -18,8 +18,8 @@ from ..common.interrupts import call_of_user
 from ..common.locks import ForkSafeLock
 from .ranges import MIN_REQUEST_BYTES, RangeCache
 
-#: Bytes that FFmpeg reads of a local file at once. Its default is four times as much, most of it wasted for a clip from
-#: a few small groups of pictures; reading a whole file takes a few more system calls.
+#: Bytes that FFmpeg reads of a local file at once. FFmpeg's default is four times as much. A clip from a few small
+#: groups of pictures would not use most of it; reading a whole file takes a few more system calls.
 LOCAL_BLOCK_BYTES = 1 << 13
 
 
@@ -33,7 +33,7 @@ class Reader(ABC):
 
     def __init__(self) -> None:
         self._position = 0
-        #: A `KeyboardInterrupt` or the like that was raised while FFmpeg read, see `pyav.opening.raise_interruption`.
+        #: A `KeyboardInterrupt` or similar that was raised while FFmpeg read, see `pyav.opening.raise_interruption`.
         self.interruption: BaseException | None = None
 
     @abstractmethod
@@ -109,12 +109,12 @@ class MemoryReader(Reader):
 
 
 class DescriptorReader(Reader):
-    """Reads a regular file by position, independent of the offset of the user or of a forked process.
+    """Reads a regular file by position, so that the file offset of the user or of a forked process does not matter.
 
-    ``descriptor`` is from `regular_file_descriptor`; with ``close``, the file is closed with the reader.
+    ``descriptor`` is from `regular_file_descriptor`. With ``close``, the file is closed with the reader.
     """
 
-    # The system reads ahead, so that smaller reads take as long.
+    # The system reads ahead, so reading fewer bytes does not take less time.
     small_read_bytes = 1 << 14
     block_bytes = LOCAL_BLOCK_BYTES
 
@@ -135,7 +135,7 @@ class DescriptorReader(Reader):
     def read_at(self, position: int, size: int) -> bytes:
         if self._file.closed:
             self._check()
-        # One system call returns all of it, except at the end of the file, or for enormous sizes.
+        # Except at the end of the file and for enormous sizes, one system call returns all bytes.
         data = os.pread(self._descriptor, size, position)
         return data if len(data) == size or not data else data + super().read_at(position + len(data), size - len(data))
 
@@ -149,7 +149,7 @@ class DescriptorReader(Reader):
 
 
 class SharedFile:
-    """A file object with one position that several readers share; each seeks to its own position when it reads."""
+    """A file object whose position several readers share; each reader seeks to its own position before it reads."""
 
     def __init__(self, file: Any) -> None:
         self.file = file
@@ -168,9 +168,9 @@ class SharedFile:
 
 
 class FileReader(Reader):
-    """Reads a file object; with ``close``, the file is closed with the reader.
+    """Reads a file object. With ``close``, the file is closed with the reader.
 
-    ``owner`` is an object that must live as long as the reader, for example an archive that closes its files.
+    ``owner`` is an object that must live as long as the reader, for example an archive whose files close with it.
     """
 
     def __init__(self, shared: SharedFile, *, close: bool, owner: object = None) -> None:
@@ -215,7 +215,7 @@ class FileReader(Reader):
     def _read_at(self, position: int, size: int) -> bytes:
         with self._shared.lock:
             self._shared.check_open()
-            # A forked child has a copy of the reader, but may share the position of the file with the parent.
+            # After a fork, the child's copy of the reader may share the file position with the parent.
             me = (os.getpid(), id(self))
             if self._shared.last_reader != me:
                 self._seek(position, os.SEEK_SET)
@@ -243,11 +243,11 @@ class FileReader(Reader):
 
 
 class SourceFaultError(ReadError):
-    """Reading the source failed, so the end of the data is not the end of the media."""
+    """Reading the source failed, so the media may continue after the bytes that were read."""
 
 
 class RangeFetcher(Protocol):
-    """Fetches the bytes of a `RangeReader`, and belongs to it."""
+    """Fetches bytes for a `RangeReader`, which closes it."""
 
     def fetch(self, start: int, stop: int) -> bytes:
         """Return exactly the bytes ``start`` to ``stop``, or raise any exception."""
@@ -259,7 +259,7 @@ class RangeFetcher(Protocol):
 class RangeReader(Reader):
     """Reads a remote file by ranges, with few requests for the necessary parts, see `RangeCache`.
 
-    The fetcher is closed with the reader. ``beginning`` has the first bytes if they are known already: complete blocks
+    The fetcher is closed with the reader. ``beginning`` has the first bytes if they are already known: complete blocks
     of the cache, or the complete file.
     """
 

@@ -43,7 +43,7 @@ from .readers import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-# At least two characters, so that a Windows drive letter is not taken for a scheme.
+# A scheme has at least two characters, so that a Windows drive letter is not mistaken for one.
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 # fmt: off
 FFMPEG_SCHEMES = frozenset((
@@ -57,13 +57,13 @@ FFMPEG_SCHEMES = frozenset((
 _NOT_THERE = frozenset((404, 410))
 _NUM_TEXT_BYTES = 1024
 
-# A pipe with such a name has its other end open already, so that opening it does not wait.
+# The other end of a pipe with such a name is already open, so opening the pipe does not wait.
 _OPEN_ALREADY = ("/dev/stdin", "/dev/fd/", "/proc/")
-# The first bytes identify a file: most formats have a header or their first frame there.
+# A file is identified by its first bytes, because most formats have a header or their first frame there.
 _NUM_IDENTITY_BYTES = 4096
 _NUM_MAGIC_BYTES = 12
 
-# FFmpeg treats paths of images with these characters as patterns of many files.
+# In the path of an image, FFmpeg treats these characters as a pattern for many files.
 _PATTERN_CHARACTERS = frozenset("%*?[{")
 
 
@@ -80,10 +80,10 @@ def url_scheme(text: str) -> str | None:
 class Source(ABC):
     """A picklable description of a source of media."""
 
-    #: Whether FFmpeg may open further files or URLs that this one refers to (playlists).
+    #: Whether FFmpeg may open other files or URLs that this source refers to (playlists).
     may_refer_elsewhere = False
 
-    #: The first bytes of the source when it was opened last, if they are known.
+    #: The first bytes of the source at its last opening; empty if they are unknown.
     magic = b""
 
     @abstractmethod
@@ -108,14 +108,14 @@ class Source(ABC):
 
 
 class PathSource(Source):
-    """A local file. It may grow between two openings, but not change otherwise."""
+    """A local file. Between two openings it may grow, but must not change otherwise."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         # State of the file when it was last opened, and the number and the digest of its first bytes.
         self._state: tuple[int, ...] | None = None
         self._beginning: tuple[int, bytes] = (0, b"")
-        # An early check, so that a typo is reported where it was made and not in a worker.
+        # Check now, so that the error appears where the path was given and not in a worker.
         self._check()
 
     def _check(self) -> os.stat_result:
@@ -133,7 +133,7 @@ class PathSource(Source):
         return status
 
     def check_opens_at_once(self) -> os.stat_result:
-        """Raise if opening could wait for a writer that never comes; else return the result of `os.stat`."""
+        """Raise if opening could wait for a writer forever; otherwise return the result of `os.stat`."""
         status = self._check()
         is_pipe = stat.S_ISFIFO(status.st_mode)
         if (is_pipe or stat.S_ISSOCK(status.st_mode)) and not self.path.startswith(_OPEN_ALREADY):
@@ -151,7 +151,7 @@ class PathSource(Source):
         return f"file:{self.path}"
 
     def open_bytes(self) -> Reader | None:
-        if not os.path.isfile(self.path):  # a pipe gives its bytes only once
+        if not os.path.isfile(self.path):  # the bytes of a pipe can be read only once
             return None
         try:
             file = open(self.path, "rb", buffering=0)  # noqa: SIM115
@@ -170,14 +170,14 @@ class PathSource(Source):
         except OSError:  # the file was removed, but open handles can still read it
             return
         state = _state_of(status)
-        # Handles keep the old file open after a replacement.
+        # If the file was replaced, open handles still read the old file.
         if state != self._state and state[:2] == self._state[:2]:
             self._note_or_compare_start(status)
 
     def _note_or_compare_start(self, status: os.stat_result) -> None:
-        """Note the first bytes of a regular file, or compare them with the noted ones.
+        """Store a digest of the first bytes of a regular file, or compare them with the stored digest.
 
-        Raises `ReadError` if the file has changed: the old file's index would return wrong frames of the new one.
+        Raises `ReadError` if the file has changed, because the index of the old file would return wrong frames.
         """
         if not stat.S_ISREG(status.st_mode):
             return
@@ -234,8 +234,8 @@ class UrlSource(Source):
 
     def __init__(self, url: str) -> None:
         self.url = url
-        # Version of the file when it was first opened. It is pickled, because an index of this version would return
-        # wrong frames of another one.
+        # Version of the file when it was first opened. It is pickled, because the index of one version would return
+        # wrong frames of another version.
         self._version: FileVersion | None = None
 
     def open(self) -> str | Reader:
@@ -268,7 +268,7 @@ class UrlSource(Source):
 class FsspecSource(Source):
     """A URL of any file system that fsspec supports. Every handle opens it again.
 
-    The file is read by ranges if the file system can fetch them, else through a file object of fsspec.
+    The file is read by ranges if the file system can fetch them, otherwise through a file object of fsspec.
     """
 
     def __init__(self, url: str) -> None:
@@ -332,7 +332,7 @@ class MemorySource(Source):
 
 
 class FileLikeSource(Source):
-    """A binary file object that the user opened, and keeps open."""
+    """A binary file object that the user opened and must keep open."""
 
     def __init__(self, file: Any) -> None:
         self._shared = SharedFile(file)
@@ -362,7 +362,7 @@ def _state_of(status: os.stat_result) -> tuple[int, ...]:
 def stamp_of(file: str | int) -> tuple[int, int] | None:
     """Return the time of a file's last change in nanoseconds, and its size; ``None`` if it is not a local file.
 
-    They differ if the file was replaced. ``file`` is a path or a descriptor.
+    Replacing the file changes these values. ``file`` is a path or a descriptor.
     """
     try:
         status = os.stat(file)
@@ -383,11 +383,11 @@ def _is_text(beginning: bytes) -> bool:
 def make_source(source: object) -> Source:
     """Make the `Source` for the argument of a decoder.
 
-    Accepted are a path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, the same as a 1-D uint8 tensor on
-    the CPU, and a binary file object with ``read(size)`` and ``seek(offset, whence)``.
+    Accepted are a path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, these bytes as a 1-D uint8 tensor
+    on the CPU, and a binary file object with ``read(size)`` and ``seek(offset, whence)``.
 
     Raises:
-        SourceTypeError: for anything else; the message names what is missing.
+        SourceTypeError: for anything else. The message names the missing method or the accepted types.
         SourceNotFoundError: if a path does not exist.
         OpenError: if the source is empty or a directory.
         ReadError: if the file object is closed.
