@@ -1,7 +1,7 @@
-"""Find and unpack archives of datasets on this machine. Nothing is downloaded.
+"""Find and unpack dataset archives on this machine. Nothing is downloaded.
 
-Archives are untrusted. They are unpacked within limits, into a hidden folder that is renamed when it is complete.
-Members with paths outside of the folder, links and devices are rejected.
+Archives are untrusted. They are unpacked within limits into a hidden folder, which is renamed when it is complete.
+Members with paths outside the folder, links and devices are rejected.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ...errors import MediaTensorError, OpenError, ReadError, SourceNotFoundErro
 
 __all__ = ["Archive", "dataset_folder", "default_cache", "inner_folder"]
 
-#: Files in an archive. SynthText, the largest, has 858,751.
+#: Largest number of files in an archive. SynthText, the largest, has 858,751.
 MAX_MEMBERS = 4_000_000
-#: Unpacked bytes of an archive.
+#: Largest unpacked size of an archive in bytes.
 MAX_UNPACKED_BYTES = 256 << 30
-#: Unpacked bytes per byte of an archive, beyond the first GiB: a file of zeros has 1000.
+#: Largest ratio of unpacked to packed bytes, beyond the first GiB. A file of zeros has 1000.
 MAX_EXPANSION = 100
 
 _CHUNK_BYTES = 1 << 20
@@ -34,7 +34,7 @@ _HASH_IN_NAME = re.compile(r"-([a-f0-9]{6,64})\.")
 
 
 class Archive(NamedTuple):
-    """A published file of a dataset: file name, URL, and start of its SHA-256, ``None`` if unknown."""
+    """A published dataset file: file name, URL, and start of its SHA-256 (``None`` if unknown)."""
 
     name: str
     url: str
@@ -42,7 +42,7 @@ class Archive(NamedTuple):
 
 
 def inner_folder(folder: Path, name: str) -> Path:
-    """Return the subfolder of this name, or the folder itself if the archive was unpacked without it."""
+    """Return the subfolder ``name``, or ``folder`` if the archive was unpacked without the subfolder."""
     return folder / name if (folder / name).is_dir() else folder
 
 
@@ -52,10 +52,10 @@ def default_cache() -> Path:
 
 
 def dataset_folder(dataset: str, folder: Path, archive: Archive, unpack: bool, overwrite: bool) -> Path:
-    """Return the folder of a dataset, unpacked from its archive if necessary, or without ``unpack`` the archive.
+    """Return the folder of a dataset, unpacked if necessary. Without ``unpack``, return the path of the archive.
 
     Raises:
-        SourceNotFoundError: Neither exists; the message explains what to get and where to put it.
+        SourceNotFoundError: Neither exists. The message explains where to get and put the archive.
         OpenError: The archive is not the published one, is damaged, or has rejected members.
         WriteError: The archive cannot be unpacked.
     """
@@ -118,7 +118,7 @@ def _unpack(file: Path, folder: Path) -> None:
 
 
 class _Member(NamedTuple):
-    """A file in an archive, which cannot be read beyond its stated size."""
+    """A file in an archive. It cannot be read beyond its stated size."""
 
     name: str
     num_bytes: int
@@ -126,7 +126,7 @@ class _Member(NamedTuple):
 
 
 def _open_members(file: Path) -> Iterator[_Member]:
-    """Yield the files in an archive, each open until the next one."""
+    """Yield the files in an archive. Each is open until the next one is yielded."""
     try:
         if zipfile.is_zipfile(file):
             yield from _zip_members(file)
@@ -193,7 +193,7 @@ def _read_chunk(opened: BinaryIO, file: Path) -> bytes:
 
 
 def _rename_folder(hidden: Path, folder: Path) -> None:
-    """Give the unpacked folder its name, unless another process unpacked it meanwhile."""
+    """Rename the unpacked folder to its final name, unless another process has unpacked it meanwhile."""
     old = Path(f"{hidden}.old")
     try:
         if folder.is_dir():

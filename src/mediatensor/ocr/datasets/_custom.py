@@ -29,7 +29,7 @@ __all__ = [
 
 
 class RecognitionDataset(AbstractDataset):
-    """Images of text with their texts, to train text recognisers.
+    """Images of texts, to train text recognisers.
 
     The target of a sample is the text.
 
@@ -41,7 +41,7 @@ class RecognitionDataset(AbstractDataset):
     Raises:
         SourceNotFoundError: (a FileNotFoundError) The folder, the file or an image is missing.
         OpenError: The file is not JSON.
-        InvalidArgumentError: It does not have a text for each image.
+        InvalidArgumentError: The file does not have a text for each image.
 
     Example:
         >>> import json
@@ -65,7 +65,7 @@ class RecognitionDataset(AbstractDataset):
         """Add the rows of another dataset, without its transforms.
 
         Args:
-            ds: Another dataset of images with texts.
+            ds: Another dataset of text images.
         """
         self.data = [*_rows_with_full_paths(self), *_rows_with_full_paths(ds)]
         self.root = Path(Path(self.root).absolute().anchor)
@@ -103,21 +103,21 @@ class _BoxesByClass(AbstractDataset):
 class DetectionDataset(_BoxesByClass):
     """Pages with boxes, to train text detectors.
 
-    The target of a sample is a dict of the relative boxes, float32, of each class on the page: (N, 4) as
+    The target of a sample is a dict by class of the relative boxes on the page, float32: (N, 4) as
     (xmin, ymin, xmax, ymax), or (N, 4, 2) with ``use_polygons``. It is empty for a page without boxes.
 
     Args:
         img_folder: Folder of the pages.
-        label_path: A JSON file, ``{"page.png": {"polygons": [...]}, ...}``: a list of polygons of four points ``[x,
-            y]`` in pixels, clockwise from the top left in reading direction, all of the class "words"; or a dict of
-            such lists by class. Other keys, such as ``img_dimensions``, are ignored.
+        label_path: A JSON file, ``{"page.png": {"polygons": [...]}, ...}``. A polygon is four points ``[x, y]`` in
+            pixels, clockwise from the top left in reading direction. A list of polygons has the class "words"; a dict
+            has a list for each class. Other keys, such as ``img_dimensions``, are ignored.
         use_polygons: Whether boxes keep their four points.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:
         SourceNotFoundError: (a FileNotFoundError) The folder, the file or a page is missing.
         OpenError: The file is not JSON.
-        InvalidArgumentError: It does not have polygons for each page.
+        InvalidArgumentError: The file does not have polygons for each page.
 
     Example:
         >>> import json
@@ -140,7 +140,7 @@ class DetectionDataset(_BoxesByClass):
     def format_polygons(
         self, polygons: list[Any] | dict[str, list[Any]], use_polygons: bool, np_dtype: Any, place: str = "the page"
     ) -> tuple[Array, list[str]]:
-        """Return the boxes of one page, and their classes.
+        """Return the boxes of one page and their classes.
 
         Args:
             polygons: Polygons, or a dict of them by class.
@@ -149,10 +149,10 @@ class DetectionDataset(_BoxesByClass):
             place: Name of the page in errors.
 
         Returns:
-            Boxes (N, 4) or (N, 4, 2), and N classes.
+            Boxes, (N, 4) or (N, 4, 2), and N classes.
 
         Raises:
-            InvalidArgumentError: ``polygons`` is neither, or a polygon does not have four points.
+            InvalidArgumentError: ``polygons`` has another type, or a polygon does not have four points.
         """
         by_class = {CLASS_NAME: polygons} if isinstance(polygons, list) else polygons
         if not isinstance(by_class, dict) or not all(isinstance(one, list) for one in by_class.values()):
@@ -166,22 +166,22 @@ class DetectionDataset(_BoxesByClass):
 
 
 class LayoutDataset(_BoxesByClass):
-    """Pages with the regions of their layout.
+    """Pages with the regions of their layout, by class.
 
-    The target of a sample is a dict of the relative boxes, float32, of each class on the page: (N, 4), or (N, 4, 2)
-    with ``use_polygons``.
+    The target of a sample is a dict by class of the relative boxes on the page, float32: (N, 4), or (N, 4, 2) with
+    ``use_polygons``.
 
     Args:
         img_folder: Folder of the pages.
         label_path: A JSON file, ``{"page.png": {"polygons": [...], "classes": [...]}, ...}``: polygons of four points
-            in pixels, and as many names of classes.
+            in pixels, and a class name for each polygon.
         use_polygons: Whether boxes keep their four points.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:
         SourceNotFoundError: (a FileNotFoundError) The folder, the file or a page is missing.
         OpenError: The file is not JSON.
-        InvalidArgumentError: It does not have polygons and their classes for each page.
+        InvalidArgumentError: The file does not have polygons and their classes for each page.
 
     Example:
         >>> import json
@@ -205,17 +205,17 @@ class LayoutDataset(_BoxesByClass):
     def format_polygons(
         self, polygons: list[Any], class_names: list[str], use_polygons: bool, np_dtype: Any, place: str = "the page"
     ) -> tuple[Array, list[str]]:
-        """Return the boxes of one page, and their classes.
+        """Return the boxes of one page and their classes.
 
         Args:
             polygons: Polygons of four points.
-            class_names: The class of each.
+            class_names: The class of each polygon.
             use_polygons: Whether boxes keep their four points.
             np_dtype: Type of the array.
             place: Name of the page in errors.
 
         Returns:
-            Boxes (N, 4) or (N, 4, 2), and N classes.
+            Boxes, (N, 4) or (N, 4, 2), and N classes.
 
         Raises:
             InvalidArgumentError: The numbers of polygons and classes differ, or a polygon does not have four points.
@@ -231,8 +231,8 @@ class LayoutDataset(_BoxesByClass):
 class OCRDataset(AbstractDataset):
     """Pages with their words.
 
-    The target of a sample is ``{"boxes": ..., "labels": [...]}``: boxes (N, 4) or (N, 4, 2), float32, as in the
-    file, and N texts.
+    The target of a sample is ``{"boxes": ..., "labels": [...]}``: the boxes in the file, float32 (N, 4) or
+    (N, 4, 2), and N texts.
 
     Args:
         img_folder: Folder of the pages.
@@ -244,7 +244,7 @@ class OCRDataset(AbstractDataset):
     Raises:
         SourceNotFoundError: (a FileNotFoundError) The folder, the file or a page is missing.
         OpenError: The file is not JSON.
-        InvalidArgumentError: It does not have words for each page.
+        InvalidArgumentError: The file does not have words for each page.
 
     Example:
         >>> import json
@@ -274,20 +274,20 @@ class OCRDataset(AbstractDataset):
 class TableStructureDataset(AbstractDataset):
     """Images of tables with their cells.
 
-    The target of a sample is ``{"cells": ..., "logic": ...}``: relative boxes, float32 (N, 4) or (N, 4, 2), and the
-    first and last column and the first and last row of each cell, int64 (N, 4), from 0.
+    The target of a sample is ``{"cells": ..., "logic": ...}``. ``cells`` are relative boxes, float32 (N, 4) or
+    (N, 4, 2). ``logic`` is the first and last column and the first and last row of each cell, int64 (N, 4), from 0.
 
     Args:
         img_folder: Folder of the images.
-        label_path: A JSON file, ``{"table.png": {"cells": [...], "logic": [[0, 0, 0, 1], ...]}, ...}``: polygons of
-            four points in pixels, and their columns and rows.
+        label_path: A JSON file, ``{"table.png": {"cells": [...], "logic": [[0, 0, 0, 1], ...]}, ...}``: cells as
+            polygons of four points in pixels, and the columns and rows of each cell.
         use_polygons: Whether cells keep their four points.
-        **kwargs: ``img_transforms`` and ``sample_transforms``, whose samples have the boxes of the cells as target.
+        **kwargs: ``img_transforms`` and ``sample_transforms``. They get samples with the cell boxes as target.
 
     Raises:
         SourceNotFoundError: (a FileNotFoundError) The folder, the file or an image is missing.
         OpenError: The file is not JSON.
-        InvalidArgumentError: It does not have cells for each image, or, for a row, a transform removes cells.
+        InvalidArgumentError: The file does not have cells for each image. On access: a transform removes cells.
 
     Example:
         >>> import json
@@ -338,7 +338,7 @@ class OrientationDataset(AbstractDataset):
     The target of a sample is ``np.array([0])``.
 
     Args:
-        img_folder: Folder of the images; files that start with a dot are ignored.
+        img_folder: Folder of the images. Files whose names start with a dot are ignored.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
     Raises:

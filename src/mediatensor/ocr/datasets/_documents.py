@@ -35,19 +35,19 @@ __all__ = ["CORD", "FUNSD", "SROIE", "WILDRECEIPT", "DocArtefacts"]
 class FUNSD(ArchivedWords):
     """Scanned forms with their words: `FUNSD <https://guillaumejaume.github.io/FUNSD/>`_, 149 and 50 pages.
 
-    It needs ``funsd.zip``, or its folder ``dataset`` in a folder ``funsd``, in the folder of `VisionDataset`. Words
+    Requires ``funsd.zip``, or its folder ``dataset`` in a folder ``funsd``, in the folder of `VisionDataset`. Words
     without text are left out.
 
     Args:
         train: Whether to load the training part; otherwise the test part.
-        use_polygons: Whether boxes have four points, (N, 4, 2), rather than being upright, (N, 4).
+        use_polygons: Whether boxes have four points, (N, 4, 2), instead of being upright, (N, 4).
         recognition_task: Whether samples are images of single words, with texts as targets.
         detection_task: Whether targets are only the boxes, instead of dicts of ``boxes`` and ``labels``.
         **kwargs: ``download``, ``overwrite``, ``cache_dir``, ``cache_subdir`` of `VisionDataset`, and
             ``img_transforms`` and ``sample_transforms``.
 
     Raises:
-        SourceNotFoundError: The files are not on this machine; the message explains what to get and where to put it.
+        SourceNotFoundError: The files are not on this machine. The message explains where to get and put them.
         OpenError, InvalidArgumentError: A file is damaged.
 
     Example:
@@ -90,9 +90,9 @@ class FUNSD(ArchivedWords):
 class SROIE(ArchivedWords):
     """Scanned receipts with their lines: `SROIE <https://rrc.cvc.uab.es/?ch=13>`_, 626 and 360 pages.
 
-    It needs ``sroie2019_train_task1.zip`` or ``sroie2019_test.zip``, or a folder ``sroie2019_train_task1`` or
-    ``sroie2019_test`` with ``images`` and ``annotations``, in the folder of `VisionDataset`. Its texts are lines with
-    spaces. Arguments and errors are as for `FUNSD`.
+    Requires ``sroie2019_train_task1.zip`` or ``sroie2019_test.zip``, or a folder ``sroie2019_train_task1`` or
+    ``sroie2019_test`` with ``images`` and ``annotations``, in the folder of `VisionDataset`. Texts are lines with
+    spaces. Arguments and errors are the same as for `FUNSD`.
     """
 
     TRAIN = (
@@ -129,9 +129,9 @@ class SROIE(ArchivedWords):
 class CORD(ArchivedWords):
     """Photographed receipts with their words: `CORD <https://github.com/clovaai/cord>`_, 800 and 100 pages.
 
-    It needs ``cord_train.zip`` or ``cord_test.zip``, or a folder ``cord_train`` or ``cord_test`` with ``image`` and
-    ``json``, in the folder of `VisionDataset`. Words without text are left out. Arguments and errors are as for
-    `FUNSD`.
+    Requires ``cord_train.zip`` or ``cord_test.zip``, or a folder ``cord_train`` or ``cord_test`` with ``image`` and
+    ``json``, in the folder of `VisionDataset`. Words without text are left out. Arguments and errors are the same as
+    for `FUNSD`.
     """
 
     TRAIN = (
@@ -166,13 +166,13 @@ class CORD(ArchivedWords):
 class WILDRECEIPT(WordsInFolder):
     """Photographed receipts with their words: `WildReceipt <https://arxiv.org/abs/2103.14470>`_.
 
-    It needs the unpacked ``wildreceipt.tar``.
+    Requires the unpacked ``wildreceipt.tar``.
 
     Args:
-        img_folder: The folder ``wildreceipt``, which image names are relative to.
-        label_path: Its file ``train.txt`` or ``test.txt``, with a JSON object per page and line.
-        train: Which part it is; used only in the representation of the dataset.
-        use_polygons: Whether boxes have four points, (N, 4, 2), rather than being upright, (N, 4).
+        img_folder: Folder ``wildreceipt``. Image names are relative to it.
+        label_path: Its file ``train.txt`` or ``test.txt``. Each line is a JSON object for a page.
+        train: Whether this is the training part. Used only in the representation of the dataset.
+        use_polygons: Whether boxes have four points, (N, 4, 2), instead of being upright, (N, 4).
         recognition_task: Whether samples are images of single words, with texts as targets.
         detection_task: Whether targets are only the boxes, instead of dicts of ``boxes`` and ``labels``.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
@@ -203,11 +203,11 @@ class WILDRECEIPT(WordsInFolder):
 
 
 class DocArtefacts(VisionDataset):
-    """Generated pages with artefacts other than text: logos, codes, photographs; 2700 and 300 pages.
+    """Generated pages with artefacts other than text (logos, codes, photographs), 2700 and 300 pages.
 
-    It needs ``artefact_detection-13fab8ce.zip``, or a folder ``artefact_detection-13fab8ce`` with ``train`` and
+    Requires ``artefact_detection-13fab8ce.zip``, or a folder ``artefact_detection-13fab8ce`` with ``train`` and
     ``val``, in the folder of `VisionDataset`. The target of a sample is ``{"boxes": ..., "labels": ...}``: relative
-    boxes, float32 (N, 4) or (N, 4, 2), and the numbers of their classes in `CLASSES`, int64 (N,).
+    boxes, float32 (N, 4) or (N, 4, 2), and class indices in `CLASSES`, int64 (N,).
 
     Args:
         train: Whether to load the training part; otherwise the test part.
@@ -216,7 +216,7 @@ class DocArtefacts(VisionDataset):
             ``img_transforms`` and ``sample_transforms``.
 
     Raises:
-        SourceNotFoundError: The files are not on this machine; the message explains what to get and where to put it.
+        SourceNotFoundError: The files are not on this machine. The message explains where to get and put them.
         OpenError, InvalidArgumentError: A file is damaged, or the numbers of labels and images differ.
 
     Example:
@@ -261,7 +261,7 @@ def _corners(quad: Any, place: str) -> list[list[Any]]:
 
 
 def _pairs(numbers: list[Any], place: str) -> list[list[float]]:
-    """Return eight numbers as four points."""
+    """Convert eight numbers to four points."""
     try:
         x1, y1, x2, y2, x3, y3, x4, y4 = map(float, numbers)
     except (ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""Read label files within limits, with errors that name the place of a problem."""
+"""Read label files within size limits. Errors name the place of a problem."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ __all__ = [
 
 Array = NDArray[Any]
 
-# Limits of the process that reads a MATLAB file. The file of SynthText has about 400 MB, compressed.
+# Limits of the process that reads a MATLAB file. The compressed file of SynthText has about 400 MB.
 _MAX_MAT_SECONDS, _MAX_MAT_MEMORY = 600.0, 16 << 30
 
-#: Bytes of a label file. The largest published file, the list of MJSynth, has half a GB.
+#: Largest size of a label file in bytes. The largest published file, the list of MJSynth, has 0.5 GB.
 MAX_LABEL_BYTES = 4 << 30
 
 
@@ -71,7 +71,7 @@ def check_file(path: str | os.PathLike[str], what: str = "file") -> None:
 
 
 def picture_in(root: str | os.PathLike[str], name: Any, place: object) -> str:
-    """Check that a folder has an image that a label file names at ``place``, and return the name."""
+    """Check that a folder has the image that a label file names at ``place``, and return the name."""
     if not isinstance(name, str) or not name or "\0" in name:
         raise InvalidArgumentError(f"{place} must name a picture (got {shown(name)}).")
     path = os.path.join(root, name)
@@ -81,19 +81,19 @@ def picture_in(root: str | os.PathLike[str], name: Any, place: object) -> str:
 
 
 def files_in(folder: str | os.PathLike[str]) -> list[str]:
-    """Return the names of the visible files in a folder, sorted for the same order on every machine."""
+    """Return the names of the visible files in a folder, sorted, so that the order is the same on all machines."""
     existing_folder(folder)
     with os.scandir(folder) as entries:
         return sorted(found.name for found in entries if not found.name.startswith(".") and not found.is_dir())
 
 
 def read_text(path: str | os.PathLike[str], or_latin: bool = False) -> str:
-    """Read a file in UTF-8, with or without a byte order mark, or with ``or_latin`` else in Latin-1.
+    """Read a UTF-8 file with or without a byte order mark. With ``or_latin``, other files are read as Latin-1.
 
     Raises:
         SourceNotFoundError: The file does not exist.
-        OpenError: It is too large or not text.
-        ReadError: It cannot be read.
+        OpenError: The file is too large or is not text.
+        ReadError: The file cannot be read.
     """
     check_file(path, "label file")
     try:
@@ -112,7 +112,7 @@ def read_text(path: str | os.PathLike[str], or_latin: bool = False) -> str:
 
 
 def read_lines(path: str | os.PathLike[str], or_latin: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield the place in words, and the text, of each line that is not blank."""
+    """Yield each line that is not blank as a pair: its place in words, for errors, and its text."""
     for number, line in enumerate(re.split(r"\r\n|\r|\n", read_text(path, or_latin)), start=1):
         if line.strip():
             yield f"line {number} of {path}", line
@@ -130,7 +130,7 @@ def parsed_json(text: str, place: str) -> Any:
 
 
 def read_xml(path: str | os.PathLike[str]) -> ElementTree.Element:
-    """Return the root of an XML file without entities, which could expand to fill the memory."""
+    """Return the root of an XML file. Entities are refused, because they could expand and fill the memory."""
     check_file(path, "label file")
     try:
         data = Path(path).read_bytes()
@@ -145,9 +145,9 @@ def read_xml(path: str | os.PathLike[str]) -> ElementTree.Element:
 
 
 def read_mat(path: str | os.PathLike[str], *names: str) -> list[Any]:
-    """Return variables of a MATLAB file of a version before 7.3.
+    """Return variables of a MATLAB file before version 7.3.
 
-    SciPy's parser crashes on some damaged files, so another process reads the file first.
+    SciPy's parser crashes on some damaged files. Therefore the file is first read in another process.
     """
     check_file(path, "label file")
     if find_spec("scipy") is None:
@@ -170,7 +170,7 @@ def read_mat(path: str | os.PathLike[str], *names: str) -> list[Any]:
 def read_apart(path: str | os.PathLike[str], what: str, read: Callable[..., Any], *arguments: Any) -> Any:
     """Return ``read(path, *arguments)``, plain data, from another process, because the parser may crash.
 
-    ``what`` is the expected type of the file, for errors.
+    ``what`` is the expected file type, for errors.
     """
     try:
         with IsolatedWorker(timeout_seconds=_MAX_MAT_SECONDS, max_memory_bytes=_MAX_MAT_MEMORY) as worker:
@@ -181,7 +181,7 @@ def read_apart(path: str | os.PathLike[str], what: str, read: Callable[..., Any]
 
 @lru_cache
 def _survive_mat(path: str, names: Sequence[str], size: int, modified_ns: int) -> None:
-    """Read a MATLAB file in another process, once per state of the file."""
+    """Read a MATLAB file in another process, once for each size and modification time."""
     read_apart(path, "a MATLAB file", _names_in_mat, names)
 
 
@@ -197,7 +197,7 @@ def _names_in_mat(path: str, names: Sequence[str]) -> list[str]:
 
 
 def labels_by_picture(root: str | os.PathLike[str], path: str | os.PathLike[str]) -> Iterator[tuple[str, Any, str]]:
-    """Yield the name, the label, and the place of the label in words, of each image in a JSON file."""
+    """Yield, for each image in a JSON file, its name, its label, and the place of the label in words."""
     labels = read_json(path)
     if not isinstance(labels, dict):
         raise InvalidArgumentError(
@@ -216,7 +216,7 @@ def entry(label: Any, key: str, place: str) -> Any:
 
 
 def entries_of(label: Any, key: str, place: str) -> list[Any]:
-    """Return an entry of a label, which must be a list."""
+    """Return a list from a label, or raise `InvalidArgumentError`."""
     value = entry(label, key, place)
     if not isinstance(value, list):
         raise InvalidArgumentError(f"{key!r} of {place} must be a list (got {shown(value)}).")
@@ -234,7 +234,7 @@ def text_of(word: Any, key: str, place: str) -> str:
 
 
 def quads_of(points: Any, place: str, dtype: Any = np.float32) -> Array:
-    """Convert lists of four points to quadrangles, (N, 4, 2); N may be 0."""
+    """Convert lists of four points to quadrangles, (N, 4, 2). N may be 0."""
     try:
         quads = np.asarray(points, dtype=dtype)
     except (ValueError, TypeError, OverflowError):
@@ -247,7 +247,7 @@ def quads_of(points: Any, place: str, dtype: Any = np.float32) -> Array:
 
 
 def straight_boxes(boxes: Any, place: str) -> Array:
-    """Convert lists of four numbers to an array, float32 (N, 4); N may be 0."""
+    """Convert lists of four numbers to an array, float32 (N, 4). N may be 0."""
     try:
         straight = np.asarray(boxes, dtype=np.float32)
     except (ValueError, TypeError, OverflowError):
@@ -260,10 +260,10 @@ def straight_boxes(boxes: Any, place: str) -> Array:
 
 
 def corners_of(boxes: Any, place: str) -> Array:
-    """Return the corners, (N, 4, 2), of upright boxes, lists of (xmin, ymin, xmax, ymax); N may be 0."""
+    """Return the corners, (N, 4, 2), of upright boxes given as lists of (xmin, ymin, xmax, ymax). N may be 0."""
     return boxes_to_polygons(straight_boxes(boxes, place))
 
 
 def boxes_of(quads: Array, use_polygons: bool) -> Array:
-    """Return quadrangles, (N, 4, 2), or the upright boxes, (N, 4), around them."""
+    """Return quadrangles, (N, 4, 2), unchanged, or without ``use_polygons`` the upright boxes around them, (N, 4)."""
     return quads if use_polygons else boxes_around(quads)

@@ -1,4 +1,4 @@
-"""Published datasets of text in photographs and of single words: streets, signs, handwriting, generated words."""
+"""Published datasets of text in photographs, and of single words: streets, signs, handwriting, generated words."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ from .datasets import AbstractDataset
 
 __all__ = ["COCOTEXT", "IC03", "IC13", "IIIT5K", "IIITHWS", "IMGUR5K", "SVHN", "SVT", "MJSynth", "SynthText"]
 
-# Without a published test part, docTR takes the last tenth.
+# The training share of datasets without a published test part, as in docTR.
 _TRAIN_SHARE = 0.9
-# Longer texts are left out if words are cut out into files.
+# Words with longer texts are left out when words are cut out into files.
 _MAX_CHARACTERS = 29
 
-# Four numbers, separated by blanks or commas, and a text.
+# Four numbers, separated by spaces or commas, and a text.
 _IC13_LINE = re.compile(r"\s*(-?\d+)[,\s]+(-?\d+)[,\s]+(-?\d+)[,\s]+(-?\d+)[,\s]+(.*?)\s*", re.DOTALL)
 
 
 class IC03(ArchivedWords):
     """Photographs with words: `ICDAR 2003 Robust Reading <http://www.iapr-tc11.org/dataset/ICDAR2003_RobustReading>`_.
 
-    It needs ``ic03_train.zip`` or ``ic03_test.zip``, or a folder ``ic03_train`` or ``ic03_test``, where
-    `VisionDataset` looks. Pictures without words are left out. Arguments and errors are as for `FUNSD`.
+    Requires ``ic03_train.zip`` or ``ic03_test.zip``, or a folder ``ic03_train`` or ``ic03_test``, in the folder of
+    `VisionDataset`. Images without words are left out. Arguments and errors are the same as for `FUNSD`.
     """
 
     TRAIN = (
@@ -74,10 +74,10 @@ class IC03(ArchivedWords):
 
 
 class SVT(ArchivedWords):
-    """Pictures of streets with words of interest: Street View Text.
+    """Street photographs with words of interest: Street View Text.
 
-    It needs ``svt.zip``, or a folder ``svt``, in the folder of `VisionDataset`. Arguments and errors are as for
-    `FUNSD`.
+    Requires ``svt.zip``, or a folder ``svt``, in the folder of `VisionDataset`. Arguments and errors are the same as
+    for `FUNSD`.
     """
 
     URL = "http://www.iapr-tc11.org/dataset/SVT/svt.zip"
@@ -94,7 +94,7 @@ class SVT(ArchivedWords):
 
 
 def _tagged_pages(folder: Path, name: str) -> Iterator[Page]:
-    """Yield the pages of a file with ``taggedRectangle`` elements."""
+    """Yield the pages of an XML file with ``taggedRectangle`` elements."""
     place = str(folder / name)
     for image in read_xml(folder / name):
         picture = picture_in(folder, image.findtext("imageName"), place)
@@ -114,12 +114,12 @@ def _rectangle(element: ElementTree.Element, place: str) -> list[float]:
 
 
 class IC13(WordsInFolder):
-    """Photographs with words: ICDAR 2013 Robust Reading, challenge 2, tasks 2.1.
+    """Photographs with words: ICDAR 2013 Robust Reading, challenge 2, task 2.1.
 
     Args:
-        img_folder: The folder of the pictures, ``Challenge2_Training_Task12_Images``.
-        label_folder: The folder of their labels, ``Challenge2_Training_Task1_GT``: ``gt_100.txt`` for ``100.jpg``.
-        use_polygons: Whether boxes have four points, (N, 4, 2), rather than being upright, (N, 4).
+        img_folder: Folder of the images, ``Challenge2_Training_Task12_Images``.
+        label_folder: Folder of the labels, ``Challenge2_Training_Task1_GT``: ``gt_100.txt`` for ``100.jpg``.
+        use_polygons: Whether boxes have four points, (N, 4, 2), instead of being upright, (N, 4).
         recognition_task: Whether samples are images of single words, with texts as targets.
         detection_task: Whether targets are only the boxes, instead of dicts of ``boxes`` and ``labels``.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
@@ -168,11 +168,11 @@ class IC13(WordsInFolder):
 
 
 class IIIT5K(ArchivedWords):
-    """Pictures of words with the boxes of their characters: IIIT 5K-word.
+    """Images of words with the boxes of their characters: IIIT 5K-word.
 
-    It needs ``IIIT5K-Word_V3.0.tar.gz``, or a folder ``IIIT5K-Word_V3.0.tar``, in the folder of `VisionDataset`, and
-    SciPy (the extra ``ocr``). Labels are single characters; with ``recognition_task`` the target is the word. Arguments
-    and errors are those of `FUNSD`.
+    Requires ``IIIT5K-Word_V3.0.tar.gz``, or a folder ``IIIT5K-Word_V3.0.tar``, in the folder of `VisionDataset`. SciPy
+    must be installed (the extra ``ocr``). Labels are single characters; with ``recognition_task``, the target is the
+    word. Arguments and errors are the same as for `FUNSD`.
     """
 
     URL = "https://cvit.iiit.ac.in/images/Projects/SceneTextUnderstanding/IIIT5K-Word_V3.0.tar.gz"
@@ -196,7 +196,7 @@ class IIIT5K(ArchivedWords):
             yield Page(picture_in(folder, picture, place), corners_of(_with_far_corners(boxes), place), list(text))
 
     def _words_of(self, page: Page, boxes: Array) -> Iterator[tuple[Any, str]]:
-        # The whole picture is the word.
+        # The whole image is one word.
         text = "".join(page.labels)
         if text and " " not in text:
             yield page.picture, text
@@ -210,9 +210,9 @@ def _with_far_corners(boxes: Array) -> Array:
 class SVHN(ArchivedWords):
     """House numbers with the boxes of their digits: `SVHN <http://ufldl.stanford.edu/housenumbers/>`_.
 
-    It needs ``train.tar.gz`` under the name ``svhn_train.tar``, or ``test.tar.gz`` under the name ``svhn_test.tar``, or
-    a folder ``svhn_train`` or ``svhn_test``, in the folder of `VisionDataset`, and h5py (the extra ``svhn``). Labels
-    are digits as published, with "10" for the digit 0. Arguments and errors are as for `FUNSD`.
+    Requires ``train.tar.gz`` renamed to ``svhn_train.tar``, or ``test.tar.gz`` renamed to ``svhn_test.tar``, or a
+    folder ``svhn_train`` or ``svhn_test``, in the folder of `VisionDataset`. h5py must be installed (the extra
+    ``svhn``). Labels are the published digits; "10" is the digit 0. Arguments and errors are the same as for `FUNSD`.
     """
 
     TRAIN = (
@@ -241,13 +241,13 @@ class SVHN(ArchivedWords):
 
 
 def _house_numbers(path: str) -> list[tuple[str, dict[str, list[int]]]]:
-    """Return names of images, and for each key of a box its value for every digit. Runs in another process."""
+    """Return image names, and for each key of a box the values of all digits. Runs in another process."""
     import h5py
 
     numbers = []
     with h5py.File(path, "r") as variables:
         for name, box in zip(variables["digitStruct/name"], variables["digitStruct/bbox"], strict=True):
-            # The values of several digits are references; the value of a single digit is stored directly.
+            # With several digits, the values are references. With a single digit, the value is stored directly.
             digits = {
                 key: [int(values[0][0])]
                 if values.shape[0] == 1
@@ -261,19 +261,19 @@ def _house_numbers(path: str) -> list[tuple[str, dict[str, list[int]]]]:
 class SynthText(ArchivedWords):
     """Photos with generated words: `SynthText <https://www.robots.ox.ac.uk/~vgg/data/scenetext/>`_, 858,750 images.
 
-    It needs ``SynthText.zip``, or a folder ``SynthText``, in the folder of `VisionDataset`, and SciPy (the extra
-    ``ocr``). The first nine tenths are the training part. With ``recognition_task``, words of up to 29 characters are
-    cut out once, into a folder next to the images, with the same name as in docTR. Arguments and errors are as for
-    `FUNSD`.
+    Requires ``SynthText.zip``, or a folder ``SynthText``, in the folder of `VisionDataset`. SciPy must be installed
+    (the extra ``ocr``). The first nine tenths are the training part. With ``recognition_task``, words of up to 29
+    characters are cut out once, into a folder next to the images with the same name as in docTR. Arguments and errors
+    are the same as for `FUNSD`.
     """
 
     URL = "https://thor.robots.ox.ac.uk/~vgg/data/scenetext/SynthText.zip"
     SHA256 = "28ab030485ec8df3ed612c568dd71fb2793b9afbfa3a9d9c6e792aef33265bf1"
-    #: Starts of names of damaged or missing images.
+    #: Name prefixes of damaged or missing images.
     BLACKLIST = ("67/fruits_129_", "194/window_19_")
 
     def _archive(self, train: bool) -> Archive:
-        # Without a checksum, as in docTR: the archive has 41 GB.
+        # The archive has 41 GB, so its checksum is not verified, as in docTR.
         return Archive(self.URL.rpartition("/")[2], self.URL, None)
 
     def _folder(self, unpacked: Path) -> Path:
@@ -292,7 +292,7 @@ class SynthText(ArchivedWords):
                 continue
             picture_in(folder, picture, file)
             words = [word for line in lines.tolist() for word in line.split()]
-            # (2, 4, N), or (2, 4) for a single word.
+            # The shape is (2, 4, N), or (2, 4) for a single word.
             quads = np.asarray(corners, np.float32).reshape(2, 4, -1).transpose(2, 1, 0)
             if len(quads) != len(words):
                 raise OpenError(f"{file} has {len(quads)} boxes and {len(words)} words for {picture!r}.")
@@ -314,13 +314,13 @@ def _part(train: bool, count: int) -> slice:
 class COCOTEXT(WordsInFolder):
     """Photographs of daily life with legible words: `COCO-Text <https://bgshih.github.io/cocotext/>`_.
 
-    Pictures without a legible word are left out, and so are illegible words.
+    Illegible words, and images without a legible word, are left out.
 
     Args:
-        img_folder: The folder of the pictures, ``train2014`` of COCO.
+        img_folder: Folder of the images, ``train2014`` of COCO.
         label_path: The file ``cocotext.v2.json``.
         train: Whether to load the training part; otherwise the test part.
-        use_polygons: Whether boxes have four points, (N, 4, 2), rather than being upright, (N, 4).
+        use_polygons: Whether boxes have four points, (N, 4, 2), instead of being upright, (N, 4).
         recognition_task: Whether samples are images of single words, with texts as targets.
         detection_task: Whether targets are only the boxes, instead of dicts of ``boxes`` and ``labels``.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
@@ -356,14 +356,14 @@ class IMGUR5K(WordsInFolder):
     """Photographs of handwriting: `IMGUR5K <https://github.com/facebookresearch/IMGUR5K-Handwriting-Dataset>`_.
 
     The first nine tenths of the images, by name, are the training part. Images without words are left out. With
-    ``recognition_task``, words of up to 29 characters are cut out once, into a folder next to the folder of images,
-    with the same name as in docTR.
+    ``recognition_task``, words of up to 29 characters are cut out once, into a folder next to the image folder with
+    the same name as in docTR.
 
     Args:
         img_folder: The folder ``images``.
         label_path: The file ``dataset_info/imgur5k_annotations.json``.
         train: Whether to load the training part; otherwise the test part.
-        use_polygons: Whether boxes have four points, (N, 4, 2), rather than being upright, (N, 4).
+        use_polygons: Whether boxes have four points, (N, 4, 2), instead of being upright, (N, 4).
         recognition_task: Whether samples are images of single words, with texts as targets.
         detection_task: Whether targets are only the boxes, instead of dicts of ``boxes`` and ``labels``.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
@@ -387,7 +387,7 @@ class IMGUR5K(WordsInFolder):
             if number not in words_of:
                 continue
             own = [entry(words, key, place) for key in entries_of(words_of, number, place)]
-            # A dot marks an image without words.
+            # The text "." marks an image without words.
             own = [word for word in own if entry(word, "word", place) != "."]
             if own:
                 quads = np.stack([_turned_box(entry(word, "bounding_box", place), place) for word in own])
@@ -398,7 +398,7 @@ class IMGUR5K(WordsInFolder):
 
 
 def _turned_box(text: Any, place: str) -> Array:
-    """Return the corners of a box "[x, y, width, height, angle]" with its centre, and degrees clockwise."""
+    """Return the corners of a box "[x, y, width, height, angle]". (x, y) is its centre; the angle is clockwise."""
     try:
         x, y, width, height, angle = map(float, text.strip("[ ]").split(","))
     except (AttributeError, ValueError):
@@ -410,7 +410,7 @@ def _turned_box(text: Any, place: str) -> Array:
 
 
 class _SingleWords(AbstractDataset):
-    """Images of single words in a list of millions of lines, whose existence is checked on access."""
+    """Images of single words from a list of millions of lines. An image is only checked when it is accessed."""
 
     def __init__(self, img_folder: str | Path, label_path: str | Path, train: bool = True, **kwargs: Any) -> None:
         super().__init__(img_folder, **kwargs)
@@ -429,10 +429,10 @@ class _SingleWords(AbstractDataset):
     _EXPECTED: str
 
     def _order(self, lines: list[str]) -> None:
-        """Reorder the lines before they are split into parts."""
+        """Reorder the lines before the split into parts."""
 
     def _name_and_text(self, line: str) -> tuple[str, str]:
-        """Return the name of an image and its text, or ""."""
+        """Return the name of an image and its text, or "" if there is no text."""
         raise NotImplementedError
 
     def _is_intact(self, name: str) -> bool:
@@ -443,13 +443,13 @@ class _SingleWords(AbstractDataset):
 
 
 class MJSynth(_SingleWords):
-    """Generated words: `MJSynth <https://www.robots.ox.ac.uk/~vgg/data/text/>`_, 8.9 million pictures.
+    """Generated words: `MJSynth <https://www.robots.ox.ac.uk/~vgg/data/text/>`_, 8.9 million images.
 
-    The first nine tenths are the training part. Targets are texts. Images known to be damaged are left out.
+    The first nine tenths are the training part. Targets are texts. Known damaged images are left out.
 
     Args:
-        img_folder: The folder ``mnt/ramdisk/max/90kDICT32px``.
-        label_path: The file ``imlist.txt`` in it; the names of images contain the texts.
+        img_folder: Folder ``mnt/ramdisk/max/90kDICT32px``.
+        label_path: The file ``imlist.txt`` in this folder. Image names contain the texts.
         train: Whether to load the training part; otherwise the test part.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
@@ -488,7 +488,7 @@ class MJSynth(_SingleWords):
 class IIITHWS(_SingleWords):
     """Generated words in handwriting fonts: `IIIT-HWS <https://arxiv.org/abs/1608.04224>`_.
 
-    The words are shuffled with a fixed seed; the first nine tenths are the training part. Targets are texts.
+    The words are shuffled with a fixed seed. The first nine tenths are the training part. Targets are texts.
 
     Args:
         img_folder: The folder ``Images_90K_Normalized``.
@@ -504,7 +504,7 @@ class IIITHWS(_SingleWords):
     _EXPECTED = "the name of a picture and its text"
 
     def _order(self, lines: list[str]) -> None:
-        # The same text occurs many times in a row. Both parts use one order, so that no image is in both.
+        # The same text occurs many times in a row. The shuffle is the same for both parts, so they do not overlap.
         random.Random(0).shuffle(lines)
 
     def _name_and_text(self, line: str) -> tuple[str, str]:

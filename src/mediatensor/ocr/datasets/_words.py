@@ -1,6 +1,6 @@
 """Base classes of published datasets of pages with words: scenes, forms and receipts.
 
-A dataset reads its files into `Page` objects. The base classes make rows of them: pages with boxes and texts, pages
+A dataset reads its files into `Page` objects. The base classes convert pages to rows: pages with boxes and texts, pages
 with boxes, or images of single words.
 """
 
@@ -30,9 +30,9 @@ class Page(NamedTuple):
     """A page with its words.
 
     Attributes:
-        picture: Name of its image in the folder of the dataset.
-        quads: Corners of its words in pixels, (N, 4, 2), clockwise from the top left in reading direction.
-        labels: The N texts; a single one if the image is one word with boxes of characters.
+        picture: Name of the image in the folder of the dataset.
+        quads: Corners of the words in pixels, (N, 4, 2), clockwise from the top left in reading direction.
+        labels: The N texts. If the image is a single word, these are its characters.
     """
 
     picture: str
@@ -41,10 +41,10 @@ class Page(NamedTuple):
 
 
 class _Words(AbstractDataset):
-    """Pages with words, or only the words."""
+    """Pages with words, or images of single words."""
 
     train: bool
-    # Whether boxes are truncated to whole pixels from 0.
+    # Whether box coordinates are truncated to whole numbers of at least 0.
     _IN_WHOLE_PIXELS = False
 
     def _fill(self, pages: Iterable[Page], use_polygons: bool, recognition_task: bool, detection_task: bool) -> None:
@@ -55,13 +55,12 @@ class _Words(AbstractDataset):
             self.data = list(self._from_crops(crops, pages, use_polygons))
 
     def _crops_folder(self, use_polygons: bool) -> Path | None:
-        """Return the folder that images of words are written to; ``None`` keeps them in memory."""
+        """Return the folder for images of words. ``None`` keeps the images in memory."""
         return None
 
     def _rows(
         self, pages: Iterable[Page], use_polygons: bool, recognition_task: bool, detection_task: bool
     ) -> Iterator[tuple[Any, Any]]:
-        """Yield the rows of `data`."""
         for page in progress(pages, f"Preparing {type(self).__name__}", unit="page"):
             boxes = boxes_of(page.quads, use_polygons)
             if self._IN_WHOLE_PIXELS:
@@ -74,7 +73,7 @@ class _Words(AbstractDataset):
                 yield page.picture, {"boxes": boxes, "labels": page.labels}
 
     def _words_of(self, page: Page, boxes: Array) -> Iterator[tuple[Any, str]]:
-        """Yield images and texts of the words of a page that are suitable for training."""
+        """Yield images and texts of the words on a page that are suitable for training."""
         texts = [self._text_to_learn(label) for label in page.labels]
         kept = [number for number, text in enumerate(texts) if text]
         if kept:
@@ -82,13 +81,13 @@ class _Words(AbstractDataset):
             yield from ((crop, texts[number]) for crop, number in zip(crops, kept, strict=True) if crop.size)
 
     def _text_to_learn(self, label: str) -> str:
-        """Return the text that a recogniser must learn for a word; "" to leave the word out."""
+        """Return the text that a recogniser must learn for a word, or "" to leave the word out."""
         return "" if " " in label else label
 
     def _from_crops(self, folder: Path, pages: Iterable[Page], use_polygons: bool) -> Iterator[tuple[str, str]]:
-        """Yield the rows of `data` for images of words in files, which would be too many for memory.
+        """Yield the rows of `data` with images of words in files, because all images would not fit into memory.
 
-        As in docTR, the text of ``0.png`` is in ``0.txt``, and so on. If the folder does not exist, it is written.
+        As in docTR, the text of ``0.png`` is in ``0.txt``, and so on. The folder is written if it does not exist.
         """
         if not folder.is_dir():
             self._write_crops(folder, self._rows(pages, use_polygons, True, False))
@@ -130,7 +129,7 @@ def _check_tasks(recognition_task: bool, detection_task: bool) -> None:
 class ArchivedWords(_Words, VisionDataset):
     """Pages with words from a published archive; see `FUNSD` for the arguments."""
 
-    # The archives of both parts, as in docTR: URL, checksum, name.
+    # For each part: URL, checksum and name of its archive, as in docTR.
     TRAIN: ClassVar[tuple[str, str | None, str]]
     TEST: ClassVar[tuple[str, str | None, str]]
 
@@ -158,7 +157,7 @@ class ArchivedWords(_Words, VisionDataset):
         self._fill(self._pages(folder), use_polygons, recognition_task, detection_task)
 
     def _archive(self, train: bool) -> Archive:
-        """Return the archive with the part."""
+        """Return the archive of the training or test part."""
         url, sha256, name = self.TRAIN if train else self.TEST
         return Archive(name, url, sha256)
 
@@ -167,7 +166,7 @@ class ArchivedWords(_Words, VisionDataset):
         raise NotImplementedError
 
     def _pages(self, folder: Path) -> Iterator[Page]:
-        """Yield the pages of the part."""
+        """Yield the pages of the training or test part."""
         raise NotImplementedError
 
 
@@ -194,5 +193,5 @@ class WordsInFolder(_Words):
         check_file(label_path, "label file")
 
     def _pages(self, label_path: str | Path) -> Iterator[Page]:
-        """Yield the pages of the part."""
+        """Yield the pages of the training or test part."""
         raise NotImplementedError

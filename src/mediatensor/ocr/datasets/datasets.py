@@ -1,4 +1,4 @@
-"""Base classes of datasets: images with their targets by index, as in docTR."""
+"""Base classes of datasets with the interface of docTR: images and targets, by index."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ PreTransform: TypeAlias = Callable[[Any, Any], tuple[Any, Any]]
 class AbstractDataset(Dataset[Sample]):
     """Images in a folder, each with a target.
 
-    To make a custom dataset, derive from this class and fill `data`.
+    To make a custom dataset, subclass this class and fill `data`.
 
     Args:
         root: Folder of the images.
-        img_transforms: Called first with the sample; should change only the image.
-        sample_transforms: Called next with the sample.
-        pre_transforms: Called with the image and its target before they become a sample.
+        img_transforms: Transform that is called first with the sample. It should change only the image.
+        sample_transforms: Transform that is called second with the sample.
+        pre_transforms: Called with the image and its target before both become a sample.
 
     Attributes:
-        data: One tuple per sample: the name of an image in `root`, or its pixels as an array (H, W, 3); and its target.
-        root: The folder.
-        img_transforms, sample_transforms: The transforms, which may be replaced.
+        data: One tuple per sample: the name of an image in `root` (or its pixels, an array (H, W, 3)), and its target.
+        root: Folder of the images.
+        img_transforms, sample_transforms: The transforms. They may be replaced.
 
     Raises:
         SourceNotFoundError: (a ValueError) The folder does not exist.
@@ -92,7 +92,7 @@ class AbstractDataset(Dataset[Sample]):
         return read_img_as_tensor(os.path.join(self.root, picture), dtype=torch.float32), deepcopy(target)
 
     def extra_repr(self) -> str:
-        """Return the text between the brackets of the representation."""
+        """Return the text inside the brackets of the representation."""
         return ""
 
     def __repr__(self) -> str:
@@ -103,10 +103,10 @@ class AbstractDataset(Dataset[Sample]):
         """Make a batch, for ``DataLoader(collate_fn=...)``.
 
         Args:
-            samples: Samples with images of one size.
+            samples: Samples whose images have the same size.
 
         Returns:
-            The images (N, C, H, W), with their masks if they have some, and the list of their targets.
+            The images, (N, C, H, W), and the list of targets. If samples have masks, images and masks are a tuple.
 
         Raises:
             InvalidArgumentError: Images have different sizes, or only some have a mask.
@@ -135,7 +135,7 @@ class AbstractDataset(Dataset[Sample]):
 
 
 def _check_target(target: Any) -> None:
-    """Raise `InvalidArgumentError` (an AssertionError, as in docTR) for a target of an unknown type."""
+    """Raise `InvalidArgumentError` (an AssertionError, as in docTR) if a target has an unknown type."""
     if isinstance(target, dict):
         is_known = "boxes" in target and "labels" in target
     elif isinstance(target, tuple):
@@ -150,27 +150,27 @@ def _check_target(target: Any) -> None:
 
 
 class VisionDataset(AbstractDataset):
-    """A dataset that was published as a file, which must be on this machine. Nothing is downloaded.
+    """A dataset that was published as a file. The file must be on this machine; nothing is downloaded.
 
-    The file, or its unpacked folder, must be where docTR puts it: in ``datasets`` in the folder of the environment
-    variable ``DOCTR_CACHE_DIR``, or in ``~/.cache/doctr``. An archive is checked and unpacked next to itself on first
-    use.
+    The file, or its unpacked folder, must be where docTR puts it: in ``datasets`` in the folder given by the
+    environment variable ``DOCTR_CACHE_DIR``, or in ``~/.cache/doctr``. On first use, an archive is checked and unpacked
+    next to itself.
 
     Args:
         url: URL of the published file.
-        file_name: Its name in the folder; by default the name in the URL.
-        file_hash: Start of its SHA-256; by default the text between "-" and "." in its name, if any.
-        extract_archive: Whether it is an archive, to be unpacked to a folder that becomes `root`.
-        download: Has no effect: where docTR would download, the error explains what to get and where to put it.
+        file_name: Name of the file in the folder; by default the name in the URL.
+        file_hash: Start of the SHA-256 of the file; by default the text between "-" and "." in its name, if any.
+        extract_archive: Whether the file is an archive to be unpacked to a folder, which becomes `root`.
+        download: Has no effect. If the file is missing, the error explains where to get and put it.
         overwrite: Whether to unpack the archive again and replace its folder.
-        cache_dir: A folder other than ``~/.cache/doctr``.
-        cache_subdir: Its subfolder; by default ``datasets``.
+        cache_dir: Folder to use instead of ``~/.cache/doctr``.
+        cache_subdir: Subfolder of this folder; by default ``datasets``.
         **kwargs: Arguments of `AbstractDataset` other than ``root``.
 
     Raises:
         SourceNotFoundError: (a ValueError) Neither the file nor the folder exists.
-        OpenError: The archive is damaged, is not the published one, or has rejected members: links, paths outside of
-            its folder, or members beyond the limits of number and size.
+        OpenError: The archive is damaged, is not the published one, or has rejected members: links, paths outside its
+            folder, or members beyond the limits of number and size.
         WriteError: The archive cannot be unpacked next to itself.
 
     Example:
@@ -193,7 +193,7 @@ class VisionDataset(AbstractDataset):
         cache_subdir: str | None = None,
         **kwargs: Any,
     ) -> None:
-        # docTR's storage has names such as "models?id=v0.4.0/artefacts.zip&src=0".
+        # Files in docTR's storage have names such as "models?id=v0.4.0/artefacts.zip&src=0".
         name = file_name if file_name is not None else os.path.basename(url).partition("&")[0]
         if os.path.basename(name) != name or not name:
             raise InvalidArgumentError(f"file_name must be the name of a file, without folders (got {shown(name)}).")

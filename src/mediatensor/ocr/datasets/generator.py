@@ -21,7 +21,7 @@ __all__ = ["CharacterGenerator", "WordGenerator", "synthesize_text_img"]
 
 _Color = tuple[int, int, int]
 
-# Preferred fonts: plain ones with many characters.
+# Preferred fonts: plain fonts with many characters.
 _FIRST = (
     *("DejaVuSans", "NotoSans-Regular", "LiberationSans-Regular", "FreeSans", "FreeMono"),
     *("Arial Unicode", "Helvetica", "Arial", "arial", "segoeui", "tahoma"),
@@ -29,7 +29,7 @@ _FIRST = (
 # Height and width of an image relative to its ink, as in docTR.
 _HEIGHTS, _WIDTHS = 1.3, 1.1
 _SIZE = 32
-# The font that comes with Pillow.
+# The font that is bundled with Pillow.
 _PILLOW = Face("Pillow", "")
 
 
@@ -46,9 +46,9 @@ def synthesize_text_img(
         text: The text.
         font_size: Pixels per em.
         font_family: Name of an installed font, or path of a font file. By default a font of this machine that has the
-            text, or the font of Pillow.
-        background_color: By default black.
-        text_color: By default white.
+            characters of the text, or else the font of Pillow.
+        background_color: Background colour, by default black.
+        text_color: Text colour, by default white.
 
     Returns:
         An RGB image, square for a single character.
@@ -82,14 +82,14 @@ def _draw_text(
 
 
 def _find_font(family: str) -> Face:
-    """Return an installed font by its name, or a font file."""
+    """Return an installed font by its name, or the font in a file."""
     font = get_font(family, _SIZE)
     return Face(family, str(getattr(font, "path", family)), int(getattr(font, "index", 0)))
 
 
 @lru_cache(maxsize=64)
 def _fonts_for(text: str) -> tuple[Face, ...]:
-    """Return fonts of this machine that together have the characters of a text, preferred ones first."""
+    """Return fonts of this machine that together have all characters of a text, preferred fonts first."""
     faces: list[Face] = []
     lacking = set(text)
     for face in sorted(find_faces(), key=_preference):
@@ -103,13 +103,13 @@ def _fonts_for(text: str) -> tuple[Face, ...]:
 
 
 def _preference(face: Face) -> tuple[int, bool, str]:
-    """Return a sort key: preferred fonts first, and plain ones before bold and italic ones."""
+    """Return a sort key: preferred fonts first, and plain fonts before bold and italic fonts."""
     place = _FIRST.index(face.name) if face.name in _FIRST else len(_FIRST)
     return place, "-" in face.name and not face.name.endswith("-Regular"), face.name
 
 
 class _TextGenerator(AbstractDataset):
-    """The base of both generators: draws texts in fonts that have their characters, and warns once if none has."""
+    """Base of both generators. Draws texts in fonts that have their characters; warns once if no font has them."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class _TextGenerator(AbstractDataset):
         return index % self._num_samples
 
     def _face_for(self, text: str) -> Face:
-        """Choose a font at random: one that has the text, if possible."""
+        """Choose a random font, if possible one that has all characters of the text."""
         fitting = [face for face in self._faces if set(text) <= set(self._letters[face])]
         return random.choice(fitting or self._faces)
 
@@ -156,16 +156,16 @@ class CharacterGenerator(_TextGenerator):
     """Images of single characters, to train classifiers.
 
     The target of a sample is the index of its character in the vocabulary. Characters follow the order of the
-    vocabulary, each in a random font; ``random.seed()`` reproduces them.
+    vocabulary. Each is drawn in a random font; ``random.seed()`` makes the choice reproducible.
 
     Args:
         vocab: The characters.
         num_samples: Number of samples.
-        cache_samples: Whether to draw each character once in each font, in advance, and keep it.
+        cache_samples: Whether to draw each character in each font in advance, and keep the images.
         font_family: Name of an installed font, path of a font file, or a list of these. By default the fonts of this
             machine that have the characters.
-        img_transforms: Called first with the sample; should change only the image.
-        sample_transforms: Called next with the sample.
+        img_transforms: Transform that is called first with the sample. It should change only the image.
+        sample_transforms: Transform that is called second with the sample.
 
     Raises:
         InvalidArgumentError: The vocabulary is empty, or a number is out of range.
@@ -210,19 +210,19 @@ class CharacterGenerator(_TextGenerator):
 class WordGenerator(_TextGenerator):
     """Images of words of random characters, to train text recognisers.
 
-    The target of a sample is its text. Each access generates another word from ``random``; ``random.seed()`` reproduces
-    the words, which are the same as in docTR.
+    The target of a sample is its text. Each access generates a new word with ``random``. With ``random.seed()``, words
+    are reproducible and the same as in docTR.
 
     Args:
         vocab: The characters.
-        min_chars: Least number of characters of a word.
-        max_chars: Largest number.
+        min_chars: Smallest number of characters in a word.
+        max_chars: Largest number of characters in a word.
         num_samples: Number of samples.
-        cache_samples: Whether to draw all words in advance and keep them.
+        cache_samples: Whether to draw all words in advance and keep the images.
         font_family: Name of an installed font, path of a font file, or a list of these. By default the fonts of this
             machine that have the characters.
-        img_transforms: Called first with the sample; should change only the image.
-        sample_transforms: Called next with the sample.
+        img_transforms: Transform that is called first with the sample. It should change only the image.
+        sample_transforms: Transform that is called second with the sample.
 
     Raises:
         InvalidArgumentError: The vocabulary is empty, or a number is out of range.
@@ -255,7 +255,7 @@ class WordGenerator(_TextGenerator):
     def _draw_word(self) -> tuple[Image.Image, str]:
         text = self._generate_string(*self.wordlen_range)
         if not any(set(text) <= set(letters) for letters in self._letters.values()):
-            # No font has all characters: make a word of the characters of one font.
+            # No font has all characters, so choose characters of a single font.
             choices = [letters for letters in self._letters.values() if letters]
             if choices:
                 letters = random.choice(choices)

@@ -32,16 +32,16 @@ __all__ = [
 def translate(input_string: str, vocab_name: str, unknown_char: str = "■") -> str:
     """Rewrite a string with the characters of a vocabulary.
 
-    A character that is not in the vocabulary is dropped if it is white space, loses its accents if the vocabulary has
-    the plain letter, and otherwise becomes ``unknown_char``.
+    White space that is not in the vocabulary is dropped. Any other character loses its accents if the vocabulary has
+    the plain letter; otherwise it becomes ``unknown_char``.
 
     Args:
         input_string: the text.
         vocab_name: a key of `VOCABS`.
-        unknown_char: the replacement of other characters.
+        unknown_char: replacement for characters that the vocabulary lacks.
 
     Returns:
-        The text in characters of the vocabulary and ``unknown_char``.
+        The text, consisting of characters of the vocabulary and ``unknown_char``.
 
     Raises:
         KeyError: no vocabulary has this name.
@@ -57,7 +57,6 @@ def translate(input_string: str, vocab_name: str, unknown_char: str = "■") -> 
 
 
 def _translate_character(char: str, characters: frozenset[str], unknown_char: str) -> str:
-    """Translate one character."""
     if char in characters:
         return char
     if char in string.whitespace:
@@ -68,7 +67,7 @@ def _translate_character(char: str, characters: frozenset[str], unknown_char: st
 
 @lru_cache(maxsize=32)
 def _class_of(vocab: str) -> dict[str, int]:
-    """Return the class of each character: its first position."""
+    """Return the class of each character, which is its first position in the vocabulary."""
     return {char: index for index, char in reversed(list(enumerate(vocab)))}
 
 
@@ -101,7 +100,7 @@ def encode_string(input_string: str, vocab: str) -> list[int]:
 
 
 def decode_sequence(input_seq: npt.NDArray[Any] | Sequence[int], mapping: str) -> str:
-    """Return the string of a sequence of classes.
+    """Convert a sequence of classes to a string.
 
     Args:
         input_seq: the classes: a sequence of int or an integer array, each in ``[0, len(mapping))``.
@@ -141,8 +140,8 @@ def encode_sequences(
 ) -> npt.NDArray[np.int32]:
     """Encode strings as rows of equal width, with the markers that sequence networks need.
 
-    A row consists of ``sos`` if given, the classes of the string, ``eos``, and ``pad`` (``eos`` if not given) up to the
-    width. A string that is too long is cut off at the width.
+    A row consists of ``sos`` (if given), the classes of the string, ``eos``, and padding with ``pad`` (by default
+    ``eos``). Strings that are too long are truncated.
 
     Args:
         sequences: the N strings.
@@ -151,7 +150,7 @@ def encode_sequences(
         eos: the class that marks the end; outside the vocabulary.
         sos: the class that marks the start; outside the vocabulary.
         pad: the class that fills the row; outside the vocabulary.
-        dynamic_seq_length: whether rows are only as wide as the longest string needs, at most ``target_size``.
+        dynamic_seq_length: whether the width is only what the longest string needs, at most ``target_size``.
 
     Returns:
         (N, width) array of int32.
@@ -185,14 +184,14 @@ def encode_sequences(
 def convert_target_to_relative(
     img: Tensor, target: npt.NDArray[Any] | dict[str, Any]
 ) -> tuple[Tensor, npt.NDArray[Any] | dict[str, Any]]:
-    """Divide the boxes of an image, in pixels, by its size.
+    """Divide the boxes of an image, in pixels, by the image size.
 
     Args:
         img: The image (C, H, W).
-        target: Boxes (N, 4) or (N, 4, 2), or a dict with these as ``boxes``.
+        target: Boxes, (N, 4) or (N, 4, 2), or a dict with such boxes as ``boxes``.
 
     Returns:
-        The image, and the target with relative boxes, float32, clipped to [0, 1]. A dict is copied.
+        The image, and the target with relative boxes, float32, clipped to [0, 1]. A dict is copied, not changed.
 
     Raises:
         InvalidArgumentError: The boxes have another shape.
@@ -212,12 +211,12 @@ def crop_bboxes_from_image(img_path: str | Path, geoms: npt.NDArray[Any]) -> lis
     """Cut boxes out of an image file.
 
     Args:
-        img_path: The file.
+        img_path: The image file.
         geoms: Upright boxes (N, 4) as (xmin, ymin, xmax, ymax), or polygons (N, 4, 2) clockwise from the top left in
-            reading direction, in pixels; fractions are truncated.
+            reading direction, in pixels. Fractions are truncated.
 
     Returns:
-        N arrays (h, w, 3) uint8, polygons turned upright. The array of a box outside of the image is empty.
+        N arrays, uint8 (h, w, 3). Polygons are rotated upright. For a box outside the image, the array is empty.
 
     Raises:
         InvalidArgumentError: The boxes have another shape or are not finite.
@@ -233,7 +232,7 @@ def crop_bboxes_from_image(img_path: str | Path, geoms: npt.NDArray[Any]) -> lis
     if not np.isfinite(geoms).all():
         raise InvalidArgumentError("geoms must be finite, got NaN or infinity")
     image = read_img_as_numpy(img_path)
-    # Clip, because coordinates may exceed int64.
+    # Clip first, because coordinates may exceed int64.
     pixels = geoms.clip(-1e9, 1e9).astype(np.int64)
     return extract_crops(image, pixels) if geoms.ndim == 2 else extract_rcrops(image, pixels)
 
@@ -241,7 +240,7 @@ def crop_bboxes_from_image(img_path: str | Path, geoms: npt.NDArray[Any]) -> lis
 def pre_transform_multiclass(
     img: Tensor, target: tuple[npt.NDArray[Any], list[str]]
 ) -> tuple[Tensor, dict[str, npt.NDArray[Any]]]:
-    """Group the boxes of an image, in pixels, by class, and divide them by its size.
+    """Group the boxes of an image, in pixels, by class, and divide them by the image size.
 
     Args:
         img: The image (C, H, W).

@@ -1,7 +1,7 @@
-"""The character sets that recognition networks are trained on: `VOCABS`.
+"""The character sets of recognition networks: `VOCABS`.
 
-Names, characters and their order are as in docTR, so that class ``i`` of a network trained with docTR is ``vocab[i]``.
-The parts of languages are included (``"digits"``, ``"hebrew_vowels"``, ...).
+Names, characters and their order are as in docTR, so class ``i`` of a network trained with docTR is ``vocab[i]``. Parts
+of languages have names, too (``"digits"``, ``"hebrew_vowels"``, ...).
 
 >>> from mediatensor.ocr.datasets.vocabs import VOCABS
 >>> len(VOCABS["french"]), VOCABS["french"][:12]
@@ -17,15 +17,15 @@ __all__ = ["VOCABS"]
 
 _CODE_POINTS = re.compile("([0-9A-F]{4,6})(?:-([0-9A-F]{4,6}))?")
 
-# Languages of the multilingual vocabulary, in addition to those in Latin letters.
+# Languages of the multilingual vocabulary in addition to languages in Latin script.
 _MULTILINGUAL_SCRIPTS = (
     "russian belarusian ukrainian tatar tajik kazakh kyrgyz bulgarian macedonian mongolian yakut serbian_cyrillic "
     "uzbek_cyrillic greek hebrew"
 )
 
 
-# Characters of scripts as code points, because many of them combine with the character before, or look like a Latin
-# letter, and an editor could change them. ``0660-0669`` is a range, both ends included.
+# Characters of scripts as code points. Many of them combine with the preceding character or look like a Latin letter,
+# and an editor could change them. ``0660-0669`` is a range that includes both ends.
 _SCRIPT_PARTS: dict[str, str] = {
     "generic_cyrillic_letters": "0430-0449 044C 044E-044F 0410-0429 042C 042E-042F",
     "russian_cyrillic_letters": "0451 044B 044D 0401 042B 042D",
@@ -137,7 +137,7 @@ _SCRIPT_PARTS: dict[str, str] = {
 }
 
 _LATIN_LANGUAGES: dict[str, tuple[str, str]] = {
-    # name: (characters of "english" that it lacks, characters appended in this order)
+    # name: (characters of "english" that the language lacks, characters that are appended in this order)
     "albanian": ("", "çëÇË"),
     "afrikaans": ("", "èëïîôûêÈËÏÎÔÛÊ"),
     "azerbaijani": ("wW", "çəğöşüÇƏĞÖŞÜ₼"),
@@ -380,7 +380,7 @@ _JOYO_KANJI = (
 
 
 def _from_recipe(recipe: str, known: dict[str, str]) -> str:
-    """Return the characters of a recipe of known vocabularies, code points, and ranges of code points."""
+    """Expand a recipe, which consists of names of known vocabularies, code points, and ranges of code points."""
     characters = []
     for word in recipe.split():
         code_points = _CODE_POINTS.fullmatch(word)
@@ -393,7 +393,7 @@ def _from_recipe(recipe: str, known: dict[str, str]) -> str:
 
 
 def _build_vocabs() -> dict[str, str]:
-    """Build all vocabularies by name; later ones refer to earlier ones."""
+    """Build all vocabularies by name. Later vocabularies refer to earlier ones."""
     vocabs = {
         "latex": "".join(sorted(set(string.ascii_letters + string.digits + "\\{}^_=+-<>()[]/.,| "))),
         "digits": string.digits,
@@ -411,7 +411,7 @@ def _build_vocabs() -> dict[str, str]:
     for name, recipe in _SCRIPT_LANGUAGES.items():
         known[name] = vocabs[name] = _from_recipe(recipe, known)
     latin = "".join(vocabs[name] for name in ("english", *_LATIN_LANGUAGES))
-    # Each character once, at its first position.
+    # Keep each character once, at its first position.
     vocabs["multilingual"] = "".join(dict.fromkeys(latin + "§" + _from_recipe(_MULTILINGUAL_SCRIPTS, vocabs)))
     return vocabs
 

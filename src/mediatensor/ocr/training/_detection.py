@@ -25,11 +25,11 @@ from ._rows import change_picture
 __all__ = ["Detection", "Orientation", "changed_page", "cropped_page"]
 
 _IOU = 0.5
-# Crops are scaled by 1 / 2 ** this to 2 ** this.
+# Crops are scaled by a factor from 1 / 2 ** this to 2 ** this.
 _MOST_ZOOM = 0.6
 # Share of the crops that contain text.
 _TEXT_SHARE = 0.9
-# Candidates for the thresholds of pixels and boxes, and the number of pages that they are compared on.
+# Candidates for the thresholds of pixels and boxes, and the number of pages on which they are compared.
 _PIXEL_THRESHOLDS = (0.1, 0.2, 0.3, 0.5, 0.7)
 _BOX_THRESHOLDS = (0.1, 0.3, 0.5, 0.6, 0.7)
 _NUM_PAGES_TRIED = 20
@@ -40,7 +40,7 @@ Boxes = dict[str, NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class BoxBatch:
-    """A batch of pages, (N, 3, H, W), with the boxes of each page by class, relative, (K, 4) or (K, 4, 2)."""
+    """A batch of pages, (N, 3, H, W), and the relative boxes by class of each page, (K, 4) or (K, 4, 2)."""
 
     data: Tensor
     boxes: list[Boxes]
@@ -48,7 +48,7 @@ class BoxBatch:
 
 @dataclass(frozen=True)
 class _BoxBatches:
-    """Makes batches of pages, scaled and padded on all sides to one size."""
+    """Makes batches of pages, scaled and padded on all sides to the same size."""
 
     pre_processor: PreProcessor
     flips_channels: bool
@@ -67,18 +67,18 @@ class _BoxBatches:
 
 
 def _place_boxes(boxes: NDArray[np.float64], place: Placement) -> NDArray[np.float64]:
-    """Convert boxes relative to an image into boxes relative to the network input that it is placed in."""
+    """Convert boxes relative to an image into boxes relative to the network input that contains it."""
     points = _corners(boxes) * (place.width, place.height) + (place.left, place.top)
     return points.reshape(boxes.shape)
 
 
 def _corners(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return two corners of upright boxes, (K, 2, 2), or four corners, (K, 4, 2)."""
+    """Return the two corners of upright boxes, (K, 2, 2), or all four corners, (K, 4, 2)."""
     return boxes.reshape(len(boxes), 4 if boxes.ndim == 3 else 2, 2)
 
 
 def boxes_of(sample: Sample, class_names: Iterable[str]) -> Boxes:
-    """Return the relative boxes of a page by class, (K, 4) or (K, 4, 2), without empty classes."""
+    """Return the relative boxes of a page by class, (K, 4) or (K, 4, 2). Empty classes are left out."""
     names = tuple(class_names)
     given = sample.extra.get("boxes")
     if given is None:
@@ -104,7 +104,7 @@ def boxes_of(sample: Sample, class_names: Iterable[str]) -> Boxes:
 
 
 def _change_page(sample: Sample) -> Sample:
-    """Change a page at random, see `changed_page`; pages with boxes of several classes stay."""
+    """Change a page at random; see `changed_page`. Pages with boxes of several classes stay unchanged."""
     boxes = sample.extra.get("boxes")
     if sample.image is None or not isinstance(boxes, np.ndarray):
         return sample
@@ -167,7 +167,7 @@ def _change_colors(image: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Cropping:
-    """Cuts a square out of a page, see `cropped_page`, and with ``augment`` changes it at random."""
+    """Cuts a square out of a page; see `cropped_page`. With ``augment``, the page is also changed at random."""
 
     page_size: int
     crop_size: int
@@ -195,12 +195,12 @@ def cropped_page(
     Args:
         image: uint8 (3, H, W).
         boxes: Boxes by class, (K, 4) or (K, 4, 2), relative to the page.
-        page_size: Side in pixels of the black square that the page is scaled to and centred in before it is cut, as in
-            predictors.
+        page_size: Side in pixels of a black square. The page is scaled to it and centred in it before it is cropped,
+            as in predictors.
         crop_size: Side of the crop in pixels.
 
     Returns:
-        The crop, uint8 (3, crop_size, crop_size), and the parts of boxes in it, relative to the crop.
+        The crop, uint8 (3, crop_size, crop_size), and the parts of boxes inside it, relative to the crop.
 
     Example:
         >>> import numpy as np, torch
@@ -214,11 +214,11 @@ def cropped_page(
     zoom = page_size / size.max()
     corners = [_corners(np.asarray(own, np.float64)) for own in boxes.values()]
     centres = np.concatenate([np.zeros((0, 2)), *(own.mean(axis=1) for own in corners)])
-    # The crop contains the centre of some text, or sometimes any point of the page.
+    # The crop contains the centre of a text, or sometimes any point of the page.
     point = np.array([random_number(), random_number()])
     if len(centres) and random_number() < _TEXT_SHARE:
         point = centres[int(random_number(0, len(centres)))].clip(0, 1)
-    # In pixels of the scaled page, from its top left corner; the square around it starts at -before.
+    # Coordinates are pixels of the scaled page from its top left corner. The square around it starts at -before.
     whole = max(page_size, crop_size)
     before = (whole - size * zoom) / 2
     start = point * size * zoom - [random_number(0, crop_size), random_number(0, crop_size)]
@@ -264,7 +264,7 @@ class Detection:
         self.model, self._crop_size = model, crop_size
 
     def check(self, datasets: Iterable[MediaDataset]) -> None:
-        """Boxes are checked when rows are read."""
+        """Accept all rows. Their boxes are checked when rows are read."""
 
     def prepared(self, dataset: MediaDataset, augment: bool) -> MediaDataset:
         if self._crop_size is not None:
@@ -279,7 +279,7 @@ class Detection:
         return _BoxBatches(pre_processor, cfg.get("color_order") == "BGR", tuple(self.model.class_names))
 
     def loss(self, model: Any, batch: BoxBatch, share: float = 1.0) -> Tensor:
-        # Convolutions are a quarter faster with channels last.
+        # Convolutions are 25 % faster with channels last.
         data = batch.data.to(next(model.parameters()).device).contiguous(memory_format=torch.channels_last)
         loss: Tensor = model(data, batch.boxes)["loss"]
         return loss
@@ -292,7 +292,7 @@ class Detection:
         """Choose the thresholds of pixels and boxes.
 
         The thresholds of an architecture suit networks that were trained for days. After a short training,
-        probabilities fall slowly at the edges of text, so that boxes would be too large.
+        probabilities fall slowly at text edges, and boxes would be too large.
         """
         predictor, post = detection_predictor(model), model.postprocessor
         device = next(model.parameters()).device
@@ -322,7 +322,7 @@ class Detection:
 
     @torch.no_grad()
     def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> DetectionScores:
-        """Score the boxes that a network finds on the first pages of a dataset, or on all."""
+        """Score the boxes that a network finds on the first pages of a dataset, or on all pages."""
         predictor, confusion = detection_predictor(model), LocalizationConfusion(_IOU)
         for samples in first_rows(dataset, num_rows, at_once=1):
             for sample in samples:
@@ -374,7 +374,7 @@ class _TurnedBatches:
 
 @dataclass(frozen=True)
 class _Turning:
-    """Rotates the image of a sample to a random class, given the clockwise degrees of all classes."""
+    """Rotates the image of a sample by random degrees. The target is their index in ``degrees`` (clockwise)."""
 
     degrees: tuple[int, ...]
 
@@ -386,7 +386,7 @@ class _Turning:
 
 @dataclass(frozen=True)
 class OrientationScores:
-    """The number of images, and the share that was classified correctly."""
+    """The number of images, and the share of images that were classified correctly."""
 
     num_pictures: int
     score: float
@@ -405,7 +405,7 @@ class Orientation:
         self._degrees = tuple(int(degrees) for degrees in model.cfg["classes"])
 
     def check(self, datasets: Iterable[MediaDataset]) -> None:
-        """Any upright image is accepted."""
+        """Accept all rows: any upright image is suitable."""
 
     def prepared(self, dataset: MediaDataset, augment: bool) -> MediaDataset:
         changed = with_changes(dataset, change_picture) if augment else dataset
@@ -431,7 +431,7 @@ class Orientation:
 
     @torch.no_grad()
     def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> OrientationScores:
-        """Score the classes of the first images of a dataset, or of all."""
+        """Score the classes of the first images of a dataset, or of all images."""
         turned = self.prepared(dataset, augment=False)
         collate = self.collator(_SCORED_AT_ONCE)
         device = next(model.parameters()).device

@@ -30,16 +30,16 @@ from ..drawing import (
 
 __all__ = ["DrawnLines", "DrawnPages", "drawn_lines", "drawn_pages"]
 
-# The characters of lines are collected from this many texts; texts with other characters are not drawn.
+# The character set of lines is collected from this many texts. Texts with other characters are not drawn.
 _NUM_TEXTS = 3000
 _MAX_TRIES = 100
 
 
 class DrawnLines(MediaDataset):
-    """Generated lines with their texts; see `drawn_lines`.
+    """Generated lines with their texts; made by `drawn_lines`.
 
     Attributes:
-        characters: All characters that the texts may have.
+        characters: All characters that may occur in the texts.
 
     Example:
         >>> from mediatensor.ocr.training import DrawnLines, drawn_lines
@@ -56,7 +56,7 @@ class DrawnLines(MediaDataset):
         return f"{type(self).__name__}({len(self)} {self.items[0].name})"
 
     def limited_to(self, characters: Iterable[str]) -> DrawnLines:
-        """Return the dataset without texts that have other characters than these.
+        """Return the dataset without texts that contain other characters.
 
         Example:
             >>> from mediatensor.ocr.training import drawn_lines
@@ -77,7 +77,7 @@ class _Faces:
     faces: tuple[Face, ...]
 
     def close(self) -> None:
-        """Do nothing: no file is open."""
+        """Do nothing, because no file is open."""
 
 
 @dataclass(frozen=True)
@@ -120,20 +120,20 @@ def drawn_lines(
     fonts: Iterable[str | os.PathLike[str]] | None = None,
     seed: int | None = None,
 ) -> DrawnLines:
-    """Generate lines on access: different ones in each epoch, the same ones for the same seed.
+    """Generate lines on access. They differ in each epoch, and are the same for the same seed.
 
-    ``Sample.image`` is uint8 (3, H, W), ``Sample.label`` the text. Texts include prices, dates, codes and addresses;
-    fonts, sizes, colours, papers, scanners and cameras vary. Use them for training with few real lines, and for
-    `fit(keep=...)`.
+    ``Sample.image`` is uint8 (3, H, W), and ``Sample.label`` is the text. Texts include prices, dates, codes and
+    addresses. Fonts, sizes, colours, papers, scanners and cameras vary. Use the lines for training with few real lines,
+    and for `fit(keep=...)`.
 
     Args:
         num_lines: Rows per epoch.
-        languages: Languages of the texts, equally likely, see `mediatensor.ocr.drawing.LANGUAGES`.
+        languages: Languages of the texts, equally likely; see `mediatensor.ocr.drawing.LANGUAGES`.
         characters: Allowed characters, in addition to spaces; ``None`` for all.
-        texts: Your lines, parts of which replace ours.
+        texts: Your own lines. Parts of them replace the built-in texts.
         style: Appearance of lines, one of `mediatensor.ocr.drawing.STYLES`.
-        fonts: Font files and folders of them; by default the fonts of the machine. Other machines have other fonts, so
-            their lines differ.
+        fonts: Font files and folders of font files; by default the fonts of the machine. Lines differ between machines
+            with different fonts.
         seed: Random seed; see `MediaDataset` for ``None``.
 
     Raises:
@@ -157,7 +157,7 @@ def drawn_lines(
 
 
 class DrawnPages(MediaDataset):
-    """Generated pages with the boxes of their words or lines; see `drawn_pages`.
+    """Generated pages with the boxes of their words or lines; made by `drawn_pages`.
 
     Example:
         >>> from mediatensor.ocr.training import DrawnPages, drawn_pages
@@ -216,25 +216,25 @@ def drawn_pages(
     fonts: Iterable[str | os.PathLike[str]] | None = None,
     seed: int | None = None,
 ) -> DrawnPages:
-    """Generate pages on access: different ones in each epoch, the same ones for the same seed.
+    """Generate pages on access. They differ in each epoch, and are the same for the same seed.
 
     ``Sample.image`` is uint8 (3, H, W). ``extra["boxes"]`` has the quadrangles of all words or lines, float64
     (N, 4, 2), relative to the page: top left, top right, bottom right, bottom left in reading direction, as in
-    `PageDataset`. Pages include letters, forms, receipts, tables, columns, reports, slides and captions, and a few are
-    empty. Use them to train detectors and orientation classifiers with few real pages.
+    `PageDataset`. Pages include letters, forms, receipts, tables, columns, reports, slides and captions. A few pages
+    are empty. Use the pages to train detectors and orientation classifiers with few real pages.
 
     Args:
         num_pages: Rows per epoch.
         kind: Kind of the pages, one of `mediatensor.ocr.drawing.PAGE_KINDS`.
-        languages: Languages of the texts, see `mediatensor.ocr.drawing.LANGUAGES`; a page is in one of them.
-        texts: Your lines, which replace our sentences.
+        languages: Languages of the texts; see `mediatensor.ocr.drawing.LANGUAGES`. Each page is in one language.
+        texts: Your own lines. They replace the built-in sentences.
         style: Appearance of pages, one of `mediatensor.ocr.drawing.STYLES`.
         size: Width and height in pixels; by default random.
         text_unit: Unit of the boxes: ``"word"`` or ``"line"``.
-        margin: Margin around the ink of a word or line, in heights of its line. The default is similar to boxes that
-            people draw.
-        fonts: Font files and folders of them; by default the fonts of the machine. Other machines have other fonts, so
-            their pages differ.
+        margin: Margin around the ink of a word or line, in line heights. With the default, boxes are similar to boxes
+            that people draw.
+        fonts: Font files and folders of font files; by default the fonts of the machine. Pages differ between machines
+            with different fonts.
         seed: Random seed; see `MediaDataset` for ``None``.
 
     Raises:
@@ -277,7 +277,7 @@ def _font_files(fonts: Iterable[str | os.PathLike[str]] | None) -> tuple[str, ..
 
 
 def _boxes_of(page: DrawnPage, text_unit: str, margin: float) -> NDArray[np.float64]:
-    """Return relative quadrangles of words or lines with a margin, without those beyond the edges."""
+    """Return relative quadrangles of words or lines with a margin. Boxes outside the page are left out."""
     parts = [(part, line) for line in page.lines for part in (line.words if text_unit == "word" else [line])]
     quads = np.array([part.polygon for part, _ in parts], np.float64).reshape(-1, 4, 2)
     lines = np.array([line.polygon for _, line in parts], np.float64).reshape(-1, 4, 2)

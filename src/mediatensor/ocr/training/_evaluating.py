@@ -42,9 +42,9 @@ from ._worst_cases import WorstLine, WorstPage
 
 __all__ = ["evaluate"]
 
-# Calls before the first timed one: the first calls load kernels and fill caches.
+# Calls before the first timed call. The first calls load kernels and fill caches.
 NUM_WARM_UP = 3
-# The least share of a box that is within another box for it to be part of that box.
+# A box is part of another box if at least this share of it is inside.
 _WITHIN = 0.7
 
 _Worst = TypeVar("_Worst", WorstLine, WorstPage)
@@ -65,20 +65,20 @@ def evaluate(
     """Score a text recogniser or a text detector on a dataset.
 
     Args:
-        model: Name of an architecture with weights on this machine, see `list_models`; path of a model; a network; or a
-            predictor.
-        dataset: Any object with a length and rows by index. For a recogniser, rows are `Sample` with an ``image``,
-            uint8 (3, H, W), and its text as ``label`` or in ``extra["text"]``, or pairs of an image and its text. For a
-            detector, ``extra["boxes"]`` has the boxes of a page, relative, (N, 4) or (N, 4, 2) or a dict of these by
-            class, or rows are pairs of an image and its boxes. docTR's `Sample` has either as ``target``. Rows that the
-            dataset skips or replaces count as failed.
-        iou_threshold: Least overlap of a found and a true box to make a pair.
-        num_worst: Number of the worst rows that are kept with their images.
+        model: Name of an architecture with weights on this machine (see `list_models`), path of a model, a network, or
+            a predictor.
+        dataset: Any object with a length and rows by index. Rows for a recogniser are `Sample` objects with ``image``,
+            uint8 (3, H, W), and the text as ``label`` or in ``extra["text"]``, or pairs of an image and its text. Rows
+            for a detector have the relative boxes of a page in ``extra["boxes"]``, (N, 4) or (N, 4, 2) or a dict of
+            these by class, or are pairs of an image and its boxes. docTR's `Sample` has text or boxes as ``target``.
+            Rows that the dataset skips or replaces count as failed.
+        iou_threshold: Smallest overlap of a found and a true box that makes them a pair.
+        num_worst: Number of the worst rows to keep with their images.
         name: Name of the model in reports; by default the given name, or the class of the network.
-        device: Device that the model is moved to; by default it stays.
-        task: Required task of the model; by default either.
-        batch_size: Rows per call of the model. More than one is faster, especially on a GPU, but gives no ``latency``,
-            which is the time of single calls.
+        device: Device to move the model to. By default, it is not moved.
+        task: Required task of the model. By default, both tasks are accepted.
+        batch_size: Rows per call of the model. Larger batches are faster, especially on a GPU, but then ``latency``
+            is ``None``, because it is the time of single calls.
 
     Returns:
         A `RecognitionEvaluation` or a `DetectionEvaluation`.
@@ -87,7 +87,7 @@ def evaluate(
         InvalidArgumentError: The model has another task, or a row has no text or no boxes.
         DeviceError: The device is not available.
         WeightsNotFoundError: There are no weights on this machine.
-        MediaTensorError, OSError: A row cannot be read, and the dataset raises.
+        MediaTensorError, OSError: The dataset raises an error for a row that cannot be read.
 
     Example:
         >>> import torch
@@ -168,7 +168,7 @@ def _evaluate_detection(rows: _Rows, name: str, num_worst: int, iou_threshold: f
             boxes = boxes["boxes"]  # as in docTR's datasets of words, whose labels are texts
         true_by_class = boxes if isinstance(boxes, dict) else {"": boxes}
         if set(true_by_class) != set(found_by_class):
-            # Different classes are not comparable, so all boxes count as text.
+            # Different classes are not comparable, so all boxes are counted as text.
             found_by_class = {"": np.concatenate(list(found_by_class.values()))}
             true_by_class = {"": np.concatenate([_check_boxes(own, number) for own in true_by_class.values()])}
         trues, founds, true_matched, found_matched = [], [], [], []
@@ -210,7 +210,7 @@ def _evaluate_detection(rows: _Rows, name: str, num_worst: int, iou_threshold: f
 class _Rows:
     """The readable rows of a dataset with predictions, their latency, and the failures.
 
-    ``wanted`` is the truth of a row: ``"text"`` or ``"boxes"``.
+    ``wanted`` is the kind of truth of the rows: ``"text"`` or ``"boxes"``.
     """
 
     def __init__(self, dataset: Any, wanted: str, predictor: _Predictor, batch_size: int) -> None:
@@ -270,14 +270,14 @@ class _Rows:
 
 
 class _WorstRows(Generic[_Worst]):
-    """The rows with the most errors; among equal ones, the first."""
+    """The rows with the most errors. Among rows with equally many errors, the first are kept."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._heap: list[tuple[int, int, _Worst]] = []
 
     def offer(self, num_errors: int, number: int, make: Callable[[], _Worst]) -> None:
-        """Keep a row if it is among the worst; only then it is made, because it holds an image."""
+        """Keep a row if it is among the worst. It is only then made, because it contains an image."""
         if len(self._heap) < self._most:
             heapq.heappush(self._heap, (num_errors, -number, make()))
         elif self._heap and (num_errors, -number) > self._heap[0][:2]:
@@ -308,7 +308,7 @@ def _quads(boxes: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _are_within(quads: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Whether most of each quad (N, 4, 2), as an upright box, is within one of ``others`` (M, 4, 2)."""
+    """Whether most of each quad, (N, 4, 2), as an upright box, is inside one of ``others``, (M, 4, 2)."""
     boxes = boxes_around(quads)
     needed = _WITHIN * (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
     inside = np.zeros(len(boxes), dtype=bool)

@@ -1,4 +1,4 @@
-"""`export_lines`: cut out the lines of documents with proposed texts, to correct and to train on."""
+"""`export_lines`: cut out the lines of documents, with proposed texts to correct and to train on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["LineFolder", "export_lines"]
 
 _MOST_CHARACTERS_OF_A_NAME = 100
 
-# The page for corrections, which works without a server.
+# The page to correct texts on, which works without a server.
 _PAGE = """\
 <!DOCTYPE html>
 <html lang="en">
@@ -144,18 +144,18 @@ def export_lines(
 ) -> Path:
     """Cut out every line that a predictor finds, with its proposed text, to correct the texts and train on them.
 
-    The folder gets ``images/NAME-0001.png`` and so on in reading order (``images/NAME-p0002-0001.png`` for documents
-    with several pages), and ``lines.jsonl`` with an object for each line: ``file``, ``text``, ``confidence``,
-    ``source``, ``page`` (from 1), ``box`` (relative to the page) and, for lines that the predictor left out of the text
-    of the page, ``unread`` with the reason. The least certain lines come first. ``correct.html`` shows each image with
-    a field for its text, in any browser. Lines that are already in the file stay unchanged: corrections are kept when
-    more documents, or the same ones, are added.
+    The folder gets an image for each line in reading order: ``images/NAME-0001.png``, or ``images/NAME-p0002-0001.png``
+    for documents with several pages. ``lines.jsonl`` gets an object for each line: ``file``, ``text``, ``confidence``,
+    ``source``, ``page`` (from 1) and ``box`` (relative to the page). Lines that the predictor left out of the page text
+    also have ``unread``, the reason. The least certain lines come first. ``correct.html`` shows each image with a field
+    for its text, in any browser. Existing lines in the file stay unchanged, so corrections are kept when documents are
+    added, even the same documents.
 
     Args:
-        pages: A document, a path, or a list of pages, as predictors take.
+        pages: A document, a path, or a list of pages, as for predictors.
         folder: Folder for the lines; created if necessary.
         reader: Predictor; by default ``ocr_predictor(pretrained=True)``.
-        name: Start of the names of images; by default the name of the file, or ``"page"``.
+        name: Start of the image names; by default the name of the file, or ``"page"``.
 
     Returns:
         The path of ``lines.jsonl``, for `LineDataset`.
@@ -163,8 +163,8 @@ def export_lines(
     Raises:
         InvalidArgumentError: A page has no valid type, or a line of ``lines.jsonl`` is not an object with a file.
         WriteError: A file cannot be written.
-        PageError: A page cannot be read, and the predictor has ``on_error="raise"``. Otherwise it is left out, with a
-            warning.
+        PageError: A page cannot be read, and the predictor has ``on_error="raise"``. Otherwise the page is left out
+            with a warning.
 
     Example:
         >>> import json
@@ -198,7 +198,7 @@ def export_lines(
 
 
 class LineFolder:
-    """A folder, which need not exist, with images of lines and a file of their texts."""
+    """A folder with images of lines and a file of their texts. It is created when lines are written."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = Path(path_text("folder", folder))
@@ -216,7 +216,7 @@ class LineFolder:
         return self._folder / "correct.html"
 
     def pictures_of(self, documents: Mapping[str, str]) -> dict[Path, str]:
-        """Return the existing images with names that the lines of documents would get, with their documents.
+        """Return existing images whose names the lines of these documents would get, and the document of each.
 
         ``documents`` maps each document to the start of its file names.
         """
@@ -234,7 +234,7 @@ class LineFolder:
         return found
 
     def is_own(self, path: str) -> bool:
-        """Return whether a file of the folder was written for its lines."""
+        """Return whether `LineFolder` wrote a file of the folder."""
         if Path(path) == self.page:
             with open(path, encoding="utf-8", errors="replace") as file:
                 return file.read(len(_PAGE_START)) == _PAGE_START
@@ -245,7 +245,7 @@ class LineFolder:
     ) -> list[dict[str, Any]]:
         """Write the images of the lines of a page, and return the rows for `add`.
 
-        ``stem`` is the start of their names, which gets a number if another document has it.
+        ``stem`` is the start of the image names. A number is appended if another document has the same stem.
         """
         begin = self._free_stem(stem, source) + (f"-p{page_index + 1:04d}" if has_pages else "")
         rows = []
@@ -268,7 +268,7 @@ class LineFolder:
         return rows
 
     def _free_stem(self, stem: str, source: str) -> str:
-        """Return a start of file names that no other document has."""
+        """Return a start of file names that no other document uses."""
         if (stem, source) not in self._stems:
             others = [row["file"] for row in self._rows() if row.get("source") != source]
             free = (f"{stem}.{number}" if number > 1 else stem for number in count(1))
@@ -276,7 +276,7 @@ class LineFolder:
         return self._stems[stem, source]
 
     def add(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Add lines to the file of texts, which is replaced as a whole; existing lines stay unchanged.
+        """Add lines to the file of texts, which is rewritten as a whole. Existing lines stay unchanged.
 
         The lines that this object added come last, the least certain first.
         """
@@ -305,7 +305,7 @@ class LineFolder:
                 picture.unlink()
 
     def _rows(self) -> list[dict[str, Any]]:
-        """Return the rows of the file, read again if it was edited."""
+        """Return the rows of the file. It is read again if it has changed."""
         state = _state(self.file)
         if state is None or state != self._known[0]:
             self._known = state, self._read_rows()
@@ -347,7 +347,7 @@ def _has_stem(file: str, stem: str) -> bool:
 
 
 def _state(file: Path) -> list[int] | None:
-    """Return values that change with the file; ``None`` if it does not exist."""
+    """Return values that change when the file changes; ``None`` if it does not exist."""
     try:
         status = file.stat()
     except OSError:
@@ -361,6 +361,6 @@ def _certainty(row: dict[str, Any]) -> float:
 
 
 def _correcting_page(rows: Sequence[str]) -> str:
-    """Return the HTML page for the rows of ``lines.jsonl``, as JSON, with files relative to the page."""
-    # "<" is escaped because a text may contain the end tag of a script; outside of strings, JSON has no "<".
+    """Return the HTML page for rows of ``lines.jsonl``, as JSON, with files relative to the page."""
+    # "<" is escaped because a text may contain the end tag of a script. Outside of strings, JSON has no "<".
     return _PAGE.replace("@ROWS@", f"[{','.join(rows)}]".replace("<", "\\u003c"))

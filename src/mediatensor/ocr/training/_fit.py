@@ -1,4 +1,4 @@
-"""`fit`: check the arguments of a training and its files, make the network that it starts from, and train."""
+"""`fit`: check the arguments and files of a training, make the initial network, and train it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ._rows import characters_of
 __all__ = ["fit"]
 
 _TASKS = ("recognition", "detection", "classification")
-# Default learning rates, for random and for pretrained weights.
+# Default learning rates for random (``False``) and for pretrained weights (``True``).
 _RATES = {False: 1e-3, True: 2e-4}
 
 
@@ -65,17 +65,18 @@ def fit(
 ) -> Fit:
     """Train a text recogniser, a text detector or an orientation classifier, and keep its best weights.
 
-    After each epoch the network is scored on the validation rows. The best weights so far are written to ``out``, which
-    predictors accept by its path: ``ocr_predictor(reco_arch=out)``, ``det_arch=out``. Next to it are a log, ``.jsonl``,
-    a plot of the curves, ``.png``, if matplotlib is installed, and until training is complete ``.state.pt``. With that
-    file an interrupted training resumes when `fit` is called again with the same arguments. On one device, and with the
-    same number of threads, the weights are then bit-identical to an uninterrupted training.
+    After each epoch, the network is scored on the validation rows. The best weights so far are written to ``out``.
+    Predictors accept this path: ``ocr_predictor(reco_arch=out)``, ``det_arch=out``. Next to ``out``, `fit` writes a log
+    (``.jsonl``) and, if matplotlib is installed, a plot of the curves (``.png``). ``.state.pt`` exists until training
+    is complete. If training is interrupted, calling `fit` with the same arguments resumes it from this file. On one
+    device with the same number of threads, the weights are then bit-identical to an uninterrupted training.
 
-    Started by ``torchrun``, all processes train together, each on its share of every batch.
+    If ``torchrun`` starts several processes, they train together, each on its share of every batch.
 
     The thresholds of a detector are chosen on the validation pages, and stored with its weights.
 
     The optimiser is AdamW (Loshchilov and Hutter, 2019, https://arxiv.org/abs/1711.05101). The learning rate rises
+    linearly and then falls as a cosine. The weights that are scored and written are a moving average.
     linearly and then falls as a cosine. A moving average of the weights is scored and written.
 
     Args:
@@ -84,42 +85,42 @@ def fit(
             ``Sample.label``, such as a `LineDataset`. A detector needs pages with the boxes of words or lines,
             ``extra["boxes"]``, such as a `PageDataset`. An orientation classifier needs upright images; `fit` rotates
             them.
-        validation: Rows of the same kind for scores, never for learning.
+        validation: Rows of the same kind, used only for scores.
         out: Path of the checkpoint, ``.pt``.
-        keep: Rehearsal data: rows that the network must not forget. Every step has as many of them as rows of
-            ``train``. The default recogniser must also keep its features of these rows.
+        keep: Rehearsal data: rows that the network must not forget. Each step uses equally many rows of ``keep`` and
+            ``train``. The default recogniser must also keep its features of the ``keep`` rows.
         pretrained: Whether to start from the weights on this machine and freeze the statistics of normalisation layers.
-            If false, start from random weights.
+            If false, training starts from random weights.
         vocab: Characters of a recogniser that starts from random weights.
         extend_vocab: Whether to add the characters of ``train`` and ``validation`` that the recogniser lacks.
         epochs: Number of passes over ``train``.
         batch_size: Rows per step and process.
         learning_rate: Peak learning rate (default 2e-4, or 1e-3 for random weights). The last layer of a pretrained
             recogniser learns five times as fast, because it maps shapes to characters.
-        weight_decay: Weight decay of matrices. Biases, scales and the last layer have none.
+        weight_decay: Weight decay of matrices. Biases, scales and the last layer are not decayed.
         warmup: Share of all steps in which the learning rate rises.
-        ema_decay: Share of the average that is kept in each step; smaller at the start.
-        clip_norm: Largest norm of the gradients of a step.
+        ema_decay: Share of the moving average that is kept in each step. It is smaller at the start.
+        clip_norm: Largest norm of the gradients in a step.
         keep_weight: Weight of the loss of ``keep``.
-        blend: Share of the learnt weights in the weights that are scored and written; the rest are the initial weights,
-            except for new characters. Less than 1 forgets less (Wortsman et al., "Robust fine-tuning of zero-shot
+        blend: Share of the learnt weights in the written weights; the rest are the initial weights. New characters are
+            not blended. With less than 1, the network forgets less (Wortsman et al., "Robust fine-tuning of zero-shot
             models", 2022, https://arxiv.org/abs/2109.01903).
-        patience: Number of epochs without a better score after which training stops.
+        patience: Training stops after this number of epochs without a better score.
         augment: Whether to change the images of ``train`` at random, see `changed_line` and `changed_page`.
-        page_size: Side in pixels, a multiple of 32, of the squares that images are resized to, here and in predictors;
-            for detectors and orientation classifiers. By default the size of the architecture.
+        page_size: Side in pixels, a multiple of 32, of the squares that images are resized to, in training and in
+            predictors. For detectors and orientation classifiers only. By default the size of the architecture.
         crop_size: Side in pixels, a multiple of 32, of random crops of pages that a detector learns from. Smaller crops
             need less time and memory per step.
-        seed: Seed of the order of rows, of their changes, and of random weights.
+        seed: Seed of the row order, the random changes of rows, and random weights.
         device: Device, by default ``"cuda"`` if available, else ``"cpu"``.
-        amp: Whether to compute in half precision where that is safe; by default only on CUDA.
+        amp: Whether to compute in half precision where this is safe; by default only on CUDA.
         num_workers: Number of processes that read images; 0 reads them in this process.
-        save_seconds: Interval at which the state is saved, in addition to each epoch.
-        resume: Whether to resume an interrupted training. A complete checkpoint is then an error; if false, training
-            starts again and replaces it.
-        overwrite: Whether to start again and replace existing files even if no training wrote them. Input files are
-            never replaced.
-        report: Function that is called after each epoch with its line of the log.
+        save_seconds: Interval at which the state is saved. It is also saved after each epoch.
+        resume: Whether to resume an interrupted training. If true, a complete checkpoint is an error. If false,
+            training starts again and replaces the checkpoint.
+        overwrite: Whether to start again and replace existing files that no training wrote. Input files are never
+            replaced.
+        report: Function that is called after each epoch with the log entry of the epoch.
 
     Returns:
         The scores, the log, and the path of the weights.
@@ -128,9 +129,9 @@ def fit(
         InvalidArgumentError: An argument is invalid, a text has a character that the recogniser lacks, the state next
             to ``out`` belongs to another training, a checkpoint exists, or a file of the training would replace an
             input file or a file that no training wrote.
-        TrainingError: Gradients are no longer finite. The best weights so far remain.
+        TrainingError: Gradients are no longer finite. The best weights so far are kept.
         WeightsNotFoundError: There are no weights to start from.
-        WriteError: A file cannot be written. Earlier files remain.
+        WriteError: A file cannot be written. Existing files are kept.
 
     Example:
         >>> from mediatensor.ocr.training import LineDataset, fit
@@ -197,7 +198,7 @@ def _device(device: str | torch.device | None) -> torch.device:
 
 
 def _join_processes() -> None:
-    """Join the processes that ``torchrun`` started, unless the caller did."""
+    """Initialise the group of processes that ``torchrun`` started, unless the caller did."""
     if "TORCHELASTIC_RUN_ID" in os.environ and dist.is_available() and not dist.is_initialized():
         dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
 
@@ -247,7 +248,7 @@ def _start(settings: FitSettings, datasets: list[MediaDataset]) -> tuple[Checkpo
 
 
 def training_files(out: str | os.PathLike[str]) -> list[Path]:
-    """Return the files that a training writes: the checkpoint, its state, the log and the curves."""
+    """Return the files that a training writes: the checkpoint, its state, the log and the plot of the curves."""
     path = Path(out)
     return [path, *(path.with_suffix(suffix) for suffix in (".state.pt", ".jsonl", ".png"))]
 
@@ -255,7 +256,7 @@ def training_files(out: str | os.PathLike[str]) -> list[Path]:
 def _check_files(
     path: Path, arch: str | os.PathLike[str], datasets: Sequence[MediaDataset | None], *, overwrite: bool
 ) -> None:
-    """Raise if training would replace an input file, or a file that no training wrote."""
+    """Raise an error if training would replace an input file, or a file that no training wrote."""
     sources: list[Any] = [arch]
     for dataset in datasets:
         if isinstance(dataset, MediaDataset):
@@ -283,7 +284,7 @@ def _is_checkpoint(path: str) -> bool:
 
 
 def _is_archive(path: str) -> bool:
-    """Whether a file starts like a file of ``torch.save``, even if it is cut off."""
+    """Whether a file starts like a file of ``torch.save``, even if it is truncated."""
     with open(path, "rb") as file:
         return file.read(4) == b"PK\x03\x04"
 

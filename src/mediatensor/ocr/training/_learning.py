@@ -1,4 +1,4 @@
-"""The interface between the training loop and the learner of each task, and random changes of rows."""
+"""The interface between the training loop and the learners of the tasks, and random changes of rows."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class Scores(Protocol):
 
     @property
     def score(self) -> float:
-        """Return the number that training maximises, from 0 to 1."""
+        """Return the number, from 0 to 1, that training maximises."""
 
     def as_dict(self) -> dict[str, float]:
         """Return all scores by name, including ``"score"``."""
 
 
 class Learner(Protocol):
-    """A network in training, on its device, and its task as in model cards."""
+    """A network in training, on its device. ``task`` is its task as in model cards."""
 
     task: str
     model: Any
 
     def check(self, datasets: Iterable[MediaDataset]) -> None:
-        """Raise `InvalidArgumentError` for rows that the network cannot learn."""
+        """Raise `InvalidArgumentError` if the network cannot learn the rows."""
 
     def prepared(self, dataset: MediaDataset, augment: bool) -> MediaDataset:
         """Return the rows for training, with random changes if ``augment`` is true."""
@@ -41,16 +41,16 @@ class Learner(Protocol):
         """Return a picklable function that makes batches of samples."""
 
     def loss(self, model: Any, batch: Any, share: float = 1.0) -> Tensor:
-        """Return the loss of a network for a batch, at this share of the way from the first to the last step."""
+        """Return the loss of a network for a batch. ``share`` is the progress of the training, from 0 to 1."""
 
     def keeping_loss(self, batch: Any) -> Tensor:
         """Return the loss for rehearsal data, which the network must not forget."""
 
     def chosen_options(self, model: Any, dataset: MediaDataset) -> dict[str, Any]:
-        """Choose options of the network, such as thresholds, on a dataset; return and set them."""
+        """Choose options of the network, such as thresholds, on a dataset. Set and return them."""
 
     def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> Scores:
-        """Score a network on the first rows of a dataset, or on all."""
+        """Score a network on the first rows of a dataset, or on all rows."""
 
 
 class _ChangedRecipe(Recipe):
@@ -73,7 +73,7 @@ class _ChangedRecipe(Recipe):
 def with_changes(dataset: MediaDataset, change: Callable[[Sample], Sample]) -> MediaDataset:
     """Return a dataset whose samples are changed by a function.
 
-    Random numbers must come from torch's global generator, which the dataset seeds for each row and epoch.
+    Random numbers must come from torch's global generator. The dataset seeds it for each row and epoch.
     """
     other = copy(dataset)
     other.recipe = _ChangedRecipe(dataset.recipe, change)
@@ -81,7 +81,7 @@ def with_changes(dataset: MediaDataset, change: Callable[[Sample], Sample]) -> M
 
 
 def first_rows(dataset: MediaDataset, num_rows: int | None, at_once: int, epoch: int = 0) -> Iterator[list[Sample]]:
-    """Yield lists of the first rows of an epoch, or all, without skipped rows and rows without an image."""
+    """Yield the first rows of an epoch in lists, or all rows. Rows without an image are left out."""
     stop = len(dataset) if num_rows is None else min(num_rows, len(dataset))
     for start in range(0, stop, at_once):
         rows = dataset.__getitems__([RowKey(row, epoch) for row in range(start, min(start + at_once, stop))])

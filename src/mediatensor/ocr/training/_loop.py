@@ -1,4 +1,4 @@
-"""The training loop, which can be interrupted at any moment and resumed from its saved state."""
+"""The training loop. It can be interrupted at any time and resumed from its saved state."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ __all__ = ["Fit", "FitSettings", "Training", "num_ranks"]
 _STATE_FORMAT = "mediatensor.ocr.training"
 _STATE_VERSION = 1
 
-# Batches that are read together, and made of rows of similar width.
+# This many batches are read together, then split into batches of similar width.
 _POOL_BATCHES = 8
-# Consecutive steps without finite gradients that end training.
+# Training stops after this many consecutive steps without finite gradients.
 _MAX_BAD_STEPS = 10
 # The learning rate of the last layer of a pretrained network, relative to the other layers.
 _HEAD_RATE = 5.0
 # The learning rate at the end, as a share of its peak.
 _LAST_RATE = 0.01
-# Rows of ``keep`` that are scored after each epoch.
+# Number of ``keep`` rows that are scored after each epoch.
 _NUM_KEPT_SCORED = 200
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A completed training.
+    """The result of a completed training.
 
     Attributes:
         path: Path of the checkpoint with the best weights.
         scores: Scores of the best weights on the validation rows, by name.
-        epochs: The log: a dictionary of losses, scores, learning rate and seconds for each epoch. Epoch 0 has the
+        epochs: The log: for each epoch, a dictionary of losses, scores, learning rate and seconds. Epoch 0 has the
             scores before training.
-        best_epoch: Epoch of the best weights; 0 if no epoch was better than the initial network.
+        best_epoch: Epoch with the best weights; 0 if no epoch was better than the initial network.
 
     Example:
         >>> from mediatensor.ocr.training import LineDataset, fit
@@ -74,7 +74,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class FitSettings:
-    """The arguments of `fit` that the weights depend on, and the numbers of rows. Resuming requires the same."""
+    """The arguments of `fit` that affect the weights, and the numbers of rows. Resuming requires equal settings."""
 
     arch: str
     pretrained: bool
@@ -147,10 +147,10 @@ class Training:
             self.learner.hold_classes(train, rows)
         self.averaged = deepcopy(self.model).requires_grad_(False)
         self.averaged.eval()
-        # Learners make predictors, which set the network to evaluation mode.
+        # Learners create predictors, which set the network to evaluation mode.
         self.model.train()
         if settings.pretrained:
-            # Statistics of many pages are better than those of small batches.
+            # The statistics of the pretraining pages are better than those of small batches.
             for layer in _normalisations(self.model):
                 layer.eval()
         self.optimizer = torch.optim.AdamW(_parameter_groups(self.model, settings))
@@ -187,7 +187,7 @@ class Training:
         """Train the remaining epochs."""
         self.report = report
         if not self.epochs:
-            # The state comes first: a checkpoint without a state means that training is complete.
+            # Write the state first: a checkpoint without a state means that training is complete.
             self._save()
             self._end_epoch(time.monotonic())
         kept = None if self.keep_loader is None else _endless(self.keep_loader)
@@ -212,7 +212,7 @@ class Training:
         return Fit(self.path, best["validation"], tuple(self.epochs), self.best_epoch)
 
     def _step(self, batch: Any, kept: Any, share: float) -> None:
-        """Take one step, at this share of the way from the first step to the last."""
+        """Take one step. ``share`` is the progress of the training, from 0 to 1."""
         for group in self.optimizer.param_groups:
             group["lr"] = group["greatest"] * _rate(share, self.settings.warmup)
         self.optimizer.zero_grad()
@@ -228,8 +228,8 @@ class Training:
         _average_gradients(self.model)
         self.scaler.unscale_(self.optimizer)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm)
-        # Half precision sometimes overflows, and the scaler then skips the step. Without a scaler, the step is skipped
-        # here, in case a single batch is to blame.
+        # Half precision sometimes overflows. The scaler then skips the step. Without a scaler, the step is skipped
+        # here, in case only this batch is invalid.
         self.num_bad = 0 if torch.isfinite(norm) else self.num_bad + 1
         if self.num_bad >= _MAX_BAD_STEPS:
             raise TrainingError(
@@ -352,7 +352,7 @@ class Training:
         return self.path.with_suffix(".state.pt")
 
     def _save(self) -> None:
-        """Write the state that resuming needs."""
+        """Write the state that is needed to resume."""
         if not _is_first():
             return
         state = {
@@ -375,7 +375,7 @@ class Training:
         write_file(self._state_path, buffer.getvalue())
 
     def resume(self) -> None:
-        """Restore the saved state, if there is one.
+        """Restore the saved state if it exists.
 
         Raises:
             InvalidArgumentError: The state has other settings, or there is a checkpoint without a state.
@@ -424,7 +424,7 @@ class Training:
 
 
 def _parameter_groups(model: nn.Module, settings: FitSettings) -> list[dict[str, Any]]:
-    """Make groups of parameters with and without weight decay, and of the last layer."""
+    """Return parameter groups: with weight decay, without weight decay, and the last layer."""
     head = list(model.score_layer()[0].parameters()) if hasattr(model, "score_layer") else []  # type: ignore[operator]
     in_head = {id(parameter) for parameter in head}
     decayed = [value for value in model.parameters() if value.ndim > 1 and id(value) not in in_head]
@@ -442,7 +442,7 @@ def _parameter_groups(model: nn.Module, settings: FitSettings) -> list[dict[str,
 
 
 def _rate(share: float, warmup: float) -> float:
-    """Return the learning rate relative to its peak, at this share of the training."""
+    """Return the learning rate, relative to its peak, at a progress from 0 to 1."""
     if share < warmup:
         return max(share / warmup, _LAST_RATE)
     falling = (1 + math.cos(math.pi * (share - warmup) / max(1 - warmup, 1e-9))) / 2
@@ -450,7 +450,7 @@ def _rate(share: float, warmup: float) -> float:
 
 
 def _average_gradients(model: nn.Module) -> None:
-    """Average the gradients of all processes in one message."""
+    """Average the gradients of all processes in a single message."""
     if num_ranks() == 1:
         return
     gradients = [value.grad for value in model.parameters() if value.grad is not None]
@@ -462,7 +462,7 @@ def _average_gradients(model: nn.Module) -> None:
 
 
 def _least_of_processes(number: int, device: torch.device) -> int:
-    """Return the least number of all processes: each must take as many steps, even if some of its rows failed."""
+    """Return the smallest number of all processes. All must take the same number of steps, even if rows fail."""
     if num_ranks() == 1:
         return number
     shared: Tensor = torch.tensor(number, device=device)
@@ -481,7 +481,7 @@ def _endless(loader: DataLoader[Any]) -> Iterator[Any]:
 
 
 def _draw_curves(path: Path, title: str, epochs: Sequence[Mapping[str, Any]]) -> None:
-    """Draw losses and errors over the epochs into a PNG file, if matplotlib is installed."""
+    """Plot losses and errors over the epochs into a PNG file, if matplotlib is installed."""
     try:
         from matplotlib.figure import Figure
         from matplotlib.ticker import MaxNLocator, PercentFormatter

@@ -29,21 +29,21 @@ __all__ = ["Recognition", "TextBatch", "TextBatches", "TextScores", "look_alikes
 
 _SCORED_AT_ONCE = 64
 _MAX_NAMED = 40
-# Occurrences of a new character that are compared with readings, and the most rows that are searched for them.
+# A new character is compared with this many readings. At most the second number of rows are searched for them.
 _ENOUGH_SEEN = 5
 _MOST_LOOKED_AT = 1000
-# The weight of the flat start relative to CTC, and the share of the steps in which it falls to 0.
+# The weight of the flat-start loss relative to CTC, and the share of the steps in which it falls to 0.
 _FLAT_WEIGHT, _FLAT_SHARE = 2.0, 0.5
 
 
 @dataclass(frozen=True)
 class TextBatch:
-    """A batch of images with their N texts.
+    """A batch of N images with their texts.
 
     Attributes:
-        data: (N, 3, H, W): lines in RGB from 0 to 1, NaN outside the images; words as the network takes them.
+        data: (N, 3, H, W). Lines are RGB from 0 to 1, and NaN outside the images. Words are network input.
         texts: The N texts.
-        placements: Places of the images of words in ``data``.
+        placements: Positions of the word images in ``data``.
     """
 
     data: Tensor
@@ -53,7 +53,7 @@ class TextBatch:
 
 @dataclass(frozen=True)
 class TextScores:
-    """The number of lines, the share without an error, and edits per true character."""
+    """The number of lines, the share of lines without errors, and the edits per true character."""
 
     num_lines: int
     exact: float
@@ -69,9 +69,9 @@ class TextScores:
 
 @dataclass(frozen=True)
 class TextBatches:
-    """Makes batches of images of similar width, without skipped rows.
+    """Makes batches of images of similar width. Skipped rows are left out.
 
-    Lines are resized to ``height``. For words it is ``None``, and ``pre_processor`` makes the batches.
+    Lines are resized to ``height``. For words, ``height`` is ``None``, and ``pre_processor`` makes the batches.
     """
 
     batch_size: int
@@ -106,7 +106,7 @@ class TextBatches:
 
 @torch.no_grad()
 def look_alikes(model: Any, characters: str, dataset: MediaDataset) -> dict[str, str]:
-    """Return what a recogniser reads most often for each new character, in the first rows that have it."""
+    """Return the character that a recogniser reads most often for each new character, in the first rows with it."""
     predictor = recognition_predictor(model)
     seen: dict[str, Counter[str]] = {character: Counter() for character in characters}
     missing = set(characters)
@@ -130,7 +130,7 @@ class Recognition:
     Args:
         model: The recogniser, on its device.
         distils: Whether to keep a copy of the current model for `keeping_loss`.
-        is_new: Whether the weights are random, so that training needs a flat start, see `loss`.
+        is_new: Whether the weights are random, so that training needs a flat start; see `loss`.
     """
 
     task = "recognition"
@@ -144,7 +144,7 @@ class Recognition:
             self._teacher = deepcopy(model).eval().requires_grad_(False)
 
     def check(self, datasets: Iterable[MediaDataset]) -> None:
-        """Raise `InvalidArgumentError` for characters without a class."""
+        """Raise `InvalidArgumentError` if texts have characters without a class."""
         known = set(self.model.vocab)
         for dataset in datasets:
             if unknown := sorted((characters_of(dataset) or frozenset()) - known):
@@ -157,9 +157,9 @@ class Recognition:
                 )
 
     def hold_classes(self, train: MediaDataset, others: Iterable[MediaDataset]) -> None:
-        """Freeze the classes of characters that no text has.
+        """Freeze the classes of characters that occur in no text.
 
-        Adam moves a parameter by about the learning rate however small its gradients are, so that classes with a
+        Adam moves a parameter by about the learning rate even if its gradients are tiny. Therefore classes with a
         probability near 0 would drift away.
         """
         learned = characters_of(train)
@@ -184,8 +184,8 @@ class Recognition:
         """Return the mean loss over the lines of a batch.
 
         From random weights, CTC learns nothing for thousands of steps. A flat start, as in speech recognition (Young et
-        al., "The HTK Book", 2006), helps: at first, each character is expected where it would be if all characters had
-        the same width.
+        al., "The HTK Book", 2006), helps: at first, the loss expects each character at the place where it would be if
+        all characters had the same width.
         """
         weight = _FLAT_WEIGHT * (1 - share / _FLAT_SHARE)
         if not self._is_new or weight <= 0 or not isinstance(getattr(model, "postprocessor", None), CTCPostProcessor):
@@ -200,8 +200,8 @@ class Recognition:
         """Return the loss for rehearsal data.
 
         In addition to the texts, the features before the last layer are compared with the features of the initial
-        model, relative to their variance. This preserves even characters that none of these lines has (Romero et al.,
-        "FitNets", 2015, https://arxiv.org/abs/1412.6550).
+        model, relative to their variance. This even preserves characters that do not occur in these lines (Romero et
+        al., "FitNets", 2015, https://arxiv.org/abs/1412.6550).
         """
         if self._teacher is None:
             return self.loss(self.model, batch)
@@ -227,7 +227,7 @@ class Recognition:
 
     @torch.no_grad()
     def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> TextScores:
-        """Score the readings of the first lines of a dataset, or of all."""
+        """Score the readings of the first lines of a dataset, or of all lines."""
         predictor, errors = recognition_predictor(model), CharacterErrorRate()
         num_lines = num_exact = 0
         for samples in first_rows(dataset, num_rows, _SCORED_AT_ONCE):
@@ -245,7 +245,7 @@ class Recognition:
 
 
 def _flat_classes(batch: TextBatch, num_steps: int, vocab: str) -> Tensor:
-    """Return the class of each step, (N, T), for characters of equal width; -100 outside the words."""
+    """Return the class of each step, (N, T), if characters have equal width; -100 outside the words."""
     classes = torch.full((len(batch.texts), num_steps), -100)
     for row, (text, place) in enumerate(zip(batch.texts, batch.placements or (), strict=True)):
         first = round(place.left * num_steps)

@@ -1,4 +1,4 @@
-"""Lines with their texts, and pages with the boxes of their text, from files."""
+"""Datasets of lines with their texts, and of pages with text boxes, from files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ._learning import random_number
 __all__ = ["LineDataset", "PageDataset", "change_picture", "changed_line", "characters_of"]
 
 _IMAGES = frozenset((".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp"))
-# Suffixes of files with the texts of line images, as transcription programs write them.
+# Suffixes of text files next to line images, as transcription programs write them.
 _TEXT_SUFFIXES = (".gt.txt", ".txt")
 _MAX_TEXT_BYTES = 1 << 20
 _LABELS = "labels.json"
@@ -38,19 +38,19 @@ _LABELS = "labels.json"
 class LineDataset(WordCrops):
     """Images of text lines with their texts, one sample per row.
 
-    ``Sample.image`` is uint8 (3, H, W), in the size of the file. ``Sample.label`` is the text in Unicode form C.
+    ``Sample.image`` is uint8 (3, H, W), in the size of the file. ``Sample.label`` is the text in Unicode form NFC.
 
     Args:
         source: One of
 
-            * a manifest, ``.jsonl``, ``.csv``, ``.tsv``, ``.json`` or ``.parquet``, with a column ``file`` (or
+            * a manifest (``.jsonl``, ``.csv``, ``.tsv``, ``.json`` or ``.parquet``) with a column ``file`` (or
               ``path``, ``file_name``, ``image``) and a column ``text``;
             * a folder of images, each with a text file next to it: ``0001.png`` with ``0001.gt.txt`` or ``0001.txt``,
-              as in OCR-D, Kraken and Tesseract; images without a text are left out;
+              as in OCR-D, Kraken and Tesseract. Images without a text are left out;
             * a file ``labels.json``, ``{file: text}``, next to a folder ``images``, as in docTR;
             * any other source of `WordCrops`: pages with the boxes and texts of their lines, items, mappings.
-        images: Folder of the files of a manifest. By default the folder of the manifest, or a folder next to it with
-            the name of the manifest.
+        images: Folder of the files in a manifest. By default, the folder of the manifest, or a folder next to it with
+            the same name.
         options: Arguments of `WordCrops`: ``transform``, ``box_unit``, ``max_pixels``, ``on_error``, ``seed``...
 
     Raises:
@@ -128,7 +128,7 @@ def _move_to_folder(item: Item, folder: Path, images: Path) -> Item:
 
 
 def _normalize_text(item: Item) -> Item:
-    """Set the label of an item to its text in form C, so that each character has one encoding."""
+    """Set the label of an item to its text in Unicode form NFC, so that each character has only one encoding."""
     if "boxes" in item.extra:
         texts = item.extra.get("texts")
         if isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts):
@@ -145,7 +145,7 @@ def _normalize_text(item: Item) -> Item:
 
 
 def characters_of(dataset: MediaDataset) -> frozenset[str] | None:
-    """Return the characters of the texts of a dataset; ``None`` if they are unknown before rows are read."""
+    """Return the characters in the texts of a dataset; ``None`` if they are unknown before rows are read."""
     known = getattr(dataset, "characters", None)
     if known is not None:
         return frozenset(known)
@@ -187,8 +187,8 @@ def changed_line(image: Tensor) -> Tensor:
     ground = picture.flatten(2).median(dim=2).values[0]
 
     if random_number() < 0.7:
-        # The matrix maps the result to the image, both from -1 to 1. Rotation is small, because the ends of a line 20
-        # times as wide as high would leave the image.
+        # The matrix maps the result to the image, both from -1 to 1. The rotation is small, because the ends of a line
+        # that is 20 times as wide as high would otherwise leave the image.
         rise = random_number(-0.12, 0.12)
         slant = random_number(-0.35, 0.35) * height / width
         across, along = 1 / random_number(0.82, 1.06), 1 / random_number(0.96, 1.02)
@@ -198,7 +198,7 @@ def changed_line(image: Tensor) -> Tensor:
         shade = F.grid_sample(picture - ground.view(1, 3, 1, 1), grid, mode="bilinear", align_corners=False)
         picture = shade + ground.view(1, 3, 1, 1)
     if random_number() < 0.3:
-        # Thicker or thinner strokes: blend with the maximum or minimum of neighbours.
+        # Make strokes thicker or thinner: blend with the maximum or minimum of neighbours.
         sign = 1.0 if random_number() < 0.5 else -1.0
         spread = sign * F.max_pool2d(sign * picture, 3, 1, 1)
         share = random_number(0.2, 0.8)
@@ -216,27 +216,27 @@ def changed_line(image: Tensor) -> Tensor:
 
 
 class PageDataset(MediaDataset):
-    """Pages with the boxes of their text, one sample per row.
+    """Pages with text boxes, one sample per row.
 
-    ``Sample.image`` is uint8 (3, H, W). ``extra["boxes"]`` has the boxes, float64, relative to the page: (N, 4) as
-    (xmin, ymin, xmax, ymax), or (N, 4, 2) with four points clockwise from the top left in reading direction; or a dict
-    of these by class. A page may have no boxes.
+    ``Sample.image`` is uint8 (3, H, W). ``extra["boxes"]`` has the boxes, float64, relative to the page. Boxes are
+    (N, 4) as (xmin, ymin, xmax, ymax), or (N, 4, 2) with four points clockwise from the top left in reading direction,
+    or a dict of such arrays by class. A page may have no boxes.
 
     Args:
         source: One of
 
-            * a manifest, ``.jsonl``, ``.json``, ``.csv``, ``.tsv`` or ``.parquet``, with the columns ``file`` and
-              ``boxes``; with a column ``texts``, boxes of blank texts are left out; ``page_index`` is the page of a
-              document, from 0;
-            * a folder with ``labels.json`` next to a folder ``images``, or that file, as in docTR:
+            * a manifest (``.jsonl``, ``.json``, ``.csv``, ``.tsv`` or ``.parquet``) with the columns ``file`` and
+              ``boxes``. If there is a column ``texts``, boxes with blank texts are left out. ``page_index`` is the page
+              of a document, from 0;
+            * a folder with ``labels.json`` next to a folder ``images``, or the file ``labels.json``, as in docTR:
               ``{name: {"polygons": [[[x, y], ...], ...]}}``, in pixels, or with a dict of polygons by class;
-            * any other source of `as_items`, with the same columns.
+            * any other source of `as_items` with the same columns.
         dpi: Resolution in pixels per inch at which pages of PDF files are rendered (needs the extra ``ocr``).
-        max_pixels: Largest number of pixels of a page; ``None`` for no limit. Larger pages fail.
+        max_pixels: Largest number of pixels of a page. Larger pages fail. ``None`` is unlimited.
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 
-    A page with boxes in another form fails when it is read.
+    A page whose boxes have another form fails when it is read.
 
     Raises:
         InvalidArgumentError: There are no pages, no page has boxes, or an argument is invalid.
@@ -285,7 +285,7 @@ class _PageRecipe(Recipe):
 
 
 def _relative_boxes(columns: Mapping[str, Any], name: str, size: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return boxes relative to the page, without those of blank texts."""
+    """Return boxes relative to the page. Boxes with blank texts are left out."""
     words = words_of(columns, name, "auto")
     if words is None:
         return np.zeros((0, 4))

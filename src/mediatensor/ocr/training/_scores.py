@@ -1,4 +1,4 @@
-"""Results of an evaluation: scores, latency, confusions and failed rows, as text and as plain data."""
+"""Results of an evaluation (scores, latency, confusions and failed rows), as text and as plain data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
     "RecognitionEvaluation",
 ]
 
-# The largest number of characters in each group of lines; the last group has no bound.
+# The largest number of characters in each group of lines. The last group is unlimited.
 _LENGTHS = (5, 10, 20, 40, 80, None)
 _MOST_SHOWN_CHARACTERS = 15
 _MOST_SHOWN_REPLACEMENTS = 4
@@ -40,13 +40,13 @@ _MOST_SHOWN_FAILURES = 5
 
 @dataclass(frozen=True)
 class Latency:
-    """Seconds for single lines or pages, without decoding of the image.
+    """Seconds per call on a single line or page. Decoding the image is not included.
 
     Attributes:
         median_seconds: Median.
         low_seconds: 5th percentile.
         high_seconds: 95th percentile.
-        num_warm_up: Number of calls before the first timed one.
+        num_warm_up: Number of calls before the first timed call.
     """
 
     median_seconds: float
@@ -60,12 +60,12 @@ class LineScore:
     """The score of a line.
 
     Attributes:
-        source: Name of its file.
+        source: Name of the image file.
         row: Index in the dataset.
         text: True text.
-        read: Text that was read.
+        read: Text that the model read.
         confidence: Confidence of the recogniser, in [0, 1].
-        num_edits: Number of insertions, deletions and replacements between both texts.
+        num_edits: Number of insertions, deletions and replacements between the two texts.
     """
 
     source: str
@@ -81,10 +81,10 @@ class LengthScore:
     """The score of lines of similar length.
 
     Attributes:
-        min_characters: Least number of characters of a true text.
-        max_characters: Largest number, or ``None`` without a bound.
+        min_characters: Smallest number of characters of a true text in this group.
+        max_characters: Largest number of characters, or ``None`` if unlimited.
         num_lines: Number of lines.
-        num_exact: Number of lines without an error.
+        num_exact: Number of lines without errors.
         num_edits: Number of edits in all lines.
         num_characters: Number of characters of all true texts.
     """
@@ -99,13 +99,13 @@ class LengthScore:
 
 @dataclass(frozen=True)
 class CharacterScore:
-    """The score of a character over all lines.
+    """The scores of a character over all lines.
 
     Attributes:
-        character: A Unicode code point; ``""`` stands for insertions.
+        character: A Unicode code point; ``""`` counts inserted characters.
         num_true: Number of occurrences in the true texts.
         num_wrong: Number of occurrences that were misread or missed.
-        read_as: Wrong readings and their numbers, most frequent first; ``""`` is a missed character.
+        read_as: Wrong readings and their counts, most frequent first; ``""`` is a missed character.
     """
 
     character: str
@@ -120,8 +120,8 @@ class Evaluation:
 
     Attributes:
         model: Name of the model.
-        latency: Times of single calls; ``None`` for an empty dataset, or if rows were read in batches.
-        failures: Rows that could not be read from their files.
+        latency: Times of single calls; ``None`` for an empty dataset or if rows were read in batches.
+        failures: Rows whose files could not be read.
 
     Example:
         >>> from mediatensor.ocr.training import Evaluation, RecognitionEvaluation, evaluate
@@ -190,13 +190,13 @@ class Evaluation:
 class RecognitionEvaluation(Evaluation):
     """Scores of a text recogniser.
 
-    Texts are compared in Unicode form NFC without further normalisation: spaces, capitals and punctuation count.
+    Texts are compared in Unicode form NFC. They are not normalised further: spaces, case and punctuation count.
 
     Attributes:
         lines: Scores of all lines, in the order of the dataset.
-        characters: Scores of all characters of the true texts, most often wrong first.
-        wer: Word error rate: edits of whole words per word of the true texts. White space separates words. ``None``
-            without words.
+        characters: Scores of all characters of the true texts, most errors first.
+        wer: Word error rate: word edits per word of the true texts. Words are separated by white space. ``None`` if
+            there are no words.
         worst: The worst lines with their images, worst first.
 
     Example:
@@ -227,12 +227,12 @@ class RecognitionEvaluation(Evaluation):
 
     @property
     def num_exact(self) -> int:
-        """Number of lines without an error."""
+        """Number of lines without errors."""
         return sum(not line.num_edits for line in self.lines)
 
     @property
     def exact(self) -> float | None:
-        """Share of lines without an error; ``None`` without lines."""
+        """Share of lines without errors; ``None`` if there are no lines."""
         return self.num_exact / len(self.lines) if self.lines else None
 
     @property
@@ -247,17 +247,17 @@ class RecognitionEvaluation(Evaluation):
 
     @property
     def cer(self) -> float | None:
-        """Character error rate: edits per character of all true texts; ``None`` without characters.
+        """Character error rate: edits per character of all true texts; ``None`` if there are no characters.
 
-        Edits are counted as by Levenshtein ("Binary codes capable of correcting deletions, insertions, and reversals",
-        1966). One minus this rate is the character accuracy of Rice, Jenkins and Nartker ("The fifth annual test of
-        OCR accuracy", 1996). Long lines have more weight than short ones.
+        Edits are Levenshtein's ("Binary codes capable of correcting deletions, insertions, and reversals", 1966). One
+        minus this rate is the character accuracy of Rice, Jenkins and Nartker ("The fifth annual test of OCR accuracy",
+        1996). Long lines have more weight than short lines.
         """
         return self.num_edits / self.num_characters if self.num_characters else None
 
     @property
     def by_length(self) -> tuple[LengthScore, ...]:
-        """Scores of lines by length, without empty groups."""
+        """Scores of lines grouped by length. Empty groups are left out."""
         scores, least = [], 0
         for most in _LENGTHS:
             stop = math.inf if most is None else most
@@ -269,7 +269,7 @@ class RecognitionEvaluation(Evaluation):
         return tuple(scores)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all scores as plain data for JSON, with misread lines only."""
+        """Return all scores as plain data for JSON. Lines without errors are left out."""
         return {
             "task": "recognition",
             **self._shared_dict(),
@@ -325,7 +325,7 @@ class RecognitionEvaluation(Evaluation):
         ]
 
     def save_picture(self, path: str | os.PathLike[str]) -> None:
-        """Draw the worst lines: image, true text and reading, with differences marked.
+        """Draw the worst lines with image, true text and reading. Differences are marked.
 
         Args:
             path: Path of the image: .png, .jpg or .webp.
@@ -343,12 +343,12 @@ class PageScore:
     """The score of a page.
 
     Attributes:
-        source: Name of its file.
+        source: Name of the image file.
         row: Index in the dataset.
         num_true: Number of true boxes.
-        num_found: Number of boxes that were found.
+        num_found: Number of found boxes.
         num_matched: Number of pairs of a true and a found box.
-        num_within: Number of missed true boxes that are mostly within a found one, as words are within their line.
+        num_within: Number of missed true boxes that are mostly inside a found box, such as words in a found line.
     """
 
     source: str
@@ -365,9 +365,9 @@ class DetectionEvaluation(Evaluation):
 
     Attributes:
         pages: Scores of all pages, in the order of the dataset.
-        iou_threshold: Least intersection over union of a found and a true box to make a pair. Each box is in at most
-            one pair.
-        mean_iou: Mean over the found boxes of the largest overlap with a true box; ``None`` without found boxes.
+        iou_threshold: A found and a true box are a pair if their intersection over union is at least this. Each box is
+            in at most one pair.
+        mean_iou: Mean over all found boxes of the largest overlap with a true box; ``None`` without found boxes.
         worst: The worst pages with their boxes, worst first.
 
     Example:
@@ -404,17 +404,17 @@ class DetectionEvaluation(Evaluation):
 
     @property
     def recall(self) -> float | None:
-        """Share of true boxes that were found; ``None`` without true boxes."""
+        """Share of true boxes that were found; ``None`` if there are no true boxes."""
         return self.num_matched / self.num_true if self.num_true else None
 
     @property
     def precision(self) -> float | None:
-        """Share of found boxes that are true; ``None`` without found boxes."""
+        """Share of found boxes that are true; ``None`` if there are no found boxes."""
         return self.num_matched / self.num_found if self.num_found else None
 
     @property
     def f1(self) -> float | None:
-        """Harmonic mean of recall and precision; ``None`` if one is ``None``."""
+        """Harmonic mean of recall and precision; ``None`` if either is ``None``."""
         return hmean(self.recall, self.precision)
 
     def to_dict(self) -> dict[str, Any]:
@@ -455,7 +455,7 @@ class DetectionEvaluation(Evaluation):
         return "\n".join([title, "", *_table(rows, "lrl"), *note, *self._failure_lines()])
 
     def save_picture(self, path: str | os.PathLike[str]) -> None:
-        """Draw the worst pages: pairs of boxes, missed boxes, and false boxes.
+        """Draw the worst pages with matched, missed and false boxes.
 
         Args:
             path: Path of the image: .png, .jpg or .webp.
@@ -469,7 +469,7 @@ class DetectionEvaluation(Evaluation):
 
 
 def latency_of(seconds: Sequence[float], num_warm_up: int) -> Latency | None:
-    """Summarise single measurements; ``None`` if there are none."""
+    """Summarise the times of single calls. Return ``None`` if there are none."""
     if not seconds:
         return None
     low, median, high = np.quantile(seconds, [0.05, 0.5, 0.95]).tolist()
@@ -477,7 +477,7 @@ def latency_of(seconds: Sequence[float], num_warm_up: int) -> Latency | None:
 
 
 def character_scores(pairs: Counter[tuple[str, str]]) -> tuple[CharacterScore, ...]:
-    """Score characters by the counts of aligned (true, read) pairs, most often wrong first."""
+    """Score each character from the counts of aligned (true, read) pairs, most errors first."""
     counts: dict[str, Counter[str]] = {}
     for (true, read), number in pairs.items():
         counts.setdefault(true, Counter())[read] = number
@@ -501,7 +501,7 @@ def _character_row(score: CharacterScore) -> tuple[str, ...]:
 
 
 def _visible_form(character: str) -> str:
-    """Return a visible form of a character, also of an empty string, white space and combining marks."""
+    """Return a visible form of a character, even of an empty string, white space or a combining mark."""
     if not character:
         return "nothing"
     if character == " ":
@@ -520,7 +520,7 @@ def _percent(share: float | None) -> str:
 
 
 def _table(rows: Sequence[tuple[str, ...]], sides: str) -> list[str]:
-    """Format rows of cells as lines, with columns aligned left ("l") or right ("r")."""
+    """Format rows of cells as text lines. Columns are aligned left ("l") or right ("r")."""
     widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -532,7 +532,7 @@ def _table(rows: Sequence[tuple[str, ...]], sides: str) -> list[str]:
 
 
 def _width(text: str) -> int:
-    """Return the width in terminal columns: 0 for combining marks, 2 for wide characters."""
+    """Return the width of a text in terminal columns. Combining marks count 0, and wide characters 2."""
     return sum(
         0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
         for character in text

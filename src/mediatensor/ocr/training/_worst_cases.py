@@ -1,4 +1,4 @@
-"""Draw the errors of a model: lines with their texts, pages with their boxes."""
+"""Draw the errors of a model: lines with their texts, and pages with their boxes."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _WIDTH = 1200
 _MARGIN = 20
 _GAP = 18
 _LABEL_WIDTH = 60
-# The height of line images, which are scaled down if they would be wider than the sheet.
+# Height of line images. They are scaled down if they would be wider than the sheet.
 _LINE_HEIGHT = 48
 _TEXT_SIZE, _LEAST_TEXT_SIZE = 22, 8
 _NOTE_SIZE = 13
 _PAGE_HEIGHT = 1100
 
 _BACKGROUND, _INK, _MUTED = (255, 255, 255), (20, 24, 30), (120, 126, 136)
-# Backgrounds of missed characters of the true text, and of wrong characters of the reading.
+# Background colours of missed characters in the true text, and of wrong characters in the reading.
 _MISSED, _WRONG = (255, 214, 140), (255, 176, 170)
-# Pairs of boxes, missed boxes, false boxes: they also differ in brightness.
+# Colours of matched, missed and false boxes. They also differ in brightness.
 _PAIR, _MISSED_BOX, _FALSE_BOX = (150, 190, 230), (200, 20, 20), (230, 130, 0)
 
 
@@ -44,11 +44,11 @@ class WorstLine:
     """A line that was misread.
 
     Attributes:
-        source: Name of its file.
+        source: Name of the image file.
         image: uint8 (H, W, 3), RGB.
         text: True text.
-        read: Text that was read.
-        num_edits: Number of edits between both.
+        read: Text that the model read.
+        num_edits: Number of edits between the two texts.
     """
 
     source: str
@@ -63,12 +63,12 @@ class WorstPage:
     """A page with missed or false boxes.
 
     Attributes:
-        source: Name of its file.
+        source: Name of the image file.
         image: uint8 (H, W, 3), RGB.
         true: Corners of true boxes in pixels, (N, 4, 2).
         found: Corners of found boxes in pixels, (M, 4, 2).
-        true_matched: Whether each true box is in a pair, (N,).
-        found_matched: Whether each found box is in a pair, (M,).
+        true_matched: Whether each true box belongs to a pair, (N,).
+        found_matched: Whether each found box belongs to a pair, (M,).
     """
 
     source: str
@@ -80,7 +80,7 @@ class WorstPage:
 
 
 def picture_format(path: str | os.PathLike[str]) -> str:
-    """Return Pillow's name of the image format of a path, or raise `InvalidArgumentError`."""
+    """Return Pillow's name of the image format for a path, or raise `InvalidArgumentError`."""
     suffix = Path(path_text("the picture", path)).suffix.lower()
     if suffix not in _FORMATS:
         raise InvalidArgumentError(f"a picture is written as {', '.join(_FORMATS)} (got {os.fspath(path)!r}).")
@@ -88,7 +88,7 @@ def picture_format(path: str | os.PathLike[str]) -> str:
 
 
 def draw_worst_lines(lines: Sequence[WorstLine], title: str, path: Path) -> bytes:
-    """Draw lines below a title, encoded in the format of the suffix of ``path``."""
+    """Draw lines below a title, and encode the image in the format given by the suffix of ``path``."""
     parts = [_draw_note(title), *(_draw_line(line) for line in lines)]
     return _encode(_stack(parts, _GAP), path)
 
@@ -116,10 +116,10 @@ def _draw_line(line: WorstLine) -> Image.Image:
 
 
 def _draw_text(label: str, characters: Sequence[tuple[str, bool]], mark: tuple[int, int, int]) -> Image.Image:
-    """Draw a labelled text with a coloured background at differences, and a bar at missing characters."""
+    """Draw a labelled text. Differences have a coloured background, and missing characters are drawn as a bar."""
     clusters = list(_clusters(characters))
     whole = "".join(text for text, _ in clusters)
-    # Few fonts have all combining marks, so letters with marks may need another font.
+    # Few fonts have all combining marks, so letters with marks may need a different font.
     plain = "".join(text for text, _ in clusters if len(text) == 1)
     size = _TEXT_SIZE
     room = _WIDTH - 2 * _MARGIN - _LABEL_WIDTH
@@ -130,7 +130,7 @@ def _draw_text(label: str, characters: Sequence[tuple[str, bool]], mark: tuple[i
     baseline = round(1.05 * size)
     draw.text((0, baseline), label, font=font_for(label, _NOTE_SIZE), fill=_MUTED, anchor="ls")
     if any(unicodedata.bidirectional(character) in ("R", "AL") for character in whole):
-        # Joined right-to-left letters cannot be placed one by one.
+        # Joined right-to-left letters cannot be placed individually.
         draw.text((_LABEL_WIDTH, baseline), whole, font=font_for(whole, size), fill=_INK, anchor="ls")
         return picture
     place = float(_LABEL_WIDTH)
@@ -145,7 +145,7 @@ def _draw_text(label: str, characters: Sequence[tuple[str, bool]], mark: tuple[i
 
 
 def _clusters(characters: Sequence[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
-    """Yield characters with their combining marks, and whether one of these differs."""
+    """Yield each character with its combining marks, and whether any of them differs."""
     text, differs = "", False
     for character, is_other in characters:
         is_mark = bool(character) and unicodedata.combining(character) > 0
@@ -161,7 +161,7 @@ def _clusters(characters: Sequence[tuple[str, bool]]) -> Iterator[tuple[str, boo
 
 
 def draw_worst_pages(pages: Sequence[WorstPage], title: str, path: Path) -> bytes:
-    """Draw pages side by side below a title, encoded in the format of the suffix of ``path``."""
+    """Draw pages side by side below a title, and encode the image in the format given by the suffix of ``path``."""
     drawn = [_draw_page(page) for page in pages]
     rows = [drawn[start : start + 2] for start in range(0, len(drawn), 2)]
     legend = "blue: found; red: missed; orange: found where there is none"
@@ -188,7 +188,7 @@ def _draw_page(page: WorstPage) -> Image.Image:
 
 
 def _draw_note(text: str, width: int = _WIDTH - 2 * _MARGIN) -> Image.Image:
-    """Draw a line in small type, cut off at the width."""
+    """Draw a line in small type. It is cut off at ``width`` pixels."""
     picture = Image.new("RGB", (width, round(1.5 * _NOTE_SIZE)), _BACKGROUND)
     font = font_for(text, _NOTE_SIZE)
     ImageDraw.Draw(picture).text((0, round(1.1 * _NOTE_SIZE)), text, font=font, fill=_MUTED, anchor="ls")
